@@ -1,0 +1,44 @@
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install check engine docker-test test demo bench format clean
+
+help: ## Print this list.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(STAMP) ## Make .venv with the command .venv/bin/batchq; does nothing when nothing changed.
+
+$(STAMP): pyproject.toml .ci/constraints.txt
+	@.ci/venv $(PYTHON)
+	@touch $@
+
+check: install ## Format, lint, types, imports and every test that needs no Docker. Seconds.
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/pytest -q -m "not docker"
+
+engine: ## See to a Docker engine and the test images; installs nothing where an engine answers.
+	@.ci/engine
+
+docker-test: install engine ## The tests that need a Docker engine.
+	$(BIN)/pytest -q -m docker
+
+test: check docker-test ## Everything: make check, then the same on real Docker.
+
+demo: install engine ## Serve, and run, cancel and terminate jobs through boto3; a minute.
+	$(BIN)/python -m tests.demo
+
+bench: install engine ## Measure against the bare Docker SDK.
+	$(BIN)/python -m tests.bench
+
+format: install ## Format the code, and mend what the linter can.
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+clean: ## Remove what make made. Data of a server is left alone.
+	rm -rf .venv build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

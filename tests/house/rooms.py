@@ -1,0 +1,19 @@
+"""Where the code of the house stands."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("batchq", "compute", "api")
+
+
+def sources():
+    return sorted(source for package in PACKAGES for source in (ROOT / package).rglob("*.py"))
+
+
+def name(source):
+    return str(source.relative_to(ROOT))
+
+
+def module(source):
+    parts = source.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

@@ -1,0 +1,42 @@
+"""What no tool of the shelf forbids."""
+
+import re
+
+from tests.house.rooms import ROOT, name, sources
+
+# Open and close a database file once beside SQLite, and its locks are gone: the next process deletes the live WAL.
+BESIDE_SQLITE = re.compile(r"\bopen\(|\bshutil\b|\.(read|write)_(bytes|text)\(")
+BLIND = re.compile(r"except\s*(:|.*\b(Base)?Exception\b)")
+BLIND_WITH_REASON = re.compile(r"# noqa: BLE001 - \w+")
+A_DEVELOPERS_MACHINE = re.compile(rf"(?<![\w./-])/wor[k]/|{re.escape(str(ROOT))}/")
+TEXT = {".py", ".md", ".toml", ".txt", ".sql", ".html", ".js", ".css", ".json", ""}
+
+
+def lines(source):
+    return [(f"{name(source)}:{number}", line) for number, line in enumerate(source.read_text().splitlines(), start=1)]
+
+
+def written_files():
+    rooms = ["batchq", "compute", "api", "tests", "docs", ".ci"]
+    inside = [it for room in rooms for it in (ROOT / room).rglob("*") if "__pycache__" not in it.parts]
+    return [it for it in [*ROOT.iterdir(), *inside] if it.is_file() and it.suffix in TEXT]
+
+
+def test_the_store_touches_its_files_through_sqlite_alone():
+    store = [it for it in sources() if name(it).startswith("batchq/store/")]
+
+    assert [where for it in store for where, line in lines(it) if BESIDE_SQLITE.search(line)] == []
+
+
+def test_a_blind_except_stands_in_the_loop_or_says_why():
+    blind = [(where, line) for it in sources() for where, line in lines(it) if BLIND.match(line.strip())]
+
+    in_the_loop = [where for where, _ in blind if where.startswith("batchq/engine/loop.py:")]
+    silent = [where for where, line in blind if where not in in_the_loop and not BLIND_WITH_REASON.search(line)]
+
+    assert silent == []
+    assert len(in_the_loop) <= 1
+
+
+def test_no_file_speaks_of_a_developers_machine():
+    assert [where for it in written_files() for where, line in lines(it) if A_DEVELOPERS_MACHINE.search(line)] == []
