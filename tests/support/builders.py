@@ -1,0 +1,174 @@
+"""Values to test with: each builder gives something sensible, and takes what the test is about."""
+
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any
+from uuid import UUID
+
+from batchq.domain.catalog import ComputeEnvironment, DefinitionStatus, EnvironmentName, JobDefinition, JobQueue, State
+from batchq.domain.container import ContainerSpec, Resources
+from batchq.domain.job import (
+    Attempt,
+    DefinitionRef,
+    Dependency,
+    ExitRule,
+    Job,
+    JobId,
+    JobSpec,
+    QueueName,
+    RetryStrategy,
+    Status,
+    Stop,
+    StopCause,
+)
+from batchq.ports import LogStream, Moment, SubmissionKey
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+IMAGE = "batchq-test:latest"
+
+_numbers = count()
+
+
+def job_id(number: int) -> JobId:
+    """The id of the job that has this number: always the same one."""
+    return JobId(str(UUID(int=number, version=4)))
+
+
+def resources(**changes: Any) -> Resources:
+    return Resources(**{"millicpus": 1000, "memory_mib": 128} | changes)
+
+
+def container(**changes: Any) -> ContainerSpec:
+    """`millicpus`, `memory_mib` and `gpus` may be given as they are."""
+    asked = {name: changes.pop(name) for name in _names(Resources) & changes.keys()}
+    return ContainerSpec(**{"image": IMAGE, "command": ("true",), "resources": resources(**asked)} | changes)
+
+
+def retry(attempts: int = 1, *rules: ExitRule) -> RetryStrategy:
+    return RetryStrategy(attempts=attempts, evaluate_on_exit=rules)
+
+
+def spec(**changes: Any) -> JobSpec:
+    """Members of ContainerSpec and Resources may be given as they are; `attempts` is short for a retry strategy.
+
+    `depends_on` takes job ids as well as dependencies.
+    """
+    asked = {name: changes.pop(name) for name in (_names(ContainerSpec) | _names(Resources)) & changes.keys()}
+    if "attempts" in changes:
+        changes["retry"] = retry(changes.pop("attempts"))
+    changes["depends_on"] = tuple(_dependency(on) for on in changes.get("depends_on", ()))
+    return JobSpec(
+        **{
+            "name": "a-job",
+            "queue": QueueName("default"),
+            "definition": DefinitionRef(name="a-definition", revision=1),
+            "container": container(**asked),
+            "stop_grace": timedelta(seconds=30),
+        }
+        | changes
+    )
+
+
+def job(**changes: Any) -> Job:
+    """A SUBMITTED job, new each time. What is no member of Job is one of its spec: `job(name=..., attempts=3)`.
+
+    `number` chooses the id and the order; an active job has its first attempt under way unless told otherwise.
+    """
+    number = changes.pop("number", None)
+    number = next(_numbers) if number is None else number
+    attempts = changes.get("attempts")
+    asked = {name: changes.pop(name) for name in changes.keys() - _names(Job)}
+    if isinstance(attempts, int):
+        asked["attempts"] = changes.pop("attempts")
+    if changes.get("status") in {Status.STARTING, Status.RUNNING}:
+        changes = {"attempt": attempt(number=len(changes.get("attempts", ())) + 1)} | changes
+    if "spec" not in changes:
+        changes["spec"] = spec(**asked)
+    elif asked:
+        raise TypeError(asked)
+    return Job(**{"id": job_id(number), "order": number, "created_at": NOON} | changes)
+
+
+def attempt(**changes: Any) -> Attempt:
+    return Attempt(**{"number": 1, "environment": "local"} | changes)
+
+
+def stop(**changes: Any) -> Stop:
+    """A TerminateJob's order, not yet asked."""
+    return Stop(
+        **{"cause": StopCause.TERMINATED, "reason": "enough", "ordered_at": NOON, "grace": timedelta(seconds=30)}
+        | changes
+    )
+
+
+def definition(**changes: Any) -> JobDefinition:
+    """`name` and `revision` make the ref; members of ContainerSpec and Resources may be given as they are."""
+    ref = DefinitionRef(name=changes.pop("name", "a-definition"), revision=changes.pop("revision", 1))
+    asked = {name: changes.pop(name) for name in (_names(ContainerSpec) | _names(Resources)) & changes.keys()}
+    return JobDefinition(
+        **{
+            "ref": ref,
+            "status": DefinitionStatus.ACTIVE,
+            "container": container(**asked),
+            "retry": retry(),
+            "document": "{}",
+            "created_at": NOON,
+        }
+        | changes
+    )
+
+
+def queue(name: str = "default", **changes: Any) -> JobQueue:
+    return JobQueue(
+        **{
+            "name": QueueName(name),
+            "state": State.ENABLED,
+            "priority": 1,
+            "environments": (EnvironmentName("local"),),
+            "document": "{}",
+            "created_at": NOON,
+        }
+        | changes
+    )
+
+
+def environment(name: str = "local", **changes: Any) -> ComputeEnvironment:
+    return ComputeEnvironment(
+        **{
+            "name": EnvironmentName(name),
+            "state": State.ENABLED,
+            "max_millicpus": 4000,
+            "document": "{}",
+            "created_at": NOON,
+        }
+        | changes
+    )
+
+
+def moment(of: Job, **changes: Any) -> Moment:
+    """A job's coming into the status it is in."""
+    return Moment(
+        **{"job_id": of.id, "at": NOON, "status": of.status, "reason": of.status_reason, "attempt": None} | changes
+    )
+
+
+def submission(**changes: Any) -> SubmissionKey:
+    return SubmissionKey(
+        **{"principal": "somebody", "invocation_id": "an-invocation", "body_sha256": "0" * 64} | changes
+    )
+
+
+def log_stream(of: Job, **changes: Any) -> LogStream:
+    """The stream of an active job's attempt."""
+    return LogStream(**{"name": f"a-definition/default/{of.tag.task_id}", "tag": of.tag, "created_at": NOON} | changes)
+
+
+def _dependency(on: Dependency | Job | JobId) -> Dependency:
+    if isinstance(on, Dependency):
+        return on
+    return Dependency(job_id=on.id if isinstance(on, Job) else on)
+
+
+def _names(of: type) -> set[str]:
+    return {field.name for field in fields(of)}
