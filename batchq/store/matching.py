@@ -1,0 +1,62 @@
+"""What ListJobs' filters mean, one job at a time. `listing` says the same in SQL; one contract holds both."""
+
+from datetime import UTC, datetime, timedelta
+
+from batchq.domain.job import DefinitionRef, Job
+from batchq.ports import Filter, JobQuery
+
+ANY_REST = "*"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def matches(job: Job, query: JobQuery) -> bool:
+    return (
+        job.spec.queue == query.queue
+        and query.status in {None, job.status}
+        and (query.before is None or job.order < query.before)
+        and (query.filter is None or any(_passes(job, query.filter, value) for value in query.values))
+    )
+
+
+def _passes(job: Job, by: Filter, value: str) -> bool:
+    match by:
+        case Filter.JOB_NAME:
+            return _like(folded(job.spec.name), folded(value))
+        case Filter.JOB_DEFINITION:
+            return _defines(value, job.spec.definition)
+        case Filter.BEFORE_CREATED_AT:
+            moment = number(value)
+            return moment is not None and milliseconds(job.created_at) < moment
+        case Filter.AFTER_CREATED_AT:
+            moment = number(value)
+            return moment is not None and milliseconds(job.created_at) > moment
+        case Filter.SHARE_IDENTIFIER:
+            return job.spec.share_identifier == value
+
+
+def _like(text: str, pattern: str) -> bool:
+    return text.startswith(pattern[:-1]) if pattern.endswith(ANY_REST) else text == pattern
+
+
+def _defines(value: str, ref: DefinitionRef) -> bool:
+    name, colon, revision = value.partition(":")
+    if colon:
+        return ref.name == name and ref.revision == number(revision)
+    return _like(ref.name, value)
+
+
+def folded(name: str) -> str:
+    """The name without its case: equal for names that differ in nothing else."""
+    return name.lower()
+
+
+def number(text: str) -> int | None:
+    """The whole number it says, if it says one that a database can hold."""
+    if not (text.isascii() and text.isdigit()) or len(text) > len("9223372036854775807"):
+        return None
+    return min(int(text), 2**63 - 1)
+
+
+def milliseconds(moment: datetime) -> int:
+    """Since the epoch, whole ones, rounded down."""
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
