@@ -1,0 +1,128 @@
+"""What a job's container is made of, in domain terms: AWS's containerProperties without the wire."""
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What a container reserves: thousandths of a vCPU, MiB of memory, whole GPUs."""
+
+    millicpus: int
+    memory_mib: int
+    gpus: int = 0
+
+
+class DevicePermission(StrEnum):
+    READ = "READ"
+    WRITE = "WRITE"
+    MKNOD = "MKNOD"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    host_path: str
+    container_path: str
+    permissions: tuple[DevicePermission, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tmpfs:
+    container_path: str
+    size_mib: int
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ulimit:
+    name: str
+    soft: int
+    hard: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """A volume at a path of the container. `host_path` None is an anonymous volume that dies with the container."""
+
+    container_path: str
+    host_path: str | None
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secret:
+    """An environment variable whose value is looked up when the container starts, and never stored."""
+
+    name: str
+    value_from: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Logging:
+    """Where the output goes. Driver None is batchq's own capture, as AWS's awslogs is by default."""
+
+    driver: str | None = None
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerSpec:
+    """One container. An empty command is the image's own; `platform` is Docker's os/arch or None for the host's."""
+
+    image: str
+    resources: Resources
+    command: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+    user: str | None = None
+    privileged: bool = False
+    read_only_root: bool = False
+    init: bool = False
+    ulimits: tuple[Ulimit, ...] = ()
+    devices: tuple[Device, ...] = ()
+    tmpfs: tuple[Tmpfs, ...] = ()
+    shared_memory_mib: int | None = None
+    max_swap_mib: int | None = None
+    swappiness: int | None = None
+    mounts: tuple[Mount, ...] = ()
+    logging: Logging = field(default_factory=Logging)
+    secrets: tuple[Secret, ...] = ()
+    platform: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overrides:
+    """What SubmitJob may change of a definition's container. None leaves the definition's value."""
+
+    command: tuple[str, ...] | None = None
+    environment: tuple[tuple[str, str], ...] = ()
+    millicpus: int | None = None
+    memory_mib: int | None = None
+    gpus: int | None = None
+
+
+def effective(spec: ContainerSpec, overrides: Overrides, parameters: tuple[tuple[str, str], ...]) -> ContainerSpec:
+    """The container a job really gets: overrides laid over the definition, then `Ref::name` filled in."""
+    command = spec.command if overrides.command is None else overrides.command
+    return replace(
+        spec,
+        command=substitute(command, dict(parameters)),
+        environment=merge(spec.environment, overrides.environment),
+        resources=Resources(
+            millicpus=spec.resources.millicpus if overrides.millicpus is None else overrides.millicpus,
+            memory_mib=spec.resources.memory_mib if overrides.memory_mib is None else overrides.memory_mib,
+            gpus=spec.resources.gpus if overrides.gpus is None else overrides.gpus,
+        ),
+    )
+
+
+def substitute(command: tuple[str, ...], parameters: dict[str, str]) -> tuple[str, ...]:
+    """AWS: only a whole element `Ref::name` is a placeholder; one without a value stays as it is written."""
+    prefix = "Ref::"
+    return tuple(
+        parameters.get(word.removeprefix(prefix), word) if word.startswith(prefix) else word for word in command
+    )
+
+
+def merge(below: tuple[tuple[str, str], ...], above: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Names of both, each once, the upper value winning; order of first mention."""
+    return tuple((dict(below) | dict(above)).items())

@@ -1,0 +1,134 @@
+"""What can happen to a job: facts, in the past tense. Used as `on.ContainerExited`."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from batchq.domain import reasons
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DependenciesPending:
+    """At least one dependency has not ended yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DependenciesMet:
+    """Every dependency has SUCCEEDED, or there are none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DependencyFailed:
+    """A dependency has FAILED."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundMisfit:
+    """No environment of the job's queue could ever hold it."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundFitting:
+    """An environment that can hold the job has come; it may be placed again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """Room was found and reserved on an environment."""
+
+    environment: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerStarted:
+    attempt: int
+    started_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartFailed:
+    """The engine said definitely that the container cannot start, or its image cannot be had."""
+
+    attempt: int
+    reason: str
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartAbandoned:
+    """A start was given up before the engine was asked to start it, because a stop had been ordered."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerExited:
+    """The container ran and is over; code, memory verdict and times as inspected."""
+
+    attempt: int
+    exit_code: int
+    started_at: datetime
+    stopped_at: datetime
+    out_of_memory: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerLost:
+    """The container was there and no longer is, or is in a state that cannot be."""
+
+    attempt: int
+    reason: str = reasons.DISAPPEARED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopAsked:
+    """The stop signal was delivered. The grace counts from here."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedOut:
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraceExpired:
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelRequested:
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TerminateRequested:
+    """`grace` None is the job's own."""
+
+    reason: str
+    grace: timedelta | None = None
+
+
+News = (
+    ContainerStarted
+    | StartFailed
+    | StartAbandoned
+    | ContainerExited
+    | ContainerLost
+    | StopAsked
+    | TimedOut
+    | GraceExpired
+)
+Event = (
+    DependenciesPending
+    | DependenciesMet
+    | DependencyFailed
+    | FoundMisfit
+    | FoundFitting
+    | Placed
+    | News
+    | CancelRequested
+    | TerminateRequested
+)

@@ -1,0 +1,294 @@
+"""Everything that may happen to a job. It is a table.
+
+`TRANSITIONS[status][event]` is a rule: `(job, event, now) -> (job, effects)`. A cell that is there is legal, `ignored`
+included; one that is not raises IllegalTransition. News of an attempt that is not under way is dropped before the
+table: the dead stay dead. Only `_to` writes a status, and only along `EDGES`.
+
+The heart is the difference between two requests. A *cancel* ends a job that is not yet STARTING; on one that is, it is
+remembered, leaves the attempt alone and forbids another. A *terminate* ends a queued job too, and to an active one it
+is a stop order beside the status: asked to stop, killed after its grace, FAILED when its container is over, whatever
+the exit code, without another attempt. The first order stands; a later one changes nothing.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from batchq.domain import effects as do
+from batchq.domain import events as on
+from batchq.domain import reasons
+from batchq.domain.job import FINISHED, Attempt, Job, Status, Stop, StopCause
+from batchq.domain.retry import Verdict, verdict
+from batchq.errors import IllegalTransition
+
+Outcome = tuple[Job, tuple[do.Effect, ...]]
+Rule = Callable[..., Outcome]  # type: ignore[explicit-any]  # each takes the event of its own cell
+
+KILL_AGAIN = timedelta(seconds=5)
+UNKILLABLE_AFTER = timedelta(seconds=60)
+
+
+def step(job: Job, event: on.Event, now: datetime) -> Outcome:
+    """What follows from an event. Raises IllegalTransition when it cannot happen to a job in this status."""
+    if isinstance(event, on.News) and (job.attempt is None or job.attempt.number != event.attempt):
+        return job, ()
+    rule = TRANSITIONS[job.status].get(type(event))
+    if rule is None:
+        raise IllegalTransition(f"{type(event).__name__} cannot happen to {story(job)}")
+    return rule(job, event, now)
+
+
+def next_wakeup(job: Job) -> datetime | None:
+    """When time itself will next happen to the job: its kill, or its timeout."""
+    if job.status is not Status.RUNNING:
+        return None
+    if job.stop is not None:
+        return job.stop.kill_at
+    assert job.started_at is not None, f"{job.id} is RUNNING and was never started"
+    return None if job.spec.timeout is None else job.started_at + job.spec.timeout
+
+
+def ring(job: Job, now: datetime) -> on.TimedOut | on.GraceExpired | None:
+    """The event that the job's alarm stands for, None if it is not due."""
+    due = next_wakeup(job)
+    if due is None or due > now:
+        return None
+    attempt = job.tag.attempt
+    return on.TimedOut(attempt=attempt) if job.stop is None else on.GraceExpired(attempt=attempt)
+
+
+def story(job: Job) -> str:
+    """The job in a line, for whoever must understand how it came here."""
+    return f"{job.id}: {job.status}, attempt {job.attempt}, {len(job.attempts)} ended, stop {job.stop}"
+
+
+def _wait(job: Job, _: on.DependenciesPending, __: datetime) -> Outcome:
+    return _to(job, Status.PENDING), ()
+
+
+def _ready(job: Job, _: on.DependenciesMet, __: datetime) -> Outcome:
+    return _to(job, Status.RUNNABLE), ()
+
+
+def _fail_with_dependency(job: Job, _: on.DependencyFailed, now: datetime) -> Outcome:
+    return _end(job, Status.FAILED, now, reasons.DEPENDENCY_FAILED), ()
+
+
+def _hold(job: Job, event: on.FoundMisfit, _: datetime) -> Outcome:
+    return replace(job, misfit=True, status_reason=event.reason), ()
+
+
+def _release(job: Job, _: on.FoundFitting, __: datetime) -> Outcome:
+    return replace(job, misfit=False, status_reason=None), ()
+
+
+def _place(job: Job, event: on.Placed, _: datetime) -> Outcome:
+    attempt = Attempt(number=len(job.attempts) + 1, environment=event.environment)
+    placed = replace(_to(job, Status.STARTING), attempt=attempt, status_reason=None)
+    return placed, (do.StartContainer(tag=placed.tag),)
+
+
+def _cancel_queued(job: Job, event: on.CancelRequested, now: datetime) -> Outcome:
+    return _end(replace(job, cancelled=event.reason), Status.FAILED, now, event.reason), ()
+
+
+def _terminate_queued(job: Job, event: on.TerminateRequested, now: datetime) -> Outcome:
+    return _end(_order_stop(job, event, now), Status.FAILED, now, event.reason), ()
+
+
+def _run(job: Job, event: on.ContainerStarted, now: datetime) -> Outcome:
+    started = min(event.started_at, now)
+    attempt = replace(_attempt(job), started_at=started)
+    running = replace(_to(job, Status.RUNNING), attempt=attempt, started_at=started, stopped_at=None)
+    return running, () if job.stop is None else (do.StopContainer(tag=job.tag),)
+
+
+def _not_started(job: Job, event: on.StartFailed, now: datetime) -> Outcome:
+    ended = replace(_attempt(job), stopped_at=now, exit_code=event.exit_code, reason=event.reason)
+    return _finish(job, ended, now, reasons.NOT_STARTED)
+
+
+def _abandoned(job: Job, event: on.StartAbandoned, now: datetime) -> Outcome:
+    """Nothing ran, so no attempt was used."""
+    assert job.stop is not None, f"{event} of a job that was not to stop: {story(job)}"
+    return _end(job, Status.FAILED, now, job.stop.reason), (do.ClearAway(tag=job.tag),)
+
+
+def _exit_unseen_start(job: Job, event: on.ContainerExited, now: datetime) -> Outcome:
+    """It was over before we heard that it ran: both happened, in that order."""
+    running, _ = _run(job, on.ContainerStarted(attempt=event.attempt, started_at=event.started_at), now)
+    return _exit(running, event, now)
+
+
+def _exit(job: Job, event: on.ContainerExited, now: datetime) -> Outcome:
+    ended = replace(
+        _attempt(job),
+        started_at=event.started_at,
+        stopped_at=max(event.stopped_at, event.started_at),
+        exit_code=event.exit_code,
+        reason=reasons.OUT_OF_MEMORY if event.out_of_memory and event.exit_code != 0 else None,
+    )
+    return _finish(job, ended, now, reasons.EXITED)
+
+
+def _lose(job: Job, event: on.ContainerLost, now: datetime) -> Outcome:
+    ended = replace(_attempt(job), stopped_at=now)
+    return _finish(job, ended, now, event.reason)
+
+
+def _finish(job: Job, ended: Attempt, now: datetime, status_reason: str) -> Outcome:
+    """An attempt is over: the one place that decides what becomes of its job."""
+    clear = (do.ClearAway(tag=job.tag),)
+    ended = replace(ended, status_reason=status_reason if job.stop is None else job.stop.reason)
+    over = replace(job, attempts=(*job.attempts, ended), started_at=ended.started_at, stopped_at=ended.stopped_at)
+    match verdict(job, ended):
+        case Verdict.SUCCEED:
+            return _end(replace(over, cancelled=None), Status.SUCCEEDED, now, status_reason), clear
+        case Verdict.FAIL:
+            return _end(*_blame(over, ended, now)), clear
+        case Verdict.AGAIN:
+            again = replace(_to(over, Status.RUNNABLE), attempt=None, stopped_at=None, status_reason=status_reason)
+            return again, clear
+
+
+def _blame(job: Job, ended: Attempt, now: datetime) -> tuple[Job, Status, datetime, str | None]:
+    """Whose reason the end of a failed job carries: the stop order's, the remembered cancel's, the attempt's own."""
+    if job.stop is not None:
+        return replace(job, cancelled=None), Status.FAILED, now, job.stop.reason
+    return job, Status.FAILED, now, job.cancelled if job.cancelled is not None else ended.status_reason
+
+
+def _remember_cancel(job: Job, event: on.CancelRequested, _: datetime) -> Outcome:
+    """AWS: CancelJob succeeds, and does not reach a job this far. batchq: but there is no attempt after this one."""
+    if job.cancelled is not None or job.stop is not None:
+        return job, ()
+    return replace(job, cancelled=event.reason), ()
+
+
+def _terminate_active(job: Job, event: on.TerminateRequested, now: datetime) -> Outcome:
+    """One that may not have been started yet is given up; if it was too late for that, it is asked once it runs."""
+    if job.stop is not None:
+        return job, ()
+    ask = do.AbandonStart(tag=job.tag) if job.status is Status.STARTING else do.StopContainer(tag=job.tag)
+    return _order_stop(job, event, now), (ask,)
+
+
+def _time_out(job: Job, _: on.TimedOut, now: datetime) -> Outcome:
+    if job.stop is not None:
+        return job, ()
+    stop = Stop(cause=StopCause.TIMED_OUT, reason=reasons.TIMED_OUT, ordered_at=now, grace=job.spec.stop_grace)
+    return replace(job, stop=stop, status_reason=reasons.TIMED_OUT), (do.StopContainer(tag=job.tag),)
+
+
+def _count_grace(job: Job, _: on.StopAsked, now: datetime) -> Outcome:
+    """The grace counts from the asking, so that a slow engine does not burn it; asked twice, from the first."""
+    if job.stop is None or job.stop.kill_at is not None:
+        return job, ()
+    return replace(job, stop=replace(job.stop, kill_at=now + job.stop.grace)), ()
+
+
+def _kill(job: Job, _: on.GraceExpired, now: datetime) -> Outcome:
+    """Kill, and again until it is dead. What does not die keeps its room, and says so."""
+    if job.stop is None or job.stop.kill_at is None:
+        return job, ()
+    killed_at = job.stop.killed_at or now
+    stop = replace(job.stop, kill_at=now + KILL_AGAIN, killed_at=killed_at)
+    reason = reasons.UNKILLABLE if now - killed_at >= UNKILLABLE_AFTER else job.status_reason
+    return replace(job, stop=stop, status_reason=reason), (do.KillContainer(tag=job.tag),)
+
+
+def _order_stop(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
+    grace = job.spec.stop_grace if event.grace is None else event.grace
+    stop = Stop(cause=StopCause.TERMINATED, reason=event.reason, ordered_at=now, grace=grace)
+    return replace(job, stop=stop, status_reason=event.reason)
+
+
+def ignored(job: Job, _: on.Event, __: datetime) -> Outcome:
+    """Legal, and nothing follows."""
+    return job, ()
+
+
+late = ignored  # of a job that is over
+
+
+def _end(job: Job, status: Status, now: datetime, reason: str | None) -> Job:
+    stopped = job.stopped_at or now
+    return replace(_to(job, status), attempt=None, misfit=False, status_reason=reason, stopped_at=stopped)
+
+
+def _to(job: Job, status: Status) -> Job:
+    assert status in EDGES[job.status], f"no edge to {status} for {story(job)}"
+    return replace(job, status=status)
+
+
+def _attempt(job: Job) -> Attempt:
+    assert job.attempt is not None, f"no attempt under way: {story(job)}"
+    return job.attempt
+
+
+EDGES: Mapping[Status, frozenset[Status]] = {
+    Status.SUBMITTED: frozenset({Status.PENDING, Status.RUNNABLE, Status.FAILED}),
+    Status.PENDING: frozenset({Status.RUNNABLE, Status.FAILED}),
+    Status.RUNNABLE: frozenset({Status.STARTING, Status.FAILED}),
+    Status.STARTING: frozenset({Status.RUNNING, Status.RUNNABLE, Status.FAILED}),
+    Status.RUNNING: frozenset({Status.SUCCEEDED, Status.RUNNABLE, Status.FAILED}),
+    Status.SUCCEEDED: frozenset(),
+    Status.FAILED: frozenset(),
+}
+
+_OVER: Mapping[type[on.Event], Rule] = {
+    on.DependenciesPending: late,
+    on.DependenciesMet: late,
+    on.DependencyFailed: late,
+    on.FoundMisfit: late,
+    on.FoundFitting: late,
+    on.CancelRequested: late,
+    on.TerminateRequested: late,
+}
+
+TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
+    Status.SUBMITTED: {
+        on.DependenciesPending: _wait,
+        on.DependenciesMet: _ready,
+        on.DependencyFailed: _fail_with_dependency,
+        on.CancelRequested: _cancel_queued,
+        on.TerminateRequested: _terminate_queued,
+    },
+    Status.PENDING: {
+        on.DependenciesPending: ignored,
+        on.DependenciesMet: _ready,
+        on.DependencyFailed: _fail_with_dependency,
+        on.CancelRequested: _cancel_queued,
+        on.TerminateRequested: _terminate_queued,
+    },
+    Status.RUNNABLE: {
+        on.FoundMisfit: _hold,
+        on.FoundFitting: _release,
+        on.Placed: _place,
+        on.CancelRequested: _cancel_queued,
+        on.TerminateRequested: _terminate_queued,
+    },
+    Status.STARTING: {
+        on.ContainerStarted: _run,
+        on.StartFailed: _not_started,
+        on.StartAbandoned: _abandoned,
+        on.ContainerExited: _exit_unseen_start,
+        on.ContainerLost: _lose,
+        on.CancelRequested: _remember_cancel,
+        on.TerminateRequested: _terminate_active,
+    },
+    Status.RUNNING: {
+        on.ContainerStarted: ignored,
+        on.ContainerExited: _exit,
+        on.ContainerLost: _lose,
+        on.StopAsked: _count_grace,
+        on.TimedOut: _time_out,
+        on.GraceExpired: _kill,
+        on.CancelRequested: _remember_cancel,
+        on.TerminateRequested: _terminate_active,
+    },
+    Status.SUCCEEDED: _OVER,
+    Status.FAILED: _OVER,
+}
+
+assert all(set(TRANSITIONS[status]) == set(_OVER) for status in FINISHED)

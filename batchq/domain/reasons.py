@@ -1,0 +1,17 @@
+"""The texts of statusReason and container.reason: AWS's own, to the letter, where AWS has one. Clients compare them."""
+
+EXITED = "Essential container in task exited"
+NOT_STARTED = "Task failed to start"
+DEPENDENCY_FAILED = "Dependent Job failed"
+TIMED_OUT = "Job attempt duration exceeded timeout"
+OUT_OF_MEMORY = "OutOfMemoryError: Container killed due to memory usage"
+DISAPPEARED = "Container disappeared"
+UNKILLABLE = "terminating: container does not exit"
+TOO_MANY_VCPUS = (
+    "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE - CE(s) associated with the job queue cannot meet the CPU "
+    "requirement of the job."
+)
+TOO_LARGE = (
+    "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - The job resource requirement (vCPU/memory/GPU) is higher than that "
+    "can be met by the CE(s) attached to the job queue."
+)

@@ -1,0 +1,121 @@
+"""The engine as the services see it: jobs go in, requests about them are decided; it is started and stopped."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from batchq.domain import events as on
+from batchq.domain.job import Job, JobId, JobSpec, Tag
+from batchq.engine.alarms import Alarms
+from batchq.engine.executor import Executor
+from batchq.engine.ground import Ground
+from batchq.engine.inbox import Inbox
+from batchq.engine.letters import Amend, Deliver, GroundChanged, Submit
+from batchq.engine.loop import Loop
+from batchq.engine.tasks import Tasks
+from batchq.engine.watcher import Watcher
+from batchq.ports import Clock, ContainerRuntime, EventBus, JobStore
+from batchq.values import SubmissionKey
+
+FIRST_LOOK = 10.0  # seconds that a start waits for the container engine before it goes on without it
+LAST_CALLS = 5.0  # seconds that a stop waits for calls under way
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """`store` and `engine` are None when well, else what is wrong; `loops` name each loop with how it fares."""
+
+    store: str | None
+    engine: str | None
+    loops: dict[str, str]
+
+    @property
+    def well(self) -> bool:
+        return self.store is None and self.engine is None and all(it == "ok" for it in self.loops.values())
+
+
+class Engine:
+    """One a database. A request is answered when its decision is durable; giving up the wait does not take it back."""
+
+    def __init__(
+        self,
+        *,
+        store: JobStore,
+        ground: Ground,
+        runtime: ContainerRuntime,
+        keep_log: Callable[[Tag], Awaitable[None]],
+        clock: Clock,
+        bus: EventBus,
+        survey_every: float,
+    ) -> None:
+        self._clock = clock
+        self.inbox = Inbox()
+        self.tasks = Tasks(clock)
+        executor = Executor(runtime=runtime, keep_log=keep_log, clock=clock, tasks=self.tasks, post=self.inbox.post)
+        self._alarms = Alarms(clock=clock, post=self.inbox.post)
+        self.loop = Loop(
+            inbox=self.inbox,
+            store=store,
+            ground=ground,
+            clock=clock,
+            bus=bus,
+            act=executor.act,
+            wake=self._alarms.set,
+            tasks=self.tasks,
+        )
+        self._watcher = Watcher(
+            runtime=runtime,
+            clock=clock,
+            survey_every=survey_every,
+            running=self.loop.running,
+            look=executor.look,
+            post=self.inbox.post,
+        )
+
+    async def start(self) -> None:
+        """Take up what is remembered, and look at the engine once before anybody may ask for anything."""
+        await self.loop.load()
+        self.tasks.supervise("scheduler", self.loop.run)
+        self.tasks.supervise("alarms", self._alarms.run)
+        self.tasks.supervise("watch", self._watcher.watch)
+        self.tasks.supervise("survey", self._watcher.survey)
+        await self._first_look()
+
+    async def stop(self) -> None:
+        """Let the calls under way end, for a while; the containers are not touched."""
+        await self.tasks.drain(LAST_CALLS)
+        await self.tasks.cancel()
+
+    async def submit(
+        self, *, job_id: JobId, spec: JobSpec, tags: tuple[tuple[str, str], ...], key: SubmissionKey | None
+    ) -> Job:
+        """The new job, or the one that this same call made before. Raises Invalid, StoreFailed."""
+        answer: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
+        self.inbox.post(Submit(job_id=job_id, spec=spec, tags=tags, key=key, answer=answer))
+        return await asyncio.shield(answer)
+
+    async def deliver(self, job_id: JobId, event: on.CancelRequested | on.TerminateRequested) -> None:
+        """A request about a job; one about a job that nobody knows is carried out by doing nothing."""
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.inbox.post(Deliver(job_id=job_id, event=event, answer=answer))
+        await asyncio.shield(answer)
+
+    async def amend(self, job_id: JobId, change: Callable[[Job], Job]) -> None:
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.inbox.post(Amend(job_id=job_id, change=change, answer=answer))
+        await asyncio.shield(answer)
+
+    def ground_changed(self) -> None:
+        self.inbox.post(GroundChanged())
+
+    def health(self) -> Health:
+        return Health(store=self.loop.store_fails, engine=self._watcher.engine_fails, loops=self.tasks.health())
+
+    async def _first_look(self) -> None:
+        asked = asyncio.ensure_future(self._watcher.asked.wait())
+        patience = asyncio.ensure_future(self._clock.sleep(FIRST_LOOK))
+        try:
+            await asyncio.wait({asked, patience}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            asked.cancel()
+            patience.cancel()

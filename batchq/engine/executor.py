@@ -1,0 +1,142 @@
+"""Effects become calls of the runtime, and what is learnt from them becomes letters.
+
+Calls about one container wait for each other, so a stop can never slip in between a create and a start. No call waits
+for a container to end, and none takes an end from anything but an inspection. A call without an answer may have been
+carried out: it is made again, from a look at what is there.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from batchq.domain import effects as do
+from batchq.domain import events as on
+from batchq.domain.job import Job, Tag
+from batchq.engine.letters import Deliver
+from batchq.engine.reports import report
+from batchq.engine.starting import Start
+from batchq.engine.tasks import Tasks
+from batchq.errors import ContainerGone, EngineUnknown, StoreFailed
+from batchq.ports import Clock, ContainerRuntime
+
+log = logging.getLogger(__name__)
+
+ASK_AGAIN = 1.0  # seconds after a stop signal that was not answered
+
+
+class Executor:
+    """`keep_log` copies a container's output into the archive. Asking for what is already under way does nothing."""
+
+    def __init__(
+        self,
+        *,
+        runtime: ContainerRuntime,
+        keep_log: Callable[[Tag], Awaitable[None]],
+        clock: Clock,
+        tasks: Tasks,
+        post: Callable[[Deliver], None],
+    ) -> None:
+        self._runtime = runtime
+        self._keep_log = keep_log
+        self._clock = clock
+        self._tasks = tasks
+        self._post = post
+        self._starts: dict[Tag, Start] = {}
+        self._under_way: set[do.Effect] = set()
+        self._turns: dict[Tag, asyncio.Lock] = {}
+
+    def act(self, effect: do.Effect, job: Job | None) -> None:
+        if isinstance(effect, do.AbandonStart):
+            self._abandon(effect.tag)
+        elif effect not in self._under_way:
+            self._under_way.add(effect)
+            self._tasks.spawn(f"{type(effect).__name__} {effect.tag}", self._carry_out(effect, job))
+
+    def look(self, tag: Tag) -> None:
+        """Something was heard of this container: see what is true."""
+        self.act(do.InspectContainer(tag=tag), None)
+
+    async def _carry_out(self, effect: do.Effect, job: Job | None) -> None:
+        """One at a time for a container, but a look, which changes nothing, need not wait."""
+        try:
+            if isinstance(effect, do.InspectContainer):
+                await self._inspect(effect.tag)
+            else:
+                async with self._turns.setdefault(effect.tag, asyncio.Lock()):
+                    await self._change(effect, job)
+        finally:
+            self._under_way.discard(effect)
+            if not any(other.tag == effect.tag for other in self._under_way):
+                self._turns.pop(effect.tag, None)
+
+    async def _change(self, effect: do.Effect, job: Job | None) -> None:
+        match effect:
+            case do.StartContainer():
+                assert job is not None, f"{effect} of an unknown job"
+                await self._start(job)
+            case do.StopContainer(tag=tag):
+                await self._stop(tag)
+            case do.KillContainer(tag=tag):
+                await self._kill(tag)
+            case do.ClearAway(tag=tag):
+                await self._clear(tag)
+            case do.AbandonStart() | do.InspectContainer():
+                raise TypeError(effect)
+
+    async def _start(self, job: Job) -> None:
+        start = Start(job=job, runtime=self._runtime, clock=self._clock, tasks=self._tasks)
+        self._starts[job.tag] = start
+        try:
+            self._tell(job.tag, await start.run())
+        finally:
+            del self._starts[job.tag]
+
+    def _abandon(self, tag: Tag) -> None:
+        """Where no start is under way there is nothing to give up: it has been made, and its letter is on its way."""
+        if tag in self._starts:
+            self._starts[tag].abandoned.set()
+
+    async def _stop(self, tag: Tag) -> None:
+        while True:
+            try:
+                await self._runtime.signal_stop(tag)
+            except EngineUnknown as unknown:
+                log.warning("container %s: no answer to the stop signal, sent again: %s", tag, unknown)
+                await self._clock.sleep(ASK_AGAIN)
+            except ContainerGone:
+                self.look(tag)
+                return
+            else:
+                self._tell(tag, (on.StopAsked(attempt=tag.attempt),))
+                return
+
+    async def _kill(self, tag: Tag) -> None:
+        """Once; the job's alarm asks again while it lives."""
+        try:
+            await self._runtime.kill(tag)
+        except EngineUnknown as unknown:
+            log.warning("container %s: no answer to the kill: %s", tag, unknown)
+        except ContainerGone:
+            self.look(tag)
+
+    async def _clear(self, tag: Tag) -> None:
+        """Its log first. What fails here is found by the next survey, which asks again."""
+        try:
+            await self._keep_log(tag)
+            await self._runtime.remove(tag)
+        except (EngineUnknown, StoreFailed) as failure:
+            log.warning("container %s is not cleared away yet: %s", tag, failure)
+
+    async def _inspect(self, tag: Tag) -> None:
+        """A container on its way to its start may look absent or not begun; that is the start's business."""
+        try:
+            found = await self._runtime.inspect(tag)
+        except EngineUnknown as unknown:
+            log.warning("container %s could not be looked at: %s", tag, unknown)
+            return
+        if tag not in self._starts or (found is not None and found.stopped_at is not None):
+            self._tell(tag, report(tag, found))
+
+    def _tell(self, tag: Tag, events: tuple[on.News, ...]) -> None:
+        for event in events:
+            self._post(Deliver(job_id=tag.job_id, event=event))

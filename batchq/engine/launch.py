@@ -1,0 +1,17 @@
+"""What a container is told of its job: the environment of AWS Batch. Pure."""
+
+from batchq.domain.job import Job
+from batchq.values import Launch
+
+
+def launch(job: Job) -> Launch:
+    """How to make the container of the attempt under way."""
+    assert job.attempt is not None, f"{job.id} has no attempt to launch"
+    environment = {
+        "AWS_BATCH_JOB_ID": job.id,
+        "AWS_BATCH_JOB_ATTEMPT": str(job.attempt.number),
+        "AWS_BATCH_JQ_NAME": job.spec.queue,
+        "AWS_BATCH_CE_NAME": job.attempt.environment,
+        "AWS_EXECUTION_ENV": "AWS_ECS_EC2",
+    }
+    return Launch(tag=job.tag, spec=job.spec.container, environment=tuple(environment.items()))

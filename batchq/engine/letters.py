@@ -1,0 +1,69 @@
+"""What can lie in the inbox. Letters come from outside only; what follows inside a turn is applied in that turn."""
+
+from asyncio import Future
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from batchq.domain import events as on
+from batchq.domain.container import Resources
+from batchq.domain.job import Job, JobId, JobSpec, Tag
+from batchq.domain.recovery import Seen
+from batchq.values import SubmissionKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submit:
+    """A new job. The answer is the job, or the one that the same call made before."""
+
+    job_id: JobId
+    spec: JobSpec
+    tags: tuple[tuple[str, str], ...]
+    key: SubmissionKey | None
+    answer: Future[Job]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deliver:
+    """Something happened to a job. News from the outside wants no answer; a request's comes once it is durable."""
+
+    job_id: JobId
+    event: on.Event
+    answer: Future[None] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amend:
+    """A change of what is said of a job, not of its life."""
+
+    job_id: JobId
+    change: Callable[[Job], Job]
+    answer: Future[None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ring:
+    """A job's alarm went off."""
+
+    job_id: JobId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surveyed:
+    """The engine answered: what containers there are, and what its machine has."""
+
+    seen: tuple[Seen, ...]
+    expected: frozenset[Tag]
+    capacity: Resources
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineLost:
+    """The engine does not answer. Nothing is placed until it does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroundChanged:
+    """Queues or environments are not what they were."""
+
+
+Letter = Submit | Deliver | Amend | Ring | Surveyed | EngineLost | GroundChanged

@@ -1,0 +1,180 @@
+"""The inbox and its one reader: take every letter that waits, step each, save all of it in one transaction, then act.
+
+Everything a job goes through is decided here, one turn after another, so no two decisions about a job can cross. One
+commit serves a whole turn, whoever is in it; a request is answered after the commit, an effect is done after it.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from batchq.domain import effects as do
+from batchq.domain.container import Resources
+from batchq.domain.job import Job, JobId, Status, Tag
+from batchq.engine.ground import Ground
+from batchq.engine.inbox import Inbox
+from batchq.engine.letters import Amend, Deliver, Letter, Submit
+from batchq.engine.reading import Reader
+from batchq.engine.scheduling import fill_room, free_misfits
+from batchq.engine.settling import settle
+from batchq.engine.tasks import Tasks
+from batchq.engine.turn import Turn
+from batchq.errors import BatchqError, StoreFailed, Unavailable
+from batchq.ports import Clock, EventBus, JobStore
+
+log = logging.getLogger(__name__)
+
+MOST_LETTERS = 1000
+REMEMBER_SUBMISSIONS = timedelta(minutes=15)
+AFTER_FAILURE = 1.0  # seconds
+
+
+class Loop:
+    """`act` is told each effect, with the job as saved; `wake` each job whose alarm may have changed."""
+
+    def __init__(
+        self,
+        *,
+        inbox: Inbox,
+        store: JobStore,
+        ground: Ground,
+        clock: Clock,
+        bus: EventBus,
+        act: Callable[[do.Effect, Job | None], None],
+        wake: Callable[[Job], None],
+        tasks: Tasks,
+    ) -> None:
+        self._store = store
+        self._ground = ground
+        self._clock = clock
+        self._bus = bus
+        self._act = act
+        self._wake = wake
+        self._tasks = tasks
+        self._inbox = inbox
+        self._reader = Reader(ground)
+        self._place_due = True
+        self.active: dict[JobId, Job] = {}
+        self.store_fails: str | None = None
+
+    async def load(self) -> None:
+        """Take up what the store remembers, before the first turn."""
+        self.active = {job.id: job for job in await self._store.active()}
+        self._reader.next_order = await self._store.last_order() + 1
+        for job in self.active.values():
+            self._wake(job)
+
+    async def run(self) -> None:
+        while True:
+            await self.turn(await self._inbox.take(MOST_LETTERS))
+
+    @property
+    def host(self) -> Resources | None:
+        """The engine's machine, None while the engine does not answer."""
+        return self._reader.host
+
+    def running(self) -> frozenset[Tag]:
+        return frozenset(job.tag for job in self.active.values() if job.status is Status.RUNNING)
+
+    async def turn(self, letters: Sequence[Letter]) -> None:
+        """One turn. When the store fails nothing has happened: requests are told, and news is read again later."""
+        turn = Turn(now=self._clock.now(), active=self.active)
+        failure: BatchqError | None = Unavailable("the scheduler failed; its log tells more")
+        try:
+            await self._work(turn, letters)
+            failure = None
+        except StoreFailed as store_failure:
+            failure = store_failure
+        finally:
+            if failure is not None:
+                self._put_off(letters, failure)
+        if failure is None:
+            self._adopt(turn)
+            self._answer(turn, letters)
+
+    async def _work(self, turn: Turn, letters: Sequence[Letter]) -> None:
+        await self._reader.prepare(turn, letters, self._store)
+        self._read(turn, letters)
+        await settle(turn, self._store)
+        await self._place(turn)
+        changes = turn.changes(forget_before=turn.now - REMEMBER_SUBMISSIONS)
+        if not changes.empty:
+            await self._store.commit(changes)
+            self.store_fails = None
+
+    def _read(self, turn: Turn, letters: Sequence[Letter]) -> None:
+        for letter in letters:
+            try:
+                self._reader.read(turn, letter)
+            except BatchqError as refusal:
+                _refuse(letter, refusal)
+            except Exception as bug:  # the one blind except: a letter that cannot be read must stop nobody else's
+                log.exception("a letter could not be read: %s", letter)
+                _refuse(letter, Unavailable(f"{type(bug).__name__} in the scheduler; the log tells more"))
+
+    async def _place(self, turn: Turn) -> None:
+        """While the engine does not answer nothing is placed; what waits is looked at when it is back."""
+        self._place_due = self._place_due or turn.place or self._reader.ground_changed
+        if not self._place_due or self.host is None:
+            return
+        if self._reader.ground_changed:
+            await free_misfits(turn, self._store, self._ground, self.host)
+        await fill_room(turn, self._store, self._ground, self.host)
+
+    def _adopt(self, turn: Turn) -> None:
+        """The turn is saved: remember it, tell it, and act on it."""
+        if self.host is not None:
+            self._place_due = self._reader.ground_changed = False
+        jobs, changed = turn.saved()
+        for job in jobs:
+            if job.attempt is not None:
+                self.active[job.id] = job
+            else:
+                self.active.pop(job.id, None)
+            self._wake(job)
+        for change in changed:
+            _write_log(change.before, change.job)
+            self._bus.publish(change)
+        for effect, subject in turn.effects:
+            self._act(effect, subject)
+
+    def _answer(self, turn: Turn, letters: Sequence[Letter]) -> None:
+        for letter in letters:
+            match letter:
+                case Submit(answer=answer) if not answer.done():
+                    submitted = turn.get(self._reader.submitted_as(turn, letter))
+                    assert submitted is not None, f"{letter.job_id} was saved and is not known"
+                    answer.set_result(submitted)
+                case Deliver(answer=answer) | Amend(answer=answer) if answer is not None and not answer.done():
+                    answer.set_result(None)
+                case _:
+                    pass
+
+    def _put_off(self, letters: Sequence[Letter], failure: BatchqError) -> None:
+        """Requests are refused; what the outside told must not be lost, and is read again."""
+        if self.store_fails is None:
+            log.warning("a turn was not saved: %s", failure)
+        self.store_fails = str(failure)
+        again = [letter for letter in letters if not _refuse(letter, failure)]
+        if again:
+            self._tasks.spawn("read later", self._read_later(again))
+
+    async def _read_later(self, letters: Sequence[Letter]) -> None:
+        await self._clock.sleep(AFTER_FAILURE)
+        for letter in letters:
+            self._inbox.post(letter)
+
+
+def _refuse(letter: Letter, error: BatchqError) -> bool:
+    """Tell whoever waits for an answer; false if nobody does."""
+    answer = getattr(letter, "answer", None)
+    if answer is None:
+        return False
+    if not answer.done():
+        answer.set_exception(error)
+    return True
+
+
+def _write_log(before: Status | None, job: Job) -> None:
+    reason = f" ({job.status_reason!r})" if job.status_reason else ""
+    log.info("job %s: %s -> %s on %s%s", job.id, before or "new", job.status, job.spec.queue, reason)

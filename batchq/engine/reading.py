@@ -1,0 +1,97 @@
+"""What each kind of letter does to a turn."""
+
+from collections.abc import Mapping, Sequence
+from typing import assert_never
+
+from batchq.domain import effects as do
+from batchq.domain.container import Resources
+from batchq.domain.job import Job, JobId
+from batchq.domain.lifecycle import ring
+from batchq.domain.recovery import reconcile
+from batchq.engine.ground import Ground
+from batchq.engine.letters import Amend, Deliver, EngineLost, GroundChanged, Letter, Ring, Submit, Surveyed
+from batchq.engine.strays import Strays
+from batchq.engine.turn import Turn
+from batchq.errors import Invalid
+from batchq.ports import JobStore
+from batchq.values import SubmissionKey
+
+
+class Reader:
+    """`host` is the engine's machine, None while it does not answer; `next_order` the next new job's place."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._strays = Strays()
+        self._repeats: Mapping[SubmissionKey, JobId] = {}
+        self.host: Resources | None = None
+        self.ground_changed = False
+        self.next_order = 0
+
+    async def prepare(self, turn: Turn, letters: Sequence[Letter], store: JobStore) -> None:
+        """Fetch, in one go each, the jobs and the earlier submissions that the letters speak of."""
+        named = {job_id for letter in letters for job_id in _named(letter) if not turn.knows(job_id)}
+        keys = [letter.key for letter in letters if isinstance(letter, Submit) and letter.key is not None]
+        self._repeats = await store.submissions(keys) if keys else {}
+        named.update(self._repeats.values())
+        if named:
+            turn.learn((await store.jobs(sorted(named))).values())
+
+    def read(self, turn: Turn, letter: Letter) -> None:
+        match letter:
+            case Submit():
+                self._submit(turn, letter)
+            case Deliver(job_id=job_id, event=event):
+                turn.step(job_id, event)
+            case Amend(job_id=job_id, change=change):
+                if (job := turn.get(job_id)) is not None:
+                    turn.keep(job, change(job))
+            case Ring(job_id=job_id):
+                if (job := turn.get(job_id)) is not None and (alarm := ring(job, turn.now)) is not None:
+                    turn.step(job_id, alarm)
+            case Surveyed():
+                self._reconcile(turn, letter)
+            case EngineLost():
+                self.host = None
+            case GroundChanged():
+                self.ground_changed = True
+            case _:
+                assert_never(letter)
+
+    def submitted_as(self, turn: Turn, letter: Submit) -> JobId:
+        """The job that a submission made, now or the first time it came."""
+        if letter.key is None:
+            return letter.job_id
+        return self._repeats.get(letter.key) or turn.submitted.get(letter.key, letter.job_id)
+
+    def _submit(self, turn: Turn, letter: Submit) -> None:
+        if turn.knows(self.submitted_as(turn, letter)):
+            return
+        if letter.spec.queue not in self._ground.queues:
+            raise Invalid(f"JobQueue {letter.spec.queue} not found.")
+        job = Job(id=letter.job_id, order=self.next_order, spec=letter.spec, created_at=turn.now, tags=letter.tags)
+        self.next_order += 1
+        turn.insert(job, letter.key)
+
+    def _reconcile(self, turn: Turn, letter: Surveyed) -> None:
+        """A changed machine is changed ground."""
+        self.ground_changed = self.ground_changed or self.host != letter.capacity
+        self.host = letter.capacity
+        known = {it.tag.job_id for it in letter.seen if turn.knows(it.tag.job_id)}
+        found = reconcile(active=turn.active(), known=known, seen=letter.seen, expected=letter.expected)
+        for job_id, lost in found.news:
+            turn.step(job_id, lost)
+        for effect in found.effects:
+            turn.effects.append((effect, turn.get(effect.tag.job_id)))
+        for tag in self._strays.ripe(found.strays, turn.now):
+            turn.effects.append((do.ClearAway(tag=tag), None))
+
+
+def _named(letter: Letter) -> Sequence[JobId]:
+    match letter:
+        case Deliver() | Amend() | Ring():
+            return (letter.job_id,)
+        case Surveyed(seen=seen):
+            return [it.tag.job_id for it in seen]
+        case _:
+            return ()

@@ -1,0 +1,40 @@
+"""What an inspected container says of its attempt. Pure."""
+
+from batchq.domain import events as on
+from batchq.domain.job import Tag
+from batchq.values import ContainerState, Found
+
+NEVER_RAN = "Container state lost"
+
+
+def report(tag: Tag, found: Found | None) -> tuple[on.News, ...]:
+    """The news of an attempt that should be running. One that is over has run: both are told, in that order."""
+    number = tag.attempt
+    if found is None:
+        return (on.ContainerLost(attempt=number),)
+    match found.state:
+        case ContainerState.GOING:
+            return ()
+        case ContainerState.CREATED:
+            return (on.ContainerLost(attempt=number, reason=NEVER_RAN),)
+        case ContainerState.RUNNING:
+            assert found.started_at is not None, f"{found} runs and never started"
+            return (on.ContainerStarted(attempt=number, started_at=found.started_at),)
+        case ContainerState.EXITED:
+            return exited(number, found)
+
+
+def exited(number: int, found: Found) -> tuple[on.News, ...]:
+    assert found.started_at is not None, f"{found} is over and never started"
+    assert found.stopped_at is not None, f"{found} is over and has no end"
+    assert found.exit_code is not None, f"{found} is over and has no exit code"
+    return (
+        on.ContainerStarted(attempt=number, started_at=found.started_at),
+        on.ContainerExited(
+            attempt=number,
+            exit_code=found.exit_code,
+            started_at=found.started_at,
+            stopped_at=found.stopped_at,
+            out_of_memory=found.out_of_memory,
+        ),
+    )

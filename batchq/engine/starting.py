@@ -1,0 +1,115 @@
+"""One start of one container, from whatever is there to a verdict. It can be given up until the engine is asked."""
+
+import asyncio
+import logging
+
+from batchq.domain import events as on
+from batchq.domain.job import Job
+from batchq.engine.launch import launch
+from batchq.engine.reports import report
+from batchq.engine.tasks import Tasks
+from batchq.errors import (
+    ContainerGone,
+    EngineUnknown,
+    ImageMissing,
+    ImageUnavailable,
+    NameTaken,
+    StartRefused,
+)
+from batchq.ports import Clock, ContainerRuntime
+from batchq.values import ContainerState
+
+log = logging.getLogger(__name__)
+
+AFTER_REFUSAL = (1.0, 4.0, 10.0)  # seconds before a start that may yet work is tried again
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0  # seconds between looks at an engine that does not answer
+
+
+class Start:
+    """`abandoned` is set from outside when a stop was ordered."""
+
+    def __init__(self, *, job: Job, runtime: ContainerRuntime, clock: Clock, tasks: Tasks) -> None:
+        self._launch = launch(job)
+        self._tag = job.tag
+        self._runtime = runtime
+        self._clock = clock
+        self._tasks = tasks
+        self._refusals = 0
+        self._pause = FIRST_PAUSE
+        self.abandoned = asyncio.Event()
+
+    async def run(self) -> tuple[on.News, ...]:
+        """The news of the attempt. An engine that does not answer costs no attempt: it is asked until it does."""
+        while True:
+            try:
+                return await self._try()
+            except EngineUnknown as unknown:
+                log.warning("container %s: the engine does not tell, looking again: %s", self._tag, unknown)
+                await self._rest(self._pause)
+                self._pause = min(self._pause * 2, LONGEST_PAUSE)
+            except (ImageUnavailable, NameTaken) as refusal:
+                return (on.StartFailed(attempt=self._tag.attempt, reason=str(refusal)),)
+            except StartRefused as refusal:
+                if refusal.certain or self._refusals == len(AFTER_REFUSAL):
+                    return self._refused(refusal)
+                await self._rest(AFTER_REFUSAL[self._refusals])
+                self._refusals += 1
+
+    async def _try(self) -> tuple[on.News, ...]:
+        if self.abandoned.is_set():
+            return await self._give_up()
+        try:
+            state = await self._runtime.create(self._launch)
+        except ImageMissing:
+            await self._pull()
+            return await self._try()
+        if state is not ContainerState.CREATED:
+            return await self._look()
+        if self.abandoned.is_set():
+            return await self._give_up()
+        return await self._start()
+
+    async def _start(self) -> tuple[on.News, ...]:
+        """Started is running from now, until an inspection knows better."""
+        try:
+            await self._runtime.start(self._tag)
+        except ContainerGone:
+            return await self._look()
+        return (on.ContainerStarted(attempt=self._tag.attempt, started_at=self._clock.now()),)
+
+    async def _look(self) -> tuple[on.News, ...]:
+        return report(self._tag, await self._runtime.inspect(self._tag))
+
+    async def _give_up(self) -> tuple[on.News, ...]:
+        """Before a restart of batchq, or by a call that was not answered, it may have been started all the same."""
+        found = await self._runtime.inspect(self._tag)
+        if found is None or found.state in (ContainerState.CREATED, ContainerState.GOING):
+            return (on.StartAbandoned(attempt=self._tag.attempt),)
+        return report(self._tag, found)
+
+    async def _pull(self) -> None:
+        """A pull cannot be called off, but nobody has to wait for it."""
+        spec = self._launch.spec
+        pull = self._tasks.task(f"pull {spec.image}", self._runtime.pull(spec.image, spec.platform))
+        await self._unless_abandoned(pull)
+
+    async def _rest(self, seconds: float) -> None:
+        rest = asyncio.ensure_future(self._clock.sleep(seconds))
+        try:
+            await self._unless_abandoned(rest)
+        finally:
+            rest.cancel()
+
+    async def _unless_abandoned(self, work: asyncio.Future[None]) -> None:
+        """Until the work is done, or the start is given up; the work's own failure is raised."""
+        given_up = asyncio.ensure_future(self.abandoned.wait())
+        try:
+            await asyncio.wait((work, given_up), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            given_up.cancel()
+        if work.done():
+            work.result()
+
+    def _refused(self, refusal: StartRefused) -> tuple[on.News, ...]:
+        number = self._tag.attempt
+        return (on.StartFailed(attempt=number, reason=refusal.reason, exit_code=refusal.exit_code),)

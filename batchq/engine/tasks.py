@@ -1,0 +1,82 @@
+"""Every task of the engine has a name and is held here; a loop that fails is seen, and started again."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+
+from batchq.errors import EngineError
+from batchq.ports import Clock
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds before a failed loop starts again
+
+
+class Tasks:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._held: set[asyncio.Task[None]] = set()
+        self._failures: dict[str, int] = {}
+
+    def spawn(self, name: str, work: Coroutine[None, None, None]) -> None:
+        """Run it to its end, whatever becomes of it; a failure that is not the engine's is logged."""
+        _ = self.task(name, work)
+
+    def task(self, name: str, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        """The same, for whoever waits for it."""
+        task = asyncio.create_task(work, name=name)
+        self._held.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def supervise(self, name: str, loop: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Run a loop that should never end, and run it again, a little later each time, when it fails."""
+        self._failures[name] = 0
+        self._start(name, loop, 0.0)
+
+    def health(self) -> dict[str, str]:
+        """Each loop by name: `ok`, or how often it has failed."""
+        return {name: f"restarted {count} times" if count else "ok" for name, count in self._failures.items()}
+
+    @property
+    def names(self) -> list[str]:
+        """What is under way now."""
+        return sorted(task.get_name() for task in self._held)
+
+    async def drain(self, patience: float) -> None:
+        """Wait, at most so many seconds, until nothing is under way but the loops."""
+        nap = asyncio.ensure_future(self._clock.sleep(patience))
+        try:
+            while not nap.done() and (work := {task for task in self._held if task.get_name() not in self._failures}):
+                await asyncio.wait({nap, *work}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            nap.cancel()
+
+    async def cancel(self) -> None:
+        """End everything, and wait until it has ended."""
+        while self._held:
+            tasks = tuple(self._held)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _start(self, name: str, loop: Callable[[], Coroutine[None, None, None]], pause: float) -> None:
+        task = self.task(name, self._after(pause, loop))
+        task.add_done_callback(lambda done: self._again(name, loop, done))
+
+    async def _after(self, pause: float, loop: Callable[[], Coroutine[None, None, None]]) -> None:
+        if pause:
+            await self._clock.sleep(pause)
+        await loop()
+
+    def _again(self, name: str, loop: Callable[[], Coroutine[None, None, None]], done: asyncio.Task[None]) -> None:
+        if done.cancelled():
+            return
+        self._failures[name] += 1
+        self._start(name, loop, min(FIRST_PAUSE * 2 ** (self._failures[name] - 1), LONGEST_PAUSE))
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._held.discard(task)
+        failure = None if task.cancelled() else task.exception()
+        if failure is not None and not isinstance(failure, EngineError):
+            log.error("task %s failed", task.get_name(), exc_info=failure)

@@ -1,0 +1,130 @@
+"""What one turn reads, changes and wants. Saved at once or not at all; until then nothing has happened outside."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from batchq.domain import effects as do
+from batchq.domain import events as on
+from batchq.domain.job import ACTIVE, FINISHED, Job, JobId, Status, Tag, stream_name
+from batchq.domain.lifecycle import step
+from batchq.values import Changes, LogStream, Moment, StatusChanged, SubmissionKey
+
+
+class Turn:
+    """A working copy over the active jobs. Jobs that are not active must be learnt before they are stepped."""
+
+    def __init__(self, *, now: datetime, active: Mapping[JobId, Job]) -> None:
+        self.now = now
+        self.effects: list[tuple[do.Effect, Job | None]] = []
+        self.fresh: list[JobId] = []
+        self.place = False
+        self.submitted: dict[SubmissionKey, JobId] = {}
+        self._active = active
+        self._read: dict[JobId, Job] = {}
+        self._inserted: dict[JobId, Job] = {}
+        self._updated: dict[JobId, Job] = {}
+        self._history: list[Moment] = []
+        self._changed: list[StatusChanged] = []
+        self._streams: list[LogStream] = []
+        self._ended: list[JobId] = []
+
+    def learn(self, jobs: Iterable[Job]) -> None:
+        """Jobs as stored; what this turn already did to them stands."""
+        for job in jobs:
+            self._read.setdefault(job.id, job)
+
+    def get(self, job_id: JobId) -> Job | None:
+        for place in (self._inserted, self._updated, self._active, self._read):
+            if job_id in place:
+                return place[job_id]
+        return None
+
+    def knows(self, job_id: JobId) -> bool:
+        return self.get(job_id) is not None
+
+    def touched(self, job_id: JobId) -> bool:
+        return job_id in self._inserted or job_id in self._updated
+
+    def insert(self, job: Job, key: SubmissionKey | None) -> None:
+        self._inserted[job.id] = job
+        self.fresh.append(job.id)
+        self._tell(None, job)
+        if key is not None:
+            self.submitted[key] = job.id
+
+    def step(self, job_id: JobId, event: on.Event) -> None:
+        """Apply an event. One about a job that nobody knows is pointless, not wrong."""
+        job = self.get(job_id)
+        if job is None:
+            return
+        after, effects = step(job, event, self.now)
+        self.keep(job, after)
+        self.effects += ((effect, after) for effect in effects)
+
+    def keep(self, before: Job, after: Job) -> None:
+        if after is before:
+            return
+        (self._inserted if after.id in self._inserted else self._updated)[after.id] = after
+        if after.status is not before.status:
+            self._tell(before, after)
+
+    def active(self) -> dict[JobId, Job]:
+        """The jobs that hold room, as this turn leaves them."""
+        changed = self._updated | self._inserted
+        kept = {job_id: job for job_id, job in self._active.items() if job_id not in changed}
+        return kept | {job_id: job for job_id, job in changed.items() if job.status in ACTIVE}
+
+    def in_status(self, status: Status) -> Iterator[Job]:
+        """Jobs that this turn has changed, and left in a status."""
+        changed = self._inserted | self._updated
+        return (job for job in changed.values() if job.status is status)
+
+    def take_ended(self) -> list[JobId]:
+        """The jobs that have come to their end since this was last asked."""
+        ended, self._ended = self._ended, []
+        return ended
+
+    def changes(self, *, forget_before: datetime) -> Changes:
+        return Changes(
+            inserted=tuple(self._inserted.values()),
+            updated=tuple(self._updated.values()),
+            history=tuple(self._history),
+            submissions=tuple((key, job_id, self.now) for key, job_id in self.submitted.items()),
+            streams=tuple(self._streams),
+            forget_before=forget_before if self.submitted else None,
+        )
+
+    def saved(self) -> tuple[list[Job], list[StatusChanged]]:
+        """The jobs at the versions they now have in the store, and the news for the bus."""
+        updated = [replace(job, version=job.version + 1) for job in self._updated.values()]
+        return [*self._inserted.values(), *updated], self._changed
+
+    def _tell(self, before: Job | None, after: Job) -> None:
+        attempt = after.attempt.number if after.attempt else None
+        self._history.append(
+            Moment(job_id=after.id, at=self.now, status=after.status, reason=after.status_reason, attempt=attempt)
+        )
+        self._changed.append(StatusChanged(before=before.status if before else None, job=after))
+        if (tag := began(before, after)) is not None:
+            self._streams.append(
+                LogStream(name=stream_name(after.spec.definition.name, tag), tag=tag, created_at=self.now)
+            )
+        if after.status in FINISHED:
+            self._ended.append(after.id)
+        self.place = self.place or makes_room(before, after)
+
+
+def began(before: Job | None, after: Job) -> Tag | None:
+    """The attempt whose container came to run by this change, also if it is over already."""
+    if before is None or before.status is not Status.STARTING or before.attempt is None:
+        return None
+    ran = len(after.attempts) > len(before.attempts) and after.attempts[-1].started_at is not None
+    return before.tag if ran or after.status is Status.RUNNING else None
+
+
+def makes_room(before: Job | None, after: Job) -> bool:
+    """Whether more jobs may start now: one more waits, one holds no room any more, or one no longer stands in front."""
+    if after.status is Status.RUNNABLE:
+        return True
+    return after.status in FINISHED and before is not None and before.status in ACTIVE | {Status.RUNNABLE}

@@ -1,0 +1,74 @@
+"""Every error raised on purpose, one tree. The docstring is the meaning."""
+
+
+class BatchqError(Exception):
+    """Something batchq knows about went wrong."""
+
+
+class Invalid(BatchqError):
+    """The caller asked for something that cannot be; nothing was changed. The message is for the caller."""
+
+
+class NotFound(Invalid):
+    """The caller named something that is not there."""
+
+
+class NotSupported(Invalid):
+    """A feature of AWS that this server does not have."""
+
+
+class Unavailable(BatchqError):
+    """The request was good and could not be carried out now; nothing was changed. It may be sent again."""
+
+
+class StoreFailed(Unavailable):
+    """The database did not take a write or answer a read (disk full, input/output error, locked)."""
+
+
+class Conflict(StoreFailed):
+    """A row was not at the version that the write expected: somebody else writes to this database."""
+
+
+class StoreRefused(BatchqError):
+    """The data cannot be opened: locked by another server, damaged, or of a newer schema."""
+
+
+class IllegalTransition(BatchqError):
+    """An event met a job in a status where it can never happen. The message carries the job's story."""
+
+
+class EngineError(BatchqError):
+    """The container engine did not do what it was asked."""
+
+
+class EngineUnknown(EngineError):
+    """No answer, or none that tells: the call may have been carried out, or may be later. Look, and ask again."""
+
+
+class ContainerGone(EngineError):
+    """The engine has no such container, or it no longer runs. To a stop, kill or remove this is success."""
+
+
+class ImageMissing(EngineError):
+    """The image is not on this machine; it can be pulled."""
+
+
+class ImageUnavailable(EngineError):
+    """The image cannot be pulled. The message is the attempt's reason, `CannotPullContainerError: ...`."""
+
+
+class NameTaken(EngineError):
+    """A container that is not ours has the name of ours. It is neither adopted nor touched."""
+
+
+class StartRefused(EngineError):
+    """The engine would not create or start the container, and said why; the message is the attempt's reason.
+
+    `certain` is false where the same start may work a moment later (port or device in use, runtime trouble).
+    """
+
+    def __init__(self, reason: str, *, exit_code: int | None = None, certain: bool = True) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.exit_code = exit_code
+        self.certain = certain

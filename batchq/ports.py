@@ -1,0 +1,197 @@
+"""The outside, as the inside needs it: four narrow ports and a log archive."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+from typing import Protocol
+
+from batchq.domain.catalog import ComputeEnvironment, JobDefinition, JobQueue
+from batchq.domain.container import Resources
+from batchq.domain.job import DefinitionRef, Job, JobId, QueueName, Tag
+from batchq.domain.placement import Candidate
+from batchq.values import (
+    Changes,
+    ContainerState,
+    Found,
+    JobQuery,
+    Launch,
+    LogLine,
+    LogPage,
+    LogStream,
+    Moment,
+    StatusChanged,
+    SubmissionKey,
+)
+
+
+class Clock(Protocol):
+    def now(self) -> datetime:
+        """The time, aware UTC. It never goes back, and a jump of the machine's clock does not move it."""
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class JobStore(Protocol):
+    """Jobs, durable. One writer: the engine's loop. Reads see every commit that has returned.
+
+    Every method raises StoreFailed when the database does not do it; a failed commit has changed nothing.
+    """
+
+    async def commit(self, changes: Changes) -> None:
+        """Save all of it or nothing, durably. Raises Conflict when a job is not at the version it names."""
+
+    async def jobs(self, ids: Sequence[JobId]) -> Mapping[JobId, Job]:
+        """Those of them that exist, however many are asked for."""
+
+    async def active(self) -> tuple[Job, ...]:
+        """Every job that is STARTING or RUNNING."""
+
+    async def unjudged(self, limit: int) -> tuple[Job, ...]:
+        """SUBMITTED jobs, oldest first."""
+
+    async def runnable(self, queue: QueueName, limit: int, after: int = -1) -> tuple[Candidate, ...]:
+        """RUNNABLE jobs of a queue that are no misfits, in `order`, from the first above `after`."""
+
+    async def misfits(self, limit: int, after: int = -1) -> tuple[Job, ...]:
+        """RUNNABLE jobs that are misfits, in `order`, from the first above `after`."""
+
+    async def dependents(self, ids: Sequence[JobId]) -> tuple[Job, ...]:
+        """SUBMITTED and PENDING jobs that depend on one of these."""
+
+    async def submissions(self, keys: Sequence[SubmissionKey]) -> Mapping[SubmissionKey, JobId]:
+        """Those of them that are remembered."""
+
+    async def last_order(self) -> int:
+        """The highest `order` given so far, -1 before the first."""
+
+    async def list(self, query: JobQuery) -> tuple[Job, ...]: ...
+
+    async def unfinished_in(self, queue: QueueName) -> int:
+        """How many jobs of a queue are not SUCCEEDED or FAILED."""
+
+    async def history(self, job_id: JobId) -> tuple[Moment, ...]:
+        """The job's walk through the statuses, oldest first."""
+
+    async def stream(self, name: str) -> LogStream | None: ...
+
+    async def streams(self, *, prefix: str = "", after: str = "", limit: int = 50) -> tuple[LogStream, ...]:
+        """Log streams by name, ascending, whose names begin with `prefix` and come after `after`."""
+
+    async def newest_streams(self, *, limit: int = 50, offset: int = 0) -> tuple[LogStream, ...]:
+        """Log streams, the last created first."""
+
+
+class CatalogStore(Protocol):
+    """Compute environments, queues and job definitions, durable. Each write is a transaction of its own."""
+
+    async def environments(self) -> tuple[ComputeEnvironment, ...]: ...
+
+    async def queues(self) -> tuple[JobQueue, ...]: ...
+
+    async def put_environment(self, environment: ComputeEnvironment) -> None:
+        """Insert it, or replace the one of its name."""
+
+    async def put_queue(self, queue: JobQueue) -> None: ...
+
+    async def drop_environment(self, name: str) -> None: ...
+
+    async def drop_queue(self, name: str) -> None: ...
+
+    async def add_definition(self, definition: JobDefinition) -> JobDefinition:
+        """Save it as the next revision of its name (its own `ref.revision` is ignored), and answer it as saved.
+
+        Revisions of a name count from 1 without gaps, also when many are added at once.
+        """
+
+    async def put_definition(self, definition: JobDefinition) -> None:
+        """Replace the revision of this ref."""
+
+    async def definition(self, ref: DefinitionRef) -> JobDefinition | None: ...
+
+    async def newest_active(self, name: str) -> JobDefinition | None: ...
+
+    async def definitions(
+        self, *, name: str | None, status: str | None, limit: int, after: DefinitionRef | None
+    ) -> tuple[JobDefinition, ...]:
+        """By name ascending, then revision ascending, from the first beyond `after`."""
+
+    async def flag(self, name: str) -> bool:
+        """Whether this was ever set."""
+
+    async def set_flag(self, name: str) -> None:
+        """Set it for ever: something that happens once in the life of the data has happened."""
+
+
+class ContainerRuntime(Protocol):
+    """Where containers run. Knows only containers of its own instance; never touches any other.
+
+    Every method may raise EngineUnknown: the call may have been carried out, or may be later. No method waits for a
+    container to end, and none takes an outcome from anything but an inspection.
+    """
+
+    async def create(self, launch: Launch) -> ContainerState:
+        """Make the container, named by its tag; one that is there already is adopted. Answers its state.
+
+        Raises ImageMissing, NameTaken, StartRefused.
+        """
+
+    async def pull(self, image: str, platform: str | None) -> None:
+        """Get the image; many calls for one image at once pull it once. Raises ImageUnavailable."""
+
+    async def start(self, tag: Tag) -> None:
+        """Start a container that is CREATED. Raises StartRefused; ContainerGone."""
+
+    async def inspect(self, tag: Tag) -> Found | None:
+        """The truth about one container, None if there is none."""
+
+    async def signal_stop(self, tag: Tag) -> None:
+        """Deliver the image's StopSignal, or SIGTERM; a paused container is resumed. Raises ContainerGone."""
+
+    async def kill(self, tag: Tag) -> None:
+        """SIGKILL. Raises ContainerGone when there is nothing to kill."""
+
+    async def remove(self, tag: Tag) -> None:
+        """Remove it with its anonymous volumes, alive or dead. One that is not there is success."""
+
+    async def survey(self) -> tuple[Found, ...]:
+        """Every container of this instance, in whatever state."""
+
+    def deaths(self) -> AbstractAsyncContextManager[AsyncIterator[Tag]]:
+        """The engine's news of containers that ended: a hint, which may be missing, late, or twice.
+
+        Entered, it listens. The iterator ends (without an error) when the engine closes the stream.
+        """
+
+    def logs(self, tag: Tag, *, after: int) -> AsyncIterator[LogLine]:
+        """What the container wrote, stamped later than `after`. Raises ContainerGone."""
+
+    async def capacity(self) -> Resources:
+        """What the engine's machine has in all."""
+
+    async def close(self) -> None: ...
+
+
+class LogArchive(Protocol):
+    """Output kept beyond its container, one append-only log a task id (32 hex digits)."""
+
+    async def last(self, task_id: str) -> int:
+        """When the last kept line was stamped, 0 if there is none."""
+
+    async def append(self, task_id: str, lines: Sequence[LogLine]) -> None: ...
+
+    async def read(self, task_id: str, *, position: int, limit: int, max_bytes: int) -> LogPage:
+        """Lines from a position on, oldest first. A log nobody wrote to is empty."""
+
+    async def read_back(self, task_id: str, *, position: int | None, limit: int, max_bytes: int) -> LogPage:
+        """The lines that end at a position (None: the end of the log), oldest first."""
+
+    async def size(self, task_id: str) -> int:
+        """Bytes kept."""
+
+
+class EventBus(Protocol):
+    def publish(self, change: StatusChanged) -> None:
+        """Tell every listener; none may fail or wait."""
+
+    def listen(self, listener: Callable[[StatusChanged], None]) -> Callable[[], None]:
+        """From now on, until the answer is called."""

@@ -1,0 +1,142 @@
+"""Jobs: submit, describe, list, cancel, terminate, in domain terms."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from uuid import uuid4
+
+from batchq.catalog import Catalog
+from batchq.domain import events as on
+from batchq.domain.catalog import JobDefinition, State, Tags
+from batchq.domain.container import Overrides, effective, merge
+from batchq.domain.job import DefinitionRef, Dependency, Job, JobId, JobSpec, QueueName, RetryStrategy
+from batchq.engine.engine import Engine
+from batchq.errors import Invalid, NotFound
+from batchq.ports import JobStore
+from batchq.values import JobQuery, Moment, SubmissionKey
+
+MOST_TAGS = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """SubmitJob in domain terms. `definition_revision` None is the newest ACTIVE one; None elsewhere is not said."""
+
+    name: str
+    queue: QueueName
+    definition_name: str
+    definition_revision: int | None = None
+    overrides: Overrides
+    parameters: tuple[tuple[str, str], ...] = ()
+    retry: RetryStrategy | None = None
+    timeout: timedelta | None = None
+    depends_on: tuple[Dependency, ...] = ()
+    tags: Tags = ()
+    propagate_tags: bool | None = None
+    share_identifier: str | None = None
+    scheduling_priority: int | None = None
+    key: SubmissionKey | None = None
+
+
+class JobService:
+    """Every request is decided by the engine's loop, in the order of its commits."""
+
+    def __init__(self, *, engine: Engine, store: JobStore, catalog: Catalog, stop_grace: timedelta) -> None:
+        self._engine = engine
+        self._store = store
+        self._catalog = catalog
+        self._stop_grace = stop_grace
+
+    async def submit(self, submission: Submission) -> Job:
+        """A durable job, SUBMITTED or already further. Raises Invalid with AWS's texts, and StoreFailed.
+
+        The definition is taken as it is now; what becomes of it later does not reach the job.
+        """
+        self._check_queue(submission.queue)
+        definition = await self._catalog.find_definition(submission.definition_name, submission.definition_revision)
+        await self._check_dependencies(submission.depends_on)
+        spec = specify(submission, definition, self._stop_grace)
+        return await self._engine.submit(
+            job_id=JobId(str(uuid4())), spec=spec, tags=submission.tags, key=submission.key
+        )
+
+    async def describe(self, ids: Sequence[JobId]) -> tuple[tuple[Job, JobDefinition | None], ...]:
+        """Those that exist, in the order asked for, each once, with the definition it was made from."""
+        jobs = await self._store.jobs(ids)
+        found = [jobs[job_id] for job_id in dict.fromkeys(ids) if job_id in jobs]
+        refs = {job.spec.definition for job in found}
+        definitions = {ref: await self._catalog.definition(ref) for ref in refs}
+        return tuple((job, definitions[job.spec.definition]) for job in found)
+
+    async def list(self, query: JobQuery) -> tuple[Job, ...]:
+        """One page. Raises NotFound for an unknown queue."""
+        if query.queue not in self._catalog.queues:
+            raise NotFound(f"JobQueue {query.queue} not found.")
+        return await self._store.list(query)
+
+    async def cancel(self, job_id: JobId, reason: str) -> None:
+        """End a job that is not STARTING yet; to one that is, forbid another attempt. An unknown id changes nothing."""
+        await self._engine.deliver(job_id, on.CancelRequested(reason=reason))
+
+    async def terminate(self, job_id: JobId, reason: str) -> None:
+        """Order a stop, whatever the status. Durable when this returns; the container goes in its own time."""
+        await self._engine.deliver(job_id, on.TerminateRequested(reason=reason))
+
+    async def history(self, job_id: JobId) -> tuple[Moment, ...]:
+        """The walk of a job through the statuses, empty for an unknown one."""
+        return await self._store.history(job_id)
+
+    async def tag(self, job_id: JobId, tags: Tags) -> None:
+        """Lay tags over a job's. Raises NotFound, and Invalid beyond 50 of them."""
+        job = await self._one(job_id)
+        if len(merge(job.tags, tags)) > MOST_TAGS:
+            raise Invalid(f"A resource can have at most {MOST_TAGS} tags.")
+        await self._engine.amend(job_id, lambda it: replace(it, tags=merge(it.tags, tags)))
+
+    async def untag(self, job_id: JobId, keys: Collection[str]) -> None:
+        await self._one(job_id)
+        await self._engine.amend(
+            job_id, lambda it: replace(it, tags=tuple(tag for tag in it.tags if tag[0] not in keys))
+        )
+
+    async def _one(self, job_id: JobId) -> Job:
+        jobs = await self._store.jobs([job_id])
+        if job_id not in jobs:
+            raise NotFound(f"Job {job_id} not found.")
+        return jobs[job_id]
+
+    def _check_queue(self, name: QueueName) -> None:
+        queue = self._catalog.queues.get(name)
+        if queue is None:
+            raise NotFound(f"JobQueue {name} not found.")
+        if queue.state is not State.ENABLED:
+            raise Invalid(f"JobQueue {name} is disabled and takes no jobs.")
+
+    async def _check_dependencies(self, dependencies: Sequence[Dependency]) -> None:
+        """AWS does not say; batchq refuses ids it never gave, where a job would wait for nobody."""
+        known = await self._store.jobs([it.job_id for it in dependencies]) if dependencies else {}
+        for dependency in dependencies:
+            if dependency.job_id not in known:
+                raise Invalid(f"Job {dependency.job_id} in dependsOn does not exist.")
+
+
+def specify(submission: Submission, definition: JobDefinition, stop_grace: timedelta) -> JobSpec:
+    """Submission over definition. AWS: retryStrategy and timeout replace the definition's as a whole."""
+    parameters = merge(definition.parameters, submission.parameters)
+    priority = submission.scheduling_priority
+    propagate = submission.propagate_tags
+    return JobSpec(
+        name=submission.name,
+        queue=submission.queue,
+        definition=DefinitionRef(name=definition.ref.name, revision=definition.ref.revision),
+        container=effective(definition.container, submission.overrides, parameters),
+        overrides=submission.overrides,
+        parameters=parameters,
+        retry=submission.retry or definition.retry,
+        timeout=submission.timeout or definition.timeout,
+        depends_on=submission.depends_on,
+        scheduling_priority=definition.scheduling_priority if priority is None else priority,
+        share_identifier=submission.share_identifier,
+        propagate_tags=definition.propagate_tags if propagate is None else propagate,
+        stop_grace=stop_grace,
+    )

@@ -1,0 +1,54 @@
+"""Settings of `batchq serve`, read once: flags first, then BATCHQ_* variables, then the defaults here."""
+
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import platformdirs
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Runtime(StrEnum):
+    DOCKER = "docker"
+    SIMULATED = "simulated"
+
+
+class Privileged(StrEnum):
+    """What becomes of `privileged: true`: given, dropped with a log line, or refused with an error."""
+
+    ALLOW = "allow"
+    DROP = "drop"
+    REFUSE = "refuse"
+
+
+def default_data() -> Path:
+    return Path(platformdirs.user_data_dir("batchq"))
+
+
+class Settings(BaseSettings):
+    """All times in seconds on the outside. Frozen."""
+
+    model_config = SettingsConfigDict(env_prefix="BATCHQ_", frozen=True, extra="ignore")
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 22824
+    data: Path = Field(default_factory=default_data)
+    runtime: Runtime = Runtime.DOCKER
+    account_id: Annotated[str, Field(pattern=r"^\d{12}$")] = "123456789012"
+    region: Annotated[str, Field(pattern=r"^[a-z0-9-]{1,32}$")] = "us-east-1"
+    stop_grace: Annotated[float, Field(ge=0, le=86400, allow_inf_nan=False)] = 30.0
+    min_timeout: Annotated[int, Field(ge=1, le=60)] = 60
+    insecure_no_auth: bool = False
+    privileged: Privileged = Privileged.ALLOW
+    volumes: Annotated[tuple[Path, ...], Field(description="Host paths that jobs may mount, with all below them.")] = (
+        Path("/"),
+    )
+    secrets_file: Path | None = None
+    allowed_hosts: tuple[str, ...] = ()
+    survey_every: Annotated[float, Field(gt=0, le=3600)] = 10.0
+
+    @property
+    def grace(self) -> timedelta:
+        return timedelta(seconds=self.stop_grace)

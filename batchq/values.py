@@ -1,0 +1,143 @@
+"""The small values that the ports speak in."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from batchq.domain.container import ContainerSpec
+from batchq.domain.job import Job, JobId, QueueName, Status, Tag
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """A line of a job's history: when it came into a status, and what was said of it then."""
+
+    job_id: JobId
+    at: datetime
+    status: Status
+    reason: str | None
+    attempt: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionKey:
+    """By this a repeated SubmitJob is known: the client's own mark on the call, who called, and what was asked."""
+
+    principal: str
+    invocation_id: str
+    body_sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogStream:
+    """The output of one attempt; `name` is as AWS Batch names it, unique."""
+
+    name: str
+    tag: Tag
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """All that one turn saves, in one transaction.
+
+    `inserted` are new jobs, `updated` known ones: each `version` is that of the row as it was read; the store writes
+    `version + 1`. `submissions` are remembered with `at`; those older than `forget_before` may be forgotten.
+    """
+
+    inserted: tuple[Job, ...] = ()
+    updated: tuple[Job, ...] = ()
+    history: tuple[Moment, ...] = ()
+    submissions: tuple[tuple[SubmissionKey, JobId, datetime], ...] = ()
+    streams: tuple[LogStream, ...] = ()
+    forget_before: datetime | None = None
+
+    @property
+    def empty(self) -> bool:
+        return not (self.inserted or self.updated or self.history or self.submissions or self.streams)
+
+
+class Filter(StrEnum):
+    """ListJobs' filters; SHARE_IDENTIFIER alone goes together with a status."""
+
+    JOB_NAME = "JOB_NAME"
+    JOB_DEFINITION = "JOB_DEFINITION"
+    BEFORE_CREATED_AT = "BEFORE_CREATED_AT"
+    AFTER_CREATED_AT = "AFTER_CREATED_AT"
+    SHARE_IDENTIFIER = "SHARE_IDENTIFIER"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobQuery:
+    """Jobs of one queue, newest first (by `order`, descending).
+
+    JOB_NAME: case-insensitive, a trailing `*` is any rest. JOB_DEFINITION: case-sensitive; `name` (all revisions),
+    `name*`, or `name:revision`. BEFORE/AFTER_CREATED_AT: milliseconds since the epoch as text, exclusive. Several
+    values are alternatives. `status` None is every status. `before` is the `order` to go on below.
+    """
+
+    queue: QueueName
+    status: Status | None = None
+    filter: Filter | None = None
+    values: tuple[str, ...] = ()
+    limit: int
+    before: int | None = None
+
+
+class ContainerState(StrEnum):
+    """CREATED never ran. RUNNING may be paused. GOING is being removed. EXITED ran, and is over."""
+
+    CREATED = "CREATED"
+    RUNNING = "RUNNING"
+    EXITED = "EXITED"
+    GOING = "GOING"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A container of ours, as the engine tells it.
+
+    From a survey only `tag` and `state` are sure. From an inspection a container that ran has `started_at`, one that
+    is over also `stopped_at` (never before `started_at`) and `exit_code`.
+    """
+
+    tag: Tag
+    state: ContainerState
+    started_at: datetime | None = None
+    stopped_at: datetime | None = None
+    exit_code: int | None = None
+    out_of_memory: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """All that is needed to make a container: its tag, what it is made of, and batchq's own variables, which win."""
+
+    tag: Tag
+    spec: ContainerSpec
+    environment: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLine:
+    """One line of output, without its end. `at` in nanoseconds since the epoch, as the engine stamped it."""
+
+    at: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPage:
+    """Lines with the positions (opaque integers, growing) just before the first and just after the last of them."""
+
+    lines: tuple[LogLine, ...]
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusChanged:
+    """A saved change of a job's status."""
+
+    before: Status | None
+    job: Job
