@@ -172,18 +172,28 @@ class ContainerRuntime(Protocol):
 
 
 class LogArchive(Protocol):
-    """Output kept beyond its container, one append-only log a task id (32 hex digits)."""
+    """Output kept beyond its container, one append-only log a task id (32 hex digits).
+
+    Every method raises Invalid for what is no task id, and StoreFailed when the disk does not do it.
+    """
 
     async def last(self, task_id: str) -> int:
-        """When the last kept line was stamped, 0 if there is none."""
+        """The latest stamp kept, 0 if there is none."""
 
-    async def append(self, task_id: str, lines: Sequence[LogLine]) -> None: ...
+    async def append(self, task_id: str, lines: Sequence[LogLine]) -> None:
+        """Keep them, durably. Killed half-way, it has kept the first few of them, each whole."""
 
     async def read(self, task_id: str, *, position: int, limit: int, max_bytes: int) -> LogPage:
-        """Lines from a position on, oldest first. A log nobody wrote to is empty."""
+        """Lines from a position on, oldest first; one at least, if there is one. A log nobody wrote to is empty.
+
+        Raises Invalid when no line begins there and the log does not end there.
+        """
 
     async def read_back(self, task_id: str, *, position: int | None, limit: int, max_bytes: int) -> LogPage:
-        """The lines that end at a position (None: the end of the log), oldest first."""
+        """The lines that end at a position (None: the end of the log), oldest first. Raises as `read`."""
+
+    async def seek(self, task_id: str, at: int) -> int:
+        """The position of the first line at or after a time in nanoseconds; the end of the log if there is none."""
 
     async def size(self, task_id: str) -> int:
         """Bytes kept."""

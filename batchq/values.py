@@ -127,10 +127,23 @@ class LogLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogPage:
-    """Lines with the positions (opaque integers, growing) just before the first and just after the last of them."""
+class KeptLine:
+    """A line in the archive. `at` never goes back from line to line; `stamped`, the engine's own, may.
 
-    lines: tuple[LogLine, ...]
+    `position` is where it begins: an opaque integer that grows from line to line, and stays the line's for ever.
+    """
+
+    position: int
+    at: int
+    stamped: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPage:
+    """Lines with the positions just before the first and just after the last of them."""
+
+    lines: tuple[KeptLine, ...]
     start: int
     end: int
 
