@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from batchq.domain.job import DefinitionRef, Job
-from batchq.ports import Filter, JobQuery
+from batchq.values import Filter, JobQuery
 
 ANY_REST = "*"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -10,8 +10,8 @@ from batchq.domain.catalog import ComputeEnvironment, DefinitionStatus, Environm
 from batchq.domain.job import ACTIVE, FINISHED, DefinitionRef, Job, JobId, QueueName, Status
 from batchq.domain.placement import Candidate
 from batchq.errors import Conflict, StoreFailed
-from batchq.ports import Changes, JobQuery, LogStream, Moment, SubmissionKey
 from batchq.store.matching import matches
+from batchq.values import Changes, JobQuery, LogStream, Moment, SubmissionKey
 
 
 class MemoryStore:

@@ -22,7 +22,7 @@ from batchq.domain.job import (
     Stop,
     StopCause,
 )
-from batchq.ports import LogStream, Moment, SubmissionKey
+from batchq.values import LogStream, Moment, SubmissionKey
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 IMAGE = "batchq-test:latest"
