@@ -1,0 +1,103 @@
+"""Time that costs nothing: an event loop that jumps to its next timer instead of waiting for it.
+
+A conftest asks for it with the hook of pytest-asyncio, for the tests of its folder:
+
+    from tests.support.clock import pytest_asyncio_loop_factories
+
+The outside stays real. While a thread or a socket may yet answer, the loop gives it a moment before it jumps, and all
+the time it needs when it is a call of `run_in_executor`. A fixture for the real world calls `live_really()`.
+"""
+
+import asyncio
+import selectors
+import threading
+import time
+from datetime import datetime, timedelta
+
+from tests.support.builders import NOON
+
+A_MOMENT = 0.02  # seconds of patience with threads and sockets, before each jump
+A_WHILE = 10.0  # the same with calls in an executor
+
+
+class Stuck(Exception):
+    """Every task waits, no timer is set, and nobody outside could wake one."""
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """Begins at 0. Time passes only when every task waits, and then at once."""
+
+    def __init__(self):
+        self._waiting = _Waiting()
+        super().__init__(self._waiting)
+
+    def time(self):
+        return self._waiting.now
+
+    def live_really(self):
+        """From here on time is the machine's."""
+        self._waiting.live_really()
+
+    def run_in_executor(self, executor, func, *args):
+        call = super().run_in_executor(executor, func, *args)
+        self._waiting.calls += 1
+        call.add_done_callback(self._called)
+        return call
+
+    def _called(self, _):
+        self._waiting.calls -= 1
+
+
+class VirtualClock:
+    """The Clock port on the running loop: noon, and then what has passed there."""
+
+    def now(self) -> datetime:
+        return NOON + timedelta(seconds=asyncio.get_running_loop().time())
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+def pytest_asyncio_loop_factories(config, item):
+    return {"virtual": VirtualLoop}
+
+
+class _Waiting(selectors.DefaultSelector):
+    """What the loop does between two rounds of callbacks."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+        self._passed = 0.0
+        self._real_since = None
+        self._others = set(threading.enumerate())
+
+    @property
+    def now(self):
+        return self._passed + (0.0 if self._real_since is None else time.monotonic() - self._real_since)
+
+    def live_really(self):
+        if self._real_since is None:
+            self._real_since = time.monotonic()
+
+    def select(self, timeout=None):
+        if self._real_since is not None:
+            return super().select(timeout)
+        patience = self._patience()  # asked first: a thread that ends now has left its news for the next line
+        news = super().select(0)
+        if news or timeout == 0:
+            return news
+        if timeout is None and not patience:
+            raise Stuck
+        if patience and (news := super().select(None if timeout is None else patience)):
+            return news
+        self._passed += timeout or 0
+        return []
+
+    def _patience(self):
+        """Real seconds that the outside gets, 0 when there is none: no call, no socket and no thread of this test."""
+        if self.calls:
+            return A_WHILE
+        sockets = len(self.get_map()) > 1  # beside the loop's own
+        threads = [it for it in threading.enumerate() if it not in self._others and not it.name.startswith("asyncio_")]
+        return A_MOMENT if sockets or threads else 0

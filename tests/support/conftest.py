@@ -1,0 +1,3 @@
+"""The support's own tests live in virtual time."""
+
+from tests.support.clock import pytest_asyncio_loop_factories  # noqa: F401 - a hook

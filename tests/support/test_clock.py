@@ -1,0 +1,114 @@
+import asyncio
+import socket
+import threading
+import time
+from datetime import timedelta
+
+import pytest
+
+from tests.support.builders import NOON
+from tests.support.clock import Stuck, VirtualClock, VirtualLoop
+
+
+async def test_a_long_sleep_is_over_at_once():
+    clock, began = VirtualClock(), time.monotonic()
+
+    await clock.sleep(100_000)
+
+    assert clock.now() == NOON + timedelta(seconds=100_000)
+    assert time.monotonic() - began < 5
+
+
+async def test_who_sleeps_less_wakes_first():
+    woken = []
+
+    async def sleeper(seconds):
+        await asyncio.sleep(seconds)
+        woken.append(seconds)
+
+    await asyncio.gather(sleeper(3), sleeper(1), sleeper(2))
+
+    assert woken == [1, 2, 3]
+
+
+async def test_time_stands_still_while_a_call_is_in_a_thread():
+    loop = asyncio.get_running_loop()
+
+    async with asyncio.timeout(1):
+        await asyncio.to_thread(time.sleep, 0.1)
+
+    assert loop.time() == 0
+
+
+async def test_a_thread_nobody_told_of_is_waited_for_a_moment():
+    loop = asyncio.get_running_loop()
+    answer = loop.create_future()
+
+    def work():
+        time.sleep(0.001)
+        loop.call_soon_threadsafe(answer.set_result, "done")
+
+    threading.Thread(target=work).start()
+    async with asyncio.timeout(1):
+        assert await answer == "done"
+
+    assert loop.time() == 0
+
+
+async def test_a_thread_is_waited_for_as_long_as_it_takes_when_no_timer_is_set():
+    loop = asyncio.get_running_loop()
+    answer = loop.create_future()
+
+    def work():
+        time.sleep(0.1)
+        loop.call_soon_threadsafe(answer.set_result, "done")
+
+    threading.Thread(target=work).start()
+
+    assert await answer == "done"
+
+
+async def test_a_timer_rings_though_a_thread_never_answers():
+    rest = threading.Event()
+    thread = threading.Thread(target=rest.wait)
+    thread.start()
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(60):
+            await asyncio.Event().wait()
+
+    assert asyncio.get_running_loop().time() == 60
+    rest.set()
+    thread.join()
+
+
+async def test_sockets_are_heard():
+    here, there = socket.socketpair()
+    reader, writer = await asyncio.open_connection(sock=here)
+    timer = threading.Timer(0.001, there.sendall, [b"hello\n"])
+
+    timer.start()
+    async with asyncio.timeout(1):
+        line = await reader.readline()
+
+    assert (line, asyncio.get_running_loop().time()) == (b"hello\n", 0)
+    writer.close()
+    there.close()
+    timer.join()
+
+
+async def test_time_can_be_made_real():
+    loop = asyncio.get_running_loop()
+    await asyncio.sleep(1000)
+
+    loop.live_really()
+    began = time.monotonic()
+    await asyncio.sleep(0.05)
+
+    assert time.monotonic() - began >= 0.05
+    assert 1000.05 <= loop.time() < 1005
+
+
+def test_a_wait_that_nothing_can_end_is_told():
+    with pytest.raises(Stuck), asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(asyncio.Event().wait())
