@@ -32,6 +32,12 @@ class MemoryStore:
         self._definitions: dict[str, list[JobDefinition]] = {}
         self._flags: set[str] = set()
 
+    async def close(self) -> None: ...
+
+    async def check(self) -> None:
+        """Raise StoreFailed if writes are not taken."""
+        self._check_writable()
+
     # ---------------------------------------------------------------------------------------------------------- jobs
 
     async def commit(self, changes: Changes) -> None:

@@ -1,0 +1,95 @@
+"""What is done to the tables of the catalog: each function is one transaction, run in a connection's own thread."""
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import replace
+
+from batchq.domain.catalog import ComputeEnvironment, JobDefinition, JobQueue
+from batchq.domain.job import DefinitionRef
+from batchq.errors import Conflict
+from batchq.store import rows
+from batchq.store.statements import named
+
+SQL = named("catalog.sql")
+
+Connection = sqlite3.Connection
+
+
+def environments(connection: Connection) -> tuple[ComputeEnvironment, ...]:
+    return tuple(rows.ENVIRONMENT.validate_json(value) for (value,) in connection.execute(SQL["environments"]))
+
+
+def put_environment(connection: Connection, environment: ComputeEnvironment) -> None:
+    value = rows.as_json(rows.ENVIRONMENT, environment)
+    connection.execute(SQL["put_environment"], {"name": rows.text(environment.name), "value": value})
+
+
+def drop_environment(connection: Connection, name: str) -> None:
+    connection.execute(SQL["drop_environment"], {"name": rows.text(name)})
+
+
+def queues(connection: Connection) -> tuple[JobQueue, ...]:
+    return tuple(rows.QUEUE.validate_json(value) for (value,) in connection.execute(SQL["queues"]))
+
+
+def put_queue(connection: Connection, queue: JobQueue) -> None:
+    value = rows.as_json(rows.QUEUE, queue)
+    connection.execute(SQL["put_queue"], {"name": rows.text(queue.name), "value": value})
+
+
+def drop_queue(connection: Connection, name: str) -> None:
+    connection.execute(SQL["drop_queue"], {"name": rows.text(name)})
+
+
+def add_definition(connection: Connection, definition: JobDefinition) -> JobDefinition:
+    (last,) = connection.execute(SQL["last_revision"], {"name": rows.text(definition.ref.name)}).fetchone()
+    saved = replace(definition, ref=replace(definition.ref, revision=(last or 0) + 1))
+    connection.execute(SQL["insert_definition"], rows.definition_row(saved))
+    return saved
+
+
+def put_definition(connection: Connection, definition: JobDefinition) -> None:
+    if connection.execute(SQL["update_definition"], rows.definition_row(definition)).rowcount != 1:
+        raise Conflict(f"job definition {definition.ref} is gone")
+
+
+def definition(connection: Connection, ref: DefinitionRef) -> JobDefinition | None:
+    return _one(connection, "definition", {"name": rows.text(ref.name), "revision": rows.integer(ref.revision)})
+
+
+def newest_active(connection: Connection, name: str) -> JobDefinition | None:
+    return _one(connection, "newest_active", {"name": rows.text(name)})
+
+
+def definitions(
+    connection: Connection, *, name: str | None, status: str | None, limit: int, after: DefinitionRef | None
+) -> tuple[JobDefinition, ...]:
+    wanted = "definitions" if name is None else "revisions"
+    statement = wanted if status is None else f"{wanted}_of_status"
+    first = DefinitionRef(name=name or "", revision=-1) if after is None else after
+    asked = {
+        "name": None if name is None else rows.text(name),
+        "status": status,
+        "after_name": rows.text(first.name),
+        "after_revision": rows.integer(first.revision),
+        "limit": limit,
+    }
+    return tuple(rows.DEFINITION.validate_json(value) for (value,) in connection.execute(SQL[statement], asked))
+
+
+def flag(connection: Connection, name: str) -> bool:
+    return connection.execute(SQL["flag"], {"name": _flag(name)}).fetchone() is not None
+
+
+def set_flag(connection: Connection, name: str) -> None:
+    connection.execute(SQL["set_flag"], {"name": _flag(name), "value": ""})
+
+
+def _one(connection: Connection, statement: str, asked: Mapping[str, str | int]) -> JobDefinition | None:
+    row = connection.execute(SQL[statement], asked).fetchone()
+    return None if row is None else rows.DEFINITION.validate_json(row[0])
+
+
+def _flag(name: str) -> str:
+    """Flags share their table with what is kept there under plain names."""
+    return f"flag {name}"

@@ -1,0 +1,135 @@
+"""One SQLite file, asked and told through aiosqlite: a writer and two readers, each with a thread of its own.
+
+A transaction is ONE function, run as a whole in a connection's thread. Nothing is awaited inside it, so a caller that
+is cancelled leaves it neither open nor half done: it is carried out, or it never began. Threads take their functions in
+turn, so transactions of two callers never mix either.
+"""
+
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import aiosqlite
+
+from batchq.errors import Conflict, StoreFailed, StoreRefused
+from batchq.store import opening
+from batchq.store.lock import locked
+from batchq.store.transaction import Begin, transaction
+
+NAME = "batchq.db"
+_BUSY_SECONDS = 5.0
+
+T = TypeVar("T")
+
+
+class Database:
+    """Open, and locked. `instance` names this data for ever."""
+
+    def __init__(
+        self,
+        *,
+        path: Path,
+        instance: str,
+        writer: aiosqlite.Connection,
+        reader: aiosqlite.Connection,
+        browser: aiosqlite.Connection,
+        held: AsyncExitStack,
+    ) -> None:
+        self.instance = instance
+        self._path = path
+        self._file = _identity(path)
+        self._writer = writer
+        self._reader = reader
+        self._browser = browser
+        self._held = held
+
+    async def close(self) -> None:
+        """After what was begun. The lock is let go last."""
+        await self._held.aclose()
+
+    async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Carry it out and make it durable, all or nothing. A caller cancelled meanwhile does not know which."""
+        self._check_file()
+        return await _run(self._writer, partial(_within, Begin.WRITING, work))
+
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """For what is quickly found. It sees one moment, and never waits for a write."""
+        return await _run(self._reader, partial(_within, Begin.READING, work))
+
+    async def browse(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """For what may take its time: `read` does not wait for it."""
+        return await _run(self._browser, partial(_within, Begin.READING, work))
+
+    async def check(self) -> None:
+        """Raise StoreFailed if it does not answer, or its file is no longer there."""
+        self._check_file()
+        await self.read(lambda it: it.execute("SELECT 1").fetchone())
+
+    def _check_file(self) -> None:
+        if _identity(self._path) != self._file:
+            # SQLite would go on writing, without an error, into a file that nobody will ever find again.
+            raise StoreFailed(f"{self._path} was removed or replaced while it was in use")
+
+
+async def opened(data: Path) -> Database:
+    """The database of a data directory, made if there is none. Raises StoreRefused."""
+    path = data / NAME
+    async with AsyncExitStack() as held:
+        lock = held.enter_context(locked(data))
+        try:
+            writer = await held.enter_async_context(_connected(path))
+            instance = await _run(writer, partial(opening.prepare, path=path, expected=lock.instance))
+            lock.note(instance)
+            reader, browser = [await held.enter_async_context(_reading(path)) for _ in range(2)]
+        except (StoreFailed, OSError) as why:
+            raise StoreRefused(f"cannot open {path}: {why}") from why
+        return Database(
+            path=path, instance=instance, writer=writer, reader=reader, browser=browser, held=held.pop_all()
+        )
+
+
+@asynccontextmanager
+async def _connected(path: Path) -> AsyncIterator[aiosqlite.Connection]:
+    """Closed whatever happens: a connection left open keeps the process from ever ending."""
+    try:
+        connection = await aiosqlite.connect(path, isolation_level=None, timeout=_BUSY_SECONDS)
+    except sqlite3.Error as why:
+        raise StoreFailed(str(why)) from why
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def _reading(path: Path) -> AsyncIterator[aiosqlite.Connection]:
+    async with _connected(path) as connection:
+        await _run(connection, opening.only_read)
+        yield connection
+
+
+async def _run(connection: aiosqlite.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
+    try:
+        # aiosqlite's public methods are one statement each, and a cancellation between two leaves a transaction open.
+        return await connection._execute(lambda: work(connection._conn))  # type: ignore[no-any-return, no-untyped-call] # noqa: SLF001
+    except sqlite3.IntegrityError as why:
+        raise Conflict(str(why)) from why
+    except (sqlite3.Error, ValueError, OverflowError) as why:
+        # Also a value that no column holds, a row that makes no job, a connection that is closed.
+        raise StoreFailed(str(why)) from why
+
+
+def _within(begin: Begin, work: Callable[[sqlite3.Connection], T], connection: sqlite3.Connection) -> T:
+    with transaction(connection, begin):
+        return work(connection)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -1,0 +1,38 @@
+"""The schema, from whatever this data has to the newest: forward only, each step whole or not at all."""
+
+import sqlite3
+
+from batchq.store.statements import migrations, split
+from batchq.store.transaction import Begin, transaction
+
+# "btch": by it a file is known to be ours, and not some other program's SQLite database.
+APPLICATION_ID = 0x62746368
+
+STEPS = migrations()
+NEWEST = max(STEPS)
+
+
+def version(connection: sqlite3.Connection) -> int:
+    return _pragma(connection, "user_version")
+
+
+def application(connection: sqlite3.Connection) -> int:
+    return _pragma(connection, "application_id")
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    for number in range(version(connection) + 1, NEWEST + 1):
+        _step(connection, number)
+
+
+def _step(connection: sqlite3.Connection, number: int) -> None:
+    with transaction(connection, Begin.WRITING):
+        for statement in split(STEPS[number]):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {number}")
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    (value,) = connection.execute(f"PRAGMA {name}").fetchone()
+    return int(value)

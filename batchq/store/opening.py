@@ -1,0 +1,64 @@
+"""What is seen to before a database is used: it is ours, whole and of a schema we know. Run in the writer's thread."""
+
+import secrets
+import sqlite3
+from pathlib import Path
+
+from batchq.errors import StoreRefused
+from batchq.store import migrations
+
+_INSTANCE = "instance"
+
+
+def prepare(connection: sqlite3.Connection, *, path: Path, expected: str | None) -> str:
+    """Check it, bring it to the newest schema, and answer its instance. What is refused is not touched."""
+    _check(connection, path, expected)
+    path.chmod(0o600)
+    _settle(connection, path)
+    migrations.migrate(connection)
+    return _instance(connection)
+
+
+def only_read(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA query_only = ON")
+
+
+def _check(connection: sqlite3.Connection, path: Path, expected: str | None) -> None:
+    try:
+        new = _is_new(connection)
+        found = [row[0] for row in connection.execute("PRAGMA quick_check(1)")]
+    except sqlite3.DatabaseError as why:
+        if isinstance(why, sqlite3.OperationalError):
+            raise StoreRefused(f"cannot open {path}: {why}") from why
+        raise StoreRefused(f"{path} is damaged, or no database: {why}") from why
+    if new and expected is not None:
+        raise StoreRefused(
+            f"{path} is missing or empty, but {path.parent} held the data of instance {expected}: "
+            f"put it back, or remove batchq.lock to begin anew"
+        )
+    if not new and migrations.application(connection) != migrations.APPLICATION_ID:
+        raise StoreRefused(f"{path} is another program's database")
+    if migrations.version(connection) > migrations.NEWEST:
+        raise StoreRefused(f"{path} was written by a newer batchq: use that one, or a backup from before it")
+    if found != ["ok"]:
+        raise StoreRefused(f"{path} is damaged: {found[0]}")
+
+
+def _is_new(connection: sqlite3.Connection) -> bool:
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    return tables == 0 and migrations.application(connection) == 0
+
+
+def _settle(connection: sqlite3.Connection, path: Path) -> None:
+    (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+    if mode != "wal":
+        raise StoreRefused(f"{path} is on a file system where SQLite cannot keep a write-ahead log")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _instance(connection: sqlite3.Connection) -> str:
+    """Eight hex digits, chosen at the first start and kept for ever."""
+    connection.execute("INSERT OR IGNORE INTO meta (name, value) VALUES (?, ?)", (_INSTANCE, secrets.token_hex(4)))
+    (instance,) = connection.execute("SELECT value FROM meta WHERE name = ?", (_INSTANCE,)).fetchone()
+    return str(instance)

@@ -1,0 +1,116 @@
+"""Rows <-> domain. Pure.
+
+What is searched has a column; all else is JSON, without the members that have their default: they are read back as it.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic_core import PydanticSerializationError
+
+from batchq.domain.catalog import ComputeEnvironment, JobDefinition, JobQueue
+from batchq.domain.job import Job, JobId, JobSpec
+from batchq.store.matching import folded, milliseconds
+from batchq.values import LogStream, Moment
+
+Row = Mapping[str, str | int | None]
+
+ENVIRONMENT = TypeAdapter(ComputeEnvironment)
+QUEUE = TypeAdapter(JobQueue)
+DEFINITION = TypeAdapter(JobDefinition)
+_JOB = TypeAdapter(Job)
+_SPEC = TypeAdapter(JobSpec)
+_MOMENT = TypeAdapter(Moment)
+_STREAM = TypeAdapter(LogStream)
+
+_GREATEST = 2**63 - 1
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def job_row(job: Job) -> Row:
+    """A new job's row, and what is searched."""
+    spec = job.spec
+    wanted = spec.container.resources
+    return state_row(job, version=job.version) | {
+        "queue": text(spec.queue),
+        "name": text(folded(spec.name)),
+        "definition": text(spec.definition.name),
+        "revision": integer(spec.definition.revision),
+        "share": None if spec.share_identifier is None else text(spec.share_identifier),
+        "created_at": milliseconds(job.created_at),
+        "millicpus": integer(wanted.millicpus),
+        "memory_mib": integer(wanted.memory_mib),
+        "gpus": integer(wanted.gpus),
+        "spec": as_json(_SPEC, spec),
+    }
+
+
+def state_row(job: Job, *, version: int) -> dict[str, str | int | None]:
+    """What changes of a job, to be written as this version of it."""
+    return {
+        "ord": job.order,
+        "id": text(job.id),
+        "version": job.version,
+        "status": job.status.value,
+        "misfit": int(job.misfit),
+        "state": as_json(_JOB, replace(job, version=version), without={"spec"}),
+    }
+
+
+def job(state: str, spec: str) -> Job:
+    return _JOB.validate_json(f'{{"spec":{spec},{state[1:]}')
+
+
+def moment_row(moment: Moment) -> Row:
+    return {"id": text(moment.job_id), "value": as_json(_MOMENT, moment, without={"job_id"})}
+
+
+def moment(job_id: JobId, value: str) -> Moment:
+    return _MOMENT.validate_json(f'{{"job_id":{json.dumps(job_id)},{value[1:]}')
+
+
+def stream_row(stream: LogStream) -> Row:
+    return {
+        "name": text(stream.name),
+        "created_at": microseconds(stream.created_at),
+        "value": as_json(_STREAM, stream, without={"name"}),
+    }
+
+
+def stream(name: str, value: str) -> LogStream:
+    return _STREAM.validate_json(f'{{"name":{json.dumps(name)},{value[1:]}')
+
+
+def definition_row(definition: JobDefinition) -> Row:
+    return {
+        "name": text(definition.ref.name),
+        "revision": definition.ref.revision,
+        "status": definition.status.value,
+        "value": as_json(DEFINITION, definition),
+    }
+
+
+def as_json(adapter: TypeAdapter[Any], value: object, *, without: set[str] | None = None) -> str:
+    try:
+        return adapter.dump_json(value, exclude=without, exclude_defaults=True).decode()
+    except PydanticSerializationError:  # half of a surrogate pair: no UTF-8 says it, and it must not stop a turn
+        plain = adapter.dump_python(value, mode="json", exclude=without, exclude_defaults=True)
+        return text(json.dumps(plain, ensure_ascii=False))
+
+
+def text(said: str) -> str:
+    """Half surrogate pairs become `?`. No name has one, so none is found by it either."""
+    return said if said.isascii() else said.encode(errors="replace").decode()
+
+
+def integer(number: int) -> int:
+    """As near to it as a column can hold; the JSON beside it has it whole."""
+    return max(-_GREATEST, min(number, _GREATEST))
+
+
+def microseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(microseconds=1)

@@ -1,0 +1,124 @@
+"""Jobs and catalog in one SQLite file: both stores' promises, kept through a crash and a loss of power."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from batchq.domain.catalog import ComputeEnvironment, JobDefinition, JobQueue
+from batchq.domain.job import DefinitionRef, Job, JobId, QueueName
+from batchq.domain.placement import Candidate
+from batchq.store import catalog, jobs, listing
+from batchq.store.database import Database, opened
+from batchq.values import Changes, JobQuery, LogStream, Moment, SubmissionKey
+
+
+class SqliteStore:
+    """JobStore and CatalogStore. `instance` is a short hex name, this data's own for ever."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.instance = database.instance
+
+    @classmethod
+    async def open(cls, data: Path) -> "SqliteStore":
+        """The store of a data directory, made if need be, and ours alone until it is closed. Raises StoreRefused."""
+        return cls(await opened(data))
+
+    async def close(self) -> None:
+        """What was begun is carried out first."""
+        await self._database.close()
+
+    async def check(self) -> None:
+        """Raise StoreFailed if the database does not answer, or its file was removed or replaced."""
+        await self._database.check()
+
+    # ---------------------------------------------------------------------------------------------------------- jobs
+
+    async def commit(self, changes: Changes) -> None:
+        await self._database.write(lambda it: jobs.commit(it, changes))
+
+    async def jobs(self, ids: Sequence[JobId]) -> Mapping[JobId, Job]:
+        return await self._database.read(lambda it: jobs.find(it, ids))
+
+    async def active(self) -> tuple[Job, ...]:
+        return await self._database.read(jobs.active)
+
+    async def unjudged(self, limit: int) -> tuple[Job, ...]:
+        return await self._database.read(lambda it: jobs.unjudged(it, limit))
+
+    async def runnable(self, queue: QueueName, limit: int, after: int = -1) -> tuple[Candidate, ...]:
+        return await self._database.read(lambda it: jobs.runnable(it, queue, limit, after))
+
+    async def misfits(self, limit: int, after: int = -1) -> tuple[Job, ...]:
+        return await self._database.read(lambda it: jobs.misfits(it, limit, after))
+
+    async def dependents(self, ids: Sequence[JobId]) -> tuple[Job, ...]:
+        return await self._database.read(lambda it: jobs.dependents(it, ids))
+
+    async def submissions(self, keys: Sequence[SubmissionKey]) -> Mapping[SubmissionKey, JobId]:
+        return await self._database.read(lambda it: jobs.submissions(it, keys))
+
+    async def last_order(self) -> int:
+        return await self._database.read(jobs.last_order)
+
+    async def list(self, query: JobQuery) -> tuple[Job, ...]:
+        return await self._database.browse(lambda it: listing.page(it, query))
+
+    async def unfinished_in(self, queue: QueueName) -> int:
+        return await self._database.browse(lambda it: jobs.unfinished_in(it, queue))
+
+    async def history(self, job_id: JobId) -> tuple[Moment, ...]:
+        return await self._database.read(lambda it: jobs.history(it, job_id))
+
+    async def stream(self, name: str) -> LogStream | None:
+        return await self._database.read(lambda it: jobs.stream(it, name))
+
+    async def streams(self, *, prefix: str = "", after: str = "", limit: int = 50) -> tuple[LogStream, ...]:
+        return await self._database.browse(lambda it: jobs.streams(it, prefix, after, limit))
+
+    async def newest_streams(self, *, limit: int = 50, offset: int = 0) -> tuple[LogStream, ...]:
+        return await self._database.browse(lambda it: jobs.newest_streams(it, limit, offset))
+
+    # ------------------------------------------------------------------------------------------------------- catalog
+
+    async def environments(self) -> tuple[ComputeEnvironment, ...]:
+        return await self._database.read(catalog.environments)
+
+    async def queues(self) -> tuple[JobQueue, ...]:
+        return await self._database.read(catalog.queues)
+
+    async def put_environment(self, environment: ComputeEnvironment) -> None:
+        await self._database.write(lambda it: catalog.put_environment(it, environment))
+
+    async def put_queue(self, queue: JobQueue) -> None:
+        await self._database.write(lambda it: catalog.put_queue(it, queue))
+
+    async def drop_environment(self, name: str) -> None:
+        await self._database.write(lambda it: catalog.drop_environment(it, name))
+
+    async def drop_queue(self, name: str) -> None:
+        await self._database.write(lambda it: catalog.drop_queue(it, name))
+
+    async def add_definition(self, definition: JobDefinition) -> JobDefinition:
+        return await self._database.write(lambda it: catalog.add_definition(it, definition))
+
+    async def put_definition(self, definition: JobDefinition) -> None:
+        await self._database.write(lambda it: catalog.put_definition(it, definition))
+
+    async def definition(self, ref: DefinitionRef) -> JobDefinition | None:
+        return await self._database.read(lambda it: catalog.definition(it, ref))
+
+    async def newest_active(self, name: str) -> JobDefinition | None:
+        return await self._database.read(lambda it: catalog.newest_active(it, name))
+
+    async def definitions(
+        self, *, name: str | None, status: str | None, limit: int, after: DefinitionRef | None
+    ) -> tuple[JobDefinition, ...]:
+        return await self._database.browse(
+            lambda it: catalog.definitions(it, name=name, status=status, limit=limit, after=after)
+        )
+
+    async def flag(self, name: str) -> bool:
+        return await self._database.read(lambda it: catalog.flag(it, name))
+
+    async def set_flag(self, name: str) -> None:
+        await self._database.write(lambda it: catalog.set_flag(it, name))

@@ -1,0 +1,345 @@
+"""What every store must do, held on each: jobs."""
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from batchq.domain.job import QueueName, Status
+from batchq.errors import Conflict, StoreFailed
+from batchq.values import Changes
+from tests.support.builders import NOON, attempt, job, job_id, log_stream, moment, resources, stop, submission
+
+
+def saved(before):
+    """A job as it is read after its update was committed."""
+    return replace(before, version=before.version + 1)
+
+
+async def update(store, **changes):
+    await store.commit(Changes(**changes))
+
+
+# --------------------------------------------------------------------------------------------------- saving and reading
+
+
+async def test_a_new_store_remembers_nothing(store):
+    assert await store.last_order() == -1
+    assert await store.jobs([job_id(1)]) == {}
+    assert await store.active() == ()
+    assert await store.unjudged(10) == ()
+    assert await store.history(job_id(1)) == ()
+    assert await store.unfinished_in(QueueName("default")) == 0
+
+
+async def test_a_job_is_read_as_it_was_saved(store):
+    full = job(
+        status=Status.RUNNING,
+        status_reason="because",
+        attempts=(attempt(exit_code=1, started_at=NOON, stopped_at=NOON, reason="no", status_reason="Exited"),),
+        stop=stop(kill_at=NOON + timedelta(seconds=30)),
+        cancelled="never mind",
+        started_at=NOON + timedelta(microseconds=1),
+        tags=(("colour", "red"), ("empty", "")),
+        timeout=timedelta(seconds=60.5),
+        environment=(("A", "b=c"), ("É", "☃\0")),
+        depends_on=[job_id(10**6)],
+    )
+
+    await update(store, inserted=(full,))
+
+    assert await store.jobs([full.id]) == {full.id: full}
+
+
+async def test_those_that_exist_are_found_however_many_are_asked_for(store):
+    some = tuple(job() for _ in range(10))
+    await update(store, inserted=some)
+
+    found = await store.jobs([*(job_id(10**6 + number) for number in range(40_000)), *(it.id for it in some)])
+
+    assert found == {it.id: it for it in some}
+
+
+async def test_an_update_is_read_one_version_further(store):
+    before = job()
+    await update(store, inserted=(before,))
+
+    await update(store, updated=(replace(before, status=Status.RUNNABLE, tags=(("a", "b"),)),))
+
+    assert await store.jobs([before.id]) == {
+        before.id: saved(replace(before, status=Status.RUNNABLE, tags=(("a", "b"),)))
+    }
+
+
+async def test_the_last_order_is_the_highest_given(store):
+    await update(store, inserted=(job(number=7), job(number=3)))
+
+    assert await store.last_order() == 7
+
+
+async def test_many_commits_at_once_are_all_kept(store):
+    many = [job() for _ in range(50)]
+
+    await asyncio.gather(*(update(store, inserted=(it,)) for it in many))
+
+    assert await store.jobs([it.id for it in many]) == {it.id: it for it in many}
+
+
+# ------------------------------------------------------------------------------------------------ all of it, or nothing
+
+
+async def test_an_update_of_another_version_is_a_conflict_and_nothing_of_its_commit_is_kept(store):
+    known, other, new = job(), job(), job()
+    await update(store, inserted=(known, other))
+
+    with pytest.raises(Conflict):
+        await update(
+            store,
+            inserted=(new,),
+            updated=(replace(other, status=Status.RUNNABLE), replace(known, version=5)),
+            history=(moment(new),),
+            submissions=((submission(), new.id, NOON),),
+        )
+
+    assert await store.jobs([known.id, other.id, new.id]) == {known.id: known, other.id: other}
+    assert await store.history(new.id) == ()
+    assert await store.submissions([submission()]) == {}
+    assert await store.unjudged(10) == (known, other)
+
+
+async def test_an_update_of_an_unknown_job_is_a_conflict(store):
+    with pytest.raises(Conflict):
+        await update(store, updated=(job(),))
+
+
+async def test_an_id_is_given_once(store):
+    first = job()
+    await update(store, inserted=(first,))
+
+    with pytest.raises(Conflict):
+        await update(store, inserted=(job(), replace(first, order=10**6)))
+
+    assert await store.jobs([first.id]) == {first.id: first}
+    assert await store.last_order() == first.order
+
+
+async def test_an_order_is_given_once(store):
+    first = job()
+    await update(store, inserted=(first,))
+
+    with pytest.raises(Conflict):
+        await update(store, inserted=(replace(first, id=job_id(10**6)),))
+
+    assert await store.jobs([job_id(10**6)]) == {}
+
+
+async def test_after_a_failed_commit_the_store_goes_on(store):
+    known = job()
+    await update(store, inserted=(known,))
+    with pytest.raises(StoreFailed):
+        await update(store, updated=(replace(known, version=9),))
+
+    await update(store, updated=(replace(known, status=Status.PENDING),))
+
+    assert await store.jobs([known.id]) == {known.id: saved(replace(known, status=Status.PENDING))}
+
+
+# --------------------------------------------------------------------------------------------- what the engine asks for
+
+
+async def test_active_are_the_starting_and_running(store):
+    every = {status: job(status=status) for status in Status}
+    await update(store, inserted=tuple(every.values()))
+
+    assert set(await store.active()) == {every[Status.STARTING], every[Status.RUNNING]}
+
+
+async def test_the_unjudged_come_oldest_first(store):
+    late, early, latest, judged = job(number=5), job(number=2), job(number=9), job(number=1, status=Status.PENDING)
+    await update(store, inserted=(late, early, latest, judged))
+
+    assert await store.unjudged(2) == (early, late)
+
+
+async def test_the_runnable_of_a_queue_come_in_order_without_misfits(store):
+    inserted = (
+        job(number=4, status=Status.RUNNABLE, millicpus=250, memory_mib=64, gpus=2),
+        job(number=1, status=Status.RUNNABLE),
+        job(number=2, status=Status.RUNNABLE, queue=QueueName("other")),
+        job(number=3, status=Status.RUNNABLE, misfit=True),
+        job(number=5, status=Status.RUNNING),
+        job(number=6, status=Status.RUNNABLE),
+    )
+    await update(store, inserted=inserted)
+
+    first, second = await store.runnable(QueueName("default"), 2)
+
+    assert (first.job_id, first.order, first.resources) == (job_id(1), 1, resources())
+    assert (second.job_id, second.order) == (job_id(4), 4)
+    assert second.resources == resources(millicpus=250, memory_mib=64, gpus=2)
+
+
+async def test_the_runnable_go_on_after_an_order(store):
+    await update(store, inserted=tuple(job(number=number, status=Status.RUNNABLE) for number in range(5)))
+
+    rest = await store.runnable(QueueName("default"), 2, after=1)
+
+    assert [it.order for it in rest] == [2, 3]
+
+
+async def test_a_job_that_was_placed_is_no_longer_runnable(store):
+    runnable = job(status=Status.RUNNABLE)
+    await update(store, inserted=(runnable,))
+
+    await update(store, updated=(replace(runnable, status=Status.STARTING, attempt=attempt()),))
+
+    assert await store.runnable(QueueName("default"), 10) == ()
+
+
+async def test_misfits_of_all_queues_come_in_order(store):
+    inserted = (
+        job(number=3, status=Status.RUNNABLE, misfit=True, queue=QueueName("other")),
+        job(number=1, status=Status.RUNNABLE, misfit=True),
+        job(number=2, status=Status.RUNNABLE),
+        job(number=4, status=Status.FAILED, misfit=True),
+        job(number=5, status=Status.RUNNABLE, misfit=True),
+    )
+    await update(store, inserted=inserted)
+
+    assert [it.order for it in await store.misfits(2)] == [1, 3]
+    assert [it.order for it in await store.misfits(2, after=3)] == [5]
+
+
+async def test_dependents_are_those_who_still_wait(store):
+    first, second = job(), job()
+    on_first, on_both = job(depends_on=[first]), job(depends_on=[first, second], status=Status.PENDING)
+    on_second, done = job(depends_on=[second]), job(depends_on=[first], status=Status.FAILED)
+    await update(store, inserted=(first, second, on_first, on_both, on_second, done))
+
+    assert set(await store.dependents([first.id])) == {on_first, on_both}
+    assert set(await store.dependents([first.id, second.id, job_id(10**6)])) == {on_first, on_both, on_second}
+
+
+async def test_a_job_that_is_judged_waits_for_nobody(store):
+    first = job()
+    waiting = job(depends_on=[first, first])
+    await update(store, inserted=(first, waiting))
+
+    await update(store, updated=(replace(waiting, status=Status.RUNNABLE),))
+
+    assert await store.dependents([first.id]) == ()
+
+
+async def test_the_unfinished_of_a_queue_are_counted(store):
+    inserted = (*(job(status=status) for status in Status), job(queue=QueueName("other")))
+    await update(store, inserted=inserted)
+
+    assert await store.unfinished_in(QueueName("default")) == 5
+
+
+# ---------------------------------------------------------------------------------------------------- what else is kept
+
+
+async def test_the_history_of_a_job_is_told_oldest_first(store):
+    first, other = job(), job()
+    await update(store, inserted=(first, other), history=(moment(first), moment(other)))
+    running = moment(first, status=Status.RUNNING, at=NOON + timedelta(seconds=1), attempt=1, reason="started")
+    failed = moment(first, status=Status.FAILED, at=NOON + timedelta(seconds=1))
+
+    await update(store, history=(running, failed))
+
+    assert await store.history(first.id) == (moment(first), running, failed)
+
+
+async def test_a_submission_is_known_by_all_of_its_key(store):
+    known = job()
+    await update(store, inserted=(known,), submissions=((submission(), known.id, NOON),))
+    others = [submission(principal="x"), submission(invocation_id="x"), submission(body_sha256="x")]
+
+    assert await store.submissions([submission(), *others]) == {submission(): known.id}
+
+
+async def test_old_submissions_are_forgotten(store):
+    known = job()
+    old, new = submission(), submission(invocation_id="later")
+    later = NOON + timedelta(days=1)
+    await update(store, inserted=(known,), submissions=((old, known.id, NOON), (new, known.id, later)))
+
+    await update(store, forget_before=later)
+
+    assert await store.submissions([old, new]) == {new: known.id}
+
+
+async def test_a_stream_is_found_by_its_name(store):
+    stream = log_stream(job(status=Status.STARTING))
+    await update(store, streams=(stream,))
+
+    assert await store.stream(stream.name) == stream
+    assert await store.stream("no-such") is None
+
+
+async def test_a_stream_told_of_twice_stays_as_it_was(store):
+    stream = log_stream(job(status=Status.STARTING))
+    await update(store, streams=(stream,))
+
+    await update(store, streams=(replace(stream, created_at=NOON + timedelta(days=1)),))
+
+    assert await store.stream(stream.name) == stream
+
+
+async def test_streams_come_by_name_from_a_prefix_on(store):
+    of = job(status=Status.STARTING)
+    names = ["a%/2", "a%/1", "a_/1", "b/1", "a%/3", "A%/4"]
+    await update(store, streams=tuple(log_stream(of, name=name) for name in names))
+
+    assert [it.name for it in await store.streams(prefix="a%")] == ["a%/1", "a%/2", "a%/3"]
+    assert [it.name for it in await store.streams(prefix="a%", after="a%/1", limit=1)] == ["a%/2"]
+    assert [it.name for it in await store.streams(limit=2)] == ["A%/4", "a%/1"]
+
+
+async def test_the_newest_streams_come_first(store):
+    of = job(status=Status.STARTING)
+    ages = {"middle": 2, "old": 1, "new": 3}
+    streams = tuple(log_stream(of, name=name, created_at=NOON + timedelta(days=day)) for name, day in ages.items())
+    await update(store, streams=streams)
+
+    assert [it.name for it in await store.newest_streams()] == ["new", "middle", "old"]
+    assert [it.name for it in await store.newest_streams(limit=1, offset=1)] == ["middle"]
+
+
+# ----------------------------------------------------------------------------------------------- what nobody should ask
+
+
+async def test_what_no_database_can_say_is_not_there(store):
+    known = job()
+    await update(store, inserted=(known,))
+
+    assert await store.jobs(["\ud800", "a\0b", known.id]) == {known.id: known}
+    assert await store.history("\ud800") == ()
+    assert await store.stream("\ud800") is None
+    assert await store.streams(prefix="\ud800", after="\ud800") == ()
+    assert await store.submissions([submission(invocation_id="\ud800")]) == {}
+    assert await store.runnable("\ud800", 10) == ()
+    assert await store.dependents(["\ud800"]) == ()
+
+
+async def test_numbers_beyond_64_bits_are_no_trouble(store):
+    huge = job(status=Status.RUNNABLE, memory_mib=2**80, attempts=(attempt(exit_code=2**70),))
+
+    await update(store, inserted=(huge,))
+
+    assert await store.jobs([huge.id]) == {huge.id: huge}
+    assert await store.runnable(QueueName("default"), 10, after=2**70) == ()
+    (candidate,) = await store.runnable(QueueName("default"), 10)
+    assert candidate.resources.memory_mib >= 2**63 - 1
+
+
+async def test_a_text_that_is_not_unicode_does_not_keep_its_job_from_being_saved(store):
+    broken = job(status=Status.FAILED, status_reason="\ud800 is half a letter", tags=(("a", "\udfff"),))
+
+    await update(store, inserted=(broken, other := job()))
+
+    found = await store.jobs([broken.id, other.id])
+    assert found[broken.id].status_reason.endswith(" is half a letter")
+    assert found[other.id] == other
