@@ -6,7 +6,7 @@ fit is a misfit, and holds back nobody.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from batchq.domain import reasons
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, State
@@ -36,6 +36,11 @@ class Waits:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Misfit:
     reason: str
+
+
+def usable(machine: Resources) -> Resources:
+    """What jobs may reserve of a machine: all but a tenth of its memory, at most 2 GiB, which the rest of it needs."""
+    return replace(machine, memory_mib=machine.memory_mib - min(machine.memory_mib // 10, 2048))
 
 
 class Room:

@@ -70,7 +70,7 @@ class Loop:
 
     @property
     def host(self) -> Resources | None:
-        """The engine's machine, None while the engine does not answer."""
+        """What jobs may have of the engine's machine, None while it does not answer."""
         return self._reader.host
 
     def running(self) -> frozenset[Tag]:

@@ -7,6 +7,7 @@ from batchq.domain import effects as do
 from batchq.domain.container import Resources
 from batchq.domain.job import Job, JobId
 from batchq.domain.lifecycle import ring
+from batchq.domain.placement import usable
 from batchq.domain.recovery import reconcile
 from batchq.engine.ground import Ground
 from batchq.engine.letters import Amend, Deliver, EngineLost, GroundChanged, Letter, Ring, Submit, Surveyed
@@ -18,7 +19,7 @@ from batchq.values import SubmissionKey
 
 
 class Reader:
-    """`host` is the engine's machine, None while it does not answer; `next_order` the next new job's place."""
+    """`host` is what jobs may have of the engine's machine, None while it does not answer; `next_order` the next new job's place."""
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
@@ -75,8 +76,9 @@ class Reader:
 
     def _reconcile(self, turn: Turn, letter: Surveyed) -> None:
         """A changed machine is changed ground."""
-        self.ground_changed = self.ground_changed or self.host != letter.capacity
-        self.host = letter.capacity
+        host = usable(letter.capacity)
+        self.ground_changed = self.ground_changed or self.host != host
+        self.host = host
         known = {it.tag.job_id for it in letter.seen if turn.knows(it.tag.job_id)}
         found = reconcile(active=turn.active(), known=known, seen=letter.seen, expected=letter.expected)
         for job_id, lost in found.news:

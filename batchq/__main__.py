@@ -1,0 +1,6 @@
+"""`python -m batchq` is `batchq`."""
+
+from batchq.cli.main import main
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,117 @@
+"""Serves batchq on a free port, plays six jobs through boto3, and tells of each. Not 0 if one ended otherwise."""
+
+import json
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from tests.demo.jobs import PLAYS, Play
+from tests.support.service import Service, serving
+
+GRACE = 5  # seconds; AWS's 30 would make a long demo
+PATIENCE = 50  # seconds for all of it
+REASON = "not needed any more"
+OVER = {"SUCCEEDED", "FAILED"}
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory(prefix="batchq-demo-") as directory:
+        with serving(Path(directory) / "data", "--stop-grace", str(GRACE)) as service:
+            print(f"batchq serves at {service.url}; a stopped job has {GRACE} s between SIGTERM and SIGKILL\n")
+            stage(service.client())
+            wrong = sum(tell(service, *it) for it in play(service.client()))
+        print(f"the server ended with {service.process.returncode}, its containers gone")
+    print("everything was as it must be" if not wrong else f"{wrong} jobs were NOT as they must be")
+    return 1 if wrong or service.process.returncode else 0
+
+
+def stage(batch: Any) -> None:
+    """Two environments, two queues, as a user of AWS Batch makes them; `narrow` has room for one job."""
+    for name, vcpus in (("demo", 8), ("narrow", 1)):
+        resources = {"type": "EC2", "maxvCpus": vcpus, "subnets": [], "instanceRole": "none"}
+        batch.create_compute_environment(computeEnvironmentName=name, type="MANAGED", computeResources=resources)
+        order = [{"order": 1, "computeEnvironment": name}]
+        batch.create_job_queue(jobQueueName=name, priority=1, computeEnvironmentOrder=order)
+    submit(batch, Play(name="holds-the-narrow-queue", shell="sleep 5", queue="narrow", **dict.fromkeys(NOBODY_ASKS)))
+
+
+NOBODY_ASKS = ("status", "reason", "exit_codes", "walk")
+
+
+def submit(batch: Any, play: Play) -> str:
+    container = {
+        "image": "batchq-test:latest",
+        "command": ["sh", "-c", play.shell],
+        "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "64"}],
+    }
+    batch.register_job_definition(jobDefinitionName=play.name, type="container", containerProperties=container)
+    job = batch.submit_job(
+        jobName=play.name,
+        jobQueue=play.queue,
+        jobDefinition=play.name,
+        retryStrategy={"attempts": play.attempts},
+    )
+    return job["jobId"]
+
+
+def play(batch: Any) -> list[tuple[Play, str]]:
+    """Submit them all, do to each what its play says when it is there, and wait for the end of all."""
+    jobs = {submit(batch, it): it for it in PLAYS}
+    to_do = {job_id: it for job_id, it in jobs.items() if it.then}
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        statuses = {it["jobId"]: it["status"] for it in batch.describe_jobs(jobs=list(jobs))["jobs"]}
+        for job_id in [it for it, asked in to_do.items() if statuses[it] == asked.when]:
+            request = batch.cancel_job if to_do.pop(job_id).then == "cancel" else batch.terminate_job
+            time.sleep(0.5)  # let its shell come to its trap
+            request(jobId=job_id, reason=REASON)
+        if set(statuses.values()) <= OVER:
+            break
+        time.sleep(0.1)
+    return [(it, job_id) for job_id, it in jobs.items()]
+
+
+def tell(service: Service, asked: Play, job_id: str) -> bool:
+    """A readable account of a job; whether it ended otherwise than it must."""
+    (job,) = service.client().describe_jobs(jobs=[job_id])["jobs"]
+    walk = history(service, job_id)
+    wrong = asked.wrong(job, [it["status"] for it in walk])
+    print(f"{asked.name}{f' ({asked.then} asked while {asked.when})' if asked.then else ''}")
+    print(f"  walk    {steps(walk)}")
+    print(f"  end     {job['status']}, {job.get('statusReason')!r}, {flags(job)}")
+    for number, attempt in enumerate(job["attempts"], start=1):
+        seconds = (attempt["stoppedAt"] - attempt["startedAt"]) / 1000
+        code = attempt["container"].get("exitCode")
+        wrote = output(service, attempt["container"]["logStreamName"])
+        print(f"  try {number}   exit code {code} after {seconds:.2f} s, wrote {wrote}")
+    print("  as it must be\n" if not wrong else f"  WRONG   {'; '.join(wrong)}\n")
+    return bool(wrong)
+
+
+def history(service: Service, job_id: str) -> list[dict[str, Any]]:
+    with urllib.request.urlopen(f"{service.url}/v1/batchq/jobs/{job_id}/history") as answer:
+        return json.load(answer)["history"]
+
+
+def steps(walk: list[dict[str, Any]]) -> str:
+    """Each status, with the seconds since the job was submitted."""
+    return " -> ".join(f"{it['status']} {(it['at'] - walk[0]['at']) / 1000:.2f}s" for it in walk)
+
+
+def flags(job: dict[str, Any]) -> str:
+    return (
+        " and ".join(it for it in ("isCancelled", "isTerminated") if job.get(it)) or "neither cancelled nor terminated"
+    )
+
+
+def output(service: Service, stream: str) -> list[str]:
+    logs = service.client("logs")
+    page = logs.get_log_events(logGroupName="/aws/batch/job", logStreamName=stream, startFromHead=True)
+    return [it["message"] for it in page["events"]]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+"""The six jobs of the demo: what each runs, what is done to it, and how it must end."""
+
+from dataclasses import dataclass
+from typing import Any
+
+ON_TERM = "trap 'echo asked to stop; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
+DEAF = "trap '' TERM; echo ready; while :; do sleep 0.1; done"
+FAIL_ONCE = 'echo attempt $AWS_BATCH_JOB_ATTEMPT; [ "$AWS_BATCH_JOB_ATTEMPT" = 2 ]'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Play:
+    """`then` is done to it once it is in status `when`. `queue` is `demo`, or `narrow`, where one runs at a time."""
+
+    name: str
+    shell: str
+    queue: str = "demo"
+    attempts: int = 1
+    when: str | None = None
+    then: str | None = None
+    status: str
+    reason: str
+    exit_codes: tuple[int, ...]
+    walk: tuple[str, ...]
+    flags: tuple[str, ...] = ()
+
+    def wrong(self, job: dict[str, Any], walk: list[str]) -> list[str]:
+        """In what the job did not end as it must."""
+        seen = {
+            "status": job["status"],
+            "reason": job.get("statusReason"),
+            "exit_codes": tuple(it["container"].get("exitCode") for it in job["attempts"]),
+            "walk": tuple(walk),
+            "flags": tuple(it for it in ("isCancelled", "isTerminated") if job.get(it)),
+        }
+        return [
+            f"{name} is {it!r}, not {getattr(self, name)!r}" for name, it in seen.items() if it != getattr(self, name)
+        ]
+
+
+QUEUED = ("SUBMITTED", "RUNNABLE")
+ONE_TRY = (*QUEUED, "STARTING", "RUNNING")
+EXITED = "Essential container in task exited"
+
+PLAYS = (
+    Play(
+        name="succeeds",
+        shell="echo hello from $AWS_BATCH_JOB_ID; sleep 1",
+        status="SUCCEEDED",
+        reason=EXITED,
+        exit_codes=(0,),
+        walk=(*ONE_TRY, "SUCCEEDED"),
+    ),
+    Play(
+        name="fails-and-is-retried",
+        shell=FAIL_ONCE,
+        attempts=3,
+        status="SUCCEEDED",
+        reason=EXITED,
+        exit_codes=(1, 0),
+        walk=(*ONE_TRY, "RUNNABLE", "STARTING", "RUNNING", "SUCCEEDED"),
+    ),
+    Play(
+        name="cancelled-while-runnable",
+        shell="echo never",
+        queue="narrow",
+        when="RUNNABLE",
+        then="cancel",
+        status="FAILED",
+        reason="not needed any more",
+        exit_codes=(),
+        walk=(*QUEUED, "FAILED"),
+        flags=("isCancelled",),
+    ),
+    Play(
+        name="cancelled-while-running",
+        shell="echo going on; sleep 4",
+        attempts=3,
+        when="RUNNING",
+        then="cancel",
+        status="SUCCEEDED",
+        reason=EXITED,
+        exit_codes=(0,),
+        walk=(*ONE_TRY, "SUCCEEDED"),
+    ),
+    Play(
+        name="terminated-and-polite",
+        shell=ON_TERM,
+        attempts=3,
+        when="RUNNING",
+        then="terminate",
+        status="FAILED",
+        reason="not needed any more",
+        exit_codes=(0,),
+        walk=(*ONE_TRY, "FAILED"),
+        flags=("isTerminated",),
+    ),
+    Play(
+        name="terminated-and-deaf",
+        shell=DEAF,
+        attempts=3,
+        when="RUNNING",
+        then="terminate",
+        status="FAILED",
+        reason="not needed any more",
+        exit_codes=(137,),
+        walk=(*ONE_TRY, "FAILED"),
+        flags=("isTerminated",),
+    ),
+)

@@ -1,0 +1,19 @@
+"""Every scenario is told twice: with pretended containers and a clock that costs nothing, and on real Docker."""
+
+import asyncio
+
+import pytest
+
+from tests.support import world as worlds
+from tests.support.clock import pytest_asyncio_loop_factories  # noqa: F401 - a hook
+
+
+@pytest.fixture(params=["pretended", pytest.param("real", marks=pytest.mark.docker)])
+async def world(request, tmp_path):
+    if request.param == "pretended":
+        async with worlds.pretended() as living:
+            yield living
+    else:
+        asyncio.get_running_loop().live_really()
+        async with worlds.real(tmp_path) as living:
+            yield living

@@ -1,0 +1,144 @@
+"""CancelJob: effective before STARTING, remembered after. aws-batch.md 5.1 to 5.3, a scenario a cell."""
+
+from batchq.domain import reasons
+from batchq.domain.job import Status
+from tests.support.scripts import Script
+
+
+async def test_cancelled_while_submitted_it_never_runs(world):
+    job = await world.submit_and(lambda it: world.cancel(it, "changed my mind"))
+
+    done = await world.then(job, Status.FAILED, status_reason="changed my mind", attempts=(), started_at=None)
+
+    assert done.is_cancelled
+    assert await world.walk(job) == ["SUBMITTED", "FAILED"]
+    assert await world.asked(job) == []
+
+
+async def test_cancelled_while_pending_it_is_over_at_once(world):
+    before = await world.submit(Script(seconds=60, on_term=0))
+    job = await world.submit(after=[before])
+    await world.then(job, Status.PENDING)
+
+    await world.cancel(job, "not needed")
+
+    done = await world.then(job, Status.FAILED, status_reason="not needed", attempts=())
+    assert done.is_cancelled
+    assert not done.is_terminated
+    assert (await world.job(before)).status is not Status.FAILED
+
+
+async def test_cancelled_while_runnable_no_container_is_made(world):
+    holder = await world.submit(Script(seconds=1), millicpus=4000)
+    job = await world.submit(Script(seconds=0), millicpus=4000)
+    await world.then(job, Status.RUNNABLE)
+
+    await world.cancel(job, "not needed")
+
+    done = await world.then(job, Status.FAILED, status_reason="not needed", attempts=())
+    assert done.is_cancelled
+    await world.then(holder, Status.SUCCEEDED)
+    assert await world.asked(job) == []
+
+
+async def test_cancelled_while_running_it_finishes_and_shows_nothing_of_it(world):
+    job = await world.submit(Script(seconds=1), attempts=3)
+    await world.then(job, Status.RUNNING)
+
+    await world.cancel(job, "too late")
+
+    done = await world.then(job, Status.SUCCEEDED, status_reason=reasons.EXITED, cancelled=None)
+    assert not done.is_cancelled
+    assert await world.asked(job) == ["create", "start", "remove"]
+
+
+async def test_cancelled_while_running_a_failure_is_not_retried(world):
+    job = await world.submit(Script(seconds=1, exit_code=1), attempts=3)
+    await world.then(job, Status.RUNNING)
+
+    await world.cancel(job, "no more tries")
+
+    done = await world.then(job, Status.FAILED, status_reason="no more tries")
+    assert done.is_cancelled
+    assert [it.exit_code for it in done.attempts] == [1]
+    assert done.attempts[0].status_reason == reasons.EXITED
+
+
+async def test_cancelled_while_starting_the_attempt_goes_on(world):
+    world.runtime.hold("create")
+    job = await world.submit(Script(seconds=0), attempts=2)
+    await world.then(job, Status.STARTING)
+
+    await world.cancel(job, "too late")
+    world.runtime.let_go("create")
+
+    await world.then(job, Status.SUCCEEDED, cancelled=None)
+
+
+async def test_cancelled_while_starting_a_failure_is_not_retried(world):
+    world.runtime.hold("create")
+    job = await world.submit(Script(seconds=0, exit_code=3), attempts=2)
+    await world.then(job, Status.STARTING)
+
+    await world.cancel(job, "no more tries")
+    world.runtime.let_go("create")
+
+    done = await world.then(job, Status.FAILED, status_reason="no more tries")
+    assert len(done.attempts) == 1
+    assert done.is_cancelled
+
+
+async def test_cancelled_between_attempts_the_earlier_ones_stay_listed(world):
+    await world.queue("urgent", priority=10)
+    job = await world.submit(Script(seconds=1, exit_code=1), attempts=2, millicpus=4000)
+    await world.then(job, Status.RUNNING)
+    holder = await world.submit(Script(seconds=2), millicpus=4000, queue="urgent")
+    await world.then(holder, Status.RUNNING)
+    await world.then(job, Status.RUNNABLE)
+
+    await world.cancel(job, "enough")
+
+    done = await world.then(job, Status.FAILED, status_reason="enough")
+    assert done.is_cancelled
+    assert [it.exit_code for it in done.attempts] == [1]
+    await world.then(holder, Status.SUCCEEDED)
+    assert await world.asked(job, attempt=2) == []
+
+
+async def test_a_finished_job_is_not_touched(world):
+    job = await world.submit(Script(seconds=0))
+    before = await world.then(job, Status.SUCCEEDED)
+
+    await world.cancel(job, "late")
+
+    assert await world.job(job) == before
+
+
+async def test_an_unknown_job_is_no_error(world):
+    await world.cancel("no-such-job", "whatever")
+
+    assert await world.service.describe(["no-such-job"]) == ()
+
+
+async def test_the_first_reason_wins(world):
+    holder = await world.submit(Script(seconds=1), millicpus=4000)
+    job = await world.submit(millicpus=4000)
+
+    await world.cancel(job, "first")
+    await world.cancel(job, "second")
+
+    await world.then(job, Status.FAILED, status_reason="first")
+    await world.then(holder, Status.SUCCEEDED)
+
+
+async def test_its_dependents_fail_with_it_all_the_way_down(world):
+    holder = await world.submit(Script(seconds=1), millicpus=4000)
+    job = await world.submit(millicpus=4000)
+    child = await world.submit(after=[job])
+    grandchild = await world.submit(after=[child])
+
+    await world.cancel(job, "not needed")
+
+    await world.then(child, Status.FAILED, status_reason=reasons.DEPENDENCY_FAILED, attempts=())
+    await world.then(grandchild, Status.FAILED, status_reason=reasons.DEPENDENCY_FAILED, attempts=())
+    await world.then(holder, Status.SUCCEEDED)

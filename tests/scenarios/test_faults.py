@@ -1,0 +1,124 @@
+"""The engine and the store fail, and nothing is lost by it. faults.md 4, 6.3, 6.4."""
+
+import pytest
+
+from batchq.domain import reasons
+from batchq.domain.job import Status
+from batchq.errors import EngineUnknown, ImageUnavailable, StartRefused, StoreFailed
+from tests.support.scripts import Script
+
+
+async def test_a_create_without_an_answer_is_made_again_and_costs_nothing(world):
+    world.runtime.refusals["create"] = [EngineUnknown("no answer"), EngineUnknown("no answer")]
+
+    job = await world.submit(Script(seconds=0))
+
+    done = await world.then(job, Status.SUCCEEDED)
+    assert len(done.attempts) == 1
+
+
+async def test_a_start_that_was_carried_out_without_an_answer_is_not_made_twice(world):
+    world.runtime.loses_answers["start"] = 1
+
+    job = await world.submit(Script(seconds=2))
+
+    done = await world.then(job, Status.SUCCEEDED)
+    assert len(done.attempts) == 1
+    assert (await world.asked(job)).count("start") == 1
+
+
+async def test_a_stop_signal_without_an_answer_is_sent_again(world):
+    world.runtime.refusals["stop"] = [EngineUnknown("no answer")]
+    job = await world.submit(Script(seconds=60, on_term=0, output=("ready",)))
+    await world.then(job, Status.RUNNING)
+    await world.says(job, "ready")
+
+    await world.terminate(job, "stop it")
+
+    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    assert [it.exit_code for it in done.attempts] == [0]
+
+
+async def test_a_kill_without_an_answer_is_made_again(world):
+    world.runtime.refusals["kill"] = [EngineUnknown("no answer")]
+    job = await world.submit(Script(seconds=60, on_term=None, output=("ready",)))
+    await world.then(job, Status.RUNNING)
+    await world.says(job, "ready")
+
+    await world.terminate(job, "stop it")
+
+    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    assert done.attempts[0].exit_code == 137
+    assert (await world.asked(job)).count("kill") == 2
+
+
+async def test_a_refusal_that_may_pass_is_tried_again_within_the_attempt(world):
+    world.runtime.refusals["start"] = [StartRefused("port in use", exit_code=128, certain=False)]
+
+    job = await world.submit(Script(seconds=0))
+
+    done = await world.then(job, Status.SUCCEEDED)
+    assert len(done.attempts) == 1
+
+
+async def test_a_certain_refusal_fails_the_attempt(world):
+    refusal = StartRefused("CannotStartContainerError: no such user", exit_code=128)
+    world.runtime.refusals["start"] = [refusal]
+
+    job = await world.submit(Script(seconds=0))
+
+    done = await world.then(job, Status.FAILED, status_reason=reasons.NOT_STARTED)
+    assert done.attempts[0].reason == "CannotStartContainerError: no such user"
+
+
+async def test_an_image_that_cannot_be_had_fails_the_attempt(world):
+    world.runtime.refusals["create"] = [ImageUnavailable("CannotPullContainerError: no such host")]
+
+    job = await world.submit(Script(seconds=0))
+
+    done = await world.then(job, Status.FAILED, status_reason=reasons.NOT_STARTED)
+    assert done.attempts[0].reason == "CannotPullContainerError: no such host"
+
+
+async def test_while_the_store_takes_nothing_requests_are_refused_and_news_is_kept(world):
+    job = await world.submit(Script(seconds=1))
+    await world.then(job, Status.RUNNING)
+    world.store.failing = True
+    await world.passes(2)
+
+    with pytest.raises(StoreFailed):
+        await world.terminate(job, "stop it")
+    world.store.failing = False
+
+    done = await world.then(job, Status.SUCCEEDED)
+    assert len(done.attempts) == 1
+
+
+async def test_while_the_engine_is_away_jobs_wait_and_then_run(world):
+    world.runtime.away = True
+    await world.engine_is(up=False)
+    job = await world.submit(Script(seconds=0))
+    await world.passes(1)
+    assert (await world.job(job)).status is Status.RUNNABLE
+
+    world.runtime.away = False
+
+    await world.then(job, Status.SUCCEEDED)
+
+
+async def test_a_death_that_nobody_tells_is_found(world):
+    world.runtime.deaf_to_deaths = True
+
+    job = await world.submit(Script(seconds=0))
+
+    await world.then(job, Status.SUCCEEDED)
+
+
+async def test_two_turns_on_the_same_letter_change_nothing(world):
+    job = await world.submit(Script(seconds=0))
+    done = await world.then(job, Status.SUCCEEDED)
+
+    world.tell_again(job)
+
+    await world.quiet()
+    assert await world.job(job) == done

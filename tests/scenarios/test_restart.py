@@ -1,0 +1,185 @@
+"""The server is killed at any moment, and takes up where it was. design.md "Restart"; faults.md 6.1, 6.2."""
+
+from batchq.domain import reasons
+from batchq.domain.job import Status
+from tests.support.scripts import Script
+from tests.support.world import GRACE
+
+POLITE = Script(seconds=60, on_term=0, output=("ready",))
+DEAF = Script(seconds=60, on_term=None, output=("ready",))
+
+
+async def test_a_running_job_runs_on_and_costs_no_attempt(world):
+    job = await world.submit(Script(seconds=2), attempts=2)
+    await world.then(job, Status.RUNNING)
+
+    await world.restart()
+
+    done = await world.then(job, Status.SUCCEEDED)
+    assert len(done.attempts) == 1
+    assert await world.asked(job) == ["create", "start", "remove"]
+
+
+async def test_one_that_ended_while_nobody_looked_keeps_its_code_and_times(world):
+    job = await world.submit(Script(seconds=1, exit_code=9))
+    await world.then(job, Status.RUNNING)
+    await world.crash()
+    await world.passes(3)
+    back = world.clock.now()
+
+    await world.boot()
+
+    done = await world.then(job, Status.FAILED, status_reason=reasons.EXITED)
+    assert done.attempts[0].exit_code == 9
+    assert done.stopped_at < back
+
+
+async def test_one_whose_container_is_gone_is_lost(world):
+    job = await world.submit(Script(seconds=60), attempts=1)
+    tag = (await world.then(job, Status.RUNNING)).tag
+    await world.crash()
+    await world.runtime.remove(tag)
+
+    await world.boot()
+
+    await world.then(job, Status.FAILED, status_reason=reasons.DISAPPEARED)
+
+
+async def test_killed_before_the_container_is_made_it_is_made_once(world):
+    world.runtime.hold("create")
+    job = await world.submit(Script(seconds=0), attempts=1)
+    await world.then(job, Status.STARTING)
+    await world.crash()
+    world.runtime.let_go("create")
+
+    await world.boot()
+
+    done = await world.then(job, Status.SUCCEEDED)
+    assert len(done.attempts) == 1
+    assert (await world.asked(job)).count("start") == 1
+
+
+async def test_killed_between_create_and_start_it_is_started_once(world):
+    world.runtime.hold("start")
+    job = await world.submit(Script(seconds=0), attempts=1)
+    await world.then(job, Status.STARTING)
+    await world.passes(0.5)
+    await world.crash()
+    world.runtime.let_go("start")
+
+    await world.boot()
+
+    done = await world.then(job, Status.SUCCEEDED)
+    assert len(done.attempts) == 1
+
+
+async def test_killed_after_the_start_it_is_not_started_again(world):
+    world.runtime.hold("start")
+    job = await world.submit(Script(seconds=2))
+    await world.then(job, Status.STARTING)
+    world.store.failing = True
+    world.runtime.let_go("start")
+    await world.passes(1)
+    await world.crash()
+    world.store.failing = False
+
+    await world.boot()
+
+    done = await world.then(job, Status.SUCCEEDED)
+    assert len(done.attempts) == 1
+    assert (await world.asked(job)).count("start") == 1
+
+
+async def test_a_stop_ordered_but_not_asked_is_asked(world):
+    world.runtime.hold("stop")
+    job = await world.submit(POLITE)
+    await world.then(job, Status.RUNNING)
+    await world.says(job, "ready")
+    await world.terminate(job, "stop it")
+    await world.crash()
+    world.runtime.let_go("stop")
+
+    await world.boot()
+
+    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    assert done.is_terminated
+    assert [it.exit_code for it in done.attempts] == [0]
+
+
+async def test_killed_in_the_grace_the_deadline_stands(world):
+    job = await world.submit(DEAF)
+    await world.then(job, Status.RUNNING)
+    await world.says(job, "ready")
+    await world.terminate(job, "stop it")
+    await world.quiet()
+    await world.crash()
+    await world.passes(1)
+
+    await world.boot()
+
+    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    assert done.attempts[0].exit_code == 137
+    assert done.stopped_at - done.stop.ordered_at < GRACE * 1.6
+    assert (await world.asked(job)).count("stop") == 1
+
+
+async def test_terminated_while_starting_and_killed_it_never_runs(world):
+    world.runtime.hold("create")
+    job = await world.submit(Script(seconds=60))
+    await world.then(job, Status.STARTING)
+    await world.terminate(job, "stop it")
+    await world.crash()
+    world.runtime.let_go("create")
+
+    await world.boot()
+
+    await world.then(job, Status.FAILED, status_reason="stop it", attempts=())
+
+
+async def test_a_remembered_cancel_is_remembered(world):
+    job = await world.submit(Script(seconds=1, exit_code=1), attempts=3)
+    await world.then(job, Status.RUNNING)
+    await world.cancel(job, "no more tries")
+
+    await world.restart()
+
+    done = await world.then(job, Status.FAILED, status_reason="no more tries")
+    assert len(done.attempts) == 1
+
+
+async def test_queued_jobs_are_still_there_in_their_order(world):
+    holder = await world.submit(Script(seconds=2), millicpus=4000)
+    first = await world.submit(Script(seconds=0), millicpus=4000)
+    second = await world.submit(Script(seconds=0), millicpus=4000)
+    await world.then(holder, Status.RUNNING)
+
+    await world.restart()
+
+    second_done = await world.then(second, Status.SUCCEEDED)
+    assert (await world.job(first)).stopped_at <= second_done.started_at
+
+
+async def test_a_finished_jobs_container_left_lying_is_cleared_away(world):
+    world.runtime.hold("remove")
+    job = await world.submit(Script(seconds=0, output=("kept",)))
+    await world.then(job, Status.SUCCEEDED)
+    await world.crash()
+    world.runtime.let_go("remove")
+
+    await world.boot()
+
+    await world.containers_gone()
+    assert await world.output(job) == ["kept"]
+    assert (await world.job(job)).status is Status.SUCCEEDED
+
+
+async def test_a_waiting_job_is_freed_by_what_ended_meanwhile(world):
+    before = await world.submit(Script(seconds=1))
+    job = await world.submit(after=[before])
+    await world.then(before, Status.RUNNING)
+    await world.crash()
+    await world.passes(2)
+
+    await world.boot()
+
+    await world.then(job, Status.SUCCEEDED)

@@ -1,0 +1,83 @@
+"""A failed attempt: again, or enough. aws-batch.md 6.1."""
+
+from batchq.domain import reasons
+from batchq.domain.job import Action, ExitRule, Status
+from tests.support.scripts import Script
+
+
+async def test_each_attempt_is_a_container_of_its_own(world):
+    job = await world.submit(Script(seconds=0, exit_code=7), attempts=3)
+
+    done = await world.then(job, Status.FAILED, status_reason=reasons.EXITED)
+
+    assert [(it.number, it.exit_code) for it in done.attempts] == [(1, 7), (2, 7), (3, 7)]
+    assert [await world.asked(job, attempt=it) for it in (1, 2, 3)] == [["create", "start", "remove"]] * 3
+    assert (await world.walk(job)).count("RUNNABLE") == 3
+
+
+async def test_a_success_ends_it(world):
+    job = await world.submit(Script(seconds=0), attempts=3)
+
+    done = await world.then(job, Status.SUCCEEDED)
+
+    assert len(done.attempts) == 1
+
+
+async def test_a_rule_may_say_enough(world):
+    rules = (ExitRule(action=Action.EXIT, on_exit_code="4*"), ExitRule(action=Action.RETRY, on_reason="*"))
+    job = await world.submit(Script(seconds=0, exit_code=42), attempts=5, rules=rules)
+
+    done = await world.then(job, Status.FAILED)
+
+    assert len(done.attempts) == 1
+
+
+async def test_when_no_rule_matches_it_is_retried(world):
+    rules = (ExitRule(action=Action.EXIT, on_exit_code="1"),)
+    job = await world.submit(Script(seconds=0, exit_code=42), attempts=2, rules=rules)
+
+    done = await world.then(job, Status.FAILED)
+
+    assert len(done.attempts) == 2
+
+
+async def test_each_attempt_is_told_its_number(world):
+    script = Script(seconds=0, exit_code=1, prints_environment=("AWS_BATCH_JOB_ATTEMPT",))
+    job = await world.submit(script, attempts=2)
+
+    await world.then(job, Status.FAILED)
+
+    await world.quiet()
+    assert [await world.output(job, attempt=it) for it in (1, 2)] == [["1"], ["2"]]
+
+
+async def test_a_container_killed_by_somebody_else_is_retried(world):
+    job = await world.submit(Script(seconds=1, output=("ready",)), attempts=2)
+    running = await world.then(job, Status.RUNNING)
+
+    await world.runtime.kill(running.tag)
+
+    done = await world.then(job, Status.SUCCEEDED)
+    assert [it.exit_code for it in done.attempts] == [137, 0]
+
+
+async def test_a_container_removed_by_somebody_else_costs_the_attempt(world):
+    job = await world.submit(Script(seconds=1), attempts=2)
+    running = await world.then(job, Status.RUNNING)
+
+    await world.runtime.remove(running.tag)
+
+    done = await world.then(job, Status.SUCCEEDED)
+    assert [(it.exit_code, it.status_reason) for it in done.attempts] == [
+        (None, reasons.DISAPPEARED),
+        (0, reasons.EXITED),
+    ]
+
+
+async def test_a_command_that_is_not_there_fails_the_attempt_with_127(world):
+    job = await world.submit(Script(refuse="exec: no such file"), attempts=2)
+
+    done = await world.then(job, Status.FAILED, status_reason=reasons.NOT_STARTED, started_at=None)
+
+    assert [it.exit_code for it in done.attempts] == [127, 127]
+    assert done.attempts[0].reason.startswith("CannotStartContainerError: ")

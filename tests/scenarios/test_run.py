@@ -1,0 +1,101 @@
+"""A job runs, and is told as it was."""
+
+from batchq.domain import reasons
+from batchq.domain.job import Status
+from tests.support.scripts import Script
+
+
+async def test_a_job_walks_from_submitted_to_succeeded(world):
+    job = await world.submit(Script(seconds=0))
+
+    done = await world.then(job, Status.SUCCEEDED, status_reason=reasons.EXITED, stop=None, cancelled=None)
+
+    assert [(it.number, it.exit_code, it.status_reason) for it in done.attempts] == [(1, 0, reasons.EXITED)]
+    assert await world.walk(job) == ["SUBMITTED", "RUNNABLE", "STARTING", "RUNNING", "SUCCEEDED"]
+
+
+async def test_a_job_that_exits_otherwise_is_failed_with_its_code(world):
+    job = await world.submit(Script(seconds=0, exit_code=42))
+
+    done = await world.then(job, Status.FAILED, status_reason=reasons.EXITED)
+
+    assert [it.exit_code for it in done.attempts] == [42]
+    assert not done.is_terminated
+    assert not done.is_cancelled
+
+
+async def test_times_are_those_of_the_container_in_order(world):
+    job = await world.submit(Script(seconds=1))
+
+    done = await world.then(job, Status.SUCCEEDED)
+
+    assert done.created_at <= done.started_at <= done.stopped_at
+    assert 0.9 <= (done.stopped_at - done.started_at).total_seconds() < 5
+
+
+async def test_its_output_outlives_its_container(world):
+    job = await world.submit(Script(seconds=0, output=("one", "two")))
+
+    await world.then(job, Status.SUCCEEDED)
+
+    assert await world.asked(job) == ["create", "start", "remove"]
+    assert await world.output(job) == ["one", "two"]
+
+
+async def test_what_does_not_fit_waits_its_turn_and_is_not_passed(world):
+    first = await world.submit(Script(seconds=1), millicpus=3000)
+    large = await world.submit(Script(seconds=0), millicpus=4000)
+    small = await world.submit(Script(seconds=0), millicpus=250)
+
+    await world.then(first, Status.RUNNING)
+    assert (await world.job(large)).status is Status.RUNNABLE
+    assert (await world.job(small)).status is Status.RUNNABLE
+
+    small_done = await world.then(small, Status.SUCCEEDED)
+    large_done = await world.then(large, Status.SUCCEEDED)
+    assert large_done.started_at >= (await world.job(first)).stopped_at
+    assert small_done.started_at >= large_done.started_at
+
+
+async def test_a_queue_of_higher_priority_goes_first(world):
+    await world.queue("urgent", priority=10)
+    first = await world.submit(Script(seconds=1), millicpus=4000)
+    low = await world.submit(Script(seconds=0), millicpus=4000)
+    high = await world.submit(Script(seconds=0), millicpus=4000, queue="urgent")
+
+    low_done = await world.then(low, Status.SUCCEEDED)
+
+    high_done = await world.then(high, Status.SUCCEEDED)
+    assert (await world.job(first)).stopped_at <= high_done.started_at <= low_done.started_at
+
+
+async def test_one_that_can_never_fit_says_so_and_blocks_nobody(world):
+    giant = await world.submit(Script(seconds=0), millicpus=64_000)
+    fat = await world.submit(Script(seconds=0), memory_mib=1 << 30)
+    small = await world.submit(Script(seconds=0))
+
+    await world.then(small, Status.SUCCEEDED)
+
+    await world.then(giant, Status.RUNNABLE, misfit=True, status_reason=reasons.TOO_MANY_VCPUS)
+    await world.then(fat, Status.RUNNABLE, misfit=True, status_reason=reasons.TOO_LARGE)
+    await world.terminate(giant)
+    await world.terminate(fat)
+
+
+async def test_a_misfit_runs_once_an_environment_is_large_enough(world):
+    giant = await world.submit(Script(seconds=0), millicpus=64_000)
+    await world.then(giant, Status.RUNNABLE, misfit=True)
+
+    await world.catalog.update_environment("local", max_millicpus=64_000)
+
+    await world.then(giant, Status.SUCCEEDED, misfit=False)
+
+
+async def test_the_container_is_told_of_its_job(world):
+    told = Script(seconds=0, prints_environment=("AWS_BATCH_JOB_ATTEMPT", "AWS_BATCH_JQ_NAME", "AWS_BATCH_CE_NAME"))
+    job = await world.submit(told)
+
+    await world.then(job, Status.SUCCEEDED)
+
+    await world.quiet()
+    assert await world.output(job) == ["1", "default", "local"]

@@ -1,0 +1,226 @@
+"""TerminateJob: everything that is not over ends FAILED with the caller's reason. aws-batch.md 5.1, 5.2, 5.4, 5.8."""
+
+from batchq.domain import reasons
+from batchq.domain.job import Status
+from tests.support.scripts import Script
+from tests.support.world import GRACE
+
+POLITE = Script(seconds=60, on_term=0, output=("ready",))
+DEAF = Script(seconds=60, on_term=None, output=("ready",))
+
+
+async def test_terminated_while_submitted_it_never_runs(world):
+    job = await world.submit_and(lambda it: world.terminate(it, "changed my mind"))
+
+    done = await world.then(job, Status.FAILED, status_reason="changed my mind", attempts=())
+
+    assert done.is_terminated
+    assert not done.is_cancelled
+    assert await world.walk(job) == ["SUBMITTED", "FAILED"]
+    assert await world.asked(job) == []
+
+
+async def test_terminated_while_pending_it_is_over_at_once(world):
+    before = await world.submit(POLITE)
+    job = await world.submit(after=[before])
+    await world.then(job, Status.PENDING)
+
+    await world.terminate(job, "stop it")
+
+    done = await world.then(job, Status.FAILED, status_reason="stop it", attempts=())
+    assert done.is_terminated
+
+
+async def test_terminated_while_runnable_no_container_is_made(world):
+    holder = await world.submit(Script(seconds=1), millicpus=4000)
+    job = await world.submit(millicpus=4000)
+    await world.then(job, Status.RUNNABLE)
+
+    await world.terminate(job, "stop it")
+
+    done = await world.then(job, Status.FAILED, status_reason="stop it", attempts=())
+    assert done.is_terminated
+    await world.then(holder, Status.SUCCEEDED)
+    assert await world.asked(job) == []
+
+
+async def test_one_that_exits_on_sigterm_is_failed_although_it_exits_0(world):
+    job = await world.submit(POLITE, attempts=5)
+    await world.then(job, Status.RUNNING)
+    await world.says(job, "ready")
+
+    await world.terminate(job, "stop it")
+
+    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    assert done.is_terminated
+    assert [(it.exit_code, it.status_reason) for it in done.attempts] == [(0, "stop it")]
+    assert await world.asked(job) == ["create", "start", "stop", "remove"]
+
+
+async def test_one_that_dies_of_sigterm_shows_143(world):
+    job = await world.submit(Script(seconds=60, on_term=143, output=("ready",)))
+    await world.then(job, Status.RUNNING)
+    await world.says(job, "ready")
+
+    await world.terminate(job, "stop it")
+
+    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    assert done.attempts[0].exit_code == 143
+
+
+async def test_one_deaf_to_sigterm_is_killed_when_its_grace_is_over(world):
+    job = await world.submit(DEAF)
+    await world.then(job, Status.RUNNING)
+    await world.says(job, "ready")
+
+    await world.terminate(job, "stop it")
+
+    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    assert done.attempts[0].exit_code == 137
+    assert GRACE <= done.stopped_at - done.stop.ordered_at <= GRACE * 2
+    assert await world.asked(job) == ["create", "start", "stop", "kill", "remove"]
+
+
+async def test_until_the_container_is_gone_the_job_runs_and_says_that_it_is_terminated(world):
+    job = await world.submit(DEAF)
+    await world.then(job, Status.RUNNING)
+    await world.says(job, "ready")
+
+    await world.terminate(job, "stop it")
+
+    running = await world.job(job)
+    assert running.status is Status.RUNNING
+    assert running.is_terminated
+    await world.then(job, Status.FAILED)
+
+
+async def test_attempts_left_do_not_save_it(world):
+    job = await world.submit(Script(seconds=60, on_term=1, output=("ready",)), attempts=10)
+    await world.then(job, Status.RUNNING)
+    await world.says(job, "ready")
+
+    await world.terminate(job, "stop it")
+
+    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    assert len(done.attempts) == 1
+    assert await world.asked(job, attempt=2) == []
+
+
+async def test_a_second_terminate_changes_neither_reason_nor_deadline(world):
+    job = await world.submit(DEAF)
+    await world.then(job, Status.RUNNING)
+    await world.says(job, "ready")
+    await world.terminate(job, "first")
+    await world.passes(1)
+
+    await world.terminate(job, "second")
+
+    done = await world.then(job, Status.FAILED, status_reason="first")
+    assert done.stopped_at - done.stop.ordered_at <= GRACE * 1.5
+    assert (await world.asked(job)).count("stop") == 1
+
+
+async def test_a_cancel_after_it_changes_nothing(world):
+    job = await world.submit(POLITE)
+    await world.then(job, Status.RUNNING)
+    await world.says(job, "ready")
+    await world.terminate(job, "stop it")
+
+    await world.cancel(job, "late")
+
+    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    assert not done.is_cancelled
+
+
+async def test_a_remembered_cancel_does_not_soften_it(world):
+    job = await world.submit(POLITE)
+    await world.then(job, Status.RUNNING)
+    await world.says(job, "ready")
+    await world.cancel(job, "no more tries")
+
+    await world.terminate(job, "stop it")
+
+    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    assert done.is_terminated
+    assert not done.is_cancelled
+
+
+async def test_a_finished_job_is_not_touched(world):
+    job = await world.submit(Script(seconds=0))
+    before = await world.then(job, Status.SUCCEEDED)
+
+    await world.terminate(job, "late")
+
+    assert await world.job(job) == before
+
+
+async def test_an_unknown_job_is_no_error(world):
+    await world.terminate("no-such-job", "whatever")
+
+    assert await world.service.describe(["no-such-job"]) == ()
+
+
+async def test_terminated_before_the_engine_is_asked_it_is_never_started(world):
+    world.runtime.hold("create")
+    job = await world.submit(Script(seconds=60))
+    await world.then(job, Status.STARTING)
+
+    await world.terminate(job, "stop it")
+    world.runtime.let_go("create")
+
+    done = await world.then(job, Status.FAILED, status_reason="stop it", attempts=())
+    assert done.is_terminated
+    assert await world.asked(job) == ["create", "remove"]
+    assert await world.walk(job) == ["SUBMITTED", "RUNNABLE", "STARTING", "FAILED"]
+
+
+async def test_terminated_while_the_start_is_under_way_it_is_asked_once_it_runs(world):
+    world.runtime.hold("start")
+    job = await world.submit(POLITE)
+    await world.then(job, Status.STARTING)
+    await world.passes(1)
+
+    await world.terminate(job, "stop it")
+    world.runtime.let_go("start")
+
+    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    assert await world.asked(job) == ["create", "start", "stop", "remove"]
+    assert [it.exit_code for it in done.attempts] == [0]
+
+
+async def test_terminated_at_any_moment_of_its_start_it_is_never_left_running(world):
+    jobs = [await world.submit(POLITE, millicpus=100) for _ in range(20)]
+
+    for number, job in enumerate(jobs):
+        await world.passes(0.01 * (number % 5))
+        await world.terminate(job, "stop it")
+
+    for job in jobs:
+        done = await world.then(job, Status.FAILED, status_reason="stop it")
+        assert done.is_terminated
+        assert len(done.attempts) <= 1
+    await world.quiet()
+
+
+async def test_its_dependents_fail_when_it_is_over(world):
+    job = await world.submit(POLITE)
+    child = await world.submit(after=[job])
+    await world.then(job, Status.RUNNING)
+    await world.says(job, "ready")
+
+    await world.terminate(job, "stop it")
+
+    await world.then(child, Status.FAILED, status_reason=reasons.DEPENDENCY_FAILED)
+
+
+async def test_its_room_is_given_away_only_when_it_is_gone(world):
+    job = await world.submit(DEAF, millicpus=4000)
+    await world.then(job, Status.RUNNING)
+    await world.says(job, "ready")
+    waiting = await world.submit(millicpus=4000)
+
+    await world.terminate(job, "stop it")
+
+    done = await world.then(job, Status.FAILED)
+    next_done = await world.then(waiting, Status.SUCCEEDED)
+    assert next_done.started_at >= done.stopped_at

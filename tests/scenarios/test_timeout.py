@@ -1,0 +1,56 @@
+"""attemptDurationSeconds: asked to stop, killed after the grace, FAILED, never retried. aws-batch.md 6.2."""
+
+from batchq.domain import reasons
+from batchq.domain.job import Status
+from tests.support.scripts import Script
+from tests.support.world import GRACE
+
+
+async def test_an_attempt_that_takes_too_long_is_stopped_and_not_retried(world):
+    job = await world.submit(Script(seconds=60, on_term=143), limit=1, attempts=3)
+
+    done = await world.then(job, Status.FAILED, status_reason=reasons.TIMED_OUT)
+
+    assert [(it.exit_code, it.status_reason) for it in done.attempts] == [(143, reasons.TIMED_OUT)]
+    assert not done.is_terminated
+    assert await world.asked(job) == ["create", "start", "stop", "remove"]
+
+
+async def test_one_deaf_to_sigterm_is_killed(world):
+    job = await world.submit(Script(seconds=60, on_term=None), limit=1)
+
+    done = await world.then(job, Status.FAILED, status_reason=reasons.TIMED_OUT)
+
+    assert done.attempts[0].exit_code == 137
+    assert (done.stopped_at - done.started_at) >= GRACE
+
+
+async def test_the_clock_begins_anew_with_each_attempt(world):
+    job = await world.submit(Script(seconds=1, exit_code=1), limit=2, attempts=3)
+
+    done = await world.then(job, Status.FAILED, status_reason=reasons.EXITED)
+
+    assert len(done.attempts) == 3
+
+
+async def test_a_terminate_after_the_timeout_does_not_change_its_reason(world):
+    job = await world.submit(Script(seconds=60, on_term=None), limit=1)
+    await world.then(job, Status.RUNNING)
+    await world.passes(1.5)
+
+    await world.terminate(job, "late")
+
+    done = await world.then(job, Status.FAILED, status_reason=reasons.TIMED_OUT)
+    assert (await world.asked(job)).count("stop") == 1
+    assert not done.is_terminated
+
+
+async def test_a_timeout_survives_a_restart(world):
+    job = await world.submit(Script(seconds=60, on_term=143), limit=2)
+    await world.then(job, Status.RUNNING)
+    await world.crash()
+    await world.passes(2)
+
+    await world.boot()
+
+    await world.then(job, Status.FAILED, status_reason=reasons.TIMED_OUT)

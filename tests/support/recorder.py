@@ -1,0 +1,101 @@
+"""A runtime that remembers what it was asked, in order, and otherwise is the one it wraps."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from batchq.domain.container import Resources
+from batchq.domain.job import Tag
+from batchq.errors import EngineUnknown
+from batchq.ports import ContainerRuntime
+from batchq.values import ContainerState, Found, Launch, LogLine
+
+T = TypeVar("T")
+
+
+class Recorder:
+    """Only what changes a container is written down. `refusals` are raised, one a call, instead of asking.
+
+    Calls that are held have been made, and reach the engine when they are let go. Of `loses_answers` calls the answer
+    is lost, though they were carried out. While `away`, nothing reaches the engine.
+    """
+
+    def __init__(self, runtime: ContainerRuntime) -> None:
+        self._runtime = runtime
+        self._asked: list[tuple[Tag, str]] = []
+        self._held: dict[str, asyncio.Event] = {}
+        self.refusals: dict[str, list[Exception]] = {}
+        self.loses_answers: dict[str, int] = {}
+        self.away = False
+        self.deaf_to_deaths = False
+
+    def asked(self, tag: Tag) -> list[str]:
+        return [what for of, what in self._asked if of == tag]
+
+    async def create(self, launch: Launch) -> ContainerState:
+        return await self._ask(launch.tag, "create", self._runtime.create(launch))
+
+    async def pull(self, image: str, platform: str | None) -> None:
+        await self._reach(self._runtime.pull(image, platform))
+
+    async def start(self, tag: Tag) -> None:
+        await self._ask(tag, "start", self._runtime.start(tag))
+
+    async def inspect(self, tag: Tag) -> Found | None:
+        return await self._reach(self._runtime.inspect(tag))
+
+    async def signal_stop(self, tag: Tag) -> None:
+        await self._ask(tag, "stop", self._runtime.signal_stop(tag))
+
+    async def kill(self, tag: Tag) -> None:
+        await self._ask(tag, "kill", self._runtime.kill(tag))
+
+    async def remove(self, tag: Tag) -> None:
+        await self._ask(tag, "remove", self._runtime.remove(tag))
+
+    async def survey(self) -> tuple[Found, ...]:
+        return await self._reach(self._runtime.survey())
+
+    @asynccontextmanager
+    async def deaths(self) -> AsyncIterator[AsyncIterator[Tag]]:
+        async with self._runtime.deaths() as news:
+            yield (tag async for tag in news if not self.deaf_to_deaths)
+
+    def logs(self, tag: Tag, *, after: int) -> AsyncIterator[LogLine]:
+        return self._runtime.logs(tag, after=after)
+
+    async def capacity(self) -> Resources:
+        return await self._reach(self._runtime.capacity())
+
+    async def close(self) -> None:
+        await self._runtime.close()
+
+    def hold(self, what: str) -> None:
+        self._held[what] = asyncio.Event()
+
+    def let_go(self, what: str) -> None:
+        self._held.pop(what).set()
+
+    async def _ask(self, tag: Tag, what: str, call: Coroutine[None, None, T]) -> T:
+        self._asked.append((tag, what))
+        try:
+            if what in self._held:
+                await self._held[what].wait()
+            if self.refusals.get(what):
+                raise self.refusals[what].pop(0)
+            answer = await self._reach(call)
+        finally:
+            call.close()
+        if self.loses_answers.get(what, 0) > 0:
+            self.loses_answers[what] -= 1
+            raise EngineUnknown(f"the answer to {what} was lost")
+        return answer
+
+    async def _reach(self, call: Coroutine[None, None, T]) -> T:
+        try:
+            if self.away:
+                raise EngineUnknown("the engine is away")
+            return await call
+        finally:
+            call.close()

@@ -1,0 +1,85 @@
+"""A real `batchq serve` in a process of its own, on a free port of loopback and data of its own."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import boto3
+from botocore.config import Config
+
+BATCHQ = Path(sys.executable).parent / "batchq"
+READY = "batchq is ready at "
+
+
+class Service:
+    """`extra` are further flags of `batchq serve`. Started again, it takes up the same data on the same port."""
+
+    def __init__(self, data: Path, *extra: str) -> None:
+        self.data = data
+        self.log = data.parent / f"{data.name}.log"
+        self._extra = extra
+        self._port = "0"
+        self.process: subprocess.Popen[str] | None = None
+        self.url = ""
+
+    def start(self) -> "Service":
+        command = [str(BATCHQ), "serve", "--data", str(self.data), "--port", self._port, *self._extra]
+        with self.log.open("a") as log:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        line = self.process.stdout.readline()
+        if not line.startswith(READY):
+            self.process.wait(10)
+            raise RuntimeError(f"batchq did not start; its log ends:\n{self.log.read_text()[-3000:]}")
+        self.url = line.removeprefix(READY).strip()
+        self._port = self.url.rsplit(":", 1)[1]
+        return self
+
+    def stop(self) -> int:
+        """SIGTERM; the exit status."""
+        return self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """SIGKILL, at any moment."""
+        self._end(signal.SIGKILL)
+
+    def client(self, name: str = "batch") -> object:
+        """boto3, pointed at it by its endpoint URL and otherwise as it comes."""
+        return boto3.client(
+            name,
+            endpoint_url=self.url,
+            region_name="eu-central-1",
+            aws_access_key_id="AKIDEXAMPLE",
+            aws_secret_access_key="secret",
+            config=Config(retries={"mode": "standard", "max_attempts": 8}),
+        )
+
+    def environment(self) -> dict[str, str]:
+        """For programs that read their endpoint and keys from the environment, as the AWS CLI does."""
+        return os.environ | {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_DEFAULT_REGION": "eu-central-1",
+            "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_PAGER": "",
+        }
+
+    def _end(self, how: int) -> int:
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        status = self.process.wait(30)
+        self.process.stdout.close()
+        return status
+
+
+@contextmanager
+def serving(data: Path, *extra: str) -> Iterator[Service]:
+    service = Service(data, *extra).start()
+    try:
+        yield service
+    finally:
+        service.stop()

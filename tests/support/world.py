@@ -1,0 +1,320 @@
+"""A world to tell scenarios in: batchq without its API, on pretended containers or on real ones.
+
+`then` waits for a status and holds the job against what is expected of it. What a world leaves behind is checked when
+it ends: no container, no unread letter, no call under way, and every job at its end or with a reason to move.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any, Protocol
+from uuid import uuid4
+
+from compute.simulated import SimulatedRuntime
+
+from batchq.catalog import Catalog
+from batchq.clock import SystemClock
+from batchq.domain import events as on
+from batchq.domain.container import Overrides, Resources
+from batchq.domain.job import FINISHED, Dependency, Job, JobId, QueueName, RetryStrategy, Status, Tag
+from batchq.engine.bus import Bus
+from batchq.engine.engine import Engine
+from batchq.engine.letters import Deliver
+from batchq.errors import StoreFailed
+from batchq.logs import Logs
+from batchq.ports import CatalogStore, Clock, ContainerRuntime, JobStore, LogArchive
+from batchq.service import JobService, Submission, specify
+from batchq.store.logfiles import LogFiles
+from batchq.store.memory import MemoryStore
+from batchq.store.memory_logs import MemoryArchive
+from batchq.store.sqlite import SqliteStore
+from batchq.values import Changes, LogLine
+from compute.docker_runtime import DockerRuntime
+from tests.support import builders, scripts
+from tests.support.clock import VirtualClock
+from tests.support.recorder import Recorder
+from tests.support.scripts import Script
+
+HOST = Resources(millicpus=4000, memory_mib=4096)
+GRACE = timedelta(seconds=2)
+PATIENCE = 60.0  # seconds of the world's own time
+
+
+class Store(JobStore, CatalogStore, Protocol):
+    """Both ports, as every store answers them."""
+
+
+class Flaky:
+    """A store that takes no writes while `failing`, and otherwise is the one it wraps."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.failing = False
+
+    async def commit(self, changes: Changes) -> None:
+        if self.failing:
+            raise StoreFailed("no space left on device")
+        await self._store.commit(changes)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+class World:
+    def __init__(
+        self, *, store: Store, runtime: ContainerRuntime, archive: LogArchive, clock: Clock, survey_every: float
+    ) -> None:
+        self.store = Flaky(store)
+        self.runtime = Recorder(runtime)
+        self.clock = clock
+        self._archive = archive
+        self._survey_every = survey_every
+        self._names = count()
+        self._jobs: list[JobId] = []
+
+    async def boot(self) -> None:
+        """Start a server on what the store remembers."""
+        self.bus = Bus()
+        self.catalog = Catalog(store=self.store, jobs=self.store, clock=self.clock, changed=self._ground_changed)
+        self.logs = Logs(store=self.store, archive=self._archive, runtime=self.runtime, clock=self.clock)
+        self.engine = Engine(
+            store=self.store,
+            ground=self.catalog,
+            runtime=self.runtime,
+            keep_log=self.logs.keep,
+            clock=self.clock,
+            bus=self.bus,
+            survey_every=self._survey_every,
+        )
+        self.service = JobService(engine=self.engine, store=self.store, catalog=self.catalog, stop_grace=GRACE)
+        await self.catalog.load()
+        await self.engine.start()
+
+    async def settle_ground(self) -> None:
+        """The environment `local` and the queue `default`, as a first start makes them."""
+        await self.environment("local", max_millicpus=HOST.millicpus)
+        await self.queue("default", environments=("local",))
+
+    async def environment(self, name: str, *, max_millicpus: int) -> None:
+        made = builders.environment(name, max_millicpus=max_millicpus)
+        await self.catalog.create_environment(
+            name=made.name, state=made.state, max_millicpus=max_millicpus, document="{}", tags=()
+        )
+
+    async def queue(self, name: str, *, environments: Sequence[str] = ("local",), priority: int = 1) -> None:
+        made = builders.queue(name, environments=tuple(environments))
+        await self.catalog.create_queue(
+            name=made.name,
+            state=made.state,
+            priority=priority,
+            environments=made.environments,
+            document="{}",
+            tags=(),
+        )
+
+    async def crash(self) -> None:
+        """The server is gone from one moment to the next; store and containers go on."""
+        await self.engine.tasks.cancel()
+
+    async def restart(self) -> None:
+        await self.crash()
+        await self.boot()
+
+    async def submit(self, script: Script | None = None, **asked: Any) -> JobId:
+        """A job that plays a script. Takes `attempts`, `rules`, `limit` (seconds), `after` (job ids), `queue` and resources."""
+        job = await self.service.submit(await self.submission(script, **asked))
+        return job.id
+
+    async def submit_and(self, request: Callable[[JobId], Awaitable[None]]) -> JobId:
+        """A job and a request about it that lie in the inbox together, so that the job is SUBMITTED when it is read."""
+        submission = await self.submission()
+        definition = await self.catalog.find_definition(submission.definition_name, None)
+        job_id = JobId(str(uuid4()))
+        spec = specify(submission, definition, GRACE)
+        await asyncio.gather(self.engine.submit(job_id=job_id, spec=spec, tags=(), key=None), request(job_id))
+        return job_id
+
+    async def submission(
+        self,
+        script: Script | None = None,
+        *,
+        attempts: int = 1,
+        rules: tuple[Any, ...] = (),
+        limit: float | None = None,
+        after: Sequence[JobId] = (),
+        queue: str = "default",
+        millicpus: int = 250,
+        memory_mib: int = 32,
+        **container: Any,
+    ) -> Submission:
+        spec = scripts.spec(script or Script(seconds=0))
+        size = Resources(millicpus=millicpus, memory_mib=memory_mib)
+        name = f"script-{next(self._names)}"
+        definition = builders.definition(name=name)
+        await self.catalog.register(replace(definition, container=replace(spec, resources=size, **container)))
+        return Submission(
+            name=name,
+            queue=QueueName(queue),
+            definition_name=name,
+            overrides=Overrides(),
+            retry=RetryStrategy(attempts=attempts, evaluate_on_exit=rules),
+            timeout=None if limit is None else timedelta(seconds=limit),
+            depends_on=tuple(Dependency(job_id=it) for it in after),
+        )
+
+    async def cancel(self, job_id: JobId, reason: str = "not needed") -> None:
+        await self.service.cancel(job_id, reason)
+
+    async def terminate(self, job_id: JobId, reason: str = "stop it") -> None:
+        await self.service.terminate(job_id, reason)
+
+    async def job(self, job_id: JobId) -> Job:
+        return (await self.store.jobs([job_id]))[job_id]
+
+    async def then(self, job_id: JobId, status: Status, **expected: Any) -> Job:
+        """Wait until the job is in this status; then its members must be as expected."""
+        job = await self._reach(job_id, status)
+        seen = {name: getattr(job, name) for name in expected}
+        assert seen == expected, await self.story(job_id)
+        return job
+
+    async def walk(self, job_id: JobId) -> list[str]:
+        """The statuses that the job has been through."""
+        return [str(moment.status) for moment in await self.store.history(job_id)]
+
+    async def asked(self, job_id: JobId, attempt: int = 1) -> list[str]:
+        """What the engine was asked about an attempt's container, once nothing more is being asked."""
+        await self.quiet()
+        return self.runtime.asked(Tag(job_id=job_id, attempt=attempt))
+
+    async def output(self, job_id: JobId, attempt: int = 1) -> list[str]:
+        """What the attempt wrote, as it is kept."""
+        tag = Tag(job_id=job_id, attempt=attempt)
+        page = await self._archive.read(tag.task_id, position=0, limit=1000, max_bytes=1 << 20)
+        return [line.message for line in page.lines]
+
+    async def says(self, job_id: JobId, message: str) -> None:
+        """Wait until the running attempt has written a line."""
+        tag = (await self.job(job_id)).tag
+        await self._until(lambda: self._wrote(tag, message), f"{job_id} never wrote {message!r}")
+
+    async def passes(self, seconds: float) -> None:
+        """Let time go by."""
+        await self.clock.sleep(seconds)
+
+    async def engine_is(self, *, up: bool) -> None:
+        async def so() -> bool:
+            return (self.engine.health().engine is None) is up
+
+        await self._until(so, f"the engine never was {'up' if up else 'away'}")
+
+    async def containers_gone(self) -> None:
+        await self._until(self._none_left, "containers are left over")
+
+    def tell_again(self, job_id: JobId) -> None:
+        """The news of the first attempt's end comes a second time, late."""
+        moment = self.clock.now()
+        news = on.ContainerExited(attempt=1, exit_code=1, started_at=moment, stopped_at=moment)
+        self.engine.inbox.post(Deliver(job_id=job_id, event=news))
+
+    async def quiet(self) -> None:
+        """Wait until no letter is unread and no call is under way but the loops."""
+        await self._until(self._is_quiet, f"never quiet: {self.engine.tasks.names}")
+
+    async def story(self, job_id: JobId) -> str:
+        job = await self.job(job_id)
+        walk = " > ".join(await self.walk(job_id))
+        return f"{job_id} [{walk}] reason {job.status_reason!r} attempts {job.attempts} stop {job.stop} {job}"
+
+    async def end(self) -> None:
+        """Nothing is left over: whatever still runs is terminated first, as a scenario may leave it."""
+        for job in [job for job in self.engine.loop.active.values() if job.status not in FINISHED]:
+            await self.terminate(job.id, "the scenario is over")
+        await self._until(self._all_gone, "containers or jobs are left over")
+        await self.quiet()
+        await self.engine.stop()
+        assert self.engine.inbox.empty
+        assert self.engine.tasks.names == []
+
+    async def _reach(self, job_id: JobId, status: Status) -> Job:
+        async def there() -> bool:
+            job = await self.job(job_id)
+            if job.status in FINISHED and job.status is not status:
+                raise AssertionError(f"did not come to {status}: {await self.story(job_id)}")
+            return job.status is status
+
+        try:
+            await self._until(there, f"did not come to {status}")
+        except TimeoutError:
+            raise AssertionError(f"did not come to {status} in time: {await self.story(job_id)}") from None
+        return await self.job(job_id)
+
+    async def _until(self, holds: Any, otherwise: str) -> None:
+        """Look often, in the world's own time, and not for ever."""
+        end = self.clock.now() + timedelta(seconds=PATIENCE)
+        while not await holds():
+            if self.clock.now() > end:
+                raise TimeoutError(otherwise)
+            await self.clock.sleep(0.01)
+
+    async def _is_quiet(self) -> bool:
+        await asyncio.sleep(0)
+        loops = set(self.engine.health().loops)
+        return self.engine.inbox.empty and set(self.engine.tasks.names) <= loops
+
+    async def _all_gone(self) -> bool:
+        return not self.engine.loop.active and await self._none_left()
+
+    async def _none_left(self) -> bool:
+        return not await self.runtime.survey()
+
+    async def _wrote(self, tag: Tag, message: str) -> bool:
+        lines: list[LogLine] = [line async for line in self.runtime.logs(tag, after=0)]
+        return any(line.message == message for line in lines)
+
+    def _ground_changed(self) -> None:
+        if hasattr(self, "engine"):
+            self.engine.ground_changed()
+
+
+@asynccontextmanager
+async def pretended() -> AsyncIterator[World]:
+    """Simulated containers, a store in memory, and a clock that nobody waits for."""
+    clock = VirtualClock()
+    runtime = SimulatedRuntime(clock=clock, capacity=HOST)
+    world = World(store=MemoryStore(), runtime=runtime, archive=MemoryArchive(), clock=clock, survey_every=10.0)
+    async with _living(world):
+        yield world
+    await runtime.close()
+
+
+@asynccontextmanager
+async def real(directory: Path) -> AsyncIterator[World]:
+    """Docker, SQLite, and the time it takes."""
+    store = await SqliteStore.open(directory)
+    runtime = DockerRuntime(instance=f"t{uuid4().hex[:10]}")
+    archive = LogFiles(directory / "logs")
+    world = World(store=store, runtime=runtime, archive=archive, clock=SystemClock(), survey_every=1.0)
+    try:
+        async with _living(world):
+            yield world
+    finally:
+        for found in await runtime.survey():
+            await runtime.remove(found.tag)
+        await runtime.close()
+        await store.close()
+
+
+@asynccontextmanager
+async def _living(world: World) -> AsyncIterator[World]:
+    await world.boot()
+    await world.settle_ground()
+    try:
+        yield world
+        await world.end()
+    finally:
+        await world.crash()
