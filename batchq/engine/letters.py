@@ -66,4 +66,9 @@ class GroundChanged:
     """Queues or environments are not what they were."""
 
 
-Letter = Submit | Deliver | Amend | Ring | Surveyed | EngineLost | GroundChanged
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoreToPlace:
+    """The last turn placed as many jobs as one turn may."""
+
+
+Letter = Submit | Deliver | Amend | Ring | Surveyed | EngineLost | GroundChanged | MoreToPlace

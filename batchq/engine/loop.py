@@ -13,7 +13,7 @@ from batchq.domain.container import Resources
 from batchq.domain.job import Job, JobId, Status, Tag
 from batchq.engine.ground import Ground
 from batchq.engine.inbox import Inbox
-from batchq.engine.letters import Amend, Deliver, Letter, Submit
+from batchq.engine.letters import Amend, Deliver, Letter, MoreToPlace, Submit
 from batchq.engine.reading import Reader
 from batchq.engine.scheduling import fill_room, free_misfits
 from batchq.engine.settling import settle
@@ -119,7 +119,8 @@ class Loop:
             return
         if self._reader.ground_changed:
             await free_misfits(turn, self._store, self._ground, self.host)
-        await fill_room(turn, self._store, self._ground, self.host)
+        if not await fill_room(turn, self._store, self._ground, self.host):
+            self._inbox.post(MoreToPlace())
 
     def _adopt(self, turn: Turn) -> None:
         """The turn is saved: remember it, tell it, and act on it."""

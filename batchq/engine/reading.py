@@ -10,7 +10,17 @@ from batchq.domain.lifecycle import ring
 from batchq.domain.placement import usable
 from batchq.domain.recovery import reconcile
 from batchq.engine.ground import Ground
-from batchq.engine.letters import Amend, Deliver, EngineLost, GroundChanged, Letter, Ring, Submit, Surveyed
+from batchq.engine.letters import (
+    Amend,
+    Deliver,
+    EngineLost,
+    GroundChanged,
+    Letter,
+    MoreToPlace,
+    Ring,
+    Submit,
+    Surveyed,
+)
 from batchq.engine.strays import Strays
 from batchq.engine.turn import Turn
 from batchq.errors import Invalid
@@ -42,20 +52,16 @@ class Reader:
         match letter:
             case Submit():
                 self._submit(turn, letter)
-            case Deliver(job_id=job_id, event=event):
-                turn.step(job_id, event)
-            case Amend(job_id=job_id, change=change):
-                if (job := turn.get(job_id)) is not None:
-                    turn.keep(job, change(job))
-            case Ring(job_id=job_id):
-                if (job := turn.get(job_id)) is not None and (alarm := ring(job, turn.now)) is not None:
-                    turn.step(job_id, alarm)
+            case Deliver() | Amend() | Ring():
+                _tell(turn, letter)
             case Surveyed():
                 self._reconcile(turn, letter)
             case EngineLost():
                 self.host = None
             case GroundChanged():
                 self.ground_changed = True
+            case MoreToPlace():
+                turn.place = True
             case _:
                 assert_never(letter)
 
@@ -87,6 +93,21 @@ class Reader:
             turn.effects.append((effect, turn.get(effect.tag.job_id)))
         for tag in self._strays.ripe(found.strays, turn.now):
             turn.effects.append((do.ClearAway(tag=tag), None))
+
+
+def _tell(turn: Turn, letter: Deliver | Amend | Ring) -> None:
+    """A letter about one job. One that nobody knows hears nothing."""
+    job = turn.get(letter.job_id)
+    if job is None:
+        return
+    match letter:
+        case Deliver(event=event):
+            turn.step(job.id, event)
+        case Amend(change=change):
+            turn.keep(job, change(job))
+        case Ring():
+            if (alarm := ring(job, turn.now)) is not None:
+                turn.step(job.id, alarm)
 
 
 def _named(letter: Letter) -> Sequence[JobId]:

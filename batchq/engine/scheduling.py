@@ -16,11 +16,15 @@ from batchq.engine.turn import Turn
 from batchq.ports import JobStore
 
 FIRST_PAGE, PAGE = 8, 128
+MOST_FOUND = 500  # jobs that one turn places or sets aside
 MISFIT_PAGE = 500
 
 
-async def fill_room(turn: Turn, store: JobStore, ground: Ground, host: Resources) -> None:
-    """Place RUNNABLE jobs until none fits: queues of higher priority first; of equal priority, oldest job first."""
+async def fill_room(turn: Turn, store: JobStore, ground: Ground, host: Resources) -> bool:
+    """Place RUNNABLE jobs until none fits: queues of higher priority first; of equal priority, oldest job first.
+
+    False if it stopped before that, at what one turn may do.
+    """
     room = Room(environments=ground.environments, host=host, active=turn.active().values())
     by_priority = sorted(ground.queues.values(), key=lambda it: (-it.priority, it.name))
     found: list[tuple[JobId, on.Placed | on.FoundMisfit]] = []
@@ -29,6 +33,7 @@ async def fill_room(turn: Turn, store: JobStore, ground: Ground, host: Resources
     turn.learn((await store.jobs([job_id for job_id, _ in found if not turn.knows(job_id)])).values())
     for job_id, event in found:
         turn.step(job_id, event)
+    return len(found) < MOST_FOUND
 
 
 async def free_misfits(turn: Turn, store: JobStore, ground: Ground, host: Resources) -> None:
@@ -54,7 +59,7 @@ async def _fill_from(
     """Offer the queues' jobs, merged by order, until the head of each queue waits or there is none."""
     lines = {queue: _waiting(turn, store, queue) for queue in queues}
     heads = {queue: await anext(line, None) for queue, line in lines.items()}
-    while ready := {queue: head for queue, head in heads.items() if head is not None}:
+    while len(found) < MOST_FOUND and (ready := {queue: head for queue, head in heads.items() if head is not None}):
         queue, head = min(ready.items(), key=lambda it: it[1].order)
         match room.offer(head.resources, queue.environments):
             case Fits(environment=name):

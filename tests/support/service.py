@@ -1,12 +1,15 @@
 """A real `batchq serve` in a process of its own, on a free port of loopback and data of its own."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import boto3
 from botocore.config import Config
@@ -46,7 +49,7 @@ class Service:
         """SIGKILL, at any moment."""
         self._end(signal.SIGKILL)
 
-    def client(self, name: str = "batch") -> object:
+    def client(self, name: str = "batch") -> Any:
         """boto3, pointed at it by its endpoint URL and otherwise as it comes."""
         return boto3.client(
             name,
@@ -56,6 +59,10 @@ class Service:
             aws_secret_access_key="secret",
             config=Config(retries={"mode": "standard", "max_attempts": 8}),
         )
+
+    def health(self) -> dict[str, Any]:
+        with urllib.request.urlopen(f"{self.url}/healthz") as answer:
+            return json.load(answer)
 
     def environment(self) -> dict[str, str]:
         """For programs that read their endpoint and keys from the environment, as the AWS CLI does."""

@@ -1,0 +1,174 @@
+"""The server is killed (-9) again and again under load; the containers' own lines tell whether anything went wrong."""
+
+import random
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import docker
+import pytest
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tests.faults.truth import Truth
+from tests.support.service import Service
+
+ROUNDS = 25
+SETTLES_WITHIN = 90.0  # seconds
+OVER = {"SUCCEEDED", "FAILED"}
+SHAPES = {
+    "quick": ("true", 1),
+    "slow": ("sleep 1 & wait $!", 1),
+    "fails": ("false", 3),
+    "long": ("sleep 30 & wait $!", 1),
+}
+
+
+@dataclass
+class Load:
+    """A client that submits, cancels and terminates all the while, and notes what it was told."""
+
+    service: Service
+    seed: int
+    submitted: dict[str, str] = field(default_factory=dict)
+    terminated: set[str] = field(default_factory=set)
+    cancelled: set[str] = field(default_factory=set)
+    names: int = 0
+
+    def run(self, over: threading.Event) -> None:
+        chance = random.Random(self.seed)
+        batch = self.service.client()
+        while not over.is_set():
+            shape = chance.choice(["quick", "slow", "fails", "long"])
+            self.names += 1
+            self._try(lambda shape=shape: self._submit(batch, f"{shape}-{self.names}", shape))
+            for job_id in [it for it, of in self.submitted.items() if of == "long" and it not in self.terminated]:
+                self._try(lambda job_id=job_id: self._terminate(batch, job_id))
+            if self.submitted and chance.random() < 0.3:
+                job_id = chance.choice(list(self.submitted))
+                self._try(lambda job_id=job_id: self._cancel(batch, job_id))
+            over.wait(0.1)
+
+    def _submit(self, batch, name, shape):
+        asked = {
+            "jobName": name,
+            "jobQueue": "k9",
+            "jobDefinition": shape,
+            "retryStrategy": {"attempts": SHAPES[shape][1]},
+        }
+        self.submitted[batch.submit_job(**asked)["jobId"]] = shape
+
+    def _terminate(self, batch, job_id):
+        batch.terminate_job(jobId=job_id, reason="terminated by the load")
+        self.terminated.add(job_id)
+
+    def _cancel(self, batch, job_id):
+        batch.cancel_job(jobId=job_id, reason="cancelled by the load")
+        self.cancelled.add(job_id)
+
+    def _try(self, call):
+        """A call that is not answered may or may not have been carried out; nothing is noted."""
+        with suppress(BotoCoreError, ClientError):
+            call()
+
+
+@pytest.mark.docker
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_nothing_is_lost_started_twice_or_left(tmp_path):
+    truth = Truth(tmp_path / "truth")
+    service = Service(tmp_path / "data", "--stop-grace", "3").start()
+    stage(service.client(), truth)
+    load = Load(service, seed=20261121)
+
+    kill_in_a_loop(service, load)
+    jobs = settle(service.client(), load)
+    names = all_names(service.client())
+    instance = service.health()["instance"]
+    left = containers_left(instance)
+    service.stop()
+
+    assert set(jobs) == set(load.submitted), "a job that was acknowledged is lost"
+    assert {it["status"] for it in jobs.values()} <= OVER
+    assert left == []
+    assert [name for name, count in names.items() if count > 1] == [], "a call that was repeated made two jobs"
+    check_against(truth, jobs, load)
+
+
+def kill_in_a_loop(service, load):
+    over = threading.Event()
+    client = threading.Thread(target=load.run, args=(over,))
+    client.start()
+    chance = random.Random(load.seed + 1)
+    for _ in range(ROUNDS):
+        time.sleep(chance.uniform(0.1, 1.2))
+        service.kill()
+        service.start()
+    over.set()
+    client.join()
+
+
+def stage(batch, truth):
+    resources = {"type": "EC2", "maxvCpus": 6, "subnets": [], "instanceRole": "none"}
+    batch.create_compute_environment(computeEnvironmentName="k9", type="MANAGED", computeResources=resources)
+    batch.create_job_queue(
+        jobQueueName="k9", priority=1, computeEnvironmentOrder=[{"order": 1, "computeEnvironment": "k9"}]
+    )
+    for shape, (work, _) in SHAPES.items():
+        batch.register_job_definition(
+            jobDefinitionName=shape, type="container", containerProperties=truth.container(work)
+        )
+
+
+def settle(batch, load):
+    """Terminate what would take long, and wait until everything is over; the jobs by id."""
+    for job_id in load.submitted:
+        if load.submitted[job_id] == "long" and job_id not in load.terminated:
+            batch.terminate_job(jobId=job_id, reason="terminated by the load")
+            load.terminated.add(job_id)
+    end = time.monotonic() + SETTLES_WITHIN
+    jobs = describe(batch, list(load.submitted))
+    while time.monotonic() < end and not {it["status"] for it in jobs.values()} <= OVER:
+        time.sleep(0.5)
+        jobs = describe(batch, list(load.submitted))
+    return jobs
+
+
+def describe(batch, ids):
+    pages = [batch.describe_jobs(jobs=ids[at : at + 100])["jobs"] for at in range(0, len(ids), 100)]
+    return {job["jobId"]: job for page in pages for job in page}
+
+
+def all_names(batch):
+    pages = batch.get_paginator("list_jobs").paginate(jobQueue="k9", filters=[{"name": "JOB_NAME", "values": ["*"]}])
+    return Counter(job["jobName"] for page in pages for job in page["jobSummaryList"])
+
+
+def containers_left(instance):
+    """The last ones are removed a moment after their jobs are over."""
+    client = docker.APIClient()
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        left = client.containers(all=True, filters={"label": f"io.batchq.instance={instance}"})
+        if not left:
+            return []
+        time.sleep(0.5)
+    return [it["Names"] for it in left]
+
+
+def check_against(truth, jobs, load):
+    started, ended = truth.said("start"), truth.said("end")
+    assert [it for it, count in started.items() if count > 1] == [], "an attempt was started twice"
+    for job_id, job in jobs.items():
+        attempts = {number for of, number in started if of == job_id}
+        recorded = {number for number, it in enumerate(job["attempts"], start=1) if "exitCode" in it["container"]}
+        assert attempts <= set(range(1, len(job["attempts"]) + 1)), f"{job_id} ran more than is recorded"
+        if job["status"] == "SUCCEEDED":
+            assert ended[job_id, len(job["attempts"])] == 1, f"{job_id} succeeded and did not end by itself"
+        if job_id in load.terminated and load.submitted[job_id] == "long":
+            assert (job["status"], job["isTerminated"] or job["isCancelled"]) == ("FAILED", True), job
+        if load.submitted[job_id] == "fails" and job_id not in load.cancelled:
+            assert recorded == {1, 2, 3}, job
+    unacknowledged = {of for of, _ in started} - set(jobs)
+    assert len(unacknowledged) <= load.names - len(jobs), "more jobs ran than were ever asked for"

@@ -1,0 +1,33 @@
+"""What containers themselves say: each writes a line when it begins, and one when it ends, to a file of their own."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+SAY = "echo {what} $AWS_BATCH_JOB_ID $AWS_BATCH_JOB_ATTEMPT >> /truth/log"
+
+
+class Truth:
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True)
+        self._log = directory / "log"
+        self._log.touch()
+        self._directory = directory
+
+    def container(self, work: str) -> dict[str, Any]:
+        """containerProperties of a job that tells of itself. A stop signal ends it at once, without an end line."""
+        shell = (
+            f"trap 'exit 143' TERM; {SAY.format(what='start')}; {work}; code=$?; {SAY.format(what='end')}; exit $code"
+        )
+        return {
+            "image": "batchq-test:latest",
+            "command": ["sh", "-c", shell],
+            "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "16"}],
+            "volumes": [{"name": "truth", "host": {"sourcePath": str(self._directory)}}],
+            "mountPoints": [{"containerPath": "/truth", "sourceVolume": "truth"}],
+        }
+
+    def said(self, what: str) -> Counter[tuple[str, int]]:
+        """How often each attempt of each job said it."""
+        lines = (line.split() for line in self._log.read_text().splitlines())
+        return Counter((job_id, int(attempt)) for said, job_id, attempt in lines if said == what)
