@@ -1,0 +1,30 @@
+"""The HTTP application: the doors, /healthz, and whatever dialects it is given."""
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+
+from aiohttp import web
+
+from api.doors import doors
+from api.http import BODY_LIMIT, Dialect, reply
+
+Health = Callable[[], Awaitable[Mapping[str, object]]]
+
+
+def build(*, dialects: Iterable[Dialect], health: Health, hosts: Collection[str]) -> web.Application:
+    """`hosts`: the names, beside those of loopback, by which clients may call."""
+    app = web.Application(middlewares=[doors(hosts)], client_max_size=BODY_LIMIT)
+
+    async def healthz(_: web.Request) -> web.Response:
+        return reply(await health())
+
+    app.router.add_get("/healthz", healthz)
+    for mount in dialects:
+        mount(app)
+    return app
+
+
+def runner(app: web.Application, *, drain_seconds: float) -> web.AppRunner:
+    """How the application is to be served: bodies are not inflated, and a client that leaves stops no handler."""
+    return web.AppRunner(
+        app, access_log=None, auto_decompress=False, handler_cancellation=False, shutdown_timeout=drain_seconds
+    )

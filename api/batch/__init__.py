@@ -1,0 +1,1 @@
+"""AWS Batch, as its clients speak it."""

@@ -1,0 +1,95 @@
+"""Names and ARNs. Names are unique in the server; the region of an ARN is only the one the caller speaks from."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from uuid import NAMESPACE_URL, uuid5
+
+from batchq.domain.job import DefinitionRef, JobId, Tag
+
+
+class Kind(StrEnum):
+    """The resources that have ARNs here, as an ARN spells them."""
+
+    ENVIRONMENT = "compute-environment"
+    QUEUE = "job-queue"
+    DEFINITION = "job-definition"
+    JOB = "job"
+
+
+_ARN = re.compile(r"arn:aws[a-z-]*:batch:[a-z0-9-]*:(?P<account>\d*):(?P<kind>[a-z-]+)/(?P<name>[^/]+)")
+_DEFINITION = re.compile(r"(?P<name>[A-Za-z0-9_-]{1,128})(?::(?P<revision>[1-9][0-9]{0,8}))?")
+_JOB = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:[:#][0-9]{1,5})?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arns:
+    """ARNs as one caller sees them."""
+
+    account: str
+    region: str
+
+    def environment(self, name: str) -> str:
+        return self._batch(Kind.ENVIRONMENT, name)
+
+    def queue(self, name: str) -> str:
+        return self._batch(Kind.QUEUE, name)
+
+    def definition(self, ref: DefinitionRef) -> str:
+        return self._batch(Kind.DEFINITION, str(ref))
+
+    def job(self, job_id: JobId) -> str:
+        return self._batch(Kind.JOB, job_id)
+
+    def task(self, tag: Tag) -> str:
+        return self._ecs(f"task/batchq/{tag.task_id}")
+
+    def instance(self, environment: str) -> str:
+        """AWS: which machine of the environment. Here it has one."""
+        return self._ecs(f"container-instance/batchq/{uuid5(NAMESPACE_URL, environment).hex}")
+
+    def cluster(self, environment: str) -> str:
+        return self._ecs(f"cluster/AWSBatch-{environment}-{uuid5(NAMESPACE_URL, environment)}")
+
+    def named(self, kind: Kind, text: str) -> str | None:
+        """The name that a name or an ARN means. None where it can mean nothing here: another kind, another account."""
+        if not text.startswith("arn:"):
+            return text
+        found = self.resource(text)
+        return found[1] if found is not None and found[0] is kind else None
+
+    def all_named(self, kind: Kind, texts: Iterable[str]) -> tuple[str, ...]:
+        """Those of them that can mean something here, each once."""
+        return tuple(dict.fromkeys(name for text in texts if (name := self.named(kind, text)) is not None))
+
+    def definition_named(self, text: str) -> tuple[str, int | None] | None:
+        """A definition's name, and its revision if one is said."""
+        name = self.named(Kind.DEFINITION, text)
+        return None if name is None else revision_of(name)
+
+    def resource(self, arn: str) -> tuple[Kind, str] | None:
+        """What an ARN names; None if it is nothing that could be here."""
+        parts = _ARN.fullmatch(arn)
+        if parts is None or parts["account"] != self.account or parts["kind"] not in set(Kind):
+            return None
+        return Kind(parts["kind"]), parts["name"]
+
+    def _batch(self, kind: Kind, name: str) -> str:
+        return f"arn:aws:batch:{self.region}:{self.account}:{kind}/{name}"
+
+    def _ecs(self, what: str) -> str:
+        return f"arn:aws:ecs:{self.region}:{self.account}:{what}"
+
+
+def revision_of(text: str) -> tuple[str, int | None] | None:
+    """What `name` or `name:revision` says; None if it is neither."""
+    parts = _DEFINITION.fullmatch(text)
+    if parts is None:
+        return None
+    return parts["name"], None if parts["revision"] is None else int(parts["revision"])
+
+
+def is_job_id(text: str) -> bool:
+    """Whether it looks like an id this service gives: a uuid, or one of a child or node."""
+    return _JOB.fullmatch(text) is not None

@@ -1,0 +1,1 @@
+"""One function an operation: parse, call, answer."""

@@ -1,0 +1,52 @@
+"""Job definitions: register, deregister, describe."""
+
+from api.batch.desk import Answer, Call, Desk
+from api.batch.translate import definitions
+from api.batch.wire import definitions as wire
+from api.http import parse
+from batchq.domain.catalog import JobDefinition
+from batchq.errors import Invalid
+
+MOST = 100
+
+
+async def register(desk: Desk, call: Call) -> Answer:
+    definitions.check_size(call.body)
+    given = parse(wire.RegisterJobDefinition, call.body)
+    made = await desk.catalog.register(definitions.definition(given, rules=desk.rules, now=desk.clock.now()))
+    arn = call.arns.definition(made.ref)
+    return {"jobDefinitionName": made.ref.name, "jobDefinitionArn": arn, "revision": made.ref.revision}
+
+
+async def deregister(desk: Desk, call: Call) -> Answer:
+    given = parse(wire.DeregisterJobDefinition, call.body)
+    ref = definitions.ref_of(given.jobDefinition, call.arns)
+    if ref is None:
+        raise Invalid("jobDefinition must be name:revision or the ARN of a revision.")
+    await desk.catalog.deregister(ref)
+    return {}
+
+
+async def describe(desk: Desk, call: Call) -> Answer:
+    """AWS: those that are named, or all of a name or a status."""
+    given = parse(wire.DescribeJobDefinitions, call.body)
+    definitions.check_selector(given)
+    found, more = await (_named(desk, given, call) if given.jobDefinitions else _page(desk, given))
+    return {"jobDefinitions": [definitions.detail(it, call.arns) for it in found], **more}
+
+
+Page = tuple[list[JobDefinition], dict[str, str]]
+
+
+async def _named(desk: Desk, given: wire.DescribeJobDefinitions, call: Call) -> Page:
+    refs = dict.fromkeys(definitions.ref_of(text, call.arns) for text in given.jobDefinitions or ())
+    return [it for ref in refs if ref and (it := await desk.catalog.definition(ref)) is not None], {}
+
+
+async def _page(desk: Desk, given: wire.DescribeJobDefinitions) -> Page:
+    name, status, limit = given.jobDefinitionName or None, given.status or None, given.maxResults or MOST
+    query = ("DescribeJobDefinitions", name, status)
+    after = definitions.position(desk.tokens.read(query, given.nextToken)) if given.nextToken else None
+    found = await desk.catalog.definitions(name=name, status=status, limit=limit + 1, after=after)
+    told = list(found[:limit])
+    return told, ({"nextToken": desk.tokens.make(query, str(told[-1].ref))} if len(found) > limit else {})

@@ -1,0 +1,63 @@
+"""Compute environments: create, update, delete, describe."""
+
+import json
+
+from api.batch.arns import Kind
+from api.batch.desk import Answer, Call, Desk
+from api.batch.pages import page
+from api.batch.translate import checks, environments
+from api.batch.wire import environments as wire
+from api.http import parse
+from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, State
+
+
+async def create(desk: Desk, call: Call) -> Answer:
+    given = parse(wire.CreateComputeEnvironment, call.body)
+    document = environments.created(given)
+    made = await desk.catalog.create_environment(
+        name=EnvironmentName(checks.name(given.computeEnvironmentName, "computeEnvironmentName")),
+        state=State(given.state or State.ENABLED),
+        max_millicpus=environments.millicpus(document, desk.rules),
+        document=json.dumps(document),
+        tags=checks.tags(given.tags),
+    )
+    return _named(made, call)
+
+
+async def update(desk: Desk, call: Call) -> Answer:
+    given = parse(wire.UpdateComputeEnvironment, call.body)
+    name = environments.name_of(given.computeEnvironment, call.arns)
+    before = desk.catalog.environments.get(name)
+    document = environments.updated(json.loads(before.document) if before else {}, given)
+    made = await desk.catalog.update_environment(
+        name,
+        state=State(given.state) if given.state else None,
+        max_millicpus=environments.millicpus(document, desk.rules),
+        document=json.dumps(document),
+    )
+    return _named(made, call)
+
+
+async def delete(desk: Desk, call: Call) -> Answer:
+    given = parse(wire.DeleteComputeEnvironment, call.body)
+    await desk.catalog.delete_environment(environments.name_of(given.computeEnvironment, call.arns))
+    return {}
+
+
+async def describe(desk: Desk, call: Call) -> Answer:
+    given = parse(wire.DescribeComputeEnvironments, call.body)
+    names = call.arns.all_named(Kind.ENVIRONMENT, given.computeEnvironments or ())
+    found = desk.catalog.describe_environments(names) if names or not given.computeEnvironments else ()
+    told, more = page(
+        {it.name: it for it in found},
+        query=("DescribeComputeEnvironments", names),
+        token=given.nextToken,
+        limit=given.maxResults,
+        tokens=desk.tokens,
+    )
+    return {"computeEnvironments": [environments.detail(it, call.arns) for it in told], **more}
+
+
+def _named(environment: ComputeEnvironment, call: Call) -> Answer:
+    arn = call.arns.environment(environment.name)
+    return {"computeEnvironmentName": environment.name, "computeEnvironmentArn": arn}

@@ -1,0 +1,63 @@
+"""Job queues: create, update, delete, describe."""
+
+from api.batch.arns import Kind
+from api.batch.desk import Answer, Call, Desk
+from api.batch.pages import page
+from api.batch.translate import checks, queues
+from api.batch.wire import queues as wire
+from api.http import parse
+from batchq.domain.catalog import JobQueue, State
+from batchq.domain.job import QueueName
+
+
+async def create(desk: Desk, call: Call) -> Answer:
+    given = parse(wire.CreateJobQueue, call.body)
+    queues.check_served(given)
+    made = await desk.catalog.create_queue(
+        name=QueueName(checks.name(given.jobQueueName, "jobQueueName")),
+        state=State(given.state or State.ENABLED),
+        priority=given.priority,
+        environments=queues.environments(given.computeEnvironmentOrder or (), call.arns),
+        document=queues.document(given),
+        tags=checks.tags(given.tags),
+    )
+    return _named(made, call)
+
+
+async def update(desk: Desk, call: Call) -> Answer:
+    given = parse(wire.UpdateJobQueue, call.body)
+    queues.check_served(given)
+    name, order = queues.name_of(given.jobQueue, call.arns), given.computeEnvironmentOrder
+    before = desk.catalog.queues.get(name)
+    made = await desk.catalog.update_queue(
+        name,
+        state=State(given.state) if given.state else None,
+        priority=given.priority,
+        environments=queues.environments(order, call.arns) if order else None,
+        document=queues.reordered(before.document, order) if before and order else None,
+    )
+    return _named(made, call)
+
+
+async def delete(desk: Desk, call: Call) -> Answer:
+    given = parse(wire.DeleteJobQueue, call.body)
+    await desk.catalog.delete_queue(queues.name_of(given.jobQueue, call.arns))
+    return {}
+
+
+async def describe(desk: Desk, call: Call) -> Answer:
+    given = parse(wire.DescribeJobQueues, call.body)
+    names = call.arns.all_named(Kind.QUEUE, given.jobQueues or ())
+    found = desk.catalog.describe_queues(names) if names or not given.jobQueues else ()
+    told, more = page(
+        {it.name: it for it in found},
+        query=("DescribeJobQueues", names),
+        token=given.nextToken,
+        limit=given.maxResults,
+        tokens=desk.tokens,
+    )
+    return {"jobQueues": [queues.detail(it, call.arns) for it in told], **more}
+
+
+def _named(queue: JobQueue, call: Call) -> Answer:
+    return {"jobQueueName": queue.name, "jobQueueArn": call.arns.queue(queue.name)}

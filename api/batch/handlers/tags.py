@@ -1,0 +1,93 @@
+"""Tags of whatever an ARN names: lay on, take off, list."""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+
+from api.batch.arns import Kind, revision_of
+from api.batch.desk import Answer, Call, Desk
+from api.batch.translate import checks
+from api.batch.wire import tags as wire
+from api.http import check, parse
+from batchq.domain.catalog import EnvironmentName, Tags
+from batchq.domain.job import DefinitionRef, JobId, QueueName
+from batchq.errors import NotFound
+
+TAG: Mapping[Kind, Callable[[Desk, str, Tags], Awaitable[None]]] = {
+    Kind.ENVIRONMENT: lambda desk, name, tags: desk.catalog.tag_environment(EnvironmentName(name), tags),
+    Kind.QUEUE: lambda desk, name, tags: desk.catalog.tag_queue(QueueName(name), tags),
+    Kind.DEFINITION: lambda desk, name, tags: desk.catalog.tag_definition(_ref(name), tags),
+    Kind.JOB: lambda desk, name, tags: desk.jobs.tag(JobId(name), tags),
+}
+UNTAG: Mapping[Kind, Callable[[Desk, str, Collection[str]], Awaitable[None]]] = {
+    Kind.ENVIRONMENT: lambda desk, name, keys: desk.catalog.untag_environment(EnvironmentName(name), keys),
+    Kind.QUEUE: lambda desk, name, keys: desk.catalog.untag_queue(QueueName(name), keys),
+    Kind.DEFINITION: lambda desk, name, keys: desk.catalog.untag_definition(_ref(name), keys),
+    Kind.JOB: lambda desk, name, keys: desk.jobs.untag(JobId(name), keys),
+}
+
+
+async def tag(desk: Desk, call: Call) -> Answer:
+    given = parse(wire.TagResource, call.body)
+    kind, name = _resource(call)
+    await TAG[kind](desk, name, checks.tags(given.tags))
+    return {}
+
+
+async def untag(desk: Desk, call: Call) -> Answer:
+    given = check(wire.UntagResource, {"tagKeys": list(call.keys)})
+    kind, name = _resource(call)
+    await UNTAG[kind](desk, name, given.tagKeys)
+    return {}
+
+
+async def list_(desk: Desk, call: Call) -> Answer:
+    kind, name = _resource(call)
+    tags = await _TAGS[kind](desk, name)
+    if tags is None:
+        raise _unknown(call.arn)
+    return {"tags": dict(tags)}
+
+
+async def _environment(desk: Desk, name: str) -> Tags | None:
+    found = desk.catalog.environments.get(EnvironmentName(name))
+    return None if found is None else found.tags
+
+
+async def _queue(desk: Desk, name: str) -> Tags | None:
+    found = desk.catalog.queues.get(QueueName(name))
+    return None if found is None else found.tags
+
+
+async def _definition(desk: Desk, name: str) -> Tags | None:
+    found = await desk.catalog.definition(_ref(name))
+    return None if found is None else found.tags
+
+
+async def _job(desk: Desk, name: str) -> Tags | None:
+    found = await desk.jobs.describe([JobId(name)])
+    return found[0][0].tags if found else None
+
+
+_TAGS: Mapping[Kind, Callable[[Desk, str], Awaitable[Tags | None]]] = {
+    Kind.ENVIRONMENT: _environment,
+    Kind.QUEUE: _queue,
+    Kind.DEFINITION: _definition,
+    Kind.JOB: _job,
+}
+
+
+def _resource(call: Call) -> tuple[Kind, str]:
+    found = call.arns.resource(call.arn)
+    if found is None:
+        raise _unknown(call.arn)
+    return found
+
+
+def _ref(name: str) -> DefinitionRef:
+    found, revision = revision_of(name) or (name, None)
+    if revision is None:
+        raise NotFound(f"JobDefinition {name} not found.")
+    return DefinitionRef(name=found, revision=revision)
+
+
+def _unknown(arn: str) -> NotFound:
+    return NotFound(f"Resource {arn[:200]} not found.")

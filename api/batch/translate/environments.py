@@ -1,0 +1,122 @@
+"""Compute environments, both ways."""
+
+import json
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+from api.batch.arns import Arns, Kind
+from api.batch.translate import checks
+from api.batch.translate.rules import Rules
+from api.batch.wire.environments import ComputeResource, CreateComputeEnvironment, UpdateComputeEnvironment
+from batchq.domain.catalog import ComputeEnvironment, EnvironmentName
+from batchq.errors import Invalid, NotFound
+
+Document = dict[str, Any]
+
+ECHOED = {
+    "type",
+    "unmanagedvCpus",
+    "computeResources",
+    "serviceRole",
+    "updatePolicy",
+    "context",
+    "ecsSettings",
+}
+ON_EC2 = ("EC2", "SPOT")
+ON_FARGATE = ("FARGATE", "FARGATE_SPOT")
+NOT_ON_FARGATE = (
+    "allocationStrategy",
+    "minvCpus",
+    "desiredvCpus",
+    "instanceTypes",
+    "imageId",
+    "ec2KeyPair",
+    "instanceRole",
+    "tags",
+    "placementGroup",
+    "bidPercentage",
+    "spotIamFleetRole",
+    "launchTemplate",
+    "ec2Configuration",
+)
+
+
+def name_of(text: str, arns: Arns) -> EnvironmentName:
+    name = arns.named(Kind.ENVIRONMENT, checks.required(text, "computeEnvironment"))
+    if name is None:
+        raise NotFound(f"ComputeEnvironment {text} not found.")
+    return EnvironmentName(name)
+
+
+def created(given: CreateComputeEnvironment) -> Document:
+    """What is kept of a new one."""
+    checks.unserved({"eksConfiguration": given.eksConfiguration})
+    if given.type == "MANAGED":
+        _check_managed(given.computeResources, given.unmanagedvCpus)
+    return given.model_dump(mode="json", include=ECHOED, exclude_none=True, exclude=_empty(given.serviceRole))
+
+
+def updated(before: Document, given: UpdateComputeEnvironment) -> Document:
+    """What was kept, with what is said now laid over; of computeResources member by member."""
+    checks.unserved({"eksConfiguration": given.eksConfiguration})
+    said = given.model_dump(mode="json", include=ECHOED, exclude_none=True, exclude=_empty(given.serviceRole))
+    resources = before.get("computeResources", {}) | said.pop("computeResources", {})
+    resources.pop("updateToLatestImageVersion", None)  # AWS: an order, not a property
+    after = before | said | ({"computeResources": resources} if resources else {})
+    if after.get("type") == "MANAGED":
+        _check_managed(ComputeResource.model_validate(resources), given.unmanagedvCpus)
+    return after
+
+
+def millicpus(document: Document, rules: Rules) -> int:
+    """How much of jobs it takes at a time."""
+    managed = document.get("type") == "MANAGED"
+    vcpus = document["computeResources"]["maxvCpus"] if managed else document.get("unmanagedvCpus", rules.vcpus)
+    return int(vcpus) * 1000
+
+
+def detail(environment: ComputeEnvironment, arns: Arns) -> dict[str, object]:
+    """AWS: VALID takes a moment, and a cluster. Here the machine is there."""
+    return {
+        "computeEnvironmentName": environment.name,
+        "computeEnvironmentArn": arns.environment(environment.name),
+        "ecsClusterArn": arns.cluster(environment.name),
+        "uuid": str(uuid5(NAMESPACE_URL, environment.name)),
+        "state": environment.state.value,
+        "status": "VALID",
+        "statusReason": "ComputeEnvironment Healthy",
+        "containerOrchestrationType": "ECS",
+        "tags": dict(environment.tags),
+        "type": "UNMANAGED",
+        **json.loads(environment.document),
+    }
+
+
+def _check_managed(resources: ComputeResource | None, unmanaged: int | None) -> None:
+    if resources is None:
+        raise Invalid("computeResources must be provided for a MANAGED compute environment.")
+    if unmanaged is not None:
+        raise Invalid("unmanagedvCpus is not applicable for a MANAGED compute environment.")
+    if resources.type in ON_FARGATE:
+        _check_fargate(resources)
+    elif resources.type in ON_EC2:
+        _check_ec2(resources)
+
+
+def _check_ec2(resources: ComputeResource) -> None:
+    if not resources.instanceRole:
+        raise Invalid("Instance role is required.")
+    if resources.minvCpus is None:
+        raise Invalid("Resource minvCpus is required.")
+    if resources.minvCpus > resources.maxvCpus:
+        raise Invalid("minvCpus must not be above maxvCpus.")
+
+
+def _check_fargate(resources: ComputeResource) -> None:
+    for member in NOT_ON_FARGATE:
+        if getattr(resources, member) not in (None, "", [], {}):
+            raise Invalid(f"{member} is not applicable for Fargate.")
+
+
+def _empty(role: str | None) -> set[str]:
+    return {"serviceRole"} if role == "" else set()

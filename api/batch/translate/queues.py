@@ -1,0 +1,86 @@
+"""Job queues, both ways."""
+
+import json
+from collections.abc import Sequence
+
+from api.batch.arns import Arns, Kind
+from api.batch.translate import checks
+from api.batch.wire.queues import ComputeEnvironmentOrder, CreateJobQueue, UpdateJobQueue
+from batchq.domain.catalog import EnvironmentName, JobQueue
+from batchq.domain.job import QueueName
+from batchq.errors import Invalid, NotFound
+
+MOST_ENVIRONMENTS = 3
+UNSERVED_TYPES = ("EKS", "SAGEMAKER_TRAINING")
+
+
+def name_of(text: str, arns: Arns) -> QueueName:
+    name = arns.named(Kind.QUEUE, checks.required(text, "jobQueue"))
+    if name is None:
+        raise NotFound(f"JobQueue {text} not found.")
+    return QueueName(name)
+
+
+def check_served(given: CreateJobQueue | UpdateJobQueue) -> None:
+    kind = given.jobQueueType if isinstance(given, CreateJobQueue) else None
+    checks.unserved(
+        {
+            "schedulingPolicyArn": given.schedulingPolicyArn,
+            "serviceEnvironmentOrder": given.serviceEnvironmentOrder,
+            "jobStateTimeLimitActions": given.jobStateTimeLimitActions,
+            f"jobQueueType {kind}": kind in UNSERVED_TYPES,
+        }
+    )
+
+
+def environments(given: Sequence[ComputeEnvironmentOrder], arns: Arns) -> tuple[EnvironmentName, ...]:
+    """Their names, in the order they are to be tried."""
+    if not 1 <= len(given) <= MOST_ENVIRONMENTS:
+        raise Invalid(f"computeEnvironmentOrder must name 1 to {MOST_ENVIRONMENTS} compute environments.")
+    checks.once((it.order for it in given), "An order of computeEnvironmentOrder")
+    named = tuple(_environment(it.computeEnvironment, arns) for it in sorted(given, key=lambda it: it.order))
+    checks.once(named, "A compute environment")
+    return named
+
+
+def document(given: CreateJobQueue) -> str:
+    told: dict[str, object] = {"jobQueueType": given.jobQueueType} if given.jobQueueType else {}
+    return json.dumps(told | {"orders": _orders(given.computeEnvironmentOrder or ())})
+
+
+def reordered(before: str, given: Sequence[ComputeEnvironmentOrder]) -> str:
+    """The document of a queue whose environments have changed."""
+    return json.dumps(json.loads(before) | {"orders": _orders(given)})
+
+
+def detail(queue: JobQueue, arns: Arns) -> dict[str, object]:
+    """AWS: VALID takes a moment. Here a queue is as soon as it is made."""
+    told = json.loads(queue.document)
+    numbers = told.pop("orders", range(1, len(queue.environments) + 1))
+    return {
+        "jobQueueName": queue.name,
+        "jobQueueArn": arns.queue(queue.name),
+        "state": queue.state.value,
+        "status": "VALID",
+        "statusReason": "JobQueue Healthy",
+        "priority": queue.priority,
+        "computeEnvironmentOrder": [
+            {"order": order, "computeEnvironment": arns.environment(name)}
+            for order, name in zip(numbers, queue.environments, strict=True)
+        ],
+        "serviceEnvironmentOrder": [],
+        "jobStateTimeLimitActions": [],
+        "tags": dict(queue.tags),
+        **told,
+    }
+
+
+def _environment(text: str, arns: Arns) -> EnvironmentName:
+    name = arns.named(Kind.ENVIRONMENT, text)
+    if name is None:
+        raise NotFound(f"ComputeEnvironment {text} not found.")
+    return EnvironmentName(name)
+
+
+def _orders(given: Sequence[ComputeEnvironmentOrder]) -> list[int]:
+    return sorted(it.order for it in given)

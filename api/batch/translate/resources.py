@@ -1,0 +1,102 @@
+"""vCPUs, memory and GPUs: `resourceRequirements`, and the two older numbers beside it."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from api.batch.wire.containers import ContainerOverrides, ContainerProperties, ResourceRequirement
+from batchq.domain.container import Resources
+from batchq.errors import Invalid
+
+LEAST_MEMORY = 4
+LEAST_VCPU = 1000
+
+_VCPU = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,3}))?")
+_WHOLE = re.compile(r"0|[1-9]\d{0,9}")
+_MOST = 2**31 - 1
+
+# AWS: thousandths of a vCPU to the MiB of memory that Fargate goes with.
+FARGATE: Mapping[int, Sequence[int]] = {
+    250: (512, 1024, 2048),
+    500: range(1024, 4096 + 1, 1024),
+    1000: range(2048, 8192 + 1, 1024),
+    2000: range(4096, 16384 + 1, 1024),
+    4000: range(8192, 30720 + 1, 1024),
+    8000: range(16384, 61440 + 1, 4096),
+    16000: range(32768, 122880 + 1, 8192),
+    32000: (61440, 122880, 249856),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What one request asks for; None is not said."""
+
+    millicpus: int | None
+    memory_mib: int | None
+    gpus: int | None
+
+
+def asked(given: ContainerProperties | ContainerOverrides) -> Asked:
+    """AWS: an entry of resourceRequirements goes before the older number."""
+    named = _by_type(given.resourceRequirements or [])
+    vcpus = None if given.vcpus is None else str(given.vcpus)
+    memory = None if given.memory is None else str(given.memory)
+    return Asked(
+        millicpus=_millicpus(named.get("VCPU", vcpus)),
+        memory_mib=_whole(named.get("MEMORY", memory), "MEMORY"),
+        gpus=_whole(named.get("GPU"), "GPU"),
+    )
+
+
+def required(given: ContainerProperties, *, fargate: bool) -> Resources:
+    """A definition's. It must say how many vCPUs and how much memory."""
+    said = asked(given)
+    if said.millicpus is None:
+        raise Invalid("vCPU is not provided.")
+    if said.memory_mib is None:
+        raise Invalid("Memory is not provided.")
+    wanted = Resources(millicpus=said.millicpus, memory_mib=said.memory_mib, gpus=said.gpus or 0)
+    check(wanted, fargate=fargate)
+    return wanted
+
+
+def check(wanted: Resources, *, fargate: bool) -> None:
+    """Raises Invalid where EC2, or Fargate, gives no such container."""
+    if fargate:
+        _check_fargate(wanted)
+    elif wanted.millicpus < LEAST_VCPU:
+        raise Invalid("VCPU must be at least 1 for EC2.")
+    if wanted.memory_mib < LEAST_MEMORY:
+        raise Invalid(f"Container memory limit must be at least {LEAST_MEMORY} MiB.")
+
+
+def _check_fargate(wanted: Resources) -> None:
+    if wanted.gpus:
+        raise Invalid("GPU is not applicable for Fargate.")
+    if wanted.memory_mib not in FARGATE.get(wanted.millicpus, ()):
+        raise Invalid("Fargate has no such combination of VCPU and MEMORY.")
+
+
+def _by_type(entries: Sequence[ResourceRequirement]) -> dict[str, str]:
+    named: dict[str, str] = {entry.type: str(entry.value) for entry in entries}
+    if len(named) != len(entries):
+        raise Invalid("A type of resourceRequirements must not be named more than once.")
+    return named
+
+
+def _millicpus(text: str | None) -> int | None:
+    if text is None:
+        return None
+    number = _VCPU.fullmatch(text)
+    if number is None or not (thousandths := int(number[1]) * 1000 + int((number[2] or "").ljust(3, "0"))):
+        raise Invalid("VCPU must be a positive number with at most three decimal places.")
+    return thousandths
+
+
+def _whole(text: str | None, what: str) -> int | None:
+    if text is None:
+        return None
+    if not _WHOLE.fullmatch(text) or int(text) > _MOST:
+        raise Invalid(f"{what} must be a whole number from 0 to {_MOST}.")
+    return int(text)

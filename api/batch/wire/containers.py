@@ -1,0 +1,131 @@
+"""What a container is made of, in a job definition and in SubmitJob's overrides."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from api.batch.wire.shape import Integer, Shape, Text, Unserved
+
+
+class KeyValuePair(Shape):
+    name: Text | None = None
+    value: Text | None = None
+
+
+class ResourceRequirement(Shape):
+    """AWS: the value is a text. Clients that write job definitions by hand send the GPU count as a number."""
+
+    type: Literal["GPU", "VCPU", "MEMORY"]
+    value: Text | Integer
+
+
+class Host(Shape):
+    sourcePath: Text | None = None
+
+
+class Volume(Shape):
+    name: Text | None = None
+    host: Host | None = None
+    efsVolumeConfiguration: Unserved | None = None
+    s3filesVolumeConfiguration: Unserved | None = None
+
+
+class MountPoint(Shape):
+    containerPath: Text | None = None
+    readOnly: bool | None = None
+    sourceVolume: Text | None = None
+
+
+class Ulimit(Shape):
+    name: Text
+    softLimit: Integer
+    hardLimit: Integer
+
+
+class Device(Shape):
+    hostPath: Text
+    containerPath: Text | None = None
+    permissions: list[Literal["READ", "WRITE", "MKNOD"]] | None = None
+
+
+class Tmpfs(Shape):
+    containerPath: Text
+    size: Integer
+    mountOptions: list[Text] | None = None
+
+
+class LinuxParameters(Shape):
+    devices: list[Device] | None = None
+    initProcessEnabled: bool | None = None
+    sharedMemorySize: Annotated[Integer, Field(ge=1)] | None = None
+    tmpfs: list[Tmpfs] | None = None
+    maxSwap: Annotated[Integer, Field(ge=0)] | None = None
+    swappiness: Annotated[int, Field(ge=0, le=100)] | None = None
+
+
+class Secret(Shape):
+    name: Text
+    valueFrom: Text
+
+
+class LogConfiguration(Shape):
+    logDriver: Literal["json-file", "syslog", "journald", "gelf", "fluentd", "awslogs", "splunk", "awsfirelens"]
+    options: dict[Text, Text] | None = None
+    secretOptions: list[Secret] | None = None
+
+
+class NetworkConfiguration(Shape):
+    assignPublicIp: Literal["ENABLED", "DISABLED"] | None = None
+
+
+class FargatePlatformConfiguration(Shape):
+    platformVersion: Text | None = None
+
+
+class EphemeralStorage(Shape):
+    sizeInGiB: Annotated[int, Field(ge=21, le=200)]
+
+
+class RuntimePlatform(Shape):
+    operatingSystemFamily: Text | None = None
+    cpuArchitecture: Text | None = None
+
+
+class RepositoryCredentials(Shape):
+    credentialsParameter: Text
+
+
+class ContainerProperties(Shape):
+    image: Text | None = None
+    vcpus: Integer | None = None
+    memory: Integer | None = None
+    command: list[Text] | None = None
+    jobRoleArn: Text | None = None
+    executionRoleArn: Text | None = None
+    volumes: list[Volume] | None = None
+    environment: list[KeyValuePair] | None = None
+    mountPoints: list[MountPoint] | None = None
+    readonlyRootFilesystem: bool | None = None
+    privileged: bool | None = None
+    ulimits: list[Ulimit] | None = None
+    user: Text | None = None
+    instanceType: Text | None = None
+    resourceRequirements: list[ResourceRequirement] | None = None
+    linuxParameters: LinuxParameters | None = None
+    logConfiguration: LogConfiguration | None = None
+    secrets: list[Secret] | None = None
+    networkConfiguration: NetworkConfiguration | None = None
+    fargatePlatformConfiguration: FargatePlatformConfiguration | None = None
+    enableExecuteCommand: bool | None = None
+    ephemeralStorage: EphemeralStorage | None = None
+    runtimePlatform: RuntimePlatform | None = None
+    repositoryCredentials: RepositoryCredentials | None = None
+
+
+class ContainerOverrides(Shape):
+    vcpus: Integer | None = None
+    memory: Integer | None = None
+    command: list[Text] | None = None
+    instanceType: Text | None = None
+    environment: list[KeyValuePair] | None = None
+    resourceRequirements: list[ResourceRequirement] | None = None

@@ -1,0 +1,64 @@
+"""Job definitions."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from api.batch.wire.containers import ContainerProperties
+from api.batch.wire.shape import Integer, Long, Named, Page, Shape, Tags, Text, Unserved
+
+
+class EvaluateOnExit(Shape):
+    """AWS: the action in capitals or not."""
+
+    action: Text
+    onStatusReason: Text | None = None
+    onReason: Text | None = None
+    onExitCode: Text | None = None
+
+
+class RetryStrategy(Shape):
+    attempts: Integer | None = None
+    evaluateOnExit: list[EvaluateOnExit] | None = None
+
+
+class JobTimeout(Shape):
+    attemptDurationSeconds: Integer | None = None
+
+
+class ConsumableResourceRequirement(Shape):
+    consumableResource: Text | None = None
+    quantity: Long | None = None
+
+
+class ConsumableResourceProperties(Shape):
+    consumableResourceList: list[ConsumableResourceRequirement] | None = None
+
+
+class RegisterJobDefinition(Shape):
+    jobDefinitionName: Text
+    type: Literal["container", "multinode"]
+    parameters: dict[Text, Text] | None = None
+    schedulingPriority: Annotated[int, Field(ge=0, le=9999)] | None = None
+    containerProperties: ContainerProperties | None = None
+    nodeProperties: Unserved | None = None
+    retryStrategy: RetryStrategy | None = None
+    propagateTags: bool | None = None
+    timeout: JobTimeout | None = None
+    tags: Tags | None = None
+    platformCapabilities: list[Literal["EC2", "FARGATE", "MANAGED_INSTANCES"]] | None = None
+    eksProperties: Unserved | None = None
+    ecsProperties: Unserved | None = None
+    consumableResourceProperties: ConsumableResourceProperties | None = None
+
+
+class DeregisterJobDefinition(Shape):
+    jobDefinition: Text
+
+
+class DescribeJobDefinitions(Shape):
+    jobDefinitions: Named | None = None
+    maxResults: Page | None = None
+    jobDefinitionName: Text | None = None
+    status: Text | None = None
+    nextToken: Text | None = None

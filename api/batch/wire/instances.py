@@ -1,0 +1,49 @@
+"""ECS managed instances, as a compute environment names them: kept and echoed. One shape serves create and update."""
+
+from api.batch.wire.shape import Integer, Shape, Text
+
+
+class InfrastructureOptimization(Shape):
+    scaleInAfter: Integer | None = None
+
+
+class InstancesNetwork(Shape):
+    subnets: list[Text] | None = None
+    securityGroups: list[Text] | None = None
+
+
+class InstanceRequirements(Shape):
+    allowedInstanceTypes: list[Text] | None = None
+
+
+class InstancesStorage(Shape):
+    storageSizeGiB: Integer | None = None
+
+
+class CapacityReservations(Shape):
+    reservationGroupArn: Text | None = None
+    reservationPreference: Text | None = None
+
+
+class LocalStorage(Shape):
+    useLocalStorage: bool | None = None
+
+
+class InstanceLaunchTemplate(Shape):
+    ec2InstanceProfileArn: Text | None = None
+    networkConfiguration: InstancesNetwork | None = None
+    instanceRequirements: InstanceRequirements | None = None
+    capacityOptionType: Text | None = None
+    storageConfiguration: InstancesStorage | None = None
+    monitoring: Text | None = None
+    fipsEnabled: bool | None = None
+    capacityReservations: CapacityReservations | None = None
+    instanceMetadataTagsPropagation: bool | None = None
+    localStorageConfiguration: LocalStorage | None = None
+
+
+class ManagedInstancesProvider(Shape):
+    propagateTags: Text | None = None
+    infrastructureRoleArn: Text | None = None
+    instanceLaunchTemplate: InstanceLaunchTemplate | None = None
+    infrastructureOptimization: InfrastructureOptimization | None = None

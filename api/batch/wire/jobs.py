@@ -1,0 +1,71 @@
+"""Jobs."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from api.batch.wire.containers import ContainerOverrides
+from api.batch.wire.definitions import ConsumableResourceProperties, JobTimeout, RetryStrategy
+from api.batch.wire.shape import Integer, Shape, Tags, Text, Unserved
+
+
+class ArrayProperties(Shape):
+    size: Integer | None = None
+
+
+class JobDependency(Shape):
+    jobId: Text | None = None
+    type: Text | None = None
+
+
+class SubmitJob(Shape):
+    jobName: Text
+    jobQueue: Text
+    jobDefinition: Text
+    shareIdentifier: Text | None = None
+    schedulingPriorityOverride: Annotated[int, Field(ge=0, le=9999)] | None = None
+    arrayProperties: ArrayProperties | None = None
+    dependsOn: list[JobDependency] | None = None
+    parameters: dict[Text, Text] | None = None
+    containerOverrides: ContainerOverrides | None = None
+    nodeOverrides: Unserved | None = None
+    retryStrategy: RetryStrategy | None = None
+    propagateTags: bool | None = None
+    timeout: JobTimeout | None = None
+    tags: Tags | None = None
+    eksPropertiesOverride: Unserved | None = None
+    ecsPropertiesOverride: Unserved | None = None
+    consumableResourcePropertiesOverride: ConsumableResourceProperties | None = None
+
+
+class DescribeJobs(Shape):
+    jobs: list[Text]
+
+
+class KeyValuesPair(Shape):
+    name: Text | None = None
+    values: list[Text] | None = None
+
+
+class ListJobs(Shape):
+    jobQueue: Text | None = None
+    arrayJobId: Text | None = None
+    multiNodeJobId: Text | None = None
+    jobStatus: Text | None = None
+    maxResults: Annotated[int, Field(ge=1, le=1000)] | None = None
+    nextToken: Text | None = None
+    filters: list[KeyValuesPair] | None = None
+
+
+class StopJob(Shape):
+    """CancelJob and TerminateJob: one shape."""
+
+    jobId: Text
+    reason: Text
+
+
+class StopJobs(Shape):
+    """CancelJobs and TerminateJobs."""
+
+    jobs: Annotated[list[Text], Field(min_length=1, max_length=50)]
+    reason: Text

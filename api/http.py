@@ -1,0 +1,94 @@
+"""What every dialect shares of HTTP: one way to read a body, one way to answer, one way to refuse."""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import TypeVar
+
+from aiohttp import web
+from pydantic import BaseModel, ValidationError
+
+from batchq.errors import Invalid
+
+Dialect = Callable[[web.Application], None]
+"""Adds the routes of one way of talking to us. No dialect knows another."""
+
+REQUEST_ID = web.RequestKey("request_id", str)
+BODY_LIMIT = 256 * 1024
+BODY_SECONDS = 30.0
+
+Shape = TypeVar("Shape", bound=BaseModel)
+
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+_TOO_LARGE = f"The request body is larger than {BODY_LIMIT} bytes."
+
+
+class Refused(Invalid):
+    """A request that HTTP itself has a word for; `status` is HTTP's, `code` is what AWS calls it."""
+
+    def __init__(self, message: str, *, status: HTTPStatus, code: str = "ClientException") -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+
+async def read(request: web.Request) -> bytes:
+    """The whole body. Raises Refused when it is too large, too slow, or breaks off."""
+    if (request.content_length or 0) > BODY_LIMIT:
+        raise _too_large()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await request.read()
+    except web.HTTPRequestEntityTooLarge:
+        raise _too_large() from None
+    except TimeoutError:
+        raise Refused("The request body did not arrive in time.", status=HTTPStatus.REQUEST_TIMEOUT) from None
+    except (web.RequestPayloadError, ConnectionError):
+        raise Refused("The request body is broken.", status=HTTPStatus.BAD_REQUEST) from None
+
+
+def parse(shape: type[Shape], body: bytes) -> Shape:
+    """The body as strict UTF-8, JSON and that shape, or Invalid naming the first member that is not right."""
+    try:
+        return shape.model_validate_json(body)
+    except ValidationError as error:
+        raise Invalid(_first(error)) from None
+
+
+def check(shape: type[Shape], content: Mapping[str, object]) -> Shape:
+    """The same of what did not come as a body."""
+    try:
+        return shape.model_validate(content)
+    except ValidationError as error:
+        raise Invalid(_first(error)) from None
+
+
+def reply(content: Mapping[str, object], *, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
+    return web.Response(body=_encode(content).encode(), status=status, content_type="application/json")
+
+
+def refusal(status: HTTPStatus, code: str, message: str) -> web.Response:
+    """An error that the clients of both of AWS's JSON protocols understand."""
+    response = reply({"__type": code, "message": message}, status=status)
+    response.headers["x-amzn-ErrorType"] = code
+    return response
+
+
+def _too_large() -> Refused:
+    status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    return Refused(_TOO_LARGE, status=status, code="RequestEntityTooLargeException")
+
+
+def _first(error: ValidationError) -> str:
+    wrong = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    where = ".".join(str(part) for part in wrong["loc"])[:200]
+    match wrong["type"]:
+        case "json_invalid":
+            return f"The request body is not JSON: {wrong['msg'].removeprefix('Invalid JSON: ')}"
+        case "missing":
+            return f"'{where}' is a required field"
+        case "string_pattern_mismatch":
+            return f"'{where}' must not contain a NUL character"
+        case _:
+            return f"'{where}' is not valid: {wrong['msg']}" if where else f"The request is not valid: {wrong['msg']}"

@@ -1,0 +1,1 @@
+"""batchq as it speaks itself: what AWS has no word for."""

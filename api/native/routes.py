@@ -1,0 +1,37 @@
+"""A job's walk through the statuses."""
+
+from http import HTTPStatus
+
+from aiohttp import web
+
+from api.http import Dialect, Refused, reply
+from api.times import milliseconds
+from batchq.domain.job import JobId
+from batchq.service import JobService
+from batchq.values import Moment
+
+HISTORY = "/v1/batchq/jobs/{job:[0-9a-f:#-]{1,64}}/history"
+
+
+def dialect(jobs: JobService) -> Dialect:
+    async def history(request: web.Request) -> web.Response:
+        job_id = JobId(request.match_info["job"])
+        walk = await jobs.history(job_id)
+        if not walk:
+            raise Refused(f"Job {job_id} not found.", status=HTTPStatus.NOT_FOUND)
+        return reply({"jobId": job_id, "history": [_told(moment) for moment in walk]})
+
+    def mount(app: web.Application) -> None:
+        app.router.add_get(HISTORY, history)
+
+    return mount
+
+
+def _told(moment: Moment) -> dict[str, object]:
+    told = {
+        "at": milliseconds(moment.at),
+        "status": moment.status.value,
+        "reason": moment.reason,
+        "attempt": moment.attempt,
+    }
+    return {member: value for member, value in told.items() if value is not None}

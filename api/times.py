@@ -1,0 +1,10 @@
+"""Times as every dialect tells them: whole milliseconds since 1970."""
+
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def milliseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MILLISECOND
