@@ -1,0 +1,128 @@
+"""What containers wrote: kept, and read as CloudWatch's streams of events. Reads are served from the archive alone."""
+
+from dataclasses import dataclass
+
+from batchq.domain.job import Tag
+from batchq.errors import NotFound
+from batchq.logs import listing, reading
+from batchq.logs.following import Follower
+from batchq.logs.keeping import Keeper
+from batchq.logs.listing import Listing, Mark
+from batchq.logs.pattern import compiled
+from batchq.logs.reading import Span
+from batchq.logs.searching import Event, Key, search
+from batchq.ports import Clock, ContainerRuntime, JobStore, LogArchive
+from batchq.values import LogPage, LogStream
+
+GROUP = "/aws/batch/job"
+PART = 500  # streams that are searched together
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """What to search: the streams of these names; if there are none, all whose names begin with `prefix`."""
+
+    names: tuple[str, ...] = ()
+    prefix: str = ""
+    span: Span
+    pattern: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a search goes on: among the streams after a name and up to another, beyond a line."""
+
+    after: str = ""
+    until: str | None = None
+    beyond: Key | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """A stream at a glance: times in nanoseconds, None where nothing was written."""
+
+    stream: LogStream
+    first: int | None
+    last: int | None
+    size: int
+
+
+class Logs:
+    """One group of streams, one stream an attempt."""
+
+    def __init__(self, *, store: JobStore, archive: LogArchive, runtime: ContainerRuntime, clock: Clock) -> None:
+        self._store = store
+        self._archive = archive
+        self._keeper = Keeper(archive=archive, runtime=runtime, clock=clock)
+        self._follower = Follower(store=store, runtime=runtime, keeper=self._keeper, clock=clock)
+
+    async def keep(self, tag: Tag) -> None:
+        """Copy all that a container wrote into the archive, so that it may be removed. One that is gone wrote nothing.
+
+        Done twice or killed half-way, it keeps each line once. Raises EngineUnknown; StoreFailed.
+        """
+        await self._keeper.keep(tag)
+
+    async def events(self, name: str, *, span: Span, position: int | None, limit: int, backwards: bool) -> LogPage:
+        """A page of one stream from a position on (None: its beginning), or back from one (None: its end).
+
+        Raises NotFound; Invalid for a position that is none.
+        """
+        stream = await self._stream(name)
+        await self._follower.follow((stream,))
+        read = reading.backwards if backwards else reading.forwards
+        return await read(self._archive, stream.tag.task_id, span=span, position=position, limit=limit)
+
+    async def filter(self, query: Query, *, place: Place, limit: int) -> tuple[tuple[Event, ...], Place | None]:
+        """A page of what a query finds, by time, and where it goes on; it may be empty and still go on.
+
+        Raises NotFound; Invalid for a pattern that is not served.
+        """
+        matches = compiled(query.pattern)
+        streams = await self._searched(query, place)
+        await self._follower.follow(streams)
+        hits = await search(self._archive, streams, span=query.span, matches=matches, beyond=place.beyond, limit=limit)
+        if hits.reached is not None:
+            return hits.events, Place(after=place.after, until=streams[-1].name, beyond=hits.reached)
+        if query.names or len(streams) < PART:
+            return hits.events, None
+        return hits.events, Place(after=streams[-1].name)
+
+    async def streams(
+        self, asked: Listing, *, after: Mark | None, limit: int
+    ) -> tuple[tuple[Summary, ...], Mark | None]:
+        """A page of streams, and the mark after which there are more."""
+        found = await listing.page(self._store, asked, after=after, limit=limit + 1)
+        told = found[:limit]
+        more = listing.mark(told, after=after) if len(found) > limit else None
+        return tuple([await self._summary(stream) for stream in told]), more
+
+    async def _stream(self, name: str) -> LogStream:
+        stream = await self._store.stream(name)
+        if stream is None:
+            raise NotFound("The specified log stream does not exist.")
+        return stream
+
+    async def _summary(self, stream: LogStream) -> Summary:
+        task_id = stream.tag.task_id
+        first = await self._archive.read(task_id, position=0, limit=1, max_bytes=1)
+        last = await self._archive.last(task_id)
+        return Summary(
+            stream=stream,
+            first=first.lines[0].at if first.lines else None,
+            last=last or None,
+            size=await self._archive.size(task_id),
+        )
+
+    async def _searched(self, query: Query, place: Place) -> tuple[LogStream, ...]:
+        """The streams to search in one go: those named, or the next part of all."""
+        if query.names:
+            return tuple([await self._stream(name) for name in dict.fromkeys(query.names)])
+        part: list[LogStream] = []
+        after = place.after
+        while some := await self._store.streams(prefix=query.prefix, after=after, limit=PART):
+            part += (it for it in some if place.until is None or it.name <= place.until)
+            after = some[-1].name
+            if place.until is None or after >= place.until:
+                break
+        return tuple(part)

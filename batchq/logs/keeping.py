@@ -1,0 +1,134 @@
+"""A container's output, copied from the engine's log into the archive before the engine forgets it.
+
+Nobody follows a container: each copy takes what is new since the last one. The engine's log is known by its stamps.
+Two outputs of a container overtake each other by a little, so the last moment is always read again; and a line too
+long for the engine is cut, and its rest comes later, under the stamp of its beginning. So what is kept is counted in
+characters a stamp, and a copy takes what exceeds that: it may be killed half-way, or be made twice.
+
+AWS: a line without a character is no event, and one of more than 256 KiB is several (CloudWatch takes 1 MiB since
+2025, but its agents still cut here). A log of a machine whose clock was set back while it was read may lack lines.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from weakref import WeakValueDictionary
+
+from batchq.domain.job import Tag
+from batchq.errors import ContainerGone
+from batchq.ports import Clock, ContainerRuntime, LogArchive
+from batchq.values import LogLine
+
+OVERLAP = 1_000_000_000  # nanoseconds by which one line may overtake another
+PERHAPS_CUT = 4096  # characters; engines cut at 16 KiB, which are so many at least
+EVENT_BYTES = 262_118
+BATCH_LINES = 500
+BATCH_CHARACTERS = 1024 * 1024
+FRESH = timedelta(milliseconds=200)
+
+
+class Keeper:
+    """One copy at a time for a container."""
+
+    def __init__(self, *, archive: LogArchive, runtime: ContainerRuntime, clock: Clock) -> None:
+        self._archive = archive
+        self._runtime = runtime
+        self._clock = clock
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._caught_up: dict[str, datetime] = {}
+
+    async def keep(self, tag: Tag) -> None:
+        """Copy all that is not kept yet. A container that is gone has nothing to copy."""
+        async with self._turn_of(tag.task_id):
+            await self._copy(tag, whole=True)
+
+    async def catch_up(self, tag: Tag) -> None:
+        """Copy what is new, unless that was done a moment ago."""
+        async with self._turn_of(tag.task_id):
+            if self._is_fresh(tag.task_id):
+                return
+            now = self._clock.now()
+            await self._copy(tag, whole=False)
+            self._caught_up[tag.task_id] = now
+
+    def _turn_of(self, task_id: str) -> asyncio.Lock:
+        """The lock lives as long as somebody holds it or waits for it."""
+        return self._turns.setdefault(task_id, asyncio.Lock())
+
+    def _is_fresh(self, task_id: str) -> bool:
+        now = self._clock.now()
+        self._caught_up = {task: at for task, at in self._caught_up.items() if now - at < FRESH}
+        return task_id in self._caught_up
+
+    async def _copy(self, tag: Tag, *, whole: bool) -> None:
+        """`whole` looks also for the rest of lines that were cut long ago, for which all that is kept is read once."""
+        task_id = tag.task_id
+        last = await self._archive.last(task_id)
+        since = max(last - OVERLAP, 0)
+        kept = await self._kept(task_id, since=since, whole=whole) if last else {}
+        batch = Batch(self._archive, task_id)
+        try:
+            async for line in self._runtime.logs(tag, after=min([since, *(stamp - 1 for stamp in kept)])):
+                await batch.add(line.at, _rest(line, kept, since=since))
+        except ContainerGone:
+            pass  # nothing more to copy
+        await batch.append()
+
+    async def _kept(self, task_id: str, *, since: int, whole: bool) -> dict[int, int]:
+        """Characters by stamp: of lines after `since` and, for the whole, of those that may have been cut."""
+        kept: dict[int, int] = {}
+        position = 0 if whole else await self._archive.seek(task_id, since)
+        while True:
+            page = await self._archive.read(task_id, position=position, limit=BATCH_LINES, max_bytes=BATCH_CHARACTERS)
+            for line in page.lines:
+                perhaps_cut = whole and (line.stamped in kept or len(line.message) >= PERHAPS_CUT)
+                if line.stamped > since or perhaps_cut:
+                    kept[line.stamped] = kept.get(line.stamped, 0) + len(line.message)
+            if not page.lines:
+                return kept
+            position = page.end
+
+
+class Batch:
+    """Events on their way into one log, so many at a time that neither the memory nor the disk minds."""
+
+    def __init__(self, archive: LogArchive, task_id: str) -> None:
+        self._archive = archive
+        self._task_id = task_id
+        self._lines: list[LogLine] = []
+        self._characters = 0
+
+    async def add(self, at: int, message: str) -> None:
+        for event in events(message):
+            self._lines.append(LogLine(at=at, message=event))
+            self._characters += len(event)
+            if len(self._lines) >= BATCH_LINES or self._characters >= BATCH_CHARACTERS:
+                await self.append()
+
+    async def append(self) -> None:
+        """What was added since the last time."""
+        if self._lines:
+            await self._archive.append(self._task_id, self._lines)
+        self._lines, self._characters = [], 0
+
+
+def events(message: str) -> Iterator[str]:
+    """A line as CloudWatch's events: none where it is empty, several where it is long. No character is cut in two."""
+    data = message.encode("utf-8", "replace")
+    start = 0
+    while start < len(data):
+        end = min(start + EVENT_BYTES, len(data))
+        while end < len(data) and data[end] & 0xC0 == 0x80:  # noqa: PLR2004 - a byte inside a character
+            end -= 1
+        yield data[start:end].decode()
+        start = end
+
+
+def _rest(line: LogLine, kept: dict[int, int], *, since: int) -> str:
+    """What of a line is not kept yet, perhaps nothing. What is, is counted off."""
+    if line.at <= since and line.at not in kept:
+        return ""
+    known = min(kept.get(line.at, 0), len(line.message))
+    if known:
+        kept[line.at] -= known
+    return line.message[known:]

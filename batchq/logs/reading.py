@@ -1,0 +1,45 @@
+"""Events of one stream, in the order they were kept, from either end."""
+
+from dataclasses import dataclass
+
+from batchq.ports import LogArchive
+from batchq.values import LogPage
+
+PAGE_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """From `start` until just before `end`, in nanoseconds since the epoch; None is for ever."""
+
+    start: int = 0
+    end: int | None = None
+
+
+async def forwards(archive: LogArchive, task_id: str, *, span: Span, position: int | None, limit: int) -> LogPage:
+    """The next events from a position on (None: from the first). The page ends where reading goes on."""
+    low, high = await _window(archive, task_id, span)
+    start = low if position is None else max(position, low)
+    page = await archive.read(task_id, position=start, limit=limit, max_bytes=PAGE_BYTES)
+    if high is None or page.end <= high:
+        return page
+    lines = tuple(line for line in page.lines if line.position < high)
+    return LogPage(lines=lines, start=start, end=max(start, high))
+
+
+async def backwards(archive: LogArchive, task_id: str, *, span: Span, position: int | None, limit: int) -> LogPage:
+    """The events that end at a position (None: with the last), oldest first. The page starts where reading goes on."""
+    low, high = await _window(archive, task_id, span)
+    end = min((it for it in (position, high) if it is not None), default=None)
+    page = await archive.read_back(task_id, position=end, limit=limit, max_bytes=PAGE_BYTES)
+    if page.start >= low:
+        return page
+    lines = tuple(line for line in page.lines if line.position >= low)
+    return LogPage(lines=lines, start=min(low, page.end), end=page.end)
+
+
+async def _window(archive: LogArchive, task_id: str, span: Span) -> tuple[int, int | None]:
+    """The positions where a span begins and, if it ends, where it does."""
+    low = await archive.seek(task_id, span.start) if span.start else 0
+    high = None if span.end is None else await archive.seek(task_id, span.end)
+    return low, high

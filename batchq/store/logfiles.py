@@ -1,0 +1,254 @@
+"""LogArchive on files: one a task id, one record a line, nobody else writes them.
+
+A record is `<at> <behind> <message>`: nanoseconds since the epoch, by how many of them the engine's stamp is earlier,
+and a JSON string, so that the one line feed is the record's end. Positions are offsets in bytes. A record without its
+line feed was torn by a crash: it is never read, and the next append cuts it off.
+"""
+
+import asyncio
+import fcntl
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from io import SEEK_END, BytesIO
+from itertools import accumulate, islice
+from pathlib import Path
+from typing import BinaryIO, Concatenate, ParamSpec, TypeVar
+
+from batchq.errors import Invalid, StoreFailed
+from batchq.values import KeptLine, LogLine, LogPage
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+TASK_ID = re.compile(r"[0-9a-f]{32}")
+BLOCK = 64 * 1024
+THREADS = 4
+
+
+class LogFiles:
+    """Below `directory`, whose parent is there. The files block, so each call has a thread of a small pool."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="log-files")
+
+    def close(self) -> None:
+        """Wait for the calls under way."""
+        self._threads.shutdown()
+
+    async def last(self, task_id: str) -> int:
+        return await self._call(_last, task_id)
+
+    async def append(self, task_id: str, lines: Sequence[LogLine]) -> None:
+        await self._call(_append, task_id, lines)
+
+    async def read(self, task_id: str, *, position: int, limit: int, max_bytes: int) -> LogPage:
+        return await self._call(_read, task_id, position, limit, max_bytes)
+
+    async def read_back(self, task_id: str, *, position: int | None, limit: int, max_bytes: int) -> LogPage:
+        return await self._call(_read_back, task_id, position, limit, max_bytes)
+
+    async def seek(self, task_id: str, at: int) -> int:
+        return await self._call(_seek, task_id, at)
+
+    async def size(self, task_id: str) -> int:
+        return await self._call(_size, task_id)
+
+    async def _call(
+        self, work: Callable[Concatenate[Path, P], T], task_id: str, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        path = self._path(task_id)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, path, *args, **kwargs))
+        except OSError as failure:
+            raise StoreFailed(f"the log of task {task_id}: {failure}") from failure
+
+    def _path(self, task_id: str) -> Path:
+        """No text of a caller becomes part of a path."""
+        if not TASK_ID.fullmatch(task_id):
+            raise Invalid("a task id is 32 hexadecimal digits")
+        return self._directory / task_id[:2] / f"{task_id}.log"
+
+
+# --------------------------------------------------------------------------------------------------- in a thread: calls
+
+
+def _last(path: Path) -> int:
+    with _opened(path) as file:
+        return _latest(file, _end(file))
+
+
+def _append(path: Path, lines: Sequence[LogLine]) -> None:
+    new = not path.exists()
+    with _opened_to_write(path) as file:
+        end = _end(file)
+        records = _records(lines, latest=_latest(file, end))
+        file.truncate(end)
+        file.seek(end)
+        file.write(records)
+        file.flush()
+        os.fsync(file.fileno())
+    if new:
+        _sync(path.parent)
+        _sync(path.parent.parent)
+
+
+def _read(path: Path, position: int, limit: int, max_bytes: int) -> LogPage:
+    with _opened(path) as file:
+        _check_boundary(file, position)
+        file.seek(position)
+        return _page(position, _some(_forwards(file), limit, max_bytes))
+
+
+def _read_back(path: Path, position: int | None, limit: int, max_bytes: int) -> LogPage:
+    with _opened(path) as file:
+        end = _end(file) if position is None else position
+        _check_boundary(file, end)
+        records = _some(_backwards(file, end), limit, max_bytes)[::-1]
+        return _page(end - sum(map(len, records)), records)
+
+
+def _seek(path: Path, at: int) -> int:
+    with _opened(path) as file:
+        low, high = 0, _end(file)
+        while low < high:
+            begin = _begin(file, (low + high) // 2)
+            file.seek(begin)
+            record = file.readline()
+            if _at(record) >= at:
+                high = begin
+            else:
+                low = begin + len(record)
+        return low
+
+
+def _size(path: Path) -> int:
+    with _opened(path) as file:
+        return _end(file)
+
+
+# --------------------------------------------------------------------------------------------------- in a thread: files
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """The log to read: an empty one where nobody wrote."""
+    try:
+        file: BinaryIO = path.open("rb")
+    except FileNotFoundError:
+        file = BytesIO()
+    with file:
+        yield file
+
+
+def _opened_to_write(path: Path) -> BinaryIO:
+    """Locked, so that an append whose caller has gone is over before the next begins."""
+    for folder in (path.parent.parent, path.parent):
+        folder.mkdir(mode=0o700, exist_ok=True)
+    file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "r+b")
+    fcntl.flock(file, fcntl.LOCK_EX)
+    return file
+
+
+def _sync(folder: Path) -> None:
+    """Make a new name in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _end(file: BinaryIO) -> int:
+    """Where the last whole record ends; what stands beyond was torn."""
+    return _begin(file, file.seek(0, SEEK_END))
+
+
+def _begin(file: BinaryIO, before: int) -> int:
+    """Where the last record that begins at or before this offset begins: just after the last line feed below it."""
+    at = before
+    while at > 0:
+        at, below = max(at - BLOCK, 0), at
+        file.seek(at)
+        found = file.read(below - at).rfind(b"\n")
+        if found >= 0:
+            return at + found + 1
+    return 0
+
+
+def _check_boundary(file: BinaryIO, position: int) -> None:
+    if position == 0:
+        return
+    if 0 < position <= file.seek(0, SEEK_END):
+        file.seek(position - 1)
+        if file.read(1) == b"\n":
+            return
+    raise Invalid(f"no line of the log begins or ends at {position}")
+
+
+# ------------------------------------------------------------------------------------------------- in a thread: records
+
+
+def _forwards(file: BinaryIO) -> Iterator[bytes]:
+    return (record for record in file if record.endswith(b"\n"))
+
+
+def _backwards(file: BinaryIO, end: int) -> Iterator[bytes]:
+    """The records that end at `end` and before, the last first."""
+    at, cut = end, b""
+    while at > 0:
+        at, below = max(at - BLOCK, 0), at
+        file.seek(at)
+        cut, *whole = (file.read(below - at) + cut).splitlines(keepends=True)
+        yield from reversed(whole)
+    if cut:
+        yield cut
+
+
+def _some(records: Iterable[bytes], limit: int, max_bytes: int) -> list[bytes]:
+    """The first of them, as many as the limits allow; one at least."""
+    some: list[bytes] = []
+    room = max_bytes
+    for record in islice(records, limit):
+        room -= len(record)
+        if some and room < 0:
+            break
+        some.append(record)
+    return some
+
+
+def _page(start: int, records: list[bytes]) -> LogPage:
+    positions = list(accumulate(map(len, records), initial=start))
+    return LogPage(lines=tuple(map(_line, positions, records)), start=start, end=positions[-1])
+
+
+def _line(position: int, record: bytes) -> KeptLine:
+    """A damaged record is shown as it stands, at the beginning of time, and hides nothing behind it."""
+    try:
+        at, behind, message = record.split(b" ", 2)
+        stamped = int(at) - int(behind)
+        return KeptLine(position=position, at=int(at), stamped=stamped, message=str(json.loads(message)))
+    except ValueError:
+        shown = record.decode("utf-8", "replace").rstrip("\n")
+        return KeptLine(position=position, at=0, stamped=0, message=shown)
+
+
+def _at(record: bytes) -> int:
+    return _line(0, record).at
+
+
+def _latest(file: BinaryIO, end: int) -> int:
+    return _at(next(_backwards(file, end), b""))
+
+
+def _records(lines: Sequence[LogLine], *, latest: int) -> bytes:
+    text = []
+    for line in lines:
+        latest = max(latest, line.at)
+        text.append(f"{latest} {latest - line.at} {json.dumps(line.message, ensure_ascii=False)}\n")
+    return "".join(text).encode("utf-8", "replace")

@@ -1,0 +1,266 @@
+"""What every log archive must do, held on each."""
+
+import asyncio
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from batchq.errors import Invalid
+from batchq.store.logfiles import LogFiles
+from batchq.store.memory_logs import MemoryArchive
+from batchq.values import LogLine
+
+TASK = "0123456789abcdef" * 2
+OTHER = "f" * 32
+ALL = 10**6
+
+
+@pytest.fixture(params=["memory", "files"])
+def archive(request, tmp_path):
+    if request.param == "memory":
+        yield MemoryArchive()
+        return
+    archive = LogFiles(tmp_path / "logs")
+    yield archive
+    archive.close()
+
+
+def lines(*messages, at=1):
+    return [LogLine(at=at + number, message=message) for number, message in enumerate(messages)]
+
+
+def messages(page):
+    return [line.message for line in page.lines]
+
+
+async def read(archive, *, position=0, limit=ALL, max_bytes=ALL):
+    return await archive.read(TASK, position=position, limit=limit, max_bytes=max_bytes)
+
+
+async def read_back(archive, *, position=None, limit=ALL, max_bytes=ALL):
+    return await archive.read_back(TASK, position=position, limit=limit, max_bytes=max_bytes)
+
+
+# --------------------------------------------------------------------------------------------------------- keeping
+
+
+async def test_a_log_nobody_wrote_to_is_empty(archive):
+    assert await archive.last(TASK) == 0
+    assert await archive.size(TASK) == 0
+    assert await archive.seek(TASK, 5) == 0
+    assert (await read(archive)).lines == (await read_back(archive)).lines == ()
+
+
+async def test_what_was_appended_is_read_in_that_order(archive):
+    await archive.append(TASK, lines("a", "b"))
+    await archive.append(TASK, lines("c", at=10))
+
+    assert messages(await read(archive)) == ["a", "b", "c"]
+
+
+async def test_each_task_has_a_log_of_its_own(archive):
+    await archive.append(TASK, lines("mine"))
+    await archive.append(OTHER, lines("other"))
+
+    assert messages(await read(archive)) == ["mine"]
+
+
+@pytest.mark.parametrize("text", ["a\nb\r\n", "\0\x1b[31m", '"\\"', "É☃𝄞\u2028\u2029\x85", " ", "x" * 300_000, "{}"])
+async def test_any_text_is_read_as_it_was_written(archive, text):
+    await archive.append(TASK, lines("before", text, "after"))
+
+    assert messages(await read(archive)) == messages(await read_back(archive)) == ["before", text, "after"]
+
+
+async def test_half_a_character_becomes_a_question_mark_and_harms_nobody(archive):
+    await archive.append(TASK, lines("before", "\ud800", "after"))
+
+    found = messages(await read(archive))
+
+    assert (found[0], found[2]) == ("before", "after")
+
+
+async def test_time_never_goes_back_and_the_stamp_is_remembered(archive):
+    await archive.append(TASK, [LogLine(at=5, message="a"), LogLine(at=3, message="late")])
+    await archive.append(TASK, [LogLine(at=4, message="later"), LogLine(at=6, message="b")])
+
+    page = await read(archive)
+
+    assert [line.at for line in page.lines] == [5, 5, 5, 6]
+    assert [line.stamped for line in page.lines] == [5, 3, 4, 6]
+
+
+async def test_the_latest_stamp_is_the_last_lines_time(archive):
+    await archive.append(TASK, [LogLine(at=5, message="a"), LogLine(at=3, message="late")])
+
+    assert await archive.last(TASK) == 5
+
+
+async def test_size_grows_with_what_is_kept(archive):
+    await archive.append(TASK, lines("a"))
+    before = await archive.size(TASK)
+
+    await archive.append(TASK, lines("b" * 1000))
+
+    assert await archive.size(TASK) >= before + 1000 > 1000
+
+
+@pytest.mark.parametrize(
+    "task_id", ["", "..", "../../etc/passwd", "0" * 31, "0" * 33, "G" * 32, "0" * 31 + "\n", "A" * 32, "0" * 32 + "\0"]
+)
+async def test_what_is_no_task_id_is_refused(archive, task_id):
+    with pytest.raises(Invalid):
+        await archive.append(task_id, lines("a"))
+    with pytest.raises(Invalid):
+        await archive.read(task_id, position=0, limit=1, max_bytes=1)
+    with pytest.raises(Invalid):
+        await archive.last(task_id)
+
+
+# --------------------------------------------------------------------------------------------------------- pages
+
+
+async def test_a_page_ends_where_the_next_begins(archive):
+    await archive.append(TASK, lines("a", "b", "c"))
+
+    first = await read(archive, limit=2)
+    second = await read(archive, position=first.end, limit=2)
+
+    assert (messages(first), messages(second)) == (["a", "b"], ["c"])
+    assert second.start == first.end
+    assert (await read(archive, position=second.end)).end == second.end
+
+
+async def test_a_page_read_back_starts_where_the_one_before_ends(archive):
+    await archive.append(TASK, lines("a", "b", "c"))
+
+    last = await read_back(archive, limit=2)
+    first = await read_back(archive, position=last.start, limit=2)
+
+    assert (messages(first), messages(last)) == (["a"], ["b", "c"])
+    assert first.end == last.start
+    assert (await read_back(archive, position=first.start)).start == first.start
+
+
+async def test_a_line_has_the_same_position_in_every_page(archive):
+    await archive.append(TASK, lines("a", "b", "c"))
+
+    forwards, back = await read(archive), await read_back(archive, limit=2)
+
+    assert forwards.lines[1:] == back.lines
+    assert [forwards.start, *[line.position for line in forwards.lines][1:]] == [it.position for it in forwards.lines]
+    assert messages(await read(archive, position=forwards.lines[2].position)) == ["c"]
+
+
+async def test_a_page_holds_no_more_bytes_than_allowed(archive):
+    await archive.append(TASK, lines(*["x" * 100] * 50))
+
+    assert 0 < len((await read(archive, max_bytes=1000)).lines) <= 10
+    assert 0 < len((await read_back(archive, max_bytes=1000)).lines) <= 10
+
+
+async def test_one_line_is_told_however_long_it_is(archive):
+    await archive.append(TASK, lines("a" * 5000, "b" * 5000))
+
+    assert messages(await read(archive, max_bytes=10)) == ["a" * 5000]
+    assert messages(await read_back(archive, max_bytes=10)) == ["b" * 5000]
+
+
+async def test_an_end_of_yesterday_is_where_the_lines_of_today_begin(archive):
+    await archive.append(TASK, lines("a"))
+    end = (await read(archive)).end
+
+    await archive.append(TASK, lines("b", at=10))
+
+    assert messages(await read(archive, position=end)) == ["b"]
+
+
+@pytest.mark.parametrize("position", [-1, 10**6, 2**63])
+async def test_a_position_that_no_page_has_told_is_refused(archive, position):
+    await archive.append(TASK, lines("a"))
+
+    with pytest.raises(Invalid):
+        await read(archive, position=position)
+    with pytest.raises(Invalid):
+        await read_back(archive, position=position)
+
+
+# --------------------------------------------------------------------------------------------------------- time
+
+
+async def test_a_time_is_found_at_its_first_line(archive):
+    await archive.append(TASK, [LogLine(at=at, message=str(at)) for at in (10, 20, 20, 30)])
+
+    found = [messages(await read(archive, position=await archive.seek(TASK, at))) for at in (0, 10, 11, 20, 30)]
+
+    assert found == [["10", "20", "20", "30"]] * 2 + [["20", "20", "30"]] * 2 + [["30"]]
+
+
+async def test_a_time_after_all_lines_is_found_at_the_end(archive):
+    await archive.append(TASK, lines("a"))
+
+    assert await archive.seek(TASK, 100) == (await read(archive)).end
+
+
+# --------------------------------------------------------------------------------------------------------- laws
+
+texts = st.text(max_size=30) | st.sampled_from(["x" * 1000, "\n", "\0" * 400, "y" * 70_000])
+batches = st.lists(st.lists(st.builds(LogLine, at=st.integers(1, 50), message=texts), max_size=8), max_size=6)
+limits = st.fixed_dictionaries({"limit": st.integers(1, 5), "max_bytes": st.sampled_from([1, 100, ALL])})
+
+
+@pytest.fixture
+def new_archive(archive, tmp_path_factory):
+    """Makes an archive of the same kind, empty."""
+    made = []
+
+    def make():
+        made.append(LogFiles(tmp_path_factory.mktemp("laws")) if isinstance(archive, LogFiles) else MemoryArchive())
+        return made[-1]
+
+    yield make
+    for files in made:
+        if isinstance(files, LogFiles):
+            files.close()
+
+
+async def kept(archive, batches):
+    for batch in batches:
+        await archive.append(TASK, batch)
+
+
+async def all_onwards(archive, limits):
+    found = []
+    page = await archive.read(TASK, position=0, **limits)
+    while page.lines:
+        found += page.lines
+        page = await archive.read(TASK, position=page.end, **limits)
+    return found
+
+
+async def all_back(archive, limits):
+    found = []
+    page = await archive.read_back(TASK, position=None, **limits)
+    while page.lines:
+        found = [*page.lines, *found]
+        page = await archive.read_back(TASK, position=page.start, **limits)
+    return found
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(batches=batches, limits=limits, at=st.integers(0, 60))
+def test_pages_tell_each_line_once_from_either_end(new_archive, batches, limits, at):
+    archive = new_archive()
+    written = [(line.at, line.message) for batch in batches for line in batch]
+
+    async def read_all():
+        await kept(archive, batches)
+        return await all_onwards(archive, limits), await all_back(archive, limits), await archive.seek(TASK, at)
+
+    onwards, back, found = asyncio.run(read_all())
+
+    assert onwards == back
+    assert [(line.stamped, line.message) for line in onwards] == written
+    assert [line.at for line in onwards] == sorted(line.at for line in onwards)
+    assert [line for line in onwards if line.position >= found] == [line for line in onwards if line.at >= at]
