@@ -1,0 +1,294 @@
+"""Compute environments, job queues and job definitions: made, changed, described and deleted, in domain terms.
+
+Environments and queues stay in memory, where the scheduler reads them in each turn. Changes are made one at a time, and
+memory follows the store: what was not saved has not happened.
+"""
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+
+from batchq.definitions import Definitions
+from batchq.domain import catalog_rules as rules
+from batchq.domain.catalog import (
+    ComputeEnvironment,
+    DefinitionStatus,
+    EnvironmentName,
+    JobDefinition,
+    JobQueue,
+    State,
+    Tags,
+)
+from batchq.domain.job import DefinitionRef, QueueName
+from batchq.engine.turnstile import Turnstile, one_at_a_time
+from batchq.errors import NotFound
+from batchq.ports import CatalogStore, Clock, JobStore
+
+LOCAL = EnvironmentName("local")
+DEFAULT = QueueName("default")
+
+_DEFAULTS_MADE = "defaults made"
+_ENVIRONMENT, _QUEUE = "ComputeEnvironment", "JobQueue"
+
+
+class Catalog:
+    """`changed` is called after each change of an environment or a queue: other jobs may start now."""
+
+    def __init__(self, *, store: CatalogStore, jobs: JobStore, clock: Clock, changed: Callable[[], None]) -> None:
+        self.turnstile = Turnstile()
+        self._store = store
+        self._jobs = jobs
+        self._clock = clock
+        self._changed = changed
+        self._environments: dict[EnvironmentName, ComputeEnvironment] = {}
+        self._queues: dict[QueueName, JobQueue] = {}
+        self._definitions = Definitions(store)
+
+    @property
+    def environments(self) -> Mapping[EnvironmentName, ComputeEnvironment]:
+        return self._environments
+
+    @property
+    def queues(self) -> Mapping[QueueName, JobQueue]:
+        return self._queues
+
+    async def load(self) -> None:
+        """Read what is remembered. Before this the catalog is empty."""
+        self._environments = {it.name: it for it in await self._store.environments()}
+        self._queues = {it.name: it for it in await self._store.queues()}
+
+    async def install_defaults(self, *, max_millicpus: int) -> None:
+        """At the first start ever: environment `local` and queue `default`. Whoever deletes them is rid of them."""
+        if await self._store.flag(_DEFAULTS_MADE):
+            return
+        if LOCAL not in self._environments:
+            await self.create_environment(
+                name=LOCAL, state=State.ENABLED, max_millicpus=max_millicpus, document=_local(max_millicpus), tags=()
+            )
+        if DEFAULT not in self._queues:
+            await self.create_queue(
+                name=DEFAULT, state=State.ENABLED, priority=1, environments=(LOCAL,), document="{}", tags=()
+            )
+        await self._store.set_flag(_DEFAULTS_MADE)
+
+    # -------------------------------------------------------------------------------------------------- environments
+
+    def describe_environments(self, names: Sequence[str] = ()) -> tuple[ComputeEnvironment, ...]:
+        """Those of them that exist, or all when none is named; by name."""
+        return tuple(it for name, it in sorted(self._environments.items()) if not names or name in names)
+
+    @one_at_a_time
+    async def create_environment(
+        self, *, name: EnvironmentName, state: State, max_millicpus: int, document: str, tags: Tags
+    ) -> ComputeEnvironment:
+        """Raises Invalid when the name is taken."""
+        rules.must_be_free(name, self._environments)
+        made = ComputeEnvironment(
+            name=name,
+            state=state,
+            max_millicpus=max_millicpus,
+            document=document,
+            tags=rules.tagged((), tags),
+            created_at=self._clock.now(),
+        )
+        return await self._keep_environment(made)
+
+    @one_at_a_time
+    async def update_environment(
+        self,
+        name: EnvironmentName,
+        *,
+        state: State | None = None,
+        max_millicpus: int | None = None,
+        document: str | None = None,
+    ) -> ComputeEnvironment:
+        """None leaves what is there. Raises NotFound."""
+        before = self._environment(name)
+        after = replace(
+            before,
+            state=before.state if state is None else state,
+            max_millicpus=before.max_millicpus if max_millicpus is None else max_millicpus,
+            document=before.document if document is None else document,
+        )
+        return await self._keep_environment(after)
+
+    @one_at_a_time
+    async def delete_environment(self, name: EnvironmentName) -> None:
+        """Jobs that run on it go on. Raises Invalid while it is ENABLED or a queue uses it; an unknown one is gone."""
+        if name not in self._environments:
+            return
+        rules.must_be_disabled(_ENVIRONMENT, name, self._environments[name].state)
+        rules.must_be_unused(name, [queue.environments for queue in self._queues.values()])
+        await self._store.drop_environment(name)
+        del self._environments[name]
+        self._changed()
+
+    @one_at_a_time
+    async def tag_environment(self, name: EnvironmentName, tags: Tags) -> None:
+        before = self._environment(name)
+        await self._keep_environment(replace(before, tags=rules.tagged(before.tags, tags)))
+
+    @one_at_a_time
+    async def untag_environment(self, name: EnvironmentName, keys: Collection[str]) -> None:
+        before = self._environment(name)
+        await self._keep_environment(replace(before, tags=rules.untagged(before.tags, keys)))
+
+    # -------------------------------------------------------------------------------------------------------- queues
+
+    def describe_queues(self, names: Sequence[str] = ()) -> tuple[JobQueue, ...]:
+        """Those of them that exist, or all when none is named; by name."""
+        return tuple(it for name, it in sorted(self._queues.items()) if not names or name in names)
+
+    @one_at_a_time
+    async def create_queue(
+        self,
+        *,
+        name: QueueName,
+        state: State,
+        priority: int,
+        environments: tuple[EnvironmentName, ...],
+        document: str,
+        tags: Tags,
+    ) -> JobQueue:
+        """Raises Invalid when the name is taken, NotFound when an environment is not there."""
+        rules.must_be_free(name, self._queues)
+        rules.must_exist(_ENVIRONMENT, environments, self._environments)
+        made = JobQueue(
+            name=name,
+            state=state,
+            priority=priority,
+            environments=environments,
+            document=document,
+            tags=rules.tagged((), tags),
+            created_at=self._clock.now(),
+        )
+        return await self._keep_queue(made)
+
+    @one_at_a_time
+    async def update_queue(
+        self,
+        name: QueueName,
+        *,
+        state: State | None = None,
+        priority: int | None = None,
+        environments: tuple[EnvironmentName, ...] | None = None,
+        document: str | None = None,
+    ) -> JobQueue:
+        """None leaves what is there. Raises NotFound, also when an environment is not there."""
+        before = self._queue(name)
+        rules.must_exist(_ENVIRONMENT, environments or (), self._environments)
+        after = replace(
+            before,
+            state=before.state if state is None else state,
+            priority=before.priority if priority is None else priority,
+            environments=before.environments if environments is None else environments,
+            document=before.document if document is None else document,
+        )
+        return await self._keep_queue(after)
+
+    @one_at_a_time
+    async def delete_queue(self, name: QueueName) -> None:
+        """Raises Invalid while it is ENABLED or holds unfinished jobs (AWS terminates them); an unknown one is gone."""
+        if name not in self._queues:
+            return
+        rules.must_be_disabled(_QUEUE, name, self._queues[name].state)
+        rules.must_be_empty(name, await self._jobs.unfinished_in(name))
+        await self._store.drop_queue(name)
+        del self._queues[name]
+        self._changed()
+
+    @one_at_a_time
+    async def tag_queue(self, name: QueueName, tags: Tags) -> None:
+        before = self._queue(name)
+        await self._keep_queue(replace(before, tags=rules.tagged(before.tags, tags)))
+
+    @one_at_a_time
+    async def untag_queue(self, name: QueueName, keys: Collection[str]) -> None:
+        before = self._queue(name)
+        await self._keep_queue(replace(before, tags=rules.untagged(before.tags, keys)))
+
+    # --------------------------------------------------------------------------------------------------- definitions
+
+    @one_at_a_time
+    async def register(self, definition: JobDefinition) -> JobDefinition:
+        """The next revision of its name, whatever revision it came with."""
+        return await self._definitions.add(replace(definition, tags=rules.tagged((), definition.tags)))
+
+    @one_at_a_time
+    async def deregister(self, ref: DefinitionRef) -> None:
+        """No new job is made from it. Again, or of one that never was, it changes nothing."""
+        known = await self._definitions.get(ref)
+        if known is not None and known.status is DefinitionStatus.ACTIVE:
+            await self._definitions.put(replace(known, status=DefinitionStatus.INACTIVE))
+
+    async def find_definition(self, name: str, revision: int | None) -> JobDefinition:
+        """One to make jobs from: this revision, None the newest ACTIVE. Raises NotFound, also when it is INACTIVE."""
+        if revision is None:
+            said, found = name, await self._definitions.newest_active(name)
+        else:
+            ref = DefinitionRef(name=name, revision=revision)
+            said, found = str(ref), await self._definitions.get(ref)
+        if found is None or found.status is not DefinitionStatus.ACTIVE:
+            raise NotFound(f"JobDefinition name {said} does not exist or is not in ACTIVE status")
+        return found
+
+    async def definition(self, ref: DefinitionRef) -> JobDefinition | None:
+        """Whatever its status."""
+        return await self._definitions.get(ref)
+
+    async def definitions(
+        self, *, name: str | None, status: str | None, limit: int, after: DefinitionRef | None
+    ) -> tuple[JobDefinition, ...]:
+        """A page by name, then revision, from the first beyond `after`. None is any."""
+        return await self._store.definitions(name=name, status=status, limit=limit, after=after)
+
+    @one_at_a_time
+    async def tag_definition(self, ref: DefinitionRef, tags: Tags) -> None:
+        before = await self._definition(ref)
+        await self._definitions.put(replace(before, tags=rules.tagged(before.tags, tags)))
+
+    @one_at_a_time
+    async def untag_definition(self, ref: DefinitionRef, keys: Collection[str]) -> None:
+        before = await self._definition(ref)
+        await self._definitions.put(replace(before, tags=rules.untagged(before.tags, keys)))
+
+    # -------------------------------------------------------------------------------------------------------- inside
+
+    def _environment(self, name: EnvironmentName) -> ComputeEnvironment:
+        rules.must_exist(_ENVIRONMENT, [name], self._environments)
+        return self._environments[name]
+
+    async def _keep_environment(self, environment: ComputeEnvironment) -> ComputeEnvironment:
+        await self._store.put_environment(environment)
+        self._environments[environment.name] = environment
+        self._changed()
+        return environment
+
+    def _queue(self, name: QueueName) -> JobQueue:
+        rules.must_exist(_QUEUE, [name], self._queues)
+        return self._queues[name]
+
+    async def _keep_queue(self, queue: JobQueue) -> JobQueue:
+        await self._store.put_queue(queue)
+        self._queues[queue.name] = queue
+        self._changed()
+        return queue
+
+    async def _definition(self, ref: DefinitionRef) -> JobDefinition:
+        found = await self._definitions.get(ref)
+        if found is None:
+            raise NotFound(f"JobDefinition {ref} not found.")
+        return found
+
+
+def _local(max_millicpus: int) -> str:
+    """What CreateComputeEnvironment would have been sent."""
+    resources = {
+        "type": "EC2",
+        "maxvCpus": max(1, max_millicpus // 1000),
+        "minvCpus": 0,
+        "desiredvCpus": 0,
+        "subnets": [],
+        "instanceTypes": ["optimal"],
+    }
+    return json.dumps({"type": "MANAGED", "computeResources": resources})

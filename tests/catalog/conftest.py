@@ -1,0 +1,51 @@
+"""A catalog on a store in memory."""
+
+import pytest
+
+from batchq.catalog import Catalog
+from batchq.store.memory import MemoryStore
+from tests.support.builders import NOON
+
+
+class NoonClock:
+    def now(self):
+        return NOON
+
+    async def sleep(self, seconds):
+        raise NotImplementedError
+
+
+class Changes:
+    """How often the catalog said that something has changed."""
+
+    count = 0
+
+    def __call__(self):
+        self.count += 1
+
+
+@pytest.fixture
+def changed():
+    return Changes()
+
+
+@pytest.fixture
+def store():
+    return MemoryStore()
+
+
+@pytest.fixture
+async def reopened(store, changed):
+    """The catalog as the next server finds it."""
+
+    async def reopen():
+        catalog = Catalog(store=store, jobs=store, clock=NoonClock(), changed=changed)
+        await catalog.load()
+        return catalog
+
+    return reopen
+
+
+@pytest.fixture
+async def catalog(reopened):
+    return await reopened()

@@ -1,0 +1,17 @@
+"""The catalog's long calls, in short."""
+
+from batchq.domain.catalog import State
+
+
+async def make_environment(catalog, name="local", **changes):
+    asked = {"state": State.ENABLED, "max_millicpus": 4000, "document": "{}", "tags": ()} | changes
+    return await catalog.create_environment(name=name, **asked)
+
+
+async def make_queue(catalog, name="default", **changes):
+    asked = {"state": State.ENABLED, "priority": 1, "environments": ("local",), "document": "{}", "tags": ()} | changes
+    return await catalog.create_queue(name=name, **asked)
+
+
+async def disabled_queue(catalog, name="default", **changes):
+    return await make_queue(catalog, name, state=State.DISABLED, **changes)

@@ -1,0 +1,298 @@
+import asyncio
+import json
+
+import pytest
+
+from batchq.catalog import Catalog
+from batchq.domain.catalog import State
+from batchq.domain.job import Status
+from batchq.errors import Invalid, NotFound, StoreFailed
+from batchq.store.memory import MemoryStore
+from batchq.values import Changes
+from tests.catalog.conftest import NoonClock
+from tests.catalog.making import disabled_queue, make_environment, make_queue
+from tests.support.builders import NOON, environment, job, queue
+
+MANY_TAGS = tuple((f"key{number}", "value") for number in range(51))
+
+
+# ------------------------------------------------------------------------------------------------------------- making
+
+
+async def test_what_is_made_is_there_and_is_there_again_after_a_restart(catalog, reopened):
+    made = await make_environment(catalog, max_millicpus=2500, document='{"a":1}', tags=(("k", "v"),))
+    line = await make_queue(catalog, priority=7, document='{"b":2}')
+
+    again = await reopened()
+
+    assert made == environment(max_millicpus=2500, document='{"a":1}', tags=(("k", "v"),), created_at=NOON)
+    assert line == queue(priority=7, document='{"b":2}')
+    assert (catalog.environments, catalog.queues) == ({"local": made}, {"default": line})
+    assert (again.environments, again.queues) == ({"local": made}, {"default": line})
+
+
+async def test_a_name_is_taken_once(catalog):
+    await make_environment(catalog)
+    await make_queue(catalog)
+
+    with pytest.raises(Invalid, match=r"^Object already exists$"):
+        await make_environment(catalog)
+    with pytest.raises(Invalid, match=r"^Object already exists$"):
+        await make_queue(catalog)
+
+
+async def test_of_many_who_want_a_name_at_once_one_gets_it(catalog):
+    outcomes = await asyncio.gather(
+        *(make_environment(catalog, max_millicpus=number) for number in range(1, 6)), return_exceptions=True
+    )
+
+    assert [type(outcome) for outcome in outcomes[1:]] == [Invalid] * 4
+    assert catalog.environments == {"local": outcomes[0]}
+
+
+async def test_a_queue_needs_environments_that_exist(catalog):
+    await make_environment(catalog)
+
+    with pytest.raises(NotFound, match="ComputeEnvironment other not found"):
+        await make_queue(catalog, environments=("local", "other"))
+
+    assert catalog.queues == {}
+
+
+async def test_more_than_fifty_tags_are_refused(catalog):
+    with pytest.raises(Invalid, match="at most 50 tags"):
+        await make_environment(catalog, tags=MANY_TAGS)
+
+    assert catalog.environments == {}
+
+
+# ------------------------------------------------------------------------------------------------------------ changing
+
+
+async def test_an_update_changes_what_it_names_and_leaves_the_rest(catalog, reopened):
+    await make_environment(catalog)
+    await make_environment(catalog, "other")
+    await make_queue(catalog, tags=(("k", "v"),))
+
+    await catalog.update_environment("local", max_millicpus=500)
+    await catalog.update_queue("default", state=State.DISABLED, environments=("other", "local"))
+
+    again = await reopened()
+    assert again.environments["local"] == environment(max_millicpus=500)
+    assert again.queues["default"] == queue(state=State.DISABLED, environments=("other", "local"), tags=(("k", "v"),))
+
+
+async def test_what_is_not_there_cannot_be_changed(catalog):
+    with pytest.raises(NotFound, match="ComputeEnvironment local not found"):
+        await catalog.update_environment("local", state=State.DISABLED)
+    with pytest.raises(NotFound, match="JobQueue default not found"):
+        await catalog.update_queue("default", priority=2)
+
+
+async def test_a_queue_cannot_move_to_an_environment_that_is_not_there(catalog):
+    await make_environment(catalog)
+    made = await make_queue(catalog)
+
+    with pytest.raises(NotFound):
+        await catalog.update_queue("default", environments=("other",))
+
+    assert catalog.queues["default"] == made
+
+
+async def test_each_change_is_told_once_it_is_made(catalog, changed):
+    await make_environment(catalog)
+    await disabled_queue(catalog)
+    await catalog.update_queue("default", priority=2)
+    await catalog.delete_queue("default")
+
+    assert changed.count == 4
+
+
+async def test_what_the_store_refuses_has_not_happened(catalog, store, changed):
+    made = await make_environment(catalog)
+    line = await disabled_queue(catalog)
+    store.failing = True
+    told = changed.count
+
+    with pytest.raises(StoreFailed):
+        await catalog.update_environment("local", state=State.DISABLED)
+    with pytest.raises(StoreFailed):
+        await catalog.delete_queue("default")
+    with pytest.raises(StoreFailed):
+        await make_queue(catalog, "other")
+
+    assert (catalog.environments, catalog.queues) == ({"local": made}, {"default": line})
+    assert changed.count == told
+
+
+class Saved(MemoryStore):
+    """Tells when it has saved, and takes a while to answer."""
+
+    def __init__(self):
+        super().__init__()
+        self.saved, self.answer = asyncio.Event(), asyncio.Event()
+
+    async def put_environment(self, environment):
+        await super().put_environment(environment)
+        self.saved.set()
+        await self.answer.wait()
+
+
+async def test_a_caller_who_goes_away_does_not_part_memory_from_store(changed):
+    store = Saved()
+    catalog = Catalog(store=store, jobs=store, clock=NoonClock(), changed=changed)
+    asked = asyncio.ensure_future(make_environment(catalog))
+    await store.saved.wait()
+
+    asked.cancel()
+    await asyncio.gather(asked, return_exceptions=True)
+    store.answer.set()
+    await catalog.turnstile.through("the next change", store.environments)
+
+    assert asked.cancelled()
+    assert list(catalog.environments.values()) == list(await store.environments()) == [environment()]
+
+
+# ------------------------------------------------------------------------------------------------------------ deleting
+
+
+async def test_what_is_enabled_cannot_be_deleted(catalog):
+    await make_environment(catalog)
+    await make_queue(catalog)
+
+    with pytest.raises(Invalid, match="Cannot delete, ComputeEnvironment local is ENABLED"):
+        await catalog.delete_environment("local")
+    with pytest.raises(Invalid, match="Cannot delete, JobQueue default is ENABLED"):
+        await catalog.delete_queue("default")
+
+    assert (list(catalog.environments), list(catalog.queues)) == (["local"], ["default"])
+
+
+async def test_an_environment_that_a_queue_uses_cannot_be_deleted(catalog):
+    await make_environment(catalog, state=State.DISABLED)
+    await disabled_queue(catalog)
+
+    with pytest.raises(Invalid, match=r"^Cannot delete, found existing JobQueue relationship$"):
+        await catalog.delete_environment("local")
+
+
+async def test_a_queue_with_unfinished_jobs_cannot_be_deleted(catalog, store):
+    await make_environment(catalog)
+    await disabled_queue(catalog)
+    await store.commit(Changes(inserted=(job(status=Status.RUNNABLE), job(status=Status.FAILED))))
+
+    with pytest.raises(Invalid, match="JobQueue default holds 1 unfinished jobs"):
+        await catalog.delete_queue("default")
+
+    assert "default" in catalog.queues
+
+
+async def test_what_is_deleted_is_gone_and_its_name_is_free(catalog, reopened):
+    await make_environment(catalog, state=State.DISABLED)
+    await disabled_queue(catalog)
+
+    await catalog.delete_queue("default")
+    await catalog.delete_environment("local")
+
+    again = await reopened()
+    assert (again.environments, again.queues) == ({}, {})
+    assert await make_environment(again) == environment()
+
+
+async def test_to_delete_what_is_not_there_is_a_success(catalog, changed):
+    await catalog.delete_environment("local")
+    await catalog.delete_queue("default")
+
+    assert changed.count == 0
+
+
+# ---------------------------------------------------------------------------------------------------------- describing
+
+
+async def test_all_are_described_by_name_when_none_is_named(catalog):
+    for name in ("b", "a", "c"):
+        await make_environment(catalog, name)
+        await make_queue(catalog, name, environments=(name,))
+
+    assert [it.name for it in catalog.describe_environments([])] == ["a", "b", "c"]
+    assert [it.name for it in catalog.describe_queues([])] == ["a", "b", "c"]
+
+
+async def test_the_unknown_are_left_out(catalog):
+    await make_environment(catalog, "a")
+    await make_environment(catalog, "b")
+    await make_queue(catalog, "q", environments=("a",))
+
+    assert [it.name for it in catalog.describe_environments(["c", "b", "b"])] == ["b"]
+    assert [it.name for it in catalog.describe_queues(["c"])] == []
+
+
+# ---------------------------------------------------------------------------------------------------------------- tags
+
+
+async def test_tags_are_laid_over_those_that_are_there(catalog, reopened):
+    await make_environment(catalog, tags=(("a", "1"), ("b", "2")))
+    await make_queue(catalog, tags=(("a", "1"),))
+
+    await catalog.tag_environment("local", (("b", "3"), ("c", "4")))
+    await catalog.untag_environment("local", ["a", "never was"])
+    await catalog.tag_queue("default", (("b", "3"),))
+    await catalog.untag_queue("default", ["a"])
+
+    again = await reopened()
+    assert again.environments["local"].tags == (("b", "3"), ("c", "4"))
+    assert again.queues["default"].tags == (("b", "3"),)
+
+
+async def test_fifty_tags_are_the_most_in_all(catalog):
+    await make_environment(catalog, tags=MANY_TAGS[:50])
+    await make_queue(catalog, tags=MANY_TAGS[:50])
+
+    with pytest.raises(Invalid, match="at most 50 tags"):
+        await catalog.tag_environment("local", MANY_TAGS[50:])
+    with pytest.raises(Invalid, match="at most 50 tags"):
+        await catalog.tag_queue("default", MANY_TAGS[50:])
+    await catalog.tag_environment("local", (("key0", "changed"),))
+
+    assert len(catalog.environments["local"].tags) == 50
+
+
+async def test_what_is_not_there_takes_no_tags(catalog):
+    with pytest.raises(NotFound):
+        await catalog.tag_environment("local", ())
+    with pytest.raises(NotFound):
+        await catalog.untag_queue("default", [])
+
+
+# ------------------------------------------------------------------------------------------------------ the first start
+
+
+async def test_the_first_start_makes_an_environment_and_a_queue_on_it(catalog):
+    await catalog.install_defaults(max_millicpus=1500)
+
+    made = catalog.environments["local"]
+    assert (made.state, made.max_millicpus) == (State.ENABLED, 1500)
+    assert json.loads(made.document)["computeResources"]["maxvCpus"] == 1
+    assert catalog.queues == {"default": queue(environments=("local",))}
+
+
+async def test_who_has_deleted_the_defaults_does_not_get_them_back(catalog, reopened):
+    await catalog.install_defaults(max_millicpus=1000)
+    await catalog.update_queue("default", state=State.DISABLED)
+    await catalog.delete_queue("default")
+
+    again = await reopened()
+    await again.install_defaults(max_millicpus=1000)
+
+    assert list(again.environments) == ["local"]
+    assert again.queues == {}
+
+
+async def test_a_first_start_that_was_cut_short_is_made_up_for(catalog, reopened):
+    await make_environment(catalog)
+
+    again = await reopened()
+    await again.install_defaults(max_millicpus=1000)
+
+    assert again.environments == {"local": environment()}
+    assert list(again.queues) == ["default"]
