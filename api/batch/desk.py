@@ -6,9 +6,9 @@ from hashlib import sha256
 from aiohttp import web
 
 from api.batch.arns import Arns
-from api.batch.caller import Caller, caller
 from api.batch.tokens import Tokens
 from api.batch.translate.rules import Rules
+from api.caller import Caller, caller
 from api.http import read
 from batchq.catalog import Catalog
 from batchq.ports import Clock
