@@ -33,6 +33,10 @@ class StoreRefused(BatchqError):
     """The data cannot be opened: locked by another server, damaged, or of a newer schema."""
 
 
+class StartImpossible(BatchqError):
+    """The server was told to start as it must not."""
+
+
 class IllegalTransition(BatchqError):
     """An event met a job in a status where it can never happen. The message carries the job's story."""
 

@@ -1,4 +1,4 @@
-"""The life of the server process: one line when it is ready, a quiet end on a first signal, an immediate one on a second."""
+"""The server process: one line when it is ready, a quiet end on a first signal, an immediate one on a second."""
 
 import asyncio
 import os

@@ -10,7 +10,7 @@ from batchq.engine.alarms import Alarms
 from batchq.engine.executor import Executor
 from batchq.engine.ground import Ground
 from batchq.engine.inbox import Inbox
-from batchq.engine.letters import Amend, Deliver, GroundChanged, Submit
+from batchq.engine.letters import Amend, Deliver, Submit
 from batchq.engine.loop import Loop
 from batchq.engine.tasks import Tasks
 from batchq.engine.watcher import Watcher
@@ -40,6 +40,7 @@ class Engine:
     def __init__(
         self,
         *,
+        inbox: Inbox,
         store: JobStore,
         ground: Ground,
         runtime: ContainerRuntime,
@@ -49,12 +50,12 @@ class Engine:
         survey_every: float,
     ) -> None:
         self._clock = clock
-        self.inbox = Inbox()
+        self.inbox = inbox
         self.tasks = Tasks(clock)
-        executor = Executor(runtime=runtime, keep_log=keep_log, clock=clock, tasks=self.tasks, post=self.inbox.post)
-        self._alarms = Alarms(clock=clock, post=self.inbox.post)
+        executor = Executor(runtime=runtime, keep_log=keep_log, clock=clock, tasks=self.tasks, post=inbox.post)
+        self._alarms = Alarms(clock=clock, post=inbox.post)
         self.loop = Loop(
-            inbox=self.inbox,
+            inbox=inbox,
             store=store,
             ground=ground,
             clock=clock,
@@ -69,7 +70,7 @@ class Engine:
             survey_every=survey_every,
             running=self.loop.running,
             look=executor.look,
-            post=self.inbox.post,
+            post=inbox.post,
         )
 
     async def start(self) -> None:
@@ -104,9 +105,6 @@ class Engine:
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.inbox.post(Amend(job_id=job_id, change=change, answer=answer))
         await asyncio.shield(answer)
-
-    def ground_changed(self) -> None:
-        self.inbox.post(GroundChanged())
 
     def health(self) -> Health:
         return Health(store=self.loop.store_fails, engine=self._watcher.engine_fails, loops=self.tasks.health())

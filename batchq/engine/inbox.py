@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 
-from batchq.engine.letters import Letter
+from batchq.engine.letters import GroundChanged, Letter
 
 
 class Inbox:
@@ -16,6 +16,10 @@ class Inbox:
     def post(self, letter: Letter) -> None:
         self._letters.append(letter)
         self._mail.set()
+
+    def ground_changed(self) -> None:
+        """Queues or environments are not what they were."""
+        self.post(GroundChanged())
 
     async def take(self, most: int) -> list[Letter]:
         """All that waits, oldest first, at least one and at most so many."""

@@ -29,7 +29,7 @@ from batchq.values import SubmissionKey
 
 
 class Reader:
-    """`host` is what jobs may have of the engine's machine, None while it does not answer; `next_order` the next new job's place."""
+    """`host` is what jobs may have of the machine, None while its engine is away; `next_order` the next job's place."""
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground

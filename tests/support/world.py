@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
 
-from compute.simulated import SimulatedRuntime
-
 from batchq.catalog import Catalog
 from batchq.clock import SystemClock
 from batchq.domain import events as on
@@ -23,6 +21,7 @@ from batchq.domain.container import Overrides, Resources
 from batchq.domain.job import FINISHED, Dependency, Job, JobId, QueueName, RetryStrategy, Status, Tag
 from batchq.engine.bus import Bus
 from batchq.engine.engine import Engine
+from batchq.engine.inbox import Inbox
 from batchq.engine.letters import Deliver
 from batchq.errors import StoreFailed
 from batchq.logs import Logs
@@ -34,6 +33,7 @@ from batchq.store.memory_logs import MemoryArchive
 from batchq.store.sqlite import SqliteStore
 from batchq.values import Changes, LogLine
 from compute.docker_runtime import DockerRuntime
+from compute.simulated import SimulatedRuntime
 from tests.support import builders, scripts
 from tests.support.clock import VirtualClock
 from tests.support.recorder import Recorder
@@ -79,9 +79,11 @@ class World:
     async def boot(self) -> None:
         """Start a server on what the store remembers."""
         self.bus = Bus()
-        self.catalog = Catalog(store=self.store, jobs=self.store, clock=self.clock, changed=self._ground_changed)
+        inbox = Inbox()
+        self.catalog = Catalog(store=self.store, jobs=self.store, clock=self.clock, changed=inbox.ground_changed)
         self.logs = Logs(store=self.store, archive=self._archive, runtime=self.runtime, clock=self.clock)
         self.engine = Engine(
+            inbox=inbox,
             store=self.store,
             ground=self.catalog,
             runtime=self.runtime,
@@ -125,7 +127,7 @@ class World:
         await self.boot()
 
     async def submit(self, script: Script | None = None, **asked: Any) -> JobId:
-        """A job that plays a script. Takes `attempts`, `rules`, `limit` (seconds), `after` (job ids), `queue` and resources."""
+        """A job that plays a script. Takes `attempts`, `rules`, `limit` (seconds), `after` (ids), `queue` and resources."""
         job = await self.service.submit(await self.submission(script, **asked))
         return job.id
 
@@ -275,10 +277,6 @@ class World:
     async def _wrote(self, tag: Tag, message: str) -> bool:
         lines: list[LogLine] = [line async for line in self.runtime.logs(tag, after=0)]
         return any(line.message == message for line in lines)
-
-    def _ground_changed(self) -> None:
-        if hasattr(self, "engine"):
-            self.engine.ground_changed()
 
 
 @asynccontextmanager

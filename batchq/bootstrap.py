@@ -1,0 +1,171 @@
+"""The composition root: the one place that names concrete classes, and the order in which they come up and go down."""
+
+import ipaddress
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from aiohttp import web
+from api.logs import routes as logs_routes
+
+from api import app as http
+from api.batch import routes as batch
+from api.batch.desk import Desk
+from api.batch.tokens import Tokens
+from api.batch.translate.rules import Rules
+from api.native import routes as native
+from batchq.catalog import Catalog
+from batchq.clock import SystemClock
+from batchq.domain.container import Resources
+from batchq.engine.bus import Bus
+from batchq.engine.engine import Engine
+from batchq.engine.inbox import Inbox
+from batchq.errors import StartImpossible, StoreFailed
+from batchq.logs import Logs
+from batchq.ports import Clock, ContainerRuntime
+from batchq.service import JobService
+from batchq.settings import Privileged, Runtime, Settings
+from batchq.store.logfiles import LogFiles
+from batchq.store.sqlite import SqliteStore
+from compute.docker_runtime import DockerRuntime
+from compute.policy import Policy
+from compute.secrets import Secrets
+from compute.simulated import SimulatedRuntime
+
+DRAIN = 5.0  # seconds that requests under way have at the end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """A server's inside."""
+
+    store: SqliteStore
+    catalog: Catalog
+    engine: Engine
+    logs: Logs
+    jobs: JobService
+
+
+@asynccontextmanager
+async def serving(settings: Settings) -> AsyncIterator[str]:
+    """A server, and its URL once it is ready. Raises StartImpossible or StoreRefused; OSError for the port.
+
+    It goes down in the reverse order: first no more requests, then no more decisions, last the database. Containers
+    are left as they are.
+    """
+    check_door(settings)
+    async with AsyncExitStack() as stack:
+        clock = SystemClock()
+        store = await SqliteStore.open(settings.data)
+        stack.push_async_callback(store.close)
+        runtime = make_runtime(settings, instance=store.instance, clock=clock)
+        stack.push_async_callback(runtime.close)
+        parts = assemble(settings, store=store, runtime=runtime, clock=clock)
+        await parts.catalog.load()
+        await parts.catalog.install_defaults(max_millicpus=machine().millicpus)
+        stack.push_async_callback(parts.engine.stop)
+        await parts.engine.start()
+        runner = http.runner(application(settings, parts, clock), drain_seconds=DRAIN)
+        stack.push_async_callback(runner.cleanup)
+        yield await listen(runner, settings)
+
+
+def check_door(settings: Settings) -> None:
+    """Without signatures, whoever reaches the port may do everything: only loopback is let in unasked."""
+    if not settings.insecure_no_auth and not is_loopback(settings.host):
+        raise StartImpossible(
+            f"{settings.host} is not a loopback address, and requests are not authenticated: "
+            "listen on 127.0.0.1, or say --insecure-no-auth"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def make_runtime(settings: Settings, *, instance: str, clock: Clock) -> ContainerRuntime:
+    if settings.runtime is Runtime.SIMULATED:
+        return SimulatedRuntime(clock=clock, capacity=machine())
+    policy = Policy(privileged=settings.privileged, volumes=settings.volumes, private=(settings.data.resolve(),))
+    secrets = Secrets(file=settings.secrets_file, environment=os.environ)
+    return DockerRuntime(instance=instance, policy=policy, secrets=secrets)
+
+
+def assemble(settings: Settings, *, store: SqliteStore, runtime: ContainerRuntime, clock: Clock) -> Parts:
+    logs = Logs(store=store, archive=LogFiles(settings.data / "logs"), runtime=runtime, clock=clock)
+    inbox = Inbox()
+    catalog = Catalog(store=store, jobs=store, clock=clock, changed=inbox.ground_changed)
+    engine = Engine(
+        inbox=inbox,
+        store=store,
+        ground=catalog,
+        runtime=runtime,
+        keep_log=logs.keep,
+        clock=clock,
+        bus=Bus(),
+        survey_every=settings.survey_every,
+    )
+    jobs = JobService(engine=engine, store=store, catalog=catalog, stop_grace=settings.grace)
+    return Parts(store=store, catalog=catalog, engine=engine, logs=logs, jobs=jobs)
+
+
+def application(settings: Settings, parts: Parts, clock: Clock) -> web.Application:
+    desk = Desk(
+        jobs=parts.jobs,
+        catalog=parts.catalog,
+        clock=clock,
+        account=settings.account_id,
+        region=settings.region,
+        tokens=Tokens(parts.store.instance.encode()),
+        rules=Rules(
+            min_timeout=settings.min_timeout,
+            vcpus=machine().millicpus // 1000,
+            privileged=settings.privileged is not Privileged.REFUSE,
+        ),
+    )
+    return http.build(
+        dialects=(
+            batch.dialect(desk),
+            logs_routes.dialect(parts.logs, account=settings.account_id, region=settings.region),
+            native.dialect(parts.jobs),
+        ),
+        health=lambda: health(parts),
+        hosts={settings.host, *settings.allowed_hosts},
+    )
+
+
+async def health(parts: Parts) -> Mapping[str, object]:
+    """`degraded` is alive: requests are answered, and what cannot be done now is done when it can be."""
+    seen = parts.engine.health()
+    store = seen.store
+    try:
+        await parts.store.check()
+    except StoreFailed as failure:
+        store = str(failure)
+    well = seen.well and store is None
+    return {
+        "status": "ok" if well else "degraded",
+        "store": store or "ok",
+        "engine": seen.engine or "ok",
+        "loops": seen.loops,
+        "instance": parts.store.instance,
+    }
+
+
+async def listen(runner: web.AppRunner, settings: Settings) -> str:
+    """Open the door; the URL says the port that was really taken."""
+    await runner.setup()
+    await web.TCPSite(runner, settings.host, settings.port).start()
+    port = runner.addresses[0][1]
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"http://{host}:{port}"
+
+
+def machine() -> Resources:
+    """This machine: all its CPUs and memory."""
+    pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    return Resources(millicpus=1000 * len(os.sched_getaffinity(0)), memory_mib=pages * size // 2**20)

@@ -1,0 +1,73 @@
+"""The Docker SDK alone, doing what batchq must do: create, start, wait for the event, remove. The measure of things."""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+from uuid import uuid4
+
+import docker
+
+LABEL = "batchq-bench"
+HOST = {"CpuShares": 1024, "Memory": 64 << 20, "MemorySwap": 64 << 20, "LogConfig": {"Type": "json-file", "Config": {}}}
+
+
+class Bare:
+    """One client a thread, and one thread that hears of deaths, as the SDK's documentation has it."""
+
+    def __init__(self) -> None:
+        self._own = threading.local()
+        self._deaths: dict[str, threading.Event] = {}
+        self._run = uuid4().hex
+        self._events = self.api.events(decode=True, filters={"label": f"{LABEL}={self._run}", "event": "die"})
+        threading.Thread(target=self._hear, daemon=True).start()
+
+    @property
+    def api(self) -> docker.APIClient:
+        if not hasattr(self._own, "api"):
+            self._own.api = docker.APIClient()
+        return self._own.api
+
+    def run(self, count: int, at_once: int) -> float:
+        """Containers a second of `true`, so many at once."""
+        began = time.perf_counter()
+        with ThreadPoolExecutor(at_once) as pool:
+            list(pool.map(lambda _: self._one(), range(count)))
+        return count / (time.perf_counter() - began)
+
+    def create(self, *command: str) -> str:
+        name = f"bench-{uuid4().hex}"
+        self._deaths[name] = threading.Event()
+        self.api.create_container_from_config(
+            {"Image": "batchq-test:latest", "Cmd": list(command), "Labels": {LABEL: self._run}, "HostConfig": HOST},
+            name,
+        )
+        return name
+
+    def start(self, name: str) -> None:
+        self.api.start(name)
+
+    def wait_dead(self, name: str) -> None:
+        self._deaths.pop(name).wait(60)
+
+    def remove(self, name: str) -> None:
+        self.api.remove_container(name, v=True, force=True)
+
+    def _one(self) -> None:
+        name = self.create("true")
+        self.start(name)
+        self.wait_dead(name)
+        self.remove(name)
+
+    def _hear(self) -> None:
+        for event in self._events:
+            with suppress(KeyError):
+                self._deaths[event["Actor"]["Attributes"]["name"]].set()
+
+    def close(self) -> None:
+        self._events.close()
+
+
+def deaths(api: docker.APIClient, label: str) -> Any:
+    return api.events(decode=True, filters={"label": label, "event": "die"})
