@@ -15,7 +15,6 @@ from batchq.values import Changes, LogStream, Moment, SubmissionKey
 
 SQL = named("jobs.sql")
 _WAITING = frozenset({Status.SUBMITTED, Status.PENDING})
-_LAST_LETTER = "\U0010ffff"
 
 Connection = sqlite3.Connection
 
@@ -145,7 +144,7 @@ def streams(connection: Connection, prefix: str, after: str, limit: int) -> tupl
     start = rows.text(prefix)
     asked = {
         "start": start,
-        "beyond": start + _LAST_LETTER,
+        "beyond": start + rows.BEYOND_LETTERS,
         "after": rows.text(after),
         "limit": limit,
     }

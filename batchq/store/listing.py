@@ -11,7 +11,6 @@ from batchq.store import jobs, rows
 from batchq.store.matching import ANY_REST, folded, number
 from batchq.values import Filter, JobQuery
 
-_LAST_LETTER = "\U0010ffff"
 _BEYOND_LAST = 2**63 - 1
 
 Bound = list[str | int]
@@ -57,7 +56,7 @@ def _like(column: str, pattern: str) -> tuple[str, Bound]:
     if not pattern.endswith(ANY_REST):
         return f"{column} = ?", [pattern]
     start = pattern.removesuffix(ANY_REST)
-    return f"({column} >= ? AND {column} < ?)", [start, start + _LAST_LETTER]
+    return f"({column} >= ? AND {column} < ?)", [start, start + rows.BEYOND_LETTERS]
 
 
 def _defines(value: str) -> tuple[str, Bound]:

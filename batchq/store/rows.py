@@ -27,6 +27,8 @@ _SPEC = TypeAdapter(JobSpec)
 _MOMENT = TypeAdapter(Moment)
 _STREAM = TypeAdapter(LogStream)
 
+# Sorts after whatever may follow a prefix: Unicode says that it is no character, so no name has it.
+BEYOND_LETTERS = "\U0010ffff"
 _GREATEST = 2**63 - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

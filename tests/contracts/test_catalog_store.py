@@ -1,0 +1,137 @@
+"""What every store must do, held on each: the catalog."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from batchq.domain.catalog import DefinitionStatus, State
+from batchq.domain.job import DefinitionRef
+from batchq.errors import Conflict
+from tests.support.builders import definition, environment, queue
+
+
+def names(found):
+    return [str(it.ref) for it in found]
+
+
+async def page(store, *, name=None, status=None, limit=100, after=None):
+    return names(await store.definitions(name=name, status=status, limit=limit, after=after))
+
+
+@pytest.fixture
+async def shelf(store):
+    """Definitions b:1, a:1, a:2 (INACTIVE), ab:1 and b:2, registered in this order."""
+    for name in ("b", "a", "a", "ab", "b"):
+        await store.add_definition(definition(name=name))
+    await store.put_definition(definition(name="a", revision=2, status=DefinitionStatus.INACTIVE))
+    return store
+
+
+async def test_environments_and_queues_are_read_as_they_were_put(store):
+    local = environment(tags=(("a", "b"),), document='{"x":"é☃"}', state=State.DISABLED)
+    line = queue(environments=("local", "other"), tags=(("a", "b"),), priority=-3)
+
+    await store.put_environment(local)
+    await store.put_queue(line)
+
+    assert await store.environments() == (local,)
+    assert await store.queues() == (line,)
+
+
+async def test_what_is_put_again_is_replaced(store):
+    await store.put_environment(environment())
+    await store.put_queue(queue())
+
+    await store.put_environment(environment(max_millicpus=1))
+    await store.put_queue(queue(priority=2))
+
+    assert await store.environments() == (environment(max_millicpus=1),)
+    assert await store.queues() == (queue(priority=2),)
+
+
+async def test_what_is_dropped_is_gone_and_the_rest_stays(store):
+    await store.put_environment(environment("a"))
+    await store.put_environment(environment("b"))
+    await store.put_queue(queue("a"))
+    await store.put_queue(queue("b"))
+
+    await store.drop_environment("a")
+    await store.drop_queue("b")
+    await store.drop_queue("never was")
+
+    assert await store.environments() == (environment("b"),)
+    assert await store.queues() == (queue("a"),)
+
+
+async def test_definitions_are_numbered_by_name_from_one(store):
+    given = definition(name="a", revision=77, image="x", document='{"y":1}', tags=(("k", "v"),))
+
+    first = await store.add_definition(given)
+    second = await store.add_definition(given)
+    other = await store.add_definition(definition(name="b"))
+
+    assert first == replace(given, ref=DefinitionRef(name="a", revision=1))
+    assert (second.ref.revision, other.ref.revision) == (2, 1)
+    assert await store.definition(first.ref) == first
+
+
+async def test_fifty_definitions_added_at_once_are_numbered_without_gaps(store):
+    made = await asyncio.gather(*(store.add_definition(definition(name="a")) for _ in range(50)))
+
+    assert sorted(it.ref.revision for it in made) == list(range(1, 51))
+    assert len(await page(store, name="a")) == 50
+
+
+async def test_a_definition_is_replaced_under_its_own_number(shelf):
+    await shelf.put_definition(definition(name="a", revision=1, image="other"))
+
+    assert (await shelf.definition(DefinitionRef(name="a", revision=1))).container.image == "other"
+    assert await page(shelf, name="a") == ["a:1", "a:2"]
+
+
+async def test_what_was_never_added_cannot_be_replaced(shelf):
+    with pytest.raises(Conflict):
+        await shelf.put_definition(definition(name="a", revision=3))
+
+    assert await page(shelf, name="a") == ["a:1", "a:2"]
+
+
+async def test_the_newest_active_is_the_last_that_is_not_inactive(shelf):
+    assert str((await shelf.newest_active("a")).ref) == "a:1"
+    assert str((await shelf.newest_active("b")).ref) == "b:2"
+
+
+async def test_no_definition_is_none(shelf):
+    assert await shelf.definition(DefinitionRef(name="a", revision=3)) is None
+    assert await shelf.definition(DefinitionRef(name="\ud800", revision=2**70)) is None
+    assert await shelf.newest_active("c") is None
+    assert await shelf.newest_active("A") is None
+
+
+async def test_definitions_come_by_name_then_revision(shelf):
+    assert await page(shelf) == ["a:1", "a:2", "ab:1", "b:1", "b:2"]
+    assert await page(shelf, status="ACTIVE") == ["a:1", "ab:1", "b:1", "b:2"]
+    assert await page(shelf, name="a") == ["a:1", "a:2"]
+    assert await page(shelf, name="a", status="INACTIVE") == ["a:2"]
+    assert await page(shelf, name="a*", status="what") == []
+
+
+async def test_pages_of_definitions_go_on_beyond_the_last(shelf):
+    assert await page(shelf, limit=2) == ["a:1", "a:2"]
+    assert await page(shelf, limit=2, after=DefinitionRef(name="a", revision=2)) == ["ab:1", "b:1"]
+    assert await page(shelf, status="ACTIVE", after=DefinitionRef(name="a", revision=2)) == ["ab:1", "b:1", "b:2"]
+    assert await page(shelf, name="b", after=DefinitionRef(name="b", revision=1)) == ["b:2"]
+    assert await page(shelf, name="b", after=DefinitionRef(name="a", revision=9)) == ["b:1", "b:2"]
+    assert await page(shelf, name="a", after=DefinitionRef(name="b", revision=1)) == []
+    assert await page(shelf, name="b", status="ACTIVE", after=DefinitionRef(name="b", revision=1)) == ["b:2"]
+
+
+async def test_a_flag_is_set_once_and_for_all(store):
+    assert await store.flag("done") is False
+
+    await store.set_flag("done")
+    await store.set_flag("done")
+
+    assert await store.flag("done") is True
+    assert await store.flag("other") is False

@@ -1,0 +1,190 @@
+"""What every store must do, held on each: lists of jobs."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from batchq.domain.job import DefinitionRef, QueueName, Status
+from batchq.store.memory import MemoryStore
+from batchq.store.sqlite import SqliteStore
+from batchq.values import Changes, Filter, JobQuery
+from tests.support.builders import NOON, job
+
+NOON_MS = 1795262400000
+
+
+def query(**changes):
+    return JobQuery(**{"queue": QueueName("default"), "limit": 100} | changes)
+
+
+def by(name, *values, **changes):
+    return query(filter=Filter[name], values=values, **changes)
+
+
+@pytest.fixture
+def listed(store):
+    """What the store lists of these jobs, by number."""
+
+    async def listed(jobs, asked):
+        await store.commit(Changes(inserted=tuple(jobs)))
+        return [it.order for it in await store.list(asked)]
+
+    return listed
+
+
+async def test_a_queue_is_listed_newest_first(listed):
+    jobs = [job(number=number) for number in (2, 9, 5)] + [job(number=7, queue=QueueName("other"))]
+
+    assert await listed(jobs, query()) == [9, 5, 2]
+
+
+async def test_a_list_of_one_status_has_no_other(listed):
+    jobs = [job(number=number, status=status) for number, status in enumerate(Status)]
+
+    assert await listed(jobs, query(status=Status.RUNNING)) == [4]
+
+
+async def test_a_listed_job_is_the_job(store):
+    full = job(status=Status.FAILED, status_reason="so", tags=(("a", "b"),))
+    await store.commit(Changes(inserted=(full,)))
+
+    assert await store.list(query()) == (full,)
+
+
+async def test_a_page_ends_at_its_limit_and_the_next_goes_on_below(listed, store):
+    assert await listed([job(number=number) for number in range(5)], query(limit=2)) == [4, 3]
+    assert [it.order for it in await store.list(query(limit=2, before=3))] == [2, 1]
+    assert [it.order for it in await store.list(query(limit=2, before=1))] == [0]
+    assert await store.list(query(limit=2, before=0)) == ()
+
+
+async def test_a_queue_that_is_not_there_has_no_jobs(listed):
+    assert await listed([job()], query(queue=QueueName("\ud800"))) == []
+
+
+async def test_a_name_is_matched_whole_whatever_its_case(listed):
+    jobs = [job(number=number, name=name) for number, name in enumerate(["Train", "train", "trains", "strain"])]
+
+    assert await listed(jobs, by("JOB_NAME", "TRAIN")) == [1, 0]
+
+
+async def test_a_star_at_the_end_of_a_name_is_any_rest(listed):
+    jobs = [job(number=number, name=name) for number, name in enumerate(["Train", "train-2", "TRA", "strain"])]
+
+    assert await listed(jobs, by("JOB_NAME", "tRAi*")) == [1, 0]
+
+
+async def test_a_star_alone_is_every_name(listed):
+    assert await listed([job(number=1), job(number=2)], by("JOB_NAME", "*")) == [2, 1]
+
+
+@pytest.mark.parametrize(
+    "wild", ["_rain", "%rain", "t?ain", "[t]rain", "tr*n", "train**", "*train", "t%*", ".*", "'--"]
+)
+async def test_no_other_letter_is_wild_in_a_name(listed, wild):
+    assert await listed([job(name="train")], by("JOB_NAME", wild)) == []
+
+
+@pytest.mark.parametrize("name", ["a_b", "a%b", "a*b", "a'b", 'a"b', "a[b", "a\\b"])
+async def test_every_letter_of_a_name_is_itself(listed, name):
+    jobs = [job(number=1, name=name), job(number=2, name="axb"), job(number=3, name=f"{name}c")]
+
+    assert await listed(jobs, by("JOB_NAME", name)) == [1]
+
+
+async def test_several_values_are_alternatives(listed):
+    jobs = [job(number=number, name=name) for number, name in enumerate(["a", "b", "c", "dd"])]
+
+    assert await listed(jobs, by("JOB_NAME", "a", "C", "d*", "a")) == [3, 2, 0]
+
+
+async def test_a_filter_without_values_matches_nothing(listed):
+    assert await listed([job()], by("JOB_NAME")) == []
+
+
+async def test_a_thousand_values_are_not_too_many(listed):
+    assert await listed([job(number=1, name="n77*")], by("JOB_NAME", *(f"n{number}*" for number in range(5000)))) == [1]
+
+
+async def test_a_definition_is_matched_in_its_case_in_all_revisions_or_in_one(listed, store):
+    refs = [("a", 1), ("a", 12), ("A", 1), ("ab", 1)]
+    jobs = [
+        job(number=number, definition=DefinitionRef(name=name, revision=revision))
+        for number, (name, revision) in enumerate(refs)
+    ]
+
+    assert await listed(jobs, by("JOB_DEFINITION", "a")) == [1, 0]
+    assert [it.order for it in await store.list(by("JOB_DEFINITION", "a*"))] == [3, 1, 0]
+    assert [it.order for it in await store.list(by("JOB_DEFINITION", "a:12"))] == [1]
+    assert [it.order for it in await store.list(by("JOB_DEFINITION", "a:1*", "a:", "a:x", ":1", "a:-1"))] == []
+
+
+async def test_created_before_and_after_leave_out_the_moment_itself(listed, store):
+    jobs = [job(number=number, created_at=NOON + timedelta(milliseconds=number)) for number in range(3)]
+
+    assert await listed(jobs, by("BEFORE_CREATED_AT", str(NOON_MS + 1))) == [0]
+    assert [it.order for it in await store.list(by("AFTER_CREATED_AT", str(NOON_MS + 1)))] == [2]
+
+
+@pytest.mark.parametrize("moment", ["", "noon", "-1", "1e3", "٣", " 5", "9" * 5000])
+async def test_what_is_no_moment_matches_nothing(listed, store, moment):
+    assert await listed([job()], by("AFTER_CREATED_AT", moment)) == []
+    assert await store.list(by("BEFORE_CREATED_AT", "")) == ()
+
+
+async def test_a_moment_beyond_all_time_is_after_every_job(listed):
+    assert await listed([job(number=1)], by("BEFORE_CREATED_AT", "9" * 19)) == [1]
+
+
+async def test_a_share_is_matched_whole_and_with_a_status(listed, store):
+    jobs = [
+        job(number=1, share_identifier="red"),
+        job(number=2, share_identifier="red", status=Status.RUNNABLE),
+        job(number=3, share_identifier="redder", status=Status.RUNNABLE),
+        job(number=4, status=Status.RUNNABLE),
+    ]
+
+    assert await listed(jobs, by("SHARE_IDENTIFIER", "red")) == [2, 1]
+    assert [it.order for it in await store.list(by("SHARE_IDENTIFIER", "red", status=Status.RUNNABLE))] == [2]
+    assert await store.list(by("SHARE_IDENTIFIER", "re*")) == ()
+
+
+# ------------------------------------------------------------------------------------------- both stores say the same
+
+LETTERS = st.text(alphabet="aAbB*%_?[:1\u00e9\u0130", max_size=4)
+QUERIES = st.builds(
+    query,
+    filter=st.sampled_from(Filter),
+    values=st.lists(LETTERS | st.integers(NOON_MS - 3, NOON_MS + 3).map(str), max_size=3).map(tuple),
+    status=st.none() | st.sampled_from(Status),
+    before=st.none() | st.integers(-1, 10**30),
+    limit=st.integers(1, 5),
+)
+JOBS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "name": LETTERS,
+            "definition": st.builds(DefinitionRef, name=LETTERS, revision=st.integers(1, 11)),
+            "share_identifier": st.none() | LETTERS,
+            "status": st.sampled_from(Status),
+            "created_at": st.integers(-2, 2).map(lambda ms: NOON + timedelta(milliseconds=ms)),
+        }
+    ),
+    max_size=8,
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(made=JOBS, asked=st.lists(QUERIES, min_size=1, max_size=10))
+async def test_sqlite_lists_what_memory_lists(tmp_path_factory, made, asked):
+    jobs = tuple(job(number=number, **of) for number, of in enumerate(made))
+    memory, sqlite = MemoryStore(), await SqliteStore.open(tmp_path_factory.mktemp("data"))
+    await memory.commit(Changes(inserted=jobs))
+    await sqlite.commit(Changes(inserted=jobs))
+
+    told = [(await memory.list(each), await sqlite.list(each)) for each in asked]
+    await sqlite.close()
+
+    assert [it for it, _ in told] == [it for _, it in told]
