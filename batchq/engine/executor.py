@@ -50,30 +50,31 @@ class Executor:
             self._abandon(effect.tag)
         elif effect not in self._under_way:
             self._under_way.add(effect)
-            self._tasks.spawn(f"{type(effect).__name__} {effect.tag}", self._carry_out(effect, job))
+            if isinstance(effect, do.StartContainer):
+                self._prepare_start(effect, job)
+            self._tasks.spawn(f"{type(effect).__name__} {effect.tag}", self._carry_out(effect))
 
     def look(self, tag: Tag) -> None:
         """Something was heard of this container: see what is true."""
         self.act(do.InspectContainer(tag=tag), None)
 
-    async def _carry_out(self, effect: do.Effect, job: Job | None) -> None:
+    async def _carry_out(self, effect: do.Effect) -> None:
         """One at a time for a container, but a look, which changes nothing, need not wait."""
         try:
             if isinstance(effect, do.InspectContainer):
                 await self._inspect(effect.tag)
             else:
                 async with self._turns.setdefault(effect.tag, asyncio.Lock()):
-                    await self._change(effect, job)
+                    await self._change(effect)
         finally:
             self._under_way.discard(effect)
             if not any(other.tag == effect.tag for other in self._under_way):
                 self._turns.pop(effect.tag, None)
 
-    async def _change(self, effect: do.Effect, job: Job | None) -> None:
+    async def _change(self, effect: do.Effect) -> None:
         match effect:
-            case do.StartContainer():
-                assert job is not None, f"{effect} of an unknown job"
-                await self._start(job)
+            case do.StartContainer(tag=tag):
+                await self._start(tag)
             case do.StopContainer(tag=tag):
                 await self._stop(tag)
             case do.KillContainer(tag=tag):
@@ -83,13 +84,16 @@ class Executor:
             case do.AbandonStart() | do.InspectContainer():
                 raise TypeError(effect)
 
-    async def _start(self, job: Job) -> None:
-        start = Start(job=job, runtime=self._runtime, clock=self._clock, tasks=self._tasks)
-        self._starts[job.tag] = start
+    def _prepare_start(self, effect: do.StartContainer, job: Job | None) -> None:
+        """At once, before the call has its turn: from here on it can be given up."""
+        assert job is not None, f"{effect} of an unknown job"
+        self._starts[effect.tag] = Start(job=job, runtime=self._runtime, clock=self._clock, tasks=self._tasks)
+
+    async def _start(self, tag: Tag) -> None:
         try:
-            self._tell(job.tag, await start.run())
+            self._tell(tag, await self._starts[tag].run())
         finally:
-            del self._starts[job.tag]
+            del self._starts[tag]
 
     def _abandon(self, tag: Tag) -> None:
         """Where no start is under way there is nothing to give up: it has been made, and its letter is on its way."""
