@@ -1,0 +1,200 @@
+"""Each call of the runtime port, as a few requests to the engine. It blocks.
+
+A container is known by its name until its id has been seen: a name can come to belong to another, an id cannot. What a
+call did, where its answer does not tell, is found by inspection.
+"""
+
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from docker.errors import APIError, NotFound
+from requests import Response
+
+from batchq.domain.container import ContainerSpec, Resources
+from batchq.domain.job import Tag
+from batchq.errors import ContainerGone, EngineUnknown, NameTaken
+from batchq.values import ContainerState, Found, Launch
+from compute import mounts
+from compute.docker_client import Client
+from compute.docker_errors import CONFLICT, NOT_FOUND, NOT_IMPLEMENTED, create_failed, start_failed, told
+from compute.docker_found import found, labels_of, member, surveyed
+from compute.docker_logs import since
+from compute.docker_spec import INSTANCE, MIB, Looked, creation, name_of, tag_of
+from compute.policy import Policy
+from compute.secrets import Secrets
+
+
+class Containers:
+    """The containers of one instance. Any other is as if it were not there."""
+
+    def __init__(self, *, instance: str, policy: Policy, secrets: Secrets) -> None:
+        self._instance = instance
+        self._policy = policy
+        self._secrets = secrets
+        self._ids: dict[Tag, str] = {}
+        self._fresh: set[Tag] = set()
+
+    def create(self, client: Client, launch: Launch) -> ContainerState:
+        looked = self._look_up(client, launch.spec)
+        wanted = creation(launch, instance=self._instance, policy=self._policy, looked=looked)
+        try:
+            made = client.create_container_from_config(  # type: ignore[no-untyped-call]  # the stubs leave it so
+                wanted.config, name=wanted.name, platform=wanted.platform
+            )
+        except APIError as error:
+            if error.status_code == CONFLICT:
+                return self._adopt(client, launch.tag, error)
+            raise create_failed(error) from error
+        self._ids[launch.tag] = member(made, "Id")
+        self._fresh.add(launch.tag)
+        return ContainerState.CREATED
+
+    def start(self, client: Client, tag: Tag) -> None:
+        """One that runs, or ran, is left as it is: the engine would run it again."""
+        if tag not in self._fresh and self._has_begun(client, tag):
+            return
+        self._fresh.discard(tag)
+        try:
+            client.start(self._id(client, tag))
+        except APIError as error:
+            self._judge_start(client, tag, error)
+
+    def inspect(self, client: Client, tag: Tag) -> Found | None:
+        inspected = self._inspect(client, tag)
+        return None if inspected is None else found(tag, inspected)
+
+    def signal_stop(self, client: Client, tag: Tag) -> None:
+        inspected = self._inspect(client, tag)
+        if inspected is None or found(tag, inspected).state is not ContainerState.RUNNING:
+            raise ContainerGone(f"{tag} does not run")
+        self._signal(client, tag, member(inspected, "Config").get("StopSignal") or "SIGTERM")
+        if member(inspected, "State", "Paused"):
+            self._resume(client, tag)
+
+    def kill(self, client: Client, tag: Tag) -> None:
+        self._signal(client, tag, "SIGKILL")
+
+    def remove(self, client: Client, tag: Tag) -> None:
+        try:
+            client.remove_container(self._id(client, tag), v=True, force=True)
+        except (ContainerGone, NotFound):
+            pass  # as good as removed
+        except APIError as error:
+            if error.status_code != CONFLICT or self._is_there(client, tag):
+                raise
+        self._ids.pop(tag, None)
+        self._fresh.discard(tag)
+
+    def survey(self, client: Client) -> tuple[Found, ...]:
+        """By a list, which the engine answers also while one of the containers cannot be inspected."""
+        rows = client.containers(all=True, filters={"label": f"{INSTANCE}={self._instance}"})
+        seen = surveyed(rows, self._instance)
+        self._ids.update({it.tag: container_id for container_id, it in seen.items()})
+        return tuple(seen.values())
+
+    def open_log(self, client: Client, tag: Tag, after: int) -> Response | None:
+        """The engine's log stream from a time on, None if this container's log cannot be read."""
+        url = f"{client.base_url}/v{client.api_version}/containers/{self._id(client, tag)}/logs"
+        wanted: dict[str, str | int] = {"stdout": 1, "stderr": 1, "timestamps": 1, "follow": 0, "since": since(after)}
+        response = client.get(url, params=wanted, stream=True)
+        if response.ok:
+            return response
+        with closing(response):
+            words = response.text
+        if response.status_code == NOT_FOUND:
+            raise ContainerGone(words)
+        if response.status_code == NOT_IMPLEMENTED:
+            return None
+        raise EngineUnknown(f"logs: {words}")
+
+    def _look_up(self, client: Client, spec: ContainerSpec) -> Looked:
+        return Looked(
+            secrets=self._secrets.resolve(spec.secrets),
+            mounts=tuple(mounts.resolve(mount, self._policy) for mount in spec.mounts),
+            knows_swappiness=spec.swappiness is None or member(client.info(), "CgroupVersion") != "2",
+        )
+
+    def _adopt(self, client: Client, tag: Tag, conflict: APIError) -> ContainerState:
+        """The name is taken: by a create whose answer was lost, or by somebody else's container."""
+        try:
+            inspected = client.inspect_container(name_of(self._instance, tag))
+        except NotFound:
+            raise EngineUnknown(f"create: {told(conflict)}, and now there is none") from conflict
+        if tag_of(labels_of(inspected), self._instance) != tag:
+            raise NameTaken(f"{told(conflict)} It is not one of ours.") from conflict
+        self._ids[tag] = member(inspected, "Id")
+        return found(tag, inspected).state
+
+    def _has_begun(self, client: Client, tag: Tag) -> bool:
+        it = self.inspect(client, tag)
+        if it is None or it.state is ContainerState.GOING:
+            raise ContainerGone(f"there is no container of {tag}")
+        return it.state is not ContainerState.CREATED
+
+    def _judge_start(self, client: Client, tag: Tag, error: APIError) -> None:
+        inspected = self._inspect(client, tag)
+        failure = start_failed(
+            error,
+            state=None if inspected is None else found(tag, inspected).state,
+            exit_code=0 if inspected is None else int(member(inspected, "State", "ExitCode")),
+        )
+        if failure is not None:
+            raise failure from error
+
+    def _signal(self, client: Client, tag: Tag, signal: str) -> None:
+        try:
+            client.kill(self._id(client, tag), signal)
+        except APIError as error:
+            if error.status_code not in {CONFLICT, NOT_FOUND} or self._is_running(client, tag):
+                raise
+            raise ContainerGone(told(error)) from error
+
+    def _resume(self, client: Client, tag: Tag) -> None:
+        """A signal waits for a paused container to go on. Docker sees to that by itself; others do not."""
+        try:
+            client.unpause(self._id(client, tag))
+        except APIError:
+            inspected = self._inspect(client, tag)
+            if inspected is not None and member(inspected, "State", "Paused"):
+                raise
+
+    def _is_running(self, client: Client, tag: Tag) -> bool:
+        it = self.inspect(client, tag)
+        return it is not None and it.state is ContainerState.RUNNING
+
+    def _is_there(self, client: Client, tag: Tag) -> bool:
+        it = self.inspect(client, tag)
+        return it is not None and it.state is not ContainerState.GOING
+
+    def _id(self, client: Client, tag: Tag) -> str:
+        """Raises ContainerGone when there is none of ours."""
+        container_id = self._ids.get(tag)
+        if container_id is not None:
+            return container_id
+        inspected = self._inspect(client, tag)
+        if inspected is None:
+            raise ContainerGone(f"there is no container of {tag}")
+        return str(member(inspected, "Id"))
+
+    def _inspect(self, client: Client, tag: Tag) -> Mapping[str, Any] | None:
+        try:
+            inspected: dict[str, Any] = client.inspect_container(self._ids.get(tag) or name_of(self._instance, tag))
+        except NotFound:
+            return None
+        if tag_of(labels_of(inspected), self._instance) != tag:
+            return None
+        self._ids[tag] = member(inspected, "Id")
+        return inspected
+
+
+def capacity(client: Client) -> Resources:
+    """GPUs count where the engine can give them to containers."""
+    machine = client.info()
+    gives_gpus = "nvidia" in (machine.get("Runtimes") or {})
+    return Resources(
+        millicpus=int(member(machine, "NCPU")) * 1000,
+        memory_mib=int(member(machine, "MemTotal")) // MIB,
+        gpus=sum(1 for _ in Path("/dev").glob("nvidia[0-9]*")) if gives_gpus else 0,
+    )

@@ -1,0 +1,84 @@
+"""What the Docker SDK and the layers below it raise, turned into our errors.
+
+An answer of the engine is judged by what was asked and by what an inspection then says, never by its status class: the
+engine says 500 to a bad user name and 404 to a missing network. Where no answer came, nothing is known: a call that
+timed out is carried out all the same, as soon as the engine can.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from docker.errors import APIError, DockerException, ImageNotFound, StreamParseError
+from requests.exceptions import RequestException
+from urllib3.exceptions import HTTPError as TransportError
+
+from batchq.errors import ContainerGone, EngineError, EngineUnknown, ImageMissing, StartRefused
+from batchq.values import ContainerState
+
+LONGEST_REASON = 1024
+COMMAND_NOT_FOUND, COMMAND_NOT_EXECUTABLE = 127, 126
+NOT_FOUND, CONFLICT, SERVER_ERROR, NOT_IMPLEMENTED = 404, 409, 500, 501  # of HTTP
+
+_NO_ANSWER = (DockerException, RequestException, TransportError, StreamParseError, OSError, ValueError)
+# What is below the engine is down or restarting. Only such words tell this 500 from the one that a bad user name gets.
+_TROUBLE_BELOW = ("transport", "unavailable", "connection refused", "deadline exceeded")
+_CREDENTIALS = (
+    (re.compile(r"(?<=://)[^/@\s]+@"), "***@"),
+    (re.compile(r"(?i)\b(authorization|bearer|basic)([:=]?\s+)[^\s\"',]+"), r"\1\2***"),
+    (re.compile(r"(?i)\b([\w-]*(?:token|password|secret|signature|credential)[\w-]*=)[^&\s\"',]+"), r"\1***"),
+)
+
+
+@contextmanager
+def unknown_unless_told(call: str) -> Iterator[None]:
+    """Whatever of the SDK's errors has not been judged inside leaves as EngineUnknown."""
+    try:
+        yield
+    except _NO_ANSWER as error:
+        raise EngineUnknown(f"{call}: {told(error)}") from error
+
+
+def told(error: Exception) -> str:
+    """The engine's own words if it spoke, else the error's; without credentials."""
+    words = error.explanation if isinstance(error, APIError) and error.explanation else str(error)
+    for pattern, instead in _CREDENTIALS:
+        words = pattern.sub(instead, words)
+    return " ".join(words.split())
+
+
+def reason(kind: str, error: Exception) -> str:
+    """An attempt's reason in the words of AWS's agent, as long as AWS lets one be."""
+    return f"{kind}: Error response from daemon: {told(error)}"[:LONGEST_REASON]
+
+
+def create_failed(error: APIError) -> EngineError:
+    """What an answer to a create means when it is not about the name."""
+    if isinstance(error, ImageNotFound):
+        return ImageMissing(told(error))
+    if trouble_below(error):
+        return EngineUnknown(f"create: {told(error)}")
+    # Much that only the caller could mend comes as a 500, and so do full disks: it is believed when it stays so.
+    certain = error.status_code is not None and error.status_code < SERVER_ERROR
+    return StartRefused(reason("CannotCreateContainerError", error), certain=certain)
+
+
+def start_failed(error: APIError, *, state: ContainerState | None, exit_code: int) -> EngineError | None:
+    """What an answer to a start means, by the container as inspected after it. None: it was started for all that."""
+    if state is None or state is ContainerState.GOING:
+        return ContainerGone(told(error))
+    if state is not ContainerState.CREATED:
+        return None
+    if trouble_below(error) or error.status_code == CONFLICT:
+        return EngineUnknown(f"start: {told(error)}")
+    return StartRefused(
+        reason("CannotStartContainerError", error),
+        exit_code=exit_code or None,
+        certain=exit_code in {COMMAND_NOT_FOUND, COMMAND_NOT_EXECUTABLE},
+    )
+
+
+def trouble_below(error: APIError) -> bool:
+    """Such words may only lengthen the wait for a start, never decide that it failed."""
+    is_server_error = error.status_code is not None and error.status_code >= SERVER_ERROR
+    return is_server_error and any(word in told(error).lower() for word in _TROUBLE_BELOW)

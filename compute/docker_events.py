@@ -1,0 +1,102 @@
+"""The engine's event stream, as news of deaths.
+
+One thread reads it and does nothing else: a slow reader loses events, and slows the engine's every other call. The
+stream ends without a word when the engine goes; what was missed, only a survey tells.
+"""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, closing, suppress
+from typing import Any
+
+from docker.types import CancellableStream
+
+from batchq.domain.job import Tag
+from batchq.errors import EngineUnknown
+from compute.docker_client import Client
+from compute.docker_errors import unknown_unless_told
+from compute.docker_spec import INSTANCE, tag_of
+from compute.news import News
+
+
+@asynccontextmanager
+async def deaths(connect: Callable[[], Client], instance: str) -> AsyncIterator[AsyncIterator[Tag]]:
+    """Entered, the engine has accepted to tell. Raises EngineUnknown."""
+    reader = _Reader(connect, instance)
+    threading.Thread(target=reader.run, name="docker-events", daemon=True).start()
+    try:
+        await asyncio.wrap_future(reader.listening)
+        yield reader.news
+    finally:
+        reader.close()
+
+
+class _Reader:
+    """`run` is the thread's; all else is the event loop's."""
+
+    def __init__(self, connect: Callable[[], Client], instance: str) -> None:
+        self.news = News()
+        self.listening: Future[None] = Future()
+        self.listening.set_running_or_notify_cancel()  # from here nobody can cancel it under the thread's hands
+        self._connect = connect
+        self._instance = instance
+        self._loop = asyncio.get_running_loop()
+        self._lock = threading.Lock()
+        self._heard: dict[Tag, None] = {}
+        self._stream: CancellableStream[dict[str, Any]] | None = None
+        self._closed = False
+
+    def run(self) -> None:
+        try:
+            with unknown_unless_told("events"), closing(self._connect()) as client:
+                self._read(client)
+        except EngineUnknown as error:
+            if not self.listening.done():
+                self.listening.set_exception(error)
+        finally:
+            self._on_loop(self.news.end)
+
+    def close(self) -> None:
+        """Also while the thread is still asking: whichever of the two comes second closes the stream."""
+        self._closed = True
+        if self._stream is not None:
+            with suppress(OSError, AttributeError):  # the SDK stumbles where the stream has just ended by itself
+                self._stream.close()
+
+    def _read(self, client: Client) -> None:
+        filters = {"type": "container", "event": "die", "label": f"{INSTANCE}={self._instance}"}
+        self._stream = client.events(filters=filters, decode=True)
+        self.listening.set_result(None)
+        if self._closed:
+            self.close()
+        for event in self._stream:
+            tag = _tag_in(event, self._instance)
+            if tag is not None:
+                self._hear(tag)
+
+    def _hear(self, tag: Tag) -> None:
+        """However many deaths there are before the loop has time for them, it is woken once."""
+        with self._lock:
+            is_first = not self._heard
+            self._heard[tag] = None
+        if is_first:
+            self._on_loop(self._hand_over)
+
+    def _hand_over(self) -> None:
+        with self._lock:
+            heard, self._heard = self._heard, {}
+        self.news.tell(*heard)
+
+    def _on_loop(self, what: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody listens
+            self._loop.call_soon_threadsafe(what)
+
+
+def _tag_in(event: object, instance: str) -> Tag | None:
+    match event:
+        case {"Actor": {"Attributes": Mapping() as labels}}:
+            return tag_of(labels, instance)
+        case _:
+            return None

@@ -1,0 +1,140 @@
+"""Containers by the Docker SDK. It blocks, so each call has a thread, and none waits for a container to end."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from batchq.domain.container import Resources
+from batchq.domain.job import Tag
+from batchq.values import ContainerState, Found, Launch, LogLine
+from compute import docker_events
+from compute.docker_client import Client, Door
+from compute.docker_containers import Containers, capacity
+from compute.docker_errors import unknown_unless_told
+from compute.docker_pull import pull
+from compute.docker_reading import Reading
+from compute.policy import STRICT, Policy
+from compute.secrets import NO_SECRETS, Secrets
+from compute.shared import Shared
+from compute.threads import Crew
+
+CORES = os.cpu_count() or 1
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Threads for each kind of call, and how many seconds the engine may be silent in one."""
+
+    control: int = 2 * CORES
+    look: int = 2 * CORES
+    stop: int = 4
+    clear: int = 2 * CORES
+    logs: int = 4
+    pull: int = 2
+    patience: float = 60.0
+    patience_with_registry: float = 300.0
+    patience_with_events: float = 300.0
+
+
+LIMITS = Limits()
+
+
+class DockerRuntime:
+    """Nothing is asked of the engine before the first call; each call asks it anew, however long it was away."""
+
+    def __init__(
+        self,
+        *,
+        instance: str,
+        policy: Policy = STRICT,
+        secrets: Secrets = NO_SECRETS,
+        base_url: str | None = None,
+        limits: Limits = LIMITS,
+    ) -> None:
+        """Without `base_url` the engine is where DOCKER_HOST says, or at the usual socket."""
+        self._instance = instance
+        self._door = Door(base_url)
+        socket = (Path(self._door.socket),) if self._door.socket else ()
+        self._containers = Containers(
+            instance=instance, policy=replace(policy, private=policy.private + socket), secrets=secrets
+        )
+        self._limits = limits
+        self._control = self._crew("control", limits.control, limits.patience)
+        self._look = self._crew("look", limits.look, limits.patience)
+        self._stop = self._crew("stop", limits.stop, limits.patience)
+        self._clear = self._crew("clear", limits.clear, limits.patience)
+        self._logs = self._crew("logs", limits.logs, limits.patience)
+        self._pull = self._crew("pull", limits.pull, limits.patience_with_registry)
+        self._pulls: Shared[tuple[str, str | None]] = Shared("pull")
+
+    async def create(self, launch: Launch) -> ContainerState:
+        return await _ask(self._control, "create", lambda client: self._containers.create(client, launch))
+
+    async def pull(self, image: str, platform: str | None) -> None:
+        async def once() -> None:
+            await _ask(self._pull, "pull", lambda client: pull(client, image, platform))
+
+        await self._pulls.do((image, platform), once)
+
+    async def start(self, tag: Tag) -> None:
+        await _ask(self._control, "start", lambda client: self._containers.start(client, tag))
+
+    async def inspect(self, tag: Tag) -> Found | None:
+        return await _ask(self._look, "inspect", lambda client: self._containers.inspect(client, tag))
+
+    async def signal_stop(self, tag: Tag) -> None:
+        await _ask(self._stop, "stop", lambda client: self._containers.signal_stop(client, tag))
+
+    async def kill(self, tag: Tag) -> None:
+        await _ask(self._stop, "kill", lambda client: self._containers.kill(client, tag))
+
+    async def remove(self, tag: Tag) -> None:
+        await _ask(self._clear, "remove", lambda client: self._containers.remove(client, tag))
+
+    async def survey(self) -> tuple[Found, ...]:
+        return await _ask(self._control, "survey", self._containers.survey)
+
+    def deaths(self) -> AbstractAsyncContextManager[AsyncIterator[Tag]]:
+        def connect() -> Client:
+            # A stream is opened again after each absence of the engine: it may have come back as another.
+            self._door.forget_version()
+            return self._door.client(None, patience=self._limits.patience_with_events)
+
+        return docker_events.deaths(connect, self._instance)
+
+    async def logs(self, tag: Tag, *, after: int) -> AsyncIterator[LogLine]:
+        reading = Reading(self._containers, tag, after=after)
+        with closing(reading):
+            while not reading.done:
+                for line in await _ask(self._logs, "logs", reading.some):
+                    yield line
+
+    async def capacity(self) -> Resources:
+        return await _ask(self._control, "info", capacity)
+
+    async def close(self) -> None:
+        """Containers are left as they are."""
+        await self._pulls.close()
+        crews = (self._control, self._look, self._stop, self._clear, self._logs, self._pull)
+        await asyncio.gather(*(crew.close() for crew in crews))
+
+    def _crew(self, name: str, size: int, patience: float) -> Crew[Client]:
+        def equip(before: Client | None) -> Client:
+            with unknown_unless_told("connect"):
+                return self._door.client(before, patience=patience)
+
+        return Crew(f"docker-{name}", size=size, equip=equip)
+
+
+async def _ask(crew: Crew[Client], call: str, work: Callable[[Client], Answer]) -> Answer:
+    def judged(client: Client) -> Answer:
+        with unknown_unless_told(call):
+            return work(client)
+
+    return await crew.run(judged)

@@ -1,0 +1,35 @@
+"""News of deaths for one who listens: kept until it is read, and then an end."""
+
+import asyncio
+from collections import deque
+
+from batchq.domain.job import Tag
+
+
+class News:
+    """An iterator of tags. It belongs to the event loop; threads hand over by `call_soon_threadsafe`."""
+
+    def __init__(self) -> None:
+        self._tags: deque[Tag] = deque()
+        self._ended = False
+        self._something = asyncio.Event()
+
+    def tell(self, *tags: Tag) -> None:
+        self._tags.extend(tags)
+        self._something.set()
+
+    def end(self) -> None:
+        """Nothing comes after what has been told."""
+        self._ended = True
+        self._something.set()
+
+    def __aiter__(self) -> "News":
+        return self
+
+    async def __anext__(self) -> Tag:
+        while not self._tags:
+            if self._ended:
+                raise StopAsyncIteration
+            self._something.clear()
+            await self._something.wait()
+        return self._tags.popleft()

@@ -1,0 +1,24 @@
+"""What the jobs of this server may ask of its machine."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from batchq.settings import Privileged
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """`volumes` are the host paths that may be mounted, with all below them, but for `private` ones: see `mounts`.
+
+    `no_new_privileges` keeps setuid programs (sudo, su) from working in a container that is not privileged. `pids` is
+    the most processes and threads of one container.
+    """
+
+    privileged: Privileged
+    volumes: tuple[Path, ...]
+    private: tuple[Path, ...] = ()
+    no_new_privileges: bool = True
+    pids: int = 8192  # a quarter of what a kernel allows in all where it allows least
+
+
+STRICT = Policy(privileged=Privileged.REFUSE, volumes=())

@@ -1,0 +1,61 @@
+"""Secrets, looked up when a container is made and kept nowhere.
+
+A secret's `valueFrom` is looked for in the server's secrets file, a JSON object `{"<valueFrom>": "<value>"}` read anew
+each time; and if it is not there, in the server's environment variable BATCHQ_SECRET_<NAME>, where NAME is the last
+part of `valueFrom` (after the last `/` or `:`) with everything but letters, digits and `_` turned into `_`.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from batchq.domain.container import Secret
+from batchq.errors import StartRefused
+
+PREFIX = "BATCHQ_SECRET_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secrets:
+    file: Path | None
+    environment: Mapping[str, str]
+
+    def resolve(self, secrets: Sequence[Secret]) -> tuple[tuple[str, str], ...]:
+        """Names and values. Raises StartRefused, with the text of AWS's agent and without any value."""
+        if not secrets:
+            return ()
+        kept = self._read()
+        return tuple((secret.name, self._value(secret.value_from, kept)) for secret in secrets)
+
+    def _value(self, value_from: str, kept: Mapping[str, object]) -> str:
+        value = kept.get(value_from, self.environment.get(variable(value_from)))
+        if not isinstance(value, str):
+            raise _refused(f"there is no value for {value_from}")
+        if "\0" in value:
+            raise _refused(f"the value for {value_from} holds a NUL character")
+        return value
+
+    def _read(self) -> Mapping[str, object]:
+        if self.file is None:
+            return {}
+        try:
+            kept = json.loads(self.file.read_bytes())
+        except (OSError, ValueError) as error:
+            raise _refused(f"the secrets file cannot be read ({type(error).__name__})") from None
+        if not isinstance(kept, dict):
+            raise _refused("the secrets file is no JSON object")
+        return kept
+
+
+NO_SECRETS = Secrets(file=None, environment={})
+
+
+def variable(value_from: str) -> str:
+    """The environment variable of the server that may hold the secret."""
+    return PREFIX + re.sub(r"\W", "_", re.split(r"[/:]", value_from)[-1], flags=re.ASCII)
+
+
+def _refused(why: str) -> StartRefused:
+    return StartRefused(f"ResourceInitializationError: unable to pull secrets or registry auth: {why}"[:1024])

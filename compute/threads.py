@@ -1,0 +1,98 @@
+"""Threads for calls that block. A few for each kind of call, so that a call which hangs holds up only its own kind."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Generic, Protocol, TypeVar
+
+WAIT_AT_CLOSE = 1.0  # seconds
+
+Answer = TypeVar("Answer")
+
+
+class Closable(Protocol):
+    def close(self) -> None: ...
+
+
+Tool = TypeVar("Tool", bound=Closable)
+
+
+class Job(Generic[Tool, Answer]):
+    """Work for a thread, and the place where its answer or its error is left."""
+
+    def __init__(self, work: Callable[[Tool], Answer]) -> None:
+        self._work = work
+        self.outcome: Future[Answer] = Future()
+
+    def do(self, equipped: Callable[[], Tool]) -> None:
+        if not self.outcome.set_running_or_notify_cancel():
+            return
+        try:
+            self.outcome.set_result(self._work(equipped()))
+        except BaseException as error:  # noqa: BLE001 - it is handed to whoever waits for the outcome
+            self.outcome.set_exception(error)
+
+
+Jobs = SimpleQueue[Job[Tool, object] | None]
+
+
+class Crew(Generic[Tool]):
+    """At most `size` threads, made when first needed, each with a tool of its own that no other thread touches.
+
+    They are daemons: one that hangs in a call keeps neither `close` nor the end of the process waiting.
+    """
+
+    def __init__(self, name: str, *, size: int, equip: Callable[[Tool | None], Tool]) -> None:
+        """`equip` is given the thread's tool before each job, None at first, and answers the one to use."""
+        self._name = name
+        self._size = size
+        self._equip = equip
+        self._jobs: Jobs[Tool] = SimpleQueue()
+        self._gone: list[Future[None]] = []
+
+    async def run(self, work: Callable[[Tool], Answer]) -> Answer:
+        """Cancelled, it leaves off waiting; work that has begun goes on."""
+        job = Job(work)
+        self._jobs.put(job)  # type: ignore[arg-type]  # the queue does not care what a job answers
+        if len(self._gone) < self._size:
+            self._hire()
+        return await asyncio.wrap_future(job.outcome)
+
+    async def close(self) -> None:
+        """Work not yet begun is dropped. Threads in the middle of a call are left to it after a second."""
+        jobs, self._jobs = self._jobs, SimpleQueue()
+        gone, self._gone = self._gone, []
+        with suppress(Empty):
+            while (job := jobs.get_nowait()) is not None:
+                job.outcome.cancel()
+        for _ in gone:
+            jobs.put(None)
+        if gone:
+            _, hanging = await asyncio.wait(map(asyncio.wrap_future, gone), timeout=WAIT_AT_CLOSE)
+            for each in hanging:
+                each.cancel()
+
+    def _hire(self) -> None:
+        gone: Future[None] = Future()
+        self._gone.append(gone)
+        name = f"{self._name}-{len(self._gone)}"
+        threading.Thread(target=self._work, args=(self._jobs, gone), name=name, daemon=True).start()
+
+    def _work(self, jobs: "Jobs[Tool]", gone: "Future[None]") -> None:
+        tool: Tool | None = None
+
+        def equipped() -> Tool:
+            nonlocal tool
+            tool = self._equip(tool)
+            return tool
+
+        while (job := jobs.get()) is not None:
+            job.do(equipped)
+            del job  # or it would hold on to its answer until the next one comes
+        if tool is not None:
+            tool.close()
+        with suppress(InvalidStateError):
+            gone.set_result(None)
