@@ -1,0 +1,79 @@
+"""The state of a simulated engine, and what calls do to it. It waits for nothing."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from batchq.domain.job import Tag
+from batchq.errors import ContainerGone, ImageMissing, ImageUnavailable, NameTaken, StartRefused
+from batchq.values import ContainerState, Found, Launch, LogLine
+from compute.script import read
+from compute.simulated_container import SimulatedContainer, environment_of
+
+
+class SimulatedEngine:
+    """Every image is there but those `lacking`, which a pull gets unless there is a text why not. `now` is the time."""
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        self._now = now
+        self.containers: dict[Tag, SimulatedContainer] = {}
+        self.foreign: set[Tag] = set()
+        self.lacking: dict[str, str | None] = {}
+
+    def create(self, launch: Launch) -> ContainerState:
+        if launch.tag in self.foreign:
+            raise NameTaken(f"the name of {launch.tag} is in use, and not by one of ours")
+        if launch.tag in self.containers:
+            return self.containers[launch.tag].found(self._now()).state
+        if launch.spec.image in self.lacking:
+            raise ImageMissing(f"No such image: {launch.spec.image}")
+        try:
+            script = read(environment_of(launch), launch.tag.attempt)
+        except ValueError as error:
+            raise StartRefused(f"CannotCreateContainerError: {error}") from error
+        self.containers[launch.tag] = SimulatedContainer(launch=launch, script=script)
+        return ContainerState.CREATED
+
+    def pull(self, image: str) -> None:
+        why_not = self.lacking.get(image)
+        if why_not is not None:
+            raise ImageUnavailable(f"CannotPullContainerError: {why_not}")
+        self.lacking.pop(image, None)
+
+    def start(self, tag: Tag) -> None:
+        container = self._there(tag)
+        if container.started_at is None:
+            container.start(self._now())
+
+    def inspect(self, tag: Tag) -> Found | None:
+        return self.containers[tag].found(self._now()) if tag in self.containers else None
+
+    def signal_stop(self, tag: Tag) -> None:
+        container = self._running(tag)
+        container.asked_at = container.asked_at or self._now()
+
+    def kill(self, tag: Tag) -> None:
+        container = self._running(tag)
+        container.killed_at = container.killed_at or self._now()
+
+    def remove(self, tag: Tag) -> bool:
+        """Whether that was the end of a running one."""
+        container = self.containers.pop(tag, None)
+        return container is not None and container.found(self._now()).state is ContainerState.RUNNING
+
+    def survey(self) -> tuple[Found, ...]:
+        now = self._now()
+        return tuple(container.found(now) for container in self.containers.values())
+
+    def lines(self, tag: Tag) -> list[LogLine]:
+        return self._there(tag).lines()
+
+    def _there(self, tag: Tag) -> SimulatedContainer:
+        if tag not in self.containers:
+            raise ContainerGone(f"there is no container of {tag}")
+        return self.containers[tag]
+
+    def _running(self, tag: Tag) -> SimulatedContainer:
+        container = self._there(tag)
+        if container.found(self._now()).state is not ContainerState.RUNNING:
+            raise ContainerGone(f"{tag} does not run")
+        return container
