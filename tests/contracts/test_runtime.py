@@ -1,0 +1,402 @@
+"""What every runtime must do, held on each with the same scripts."""
+
+import pytest
+
+from batchq.clock import SystemClock
+from batchq.domain.container import Resources
+from batchq.errors import ContainerGone, ImageMissing, ImageUnavailable, StartRefused
+from batchq.values import ContainerState, Found
+from compute.simulated import SimulatedRuntime
+from tests.support.containers import (
+    docker_runtime,
+    ended,
+    heard,
+    launch,
+    new_tag,
+    output,
+    over,
+    says,
+    started,
+)
+from tests.support.scripts import Script
+
+HOST = Resources(millicpus=4000, memory_mib=4096)
+LONG = Script(seconds=None, on_term=7, output=("ready",))
+DEAF = Script(seconds=None, output=("ready",))
+QUICK = Script(seconds=0, output=("one", "two"))
+NO_IMAGE, NO_REGISTRY = "batchq-test:none", "127.0.0.1:1/none:latest"
+
+
+@pytest.fixture(params=["simulated", pytest.param("docker", marks=pytest.mark.docker)])
+async def runtime(request):
+    if request.param == "docker":
+        async with docker_runtime(request.getfixturevalue("docker_engine")) as runtime:
+            yield runtime
+    else:
+        runtime = SimulatedRuntime(clock=SystemClock(), capacity=HOST)
+        runtime.lack(NO_IMAGE)
+        runtime.lack(NO_REGISTRY, why_for_ever="connection refused")
+        yield runtime
+        await runtime.close()
+
+
+async def test_a_container_that_was_created_has_not_begun(runtime):
+    it = launch()
+
+    state = await runtime.create(it)
+
+    assert state is ContainerState.CREATED
+    assert await runtime.inspect(it.tag) == Found(tag=it.tag, state=ContainerState.CREATED)
+
+
+async def test_created_twice_there_is_one(runtime):
+    it = launch()
+    await runtime.create(it)
+
+    state = await runtime.create(it)
+
+    assert state is ContainerState.CREATED
+    assert [found.tag for found in await runtime.survey()] == [it.tag]
+
+
+async def test_a_container_that_was_adopted_can_be_started(runtime):
+    it = launch(QUICK)
+    await runtime.create(it)
+    await runtime.create(it)
+
+    await runtime.start(it.tag)
+
+    assert (await over(runtime, it.tag)).exit_code == 0
+
+
+async def test_creating_one_that_runs_tells_that_it_runs(runtime):
+    it = launch(LONG)
+    await runtime.create(it)
+    await runtime.start(it.tag)
+
+    assert await runtime.create(it) is ContainerState.RUNNING
+
+
+async def test_creating_one_that_is_over_tells_that_it_is_over(runtime):
+    it = launch(QUICK)
+    await runtime.create(it)
+    await runtime.start(it.tag)
+    await over(runtime, it.tag)
+
+    assert await runtime.create(it) is ContainerState.EXITED
+
+
+async def test_attempts_of_a_job_have_containers_of_their_own(runtime):
+    first = launch(QUICK)
+    second = launch(QUICK, tag=new_tag(attempt=2))
+
+    await runtime.create(first)
+    await runtime.create(second)
+
+    assert {found.tag for found in await runtime.survey()} == {first.tag, second.tag}
+
+
+async def test_an_image_that_is_not_there_is_told_apart(runtime):
+    with pytest.raises(ImageMissing):
+        await runtime.create(launch(image=NO_IMAGE))
+
+
+async def test_an_image_that_cannot_be_had_is_told_with_the_reason(runtime):
+    with pytest.raises(ImageUnavailable, match=r"^CannotPullContainerError: .*connection refused"):
+        await runtime.pull(NO_REGISTRY, None)
+
+
+async def test_a_start_does_not_wait_for_the_end(runtime):
+    tag = await started(runtime, LONG)
+
+    found = await runtime.inspect(tag)
+
+    assert found.state is ContainerState.RUNNING
+    assert found.started_at is not None
+    assert (found.stopped_at, found.exit_code) == (None, None)
+
+
+async def test_starting_one_that_runs_changes_nothing(runtime):
+    tag = await started(runtime, LONG)
+    before = await runtime.inspect(tag)
+
+    await runtime.start(tag)
+
+    assert await runtime.inspect(tag) == before
+
+
+async def test_one_that_is_over_never_runs_again(runtime):
+    before = await ended(runtime, QUICK)
+
+    await runtime.start(before.tag)
+
+    assert await runtime.inspect(before.tag) == before
+    assert await output(runtime, before.tag) == ["one", "two"]
+
+
+async def test_one_that_is_not_there_cannot_be_started(runtime):
+    with pytest.raises(ContainerGone):
+        await runtime.start(new_tag())
+
+
+async def test_one_removed_before_its_start_cannot_be_started(runtime):
+    it = launch()
+    await runtime.create(it)
+    await runtime.remove(it.tag)
+
+    with pytest.raises(ContainerGone):
+        await runtime.start(it.tag)
+
+
+async def test_a_command_that_is_not_there_is_refused_for_certain(runtime):
+    it = launch(Script(refuse="no such file"))
+    await runtime.create(it)
+
+    with pytest.raises(StartRefused, match=r"^CannotStartContainerError: .*no such file") as refused:
+        await runtime.start(it.tag)
+
+    assert (refused.value.exit_code, refused.value.certain) == (127, True)
+
+
+async def test_a_container_that_could_not_start_has_not_begun(runtime):
+    it = launch(Script(refuse="no such file"))
+    await runtime.create(it)
+    with pytest.raises(StartRefused):
+        await runtime.start(it.tag)
+
+    assert await runtime.inspect(it.tag) == Found(tag=it.tag, state=ContainerState.CREATED)
+
+
+@pytest.mark.parametrize("code", [0, 3, 255])
+async def test_its_exit_code_is_told(runtime, code):
+    found = await ended(runtime, Script(seconds=0, exit_code=code))
+
+    assert found.exit_code == code
+    assert found.out_of_memory is False
+
+
+async def test_it_ends_after_it_began(runtime):
+    found = await ended(runtime, QUICK)
+
+    assert found.started_at <= found.stopped_at
+
+
+async def test_it_runs_as_long_as_it_likes(runtime):
+    found = await ended(runtime, Script(seconds=0.3))
+
+    assert 0.3 <= (found.stopped_at - found.started_at).total_seconds() < 3
+
+
+async def test_lack_of_memory_is_told(runtime):
+    found = await ended(runtime, Script(seconds=0, out_of_memory=True, exit_code=137))
+
+    assert found.exit_code == 137
+    assert found.out_of_memory is True
+
+
+async def test_one_that_is_not_there_is_none(runtime):
+    assert await runtime.inspect(new_tag()) is None
+
+
+async def test_a_stop_signal_is_heard(runtime):
+    tag = await started(runtime, LONG)
+    await says(runtime, tag, "ready")
+
+    await runtime.signal_stop(tag)
+
+    assert (await over(runtime, tag)).exit_code == 7
+
+
+async def test_a_deaf_container_lives_on_after_the_stop_signal(runtime):
+    tag = await started(runtime, DEAF)
+    await says(runtime, tag, "ready")
+
+    await runtime.signal_stop(tag)
+
+    assert (await runtime.inspect(tag)).state is ContainerState.RUNNING
+
+
+async def test_a_deaf_container_can_be_killed(runtime):
+    tag = await started(runtime, DEAF)
+    await says(runtime, tag, "ready")
+    await runtime.signal_stop(tag)
+
+    await runtime.kill(tag)
+
+    assert (await over(runtime, tag)).exit_code == 137
+
+
+@pytest.mark.parametrize("signal", ["signal_stop", "kill"])
+async def test_one_that_has_not_begun_cannot_be_signalled(runtime, signal):
+    it = launch()
+    await runtime.create(it)
+
+    with pytest.raises(ContainerGone):
+        await getattr(runtime, signal)(it.tag)
+
+    assert (await runtime.inspect(it.tag)).state is ContainerState.CREATED
+
+
+@pytest.mark.parametrize("signal", ["signal_stop", "kill"])
+async def test_one_that_is_over_cannot_be_signalled(runtime, signal):
+    found = await ended(runtime, QUICK)
+
+    with pytest.raises(ContainerGone):
+        await getattr(runtime, signal)(found.tag)
+
+
+@pytest.mark.parametrize("signal", ["signal_stop", "kill"])
+async def test_one_that_is_not_there_cannot_be_signalled(runtime, signal):
+    with pytest.raises(ContainerGone):
+        await getattr(runtime, signal)(new_tag())
+
+
+async def test_one_that_has_not_begun_can_be_removed(runtime):
+    it = launch()
+    await runtime.create(it)
+
+    await runtime.remove(it.tag)
+
+    assert await runtime.inspect(it.tag) is None
+
+
+async def test_one_that_runs_can_be_removed(runtime):
+    tag = await started(runtime, LONG)
+
+    await runtime.remove(tag)
+
+    assert await runtime.inspect(tag) is None
+    assert await runtime.survey() == ()
+
+
+async def test_one_that_is_over_can_be_removed(runtime):
+    found = await ended(runtime, QUICK)
+
+    await runtime.remove(found.tag)
+
+    assert await runtime.inspect(found.tag) is None
+
+
+async def test_what_is_gone_is_removed(runtime):
+    found = await ended(runtime, QUICK)
+    await runtime.remove(found.tag)
+
+    await runtime.remove(found.tag)
+    await runtime.remove(new_tag())
+
+    assert await runtime.survey() == ()
+
+
+async def test_a_survey_tells_all_in_whatever_state(runtime):
+    created = launch()
+    await runtime.create(created)
+    running = await started(runtime, LONG)
+    exited = await ended(runtime, QUICK)
+
+    seen = {found.tag: found.state for found in await runtime.survey()}
+
+    assert seen == {
+        created.tag: ContainerState.CREATED,
+        running: ContainerState.RUNNING,
+        exited.tag: ContainerState.EXITED,
+    }
+
+
+async def test_a_death_is_told_to_who_listens(runtime):
+    async with runtime.deaths() as news:
+        tag = await started(runtime, QUICK)
+
+        await heard(news, tag)
+
+        assert (await runtime.inspect(tag)).state is ContainerState.EXITED
+
+
+async def test_a_kill_is_told_as_a_death(runtime):
+    tag = await started(runtime, LONG)
+    async with runtime.deaths() as news:
+        await runtime.kill(tag)
+
+        await heard(news, tag)
+
+
+async def test_to_remove_one_that_runs_is_its_death(runtime):
+    tag = await started(runtime, LONG)
+    async with runtime.deaths() as news:
+        await runtime.remove(tag)
+
+        await heard(news, tag)
+
+
+async def test_each_who_listens_is_told(runtime):
+    async with runtime.deaths() as some, runtime.deaths() as others:
+        tag = await started(runtime, QUICK)
+
+        await heard(some, tag)
+        await heard(others, tag)
+
+
+async def test_what_it_wrote_is_read_in_order(runtime):
+    found = await ended(runtime, QUICK)
+
+    lines = [line async for line in runtime.logs(found.tag, after=0)]
+
+    assert [line.message for line in lines] == ["one", "two"]
+    assert lines[0].at < lines[1].at
+
+
+async def test_a_log_is_read_on_from_where_one_was(runtime):
+    found = await ended(runtime, QUICK)
+    first, second = [line async for line in runtime.logs(found.tag, after=0)]
+
+    assert await output(runtime, found.tag, after=first.at) == ["two"]
+    assert await output(runtime, found.tag, after=second.at) == []
+
+
+async def test_a_log_is_read_while_it_runs(runtime):
+    tag = await started(runtime, LONG)
+
+    await says(runtime, tag, "ready")
+
+    assert (await runtime.inspect(tag)).state is ContainerState.RUNNING
+
+
+async def test_one_that_has_not_begun_has_written_nothing(runtime):
+    it = launch(QUICK)
+    await runtime.create(it)
+
+    assert await output(runtime, it.tag) == []
+
+
+async def test_one_that_is_not_there_has_no_log(runtime):
+    with pytest.raises(ContainerGone):
+        await output(runtime, new_tag())
+
+
+async def test_it_is_told_what_batchq_says_of_the_job(runtime):
+    script = Script(seconds=0, prints_environment=("AWS_BATCH_JOB_ATTEMPT",))
+    found = await ended(runtime, script, environment=(("AWS_BATCH_JOB_ATTEMPT", "99"),), tag=new_tag(attempt=2))
+
+    assert await output(runtime, found.tag) == ["2"]
+
+
+async def test_attempts_may_play_scripts_of_their_own(runtime):
+    played = (Script(seconds=0, exit_code=1), Script(seconds=0, exit_code=2))
+
+    codes = [(await ended(runtime, *played, tag=new_tag(attempt))).exit_code for attempt in (1, 2, 3)]
+
+    assert codes == [1, 2, 2]
+
+
+async def test_the_machine_has_something_to_give(runtime):
+    capacity = await runtime.capacity()
+
+    assert capacity.millicpus >= 1000
+    assert capacity.memory_mib > 0
+
+
+async def test_closed_it_leaves_the_containers_alone(runtime):
+    tag = await started(runtime, Script(seconds=1))
+
+    await runtime.close()
+
+    assert (await runtime.inspect(tag)).state is ContainerState.RUNNING

@@ -1,0 +1,87 @@
+"""Containers to test runtimes with."""
+
+import asyncio
+from contextlib import asynccontextmanager
+from uuid import uuid4
+
+from batchq.domain.job import JobId, Tag
+from batchq.values import ContainerState, Launch
+from compute.docker_runtime import DockerRuntime
+from tests.support import scripts
+from tests.support.scripts import Script
+
+PATIENCE = 20.0  # seconds; of the real world's time
+OFTEN = 0.02
+
+
+def new_tag(attempt=1):
+    return Tag(job_id=JobId(str(uuid4())), attempt=attempt)
+
+
+def launch(*played, tag=None, **changes):
+    """The launch of a container that plays the scripts; members of its spec may be given."""
+    tag = tag or new_tag()
+    environment = (("AWS_BATCH_JOB_ID", tag.job_id), ("AWS_BATCH_JOB_ATTEMPT", str(tag.attempt)))
+    return Launch(tag=tag, spec=scripts.spec(*(played or (Script(),)), **changes), environment=environment)
+
+
+async def started(runtime, *played, **changes):
+    """The tag of a container that has been started."""
+    it = launch(*played, **changes)
+    await runtime.create(it)
+    await runtime.start(it.tag)
+    return it.tag
+
+
+async def ended(runtime, *played, **changes):
+    """An inspection of a container that has been started and is over."""
+    return await over(runtime, await started(runtime, *played, **changes))
+
+
+async def over(runtime, tag):
+    """An inspection of it when it is over."""
+
+    async def is_over():
+        found = await runtime.inspect(tag)
+        return found is not None and found.state is ContainerState.EXITED
+
+    await until(is_over)
+    return await runtime.inspect(tag)
+
+
+async def output(runtime, tag, after=0):
+    return [line.message async for line in runtime.logs(tag, after=after)]
+
+
+async def says(runtime, tag, message):
+    """Wait until the container has written a line."""
+
+    async def has_said():
+        return message in await output(runtime, tag)
+
+    await until(has_said)
+
+
+async def heard(news, tag):
+    """Wait for the news of a container's death."""
+    async with asyncio.timeout(PATIENCE):
+        while await anext(news) != tag:
+            pass
+
+
+async def until(holds):
+    async with asyncio.timeout(PATIENCE):
+        while not await holds():  # noqa: ASYNC110 - what is outside sets no event
+            await asyncio.sleep(OFTEN)
+
+
+@asynccontextmanager
+async def docker_runtime(base_url, **options):
+    """A runtime with an instance of its own, whose containers are removed in the end."""
+    runtime = DockerRuntime(**{"instance": f"t{uuid4().hex[:12]}", "base_url": base_url} | options)
+    try:
+        yield runtime
+    finally:
+        for found in await runtime.survey():
+            await runtime.remove(found.tag)
+        await runtime.close()

@@ -1,0 +1,51 @@
+"""One script for both worlds: for simulated containers as it is, for real ones as a command that does the same.
+
+What only a simulated engine can do is no part of the command: a slow start, a slow death, a refusal that passes.
+"""
+
+from shlex import quote
+from typing import Any
+
+from batchq.domain.container import ContainerSpec, Resources
+from compute.script import Script, write
+
+IMAGE = "batchq-test:latest"
+SMALL = Resources(millicpus=250, memory_mib=64)
+NOT_THERE = ("/no/such/program",)
+FOR_EVER = 10**6
+
+
+def spec(*scripts: Script, environment: tuple[tuple[str, str], ...] = (), **changes: Any) -> ContainerSpec:
+    """A container that plays the scripts, one an attempt, the last for all further ones. Members may be given."""
+    plays = {"image": IMAGE, "resources": SMALL, "command": command(*scripts)}
+    return ContainerSpec(**plays | changes, environment=(*environment, write(*scripts)))
+
+
+def command(*scripts: Script) -> tuple[str, ...]:
+    if any(script.refuse is not None for script in scripts):
+        assert len(scripts) == 1, "a command that is not there cannot depend on the attempt"
+        return NOT_THERE
+    *first, last = map(shell, scripts)
+    cases = "".join(f"{attempt}) {text};; " for attempt, text in enumerate(first, start=1))
+    return ("sh", "-c", f'case "$AWS_BATCH_JOB_ATTEMPT" in {cases}*) {last};; esac')
+
+
+def shell(script: Script) -> str:
+    """Deaf is who ignores the signal; who hears it must not be held up by the sleep in the foreground."""
+    hears = "''" if script.on_term is None else quote(f"sleep {script.term_delay}; exit {script.on_term}")
+    lines = [quote(line) for line in script.output] + [f'"${name}"' for name in script.prints_environment]
+    lasts = FOR_EVER if script.seconds is None else script.seconds
+    return "; ".join(
+        [
+            f"trap {hears} TERM",
+            *(f"printf '%s\\n' {line}" for line in lines),
+            *([f"sleep {lasts} & wait $!"] if lasts else []),
+            ending(script),
+        ]
+    )
+
+
+def ending(script: Script) -> str:
+    if script.out_of_memory:
+        return "exec dd if=/dev/zero of=/dev/null bs=1G count=1"
+    return f"exit {script.exit_code}"
