@@ -7,13 +7,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from aiohttp import web
-from api.logs import routes as logs_routes
 
 from api import app as http
 from api.batch import routes as batch
 from api.batch.desk import Desk
 from api.batch.tokens import Tokens
 from api.batch.translate.rules import Rules
+from api.logs import routes as cloudwatch
+from api.logs.desk import Desk as LogsDesk
 from api.native import routes as native
 from batchq.catalog import Catalog
 from batchq.clock import SystemClock
@@ -114,23 +115,31 @@ def assemble(settings: Settings, *, store: SqliteStore, runtime: ContainerRuntim
 
 
 def application(settings: Settings, parts: Parts, clock: Clock) -> web.Application:
+    tokens = Tokens(parts.store.instance.encode())
     desk = Desk(
         jobs=parts.jobs,
         catalog=parts.catalog,
         clock=clock,
         account=settings.account_id,
         region=settings.region,
-        tokens=Tokens(parts.store.instance.encode()),
+        tokens=tokens,
         rules=Rules(
             min_timeout=settings.min_timeout,
             vcpus=machine().millicpus // 1000,
             privileged=settings.privileged is not Privileged.REFUSE,
         ),
     )
+    logs_desk = LogsDesk(
+        logs=parts.logs,
+        account=settings.account_id,
+        region=settings.region,
+        tokens=tokens,
+        since=min((it.created_at for it in parts.catalog.describe_environments()), default=clock.now()),
+    )
     return http.build(
         dialects=(
             batch.dialect(desk),
-            logs_routes.dialect(parts.logs, account=settings.account_id, region=settings.region),
+            cloudwatch.dialect(logs_desk),
             native.dialect(parts.jobs),
         ),
         health=lambda: health(parts),

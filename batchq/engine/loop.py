@@ -79,16 +79,14 @@ class Loop:
     async def turn(self, letters: Sequence[Letter]) -> None:
         """One turn. When the store fails nothing has happened: requests are told, and news is read again later."""
         turn = Turn(now=self._clock.now(), active=self.active)
-        failure: BatchqError | None = Unavailable("the scheduler failed; its log tells more")
         try:
             await self._work(turn, letters)
-            failure = None
-        except StoreFailed as store_failure:
-            failure = store_failure
-        finally:
-            if failure is not None:
-                self._put_off(letters, failure)
-        if failure is None:
+        except StoreFailed as failure:
+            self._put_off(letters, failure)
+        except Exception:
+            self._put_off(letters, Unavailable("the scheduler failed; its log tells more"))
+            raise
+        else:
             self._adopt(turn)
             self._answer(turn, letters)
 

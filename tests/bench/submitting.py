@@ -21,7 +21,7 @@ def stage(service: Service) -> None:
         computeEnvironmentName="waiting",
         type="MANAGED",
         state="DISABLED",
-        computeResources={"type": "EC2", "maxvCpus": 1, "subnets": [], "instanceRole": "none"},
+        computeResources={"type": "EC2", "minvCpus": 0, "maxvCpus": 1, "subnets": [], "instanceRole": "none"},
     )
     order = [{"order": 1, "computeEnvironment": "waiting"}]
     batch.create_job_queue(jobQueueName="waiting", priority=1, computeEnvironmentOrder=order)

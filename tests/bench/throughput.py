@@ -17,7 +17,7 @@ CONTAINER = {
 
 def stage(batch: Any, at_once: int) -> None:
     """A queue whose environment has room for so many jobs at once."""
-    resources = {"type": "EC2", "maxvCpus": at_once, "subnets": [], "instanceRole": "none"}
+    resources = {"type": "EC2", "minvCpus": 0, "maxvCpus": at_once, "subnets": [], "instanceRole": "none"}
     batch.create_compute_environment(computeEnvironmentName="bench", type="MANAGED", computeResources=resources)
     order = [{"order": 1, "computeEnvironment": "bench"}]
     batch.create_job_queue(jobQueueName="bench", priority=1, computeEnvironmentOrder=order)

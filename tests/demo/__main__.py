@@ -31,7 +31,7 @@ def main() -> int:
 def stage(batch: Any) -> None:
     """Two environments, two queues, as a user of AWS Batch makes them; `narrow` has room for one job."""
     for name, vcpus in (("demo", 8), ("narrow", 1)):
-        resources = {"type": "EC2", "maxvCpus": vcpus, "subnets": [], "instanceRole": "none"}
+        resources = {"type": "EC2", "minvCpus": 0, "maxvCpus": vcpus, "subnets": [], "instanceRole": "none"}
         batch.create_compute_environment(computeEnvironmentName=name, type="MANAGED", computeResources=resources)
         order = [{"order": 1, "computeEnvironment": name}]
         batch.create_job_queue(jobQueueName=name, priority=1, computeEnvironmentOrder=order)

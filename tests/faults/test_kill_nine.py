@@ -110,7 +110,7 @@ def kill_in_a_loop(service, load):
 
 
 def stage(batch, truth):
-    resources = {"type": "EC2", "maxvCpus": 6, "subnets": [], "instanceRole": "none"}
+    resources = {"type": "EC2", "minvCpus": 0, "maxvCpus": 6, "subnets": [], "instanceRole": "none"}
     batch.create_compute_environment(computeEnvironmentName="k9", type="MANAGED", computeResources=resources)
     batch.create_job_queue(
         jobQueueName="k9", priority=1, computeEnvironmentOrder=[{"order": 1, "computeEnvironment": "k9"}]
