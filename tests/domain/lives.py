@@ -1,0 +1,101 @@
+"""Jobs at a point of their life, brought there by what happens to jobs; and that, in short."""
+
+from datetime import timedelta
+
+from batchq.domain import events as on
+from batchq.domain.lifecycle import step
+from tests.support.builders import NOON, job
+
+
+def at(seconds):
+    """So many seconds after noon, when all of them are born."""
+    return NOON + timedelta(seconds=seconds)
+
+
+def lived(before, *events, now=NOON):
+    """The job and all effects after these events."""
+    effects = ()
+    for event in events:
+        before, more = step(before, event, now)
+        effects += more
+    return before, effects
+
+
+def after(before, *events, now=NOON):
+    return lived(before, *events, now=now)[0]
+
+
+def marks(of):
+    """What a client tells the ends of jobs apart by."""
+    return (of.status, of.status_reason, of.is_cancelled, of.is_terminated)
+
+
+def submitted(**asked):
+    return job(**asked)
+
+
+def pending(**asked):
+    return after(submitted(**asked), on.DependenciesPending())
+
+
+def runnable(**asked):
+    return after(submitted(**asked), on.DependenciesMet())
+
+
+def starting(**asked):
+    return after(runnable(**asked), placed())
+
+
+def running(**asked):
+    """RUNNING since noon."""
+    return after(starting(**asked), started())
+
+
+def succeeded(**asked):
+    return after(running(**asked), exited(0))
+
+
+def failed(**asked):
+    return after(running(**asked), exited(1))
+
+
+def placed():
+    return on.Placed(environment="local")
+
+
+def started(attempt=1, *, at=NOON):
+    return on.ContainerStarted(attempt=attempt, started_at=at)
+
+
+def exited(code, attempt=1, **changes):
+    return on.ContainerExited(
+        **{"attempt": attempt, "exit_code": code, "started_at": NOON, "stopped_at": NOON} | changes
+    )
+
+
+def not_started(attempt=1, *, reason="no such file", exit_code=None):
+    return on.StartFailed(attempt=attempt, reason=reason, exit_code=exit_code)
+
+
+def lost(attempt=1):
+    return on.ContainerLost(attempt=attempt)
+
+
+def asked(attempt=1):
+    return on.StopAsked(attempt=attempt)
+
+
+def timed_out(attempt=1):
+    return on.TimedOut(attempt=attempt)
+
+
+def grace_over(attempt=1):
+    return on.GraceExpired(attempt=attempt)
+
+
+def terminate(reason="enough", *, grace=None):
+    return on.TerminateRequested(reason=reason, grace=grace)
+
+
+def cancel(reason="not wanted"):
+    return on.CancelRequested(reason=reason)

@@ -1,0 +1,95 @@
+"""Lives of jobs at random: any event that may happen, at any moment, in any order."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from hypothesis import strategies as some
+
+from batchq.domain import effects as do
+from batchq.domain import events as on
+from batchq.domain.job import QUEUED, Action, ExitRule, Job, Status
+from batchq.domain.lifecycle import TRANSITIONS, step, story
+from tests.support.builders import NOON, job, retry
+
+EXIT_CODES = [0, 1, 137, 143]
+REASONS = ["", "this", "that"]
+RULES = [(), (ExitRule(action=Action.EXIT, on_exit_code="13*"),), (ExitRule(action=Action.RETRY, on_reason="*"),)]
+
+
+# What leads on is chosen more often than the rest: else few lives would come far.
+ONWARD = {
+    Status.SUBMITTED: on.DependenciesMet,
+    Status.PENDING: on.DependenciesMet,
+    Status.RUNNABLE: on.Placed,
+    Status.STARTING: on.ContainerStarted,
+}
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Step:
+    before: Job
+    event: on.Event
+    now: datetime
+    after: Job
+    effects: tuple[do.Effect, ...]
+
+    def __repr__(self):
+        return f"\n{self.now:%X} {self.event} made {self.before.status} into {story(self.after)}, wants {self.effects}"
+
+
+seconds = some.integers(0, 100).map(lambda number: timedelta(seconds=number))
+
+
+@some.composite
+def lives(draw):
+    """One job, from its submission on: each step of its life. Bytes are the dice, four for a step."""
+    it, now, steps = draw(newborns()), NOON, []
+    dice = iter(draw(some.binary(min_size=32, max_size=120)))
+    for which, later, detail, ago in zip(dice, dice, dice, dice, strict=False):
+        now += timedelta(seconds=later % 60)
+        event = happening(it, now, which=which, detail=detail, ago=timedelta(seconds=ago % 60))
+        after, effects = step(it, event, now)
+        steps.append(Step(before=it, event=event, now=now, after=after, effects=effects))
+        it = after
+    return steps
+
+
+@some.composite
+def newborns(draw):
+    return job(
+        number=1,
+        retry=retry(draw(some.integers(1, 3)), *draw(some.sampled_from(RULES))),
+        timeout=draw(some.none() | seconds),
+        stop_grace=draw(seconds),
+    )
+
+
+def happening(it, now, *, which, detail, ago):
+    """News of the attempt under way, mostly; of one that is not, now and then."""
+    leads_on = it.status in ONWARD and which > (60 if it.status in QUEUED else 170)
+    kind = ONWARD[it.status] if leads_on else any_event(it, which)
+    attempt = (it.attempt.number if it.attempt else 1) - (detail > 230)
+    reason = REASONS[detail % 3]
+    match kind:
+        case on.FoundMisfit | on.CancelRequested:
+            return kind(reason=reason)
+        case on.TerminateRequested:
+            return on.TerminateRequested(reason=reason, grace=ago if detail % 2 else None)
+        case on.Placed:
+            return on.Placed(environment="local")
+        case on.ContainerStarted:
+            return on.ContainerStarted(attempt=attempt, started_at=now + timedelta(seconds=30) - ago)
+        case on.StartFailed:
+            return on.StartFailed(attempt=attempt, reason=reason, exit_code=127 if detail % 2 else None)
+        case on.ContainerExited:
+            code = EXIT_CODES[detail % 4]
+            times = {"started_at": now - ago, "stopped_at": now - timedelta(seconds=detail % 60)}
+            return on.ContainerExited(attempt=attempt, exit_code=code, out_of_memory=detail % 5 == 0, **times)
+    return kind(attempt=attempt) if issubclass(kind, on.News) else kind()
+
+
+def any_event(it, which):
+    """One that is legal; nobody gives up the start of a job that is not to stop. News also comes too late."""
+    legal = [kind for kind in TRANSITIONS[it.status] if kind is not on.StartAbandoned or it.stop is not None]
+    possible = legal if it.attempt else [*legal, on.ContainerExited]
+    return possible[which % len(possible)]

@@ -1,0 +1,212 @@
+"""One attempt after another: placed, started, over; and what becomes of the job."""
+
+from batchq.domain import effects as do
+from batchq.domain import events as on
+from batchq.domain import reasons
+from batchq.domain.job import Attempt, Status, Tag
+from tests.domain.lives import (
+    after,
+    at,
+    exited,
+    lived,
+    lost,
+    not_started,
+    pending,
+    placed,
+    runnable,
+    running,
+    started,
+    starting,
+    terminate,
+    timed_out,
+)
+from tests.support.builders import NOON
+
+
+def test_a_placed_job_has_its_first_attempt_on_that_environment():
+    job = runnable()
+
+    placed_job, effects = lived(job, on.Placed(environment="big"))
+
+    assert placed_job.attempt == Attempt(number=1, environment="big")
+    assert effects == (do.StartContainer(tag=Tag(job_id=job.id, attempt=1)),)
+
+
+def test_a_job_that_succeeds_has_its_attempt_with_code_and_times():
+    job = starting()
+
+    over = after(job, started(at=at(1)), exited(0, started_at=at(1), stopped_at=at(9)), now=at(10))
+
+    assert (over.status, over.status_reason, over.attempt) == (Status.SUCCEEDED, reasons.EXITED, None)
+    assert (over.started_at, over.stopped_at) == (at(1), at(9))
+    assert over.attempts == (
+        Attempt(
+            number=1,
+            environment="local",
+            started_at=at(1),
+            stopped_at=at(9),
+            exit_code=0,
+            status_reason=reasons.EXITED,
+        ),
+    )
+
+
+def test_a_job_that_fails_says_that_its_container_exited():
+    over = after(running(), exited(3))
+
+    assert (over.status, over.status_reason) == (Status.FAILED, reasons.EXITED)
+    assert (over.attempts[0].exit_code, over.attempts[0].reason) == (3, None)
+
+
+def test_an_attempt_that_ends_is_cleared_away():
+    job = running()
+
+    _, effects = lived(job, exited(1))
+
+    assert effects == (do.ClearAway(tag=job.tag),)
+
+
+def test_a_failed_attempt_with_others_left_is_runnable_again():
+    job = running(attempts=2)
+
+    again, effects = lived(job, exited(1, stopped_at=at(5)), now=at(6))
+
+    assert (again.status, again.status_reason, again.attempt) == (Status.RUNNABLE, reasons.EXITED, None)
+    assert again.stopped_at is None
+    assert [it.exit_code for it in again.attempts] == [1]
+    assert effects == (do.ClearAway(tag=job.tag),)
+
+
+def test_the_next_attempt_counts_on_and_keeps_the_ones_before():
+    job = after(running(attempts=2), exited(1), placed(), started(2))
+
+    over = after(job, exited(0, 2))
+
+    assert over.status is Status.SUCCEEDED
+    assert [(it.number, it.exit_code) for it in over.attempts] == [(1, 1), (2, 0)]
+
+
+def test_the_last_attempt_allowed_is_the_last():
+    job = after(running(attempts=2), exited(1), placed(), started(2))
+
+    over = after(job, exited(1, 2))
+
+    assert over.status is Status.FAILED
+
+
+def test_a_new_attempt_shows_neither_the_end_nor_the_reason_of_the_one_before():
+    job = after(running(attempts=2), exited(1))
+
+    again = after(job, placed(), started(2, at=at(60)), now=at(61))
+
+    assert (again.status_reason, again.started_at, again.stopped_at) == (None, at(60), None)
+
+
+def test_news_of_an_earlier_attempt_is_dropped():
+    job = after(running(attempts=2), exited(1), placed())
+
+    assert lived(job, started(1), exited(0, 1), lost(1), not_started(1), timed_out(1)) == (job, ())
+
+
+def test_an_exit_before_we_heard_of_the_start_is_both():
+    job = starting()
+
+    over, effects = lived(job, exited(0, started_at=at(1), stopped_at=at(2)), now=at(3))
+
+    assert (over.status, over.started_at, over.stopped_at) == (Status.SUCCEEDED, at(1), at(2))
+    assert effects == (do.ClearAway(tag=job.tag),)
+
+
+def test_being_told_twice_of_a_start_changes_nothing():
+    job = running()
+
+    assert lived(job, started(at=at(-5)), now=at(1)) == (job, ())
+
+
+def test_a_start_that_failed_uses_the_attempt_and_says_why():
+    over = after(starting(), not_started(reason="CannotPullContainerError: no", exit_code=127), now=at(4))
+
+    assert (over.status, over.status_reason) == (Status.FAILED, reasons.NOT_STARTED)
+    assert (over.started_at, over.stopped_at) == (None, at(4))
+    assert over.attempts == (
+        Attempt(
+            number=1,
+            environment="local",
+            stopped_at=at(4),
+            exit_code=127,
+            reason="CannotPullContainerError: no",
+            status_reason=reasons.NOT_STARTED,
+        ),
+    )
+
+
+def test_a_start_that_failed_is_retried_while_attempts_are_left():
+    again = after(starting(attempts=2), not_started())
+
+    assert (again.status, len(again.attempts)) == (Status.RUNNABLE, 1)
+
+
+def test_a_lost_container_costs_the_attempt_and_is_retried():
+    again = after(running(attempts=2), lost(), now=at(8))
+
+    assert again.status is Status.RUNNABLE
+    assert again.attempts == (
+        Attempt(number=1, environment="local", started_at=NOON, stopped_at=at(8), status_reason=reasons.DISAPPEARED),
+    )
+
+
+def test_a_container_lost_for_another_reason_says_which():
+    over = after(running(), on.ContainerLost(attempt=1, reason="Container state lost"))
+
+    assert over.status_reason == "Container state lost"
+
+
+def test_running_out_of_memory_is_the_containers_reason():
+    over = after(running(), exited(137, out_of_memory=True))
+
+    assert over.attempts[0].reason == reasons.OUT_OF_MEMORY
+    assert over.status_reason == reasons.EXITED
+
+
+def test_running_out_of_memory_is_no_reason_when_the_job_did_its_work():
+    over = after(running(), exited(0, out_of_memory=True))
+
+    assert (over.status, over.attempts[0].reason) == (Status.SUCCEEDED, None)
+
+
+def test_a_start_told_as_of_later_than_now_is_now():
+    job = after(starting(), started(at=at(100)), now=at(1))
+
+    assert job.started_at == job.attempt.started_at == at(1)
+
+
+def test_an_end_told_as_of_before_the_start_is_the_start():
+    over = after(running(), exited(0, started_at=at(5), stopped_at=at(4)))
+
+    assert (over.started_at, over.stopped_at) == (at(5), at(5))
+    assert (over.attempts[0].started_at, over.attempts[0].stopped_at) == (at(5), at(5))
+
+
+def test_a_dependency_that_failed_fails_the_job():
+    over = after(pending(), on.DependencyFailed(), now=at(2))
+
+    assert (over.status, over.status_reason, over.stopped_at) == (Status.FAILED, reasons.DEPENDENCY_FAILED, at(2))
+    assert (over.attempts, over.is_cancelled, over.is_terminated) == ((), False, False)
+
+
+def test_a_misfit_says_why_it_waits():
+    job = after(runnable(), on.FoundMisfit(reason=reasons.TOO_LARGE))
+
+    assert (job.misfit, job.status_reason) == (True, reasons.TOO_LARGE)
+
+
+def test_a_misfit_no_longer_says_nothing():
+    job = after(runnable(), on.FoundMisfit(reason=reasons.TOO_LARGE), on.FoundFitting())
+
+    assert (job.misfit, job.status_reason) == (False, None)
+
+
+def test_a_misfit_that_is_terminated_is_no_misfit_any_more():
+    over = after(runnable(), on.FoundMisfit(reason=reasons.TOO_LARGE), terminate("enough"))
+
+    assert (over.misfit, over.status_reason) == (False, "enough")

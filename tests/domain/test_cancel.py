@@ -1,0 +1,106 @@
+"""CancelJob: a job not yet STARTING ends; one that is has no other attempt."""
+
+import pytest
+
+from batchq.domain import events as on
+from batchq.domain import reasons
+from batchq.domain.job import Status
+from tests.domain.lives import (
+    after,
+    at,
+    cancel,
+    exited,
+    failed,
+    lived,
+    marks,
+    not_started,
+    pending,
+    runnable,
+    running,
+    starting,
+    submitted,
+    succeeded,
+    terminate,
+)
+
+QUEUED = [submitted, pending, runnable]
+
+
+@pytest.mark.parametrize("life", QUEUED)
+def test_cancel_ends_a_queued_job_at_once(life):
+    over, effects = lived(life(), cancel("not wanted"), now=at(3))
+
+    assert marks(over) == (Status.FAILED, "not wanted", True, False)
+    assert (over.attempts, over.stopped_at, effects) == ((), at(3), ())
+
+
+def test_cancel_of_a_job_that_waits_for_a_retry_keeps_its_attempts():
+    job = after(running(attempts=3), exited(1))
+
+    over, effects = lived(job, cancel("not wanted"))
+
+    assert marks(over) == (Status.FAILED, "not wanted", True, False)
+    assert (over.attempts, effects) == (job.attempts, ())
+
+
+@pytest.mark.parametrize("life", [starting, running])
+def test_cancel_leaves_an_attempt_under_way_alone(life):
+    job = life()
+
+    later, effects = lived(job, cancel("not wanted"))
+
+    assert (later.status, later.attempt, later.stop, effects) == (job.status, job.attempt, None, ())
+    assert (later.is_cancelled, later.status_reason) == (False, None)
+
+
+@pytest.mark.parametrize("life", [starting, running])
+def test_after_a_remembered_cancel_there_is_no_other_attempt(life):
+    over = after(life(attempts=3), cancel("not wanted"), exited(1))
+
+    assert marks(over) == (Status.FAILED, "not wanted", True, False)
+    assert (over.attempts[0].exit_code, over.attempts[0].status_reason) == (1, reasons.EXITED)
+
+
+def test_after_a_remembered_cancel_a_failed_start_is_not_tried_again():
+    over = after(starting(attempts=3), cancel("not wanted"), not_started())
+
+    assert marks(over) == (Status.FAILED, "not wanted", True, False)
+
+
+def test_a_job_that_succeeds_shows_no_cancel():
+    over = after(running(), cancel("not wanted"), exited(0))
+
+    assert marks(over) == (Status.SUCCEEDED, reasons.EXITED, False, False)
+    assert over.cancelled is None
+
+
+def test_the_first_cancel_is_the_one_that_is_remembered():
+    over = after(running(attempts=3), cancel("first"), cancel("second"), exited(1))
+
+    assert over.status_reason == "first"
+
+
+def test_cancel_after_terminate_changes_nothing():
+    job = after(running(), terminate("enough"))
+
+    assert lived(job, cancel("not wanted")) == (job, ())
+
+
+def test_terminate_beats_a_remembered_cancel():
+    over = after(running(), cancel("not wanted"), terminate("enough"), exited(143))
+
+    assert marks(over) == (Status.FAILED, "enough", False, True)
+
+
+def test_terminate_beats_a_remembered_cancel_of_a_start_that_is_given_up():
+    over = after(starting(), cancel("not wanted"), terminate("enough"), on.StartAbandoned(attempt=1))
+
+    assert marks(over) == (Status.FAILED, "enough", False, True)
+
+
+@pytest.mark.parametrize("life", [succeeded, failed])
+@pytest.mark.parametrize("wish", [cancel(), terminate()])
+def test_a_request_about_a_job_that_is_over_rewrites_nothing(life, wish):
+    over = life()
+
+    assert lived(over, wish, now=at(99)) == (over, ())

@@ -1,0 +1,82 @@
+from batchq.domain.container import Overrides, Resources, effective, merge, substitute
+from tests.support.builders import container
+
+NOTHING = Overrides()
+
+
+def test_without_overrides_and_parameters_a_job_gets_the_definitions_container():
+    spec = container(command=("echo", "hello"), environment=(("A", "1"),), user="nobody", gpus=1)
+
+    assert effective(spec, NOTHING, ()) == spec
+
+
+def test_an_overridden_command_replaces_the_whole_one():
+    spec = container(command=("echo", "hello"))
+
+    assert effective(spec, Overrides(command=("true",)), ()).command == ("true",)
+
+
+def test_an_overridden_command_may_be_empty():
+    spec = container(command=("echo", "hello"))
+
+    assert effective(spec, Overrides(command=()), ()).command == ()
+
+
+def test_overridden_resources_are_laid_over_one_by_one():
+    spec = container(millicpus=1000, memory_mib=128, gpus=1)
+
+    assert effective(spec, Overrides(millicpus=250), ()).resources == Resources(millicpus=250, memory_mib=128, gpus=1)
+    assert effective(spec, Overrides(memory_mib=64), ()).resources == Resources(millicpus=1000, memory_mib=64, gpus=1)
+    assert effective(spec, Overrides(gpus=0), ()).resources == Resources(millicpus=1000, memory_mib=128, gpus=0)
+
+
+def test_the_rest_of_the_container_is_the_definitions():
+    spec = container(user="nobody", privileged=True)
+
+    made = effective(spec, Overrides(command=("true",), environment=(("A", "1"),), millicpus=1), ())
+
+    assert (made.image, made.user, made.privileged) == (spec.image, "nobody", True)
+
+
+def test_overridden_variables_win_and_new_ones_are_added():
+    spec = container(environment=(("A", "1"), ("B", "2")))
+
+    made = effective(spec, Overrides(environment=(("C", "3"), ("A", "9"))), ())
+
+    assert made.environment == (("A", "9"), ("B", "2"), ("C", "3"))
+
+
+def test_parameters_are_filled_into_an_overridden_command_too():
+    spec = container(command=("echo", "Ref::word"))
+
+    assert effective(spec, NOTHING, (("word", "hello"),)).command == ("echo", "hello")
+    assert effective(spec, Overrides(command=("cat", "Ref::word")), (("word", "hi"),)).command == ("cat", "hi")
+
+
+def test_a_placeholder_is_a_whole_word():
+    parameters = {"a": "x", "": "y"}
+
+    assert substitute(("Ref::a", "-Ref::a", "Ref::ab", "Ref::a Ref::a", "ref::a", "Ref::"), parameters) == (
+        "x",
+        "-Ref::a",
+        "Ref::ab",
+        "Ref::a Ref::a",
+        "ref::a",
+        "y",
+    )
+
+
+def test_a_placeholder_without_a_value_stays_as_it_is_written():
+    assert substitute(("Ref::a",), {}) == ("Ref::a",)
+
+
+def test_a_value_that_looks_like_a_placeholder_is_not_filled_in_again():
+    assert substitute(("Ref::a",), {"a": "Ref::b", "b": "no"}) == ("Ref::b",)
+
+
+def test_merging_names_each_once_in_the_order_of_first_mention():
+    assert merge((("A", "1"), ("B", "2"), ("A", "3")), (("B", "4"), ("C", "5"))) == (
+        ("A", "3"),
+        ("B", "4"),
+        ("C", "5"),
+    )

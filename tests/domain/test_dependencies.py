@@ -1,0 +1,38 @@
+from batchq.domain import events as on
+from batchq.domain.dependencies import judge
+from batchq.domain.job import JobId, Status
+from tests.support.builders import job
+
+DONE = job(status=Status.SUCCEEDED)
+FAILED = job(status=Status.FAILED)
+RUNS = job(status=Status.RUNNING)
+
+
+def judged(*dependencies):
+    return judge(job(depends_on=dependencies), {it.id: it for it in dependencies})
+
+
+def test_a_job_that_depends_on_nothing_is_free():
+    assert judge(job(), {}) == on.DependenciesMet()
+
+
+def test_a_job_is_free_when_all_it_depends_on_has_succeeded():
+    assert judged(DONE, job(status=Status.SUCCEEDED)) == on.DependenciesMet()
+
+
+def test_a_job_waits_for_the_last_of_its_dependencies():
+    assert judged(DONE, RUNS) == on.DependenciesPending()
+
+
+def test_a_job_waits_for_one_that_was_not_judged_itself():
+    assert judged(job(status=Status.SUBMITTED)) == on.DependenciesPending()
+
+
+def test_one_that_failed_fails_the_job_though_others_still_run():
+    assert judged(DONE, RUNS, FAILED) == on.DependencyFailed()
+
+
+def test_one_that_nobody_remembers_has_failed():
+    forgetful = job(depends_on=(JobId("forgotten"), DONE))
+
+    assert judge(forgetful, {DONE.id: DONE}) == on.DependencyFailed()

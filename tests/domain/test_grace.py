@@ -1,0 +1,95 @@
+"""The grace: it counts from the asking, and after it the container is killed until it is dead."""
+
+from datetime import timedelta
+
+from batchq.domain import effects as do
+from batchq.domain import reasons
+from batchq.domain.job import Status
+from batchq.domain.lifecycle import next_wakeup, ring
+from tests.domain.lives import after, asked, at, exited, grace_over, lived, marks, running, started, starting, terminate
+
+
+def test_the_grace_counts_from_the_asking_not_from_the_order():
+    job = after(running(stop_grace=timedelta(seconds=30)), terminate(), now=at(0))
+
+    later = after(job, asked(), now=at(40))
+
+    assert next_wakeup(job) is None
+    assert next_wakeup(later) == at(70)
+
+
+def test_being_asked_twice_does_not_start_the_grace_anew():
+    job = after(running(), terminate(), asked(), now=at(0))
+
+    assert lived(job, asked(), now=at(10)) == (job, ())
+
+
+def test_a_terminate_may_bring_its_own_grace():
+    job = after(running(stop_grace=timedelta(seconds=30)), terminate(grace=timedelta(seconds=2)), asked())
+
+    assert next_wakeup(job) == at(2)
+
+
+def test_a_grace_of_nothing_kills_as_soon_as_it_was_asked():
+    job = after(running(stop_grace=timedelta(seconds=30)), terminate(grace=timedelta(0)), asked())
+
+    assert ring(job, at(0)) == grace_over()
+
+
+def test_a_terminate_in_starting_keeps_its_own_grace():
+    job = after(starting(), terminate(grace=timedelta(seconds=2)), started(), asked())
+
+    assert next_wakeup(job) == at(2)
+
+
+def test_a_stop_signal_nobody_ordered_starts_no_grace():
+    job = running()
+
+    assert lived(job, asked()) == (job, ())
+
+
+def test_when_the_grace_is_over_the_container_is_killed():
+    job = after(running(), terminate("enough"), asked())
+
+    later, effects = lived(job, ring(job, at(30)), now=at(30))
+
+    assert ring(job, at(29.999)) is None
+    assert marks(later) == (Status.RUNNING, "enough", False, True)
+    assert effects == (do.KillContainer(tag=job.tag),)
+
+
+def test_the_kill_is_repeated_every_five_seconds():
+    job = after(running(), terminate(), asked())
+
+    killed = after(job, grace_over(), now=at(30))
+    killed_again, effects = lived(killed, grace_over(), now=at(35))
+
+    assert (next_wakeup(killed), next_wakeup(killed_again)) == (at(35), at(40))
+    assert effects == (do.KillContainer(tag=job.tag),)
+
+
+def test_a_grace_that_nobody_counts_does_not_kill():
+    job = after(running(), terminate())
+
+    assert lived(job, grace_over(), now=at(99)) == (job, ())
+
+
+def test_what_does_not_die_says_so_a_minute_after_the_first_kill():
+    job = after(running(), terminate("enough"), asked())
+    killed = after(job, grace_over(), now=at(30))
+
+    just_before = after(killed, grace_over(), now=at(89.999))
+    deaf, effects = lived(just_before, grace_over(), now=at(90))
+
+    assert just_before.status_reason == "enough"
+    assert marks(deaf) == (Status.RUNNING, reasons.UNKILLABLE, False, True)
+    assert effects == (do.KillContainer(tag=job.tag),)
+
+
+def test_what_died_at_last_shows_the_callers_reason():
+    job = after(running(), terminate("enough"), asked())
+    deaf = after(after(job, grace_over(), now=at(30)), grace_over(), now=at(90))
+
+    over = after(deaf, exited(137), now=at(91))
+
+    assert marks(over) == (Status.FAILED, "enough", False, True)

@@ -1,0 +1,211 @@
+"""What holds in every life of a job, whatever happens in whatever order."""
+
+from hypothesis import given, settings
+
+from batchq.domain import effects as do
+from batchq.domain import events as on
+from batchq.domain.job import ACTIVE, FINISHED, Status, StopCause
+from batchq.domain.lifecycle import EDGES, next_wakeup, ring, step
+from tests.domain.random_lives import lives
+
+LATER = set(Status) - {Status.SUBMITTED}
+LAWS = []
+
+
+def law(holds):
+    """Laws are held against the same lives, so that each sees many."""
+    LAWS.append(holds)
+    return holds
+
+
+@settings(max_examples=1000, deadline=None)
+@given(lives())
+def test_every_law_holds_in_every_life(life):
+    for holds in LAWS:
+        holds(life)
+
+
+@law
+def the_dead_stay_dead(life):
+    over = since(life, lambda it: it.status in FINISHED)[1:]
+
+    assert all(it.after is it.before and it.effects == () for it in over)
+
+
+@law
+def no_attempt_begins_after_a_stop_order(life):
+    assert asked(since(life, lambda it: it.stop is not None), do.StartContainer) == []
+
+
+@law
+def no_attempt_begins_after_a_cancel(life):
+    assert asked(since(life, lambda it: it.cancelled is not None), do.StartContainer) == []
+
+
+@law
+def there_are_never_more_attempts_than_allowed_and_they_are_counted_from_one(life):
+    last = life[-1].after
+    begun = [tag.attempt for tag in asked(life, do.StartContainer)]
+
+    assert begun == list(range(1, len(begun) + 1))
+    assert len(begun) <= last.spec.retry.attempts
+    assert [it.number for it in last.attempts] == begun[: len(last.attempts)]
+
+
+@law
+def what_is_written_of_an_attempt_that_is_over_stands(life):
+    assert all(it.after.attempts[: len(it.before.attempts)] == it.before.attempts for it in life)
+
+
+@law
+def each_attempt_is_cleared_away_once_when_it_is_over_and_not_before(life):
+    under_way = [life[-1].after.tag] if life[-1].after.status in ACTIVE else []
+
+    assert asked(life, do.ClearAway) + under_way == asked(life, do.StartContainer)
+
+
+@law
+def an_attempt_is_under_way_exactly_while_the_job_is_active(life):
+    assert all((it.after.attempt is not None) == (it.after.status in ACTIVE) for it in life)
+
+
+@law
+def a_job_walks_along_the_edges(life):
+    walks = {(it.before.status, it.after.status) for it in life if it.after.status is not it.before.status}
+
+    through_running = {(Status.STARTING, target) for target in EDGES[Status.RUNNING]}
+    assert walks <= {(status, target) for status in EDGES for target in EDGES[status]} | through_running
+
+
+@law
+def only_an_exit_of_0_that_nobody_ordered_is_a_success(life):
+    done = since(life, lambda it: it.status is Status.SUCCEEDED)[:1]
+
+    assert all(isinstance(it.event, on.ContainerExited) and it.event.exit_code == 0 for it in done)
+    assert all(it.after.attempts[-1].exit_code == 0 for it in done)
+    assert all(it.after.stop is None and it.after.cancelled is None for it in done)
+
+
+@law
+def a_job_that_was_ordered_to_stop_fails_with_the_reason_of_the_order(life):
+    over = [it.after for it in life if it.after.status in FINISHED and it.after.stop is not None]
+
+    assert all((it.status, it.status_reason) == (Status.FAILED, it.stop.reason) for it in over)
+
+
+@law
+def no_job_is_cancelled_and_terminated_at_once(life):
+    assert not [it.after for it in life if it.after.is_cancelled and it.after.is_terminated]
+
+
+@law
+def the_first_order_stands(life):
+    orders = [it.after.stop for it in since(life, lambda it: it.stop is not None)]
+
+    assert len({(it.cause, it.reason, it.ordered_at, it.grace) for it in orders}) <= 1
+
+
+@law
+def a_running_container_that_is_to_stop_is_asked_once(life):
+    to_stop = {it.after.tag for it in life if it.after.status is Status.RUNNING and it.after.stop is not None}
+
+    assert sorted(asked(life, do.StopContainer), key=str) == sorted(to_stop, key=str)
+
+
+@law
+def the_grace_counts_from_the_first_asking_and_whole(life):
+    heard = [it for it in life if isinstance(it.event, on.StopAsked) and it.before.stop and of_now(it)]
+    counted = [it for it in life if kill_at(it.after) is not None and kill_at(it.before) is None]
+
+    assert counted == heard[:1]
+    assert all(kill_at(it.after) == it.now + it.after.stop.grace for it in counted)
+
+
+@law
+def who_runs_and_was_asked_to_stop_has_an_alarm(life):
+    runs = [it.after for it in life if it.after.status is Status.RUNNING and it.after.stop is not None]
+
+    assert all(next_wakeup(it) == it.stop.kill_at for it in runs)
+
+
+@law
+def who_runs_with_a_timeout_and_is_not_to_stop_has_an_alarm(life):
+    runs = [it.after for it in life if it.after.status is Status.RUNNING and it.after.stop is None]
+
+    assert all(next_wakeup(it) == it.started_at + it.spec.timeout for it in runs if it.spec.timeout is not None)
+
+
+@law
+def an_alarm_rings_when_it_is_due_and_then_not_at_once_again(life):
+    rang = [it for it in life if ring(it.after, it.now) is not None]
+
+    assert rang == [it for it in life if next_wakeup(it.after) is not None and next_wakeup(it.after) <= it.now]
+    assert all(ring(step(it.after, ring(it.after, it.now), it.now)[0], it.now) is None for it in rang)
+
+
+@law
+def nothing_is_killed_that_was_not_asked_to_stop_before(life):
+    killed = [it for it in life if asked([it], do.KillContainer)]
+
+    assert all(kill_at(it.before) is not None for it in killed)
+
+
+@law
+def what_is_asked_of_the_outside_is_about_the_attempt_under_way(life):
+    active = [it for it in life if it.before.status in ACTIVE]
+
+    assert all(effect.tag == it.before.tag for it in active for effect in it.effects)
+
+
+@law
+def no_attempt_ends_before_it_began_and_what_is_over_has_an_end(life):
+    last = life[-1].after
+    ran = [it for it in last.attempts if it.started_at is not None]
+
+    assert all(it.started_at <= it.stopped_at for it in ran)
+    assert all(it.stopped_at is not None for it in last.attempts)
+    assert (last.stopped_at is not None) == (last.status in FINISHED)
+
+
+@law
+def no_job_that_is_over_is_a_misfit(life):
+    assert not [it.after for it in life if it.after.misfit and it.after.status in FINISHED]
+
+
+def test_among_the_lives_is_everything_that_matters():
+    seen = set()
+
+    @settings(max_examples=1000, deadline=None, database=None, derandomize=True)
+    @given(lives())
+    def look(life):
+        last = life[-1].after
+        seen.update(it.after.status for it in life)
+        seen.update(type(effect) for it in life for effect in it.effects)
+        seen.add((last.stop.cause if last.stop else None, last.is_cancelled, len(last.attempts)))
+
+    look()
+
+    assert seen >= {*LATER, do.StartContainer, do.StopContainer, do.KillContainer, do.AbandonStart, do.ClearAway}
+    assert seen >= {
+        (None, False, 3),
+        (None, True, 2),
+        (StopCause.TIMED_OUT, False, 2),
+        (StopCause.TERMINATED, False, 3),
+    }
+
+
+def asked(life, kind):
+    return [effect.tag for it in life for effect in it.effects if isinstance(effect, kind)]
+
+
+def since(life, fact):
+    """The life from the first step on whose outcome has it."""
+    return next((life[number:] for number, it in enumerate(life) if fact(it.after)), [])
+
+
+def of_now(it):
+    return it.before.attempt is not None and it.event.attempt == it.before.attempt.number
+
+
+def kill_at(job):
+    return job.stop and job.stop.kill_at

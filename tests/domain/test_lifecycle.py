@@ -1,0 +1,170 @@
+"""The table as a whole. What single cells do beyond their status is in test_attempts and test_stopping."""
+
+from itertools import product
+from typing import get_args
+
+import pytest
+
+from batchq.domain import effects as do
+from batchq.domain import events as on
+from batchq.domain.job import FINISHED, Status
+from batchq.domain.lifecycle import EDGES, TRANSITIONS, step
+from batchq.errors import IllegalTransition
+from tests.domain.lives import (
+    after,
+    asked,
+    cancel,
+    exited,
+    failed,
+    grace_over,
+    lost,
+    not_started,
+    pending,
+    placed,
+    runnable,
+    running,
+    started,
+    starting,
+    submitted,
+    succeeded,
+    terminate,
+    timed_out,
+)
+from tests.support.builders import NOON
+
+LIVES = {
+    Status.SUBMITTED: submitted,
+    Status.PENDING: pending,
+    Status.RUNNABLE: runnable,
+    Status.STARTING: starting,
+    Status.RUNNING: running,
+    Status.SUCCEEDED: succeeded,
+    Status.FAILED: failed,
+}
+HAPPENINGS = {
+    on.DependenciesPending: on.DependenciesPending(),
+    on.DependenciesMet: on.DependenciesMet(),
+    on.DependencyFailed: on.DependencyFailed(),
+    on.FoundMisfit: on.FoundMisfit(reason="too large"),
+    on.FoundFitting: on.FoundFitting(),
+    on.Placed: placed(),
+    on.ContainerStarted: started(),
+    on.StartFailed: not_started(),
+    on.StartAbandoned: on.StartAbandoned(attempt=1),
+    on.ContainerExited: exited(0),
+    on.ContainerLost: lost(),
+    on.StopAsked: asked(),
+    on.TimedOut: timed_out(),
+    on.GraceExpired: grace_over(),
+    on.CancelRequested: cancel(),
+    on.TerminateRequested: terminate(),
+}
+NEWS = set(get_args(on.News))
+
+# What a job with one attempt and no stop order comes to, and what is asked of the outside; where it says so, with one.
+CELLS = {
+    (Status.SUBMITTED, on.DependenciesPending): (Status.PENDING, []),
+    (Status.SUBMITTED, on.DependenciesMet): (Status.RUNNABLE, []),
+    (Status.SUBMITTED, on.DependencyFailed): (Status.FAILED, []),
+    (Status.SUBMITTED, on.CancelRequested): (Status.FAILED, []),
+    (Status.SUBMITTED, on.TerminateRequested): (Status.FAILED, []),
+    (Status.PENDING, on.DependenciesPending): (Status.PENDING, []),
+    (Status.PENDING, on.DependenciesMet): (Status.RUNNABLE, []),
+    (Status.PENDING, on.DependencyFailed): (Status.FAILED, []),
+    (Status.PENDING, on.CancelRequested): (Status.FAILED, []),
+    (Status.PENDING, on.TerminateRequested): (Status.FAILED, []),
+    (Status.RUNNABLE, on.FoundMisfit): (Status.RUNNABLE, []),
+    (Status.RUNNABLE, on.FoundFitting): (Status.RUNNABLE, []),
+    (Status.RUNNABLE, on.Placed): (Status.STARTING, [do.StartContainer]),
+    (Status.RUNNABLE, on.CancelRequested): (Status.FAILED, []),
+    (Status.RUNNABLE, on.TerminateRequested): (Status.FAILED, []),
+    (Status.STARTING, on.ContainerStarted): (Status.RUNNING, []),
+    (Status.STARTING, on.StartFailed): (Status.FAILED, [do.ClearAway]),
+    (Status.STARTING, on.StartAbandoned): (Status.FAILED, [do.ClearAway]),  # with a stop order
+    (Status.STARTING, on.ContainerExited): (Status.SUCCEEDED, [do.ClearAway]),
+    (Status.STARTING, on.ContainerLost): (Status.FAILED, [do.ClearAway]),
+    (Status.STARTING, on.CancelRequested): (Status.STARTING, []),
+    (Status.STARTING, on.TerminateRequested): (Status.STARTING, [do.AbandonStart]),
+    (Status.RUNNING, on.ContainerStarted): (Status.RUNNING, []),
+    (Status.RUNNING, on.ContainerExited): (Status.SUCCEEDED, [do.ClearAway]),
+    (Status.RUNNING, on.ContainerLost): (Status.FAILED, [do.ClearAway]),
+    (Status.RUNNING, on.StopAsked): (Status.RUNNING, []),  # with a stop order
+    (Status.RUNNING, on.TimedOut): (Status.RUNNING, [do.StopContainer]),
+    (Status.RUNNING, on.GraceExpired): (Status.RUNNING, [do.KillContainer]),  # with a stop order that was asked
+    (Status.RUNNING, on.CancelRequested): (Status.RUNNING, []),
+    (Status.RUNNING, on.TerminateRequested): (Status.RUNNING, [do.StopContainer]),
+}
+LATE = {
+    on.DependenciesPending,
+    on.DependenciesMet,
+    on.DependencyFailed,
+    on.FoundMisfit,
+    on.FoundFitting,
+    on.CancelRequested,
+    on.TerminateRequested,
+}
+BEFORE = {
+    on.StartAbandoned: (terminate(),),
+    on.StopAsked: (terminate(),),
+    on.GraceExpired: (terminate(), asked()),
+}
+LEGAL = set(CELLS) | set(product(FINISHED, LATE))
+NEWS_OF_NO_ATTEMPT = set(product(set(LIVES) - {Status.STARTING, Status.RUNNING}, NEWS))
+ILLEGAL = set(product(LIVES, HAPPENINGS)) - LEGAL - NEWS_OF_NO_ATTEMPT
+
+
+def cells(chosen):
+    return sorted(chosen, key=lambda cell: (list(LIVES).index(cell[0]), cell[1].__name__))
+
+
+def test_these_cells_are_legal_and_no_others():
+    assert {(status, event) for status, row in TRANSITIONS.items() for event in row} == LEGAL
+
+
+def test_the_table_has_a_row_for_each_status_and_these_are_all_events():
+    assert set(TRANSITIONS) == set(LIVES) == set(Status)
+    assert set(HAPPENINGS) == NEWS | set(get_args(on.Event)) - {on.News}
+
+
+@pytest.mark.parametrize(("status", "event"), cells(CELLS))
+def test_a_legal_event_leads_where_the_table_says(status, event):
+    before = after(LIVES[status](), *BEFORE.get(event, ()))
+
+    later, effects = step(before, HAPPENINGS[event], NOON)
+
+    assert (later.status, [type(it) for it in effects]) == CELLS[status, event]
+    assert [it.tag.job_id for it in effects] == [before.id for _ in effects]
+
+
+@pytest.mark.parametrize(("status", "event"), cells(product(FINISHED, HAPPENINGS.keys() - {on.Placed})))
+def test_whatever_comes_late_changes_nothing_of_a_job_that_is_over(status, event):
+    over = LIVES[status]()
+
+    assert step(over, HAPPENINGS[event], NOON) == (over, ())
+
+
+@pytest.mark.parametrize(("status", "event"), cells(NEWS_OF_NO_ATTEMPT))
+def test_news_of_an_attempt_that_is_not_under_way_is_dropped(status, event):
+    job = LIVES[status]()
+
+    assert step(job, HAPPENINGS[event], NOON) == (job, ())
+
+
+@pytest.mark.parametrize(("status", "event"), cells(ILLEGAL))
+def test_an_event_that_cannot_happen_raises_with_the_jobs_story(status, event):
+    job = LIVES[status]()
+
+    with pytest.raises(IllegalTransition, match=rf"{event.__name__} cannot happen to {job.id}: {status}"):
+        step(job, HAPPENINGS[event], NOON)
+
+
+def test_a_job_walks_along_these_edges_only():
+    assert {status.value: {it.value for it in targets} for status, targets in EDGES.items()} == {
+        "SUBMITTED": {"PENDING", "RUNNABLE", "FAILED"},
+        "PENDING": {"RUNNABLE", "FAILED"},
+        "RUNNABLE": {"STARTING", "FAILED"},
+        "STARTING": {"RUNNING", "RUNNABLE", "FAILED"},
+        "RUNNING": {"SUCCEEDED", "RUNNABLE", "FAILED"},
+        "SUCCEEDED": set(),
+        "FAILED": set(),
+    }

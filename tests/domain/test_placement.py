@@ -1,0 +1,240 @@
+import pytest
+
+from batchq.domain import reasons
+from batchq.domain.catalog import State
+from batchq.domain.job import Status
+from batchq.domain.placement import Fits, Misfit, Room, Waits
+from tests.support.builders import attempt, environment, job, resources
+
+HOST = resources(millicpus=64_000, memory_mib=8_000, gpus=2)
+
+
+def room(*environments, host=HOST, active=()):
+    return Room(environments={it.name: it for it in environments}, host=host, active=active)
+
+
+def small(**changes):
+    return resources(**{"millicpus": 1000, "memory_mib": 1} | changes)
+
+
+def running(*, on="local", **asked):
+    return job(status=Status.RUNNING, attempt=attempt(environment=on), **asked)
+
+
+# -------------------------------------------------------------------------------------------------------- no overcommit
+
+
+def test_what_fits_exactly_fits_and_not_a_thousandth_more():
+    free = room(environment("local", max_millicpus=2000))
+
+    assert free.offer(small(millicpus=1000), ["local"]) == Fits(environment="local")
+    assert free.offer(small(millicpus=1000), ["local"]) == Fits(environment="local")
+    assert free.offer(small(millicpus=1), ["local"]) == Waits()
+
+
+def test_what_is_placed_takes_memory_of_the_host():
+    free = room(environment("local", max_millicpus=64_000))
+
+    assert free.offer(small(memory_mib=8_000), ["local"]) == Fits(environment="local")
+    assert free.offer(small(memory_mib=1), ["local"]) == Waits()
+
+
+def test_what_is_placed_takes_gpus_of_the_host():
+    free = room(environment("local", max_millicpus=64_000))
+
+    assert free.offer(small(gpus=2), ["local"]) == Fits(environment="local")
+    assert free.offer(small(gpus=1), ["local"]) == Waits()
+
+
+def test_memory_and_gpus_are_shared_by_all_environments():
+    free = room(environment("a"), environment("b"))
+
+    assert free.offer(small(memory_mib=5_000, gpus=1), ["a"]) == Fits(environment="a")
+    assert free.offer(small(memory_mib=5_000, gpus=1), ["b"]) == Waits()
+
+
+def test_vcpus_are_an_environments_own():
+    free = room(environment("a", max_millicpus=1000), environment("b", max_millicpus=1000))
+
+    assert free.offer(small(), ["a"]) == Fits(environment="a")
+    assert free.offer(small(), ["b"]) == Fits(environment="b")
+
+
+def test_jobs_under_way_hold_their_room():
+    free = room(
+        environment("local", max_millicpus=4000),
+        active=[running(millicpus=3000, memory_mib=100)],
+    )
+
+    assert free.offer(small(millicpus=2000), ["local"]) == Waits()
+    assert free.offer(small(millicpus=1000), ["local"]) == Waits()  # it may not pass
+
+
+def test_jobs_under_way_leave_the_rest():
+    free = room(environment("local", max_millicpus=4000), active=[running(millicpus=3000)])
+
+    assert free.offer(small(millicpus=1000), ["local"]) == Fits(environment="local")
+
+
+def test_the_last_jobs_of_a_deleted_environment_still_hold_the_hosts_memory():
+    free = room(environment("local"), active=[running(on="deleted", millicpus=4000, memory_mib=7_999, gpus=2)])
+
+    assert free.offer(small(memory_mib=1), ["local"]) == Fits(environment="local")
+    assert free.offer(small(memory_mib=1), ["local"]) == Waits()
+
+
+def test_an_environment_made_smaller_than_what_runs_in_it_takes_nothing():
+    free = room(environment("local", max_millicpus=2000), active=[running(millicpus=3000)])
+
+    assert free.offer(small(millicpus=1), ["local"]) == Waits()
+
+
+# ---------------------------------------------------------------------------------------------------------------- where
+
+
+def test_environments_are_tried_in_the_order_of_the_queue():
+    free = room(environment("a"), environment("b"))
+
+    assert free.offer(small(), ["b", "a"]) == Fits(environment="b")
+
+
+def test_the_next_environment_is_taken_when_the_first_is_full():
+    free = room(environment("a", max_millicpus=1000), environment("b", max_millicpus=1000))
+
+    assert free.offer(small(), ["a", "b"]) == Fits(environment="a")
+    assert free.offer(small(), ["a", "b"]) == Fits(environment="b")
+
+
+def test_an_environment_too_small_for_the_job_is_passed_over():
+    free = room(environment("tiny", max_millicpus=500), environment("big"))
+
+    assert free.offer(small(), ["tiny", "big"]) == Fits(environment="big")
+
+
+@pytest.mark.parametrize("names", [["off", "local"], ["gone", "local"]])
+def test_an_environment_that_is_disabled_or_deleted_is_passed_over(names):
+    free = room(environment("off", state=State.DISABLED), environment("local"))
+
+    assert free.offer(small(), names) == Fits(environment="local")
+
+
+@pytest.mark.parametrize("names", [["off"], ["gone"], []])
+def test_with_no_environment_enabled_a_job_waits_and_holds_back_nobody(names):
+    free = room(environment("off", state=State.DISABLED), environment("local"))
+
+    assert free.offer(small(millicpus=999_999), names) == Waits()
+    assert free.offer(small(), ["local"]) == Fits(environment="local")
+
+
+# ------------------------------------------------------------------------------------------------------------ hold back
+
+
+def test_a_smaller_job_does_not_slip_past_the_one_that_waits():
+    free = room(environment("local", max_millicpus=4000), active=[running(millicpus=1000)])
+
+    assert free.offer(small(millicpus=4000), ["local"]) == Waits()
+    assert free.offer(small(millicpus=1000), ["local"]) == Waits()
+
+
+def test_who_waits_holds_back_every_environment_it_waits_for():
+    full = [running(on="a", millicpus=4000), running(on="b", millicpus=1000)]
+    free = room(environment("a"), environment("b"), active=full)
+
+    assert free.offer(small(millicpus=4000), ["a", "b"]) == Waits()
+    assert free.offer(small(), ["b"]) == Waits()
+
+
+def test_elsewhere_others_go_on():
+    free = room(environment("full"), environment("free"), active=[running(on="full", millicpus=4000)])
+
+    assert free.offer(small(), ["full"]) == Waits()
+    assert free.offer(small(), ["full", "free"]) == Fits(environment="free")
+
+
+def test_who_waits_for_vcpus_leaves_an_environment_too_small_for_it_to_others():
+    free = room(environment("big"), environment("tiny", max_millicpus=1000), active=[running(on="big")])
+
+    assert free.offer(small(millicpus=4000), ["tiny", "big"]) == Waits()
+    assert free.offer(small(), ["tiny"]) == Fits(environment="tiny")
+    assert free.offer(small(), ["big"]) == Waits()
+
+
+@pytest.mark.parametrize("wanted", [{"memory_mib": 8_000}, {"gpus": 2}])
+def test_who_waits_for_the_host_holds_back_everybody(wanted):
+    free = room(environment("a"), environment("b"), active=[running(on="a", memory_mib=100, gpus=1)])
+
+    assert free.offer(small(**wanted), ["a"]) == Waits()
+    assert free.offer(small(), ["b"]) == Waits()
+
+
+def test_who_waits_behind_another_holds_its_own_environments_too():
+    full = [running(on="a", millicpus=4000), running(on="b", millicpus=1000)]
+    free = room(environment("a"), environment("b"), active=full)
+
+    assert free.offer(small(millicpus=1000), ["a"]) == Waits()
+    assert free.offer(small(millicpus=4000), ["a", "b"]) == Waits()
+    assert free.offer(small(millicpus=1000), ["b"]) == Waits()
+
+
+def test_who_fits_holds_back_nobody():
+    free = room(environment("local", max_millicpus=2000))
+
+    assert free.offer(small(), ["local"]) == Fits(environment="local")
+    assert free.offer(small(), ["local"]) == Fits(environment="local")
+
+
+# -------------------------------------------------------------------------------------------------------------- misfits
+
+
+def test_more_vcpus_than_any_environment_has_is_a_misfit():
+    free = room(environment("a", max_millicpus=2000), environment("b", max_millicpus=4000))
+
+    assert free.offer(small(millicpus=4001), ["a", "b"]) == Misfit(reason=reasons.TOO_MANY_VCPUS)
+    assert free.offer(small(millicpus=4000), ["a", "b"]) == Fits(environment="b")
+
+
+@pytest.mark.parametrize("wanted", [{"memory_mib": 8_001}, {"gpus": 3}])
+def test_more_memory_or_gpus_than_the_host_has_is_a_misfit(wanted):
+    free = room(environment("local"))
+
+    assert free.offer(small(**wanted), ["local"]) == Misfit(reason=reasons.TOO_LARGE)
+
+
+def test_a_misfit_of_vcpus_and_memory_is_told_of_the_vcpus():
+    free = room(environment("local", max_millicpus=4000))
+
+    assert free.offer(small(millicpus=4001, memory_mib=8_001), ["local"]) == Misfit(reason=reasons.TOO_MANY_VCPUS)
+
+
+def test_a_misfit_holds_back_nobody():
+    free = room(environment("local"))
+
+    assert free.offer(small(millicpus=999_999), ["local"]) == Misfit(reason=reasons.TOO_MANY_VCPUS)
+    assert free.offer(small(memory_mib=8_001), ["local"]) == Misfit(reason=reasons.TOO_LARGE)
+    assert free.offer(small(), ["local"]) == Fits(environment="local")
+
+
+def test_a_disabled_environment_does_not_make_a_job_fit():
+    free = room(environment("big", max_millicpus=9000, state=State.DISABLED), environment("local"))
+
+    assert free.offer(small(millicpus=9000), ["big", "local"]) == Misfit(reason=reasons.TOO_MANY_VCPUS)
+
+
+# ----------------------------------------------------------------------------------------------------------- could hold
+
+
+def test_a_full_environment_could_hold_the_job():
+    free = room(environment("local"), active=[running(millicpus=4000, memory_mib=8_000, gpus=2)])
+
+    assert free.could_hold(small(millicpus=4000, memory_mib=8_000, gpus=2), ["local"])
+
+
+@pytest.mark.parametrize("wanted", [{"millicpus": 4001}, {"memory_mib": 8_001}, {"gpus": 3}])
+def test_an_environment_or_host_too_small_could_not(wanted):
+    assert not room(environment("local")).could_hold(small(**wanted), ["local"])
+
+
+def test_a_disabled_or_deleted_environment_could_not():
+    free = room(environment("off", state=State.DISABLED))
+
+    assert not free.could_hold(small(), ["off", "gone"])

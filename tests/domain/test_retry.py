@@ -1,0 +1,124 @@
+"""evaluateOnExit, row by row, and the order of the questions that end an attempt."""
+
+import pytest
+
+from batchq.domain.job import Action, ExitRule
+from batchq.domain.retry import Verdict, evaluate, verdict
+from tests.support.builders import attempt, job, retry, stop
+
+RETRY, EXIT = Action.RETRY, Action.EXIT
+ENDED = attempt(exit_code=137, reason="OutOfMemoryError: killed", status_reason="Host EC2 terminated")
+
+
+def rule(action=EXIT, **asked):
+    return ExitRule(action=action, **asked)
+
+
+def test_no_rules_means_again():
+    assert evaluate((), ENDED) is RETRY
+
+
+def test_when_no_rule_matches_it_is_tried_again():
+    assert evaluate((rule(on_exit_code="1"), rule(on_reason="other")), ENDED) is RETRY
+
+
+def test_the_first_rule_that_matches_decides():
+    rules = (rule(EXIT, on_exit_code="1"), rule(RETRY, on_exit_code="137"), rule(EXIT, on_exit_code="*"))
+
+    assert evaluate(rules, ENDED) is RETRY
+    assert evaluate(rules[::-1], ENDED) is EXIT
+
+
+def test_a_rule_without_conditions_matches_everything():
+    assert evaluate((rule(EXIT),), attempt()) is EXIT
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"on_exit_code": "137"},
+        {"on_exit_code": "13*"},
+        {"on_exit_code": "*"},
+        {"on_reason": "OutOfMemoryError: killed"},
+        {"on_reason": "OutOfMemoryError*"},
+        {"on_reason": "*"},
+        {"on_status_reason": "Host EC2 terminated"},
+        {"on_status_reason": "Host EC2*"},
+        {"on_status_reason": "Host EC2 terminated*"},
+        {"on_status_reason": "*"},
+        {"on_status_reason": "Host EC2*", "on_reason": "OutOfMemoryError*", "on_exit_code": "137"},
+    ],
+)
+def test_a_rule_matches_when_all_its_conditions_do(asked):
+    assert evaluate((rule(EXIT, **asked),), ENDED) is EXIT
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"on_exit_code": "13"},
+        {"on_exit_code": "1370"},
+        {"on_exit_code": "37"},
+        {"on_reason": "OutOfMemoryError"},
+        {"on_reason": "killed"},
+        {"on_reason": "outofmemoryerror*"},
+        {"on_status_reason": "Host EC2"},
+        {"on_status_reason": "Host EC2 terminated!*"},
+        {"on_status_reason": "OutOfMemoryError*"},
+        {"on_reason": "Host EC2*"},
+        {"on_status_reason": "Host EC2*", "on_reason": "OutOfMemoryError*", "on_exit_code": "1"},
+        {"on_status_reason": "Host EC2*", "on_reason": "other", "on_exit_code": "137"},
+        {"on_status_reason": "other", "on_reason": "OutOfMemoryError*", "on_exit_code": "137"},
+    ],
+)
+def test_a_rule_does_not_match_when_one_of_its_conditions_does_not(asked):
+    assert evaluate((rule(EXIT, **asked),), ENDED) is RETRY
+
+
+@pytest.mark.parametrize("asked", ["on_exit_code", "on_reason", "on_status_reason"])
+def test_what_is_missing_matches_a_lone_star_only(asked):
+    nothing_known = attempt()
+
+    assert evaluate((rule(EXIT, **{asked: "*"}),), nothing_known) is EXIT
+    assert evaluate((rule(EXIT, **{asked: "1*"}),), nothing_known) is RETRY
+    assert evaluate((rule(EXIT, **{asked: "None"}),), nothing_known) is RETRY
+
+
+def test_the_spot_recipe_of_aws_retries_a_lost_host_only():
+    recipe = (rule(RETRY, on_status_reason="Host EC2*"), rule(EXIT, on_reason="*"))
+
+    assert evaluate(recipe, ENDED) is RETRY
+    assert evaluate(recipe, attempt(exit_code=1, status_reason="Essential container in task exited")) is EXIT
+
+
+def test_exit_leaves_the_attempts_left_unused():
+    strict = job(retry=retry(10, rule(EXIT, on_exit_code="137")))
+
+    assert verdict(strict, ENDED) is Verdict.FAIL
+
+
+def test_retry_does_not_make_attempts_more():
+    eager = job(retry=retry(2, rule(RETRY)))
+
+    assert verdict(eager, attempt(number=1, exit_code=1)) is Verdict.AGAIN
+    assert verdict(eager, attempt(number=2, exit_code=1)) is Verdict.FAIL
+
+
+def test_exit_0_succeeds_whatever_the_rules_say():
+    assert verdict(job(retry=retry(3, rule(RETRY))), attempt(exit_code=0)) is Verdict.SUCCEED
+
+
+def test_exit_0_of_a_job_with_a_remembered_cancel_succeeds():
+    assert verdict(job(cancelled="not wanted"), attempt(exit_code=0)) is Verdict.SUCCEED
+
+
+def test_a_remembered_cancel_comes_before_the_rules():
+    assert verdict(job(cancelled="", retry=retry(3, rule(RETRY))), attempt(exit_code=1)) is Verdict.FAIL
+
+
+def test_a_stop_order_comes_before_exit_0():
+    assert verdict(job(attempts=3, stop=stop()), attempt(exit_code=0)) is Verdict.FAIL
+
+
+def test_an_end_without_a_code_is_no_success():
+    assert verdict(job(attempts=2), attempt(exit_code=None)) is Verdict.AGAIN

@@ -1,0 +1,140 @@
+"""TerminateJob: a job ends at once, or when its container does, and always FAILED."""
+
+from datetime import timedelta
+
+import pytest
+
+from batchq.domain import effects as do
+from batchq.domain import events as on
+from batchq.domain.job import Status, StopCause
+from tests.domain.lives import (
+    after,
+    asked,
+    at,
+    exited,
+    lived,
+    lost,
+    marks,
+    not_started,
+    pending,
+    placed,
+    runnable,
+    running,
+    started,
+    starting,
+    submitted,
+    terminate,
+)
+
+QUEUED = [submitted, pending, runnable]
+
+
+@pytest.mark.parametrize("life", QUEUED)
+def test_terminate_ends_a_queued_job_at_once(life):
+    over, effects = lived(life(), terminate("enough"), now=at(3))
+
+    assert marks(over) == (Status.FAILED, "enough", False, True)
+    assert (over.attempts, over.stopped_at, effects) == ((), at(3), ())
+
+
+def test_terminate_of_a_job_that_waits_for_a_retry_keeps_its_attempts():
+    job = after(running(attempts=3), exited(1))
+
+    over = after(job, terminate("enough"))
+
+    assert marks(over) == (Status.FAILED, "enough", False, True)
+    assert over.attempts == job.attempts
+
+
+def test_terminate_asks_a_running_container_to_stop_and_the_job_runs_on():
+    job = running()
+
+    later, effects = lived(job, terminate("enough"), now=at(5))
+
+    assert marks(later) == (Status.RUNNING, "enough", False, True)
+    assert effects == (do.StopContainer(tag=job.tag),)
+    assert (later.stop.cause, later.stop.ordered_at, later.stop.kill_at) == (StopCause.TERMINATED, at(5), None)
+
+
+def test_a_terminated_job_is_failed_and_shows_how_its_container_ended():
+    over, effects = lived(running(), terminate("enough"), asked(), exited(143))
+
+    assert marks(over) == (Status.FAILED, "enough", False, True)
+    assert (over.attempts[0].exit_code, over.attempts[0].status_reason) == (143, "enough")
+    assert isinstance(effects[-1], do.ClearAway)
+
+
+def test_attempts_left_do_not_save_a_terminated_job():
+    over = after(running(attempts=10), terminate(), exited(1))
+
+    assert over.status is Status.FAILED
+
+
+def test_exit_0_does_not_save_a_terminated_job():
+    over = after(running(), terminate("enough"), asked(), exited(0))
+
+    assert marks(over) == (Status.FAILED, "enough", False, True)
+    assert over.attempts[0].exit_code == 0
+
+
+def test_a_container_lost_after_terminate_ends_the_job_with_the_callers_reason():
+    over = after(running(attempts=3), terminate("enough"), lost())
+
+    assert marks(over) == (Status.FAILED, "enough", False, True)
+    assert over.attempts[0].exit_code is None
+
+
+def test_a_second_terminate_changes_nothing():
+    job = after(running(), terminate("first"), asked())
+
+    assert lived(job, terminate("second", grace=timedelta(0)), now=at(20)) == (job, ())
+
+
+def test_terminate_gives_up_a_start():
+    job = starting()
+
+    later, effects = lived(job, terminate("enough"))
+
+    assert marks(later) == (Status.STARTING, "enough", False, True)
+    assert effects == (do.AbandonStart(tag=job.tag),)
+
+
+def test_an_abandoned_start_uses_no_attempt():
+    job = after(starting(attempts=3), terminate("enough"))
+
+    over, effects = lived(job, on.StartAbandoned(attempt=1), now=at(2))
+
+    assert marks(over) == (Status.FAILED, "enough", False, True)
+    assert (over.attempts, over.attempt, over.started_at, over.stopped_at) == ((), None, None, at(2))
+    assert effects == (do.ClearAway(tag=job.tag),)
+
+
+def test_a_container_that_starts_in_spite_of_the_order_is_asked_at_once():
+    job = after(starting(), terminate("enough"))
+
+    later, effects = lived(job, started())
+
+    assert (later.status, effects) == (Status.RUNNING, (do.StopContainer(tag=job.tag),))
+
+
+def test_a_container_over_before_it_could_be_asked_fails_the_job_all_the_same():
+    over, effects = lived(after(starting(), terminate("enough")), exited(0))
+
+    assert marks(over) == (Status.FAILED, "enough", False, True)
+    assert [type(it) for it in effects] == [do.ClearAway]
+
+
+def test_a_start_that_failed_after_terminate_is_not_tried_again():
+    over = after(starting(attempts=3), terminate("enough"), not_started(reason="no such file"))
+
+    assert marks(over) == (Status.FAILED, "enough", False, True)
+    assert (over.attempts[0].reason, over.attempts[0].status_reason) == ("no such file", "enough")
+
+
+def test_a_terminated_attempt_is_the_last_of_its_job():
+    job = after(running(attempts=3), exited(1), placed(), started(2), terminate("enough"))
+
+    over = after(job, exited(1, 2))
+
+    assert marks(over) == (Status.FAILED, "enough", False, True)
+    assert [it.number for it in over.attempts] == [1, 2]
