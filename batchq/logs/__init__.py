@@ -63,12 +63,20 @@ class Logs:
         """
         await self._keeper.keep(tag)
 
-    async def events(self, name: str, *, span: Span, position: int | None, limit: int, backwards: bool) -> LogPage:
+    async def stream(self, name: str) -> LogStream:
+        """Raises NotFound."""
+        stream = await self._store.stream(name)
+        if stream is None:
+            raise NotFound("The specified log stream does not exist.")
+        return stream
+
+    async def events(
+        self, stream: LogStream, *, span: Span, position: int | None, limit: int, backwards: bool
+    ) -> LogPage:
         """A page of one stream from a position on (None: its beginning), or back from one (None: its end).
 
-        Raises NotFound; Invalid for a position that is none.
+        Raises Invalid for a position that is none.
         """
-        stream = await self._stream(name)
         await self._follower.follow((stream,))
         read = reading.backwards if backwards else reading.forwards
         return await read(self._archive, stream.tag.task_id, span=span, position=position, limit=limit)
@@ -97,12 +105,6 @@ class Logs:
         more = listing.mark(told, after=after) if len(found) > limit else None
         return tuple([await self._summary(stream) for stream in told]), more
 
-    async def _stream(self, name: str) -> LogStream:
-        stream = await self._store.stream(name)
-        if stream is None:
-            raise NotFound("The specified log stream does not exist.")
-        return stream
-
     async def _summary(self, stream: LogStream) -> Summary:
         task_id = stream.tag.task_id
         first = await self._archive.read(task_id, position=0, limit=1, max_bytes=1)
@@ -117,7 +119,7 @@ class Logs:
     async def _searched(self, query: Query, place: Place) -> tuple[LogStream, ...]:
         """The streams to search in one go: those named, or the next part of all."""
         if query.names:
-            return tuple([await self._stream(name) for name in dict.fromkeys(query.names)])
+            return tuple([await self.stream(name) for name in dict.fromkeys(query.names)])
         part: list[LogStream] = []
         after = place.after
         while some := await self._store.streams(prefix=query.prefix, after=after, limit=PART):

@@ -1,0 +1,1 @@
+"""The part of CloudWatch Logs that AWS Batch's clients read with."""

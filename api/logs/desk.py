@@ -1,0 +1,37 @@
+"""What an operation works with: the server it stands in, and the one request before it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from api.logs.arns import Arns
+from batchq.logs import Logs
+
+Answer = Mapping[str, object]
+
+
+class Tokens(Protocol):
+    """nextToken of a listing: of use only to the query it was made for."""
+
+    def make(self, query: object, position: str) -> str: ...
+
+    def read(self, query: object, token: str) -> str:
+        """Raises Invalid when it was not made here for this query."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """The same for every request. `region` is that of callers who name none; `since` is said to be the group's age."""
+
+    logs: Logs
+    account: str
+    region: str
+    tokens: Tokens
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    body: bytes
+    arns: Arns

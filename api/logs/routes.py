@@ -1,0 +1,65 @@
+"""Which request is which operation of CloudWatch Logs: all are `POST /`, and a header names them."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+
+from aiohttp import web
+
+from api.caller import caller
+from api.http import REQUEST_ID, Dialect, Refused, read, refusal, reply
+from api.logs import operations
+from api.logs.arns import Arns
+from api.logs.desk import Answer, Call, Desk
+from batchq.errors import Invalid, NotFound, Unavailable
+
+log = logging.getLogger(__name__)
+
+Operation = Callable[[Desk, Call], Awaitable[Answer]]
+
+CONTENT_TYPE = "application/x-amz-json-1.1"
+PREFIX = "Logs_20140328."
+OPERATIONS: Mapping[str, Operation] = {
+    "GetLogEvents": operations.get_log_events,
+    "FilterLogEvents": operations.filter_log_events,
+    "DescribeLogStreams": operations.describe_log_streams,
+    "DescribeLogGroups": operations.describe_log_groups,
+}
+
+
+def dialect(desk: Desk) -> Dialect:
+    async def endpoint(request: web.Request) -> web.Response:
+        answer = await _answer(request, desk)
+        answer.content_type = CONTENT_TYPE
+        return answer
+
+    def mount(app: web.Application) -> None:
+        app.router.add_post("/", endpoint)
+
+    return mount
+
+
+async def _answer(request: web.Request, desk: Desk) -> web.Response:
+    target = request.headers.get("X-Amz-Target", "")
+    operation = OPERATIONS.get(target.removeprefix(PREFIX)) if target.startswith(PREFIX) else None
+    if operation is None:
+        what = (
+            f"{target[:200]!r} is not an operation of this server." if target else "The X-Amz-Target header is missing."
+        )
+        return refusal(HTTPStatus.BAD_REQUEST, "UnknownOperationException", what)
+    try:
+        return reply(await operation(desk, await _call(request, desk)))
+    except Refused:
+        raise
+    except NotFound as why:
+        return refusal(HTTPStatus.BAD_REQUEST, "ResourceNotFoundException", str(why))
+    except Invalid as why:
+        return refusal(HTTPStatus.BAD_REQUEST, "InvalidParameterException", str(why))
+    except Unavailable as why:
+        log.warning("request %s: %s", request[REQUEST_ID], why)
+        return refusal(HTTPStatus.SERVICE_UNAVAILABLE, "ServiceUnavailableException", str(why))
+
+
+async def _call(request: web.Request, desk: Desk) -> Call:
+    who = caller(request.headers.get("Authorization", ""))
+    return Call(body=await read(request), arns=Arns(account=desk.account, region=who.region or desk.region))

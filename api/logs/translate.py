@@ -1,0 +1,176 @@
+"""CloudWatch's shapes to the domain's and back. Pure.
+
+A token of GetLogEvents and the id of an event are what AWS's look like, 56 digits: the number of the task, and where
+in its log the line begins. So both are the same whenever and however they are asked for.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Final
+
+from api.logs.arns import Arns
+from api.logs.wire.requests import DescribeLogGroups, DescribeLogStreams, FilterLogEvents, GetLogEvents, OfGroup
+from batchq.errors import Invalid, NotFound
+from batchq.logs import GROUP, Place, Query, Summary
+from batchq.logs.listing import Listing, Mark, Order
+from batchq.logs.reading import Span
+from batchq.logs.searching import Event
+from batchq.values import KeptLine, LogPage, LogStream
+
+MILLISECOND: Final = 1_000_000  # nanoseconds
+_PLACES = 10**17
+_TOKEN = re.compile(r"([fb])/([0-9]{56})")
+
+Wire = Mapping[str, object]
+
+
+# ------------------------------------------------------------------------------------------------------- what is asked
+
+
+def check_group(asked: OfGroup, arns: Arns) -> None:
+    """Raises Invalid unless one group is named; NotFound unless it is ours."""
+    if (asked.logGroupName is None) == (asked.logGroupIdentifier is None):
+        raise Invalid("Exactly one of logGroupName and logGroupIdentifier must be specified.")
+    if asked.logGroupName != GROUP and not arns.names_group(asked.logGroupIdentifier or ""):
+        raise NotFound("The specified log group does not exist.")
+
+
+def span(asked: GetLogEvents | FilterLogEvents) -> Span:
+    end = None if asked.endTime is None else asked.endTime * MILLISECOND
+    return Span(start=(asked.startTime or 0) * MILLISECOND, end=end)
+
+
+def direction(asked: GetLogEvents, stream: LogStream) -> tuple[int | None, bool]:
+    """The position to read from, None for an end of the stream, and whether to read backwards."""
+    if asked.nextToken is None:
+        return None, not asked.startFromHead
+    token = _TOKEN.fullmatch(asked.nextToken)
+    if token is None or int(token[2]) // _PLACES != int(stream.tag.task_id, 16):
+        raise Invalid("The specified nextToken is invalid.")
+    return int(token[2]) % _PLACES, token[1] == "b"
+
+
+def query(asked: FilterLogEvents) -> Query:
+    if asked.logStreamNames is not None and asked.logStreamNamePrefix is not None:
+        raise Invalid("logStreamNames and logStreamNamePrefix are mutually exclusive.")
+    return Query(
+        names=tuple(asked.logStreamNames or ()),
+        prefix=asked.logStreamNamePrefix or "",
+        span=span(asked),
+        pattern=asked.filterPattern or "",
+    )
+
+
+def listing(asked: DescribeLogStreams) -> Listing:
+    order = Order(asked.orderBy or Order.NAME)
+    if order is Order.LAST_EVENT and asked.logStreamNamePrefix is not None:
+        raise Invalid("Cannot order by LastEventTime with a logStreamNamePrefix.")
+    return Listing(order=order, descending=bool(asked.descending), prefix=asked.logStreamNamePrefix or "")
+
+
+def is_group_asked(asked: DescribeLogGroups, arns: Arns) -> bool:
+    """Whether the one group is among those asked for."""
+    if asked.logGroupNamePrefix is not None and asked.logGroupNamePattern is not None:
+        raise Invalid("logGroupNamePrefix and logGroupNamePattern are mutually exclusive.")
+    if asked.nextToken is not None:
+        raise Invalid("The specified nextToken is invalid.")
+    named = asked.logGroupIdentifiers is None or any(map(arns.names_group, asked.logGroupIdentifiers))
+    return (
+        named
+        and asked.logGroupClass in {None, "STANDARD"}
+        and GROUP.startswith(asked.logGroupNamePrefix or "")
+        and (asked.logGroupNamePattern or "").lower() in GROUP
+    )
+
+
+# -------------------------------------------------------------------------------------------------------- what is told
+
+
+def page(found: LogPage, stream: LogStream) -> Wire:
+    """AWS: neither token is ever missing, and at an end it is the one that was given."""
+    return {
+        "events": [_event(line) for line in found.lines],
+        "nextForwardToken": f"f/{_number(stream, found.end)}",
+        "nextBackwardToken": f"b/{_number(stream, found.start)}",
+    }
+
+
+def hits(events: Iterable[Event]) -> Wire:
+    """AWS: `searchedLogStreams` is always empty nowadays."""
+    told = [
+        {
+            "logStreamName": it.stream.name,
+            **_event(it.line),
+            "eventId": _number(it.stream, it.line.position),
+        }
+        for it in events
+    ]
+    return {"events": told, "searchedLogStreams": []}
+
+
+def stream(summary: Summary, arns: Arns) -> Wire:
+    name = summary.stream.name
+    times = {
+        "creationTime": milliseconds(summary.stream.created_at),
+        "firstEventTimestamp": _milliseconds(summary.first),
+        "lastEventTimestamp": _milliseconds(summary.last),
+        "lastIngestionTime": _milliseconds(summary.last),
+    }
+    known = {member: time for member, time in times.items() if time is not None}
+    return {"logStreamName": name, **known, "arn": arns.stream(name), "storedBytes": summary.size}
+
+
+def group(arns: Arns, *, since: datetime) -> Wire:
+    """AWS: `storedBytes` is counted now and then. Here it never is."""
+    return {
+        "logGroupName": GROUP,
+        "creationTime": milliseconds(since),
+        "metricFilterCount": 0,
+        "arn": f"{arns.group}:*",
+        "logGroupArn": arns.group,
+        "storedBytes": 0,
+        "logGroupClass": "STANDARD",
+    }
+
+
+def milliseconds(at: datetime) -> int:
+    return round(at.timestamp() * 1000)
+
+
+def _milliseconds(at: int | None) -> int | None:
+    return None if at is None else at // MILLISECOND
+
+
+def _event(line: KeptLine) -> Wire:
+    """AWS: it was taken in when it was written, or a moment later."""
+    at = line.at // MILLISECOND
+    return {"timestamp": at, "message": line.message, "ingestionTime": at}
+
+
+def _number(of: LogStream, position: int) -> str:
+    return str(int(of.tag.task_id, 16) * _PLACES + position).zfill(56)
+
+
+# ------------------------------------------------------------------------------------------------------ where to go on
+
+
+def place_text(place: Place) -> str:
+    return json.dumps([place.after, place.until, place.beyond])
+
+
+def place(text: str) -> Place:
+    """What `place_text` wrote."""
+    after, until, beyond = json.loads(text)
+    return Place(after=after, until=until, beyond=None if beyond is None else tuple(beyond))
+
+
+def mark_text(mark: Mark) -> str:
+    return f"{mark.place} {mark.name}"
+
+
+def mark(text: str) -> Mark:
+    """What `mark_text` wrote."""
+    number, _, name = text.partition(" ")
+    return Mark(name=name, place=int(number))

@@ -1,0 +1,1 @@
+"""The shapes of CloudWatch Logs, as AWS spells them."""

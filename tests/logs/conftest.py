@@ -1,0 +1,70 @@
+"""Logs on fakes: an engine that has written, an archive and a store in memory."""
+
+import pytest
+
+from batchq.domain.job import JobId, Status, Tag
+from batchq.logs import Logs
+from batchq.store.memory import MemoryStore
+from batchq.store.memory_logs import MemoryArchive
+from batchq.values import Changes
+from tests.logs.fakes import Engine, StillClock
+from tests.support.builders import attempt, job, log_stream
+
+TAG = Tag(job_id=JobId("a-job"), attempt=1)
+
+
+@pytest.fixture
+def engine():
+    return Engine()
+
+
+@pytest.fixture
+def clock():
+    return StillClock()
+
+
+@pytest.fixture
+def archive():
+    return MemoryArchive()
+
+
+@pytest.fixture
+def store():
+    return MemoryStore()
+
+
+@pytest.fixture
+def logs(store, archive, engine, clock):
+    return Logs(store=store, archive=archive, runtime=engine, clock=clock)
+
+
+@pytest.fixture
+def running(store):
+    """Makes a running job with a stream, and answers the stream."""
+
+    async def make(**changes):
+        of = job(status=Status.RUNNING)
+        stream = log_stream(of, **changes)
+        await store.commit(Changes(inserted=(of,), streams=(stream,)))
+        return stream
+
+    return make
+
+
+@pytest.fixture
+def ended(store):
+    """Makes a job that has ended `ago` with a stream, and answers the stream."""
+
+    async def make(attempt_ended_at, **changes):
+        of = job(status=Status.RUNNING)
+        stream = log_stream(of, **changes)
+        over = job(
+            id=of.id,
+            order=of.order,
+            status=Status.SUCCEEDED,
+            attempts=(attempt(stopped_at=attempt_ended_at),),
+        )
+        await store.commit(Changes(inserted=(over,), streams=(stream,)))
+        return stream
+
+    return make

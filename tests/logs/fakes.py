@@ -1,0 +1,61 @@
+"""An engine that has written logs, and a clock that stands still."""
+
+import asyncio
+from datetime import timedelta
+
+from batchq.errors import ContainerGone, EngineUnknown
+from batchq.values import ContainerState, Found, LogLine
+from tests.support.builders import NOON
+
+SECOND = 10**9
+
+
+class Engine:
+    """As much of a ContainerRuntime as reading logs needs.
+
+    It answers a line at a time, and lets others run in between. After `silent_after` lines it gives no answer.
+    """
+
+    def __init__(self):
+        self.written = {}
+        self.asked = []
+        self.surveys = 0
+        self.silent_after = None
+
+    def write(self, tag, *messages, at=1):
+        """Lines stamped `at`, `at` + 1, ..."""
+        log = self.written.setdefault(tag, [])
+        log += [LogLine(at=at + number, message=message) for number, message in enumerate(messages)]
+
+    async def logs(self, tag, *, after):
+        self.asked.append((tag, after))
+        if tag not in self.written:
+            raise ContainerGone(str(tag))
+        told = 0
+        for line in [line for line in self.written[tag] if line.at > after]:
+            await asyncio.sleep(0)
+            if told == self.silent_after:
+                raise EngineUnknown("silent")
+            told += 1
+            yield line
+        if told == self.silent_after:
+            raise EngineUnknown("silent")
+
+    async def survey(self):
+        self.surveys += 1
+        if self.silent_after is not None:
+            raise EngineUnknown("silent")
+        return tuple(Found(tag=tag, state=ContainerState.RUNNING) for tag in self.written)
+
+
+class StillClock:
+    """It is noon until told otherwise."""
+
+    def __init__(self):
+        self._now = NOON
+
+    def now(self):
+        return self._now
+
+    def pass_seconds(self, seconds):
+        self._now += timedelta(seconds=seconds)

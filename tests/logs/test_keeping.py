@@ -1,0 +1,315 @@
+"""Each line of a container is kept, and kept once, whatever happens on the way."""
+
+import asyncio
+from contextlib import closing, suppress
+from itertools import count
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from batchq.errors import EngineUnknown, StoreFailed
+from batchq.logs.keeping import BATCH_CHARACTERS, BATCH_LINES, EVENT_BYTES, Keeper
+from batchq.store.logfiles import LogFiles
+from batchq.store.memory_logs import MemoryArchive
+from batchq.values import LogLine
+from tests.logs.conftest import TAG
+from tests.logs.fakes import SECOND, Engine, StillClock
+
+ALL = 10**9
+
+
+@pytest.fixture
+def keeper(archive, engine, clock):
+    return Keeper(archive=archive, runtime=engine, clock=clock)
+
+
+async def kept(archive):
+    page = await archive.read(TAG.task_id, position=0, limit=ALL, max_bytes=ALL)
+    return [line.message for line in page.lines]
+
+
+# ----------------------------------------------------------------------------------------------------------- all, once
+
+
+async def test_all_that_a_container_wrote_is_kept(keeper, engine, archive):
+    engine.write(TAG, "a", "b", "c")
+
+    await keeper.keep(TAG)
+
+    assert await kept(archive) == ["a", "b", "c"]
+
+
+async def test_what_is_kept_twice_is_there_once(keeper, engine, archive):
+    engine.write(TAG, "a", "b", "a", "a")
+
+    await keeper.keep(TAG)
+    await keeper.keep(TAG)
+
+    assert await kept(archive) == ["a", "b", "a", "a"]
+
+
+async def test_a_container_that_is_gone_has_nothing_to_keep(keeper, archive):
+    await keeper.keep(TAG)
+
+    assert await kept(archive) == []
+
+
+async def test_a_container_that_goes_leaves_what_was_kept(keeper, engine, archive):
+    engine.write(TAG, "a")
+    await keeper.keep(TAG)
+    del engine.written[TAG]
+
+    await keeper.keep(TAG)
+
+    assert await kept(archive) == ["a"]
+
+
+@pytest.mark.parametrize("lines", [0, 1, BATCH_LINES, BATCH_LINES + 1, 2 * BATCH_LINES + 7])
+async def test_after_an_engine_that_fell_silent_the_rest_is_kept(keeper, engine, archive, lines):
+    written = [str(number) for number in range(3 * BATCH_LINES)]
+    engine.write(TAG, *written)
+    engine.silent_after = lines
+    with pytest.raises(EngineUnknown):
+        await keeper.keep(TAG)
+    engine.silent_after = None
+
+    await keeper.keep(TAG)
+
+    assert await kept(archive) == written
+
+
+async def test_after_a_disk_that_was_full_all_is_kept(keeper, engine, archive):
+    engine.write(TAG, "a", "b")
+    archive.failing = True
+    with pytest.raises(StoreFailed):
+        await keeper.keep(TAG)
+    archive.failing = False
+
+    await keeper.keep(TAG)
+
+    assert await kept(archive) == ["a", "b"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(torn_at=st.integers(0, 2_000), stamps=st.lists(st.integers(1, 5 * SECOND), max_size=30))
+def test_killed_at_any_byte_each_line_is_kept_once(tmp_path_factory, torn_at, stamps):
+    directory = tmp_path_factory.mktemp("torn")
+    engine = Engine()
+    for number, at in enumerate(sorted(stamps)):
+        engine.write(TAG, f"line {number} " + "é" * (number % 7), at=at)
+
+    asyncio.run(keep_in_files(directory, engine))
+    for file in directory.rglob("*.log"):
+        file.write_bytes(file.read_bytes()[:torn_at])
+    found = asyncio.run(keep_in_files(directory, engine))
+
+    assert found == [line.message for line in engine.written.get(TAG, [])]
+
+
+async def keep_in_files(directory, engine):
+    with closing(LogFiles(directory)) as files:
+        await Keeper(archive=files, runtime=engine, clock=StillClock()).keep(TAG)
+        return await kept(files)
+
+
+async def test_two_who_keep_at_once_keep_each_line_once(keeper, engine, archive):
+    engine.write(TAG, *"abcdef")
+
+    await asyncio.gather(*(keeper.keep(TAG) for _ in range(5)), *(keeper.catch_up(TAG) for _ in range(5)))
+
+    assert await kept(archive) == [*"abcdef"]
+
+
+# ------------------------------------------------------------------------------------------------- stamps as they come
+
+
+async def test_lines_of_one_stamp_are_each_kept_once(keeper, engine, archive):
+    engine.write(TAG, "a", at=5)
+    engine.write(TAG, "b", at=5)
+    await keeper.keep(TAG)
+    engine.write(TAG, "c", at=5)
+
+    await keeper.keep(TAG)
+
+    assert await kept(archive) == ["a", "b", "c"]
+
+
+async def test_a_line_that_another_overtook_is_not_lost(keeper, engine, archive):
+    engine.write(TAG, "out", at=10 * SECOND)
+    await keeper.catch_up(TAG)
+    engine.write(TAG, "err", at=10 * SECOND - 5)
+
+    await keeper.keep(TAG)
+
+    assert await kept(archive) == ["out", "err"]
+
+
+async def test_the_rest_of_a_line_that_was_cut_is_kept_although_its_stamp_is_old(keeper, engine, archive):
+    engine.write(TAG, "bar " * 5000, at=SECOND)
+    engine.write(TAG, "out", at=100 * SECOND)
+    await keeper.catch_up(TAG)
+    engine.write(TAG, "and the rest", at=SECOND)
+
+    await keeper.keep(TAG)
+    await keeper.keep(TAG)
+
+    assert await kept(archive) == ["bar " * 5000, "out", "and the rest"]
+
+
+async def test_a_line_told_in_part_and_then_as_a_whole_is_kept_once(keeper, engine, archive):
+    engine.write(TAG, "x" * 20_000, at=SECOND)
+    await keeper.catch_up(TAG)
+    engine.written[TAG] = [LogLine(at=SECOND, message="x" * 20_000 + "y" * 400_000)]
+
+    await keeper.keep(TAG)
+    await keeper.keep(TAG)
+
+    assert "".join(await kept(archive)) == "x" * 20_000 + "y" * 400_000
+
+
+async def test_what_the_engine_has_dropped_since_stays_kept(keeper, engine, archive):
+    engine.write(TAG, "old", at=SECOND)
+    await keeper.catch_up(TAG)
+    engine.written[TAG] = []
+    engine.write(TAG, "new", at=50 * SECOND)
+
+    await keeper.keep(TAG)
+
+    assert await kept(archive) == ["old", "new"]
+
+
+# ---------------------------------------------------------------------------------------------------- what is an event
+
+
+async def test_a_line_without_a_character_is_no_event(keeper, engine, archive):
+    engine.write(TAG, "a", "", " ", "")
+
+    await keeper.keep(TAG)
+    await keeper.keep(TAG)
+
+    assert await kept(archive) == ["a", " "]
+
+
+async def test_a_long_line_is_several_events_and_no_character_is_cut(keeper, engine, archive):
+    line = "é" * EVENT_BYTES
+    engine.write(TAG, "x" + line, "after")
+
+    await keeper.keep(TAG)
+    await keeper.keep(TAG)
+
+    *events, last = await kept(archive)
+    assert (last, "".join(events)) == ("after", "x" + line)
+    assert max(len(event.encode()) for event in events) <= EVENT_BYTES
+
+
+async def test_half_a_character_becomes_a_question_mark(keeper, engine, archive):
+    engine.write(TAG, "a\ud800b")
+
+    await keeper.keep(TAG)
+    await keeper.keep(TAG)
+
+    assert await kept(archive) == ["a?b"]
+
+
+# ------------------------------------------------------------------------------------------------------- what it costs
+
+
+async def test_the_archive_gets_no_more_at_a_time_than_a_batch(engine, archive, clock):
+    taken = []
+
+    class Counting(MemoryArchive):
+        async def append(self, task_id, lines):
+            taken.append((len(lines), sum(len(line.message) for line in lines)))
+            await super().append(task_id, lines)
+
+    engine.write(TAG, *["x"] * 1200, *["y" * 100_000] * 30)
+
+    await Keeper(archive=Counting(), runtime=engine, clock=clock).keep(TAG)
+
+    assert max(lines for lines, _ in taken) <= BATCH_LINES
+    assert max(characters for _, characters in taken) < BATCH_CHARACTERS + EVENT_BYTES
+    assert sum(lines for lines, _ in taken) == 1230
+
+
+async def test_catching_up_asks_for_the_last_moment_only(keeper, engine, clock):
+    engine.write(TAG, "a", at=100 * SECOND)
+    await keeper.catch_up(TAG)
+    clock.pass_seconds(1)
+
+    await keeper.catch_up(TAG)
+
+    assert engine.asked == [(TAG, 0), (TAG, 99 * SECOND)]
+
+
+async def test_catching_up_is_not_repeated_at_once(keeper, engine, clock):
+    engine.write(TAG, "a")
+    await keeper.catch_up(TAG)
+
+    clock.pass_seconds(0.19)
+    await keeper.catch_up(TAG)
+    clock.pass_seconds(0.02)
+    await keeper.catch_up(TAG)
+
+    assert len(engine.asked) == 2
+
+
+async def test_a_container_that_is_to_be_removed_is_always_asked(keeper, engine, archive):
+    engine.write(TAG, "a")
+    await keeper.catch_up(TAG)
+    engine.write(TAG, "last words", at=9)
+
+    await keeper.keep(TAG)
+
+    assert await kept(archive) == ["a", "last words"]
+
+
+async def test_nothing_is_remembered_of_containers_that_nobody_reads(keeper, engine, clock):
+    engine.write(TAG, "a")
+    await keeper.keep(TAG)
+    await keeper.catch_up(TAG)
+    clock.pass_seconds(1)
+
+    await keeper.catch_up(TAG)
+
+    assert len(keeper._turns) == 0
+    assert len(keeper._caught_up) == 1
+
+
+# ---------------------------------------------------------------------------------------------------------------- laws
+
+overtaking = st.integers(-SECOND + 1, 0)
+deeds = st.lists(
+    st.tuples(st.just("write"), overtaking, st.sampled_from(["", "a", "b", "c" * 5000]))
+    | st.tuples(st.just("catch_up"), st.sampled_from([None, 0, 1, 3]), st.none())
+    | st.tuples(st.just("keep"), st.sampled_from([None, 0, 1, 3]), st.none()),
+    max_size=40,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(deeds=deeds)
+def test_whatever_is_done_in_whatever_order_each_line_is_kept_once(deeds):
+    engine, archive, clock = Engine(), MemoryArchive(), StillClock()
+    keeper = Keeper(archive=archive, runtime=engine, clock=clock)
+    engine.written[TAG] = []
+
+    asyncio.run(done(deeds, engine=engine, keeper=keeper, clock=clock))
+
+    written = sorted(line.message for line in engine.written[TAG] if line.message)
+    assert sorted(asyncio.run(kept(archive))) == written
+
+
+async def done(deeds, *, engine, keeper, clock):
+    """Each deed, and a last keep. Of two lines one may overtake the other by a second, not more."""
+    now = count(10 * SECOND, SECOND // 3)
+    for deed, how, message in deeds:
+        clock.pass_seconds(1)
+        if deed == "write":
+            engine.write(TAG, message, at=next(now) + how)
+            continue
+        engine.silent_after = how
+        with suppress(EngineUnknown):
+            await (keeper.keep(TAG) if deed == "keep" else keeper.catch_up(TAG))
+        engine.silent_after = None
+    await keeper.keep(TAG)

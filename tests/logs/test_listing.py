@@ -1,0 +1,92 @@
+"""Streams, in each order, a page at a time."""
+
+from datetime import timedelta
+
+import pytest
+
+from batchq.errors import Invalid
+from batchq.logs.listing import Listing, Mark, Order
+from tests.logs.fakes import SECOND
+from tests.support.builders import NOON
+
+BY_NAME = Listing(order=Order.NAME, descending=False)
+NEWEST_FIRST = Listing(order=Order.LAST_EVENT, descending=True)
+
+
+@pytest.fixture
+async def five(running):
+    """Made in the order c, e, a, d, b, a second between them."""
+    return [
+        await running(name=f"{name}/default/0", created_at=NOON + timedelta(seconds=number))
+        for number, name in enumerate("ceadb")
+    ]
+
+
+async def pages(logs, listing, *, limit=2, before_second_page=None):
+    found, after = [], None
+    while True:
+        some, after = await logs.streams(listing, after=after, limit=limit)
+        found.append("".join(it.stream.name[0] for it in some))
+        if after is None:
+            return found
+        if before_second_page and len(found) == 1:
+            await before_second_page()
+
+
+@pytest.mark.parametrize(
+    ("order", "descending", "found"),
+    [
+        (Order.NAME, False, ["ab", "cd", "e"]),
+        (Order.NAME, True, ["ed", "cb", "a"]),
+        (Order.LAST_EVENT, True, ["bd", "ae", "c"]),
+        (Order.LAST_EVENT, False, ["ce", "ad", "b"]),
+    ],
+)
+async def test_streams_are_listed_in_each_order(logs, five, order, descending, found):
+    assert await pages(logs, Listing(order=order, descending=descending)) == found
+
+
+@pytest.mark.parametrize("descending", [True, False])
+async def test_a_full_last_page_says_that_it_is_the_last(logs, five, descending):
+    assert len(await pages(logs, Listing(order=Order.NAME, descending=descending), limit=5)) == 1
+
+
+@pytest.mark.parametrize("descending", [True, False])
+async def test_only_streams_with_the_prefix_are_listed(logs, five, descending):
+    assert await pages(logs, Listing(order=Order.NAME, descending=descending, prefix="d/")) == ["d"]
+
+
+async def test_no_streams_are_an_empty_page(logs):
+    assert [await pages(logs, it) for it in (BY_NAME, NEWEST_FIRST)] == [[""], [""]]
+
+
+async def test_streams_that_come_meanwhile_repeat_none_on_the_next_page(logs, five, running):
+    async def more_come():
+        for number in range(3):
+            await running(name=f"{number}/default/0", created_at=NOON + timedelta(hours=1))
+
+    assert await pages(logs, NEWEST_FIRST, before_second_page=more_come) == ["bd", "ae", "c"]
+
+
+async def test_a_mark_of_no_stream_is_refused(logs, five):
+    with pytest.raises(Invalid):
+        await logs.streams(NEWEST_FIRST, after=Mark(name="nobody", place=1), limit=5)
+
+
+async def test_a_stream_is_told_with_its_first_and_last_times_and_its_size(logs, running, engine):
+    stream = await running()
+    engine.write(stream.tag, "a", "b", at=SECOND)
+    await logs.keep(stream.tag)
+
+    ((summary,), _) = await logs.streams(BY_NAME, after=None, limit=5)
+
+    assert (summary.stream, summary.first, summary.last) == (stream, SECOND, SECOND + 1)
+    assert summary.size >= 2
+
+
+async def test_a_stream_nobody_wrote_to_has_no_times(logs, running):
+    await running()
+
+    ((summary,), _) = await logs.streams(BY_NAME, after=None, limit=5)
+
+    assert (summary.first, summary.last, summary.size) == (None, None, 0)

@@ -1,0 +1,59 @@
+"""Which messages a filter pattern finds."""
+
+import pytest
+
+from batchq.errors import Invalid
+from batchq.logs.pattern import compiled
+
+MESSAGES = (
+    "[ERROR 400] BAD REQUEST",
+    "[ERROR 401] UNAUTHORIZED REQUEST",
+    "[WARN] a request was slow",
+    'INFO said "hello"',
+)
+
+
+def found(pattern):
+    matches = compiled(pattern)
+    return [number for number, message in enumerate(MESSAGES) if matches(message)]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "numbers"),
+    [
+        ("", [0, 1, 2, 3]),
+        ("   ", [0, 1, 2, 3]),
+        ('""', [0, 1, 2, 3]),
+        ("ERROR", [0, 1]),
+        ("error", []),
+        ("ERROR REQUEST", [0, 1]),
+        ("ERROR 401", [1]),
+        ('"BAD REQUEST"', [0]),
+        ('"REQUEST BAD"', []),
+        ("?WARN ?INFO", [2, 3]),
+        ('?"BAD REQUEST" ?INFO', [0, 3]),
+        ("-ERROR", [2, 3]),
+        ("ERROR -401", [0]),
+        ('REQUEST -"BAD REQUEST"', [1]),
+        ("?ERROR ?WARN -401", [0, 2]),
+        ("REQUEST ?400 ?WARN", [0]),
+        (r'"\"hello\""', [3]),
+        ("a  request", [2]),
+        ("\tWARN\n", [2]),
+        ("401]", [1]),
+    ],
+)
+def test_terms_are_all_any_or_none(pattern, numbers):
+    assert found(pattern) == numbers
+
+
+@pytest.mark.parametrize("pattern", ['{ $.level = "ERROR" }', "[ip, user]", "%ERR.*%", "  {"])
+def test_patterns_of_other_kinds_are_refused_in_words(pattern):
+    with pytest.raises(Invalid, match="not supported by this server"):
+        compiled(pattern)
+
+
+@pytest.mark.parametrize("pattern", ['"', 'a "b', '"a"b', 'a"b"', '"a" -"', "'\"", '"\\'])
+def test_a_pattern_without_sense_is_refused(pattern):
+    with pytest.raises(Invalid, match="Invalid filter pattern"):
+        compiled(pattern)

@@ -1,0 +1,189 @@
+"""Pages of one stream, and what a reader sees of a container that still runs."""
+
+from datetime import timedelta
+
+import pytest
+
+from batchq.errors import Invalid, NotFound
+from batchq.logs.reading import Span
+from tests.logs.fakes import SECOND
+from tests.support.builders import NOON
+
+EVER = Span()
+
+
+def messages(page):
+    return [line.message for line in page.lines]
+
+
+async def page(logs, stream, *, span=EVER, position=None, limit=100, backwards=False):
+    return await logs.events(stream, span=span, position=position, limit=limit, backwards=backwards)
+
+
+@pytest.fixture
+async def letters(running, engine):
+    """A stream that has written a, b, c, d, e, at 1 to 5."""
+    stream = await running()
+    engine.write(stream.tag, *"abcde")
+    return stream
+
+
+async def test_an_unknown_stream_does_not_exist(logs):
+    with pytest.raises(NotFound, match=r"^The specified log stream does not exist\.$"):
+        await logs.stream("a-definition/default/0123")
+
+
+async def test_a_stream_is_found_by_its_name(logs, running):
+    stream = await running()
+
+    assert await logs.stream(stream.name) == stream
+
+
+# --------------------------------------------------------------------------------------------------------------- pages
+
+
+async def test_pages_forwards_come_to_an_end_and_stay_there(logs, running, engine):
+    stream = await running()
+    engine.write(stream.tag, "a", "b", "c")
+
+    first = await page(logs, stream, limit=2)
+    second = await page(logs, stream, limit=2, position=first.end)
+    third = await page(logs, stream, limit=2, position=second.end)
+
+    assert [messages(it) for it in (first, second, third)] == [["a", "b"], ["c"], []]
+    assert third.end == second.end
+
+
+async def test_pages_backwards_come_to_the_beginning_and_stay_there(logs, running, engine):
+    stream = await running()
+    engine.write(stream.tag, "a", "b", "c")
+
+    last = await page(logs, stream, limit=2, backwards=True)
+    first = await page(logs, stream, limit=2, backwards=True, position=last.start)
+    none = await page(logs, stream, limit=2, backwards=True, position=first.start)
+
+    assert [messages(it) for it in (last, first, none)] == [["b", "c"], ["a"], []]
+    assert none.start == first.start
+
+
+async def test_from_the_end_of_yesterday_todays_lines_are_read(logs, running, engine, clock):
+    stream = await running()
+    engine.write(stream.tag, "a")
+    first = await page(logs, stream)
+    clock.pass_seconds(1)
+    engine.write(stream.tag, "b", at=SECOND)
+
+    assert messages(await page(logs, stream, position=first.end)) == ["b"]
+
+
+@pytest.mark.parametrize("backwards", [True, False])
+@pytest.mark.parametrize(
+    ("span", "found"),
+    [
+        (Span(), "abcde"),
+        (Span(start=2), "bcde"),
+        (Span(start=2, end=4), "bc"),
+        (Span(end=1), ""),
+        (Span(start=6), ""),
+        (Span(start=4, end=2), ""),
+        (Span(start=3, end=3), ""),
+        (Span(start=10**30, end=10**40), ""),
+    ],
+)
+async def test_a_span_has_its_start_and_not_its_end(logs, letters, span, found, backwards):
+    whole = await page(logs, letters, span=span, backwards=backwards)
+    end = whole.start if backwards else whole.end
+    again = await page(logs, letters, span=span, backwards=backwards, position=end)
+
+    assert "".join(messages(whole)) == found
+    assert messages(again) == []
+
+
+async def test_a_span_read_line_by_line_tells_each_once(logs, letters):
+    span = Span(start=2, end=5)
+
+    found = []
+    read = await page(logs, letters, span=span, limit=1)
+    while read.lines:
+        found += messages(read)
+        read = await page(logs, letters, span=span, limit=1, position=read.end)
+
+    assert "".join(found) == "bcd"
+
+
+async def test_a_position_that_is_none_is_refused(logs, running, engine):
+    stream = await running()
+    engine.write(stream.tag, "a")
+
+    with pytest.raises(Invalid):
+        await page(logs, stream, position=17)
+
+
+# ----------------------------------------------------------------------------------------------------------- following
+
+
+async def test_a_running_container_is_read_up_to_now(logs, running, engine, clock):
+    stream = await running()
+    engine.write(stream.tag, "a")
+    before = messages(await page(logs, stream))
+    engine.write(stream.tag, "b", at=SECOND)
+    clock.pass_seconds(1)
+
+    assert (before, messages(await page(logs, stream))) == (["a"], ["a", "b"])
+
+
+async def test_a_container_that_is_not_there_yet_has_written_nothing(logs, running):
+    stream = await running()
+
+    assert messages(await page(logs, stream)) == []
+
+
+async def test_what_a_job_wrote_last_is_read_before_its_container_is_cleared_away(logs, ended, engine):
+    stream = await ended(NOON)
+    engine.write(stream.tag, "last words")
+
+    assert messages(await page(logs, stream)) == ["last words"]
+
+
+async def test_of_a_job_long_ended_the_engine_is_not_asked(logs, ended, engine):
+    stream = await ended(NOON - timedelta(hours=1))
+
+    await page(logs, stream)
+
+    assert engine.asked == []
+
+
+async def test_an_engine_without_an_answer_leaves_what_is_kept(logs, running, engine, clock):
+    stream = await running()
+    engine.write(stream.tag, "a")
+    await page(logs, stream)
+    clock.pass_seconds(1)
+    engine.silent_after = 0
+
+    assert messages(await page(logs, stream)) == ["a"]
+
+
+async def test_an_engine_without_an_answer_is_left_alone_for_a_while(logs, running, engine, clock):
+    stream = await running()
+    engine.write(stream.tag, "a")
+    engine.silent_after = 0
+    await page(logs, stream)
+    engine.silent_after = None
+
+    clock.pass_seconds(4)
+    soon = messages(await page(logs, stream))
+    clock.pass_seconds(2)
+    later = messages(await page(logs, stream))
+
+    assert (soon, later, len(engine.asked)) == ([], ["a"], 2)
+
+
+async def test_a_full_disk_leaves_what_is_kept(logs, running, engine, archive, clock):
+    stream = await running()
+    engine.write(stream.tag, "a")
+    await page(logs, stream)
+    clock.pass_seconds(1)
+    engine.write(stream.tag, "b", at=SECOND)
+    archive.failing = True
+
+    assert messages(await page(logs, stream)) == ["a"]

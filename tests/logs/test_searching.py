@@ -1,0 +1,158 @@
+"""Events of many streams, by time."""
+
+import pytest
+
+from batchq.domain.job import Status
+from batchq.errors import Invalid, NotFound
+from batchq.logs import PART, Place, Query
+from batchq.logs.reading import Span
+from batchq.values import Changes
+from tests.logs.fakes import SECOND
+from tests.support.builders import job, log_stream
+
+EVERYTHING = Query(span=Span())
+
+
+def messages(events):
+    return [event.line.message for event in events]
+
+
+async def search(logs, query=EVERYTHING, *, limit=10_000):
+    """Every page, as (page's messages, ...)."""
+    pages, place = [], Place()
+    while place is not None:
+        events, place = await logs.filter(query, place=place, limit=limit)
+        pages.append(messages(events))
+    return pages
+
+
+def everything(pages):
+    return [message for page in pages for message in page]
+
+
+@pytest.fixture
+async def three(running, engine):
+    """Three streams that wrote at the same time; by name: x, y, z."""
+    streams = [await running(name=f"{name}/default/0") for name in "xyz"]
+    for number, stream in enumerate(streams):
+        engine.write(stream.tag, *[f"{stream.name[0]}{line}" for line in range(4)], at=10 + number)
+    return streams
+
+
+BY_TIME = ["x0", "x1", "y0", "x2", "y1", "z0", "x3", "y2", "z1", "y3", "z2", "z3"]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5, 11, 12, 13])
+async def test_events_of_all_streams_come_by_time_however_they_are_paged(logs, three, limit):
+    pages = await search(logs, limit=limit)
+
+    stamps = [12 + int(it[1]) - "zyx".index(it[0]) for it in everything(pages)]
+    assert stamps == sorted(stamps)
+    assert sorted(everything(pages)) == sorted(BY_TIME)
+    assert max(map(len, pages)) <= limit
+
+
+async def test_the_last_page_says_so(logs, three):
+    events, place = await logs.filter(EVERYTHING, place=Place(), limit=12)
+
+    assert (len(events), place) == (12, None)
+
+
+async def test_only_the_streams_named_are_searched(logs, three):
+    query = Query(names=(three[2].name, three[0].name, three[0].name), span=Span())
+
+    assert set(everything(await search(logs, query, limit=3))) == {it for it in BY_TIME if it[0] in "xz"}
+
+
+async def test_a_named_stream_that_is_not_there_does_not_exist(logs, three):
+    with pytest.raises(NotFound, match=r"^The specified log stream does not exist\.$"):
+        await search(logs, Query(names=(three[0].name, "nobody"), span=Span()))
+
+
+async def test_only_streams_with_the_prefix_are_searched(logs, three):
+    assert everything(await search(logs, Query(prefix="y/", span=Span()))) == ["y0", "y1", "y2", "y3"]
+
+
+async def test_nothing_is_found_where_nothing_is(logs):
+    assert await search(logs) == [[]]
+
+
+@pytest.mark.parametrize("limit", [1, 100])
+async def test_a_span_has_its_start_and_not_its_end(logs, three, limit):
+    pages = await search(logs, Query(span=Span(start=12, end=14)), limit=limit)
+
+    assert sorted(everything(pages)) == ["x2", "x3", "y1", "y2", "z0", "z1"]
+
+
+@pytest.mark.parametrize("limit", [1, 100])
+async def test_only_what_matches_is_told(logs, three, limit):
+    pages = await search(logs, Query(span=Span(), pattern="?0 ?3 -y"), limit=limit)
+
+    assert sorted(everything(pages)) == ["x0", "x3", "z0", "z3"]
+
+
+async def test_a_pattern_that_is_not_served_is_refused(logs):
+    with pytest.raises(Invalid):
+        await search(logs, Query(span=Span(), pattern="{ $.a = 1 }"))
+
+
+async def test_a_page_holds_no_more_than_a_mebibyte(logs, running, engine):
+    stream = await running()
+    engine.write(stream.tag, *["x" * 200_000] * 12)
+
+    pages = await search(logs)
+
+    assert [len(page) for page in pages] == [5, 5, 2]
+
+
+async def test_a_search_may_pause_before_it_has_found_anything(logs, running, engine, archive):
+    stream = await running()
+    engine.write(stream.tag, *["chaff"] * 60_000, "wheat")
+    await logs.keep(stream.tag)
+
+    pages = await search(logs, Query(span=Span(), pattern="wheat"))
+
+    assert pages == [[], ["wheat"]]
+
+
+async def test_more_streams_than_one_search_holds_are_searched_in_parts(logs, store, engine):
+    jobs = [job(status=Status.RUNNING) for _ in range(PART + 20)]
+    streams = tuple(log_stream(of) for of in jobs)
+    await store.commit(Changes(inserted=tuple(jobs), streams=streams))
+    for number, stream in enumerate(streams):
+        engine.write(stream.tag, f"line {number}", at=1 + number)
+
+    pages = await search(logs, limit=300)
+
+    assert sorted(everything(pages)) == sorted(f"line {number}" for number in range(PART + 20))
+    assert [len(page) for page in pages] == [300, 200, 20]
+
+
+async def test_a_stream_that_comes_while_a_search_is_paged_breaks_nothing(logs, three, running, engine):
+    first, place = await logs.filter(EVERYTHING, place=Place(), limit=5)
+    new = await running(name="xx/default/0")
+    engine.write(new.tag, "new", at=SECOND)
+
+    rest, place = await logs.filter(EVERYTHING, place=place, limit=100)
+
+    assert sorted(messages(first) + messages(rest)) == sorted([*BY_TIME, "new"])
+    assert place is None
+
+
+async def test_many_running_containers_are_looked_for_once(logs, store, engine, running):
+    streams = [await running() for _ in range(20)]
+    engine.write(streams[3].tag, "a")
+
+    await search(logs)
+
+    assert (engine.surveys, [tag for tag, _ in engine.asked]) == (1, [streams[3].tag])
+
+
+async def test_an_engine_without_an_answer_leaves_what_is_kept(logs, running, engine, clock):
+    streams = [await running() for _ in range(20)]
+    engine.write(streams[3].tag, "a")
+    await search(logs)
+    clock.pass_seconds(1)
+    engine.silent_after = 0
+
+    assert everything(await search(logs)) == ["a"]

@@ -1,0 +1,189 @@
+"""What only files can do: be torn, be damaged, be read by somebody else, find no room."""
+
+import asyncio
+import stat
+from contextlib import closing
+
+import pytest
+
+from batchq.errors import Invalid, StoreFailed
+from batchq.store.logfiles import BLOCK, LogFiles
+from batchq.values import LogLine
+
+TASK = "0123456789abcdef" * 2
+ALL = 10**9
+
+
+@pytest.fixture
+def files(tmp_path):
+    with closing(LogFiles(tmp_path / "logs")) as files:
+        yield files
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "logs" / TASK[:2] / f"{TASK}.log"
+
+
+def line(message, at=1):
+    return LogLine(at=at, message=message)
+
+
+async def messages(files, position=0):
+    page = await files.read(TASK, position=position, limit=ALL, max_bytes=ALL)
+    return [it.message for it in page.lines]
+
+
+async def messages_back(files):
+    page = await files.read_back(TASK, position=None, limit=ALL, max_bytes=ALL)
+    return [it.message for it in page.lines]
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+async def test_only_the_owner_can_read_what_containers_wrote(files, file):
+    await files.append(TASK, [line("secret")])
+
+    assert [mode(it) for it in (file.parent.parent, file.parent, file)] == [0o700, 0o700, 0o600]
+
+
+async def test_reading_makes_no_file(files, file):
+    await messages(files)
+
+    assert not file.parent.parent.exists()
+
+
+async def test_a_record_is_a_line_that_people_can_read(files, file):
+    await files.append(TASK, [line('é "b"\n', at=7), line("late", at=5)])
+
+    assert file.read_text() == '7 0 "é \\"b\\"\\n"\n7 2 "late"\n'
+
+
+async def test_what_was_kept_is_there_when_the_directory_is_opened_again(files, file):
+    await files.append(TASK, [line("a", at=7)])
+
+    with closing(LogFiles(file.parent.parent)) as again:
+        assert await messages(again) == ["a"]
+        assert await again.last(TASK) == 7
+
+
+# ---------------------------------------------------------------------------------------------------------------- torn
+
+
+@pytest.mark.parametrize(
+    "rest", [b"1", b"9 0", b'9 0 "tor', b'9 0 "torn"', b"\0" * 10, b"\0" * 3 * BLOCK, b'9 0 "\xc3']
+)
+async def test_a_torn_record_is_not_read(files, file, rest):
+    await files.append(TASK, [line("whole", at=5)])
+    with file.open("ab") as torn:
+        torn.write(rest)
+
+    assert await messages(files) == await messages_back(files) == ["whole"]
+    assert await files.last(TASK) == 5
+    assert await files.seek(TASK, 6) == await files.size(TASK) == file.stat().st_size - len(rest)
+
+
+async def test_the_next_append_cuts_a_torn_record_off(files, file):
+    await files.append(TASK, [line("whole")])
+    with file.open("ab") as torn:
+        torn.write(b'9 0 "torn and longer than what follows')
+
+    await files.append(TASK, [line("b")])
+
+    assert file.read_text() == '1 0 "whole"\n1 0 "b"\n'
+
+
+async def test_a_log_that_is_one_torn_record_is_empty(files, file):
+    await files.append(TASK, [line("a")])
+    file.write_bytes(b"17")
+
+    assert await messages(files) == await messages_back(files) == []
+    assert await files.last(TASK) == 0
+
+
+async def test_a_damaged_record_is_shown_and_hides_nothing(files, file):
+    await files.append(TASK, [line("a", at=5)])
+    with file.open("ab") as damaged:
+        damaged.write(b"\0\xff\0 junk\n")
+    await files.append(TASK, [line("b", at=6)])
+
+    assert await messages(files) == await messages_back(files) == ["a", "\0\ufffd\0 junk", "b"]
+
+
+# ----------------------------------------------------------------------------------------------------------- positions
+
+
+async def test_a_position_inside_a_record_is_refused(files, file):
+    await files.append(TASK, [line("abc\n1 0 "), line("d")])
+    boundaries = {0, file.read_bytes().index(b"\n") + 1, file.stat().st_size}
+
+    refused = [it for it in range(file.stat().st_size + 2) if await is_refused(files, it)]
+
+    assert refused == [it for it in range(file.stat().st_size + 2) if it not in boundaries]
+
+
+async def is_refused(files, position):
+    try:
+        await files.read(TASK, position=position, limit=1, max_bytes=ALL)
+    except Invalid:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("length", [BLOCK - 8, BLOCK - 7, BLOCK - 6, BLOCK, BLOCK + 1, 3 * BLOCK])
+async def test_records_that_end_at_a_block_are_read_whole(files, length):
+    texts = ["a" * length, "b" * length, "c"]
+    await files.append(TASK, [line(text, at=number) for number, text in enumerate(texts, start=1)])
+
+    assert await messages_back(files) == texts
+    assert await messages(files, await files.seek(TASK, 2)) == texts[1:]
+
+
+# ---------------------------------------------------------------------------------------------------------------- disk
+
+
+async def test_a_disk_that_does_not_take_it_is_told(files, file):
+    file.parent.parent.mkdir()
+    file.parent.write_text("a file where a folder should be")
+
+    with pytest.raises(StoreFailed, match=TASK):
+        await files.append(TASK, [line("a")])
+
+
+async def test_a_link_in_the_place_of_a_log_is_not_followed(files, file, tmp_path):
+    file.parent.mkdir(parents=True)
+    file.symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(StoreFailed):
+        await files.append(TASK, [line("a")])
+
+    assert not (tmp_path / "elsewhere").exists()
+
+
+async def test_appends_at_once_leave_whole_records(files):
+    await asyncio.gather(*(files.append(TASK, [line(f"{number}" * 5000)]) for number in range(20)))
+
+    assert sorted(await messages(files)) == sorted(f"{number}" * 5000 for number in range(20))
+
+
+async def test_a_page_of_a_long_log_reads_no_more_than_it_needs(files):
+    for _ in range(10):
+        await files.append(TASK, [line("x" * 100) for _ in range(10_000)])
+    end = await files.size(TASK)
+
+    before = await bytes_read()
+    await files.read(TASK, position=0, limit=10, max_bytes=ALL)
+    await files.read_back(TASK, position=None, limit=10, max_bytes=ALL)
+    await files.last(TASK)
+    await files.seek(TASK, 1)
+
+    assert end > 10_000_000
+    assert await bytes_read() - before < 40 * BLOCK
+
+
+async def bytes_read():
+    """By this process, from whatever files."""
+    with open("/proc/self/io") as io:  # noqa: ASYNC230, PTH123 - no disk
+        return int(io.readline().split()[1])
