@@ -1,6 +1,7 @@
 """The schema, from whatever this data has to the newest: forward only, each step whole or not at all."""
 
 import sqlite3
+from collections.abc import Mapping
 
 from batchq.store.statements import migrations, split
 from batchq.store.transaction import Begin, transaction
@@ -20,14 +21,14 @@ def application(connection: sqlite3.Connection) -> int:
     return _pragma(connection, "application_id")
 
 
-def migrate(connection: sqlite3.Connection) -> None:
-    for number in range(version(connection) + 1, NEWEST + 1):
-        _step(connection, number)
+def migrate(connection: sqlite3.Connection, steps: Mapping[int, str]) -> None:
+    for number in range(version(connection) + 1, max(steps) + 1):
+        _take(connection, number, steps[number])
 
 
-def _step(connection: sqlite3.Connection, number: int) -> None:
+def _take(connection: sqlite3.Connection, number: int, step: str) -> None:
     with transaction(connection, Begin.WRITING):
-        for statement in split(STEPS[number]):
+        for statement in split(step):
             connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {number}")

@@ -15,7 +15,7 @@ def prepare(connection: sqlite3.Connection, *, path: Path, expected: str | None)
     _check(connection, path, expected)
     path.chmod(0o600)
     _settle(connection, path)
-    migrations.migrate(connection)
+    migrations.migrate(connection, migrations.STEPS)
     return _instance(connection)
 
 

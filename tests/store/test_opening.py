@@ -1,0 +1,267 @@
+"""What is opened, and what is refused and left as it was."""
+
+import os
+import sqlite3
+import threading
+from dataclasses import replace
+
+import pytest
+
+from batchq.domain.job import Status
+from batchq.errors import StoreRefused
+from batchq.store import lock, migrations
+from batchq.store.database import NAME
+from batchq.store.sqlite import SqliteStore
+from batchq.values import Changes
+from tests.support.builders import NOON, definition, environment, job, log_stream, moment, queue, submission
+
+
+@pytest.fixture
+async def left(tmp_path):
+    """A data directory with some jobs in it, as a server left it."""
+    data = tmp_path / "data"
+    store = await SqliteStore.open(data)
+    await store.commit(Changes(inserted=tuple(job(number=number, name="x" * 500) for number in range(200))))
+    await store.close()
+    return data
+
+
+async def refused(data, match):
+    with pytest.raises(StoreRefused, match=match):
+        await SqliteStore.open(data)
+
+
+def changed_by(data, statement):
+    connection = sqlite3.connect(data / NAME, isolation_level=None)
+    connection.execute(statement)
+    connection.close()
+
+
+# ------------------------------------------------------------------------------------------------------------ reopened
+
+
+async def test_all_is_there_again_after_a_restart(tmp_path):
+    store = await SqliteStore.open(tmp_path)
+    running = job(status=Status.RUNNING)
+    stream = log_stream(running)
+    await store.commit(
+        Changes(
+            inserted=(running,),
+            history=(moment(running),),
+            submissions=((submission(), running.id, NOON),),
+            streams=(stream,),
+        )
+    )
+    await store.commit(Changes(updated=(replace(running, tags=(("a", "b"),)),)))
+    await store.put_environment(environment())
+    await store.put_queue(queue())
+    saved = await store.add_definition(definition())
+    await store.close()
+
+    again = await SqliteStore.open(tmp_path)
+
+    assert again.instance == store.instance
+    assert await again.active() == (replace(running, tags=(("a", "b"),), version=1),)
+    assert await again.history(running.id) == (moment(running),)
+    assert await again.submissions([submission()]) == {submission(): running.id}
+    assert await again.streams() == (stream,)
+    assert await again.environments() == (environment(),)
+    assert await again.queues() == (queue(),)
+    assert await again.definition(saved.ref) == saved
+    await again.close()
+
+
+async def test_each_data_has_an_instance_of_its_own(tmp_path):
+    stores = [await SqliteStore.open(tmp_path / name) for name in ("a", "b")]
+    names = [store.instance for store in stores]
+    for store in stores:
+        await store.close()
+
+    assert len(set(names)) == 2
+    assert all(len(name) == 8 and int(name, 16) >= 0 for name in names)
+
+
+async def test_nobody_else_may_read_what_is_kept(tmp_path):
+    before = os.umask(0)
+    data = tmp_path / "data"
+    store = await SqliteStore.open(data)
+    os.umask(before)
+    await store.commit(Changes(inserted=(job(),)))
+
+    modes = {it.name: oct(it.stat().st_mode & 0o777) for it in [data, *data.iterdir()]}
+    await store.close()
+
+    assert modes.pop("data") == "0o700"
+    assert modes == dict.fromkeys(["batchq.db", "batchq.db-wal", "batchq.db-shm", "batchq.lock"], "0o600")
+
+
+async def test_the_database_is_set_to_lose_nothing(tmp_path):
+    store = await SqliteStore.open(tmp_path)
+    writer = store._database._writer
+    names = ["journal_mode", "synchronous", "foreign_keys", "busy_timeout"]
+    values = [(await writer.execute_fetchall(f"PRAGMA {name}"))[0][0] for name in names]
+    level = writer.isolation_level
+    await store.close()
+
+    assert dict(zip(names, values, strict=True)) == {
+        "journal_mode": "wal",
+        "synchronous": 2,
+        "foreign_keys": 1,
+        "busy_timeout": 5000,
+    }
+    assert level is None
+
+
+# ------------------------------------------------------------------------------------------------------------- refused
+
+
+async def test_a_second_server_is_refused_and_the_first_goes_on(tmp_path):
+    first = await SqliteStore.open(tmp_path)
+
+    await refused(tmp_path, "another batchq is serving")
+
+    await first.commit(Changes(inserted=(job(),)))
+    await first.close()
+    third = await SqliteStore.open(tmp_path)
+    await third.close()
+
+
+async def test_a_newer_schema_is_refused(left):
+    changed_by(left, f"PRAGMA user_version = {migrations.NEWEST + 1}")
+    before = (left / NAME).read_bytes()
+
+    await refused(left, "newer batchq")
+
+    assert (left / NAME).read_bytes() == before
+
+
+async def test_another_programs_database_is_refused(tmp_path):
+    changed_by(tmp_path, "CREATE TABLE theirs (x)")
+    before = (tmp_path / NAME).read_bytes()
+
+    await refused(tmp_path, "another program's database")
+
+    assert (tmp_path / NAME).read_bytes() == before
+
+
+async def test_what_is_no_database_is_refused(tmp_path):
+    (tmp_path / NAME).write_bytes(b"no database\n" * 1000)
+
+    await refused(tmp_path, "damaged, or no database")
+
+    assert (tmp_path / NAME).read_bytes() == b"no database\n" * 1000
+
+
+@pytest.mark.parametrize("kept", [3000, 4096, 30_000])
+async def test_a_truncated_database_is_refused(left, kept):
+    whole = (left / NAME).read_bytes()
+    (left / NAME).write_bytes(whole[:kept])
+
+    await refused(left, "damaged")
+
+    assert (left / NAME).read_bytes() == whole[:kept]
+
+
+async def test_a_database_with_a_damaged_page_is_refused(left):
+    whole = bytearray((left / NAME).read_bytes())
+    middle = len(whole) // 2 // 4096 * 4096
+    whole[middle : middle + 4096] = b"\xff" * 4096
+    (left / NAME).write_bytes(whole)
+
+    await refused(left, "damaged")
+
+    assert (left / NAME).read_bytes() == whole
+
+
+async def test_an_empty_file_where_data_was_is_refused(left):
+    (left / NAME).write_bytes(b"")
+
+    await refused(left, "missing or empty")
+
+    assert (left / NAME).read_bytes() == b""
+
+
+async def test_no_file_where_data_was_is_refused(left):
+    (left / NAME).unlink()
+
+    await refused(left, "missing or empty")
+    await refused(left, "missing or empty")
+
+
+async def test_without_its_note_an_empty_directory_is_a_beginning(left):
+    (left / NAME).unlink()
+    (left / lock.NAME).unlink()
+
+    store = await SqliteStore.open(left)
+
+    assert await store.last_order() == -1
+    await store.close()
+
+
+@pytest.mark.parametrize("began", ["PRAGMA journal_mode = WAL", "SELECT 1 FROM sqlite_schema"])
+async def test_a_first_start_that_was_cut_short_is_begun_again(tmp_path, began):
+    changed_by(tmp_path, began)
+
+    store = await SqliteStore.open(tmp_path)
+
+    assert await store.last_order() == -1
+    await store.close()
+
+
+async def test_a_directory_that_cannot_be_made_is_refused(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+
+    await refused(tmp_path / "file" / "data", "cannot keep data in")
+
+
+async def test_a_refused_store_leaves_no_thread_and_no_lock(left):
+    (left / NAME).rename(left / "aside")
+    before = threading.active_count()
+
+    await refused(left, "missing or empty")
+
+    assert threading.active_count() == before
+    (left / "aside").rename(left / NAME)
+    store = await SqliteStore.open(left)
+    await store.close()
+
+
+# ---------------------------------------------------------------------------------------------------------- migrations
+
+
+@pytest.fixture
+def bare():
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    yield connection
+    connection.close()
+
+
+def tables(connection):
+    return {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+
+
+def test_a_step_that_fails_leaves_nothing_of_itself_and_can_be_taken_again(bare):
+    first = "CREATE TABLE one (x);"
+    wrong = "CREATE TABLE two (x);\nCREATE TABLE three (y);\nCREATE TABLE one (z);"
+
+    with pytest.raises(sqlite3.OperationalError):
+        migrations.migrate(bare, {1: first, 2: wrong})
+    half_way = (migrations.version(bare), tables(bare))
+    migrations.migrate(bare, {1: first, 2: "CREATE TABLE two (x);", 3: "CREATE TABLE three (y);"})
+
+    assert half_way == (1, {"one"})
+    assert (migrations.version(bare), tables(bare)) == (3, {"one", "two", "three"})
+
+
+def test_migrating_again_changes_nothing(bare):
+    migrations.migrate(bare, migrations.STEPS)
+    before = list(bare.iterdump())
+
+    migrations.migrate(bare, migrations.STEPS)
+
+    assert list(bare.iterdump()) == before
+    assert migrations.version(bare) == migrations.NEWEST
+
+
+def test_steps_are_numbered_without_gaps():
+    assert list(migrations.STEPS) == list(range(1, migrations.NEWEST + 1))

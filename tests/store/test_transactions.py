@@ -1,0 +1,215 @@
+"""All of it or nothing, whoever is cancelled, fails, or is in the way."""
+
+import asyncio
+import sqlite3
+from dataclasses import replace
+
+import pytest
+
+from batchq.domain.job import Status
+from batchq.errors import Conflict, StoreFailed
+from batchq.store.database import NAME
+from batchq.values import Changes, JobQuery
+from tests.store.conftest import Gate
+from tests.support.builders import NOON, job, job_id, moment, submission
+
+STATEMENTS_OF_A_SUBMISSION = 7
+
+
+def submitted(number):
+    """A job, its history, its wait and its key: seven statements, BEGIN and COMMIT among them."""
+    new = job(number=number, depends_on=[job_id(10**6)])
+    key = submission(invocation_id=str(number))
+    return Changes(inserted=(new,), history=(moment(new),), submissions=((key, new.id, NOON),))
+
+
+async def parts_kept(store, number):
+    """Which of the job, its history, its wait and its key are there."""
+    waiting = {it.order for it in await store.dependents([job_id(10**6)])}
+    return {
+        bool(await store.jobs([job_id(number)])),
+        bool(await store.history(job_id(number))),
+        bool(await store.submissions([submission(invocation_id=str(number))])),
+        number in waiting,
+    }
+
+
+# ------------------------------------------------------------------------------------------------------- cancellation
+
+
+@pytest.mark.parametrize("steps", range(8))
+async def test_a_commit_cancelled_at_any_step_of_its_caller_is_whole_or_nothing(store, writer, steps):
+    commit = asyncio.ensure_future(store.commit(submitted(1)))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+
+    commit.cancel()
+    await asyncio.gather(commit, return_exceptions=True)
+
+    await store.commit(submitted(2))
+    assert writer.in_transaction is False
+    assert len(await parts_kept(store, 1)) == 1
+    assert await parts_kept(store, 2) == {True}
+
+
+@pytest.mark.parametrize("number", range(STATEMENTS_OF_A_SUBMISSION))
+async def test_a_commit_cancelled_before_any_of_its_statements_is_carried_out_whole(store, writer, number):
+    async with Gate(writer, number) as gate:
+        commit = asyncio.ensure_future(store.commit(submitted(1)))
+        await gate.reached.wait()
+
+        commit.cancel()
+        await asyncio.gather(commit, return_exceptions=True)
+        gate.open()
+        await store.commit(submitted(2))
+
+    assert commit.cancelled()
+    assert writer.in_transaction is False
+    assert await parts_kept(store, 1) == {True}
+    assert await parts_kept(store, 2) == {True}
+
+
+async def test_a_read_that_is_cancelled_does_not_disturb_the_next(store):
+    await store.commit(submitted(1))
+    async with Gate(store._database._reader) as gate:
+        read = asyncio.ensure_future(store.active())
+        await gate.reached.wait()
+
+        read.cancel()
+        await asyncio.gather(read, return_exceptions=True)
+
+    assert await parts_kept(store, 1) == {True}
+
+
+# ------------------------------------------------------------------------------------------------------------ failure
+
+
+async def test_a_commit_that_fails_does_not_take_another_with_it(store):
+    await store.commit(Changes(inserted=(job(number=0),)))
+    commits = [
+        store.commit(Changes(inserted=(job(number=number),), updated=(job(number=0, version=number % 2 * 99),)))
+        for number in range(1, 41)
+    ]
+
+    outcomes = await asyncio.gather(*commits, return_exceptions=True)
+
+    acked = [number for number, outcome in enumerate(outcomes, start=1) if outcome is None]
+    kept = await store.jobs([job_id(number) for number in range(1, 41)])
+    assert acked == [2]
+    assert {type(outcome) for outcome in outcomes if outcome is not None} == {Conflict}
+    assert [it.order for it in kept.values()] == [2]
+
+
+async def test_a_full_disk_keeps_nothing_and_when_there_is_room_again_all_goes_on(store, writer):
+    known = job(number=10)
+    await store.commit(Changes(inserted=(known,)))
+    ((pages,),) = await writer.execute_fetchall("PRAGMA page_count")
+    await writer.execute_fetchall(f"PRAGMA max_page_count = {pages}")
+    much = replace(known, status=Status.FAILED, status_reason="x" * 100_000)
+
+    with pytest.raises(StoreFailed, match="full"):
+        await store.commit(Changes(inserted=(job(number=11),), updated=(much,)))
+    there = await store.jobs([known.id, job_id(11)])
+    await writer.execute_fetchall("PRAGMA max_page_count = 1000000")
+    await store.commit(Changes(updated=(much,)))
+
+    assert there == {known.id: known}
+    assert await store.jobs([known.id]) == {known.id: replace(much, version=1)}
+
+
+async def test_a_row_that_makes_no_job_is_a_failure_of_the_store(store, writer):
+    broken = job()
+    await store.commit(Changes(inserted=(broken,)))
+    await writer.execute_fetchall("""UPDATE jobs SET state = '{"id":5}'""")
+
+    with pytest.raises(StoreFailed):
+        await store.jobs([broken.id])
+
+
+async def test_an_order_that_no_column_holds_is_refused_and_nothing_else_is_kept(store):
+    with pytest.raises(StoreFailed):
+        await store.commit(Changes(inserted=(job(number=1), job(order=2**63))))
+
+    assert await store.last_order() == -1
+
+
+# --------------------------------------------------------------------------------------------------------- in the way
+
+
+async def test_a_commit_waits_for_another_program_that_writes(store, tmp_path):
+    other = sqlite3.connect(tmp_path / NAME, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    commit = asyncio.ensure_future(store.commit(submitted(1)))
+    done, _ = await asyncio.wait({commit}, timeout=0.1)
+    other.execute("ROLLBACK")
+    other.close()
+    await commit
+
+    assert done == set()
+    assert await parts_kept(store, 1) == {True}
+
+
+async def test_a_commit_does_not_wait_for_ever(store, writer, tmp_path):
+    await writer.execute_fetchall("PRAGMA busy_timeout = 20")
+    other = sqlite3.connect(tmp_path / NAME, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    with pytest.raises(StoreFailed, match="locked"):
+        await store.commit(submitted(1))
+    other.close()
+    await store.commit(submitted(2))
+
+    assert await parts_kept(store, 1) == {False}
+    assert await parts_kept(store, 2) == {True}
+
+
+async def test_a_read_does_not_wait_for_a_commit_and_sees_nothing_of_it(store, writer):
+    async with Gate(writer, STATEMENTS_OF_A_SUBMISSION - 1) as gate:
+        commit = asyncio.ensure_future(store.commit(submitted(1)))
+        await gate.reached.wait()
+
+        before = await parts_kept(store, 1)
+        gate.open()
+        await commit
+
+    assert before == {False}
+    assert await parts_kept(store, 1) == {True}
+
+
+async def test_what_the_engine_asks_does_not_wait_for_a_long_list(store):
+    await store.commit(Changes(inserted=(job(number=1, status=Status.RUNNING),)))
+    async with Gate(store._database._browser) as gate:
+        listing = asyncio.ensure_future(store.list(JobQuery(queue="default", limit=10)))
+        await gate.reached.wait()
+
+        active = await store.active()
+        gate.open()
+        listed = await listing
+
+    assert [it.order for it in active] == [it.order for it in listed] == [1]
+
+
+async def test_a_file_that_was_removed_takes_no_more_commits(store, tmp_path):
+    await store.commit(submitted(1))
+    await store.check()
+    (tmp_path / NAME).unlink()
+
+    with pytest.raises(StoreFailed, match="removed or replaced"):
+        await store.commit(submitted(2))
+    with pytest.raises(StoreFailed, match="removed or replaced"):
+        await store.check()
+
+
+async def test_what_was_begun_is_carried_out_before_the_store_closes(store, tmp_path):
+    commit = asyncio.ensure_future(store.commit(submitted(1)))
+    await asyncio.sleep(0)
+
+    await store.close()
+    await commit
+
+    with pytest.raises(StoreFailed):
+        await store.commit(submitted(2))
+    with sqlite3.connect(tmp_path / NAME) as left:
+        assert left.execute("SELECT ord FROM jobs").fetchall() == [(1,)]
+    left.close()
