@@ -1,0 +1,106 @@
+"""CloudWatch's dialect on loopback, over logs in memory, and ways to talk to it."""
+
+import json
+
+import aiohttp
+import pytest
+from botocore.config import Config
+
+from api import app as api
+from api.batch.tokens import Tokens
+from api.logs import routes
+from api.logs.desk import Desk
+from batchq.domain.job import Status
+from batchq.logs import GROUP, Logs
+from batchq.store.memory import MemoryStore
+from batchq.store.memory_logs import MemoryArchive
+from batchq.values import Changes
+from tests.api.conftest import ACCOUNT, BOTOCORE, REGION, Boto
+from tests.logs.fakes import Engine, StillClock
+from tests.support.builders import NOON, job, log_stream
+from tests.support.server import serving
+
+MILLISECOND = 10**6  # nanoseconds
+STARTED = int(NOON.timestamp() * 1000)
+FULL_NAME = f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:{GROUP}"
+
+
+class Ground:
+    """What stands behind the server: jobs that run, and what they have written."""
+
+    def __init__(self, archive):
+        self.store = MemoryStore()
+        self.engine = Engine()
+        self.clock = StillClock()
+        self.logs = Logs(store=self.store, archive=archive, runtime=self.engine, clock=self.clock)
+
+    async def runs(self, *lines, name=None, created_at=NOON):
+        """A running job that has written lines, a millisecond between them. Answers its stream."""
+        of = job(status=Status.RUNNING)
+        stream = log_stream(of, created_at=created_at, **({"name": name} if name else {}))
+        await self.store.commit(Changes(inserted=(of,), streams=(stream,)))
+        self.writes(stream, *lines)
+        return stream
+
+    def writes(self, stream, *lines, after=0):
+        """`after` milliseconds from the start."""
+        for number, line in enumerate(lines):
+            self.engine.write(stream.tag, line, at=(STARTED + after + number) * MILLISECOND)
+        self.clock.pass_seconds(1)
+
+
+class Raw:
+    """POST as no client would. Answers the status, the headers, and the answer."""
+
+    def __init__(self, session, url):
+        self._session = session
+        self._url = url
+
+    async def post(self, operation, content=None, *, body=None, **headers):
+        given = {"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": f"Logs_20140328.{operation}"}
+        given |= {name.replace("_", "-"): value for name, value in headers.items()}
+        kept = {name: value for name, value in given.items() if value is not None}
+        data = json.dumps(content).encode() if body is None else body
+        async with self._session.post(self._url, data=data, headers=kept) as answer:
+            return answer.status, answer.headers, json.loads(await answer.read())
+
+
+@pytest.fixture
+def archive(request):
+    return getattr(request, "param", None) or MemoryArchive()
+
+
+@pytest.fixture
+def ground(archive):
+    return Ground(archive)
+
+
+@pytest.fixture
+async def url(ground):
+    desk = Desk(logs=ground.logs, account=ACCOUNT, region="us-east-1", tokens=Tokens(b"a secret"), since=NOON)
+
+    async def well():
+        return {}
+
+    async with serving(api.build(dialects=[routes.dialect(desk)], health=well, hosts=[])) as url:
+        yield url
+
+
+@pytest.fixture
+async def boto(url):
+    client = BOTOCORE.create_client(
+        "logs",
+        endpoint_url=url,
+        region_name=REGION,
+        aws_access_key_id="AKIDEXAMPLE",
+        aws_secret_access_key="secret",
+        config=Config(retries={"max_attempts": 1}),
+    )
+    yield Boto(client)
+    client.close()
+
+
+@pytest.fixture
+async def raw(url):
+    async with aiohttp.ClientSession() as session:
+        yield Raw(session, url)

@@ -1,0 +1,150 @@
+"""Whatever is sent, the answer is CloudWatch's, and it is not the server that is at fault."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from api.logs.wire import requests
+from batchq.logs import GROUP
+
+OPERATIONS = ["GetLogEvents", "FilterLogEvents", "DescribeLogStreams", "DescribeLogGroups"]
+OF_A_STREAM = f'"logGroupName": "{GROUP}", "logStreamName": "x"'.encode()
+
+NOT_JSON = {
+    "empty": b"",
+    "a word": b"x",
+    "null": b"null",
+    "a list": b"[]",
+    "a text": b'"x"',
+    "a number": b"1",
+    "trailing": b"{}x",
+    "unfinished": b'{"logGroupName": ',
+    "a comment": b"{} // nothing",
+    "not UTF-8": b'{"logGroupName": "\xff\xfe"}',
+    "UTF-16": '{"logGroupName": "x"}'.encode("utf-16"),
+    "a byte order mark": b"\xef\xbb\xbf{}",
+    "deep": b'{"a":' * 900 + b"1" + b"}" * 900,
+    "very deep": b"[" * 100_000,
+    "NaN": b'{"limit": NaN}',
+    "Infinity": b'{"limit": Infinity}',
+}
+NUMBERS = [b"NaN", b"1e400", b"-1", b"1e30", b"9" * 5000, b'"5"', b"5.5", b"true", b"null0", b"[]", b"{}"]
+TEXTS = [
+    b'"\\ud800"',
+    b'"\\u0000"',
+    b'"\\u202e"',
+    '"\U0001f986"'.encode(),
+    b'"__proto__"',
+    b'""',
+    b'"' + b"x" * 600 + b'"',
+]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("body", NOT_JSON.values(), ids=NOT_JSON.keys())
+async def test_what_is_not_json_is_refused(raw, operation, body):
+    status, headers, answer = await raw.post(operation, body=body)
+
+    assert (status, headers["x-amzn-ErrorType"]) == (400, "InvalidParameterException")
+    assert answer["__type"] == "InvalidParameterException"
+    assert answer["message"]
+
+
+@pytest.mark.parametrize("member", [b"startTime", b"endTime", b"limit"])
+@pytest.mark.parametrize("number", NUMBERS)
+async def test_a_number_that_is_none_is_refused(raw, ground, member, number):
+    await ground.runs("a", name="x")
+
+    status, headers, _ = await raw.post("GetLogEvents", body=b'{%s, "%s": %s}' % (OF_A_STREAM, member, number))
+
+    assert (status, headers["x-amzn-ErrorType"]) == (400, "InvalidParameterException")
+
+
+@pytest.mark.parametrize("limit", [0, 10_001, -5, 2**63])
+async def test_a_limit_beyond_the_bounds_is_refused(raw, ground, limit):
+    await ground.runs("a", name="x")
+
+    for operation in ("GetLogEvents", "FilterLogEvents"):
+        status, _, _ = await raw.post(operation, {"logGroupName": GROUP, "logStreamName": "x", "limit": limit})
+        assert status == 400
+
+
+@pytest.mark.parametrize("limit", [1, 10_000])
+async def test_a_limit_at_the_bounds_is_good(raw, ground, limit):
+    await ground.runs("a", name="x")
+
+    status, _, _ = await raw.post("GetLogEvents", {"logGroupName": GROUP, "logStreamName": "x", "limit": limit})
+
+    assert status == 200
+
+
+@pytest.mark.parametrize(
+    "member", ["logGroupName", "logStreamName", "logStreamNamePrefix", "nextToken", "filterPattern"]
+)
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("operation", OPERATIONS[:3])
+async def test_no_text_is_the_servers_fault(raw, operation, member, text):
+    body = b'{"logGroupName": "%s", "logStreamName": "y", "%s": %s}' % (GROUP.encode(), member.encode(), text)
+
+    status, _, answer = await raw.post(operation, body=body)
+
+    assert status in {200, 400}
+    assert status == 200 or answer["message"]
+
+
+async def test_unknown_members_are_ignored_and_of_two_alike_the_last_counts(raw, ground):
+    await ground.runs("a", "b", name="x")
+    body = b'{%s, "limit": 1, "__proto__": {}, "limit": 2, "unmask": true}' % OF_A_STREAM
+
+    status, _, answer = await raw.post("GetLogEvents", body=body)
+
+    assert (status, len(answer["events"])) == (200, 2)
+
+
+@pytest.mark.parametrize(
+    "target", ["Logs_20140328.PutLogEvents", "Logs_20140328.", "Batch.GetLogEvents", "GetLogEvents", "x" * 5000, "*"]
+)
+async def test_an_operation_that_is_not_here_is_named(raw, target):
+    status, headers, answer = await raw.post("", {}, X_Amz_Target=target)
+
+    assert (status, headers["x-amzn-ErrorType"]) == (400, "UnknownOperationException")
+    assert target[:200] in answer["message"]
+    assert len(answer["message"]) < 300
+
+
+async def test_a_call_without_an_operation_is_refused(raw):
+    status, headers, _ = await raw.post("", {}, X_Amz_Target=None)
+
+    assert (status, headers["x-amzn-ErrorType"]) == (400, "UnknownOperationException")
+
+
+@pytest.mark.parametrize("operation", [*OPERATIONS, "PutLogEvents"])
+async def test_answers_and_errors_are_of_awss_content_type(raw, operation):
+    _, headers, _ = await raw.post(operation, {})
+
+    assert headers["Content-Type"].partition(";")[0] == "application/x-amz-json-1.1"
+    assert headers["x-amzn-RequestId"]
+
+
+async def test_a_form_of_another_site_does_not_come_in(raw):
+    status, _, _ = await raw.post("DescribeLogGroups", {}, Content_Type="text/plain")
+
+    assert status == 415
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+members = st.sampled_from(sorted({name for it in OPERATIONS for name in getattr(requests, it).model_fields}))
+bodies = st.dictionaries(members, json_values, max_size=6).map(lambda body: {"logGroupName": GROUP, **body})
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(operation=st.sampled_from(OPERATIONS), body=bodies)
+async def test_no_shape_is_the_servers_fault(raw, operation, body):
+    status, _, answer = await raw.post(operation, body)
+
+    assert status in {200, 400}
+    assert status == 200 or answer["__type"] in {"InvalidParameterException", "ResourceNotFoundException"}

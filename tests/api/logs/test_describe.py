@@ -1,0 +1,128 @@
+"""DescribeLogStreams and DescribeLogGroups, by boto3."""
+
+from datetime import timedelta
+
+import pytest
+
+from batchq.logs import GROUP
+from tests.api.logs.conftest import ACCOUNT, FULL_NAME, REGION, STARTED
+from tests.support.builders import NOON
+
+
+async def names(boto, **asked):
+    pages = await boto.pages("describe_log_streams", logGroupName=GROUP, **asked)
+    return "".join(stream["logStreamName"][0] for page in pages for stream in page["logStreams"])
+
+
+@pytest.fixture
+async def three(ground):
+    """Made in the order b, c, a."""
+    return [
+        await ground.runs(name=f"{name}/default/0", created_at=NOON + timedelta(seconds=number))
+        for number, name in enumerate("bca")
+    ]
+
+
+async def test_a_stream_is_told_with_its_times_and_its_arn(boto, ground):
+    stream = await ground.runs("a", "b")
+    await ground.logs.keep(stream.tag)
+
+    told = await boto.describe_log_streams(logGroupName=GROUP)
+
+    (found,) = told["logStreams"]
+    assert found.pop("storedBytes") >= 2
+    assert found == {
+        "logStreamName": stream.name,
+        "creationTime": STARTED,
+        "firstEventTimestamp": STARTED,
+        "lastEventTimestamp": STARTED + 1,
+        "lastIngestionTime": STARTED + 1,
+        "arn": f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:{GROUP}:log-stream:{stream.name}",
+    }
+
+
+async def test_a_stream_nobody_wrote_to_has_no_event_times(boto, ground):
+    await ground.runs()
+
+    (found,) = (await boto.describe_log_streams(logGroupName=GROUP))["logStreams"]
+
+    assert found.keys() == {"logStreamName", "creationTime", "arn", "storedBytes"}
+
+
+@pytest.mark.parametrize("size", [1, 2, 50])
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ({}, "abc"),
+        ({"descending": True}, "cba"),
+        ({"orderBy": "LogStreamName", "logStreamNamePrefix": "b"}, "b"),
+        ({"orderBy": "LastEventTime", "descending": True}, "acb"),
+        ({"orderBy": "LastEventTime"}, "bca"),
+    ],
+)
+async def test_streams_are_paged_in_each_order(boto, three, asked, found, size):
+    assert await names(boto, PaginationConfig={"PageSize": size}, **asked) == found
+
+
+async def test_the_newest_stream_is_the_first_by_last_event_time(boto, three):
+    told = await boto.describe_log_streams(logGroupName=GROUP, orderBy="LastEventTime", descending=True, limit=1)
+
+    assert told["logStreams"][0]["logStreamName"] == three[-1].name
+
+
+async def test_a_prefix_does_not_go_with_the_order_of_time(boto):
+    with pytest.raises(
+        boto.exceptions.InvalidParameterException, match=r"Cannot order by LastEventTime with a logStreamNamePrefix\."
+    ):
+        await boto.describe_log_streams(logGroupName=GROUP, orderBy="LastEventTime", logStreamNamePrefix="a")
+
+
+async def test_a_token_of_another_order_is_refused(boto, three):
+    token = (await boto.describe_log_streams(logGroupName=GROUP, limit=1))["nextToken"]
+
+    with pytest.raises(boto.exceptions.InvalidParameterException):
+        await boto.describe_log_streams(logGroupName=GROUP, nextToken=token, descending=True)
+
+
+async def test_streams_of_another_group_do_not_exist(boto):
+    with pytest.raises(boto.exceptions.ResourceNotFoundException):
+        await boto.describe_log_streams(logGroupName="/aws/batch/other")
+
+
+async def test_there_is_one_group(boto):
+    told = await boto.describe_log_groups()
+
+    assert told["logGroups"] == [
+        {
+            "logGroupName": GROUP,
+            "creationTime": STARTED,
+            "metricFilterCount": 0,
+            "arn": f"{FULL_NAME}:*",
+            "logGroupArn": FULL_NAME,
+            "storedBytes": 0,
+            "logGroupClass": "STANDARD",
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "count"),
+    [
+        ({"logGroupNamePrefix": "/aws/"}, 1),
+        ({"logGroupNamePrefix": "/aws/batch/jobs"}, 0),
+        ({"logGroupNamePattern": "Batch"}, 1),
+        ({"logGroupNamePattern": "lambda"}, 0),
+        ({"logGroupIdentifiers": [FULL_NAME]}, 1),
+        ({"logGroupIdentifiers": ["/other"]}, 0),
+        ({"logGroupClass": "STANDARD", "limit": 1}, 1),
+        ({"logGroupClass": "INFREQUENT_ACCESS"}, 0),
+    ],
+)
+async def test_the_group_is_found_by_what_is_true_of_it(boto, asked, count):
+    assert len((await boto.describe_log_groups(**asked))["logGroups"]) == count
+
+
+@pytest.mark.parametrize("asked", [{"nextToken": "x"}, {"logGroupNamePrefix": "/", "logGroupNamePattern": "a"}])
+async def test_what_cannot_be_asked_of_groups_is_refused(boto, asked):
+    with pytest.raises(boto.exceptions.InvalidParameterException):
+        await boto.describe_log_groups(**asked)

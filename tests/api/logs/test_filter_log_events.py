@@ -1,0 +1,149 @@
+"""FilterLogEvents, by boto3, and as `aws logs tail` uses it."""
+
+from collections import defaultdict
+from itertools import pairwise
+
+import pytest
+
+from batchq.logs import GROUP
+from tests.api.logs.conftest import FULL_NAME, STARTED
+
+
+def messages(page):
+    return [event["message"] for event in page["events"]]
+
+
+async def everything(boto, **asked):
+    pages = await boto.pages("filter_log_events", logGroupName=GROUP, **asked)
+    return [event for page in pages for event in page["events"]]
+
+
+@pytest.fixture
+async def two(ground):
+    """Streams that have written at the same times."""
+    return [await ground.runs(*"abcd", name="x/default/0"), await ground.runs(*"efgh", name="y/default/0")]
+
+
+async def test_an_event_tells_its_stream_and_has_an_id(boto, ground):
+    stream = await ground.runs("a")
+
+    page = await boto.filter_log_events(logGroupName=GROUP)
+
+    (event,) = page["events"]
+    event_id = event.pop("eventId")
+    assert event == {
+        "logStreamName": stream.name,
+        "timestamp": STARTED,
+        "message": "a",
+        "ingestionTime": STARTED,
+    }
+    assert (len(event_id), event_id.isdecimal()) == (56, True)
+    assert page["searchedLogStreams"] == []
+
+
+async def test_nothing_found_is_an_empty_page_and_the_last(boto):
+    page = await boto.filter_log_events(logGroupName=GROUP)
+
+    assert (page["events"], "nextToken" in page) == ([], False)
+
+
+@pytest.mark.parametrize("limit", [1, 3, 8, 9])
+async def test_pages_tell_each_event_of_all_streams_once_by_time(boto, two, limit):
+    events = await everything(boto, PaginationConfig={"PageSize": limit})
+
+    assert sorted(event["message"] for event in events) == [*"abcdefgh"]
+    assert all(one["timestamp"] <= next_["timestamp"] for one, next_ in pairwise(events))
+    assert len({event["eventId"] for event in events}) == 8
+
+
+async def test_an_id_is_the_same_however_the_event_is_found(boto, two):
+    by_pages = await everything(boto, PaginationConfig={"PageSize": 1})
+    at_once = await everything(boto)
+    by_name = await everything(boto, logStreamNames=[two[1].name], startTime=STARTED + 2)
+
+    ids = {event["message"]: event["eventId"] for event in at_once}
+    assert {event["message"]: event["eventId"] for event in by_pages} == ids
+    assert {event["message"]: event["eventId"] for event in by_name} == {it: ids[it] for it in "gh"}
+
+
+async def test_streams_are_chosen_by_name_or_by_prefix(boto, two):
+    by_name = await everything(boto, logStreamNames=[two[0].name])
+    by_prefix = await everything(boto, logStreamNamePrefix="y/")
+
+    assert [[event["message"] for event in found] for found in (by_name, by_prefix)] == [[*"abcd"], [*"efgh"]]
+
+
+async def test_events_are_chosen_by_time_and_pattern(boto, two):
+    page = await boto.filter_log_events(
+        logGroupIdentifier=FULL_NAME, startTime=STARTED + 1, endTime=STARTED + 3, filterPattern="?b ?c ?d ?g"
+    )
+
+    assert sorted(messages(page)) == ["b", "c", "g"]
+
+
+async def test_a_pattern_that_is_not_served_says_so(boto):
+    with pytest.raises(boto.exceptions.InvalidParameterException, match="JSON are not supported"):
+        await boto.filter_log_events(logGroupName=GROUP, filterPattern='{ $.level = "ERROR" }')
+
+
+async def test_a_stream_that_is_not_there_does_not_exist(boto, two):
+    with pytest.raises(boto.exceptions.ResourceNotFoundException, match="The specified log stream does not exist"):
+        await boto.filter_log_events(logGroupName=GROUP, logStreamNames=[two[0].name, "nobody"])
+
+
+async def test_names_and_a_prefix_exclude_each_other(boto):
+    with pytest.raises(boto.exceptions.InvalidParameterException):
+        await boto.filter_log_events(logGroupName=GROUP, logStreamNames=["x"], logStreamNamePrefix="x")
+
+
+@pytest.mark.parametrize("changed", [{"filterPattern": "a"}, {"startTime": 5}, {"logStreamNamePrefix": "x"}])
+async def test_a_token_of_another_query_is_refused(boto, two, changed):
+    page = await boto.filter_log_events(logGroupName=GROUP, limit=1)
+
+    with pytest.raises(boto.exceptions.InvalidParameterException):
+        await boto.filter_log_events(logGroupName=GROUP, nextToken=page["nextToken"], **changed)
+
+
+@pytest.mark.parametrize("token", ["a", "AAAA", "[]", "\u2603", "x" * 2000])
+async def test_a_forged_token_is_refused(boto, two, token):
+    with pytest.raises(boto.exceptions.InvalidParameterException):
+        await boto.filter_log_events(logGroupName=GROUP, nextToken=token)
+
+
+async def test_a_tail_that_follows_tells_each_line_once_as_it_comes(boto, ground, two):
+    tail = Tail(boto)
+    first = await tail.poll()
+    nothing = await tail.poll()
+    ground.writes(two[0], "late", after=3)
+    ground.writes(two[1], "later", after=5000)
+
+    news = await tail.poll()
+
+    assert (sorted(first), nothing, news) == ([*"abcdefgh"], [], ["late", "later"])
+
+
+class Tail:
+    """The loop of `aws logs tail --follow`: from the newest time on, and what was told at that time is left out."""
+
+    def __init__(self, boto):
+        self._boto = boto
+        self._asked = {"logGroupName": GROUP, "interleaved": True, "limit": 3}
+        self._told = defaultdict(set)
+
+    async def poll(self):
+        """What is new."""
+        news = []
+        while True:
+            page = await self._boto.filter_log_events(**self._asked)
+            for event in page["events"]:
+                if event["eventId"] not in self._told[event["timestamp"]]:
+                    self._told[event["timestamp"]].add(event["eventId"])
+                    news.append(event["message"])
+            if "nextToken" not in page:
+                break
+            self._asked["nextToken"] = page["nextToken"]
+        newest = max(self._told)
+        self._told = defaultdict(set, {newest: self._told[newest]})
+        self._asked.pop("nextToken", None)
+        self._asked["startTime"] = newest
+        return news
