@@ -66,15 +66,23 @@ def definitions(
 ) -> tuple[JobDefinition, ...]:
     wanted = "definitions" if name is None else "revisions"
     statement = wanted if status is None else f"{wanted}_of_status"
-    first = DefinitionRef(name=name or "", revision=-1) if after is None else after
     asked = {
         "name": None if name is None else rows.text(name),
         "status": status,
-        "after_name": rows.text(first.name),
-        "after_revision": rows.integer(first.revision),
+        "after_name": "" if after is None else rows.text(after.name),
+        "after_revision": _after(name, after),
         "limit": limit,
     }
     return tuple(rows.DEFINITION.validate_json(value) for (value,) in connection.execute(SQL[statement], asked))
+
+
+def _after(name: str | None, after: DefinitionRef | None) -> int:
+    """The revision to go on after: of one name alone, every one is before or after those of another name."""
+    if after is None:
+        return -1
+    if name is None or name == after.name:
+        return rows.integer(after.revision)
+    return -1 if after.name < name else rows.GREATEST
 
 
 def flag(connection: Connection, name: str) -> bool:

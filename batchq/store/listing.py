@@ -11,8 +11,6 @@ from batchq.store import jobs, rows
 from batchq.store.matching import ANY_REST, folded, number
 from batchq.values import Filter, JobQuery
 
-_BEYOND_LAST = 2**63 - 1
-
 Bound = list[str | int]
 
 
@@ -23,7 +21,7 @@ def page(connection: sqlite3.Connection, query: JobQuery) -> tuple[Job, ...]:
 
 
 def select(query: JobQuery) -> tuple[str, Bound]:
-    below = _BEYOND_LAST if query.before is None else rows.integer(query.before)
+    below = rows.GREATEST if query.before is None else rows.integer(query.before)
     conditions = ["queue = ?", "ord < ?"]
     bound: Bound = [rows.text(query.queue), below]
     if query.status is not None:

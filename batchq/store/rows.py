@@ -29,7 +29,7 @@ _STREAM = TypeAdapter(LogStream)
 
 # Sorts after whatever may follow a prefix: Unicode says that it is no character, so no name has it.
 BEYOND_LETTERS = "\U0010ffff"
-_GREATEST = 2**63 - 1
+GREATEST = 2**63 - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -111,7 +111,7 @@ def text(said: str) -> str:
 
 def integer(number: int) -> int:
     """As near to it as a column can hold; the JSON beside it has it whole."""
-    return max(-_GREATEST, min(number, _GREATEST))
+    return max(-GREATEST, min(number, GREATEST))
 
 
 def microseconds(moment: datetime) -> int:

@@ -40,14 +40,11 @@ SELECT value FROM definitions
 WHERE status = :status AND (name, revision) > (:after_name, :after_revision) ORDER BY name, revision LIMIT :limit;
 
 -- revisions
-SELECT value FROM definitions
-WHERE name = :name AND (name, revision) > (:after_name, :after_revision)
-ORDER BY name, revision LIMIT :limit;
+SELECT value FROM definitions WHERE name = :name AND revision > :after_revision ORDER BY revision LIMIT :limit;
 
 -- revisions_of_status
 SELECT value FROM definitions
-WHERE status = :status AND name = :name AND (name, revision) > (:after_name, :after_revision)
-ORDER BY name, revision LIMIT :limit;
+WHERE status = :status AND name = :name AND revision > :after_revision ORDER BY revision LIMIT :limit;
 
 -- flag
 SELECT value FROM meta WHERE name = :name;

@@ -1,0 +1,56 @@
+"""What a commit has promised holds, whatever becomes of the process; and it promises only what the disk has taken."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+from batchq.store.sqlite import SqliteStore
+from tests.house.rooms import ROOT
+
+ROUNDS = 3
+ACKED_BEFORE_THE_KILL = 40
+
+
+def started(*arguments):
+    return subprocess.Popen(
+        [sys.executable, "-m", *map(str, arguments)], cwd=ROOT, stdout=subprocess.PIPE, text=True, bufsize=1
+    )
+
+
+def acked_until_killed(data):
+    """The orders of the jobs that a writer was told are saved, before it was killed in the middle of its work."""
+    writer = started("tests.store.writer", data)
+    lines = [writer.stdout.readline() for _ in range(ACKED_BEFORE_THE_KILL)]
+    os.kill(writer.pid, signal.SIGKILL)
+    lines += writer.stdout.read().splitlines(keepends=True)
+    writer.stdout.close()
+    assert writer.wait() == -signal.SIGKILL
+    return [int(line) for line in lines if re.fullmatch(r"\d+\n", line)]
+
+
+async def test_a_writer_killed_again_and_again_loses_nothing_it_was_told_is_saved(tmp_path):
+    acked = [order for _ in range(ROUNDS) for order in acked_until_killed(tmp_path)]
+
+    store = await SqliteStore.open(tmp_path)
+    jobs = await store.unjudged(10**6)
+    histories = [await store.history(job.id) for job in jobs]
+    await store.close()
+
+    kept = [job.order for job in jobs]
+    assert len(acked) >= ROUNDS * ACKED_BEFORE_THE_KILL
+    assert set(acked) <= set(kept)
+    assert kept == list(range(len(kept)))
+    assert {len(history) for history in histories} == {1}
+
+
+def test_a_commit_is_told_only_when_the_disk_has_it(tmp_path):
+    """Where the kernel answers every fsync with an input/output error, a commit that asked for none would be told."""
+    deaf = started("tests.store.deaf_disk", tmp_path)
+
+    told = deaf.stdout.read().splitlines()
+    deaf.stdout.close()
+
+    assert deaf.wait() == 0
+    assert told == ["saved", "StoreFailed: disk I/O error", "kept: [0]"]

@@ -1,0 +1,197 @@
+"""Whatever is kept is read back as it was, today and by a later batchq."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from batchq.domain.catalog import ComputeEnvironment, JobDefinition, JobQueue
+from batchq.domain.container import ContainerSpec, Logging, Overrides, Resources
+from batchq.domain.job import (
+    Action,
+    Attempt,
+    DefinitionRef,
+    Dependency,
+    ExitRule,
+    Job,
+    JobSpec,
+    RetryStrategy,
+    Status,
+    Stop,
+)
+from batchq.store import rows
+from batchq.values import LogStream, Moment
+from tests.support.builders import NOON, attempt, job, job_id, stop
+
+FIRST, LAST = datetime(1970, 1, 2), datetime(9000, 1, 1)  # noqa: DTZ001 - hypothesis adds the zone
+MOMENTS = st.datetimes(FIRST, LAST, timezones=st.just(UTC))
+SPANS = st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=400 * 365))
+MAYBE_MOMENT, MAYBE_SPAN = st.none() | MOMENTS, st.none() | SPANS
+
+ATTEMPTS = st.builds(Attempt, started_at=MAYBE_MOMENT, stopped_at=MAYBE_MOMENT)
+STOPS = st.builds(Stop, ordered_at=MOMENTS, grace=SPANS, kill_at=MAYBE_MOMENT, killed_at=MAYBE_MOMENT)
+JOBS = st.builds(
+    Job,
+    spec=st.builds(JobSpec, timeout=MAYBE_SPAN, stop_grace=SPANS),
+    created_at=MOMENTS,
+    attempts=st.lists(ATTEMPTS, max_size=2).map(tuple),
+    attempt=st.none() | ATTEMPTS,
+    stop=st.none() | STOPS,
+    started_at=MAYBE_MOMENT,
+    stopped_at=MAYBE_MOMENT,
+)
+
+
+def all_of(values):
+    return settings(max_examples=60, deadline=None)(given(values))
+
+
+@all_of(JOBS)
+def test_every_job_is_read_back_as_it_was(given_job):
+    read = rows.job(rows.state_row(given_job, version=given_job.version)["state"], rows.job_row(given_job)["spec"])
+
+    assert read == given_job
+
+
+@all_of(JOBS)
+def test_a_job_is_read_back_at_the_version_it_was_written_as(given_job):
+    state = rows.state_row(given_job, version=given_job.version + 1)["state"]
+
+    assert rows.job(state, rows.job_row(given_job)["spec"]) == replace(given_job, version=given_job.version + 1)
+
+
+@all_of(st.builds(Moment, at=MOMENTS))
+def test_every_line_of_history_is_read_back_as_it_was(moment):
+    assert rows.moment(moment.job_id, rows.moment_row(moment)["value"]) == moment
+
+
+@all_of(st.builds(LogStream, created_at=MOMENTS))
+def test_every_log_stream_is_read_back_as_it_was(stream):
+    row = rows.stream_row(stream)
+
+    assert rows.stream(row["name"], row["value"]) == stream
+
+
+@all_of(st.builds(JobDefinition, created_at=MOMENTS, timeout=MAYBE_SPAN))
+def test_every_definition_is_read_back_as_it_was(definition):
+    assert rows.DEFINITION.validate_json(rows.definition_row(definition)["value"]) == definition
+
+
+@all_of(st.builds(JobQueue, created_at=MOMENTS))
+def test_every_queue_is_read_back_as_it_was(queue):
+    assert rows.QUEUE.validate_json(rows.as_json(rows.QUEUE, queue)) == queue
+
+
+@all_of(st.builds(ComputeEnvironment, created_at=MOMENTS))
+def test_every_environment_is_read_back_as_it_was(environment):
+    assert rows.ENVIRONMENT.validate_json(rows.as_json(rows.ENVIRONMENT, environment)) == environment
+
+
+@given(st.text(alphabet=st.characters(), max_size=20))
+def test_no_text_is_too_strange_to_be_written(said):
+    broken = job(status_reason=said, name=said, tags=((said, said),), share_identifier=said)
+    row = rows.job_row(broken)
+
+    read = rows.job(row["state"], row["spec"])
+
+    assert {type(value) for value in row.values()} <= {str, int}
+    assert [row[name].encode() for name in ("name", "share", "state", "spec")]
+    assert read.status_reason == said.encode(errors="replace").decode()
+
+
+def test_what_has_its_default_is_not_written():
+    plain = rows.job_row(job(number=1, name="n", depends_on=()))
+
+    assert plain["state"] == (
+        '{"id":"00000000-0000-4000-8000-000000000001","order":1,"created_at":"2026-11-21T12:00:00Z"}'
+    )
+    assert plain["spec"] == (
+        '{"name":"n","queue":"default","definition":{"name":"a-definition","revision":1},'
+        '"container":{"image":"batchq-test:latest","resources":{"millicpus":1000,"memory_mib":128},'
+        '"command":["true"]},"stop_grace":"PT30S"}'
+    )
+
+
+def test_rows_written_by_the_first_batchq_are_read_as_they_were_meant():
+    """A default that changes, or a member that is renamed, changes what is already on disk: then write a migration."""
+    state = (
+        '{"id":"00000000-0000-4000-8000-000000000001","order":1,"created_at":"2026-11-21T12:00:00.000001Z",'
+        '"status":"RUNNING","status_reason":"r","attempts":[{"number":1,"environment":"local",'
+        '"started_at":"2026-11-21T12:00:00Z","stopped_at":"2026-11-21T12:00:01Z","exit_code":1,"reason":"x",'
+        '"status_reason":"y"}],"attempt":{"number":2,"environment":"local"},"stop":{"cause":"TERMINATED",'
+        '"reason":"enough","ordered_at":"2026-11-21T12:00:00Z","grace":"PT30S"},"cancelled":"c",'
+        '"tags":[["k","v"]],"version":7}'
+    )
+    asked = (
+        '{"name":"n","queue":"q","definition":{"name":"d","revision":3},"container":{"image":"i","resources":'
+        '{"millicpus":250,"memory_mib":64},"command":["a","b"],"environment":[["A","1"]]},'
+        '"retry":{"attempts":2,"evaluate_on_exit":[{"action":"RETRY","on_exit_code":"1*"}]},"timeout":"PT1M",'
+        '"depends_on":[{"job_id":"00000000-0000-4000-8000-000000000009"}],"stop_grace":"PT30S"}'
+    )
+
+    read = rows.job(state, asked)
+
+    second = timedelta(seconds=1)
+    assert read == Job(
+        id=job_id(1),
+        order=1,
+        created_at=NOON + timedelta(microseconds=1),
+        status=Status.RUNNING,
+        status_reason="r",
+        attempts=(attempt(started_at=NOON, stopped_at=NOON + second, exit_code=1, reason="x", status_reason="y"),),
+        attempt=attempt(number=2),
+        stop=stop(),
+        cancelled="c",
+        misfit=False,
+        started_at=None,
+        stopped_at=None,
+        tags=(("k", "v"),),
+        version=7,
+        spec=JobSpec(
+            name="n",
+            queue="q",
+            definition=DefinitionRef(name="d", revision=3),
+            container=ContainerSpec(
+                image="i",
+                resources=Resources(millicpus=250, memory_mib=64, gpus=0),
+                command=("a", "b"),
+                environment=(("A", "1"),),
+                user=None,
+                privileged=False,
+                read_only_root=False,
+                init=False,
+                ulimits=(),
+                devices=(),
+                tmpfs=(),
+                shared_memory_mib=None,
+                max_swap_mib=None,
+                swappiness=None,
+                mounts=(),
+                logging=Logging(driver=None, options=()),
+                secrets=(),
+                platform=None,
+            ),
+            overrides=Overrides(command=None, environment=(), millicpus=None, memory_mib=None, gpus=None),
+            parameters=(),
+            retry=RetryStrategy(
+                attempts=2,
+                evaluate_on_exit=(
+                    ExitRule(action=Action.RETRY, on_status_reason=None, on_reason=None, on_exit_code="1*"),
+                ),
+            ),
+            timeout=timedelta(minutes=1),
+            depends_on=(Dependency(job_id=job_id(9), type=None),),
+            scheduling_priority=None,
+            share_identifier=None,
+            propagate_tags=False,
+            stop_grace=timedelta(seconds=30),
+        ),
+    )
+
+
+def test_a_retry_strategy_that_says_nothing_is_one_attempt():
+    row = rows.job_row(job(retry=RetryStrategy(attempts=1, evaluate_on_exit=())))
+
+    assert '"retry"' not in row["spec"]
+    assert rows.job(row["state"], row["spec"]).spec.retry == RetryStrategy(attempts=1, evaluate_on_exit=())

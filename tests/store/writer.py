@@ -1,0 +1,23 @@
+"""Saves one job after another, and says each order on stdout once it is saved. Ends when it is killed."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from batchq.store.sqlite import SqliteStore
+from batchq.values import Changes
+from tests.support.builders import job, moment
+
+
+async def write(data):
+    store = await SqliteStore.open(data)
+    number = await store.last_order() + 1
+    while True:
+        new = job(number=number)
+        await store.commit(Changes(inserted=(new,), history=(moment(new),)))
+        print(number, flush=True)
+        number += 1
+
+
+if __name__ == "__main__":
+    asyncio.run(write(Path(sys.argv[1])))
