@@ -63,6 +63,9 @@ class Logs:
         """
         await self._keeper.keep(tag)
 
+    async def close(self) -> None:
+        await self._follower.close()
+
     async def stream(self, name: str) -> LogStream:
         """Raises NotFound."""
         stream = await self._store.stream(name)

@@ -1,4 +1,4 @@
-"""Logs on fakes: an engine that has written, an archive and a store in memory."""
+"""Logs on fakes: an engine that has written, an archive and a store in memory; in virtual time."""
 
 import pytest
 
@@ -9,6 +9,7 @@ from batchq.store.memory_logs import MemoryArchive
 from batchq.values import Changes
 from tests.logs.fakes import Engine, StillClock
 from tests.support.builders import attempt, job, log_stream
+from tests.support.clock import pytest_asyncio_loop_factories  # noqa: F401 - a hook
 
 TAG = Tag(job_id=JobId("a-job"), attempt=1)
 
@@ -29,13 +30,15 @@ def archive():
 
 
 @pytest.fixture
-def store():
-    return MemoryStore()
+def store(request):
+    return getattr(request, "param", None) or MemoryStore()
 
 
 @pytest.fixture
-def logs(store, archive, engine, clock):
-    return Logs(store=store, archive=archive, runtime=engine, clock=clock)
+async def logs(store, archive, engine, clock):
+    logs = Logs(store=store, archive=archive, runtime=engine, clock=clock)
+    yield logs
+    await logs.close()
 
 
 @pytest.fixture

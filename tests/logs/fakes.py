@@ -21,6 +21,12 @@ class Engine:
         self.asked = []
         self.surveys = 0
         self.silent_after = None
+        self.answers = asyncio.Event()
+        self.answers.set()
+
+    def hang(self):
+        """From now on every call waits, until `answers` is set."""
+        self.answers.clear()
 
     def write(self, tag, *messages, at=1):
         """Lines stamped `at`, `at` + 1, ..."""
@@ -29,6 +35,7 @@ class Engine:
 
     async def logs(self, tag, *, after):
         self.asked.append((tag, after))
+        await self.answers.wait()
         if tag not in self.written:
             raise ContainerGone(str(tag))
         told = 0
@@ -43,6 +50,7 @@ class Engine:
 
     async def survey(self):
         self.surveys += 1
+        await self.answers.wait()
         if self.silent_after is not None:
             raise EngineUnknown("silent")
         return tuple(Found(tag=tag, state=ContainerState.RUNNING) for tag in self.written)

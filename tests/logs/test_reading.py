@@ -1,11 +1,13 @@
 """Pages of one stream, and what a reader sees of a container that still runs."""
 
+import asyncio
 from datetime import timedelta
 
 import pytest
 
-from batchq.errors import Invalid, NotFound
+from batchq.errors import Invalid, NotFound, StoreFailed
 from batchq.logs.reading import Span
+from batchq.store.memory import MemoryStore
 from tests.logs.fakes import SECOND
 from tests.support.builders import NOON
 
@@ -176,6 +178,48 @@ async def test_an_engine_without_an_answer_is_left_alone_for_a_while(logs, runni
     later = messages(await page(logs, stream))
 
     assert (soon, later, len(engine.asked)) == ([], ["a"], 2)
+
+
+async def test_an_engine_that_hangs_lets_a_reader_wait_three_seconds_and_the_next_one_not_at_all(
+    logs, running, engine, clock
+):
+    stream = await running()
+    engine.write(stream.tag, "a")
+    engine.hang()
+    loop = asyncio.get_running_loop()
+
+    first = messages(await page(logs, stream))
+    waited = loop.time()
+    second = messages(await page(logs, stream))
+
+    assert (first, second) == ([], [])
+    assert waited == pytest.approx(3, abs=0.1)
+    assert loop.time() == waited
+
+
+async def test_what_took_longer_than_a_reader_waits_is_kept_without_it(logs, running, engine, clock):
+    stream = await running()
+    engine.write(stream.tag, "a")
+    engine.hang()
+    await page(logs, stream)
+    engine.answers.set()
+    await asyncio.sleep(1)
+
+    assert messages(await page(logs, stream)) == ["a"]
+    assert len(engine.asked) == 1
+
+
+class Unreadable(MemoryStore):
+    async def jobs(self, ids):
+        raise StoreFailed("input/output error")
+
+
+@pytest.mark.parametrize("store", [Unreadable()], indirect=True)
+async def test_a_store_that_fails_is_told_to_the_reader(logs, running):
+    stream = await running()
+
+    with pytest.raises(StoreFailed):
+        await page(logs, stream)
 
 
 async def test_a_full_disk_leaves_what_is_kept(logs, running, engine, archive, clock):
