@@ -6,7 +6,7 @@ from batchq.domain.job import DefinitionRef, Job
 from batchq.values import Filter, JobQuery
 
 ANY_REST = "*"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def matches(job: Job, query: JobQuery) -> bool:
@@ -59,4 +59,4 @@ def number(text: str) -> int | None:
 
 def milliseconds(moment: datetime) -> int:
     """Since the epoch, whole ones, rounded down."""
-    return (moment - _EPOCH) // timedelta(milliseconds=1)
+    return (moment - EPOCH) // timedelta(milliseconds=1)

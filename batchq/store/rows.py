@@ -6,7 +6,7 @@ What is searched has a column; all else is JSON, without the members that have t
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -14,7 +14,7 @@ from pydantic_core import PydanticSerializationError
 
 from batchq.domain.catalog import ComputeEnvironment, JobDefinition, JobQueue
 from batchq.domain.job import Job, JobId, JobSpec
-from batchq.store.matching import folded, milliseconds
+from batchq.store.matching import EPOCH, folded, milliseconds
 from batchq.values import LogStream, Moment
 
 Row = Mapping[str, str | int | None]
@@ -30,7 +30,6 @@ _STREAM = TypeAdapter(LogStream)
 # Sorts after whatever may follow a prefix: Unicode says that it is no character, so no name has it.
 BEYOND_LETTERS = "\U0010ffff"
 GREATEST = 2**63 - 1
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def job_row(job: Job) -> Row:
@@ -115,4 +114,4 @@ def integer(number: int) -> int:
 
 
 def microseconds(moment: datetime) -> int:
-    return (moment - _EPOCH) // timedelta(microseconds=1)
+    return (moment - EPOCH) // timedelta(microseconds=1)
