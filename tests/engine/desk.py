@@ -1,0 +1,64 @@
+"""A loop at its desk: it reads the letters a test hands it, over a store in memory."""
+
+import asyncio
+
+from batchq.engine.bus import Bus
+from batchq.engine.inbox import Inbox
+from batchq.engine.letters import Deliver, Submit, Surveyed
+from batchq.engine.loop import Loop
+from batchq.engine.tasks import Tasks
+from tests.engine.turns import HOST, ground, stored
+from tests.support.builders import job_id, spec
+from tests.support.clock import VirtualClock
+
+ONE, TWO = job_id(1_000_000), job_id(1_000_001)
+LOOKED = Surveyed(seen=(), expected=frozenset(), capacity=HOST)
+
+
+class Desk:
+    """A loop over a store, and what it asked of the outside."""
+
+    def __init__(self, store, on_ground):
+        self.store, self.asked, self.told = store, [], []
+        clock, bus = VirtualClock(), Bus()
+        self.inbox, self.tasks = Inbox(), Tasks(clock)
+        self.loop = Loop(
+            inbox=self.inbox,
+            store=store,
+            ground=on_ground,
+            clock=clock,
+            bus=bus,
+            act=lambda effect, _: self.asked.append(effect),
+            wake=lambda _: None,
+            tasks=self.tasks,
+        )
+        bus.listen(lambda change: self.told.append((change.job.id, change.job.status)))
+
+    async def turn(self, *letters):
+        await self.loop.turn(letters)
+
+    async def status(self, job):
+        return (await self.store.jobs([job.id]))[job.id].status
+
+
+async def desk_over(*jobs, on_ground=None):
+    """A desk with these jobs in its store, before its first turn."""
+    desk = Desk(await stored(*jobs), on_ground or ground())
+    await desk.loop.load()
+    return desk
+
+
+def answer():
+    return asyncio.get_running_loop().create_future()
+
+
+def submit(new, key=None, **asked):
+    return Submit(job_id=new, spec=spec(**asked), tags=(), key=key, answer=answer())
+
+
+def request(job, event):
+    return Deliver(job_id=job.id, event=event, answer=answer())
+
+
+def news(job, event):
+    return Deliver(job_id=job.id, event=event)

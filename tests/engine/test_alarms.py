@@ -1,0 +1,177 @@
+"""One alarm a job, rung when it is due: on a clock that costs nothing."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from batchq.engine.alarms import Alarms
+from tests.domain.lives import after, asked, at, exited, grace_over, placed, running, started, starting, terminate
+from tests.support.clock import VirtualClock
+
+MINUTE = timedelta(minutes=1)
+
+
+class Bell:
+    """Alarms that run, and what they rang, with the seconds since noon."""
+
+    def __init__(self):
+        self.clock = VirtualClock()
+        self.alarms = Alarms(clock=self.clock, post=self._hear)
+        self.rang = []
+
+    def _hear(self, ring):
+        self.rang.append((ring.job_id, (self.clock.now() - at(0)).total_seconds()))
+
+
+@pytest.fixture
+async def bell():
+    bell = Bell()
+    task = asyncio.create_task(bell.alarms.run())
+    await bell.clock.sleep(0)
+    yield bell
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_an_alarm_rings_once_when_it_is_due(bell):
+    job = running(timeout=MINUTE)
+
+    bell.alarms.set(job)
+    await bell.clock.sleep(1000)
+
+    assert bell.rang == [(job.id, 60)]
+
+
+async def test_an_alarm_that_was_due_long_ago_rings_at_once(bell):
+    job = running(timeout=MINUTE)
+    await bell.clock.sleep(500)
+
+    bell.alarms.set(job)
+    await bell.clock.sleep(1)
+
+    assert bell.rang == [(job.id, 500)]
+
+
+async def test_alarms_ring_in_the_order_in_which_they_are_due(bell):
+    late, soon = running(timeout=2 * MINUTE), running(timeout=MINUTE)
+
+    bell.alarms.set(late)
+    bell.alarms.set(soon)
+    await bell.clock.sleep(1000)
+
+    assert bell.rang == [(soon.id, 60), (late.id, 120)]
+
+
+async def test_alarms_due_at_one_moment_all_ring(bell):
+    first, second = running(timeout=MINUTE), running(timeout=MINUTE)
+
+    bell.alarms.set(first)
+    bell.alarms.set(second)
+    await bell.clock.sleep(1000)
+
+    assert sorted(bell.rang) == sorted([(first.id, 60), (second.id, 60)])
+
+
+async def test_a_sooner_alarm_wakes_one_who_waits_for_a_later(bell):
+    late, soon = running(timeout=10 * MINUTE), running(timeout=MINUTE)
+    bell.alarms.set(late)
+    await bell.clock.sleep(30)
+
+    bell.alarms.set(soon)
+    await bell.clock.sleep(100)
+
+    assert bell.rang == [(soon.id, 60)]
+
+
+async def test_a_job_whose_alarm_comes_sooner_rings_once_and_sooner(bell):
+    job = running(timeout=10 * MINUTE, stop_grace=timedelta(seconds=5))
+    bell.alarms.set(job)
+
+    bell.alarms.set(after(job, terminate(), asked()))
+    await bell.clock.sleep(1000)
+
+    assert bell.rang == [(job.id, 5)]
+
+
+async def test_a_job_whose_alarm_comes_later_rings_once_and_later(bell):
+    job = running(timeout=MINUTE, stop_grace=3 * MINUTE)
+    bell.alarms.set(job)
+
+    bell.alarms.set(after(job, terminate(), asked()))
+    await bell.clock.sleep(1000)
+
+    assert bell.rang == [(job.id, 180)]
+
+
+async def test_an_alarm_taken_off_does_not_ring(bell):
+    job = running(timeout=MINUTE)
+    bell.alarms.set(job)
+
+    bell.alarms.set(after(job, exited(0)))
+    await bell.clock.sleep(1000)
+
+    assert bell.rang == []
+
+
+async def test_an_alarm_is_off_while_a_container_is_to_stop_and_was_not_asked(bell):
+    job = running(timeout=MINUTE)
+    bell.alarms.set(job)
+
+    bell.alarms.set(after(job, terminate()))
+    await bell.clock.sleep(1000)
+
+    assert bell.rang == []
+
+
+async def test_an_alarm_set_twice_rings_once(bell):
+    job = running(timeout=MINUTE)
+
+    bell.alarms.set(job)
+    bell.alarms.set(job)
+    await bell.clock.sleep(1000)
+
+    assert bell.rang == [(job.id, 60)]
+
+
+async def test_an_alarm_taken_off_and_set_again_rings_once(bell):
+    job = running(timeout=MINUTE, attempts=2)
+    bell.alarms.set(job)
+    again = after(job, exited(1), placed(), started(2))
+
+    bell.alarms.set(after(job, exited(1)))
+    bell.alarms.set(again)
+    await bell.clock.sleep(1000)
+
+    assert bell.rang == [(job.id, 60)]
+
+
+async def test_a_job_that_was_killed_rings_again_to_be_killed_again(bell):
+    job = after(running(stop_grace=timedelta(seconds=30)), terminate(), asked())
+    bell.alarms.set(job)
+    await bell.clock.sleep(31)
+
+    bell.alarms.set(after(job, grace_over(), now=at(31)))
+    await bell.clock.sleep(1000)
+
+    assert bell.rang == [(job.id, 30), (job.id, 36)]
+
+
+async def test_jobs_without_an_alarm_ring_never(bell):
+    bell.alarms.set(starting(timeout=MINUTE))
+    bell.alarms.set(running(timeout=None))
+    await bell.clock.sleep(1000)
+
+    assert bell.rang == []
+
+
+async def test_alarms_taken_off_do_not_pile_up(bell):
+    jobs = [running(timeout=MINUTE) for _ in range(1000)]
+
+    list(map(bell.alarms.set, jobs))
+    list(map(bell.alarms.set, (after(job, exited(0)) for job in jobs[:-1])))
+    bell.alarms.set(running(timeout=2 * MINUTE))
+
+    assert len(bell.alarms._heap) < 100
+    await bell.clock.sleep(1000)
+    assert [seconds for _, seconds in bell.rang] == [60, 120]

@@ -1,0 +1,280 @@
+"""Turns of the loop: all letters, one commit, and only then the outside."""
+
+import asyncio
+
+from batchq.domain import effects as do
+from batchq.domain.job import JobId, Status
+from batchq.engine.letters import Amend, Deliver, EngineLost, GroundChanged, Surveyed
+from batchq.engine.loop import AFTER_FAILURE
+from batchq.errors import Invalid, StoreFailed, Unavailable
+from tests.domain.lives import cancel, exited, failed, lost, placed, runnable, running, started, starting, terminate
+from tests.engine.desk import LOOKED, ONE, TWO, answer, desk_over, news, request, submit
+from tests.engine.turns import HOST, ground
+from tests.support.builders import environment, submission
+
+# -------------------------------------------------------------------------------------------------------- one at a time
+
+
+async def test_a_turn_saves_first_and_acts_then():
+    job = runnable()
+    desk = await desk_over(job)
+    saved_when_asked = []
+    desk.loop._act = lambda effect, asked: saved_when_asked.append((effect, desk.store._jobs[asked.id].status))
+
+    await desk.turn(LOOKED)
+
+    (stored_job,) = (await desk.store.jobs([job.id])).values()
+    assert saved_when_asked == [(do.StartContainer(tag=stored_job.tag), Status.STARTING)]
+
+
+async def test_a_turn_the_store_refuses_has_not_happened():
+    job = running()
+    desk = await desk_over(job)
+    wish = request(job, terminate())
+    desk.store.failing = True
+
+    await desk.turn(wish)
+
+    assert isinstance(wish.answer.exception(), StoreFailed)
+    assert (desk.asked, desk.told) == ([], [])
+    assert desk.loop.active == {job.id: job}
+    assert desk.loop.store_fails is not None
+
+
+async def test_news_the_store_refuses_is_read_again_later():
+    job = running()
+    desk = await desk_over(job)
+    desk.store.failing = True
+    await desk.turn(news(job, exited(0)))
+
+    desk.store.failing = False
+    await asyncio.sleep(AFTER_FAILURE)
+    await desk.turn(*await desk.inbox.take(10))
+
+    assert await desk.status(job) is Status.SUCCEEDED
+    assert desk.loop.store_fails is None
+
+
+async def test_a_request_is_answered_when_it_is_durable():
+    job = running()
+    desk = await desk_over(job)
+    wish = request(job, terminate("enough"))
+
+    await desk.turn(wish)
+
+    assert wish.answer.done()
+    assert (await desk.store.jobs([job.id]))[job.id].stop.reason == "enough"
+
+
+async def test_a_request_about_a_job_nobody_knows_is_carried_out_by_doing_nothing():
+    desk = await desk_over()
+    wish = Deliver(job_id=JobId("no such job"), event=cancel(), answer=answer())
+
+    await desk.turn(wish)
+
+    assert wish.answer.result() is None
+
+
+async def test_a_letter_that_cannot_be_read_stops_nobody_elses():
+    job, other = running(), running()
+    desk = await desk_over(job, other)
+    amend = Amend(job_id=job.id, change=lambda _: 1 / 0, answer=answer())
+
+    await desk.turn(news(job, placed()), amend, news(other, exited(0)))
+
+    assert isinstance(amend.answer.exception(), Unavailable)
+    assert [await desk.status(job), await desk.status(other)] == [Status.RUNNING, Status.SUCCEEDED]
+
+
+async def test_a_request_that_cannot_be_read_is_told_so():
+    job = running()
+    desk = await desk_over(job)
+    wish = request(job, placed())
+
+    await desk.turn(wish)
+
+    assert "Placed cannot happen" in str(wish.answer.exception())
+
+
+# ---------------------------------------------------------------------------------------------------- races in one turn
+
+
+async def test_terminate_before_an_exit_makes_it_failed():
+    job = running(attempts=3)
+    desk = await desk_over(job)
+
+    await desk.turn(LOOKED, news(job, started()), request(job, terminate()), news(job, exited(0)))
+
+    assert await desk.status(job) is Status.FAILED
+
+
+async def test_an_exit_before_terminate_stands():
+    job = running()
+    desk = await desk_over(job)
+
+    await desk.turn(LOOKED, news(job, exited(0)), request(job, terminate()))
+
+    assert await desk.status(job) is Status.SUCCEEDED
+
+
+async def test_a_cancel_that_comes_before_the_placing_wins():
+    job = runnable()
+    desk = await desk_over(job)
+
+    await desk.turn(LOOKED, request(job, cancel()))
+
+    assert (await desk.status(job), desk.asked) == (Status.FAILED, [])
+
+
+async def test_terminate_between_two_attempts_makes_it_the_last():
+    job = running(attempts=3)
+    desk = await desk_over(job)
+
+    await desk.turn(LOOKED, news(job, exited(1)), request(job, terminate()))
+
+    assert await desk.status(job) is Status.FAILED
+    assert desk.asked == [do.ClearAway(tag=job.tag)]
+
+
+async def test_a_lost_container_is_tried_again_in_the_same_turn():
+    job = running(attempts=2)
+    desk = await desk_over(job)
+
+    await desk.turn(LOOKED, news(job, lost()))
+
+    again = desk.loop.active[job.id]
+    assert desk.asked == [do.ClearAway(tag=job.tag), do.StartContainer(tag=again.tag)]
+
+
+# -------------------------------------------------------------------------------------------------------------- submits
+
+
+async def test_a_new_job_is_placed_in_its_first_turn():
+    desk = await desk_over()
+    letter = submit(ONE)
+
+    await desk.turn(LOOKED, letter)
+
+    assert letter.answer.result().status is Status.STARTING
+    assert [status for _, status in desk.told] == [Status.SUBMITTED, Status.RUNNABLE, Status.STARTING]
+
+
+async def test_jobs_are_ordered_as_they_came_and_after_all_before():
+    before = failed()
+    desk = await desk_over(before)
+    first, second = submit(ONE), submit(TWO)
+
+    await desk.turn(first, second)
+
+    assert [first.answer.result().order, second.answer.result().order] == [before.order + 1, before.order + 2]
+
+
+async def test_a_submission_repeated_in_a_later_turn_is_the_first_job():
+    desk = await desk_over()
+    first, again = submit(ONE, submission()), submit(TWO, submission())
+    await desk.turn(first)
+
+    await desk.turn(again)
+
+    assert again.answer.result().id == ONE
+    assert await desk.store.jobs([TWO]) == {}
+
+
+async def test_a_submission_repeated_in_the_same_turn_is_the_first_job():
+    desk = await desk_over()
+    first, again = submit(ONE, submission()), submit(TWO, submission())
+
+    await desk.turn(first, again)
+
+    assert again.answer.result().id == first.answer.result().id == ONE
+
+
+async def test_two_submissions_without_a_key_are_two_jobs():
+    desk = await desk_over()
+
+    await desk.turn(submit(ONE), submit(TWO))
+
+    assert len(await desk.store.jobs([ONE, TWO])) == 2
+
+
+async def test_a_job_for_a_queue_that_went_away_is_refused():
+    desk = await desk_over()
+    letter = submit(ONE, queue="gone")
+
+    await desk.turn(letter)
+
+    assert isinstance(letter.answer.exception(), Invalid)
+    assert await desk.store.jobs([ONE]) == {}
+
+
+# ------------------------------------------------------------------------------------------------- while nobody answers
+
+
+async def test_nothing_is_placed_before_the_engine_was_seen():
+    desk = await desk_over()
+    letter = submit(ONE)
+
+    await desk.turn(letter)
+
+    assert letter.answer.result().status is Status.RUNNABLE
+    assert desk.asked == []
+
+
+async def test_what_waited_for_the_engine_is_placed_when_it_answers():
+    job = runnable()
+    desk = await desk_over(job)
+    await desk.turn(EngineLost())
+
+    await desk.turn(LOOKED)
+
+    assert await desk.status(job) is Status.STARTING
+
+
+async def test_nothing_is_placed_while_the_engine_is_lost():
+    desk = await desk_over()
+    await desk.turn(LOOKED)
+
+    await desk.turn(EngineLost(), submit(ONE))
+
+    assert desk.asked == []
+
+
+async def test_a_running_job_outlives_an_engine_that_does_not_answer():
+    job = running()
+    desk = await desk_over(job)
+
+    await desk.turn(EngineLost())
+
+    assert await desk.status(job) is Status.RUNNING
+
+
+# -------------------------------------------------------------------------------------------------------------- surveys
+
+
+async def test_a_survey_starts_again_what_was_starting():
+    job = starting()
+    desk = await desk_over(job)
+
+    await desk.turn(LOOKED)
+
+    assert desk.asked == [do.StartContainer(tag=job.tag)]
+
+
+async def test_a_survey_that_misses_a_container_costs_the_attempt():
+    job = running()
+    desk = await desk_over(job)
+
+    await desk.turn(Surveyed(seen=(), expected=desk.loop.running(), capacity=HOST))
+
+    assert await desk.status(job) is Status.FAILED
+
+
+async def test_changed_ground_frees_misfits_and_places_them():
+    huge, on_ground = runnable(millicpus=9000), ground()
+    desk = await desk_over(huge, on_ground=on_ground)
+    await desk.turn(LOOKED)
+    on_ground.environments.update(ground(environments=[environment(max_millicpus=9000)]).environments)
+
+    await desk.turn(GroundChanged())
+
+    assert await desk.status(huge) is Status.STARTING

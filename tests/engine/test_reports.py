@@ -1,0 +1,41 @@
+"""What an inspected container says of its attempt."""
+
+from batchq.domain import events as on
+from batchq.domain import reasons
+from batchq.domain.job import JobId, Tag
+from batchq.engine.reports import report
+from batchq.values import ContainerState, Found
+from tests.domain.lives import at
+
+TAG = Tag(job_id=JobId("a-job"), attempt=2)
+
+
+def found(state, **changes):
+    return Found(tag=TAG, state=state, **changes)
+
+
+def test_one_that_is_not_there_is_lost():
+    assert report(TAG, None) == (on.ContainerLost(attempt=2, reason=reasons.DISAPPEARED),)
+
+
+def test_one_that_never_ran_is_lost():
+    assert report(TAG, found(ContainerState.CREATED)) == (on.ContainerLost(attempt=2, reason="Container state lost"),)
+
+
+def test_one_that_is_being_removed_says_nothing_yet():
+    assert report(TAG, found(ContainerState.GOING)) == ()
+
+
+def test_one_that_runs_has_started():
+    assert report(TAG, found(ContainerState.RUNNING, started_at=at(1))) == (
+        on.ContainerStarted(attempt=2, started_at=at(1)),
+    )
+
+
+def test_one_that_is_over_has_started_and_exited():
+    over = found(ContainerState.EXITED, started_at=at(1), stopped_at=at(2), exit_code=137, out_of_memory=True)
+
+    assert report(TAG, over) == (
+        on.ContainerStarted(attempt=2, started_at=at(1)),
+        on.ContainerExited(attempt=2, exit_code=137, started_at=at(1), stopped_at=at(2), out_of_memory=True),
+    )

@@ -1,0 +1,219 @@
+"""Filling free room, out of the store's index and what the turn itself has changed."""
+
+from batchq.domain import events as on
+from batchq.domain.catalog import State
+from batchq.domain.job import Status
+from batchq.engine.scheduling import FIRST_PAGE, MOST_FOUND, PAGE, fill_room
+from tests.domain.lives import after, cancel, exited, placed, runnable, running, submitted
+from tests.engine.turns import HOST, filled, ground, placed_in, statuses, stored, turn_over
+from tests.support.builders import environment, queue, resources
+
+# ---------------------------------------------------------------------------------------------------------------- order
+
+
+async def test_the_oldest_start_first():
+    old, young = runnable(millicpus=3000), runnable(millicpus=3000)
+    store = await stored(young, old)
+
+    turn = await filled(store, ground())
+
+    assert placed_in(turn, old, young) == ["local", None]
+
+
+async def test_order_is_kept_over_many_pages():
+    many = 2 * FIRST_PAGE + 2 * PAGE
+    jobs = [runnable(millicpus=1) for _ in range(many)]
+    store = await stored(*jobs[::-1])
+
+    turn = await filled(store, ground(environments=[environment(max_millicpus=many - 5)]))
+
+    assert [job.id for job in turn.in_status(Status.STARTING)] == [job.id for job in jobs[: many - 5]]
+    assert placed_in(turn, *jobs[many - 5 :]) == [None] * 5
+
+
+async def test_one_turn_places_so_many_and_says_that_there_are_more():
+    jobs = [runnable(millicpus=1, memory_mib=1) for _ in range(MOST_FOUND + 1)]
+    store = await stored(*jobs)
+    turn = turn_over()
+
+    finished = await fill_room(turn, store, ground(), HOST)
+
+    assert not finished
+    assert statuses(turn, *jobs[:-1]) == [Status.STARTING] * MOST_FOUND
+    assert not turn.knows(jobs[-1].id)
+
+
+async def test_it_says_when_there_is_nothing_more():
+    store = await stored(runnable(millicpus=4000), runnable(millicpus=4000))
+
+    assert await fill_room(turn_over(), store, ground(), HOST)
+
+
+async def test_a_head_that_waits_is_not_passed_by_a_smaller_one():
+    runs = running(millicpus=2000)
+    head, small = runnable(millicpus=3000), runnable(millicpus=1000)
+    store = await stored(runs, head, small)
+
+    turn = await filled(store, ground())
+
+    assert placed_in(turn, head, small) == [None, None]
+
+
+async def test_a_head_that_waits_is_not_passed_by_queues_of_lower_priority():
+    runs = running(millicpus=2000)
+    head = runnable(millicpus=3000, queue="high")
+    small = runnable(millicpus=1000, queue="low")
+    store = await stored(runs, head, small)
+
+    turn = await filled(store, ground(queue("low", priority=1), queue("high", priority=9)))
+
+    assert placed_in(turn, head, small) == [None, None]
+
+
+async def test_elsewhere_queues_of_lower_priority_go_on():
+    runs = running(millicpus=2000)
+    head = runnable(millicpus=3000, queue="high")
+    small = runnable(millicpus=1000, queue="low")
+    store = await stored(runs, head, small)
+    queues = queue("high", priority=9), queue("low", priority=1, environments=("other",))
+
+    turn = await filled(store, ground(*queues, environments=[environment("local"), environment("other")]))
+
+    assert placed_in(turn, head, small) == [None, "other"]
+
+
+async def test_the_queue_of_higher_priority_comes_first_though_its_jobs_are_younger():
+    old = runnable(millicpus=4000, queue="low")
+    young = runnable(millicpus=4000, queue="high")
+    store = await stored(old, young)
+
+    turn = await filled(store, ground(queue("low", priority=1), queue("high", priority=2)))
+
+    assert placed_in(turn, old, young) == [None, "local"]
+
+
+async def test_queues_of_equal_priority_are_merged_by_age():
+    first = runnable(millicpus=1500, queue="b")
+    second = runnable(millicpus=1500, queue="a")
+    third = runnable(millicpus=1500, queue="b")
+    store = await stored(first, second, third)
+
+    turn = await filled(store, ground(queue("a"), queue("b")))
+
+    assert placed_in(turn, first, second, third) == ["local", "local", None]
+
+
+async def test_a_queue_whose_head_waits_does_not_stop_one_of_equal_priority_elsewhere():
+    waits = [runnable(millicpus=3000, queue="a") for _ in range(2)]
+    goes = runnable(queue="b")
+    store = await stored(*waits, goes)
+    queues = queue("a"), queue("b", environments=("other",))
+
+    turn = await filled(store, ground(*queues, environments=[environment("local"), environment("other")]))
+
+    assert placed_in(turn, *waits, goes) == ["local", None, "other"]
+
+
+async def test_jobs_of_a_disabled_queue_are_placed_too():
+    job = runnable()
+    store = await stored(job)
+
+    turn = await filled(store, ground(queue(state=State.DISABLED)))
+
+    assert placed_in(turn, job) == ["local"]
+
+
+# ------------------------------------------------------------------------------------------- what this turn has changed
+
+
+async def test_a_job_that_became_runnable_in_this_turn_is_placed_in_it():
+    job, store = submitted(), await stored()
+    turn = turn_over()
+    turn.insert(job, None)
+    turn.step(job.id, on.DependenciesMet())
+
+    await filled(store, ground(), turn)
+
+    assert placed_in(turn, job) == ["local"]
+
+
+async def test_a_new_job_stands_behind_the_older_ones():
+    old, new = runnable(millicpus=3000), submitted(millicpus=3000)
+    store = await stored(old)
+    turn = turn_over()
+    turn.insert(new, None)
+    turn.step(new.id, on.DependenciesMet())
+
+    await filled(store, ground(), turn)
+
+    assert placed_in(turn, old, new) == ["local", None]
+
+
+async def test_a_retried_job_stands_where_it_stood():
+    again, waited = running(attempts=2, millicpus=3000), runnable(millicpus=3000)
+    store = await stored(again, waited)
+    turn = turn_over(again)
+    turn.step(again.id, exited(1))
+
+    await filled(store, ground(), turn)
+
+    assert placed_in(turn, again, waited) == ["local", None]
+    assert turn.get(again.id).attempt.number == 2
+
+
+async def test_a_job_that_was_cancelled_in_this_turn_is_not_placed():
+    job, other = runnable(millicpus=3000), runnable(millicpus=3000)
+    store = await stored(job, other)
+    turn = turn_over()
+    turn.learn([job])
+    turn.step(job.id, cancel())
+
+    await filled(store, ground(), turn)
+
+    assert statuses(turn, job, other) == [Status.FAILED, Status.STARTING]
+
+
+async def test_a_job_that_was_amended_in_this_turn_is_placed_once():
+    job = runnable()
+    store = await stored(job)
+    turn = turn_over()
+    turn.learn([job])
+    turn.keep(job, after(after(job, on.FoundMisfit(reason="x")), on.FoundFitting()))
+
+    await filled(store, ground(), turn)
+
+    assert placed_in(turn, job) == ["local"]
+    assert len(turn.effects) == 1
+
+
+async def test_room_that_this_turn_made_is_filled_in_it():
+    runs, waits = running(millicpus=4000), runnable(millicpus=4000)
+    store = await stored(runs, waits)
+    turn = turn_over(runs)
+    turn.step(runs.id, exited(0))
+
+    await filled(store, ground(), turn)
+
+    assert placed_in(turn, waits) == ["local"]
+
+
+async def test_room_that_this_turn_filled_is_full():
+    waits, other = runnable(millicpus=4000), runnable(millicpus=4000)
+    store = await stored(waits, other)
+    turn = turn_over()
+    turn.learn([waits])
+    turn.step(waits.id, placed())
+
+    await filled(store, ground(), turn)
+
+    assert statuses(turn, waits) == [Status.STARTING]
+    assert placed_in(turn, other) == [None]
+
+
+async def test_vcpus_are_the_environments_and_memory_is_the_hosts():
+    jobs = [runnable(millicpus=1000, memory_mib=128) for _ in range(2)]
+    store = await stored(*jobs)
+
+    turn = await filled(store, ground(), host=resources(millicpus=1, memory_mib=255))
+
+    assert placed_in(turn, *jobs) == ["local", None]

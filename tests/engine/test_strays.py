@@ -1,0 +1,77 @@
+"""Containers that nobody remembers: watched for a minute, and cleared away when they are few."""
+
+import logging
+from datetime import timedelta
+
+from batchq.domain.job import JobId, Tag
+from batchq.engine.strays import MOST, QUARANTINE, Strays
+from tests.domain.lives import at
+
+ONE, OTHER = Tag(job_id=JobId("one"), attempt=1), Tag(job_id=JobId("other"), attempt=1)
+MANY = [Tag(job_id=JobId(f"stray-{number}"), attempt=1) for number in range(MOST + 1)]
+
+
+def test_a_stray_is_watched_for_a_minute():
+    strays = Strays()
+    strays.ripe([ONE], at(0))
+
+    assert timedelta(seconds=60) == QUARANTINE
+    assert strays.ripe([ONE], at(59.999)) == []
+    assert strays.ripe([ONE], at(60)) == [ONE]
+
+
+def test_one_that_is_still_there_is_cleared_away_again():
+    strays = Strays()
+    strays.ripe([ONE], at(0))
+
+    assert strays.ripe([ONE], at(60)) == [ONE]
+    assert strays.ripe([ONE], at(70)) == [ONE]
+
+
+def test_each_has_a_minute_of_its_own():
+    strays = Strays()
+    strays.ripe([ONE], at(0))
+    strays.ripe([ONE, OTHER], at(30))
+
+    assert strays.ripe([ONE, OTHER], at(60)) == [ONE]
+    assert strays.ripe([ONE, OTHER], at(90)) == [ONE, OTHER]
+
+
+def test_one_that_went_and_came_back_is_watched_anew():
+    strays = Strays()
+    strays.ripe([ONE], at(0))
+    strays.ripe([], at(30))
+
+    assert strays.ripe([ONE], at(60)) == []
+    assert strays.ripe([ONE], at(120)) == [ONE]
+
+
+def test_three_are_cleared_away():
+    strays = Strays()
+    strays.ripe(MANY[:MOST], at(0))
+
+    assert MOST == 3
+    assert strays.ripe(MANY[:MOST], at(60)) == MANY[:MOST]
+
+
+def test_more_than_three_are_left_alone_and_an_operator_is_told_once(caplog):
+    strays = Strays()
+
+    with caplog.at_level(logging.WARNING):
+        ripe = [strays.ripe(MANY, at(seconds)) for seconds in (0, 60, 3600)]
+
+    assert ripe == [[], [], []]
+    assert [it.getMessage() for it in caplog.records] == [
+        "4 containers of this instance belong to no known job; they are left alone"
+    ]
+
+
+def test_the_operator_is_told_again_when_there_are_many_again(caplog):
+    strays = Strays()
+
+    with caplog.at_level(logging.WARNING):
+        strays.ripe(MANY, at(0))
+        strays.ripe([], at(10))
+        strays.ripe(MANY, at(20))
+
+    assert len(caplog.records) == 2

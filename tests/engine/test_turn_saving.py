@@ -1,0 +1,183 @@
+"""What is saved of a turn, and told of it."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from batchq.domain import events as on
+from batchq.domain import reasons
+from batchq.domain.job import Status, stream_name
+from tests.domain.lives import (
+    after,
+    at,
+    cancel,
+    exited,
+    not_started,
+    placed,
+    runnable,
+    running,
+    started,
+    starting,
+    submitted,
+    terminate,
+)
+from tests.engine.turns import changes, learnt, turn_over
+from tests.support.builders import NOON, submission
+
+# --------------------------------------------------------------------------------------------------------------- saving
+
+
+def test_a_turn_in_which_nothing_changed_saves_nothing():
+    job = running()
+    turn = turn_over(job)
+
+    turn.step(job.id, started())
+
+    assert changes(turn).empty
+    assert turn.saved() == ([], [])
+
+
+def test_a_changed_job_is_saved_over_the_version_that_was_read():
+    job = replace(runnable(), version=7)
+    turn = learnt(job)
+
+    turn.step(job.id, placed())
+    turn.step(job.id, started())
+
+    assert [(it.version, it.status) for it in changes(turn).updated] == [(7, Status.RUNNING)]
+    assert [(it.version, it.status) for it in turn.saved()[0]] == [(8, Status.RUNNING)]
+
+
+def test_a_new_job_is_inserted_as_the_turn_leaves_it():
+    job = submitted()
+    turn = turn_over()
+
+    turn.insert(job, None)
+    turn.step(job.id, on.DependenciesMet())
+
+    assert turn.fresh == [job.id]
+    assert [(it.version, it.status) for it in changes(turn).inserted] == [(0, Status.RUNNABLE)]
+    assert changes(turn).updated == ()
+    assert [(it.version, it.status) for it in turn.saved()[0]] == [(0, Status.RUNNABLE)]
+
+
+def test_a_change_that_is_none_of_its_life_is_saved_and_has_no_history():
+    job = runnable()
+    turn = learnt(job)
+
+    turn.keep(job, replace(job, tags=(("team", "blue"),)))
+
+    assert [it.tags for it in changes(turn).updated] == [(("team", "blue"),)]
+    assert changes(turn).history == ()
+
+
+def test_a_submission_is_remembered_with_its_job_and_old_ones_may_go():
+    job, key = submitted(), submission()
+    turn = turn_over()
+
+    turn.insert(job, key)
+
+    assert turn.submitted == {key: job.id}
+    assert changes(turn).submissions == ((key, job.id, NOON),)
+    assert changes(turn).forget_before == NOON
+
+
+def test_a_turn_without_submissions_forgets_none():
+    job = running()
+    turn = turn_over(job)
+
+    turn.step(job.id, cancel())
+
+    assert changes(turn).forget_before is None
+
+
+# -------------------------------------------------------------------------------------------------------------- history
+
+
+def test_history_has_a_line_for_each_status_the_job_came_into():
+    job = submitted()
+    turn = turn_over(now=at(5))
+
+    turn.insert(job, None)
+    turn.step(job.id, on.DependenciesMet())
+    turn.step(job.id, on.FoundMisfit(reason="too large"))
+    turn.step(job.id, on.FoundFitting())
+    turn.step(job.id, placed())
+    turn.step(job.id, started())
+    turn.step(job.id, cancel())
+    turn.step(job.id, exited(1))
+
+    history = changes(turn).history
+    assert [(it.status, it.reason, it.attempt) for it in history] == [
+        (Status.SUBMITTED, None, None),
+        (Status.RUNNABLE, None, None),
+        (Status.STARTING, None, 1),
+        (Status.RUNNING, None, 1),
+        (Status.FAILED, "not wanted", None),
+    ]
+    assert {(it.job_id, it.at) for it in history} == {(job.id, at(5))}
+
+
+def test_the_bus_is_told_what_was_and_what_is():
+    job = submitted()
+    turn = turn_over()
+
+    turn.insert(job, None)
+    turn.step(job.id, cancel())
+
+    assert [(it.before, it.job.status) for it in turn.saved()[1]] == [
+        (None, Status.SUBMITTED),
+        (Status.SUBMITTED, Status.FAILED),
+    ]
+
+
+# -------------------------------------------------------------------------------------------------------------- streams
+
+
+def test_an_attempt_that_began_to_run_has_a_log_stream():
+    job = starting()
+    turn = turn_over(job, now=at(3))
+
+    turn.step(job.id, started())
+
+    (stream,) = changes(turn).streams
+    assert stream.name == stream_name("a-definition", job.tag) == f"a-definition/default/{job.tag.task_id}"
+    assert (stream.tag, stream.created_at) == (job.tag, at(3))
+
+
+@pytest.mark.parametrize("attempts", [1, 2])
+def test_one_that_was_over_before_it_was_seen_running_has_one_too(attempts):
+    job = starting(attempts=attempts)
+    turn = turn_over(job)
+
+    turn.step(job.id, exited(1))
+
+    assert [it.tag for it in changes(turn).streams] == [job.tag]
+
+
+def test_an_attempt_has_one_stream_however_much_is_heard_of_it():
+    job = starting()
+    turn = turn_over(job, now=NOON + timedelta(seconds=1))
+
+    turn.step(job.id, started())
+    turn.step(job.id, exited(0))
+
+    assert [it.tag for it in changes(turn).streams] == [job.tag]
+
+
+@pytest.mark.parametrize(
+    ("job", "event"),
+    [
+        (starting(), not_started()),
+        (starting(), on.ContainerLost(attempt=1, reason=reasons.DISAPPEARED)),
+        (after(starting(), terminate()), on.StartAbandoned(attempt=1)),
+        (running(), exited(0)),
+    ],
+)
+def test_what_never_ran_or_ran_before_has_no_new_stream(job, event):
+    turn = turn_over(job)
+
+    turn.step(job.id, event)
+
+    assert changes(turn).streams == ()

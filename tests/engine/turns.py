@@ -1,0 +1,69 @@
+"""A store with jobs in it, and turns over them."""
+
+from dataclasses import dataclass
+
+from batchq.domain.catalog import ComputeEnvironment, JobQueue
+from batchq.domain.job import ACTIVE, Job
+from batchq.engine.scheduling import fill_room
+from batchq.engine.turn import Turn
+from batchq.store.memory import MemoryStore
+from batchq.values import Changes
+from tests.support.builders import NOON, environment, queue, resources
+
+HOST = resources(millicpus=64_000, memory_mib=64_000)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ground:
+    """Queues and environments that stay as they are."""
+
+    queues: dict[str, JobQueue]
+    environments: dict[str, ComputeEnvironment]
+
+
+def ground(*queues, environments=None):
+    return Ground(
+        queues={it.name: it for it in queues or [queue()]},
+        environments={it.name: it for it in environments or [environment()]},
+    )
+
+
+async def stored(*jobs: Job) -> MemoryStore:
+    """A store that remembers these jobs."""
+    store = MemoryStore()
+    await store.commit(Changes(inserted=jobs))
+    return store
+
+
+def turn_over(*jobs: Job, now=NOON) -> Turn:
+    """A turn; those of the jobs that are active are known to it."""
+    return Turn(now=now, active={job.id: job for job in jobs if job.status in ACTIVE})
+
+
+def changes(turn):
+    return turn.changes(forget_before=NOON)
+
+
+def statuses(turn, *jobs):
+    """How the turn leaves them."""
+    return [turn.get(job.id).status for job in jobs]
+
+
+def placed_in(turn, *jobs):
+    """The environments they came to, None for those that wait."""
+    now = [turn.get(job.id) for job in jobs]
+    return [job and job.attempt and job.attempt.environment for job in now]
+
+
+async def filled(store, on_ground, turn=None, host=HOST):
+    """The turn, after it has filled what room there is."""
+    turn = turn or turn_over(*await store.active())
+    await fill_room(turn, store, on_ground, host)
+    return turn
+
+
+def learnt(job, **changes):
+    """A turn that knows this job."""
+    turn = turn_over(**changes)
+    turn.learn([job])
+    return turn
