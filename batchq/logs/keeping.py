@@ -10,7 +10,7 @@ AWS: a line without a character is no event, and one of more than 256 KiB is sev
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from weakref import WeakValueDictionary
 
@@ -22,7 +22,7 @@ from batchq.values import LogLine
 OVERLAP = 1_000_000_000  # nanoseconds by which one line may overtake another
 PERHAPS_CUT = 4096  # characters; engines cut at 16 KiB, which are so many at least
 EVENT_BYTES = 262_118
-BATCH_LINES = 500
+BATCH_LINES = 2000
 BATCH_CHARACTERS = 1024 * 1024
 FRESH = timedelta(milliseconds=200)
 
@@ -112,16 +112,20 @@ class Batch:
         self._lines, self._characters = [], 0
 
 
-def events(message: str) -> Iterator[str]:
+def events(message: str) -> Sequence[str]:
     """A line as CloudWatch's events: none where it is empty, several where it is long. No character is cut in two."""
+    if message.isascii() and len(message) <= EVENT_BYTES:
+        return (message,) if message else ()
     data = message.encode("utf-8", "replace")
+    cut = []
     start = 0
     while start < len(data):
         end = min(start + EVENT_BYTES, len(data))
         while end < len(data) and data[end] & 0xC0 == 0x80:  # noqa: PLR2004 - a byte inside a character
             end -= 1
-        yield data[start:end].decode()
+        cut.append(data[start:end].decode())
         start = end
+    return cut
 
 
 def _rest(line: LogLine, kept: dict[int, int], *, since: int) -> str:

@@ -223,13 +223,13 @@ async def test_the_archive_gets_no_more_at_a_time_than_a_batch(engine, archive, 
             taken.append((len(lines), sum(len(line.message) for line in lines)))
             await super().append(task_id, lines)
 
-    engine.write(TAG, *["x"] * 1200, *["y" * 100_000] * 30)
+    engine.write(TAG, *["x"] * 5000, *["y" * 100_000] * 30)
 
     await Keeper(archive=Counting(), runtime=engine, clock=clock).keep(TAG)
 
     assert max(lines for lines, _ in taken) <= BATCH_LINES
     assert max(characters for _, characters in taken) < BATCH_CHARACTERS + EVENT_BYTES
-    assert sum(lines for lines, _ in taken) == 1230
+    assert sum(lines for lines, _ in taken) == 5030
 
 
 async def test_catching_up_asks_for_the_last_moment_only(keeper, engine, clock):
