@@ -76,12 +76,12 @@ async def until(holds):
 
 
 @asynccontextmanager
-async def docker_runtime(base_url, **options):
+async def docker_runtime(base_url, *, sweep=True, **options):
     """A runtime with an instance of its own, whose containers are removed in the end."""
     runtime = DockerRuntime(**{"instance": f"t{uuid4().hex[:12]}", "base_url": base_url} | options)
     try:
         yield runtime
     finally:
-        for found in await runtime.survey():
+        for found in await runtime.survey() if sweep else ():
             await runtime.remove(found.tag)
         await runtime.close()

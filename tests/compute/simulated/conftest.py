@@ -1,0 +1,22 @@
+"""Simulated containers live in virtual time."""
+
+import pytest
+
+from batchq.domain.container import Resources
+from compute.simulated import SimulatedRuntime
+from tests.support.clock import (
+    VirtualClock,
+    pytest_asyncio_loop_factories,  # noqa: F401 - a hook
+)
+
+
+@pytest.fixture
+def clock():
+    return VirtualClock()
+
+
+@pytest.fixture
+async def runtime(clock):
+    it = SimulatedRuntime(clock=clock, capacity=Resources(millicpus=4000, memory_mib=4096))
+    yield it
+    await it.close()

@@ -1,0 +1,442 @@
+"""What real engines do to the unwary, and that it does not happen here. Numbers are those of faults.md 2.1 and 6."""
+
+import asyncio
+from contextlib import closing
+
+import docker
+import pytest
+
+from batchq.domain.container import Logging, Mount, Secret, Tmpfs, Ulimit
+from batchq.errors import ContainerGone, EngineUnknown, NameTaken, StartRefused
+from batchq.settings import Privileged
+from batchq.values import ContainerState
+from compute.docker_spec import labels_of, name_of
+from compute.policy import Policy
+from compute.secrets import Secrets
+from tests.support.containers import docker_runtime, ended, heard, launch, new_tag, output, over, says, started
+from tests.support.scripts import IMAGE, Script
+
+pytestmark = pytest.mark.docker
+
+LONG = Script(seconds=None, on_term=7, output=("ready",))
+QUICK = Script(seconds=0, output=("one",))
+
+
+@pytest.fixture
+async def runtime(docker_engine):
+    async with docker_runtime(docker_engine) as it:
+        yield it
+
+
+@pytest.fixture
+def engine(docker_engine):
+    """The SDK, as somebody else uses it."""
+    with closing(docker.APIClient(base_url=docker_engine, version="1.41")) as client:
+        yield client
+
+
+def instance_of(runtime):
+    return runtime._instance
+
+
+def named(runtime, tag):
+    return name_of(instance_of(runtime), tag)
+
+
+def says_in_shell(*lines):
+    return ("sh", "-c", "; ".join(lines))
+
+
+async def insisting_create(runtime, it):
+    """While the engine is still at it, the name is taken and there is no container: it is asked again."""
+    while True:
+        try:
+            return await runtime.create(it)
+        except EngineUnknown:
+            await asyncio.sleep(0.05)
+
+
+# D2, D4, D5: one attempt, one container, one start
+
+
+async def test_after_a_restart_what_is_over_is_not_run_again(runtime, docker_engine):
+    it = launch(QUICK)
+    await runtime.create(it)
+    await runtime.start(it.tag)
+    before = await over(runtime, it.tag)
+
+    async with docker_runtime(docker_engine, instance=instance_of(runtime)) as again:
+        assert await again.create(it) is ContainerState.EXITED
+        await again.start(it.tag)
+        assert await again.inspect(it.tag) == before
+        assert await output(again, it.tag) == ["one"]
+
+
+async def test_after_a_restart_what_was_created_is_started(runtime, docker_engine):
+    it = launch(QUICK)
+    await runtime.create(it)
+
+    async with docker_runtime(docker_engine, instance=instance_of(runtime)) as again:
+        assert await again.create(it) is ContainerState.CREATED
+        await again.start(it.tag)
+        assert (await over(again, it.tag)).exit_code == 0
+
+
+async def test_many_creates_at_once_make_one_container(runtime, docker_engine):
+    it = launch()
+    async with docker_runtime(docker_engine, instance=instance_of(runtime)) as other:
+        states = await asyncio.gather(*(insisting_create(each, it) for each in [runtime, other] * 4))
+
+        assert set(states) == {ContainerState.CREATED}
+        assert [found.tag for found in await runtime.survey()] == [it.tag]
+
+
+# D3: a stop that races with a start
+
+
+async def test_a_stop_during_a_start_either_reaches_it_or_says_that_it_did_not(runtime):
+    launches = [launch(LONG, init=True) for _ in range(12)]
+    for it in launches:
+        await runtime.create(it)
+
+    answers = [
+        await asyncio.gather(runtime.start(it.tag), runtime.signal_stop(it.tag), return_exceptions=True)
+        for it in launches
+    ]
+
+    for it, (begun, asked) in zip(launches, answers, strict=True):
+        assert begun is None
+        assert asked is None or isinstance(asked, ContainerGone)
+        assert (await runtime.inspect(it.tag)).started_at is not None
+
+
+# D7: starts that fail
+
+
+@pytest.mark.parametrize(
+    ("spec", "code", "certain", "words"),
+    [
+        ({"command": ("/no/such/program",)}, 127, True, "no such file"),
+        ({"command": ("no-such-program",)}, 127, True, "not found"),
+        ({"command": ("/etc/passwd",)}, 126, True, "permission denied"),
+        ({"command": ("/etc",)}, 126, True, "permission denied"),
+        ({"user": "no-such-user"}, 128, False, "no-such-user"),
+        ({"ulimits": (Ulimit(name="nofile", soft=2, hard=1),)}, 128, False, "rlimit"),
+    ],
+    ids=["absolute", "relative", "file", "folder", "user", "ulimit"],
+)
+async def test_what_cannot_start_is_told_with_its_code_and_the_engines_words(runtime, spec, code, certain, words):
+    it = launch(**spec)
+    await runtime.create(it)
+
+    with pytest.raises(StartRefused, match=r"^CannotStartContainerError: ") as refused:
+        await runtime.start(it.tag)
+
+    assert refused.value.exit_code == code
+    assert refused.value.certain is certain
+    assert words in refused.value.reason
+
+
+async def test_the_reason_is_never_longer_than_aws_lets_it_be(runtime):
+    it = launch(command=("/" + "x" * 4000,))
+    await runtime.create(it)
+
+    with pytest.raises(StartRefused) as refused:
+        await runtime.start(it.tag)
+
+    assert len(refused.value.reason) <= 1024
+
+
+async def test_a_start_that_may_pass_can_be_made_again(runtime):
+    it = launch(user="no-such-user")
+    await runtime.create(it)
+    with pytest.raises(StartRefused):
+        await runtime.start(it.tag)
+
+    with pytest.raises(StartRefused, match="no-such-user"):
+        await runtime.start(it.tag)
+
+
+async def test_what_the_engine_refuses_to_make_is_told(runtime):
+    with pytest.raises(StartRefused, match=r"^CannotCreateContainerError: ") as refused:
+        await runtime.create(launch(image="UPPER/case"))
+
+    assert refused.value.certain
+
+
+# D9, D10, SP22: signals
+
+
+async def test_with_an_init_process_the_deaf_die_of_the_stop_signal(runtime):
+    tag = await started(runtime, init=True, command=says_in_shell("echo ready", "exec sleep 1000"))
+    await says(runtime, tag, "ready")
+
+    await runtime.signal_stop(tag)
+
+    assert (await over(runtime, tag)).exit_code == 143
+
+
+async def test_the_images_own_stop_signal_is_sent(runtime):
+    listens = says_in_shell("trap 'exit 9' INT", "trap 'exit 15' TERM", "echo ready", "sleep 1000 & wait")
+    tag = await started(runtime, image="batchq-test:sigint", command=listens)
+    await says(runtime, tag, "ready")
+
+    await runtime.signal_stop(tag)
+
+    assert (await over(runtime, tag)).exit_code == 9
+
+
+@pytest.mark.parametrize(("image", "signal"), [(IMAGE, "TERM"), ("batchq-test:sigint", "INT")])
+async def test_a_paused_container_hears_the_stop_signal(runtime, engine, image, signal):
+    listens = says_in_shell(f"trap 'exit 7' {signal}", "echo ready", "sleep 1000 & wait")
+    tag = await started(runtime, image=image, command=listens)
+    await says(runtime, tag, "ready")
+    engine.pause(named(runtime, tag))
+    assert (await runtime.inspect(tag)).state is ContainerState.RUNNING
+    assert [found.state for found in await runtime.survey()] == [ContainerState.RUNNING]
+
+    await runtime.signal_stop(tag)
+
+    assert (await over(runtime, tag)).exit_code == 7
+
+
+async def test_a_paused_container_can_be_killed(runtime, engine):
+    tag = await started(runtime, LONG)
+    engine.pause(named(runtime, tag))
+
+    await runtime.kill(tag)
+
+    assert (await over(runtime, tag)).exit_code == 137
+
+
+# EN12, EN16, EN18: others at the same engine
+
+
+async def test_a_container_removed_by_somebody_else_is_gone(runtime, engine):
+    tag = await started(runtime, LONG)
+    async with runtime.deaths() as news:
+        engine.remove_container(named(runtime, tag), force=True)
+
+        await heard(news, tag)
+
+    assert await runtime.inspect(tag) is None
+    with pytest.raises(ContainerGone):
+        await runtime.kill(tag)
+    await runtime.remove(tag)
+
+
+@pytest.fixture
+def foreign(runtime, engine):
+    """Somebody else's container, by the name of ours, and what ours would be launched with."""
+    it = launch()
+    name = named(runtime, it.tag)
+    made = engine.create_container(IMAGE, ["sleep", "1000"], name=name, labels={"io.batchq.instance": "another"})
+    engine.start(made["Id"])
+    yield it
+    assert engine.inspect_container(made["Id"])["State"]["Status"] == "running"
+    engine.remove_container(made["Id"], force=True)
+
+
+async def test_a_name_that_somebody_else_has_is_told(runtime, foreign):
+    with pytest.raises(NameTaken):
+        await runtime.create(foreign)
+
+
+async def test_a_container_that_is_not_ours_is_not_there(runtime, foreign):
+    assert await runtime.inspect(foreign.tag) is None
+    assert await runtime.survey() == ()
+    with pytest.raises(ContainerGone):
+        await runtime.start(foreign.tag)
+    with pytest.raises(ContainerGone):
+        await output(runtime, foreign.tag)
+
+
+async def test_a_container_that_is_not_ours_is_never_touched(runtime, foreign):
+    with pytest.raises(ContainerGone):
+        await runtime.signal_stop(foreign.tag)
+    with pytest.raises(ContainerGone):
+        await runtime.kill(foreign.tag)
+    await runtime.remove(foreign.tag)
+
+
+async def test_a_death_of_another_instance_is_not_told(runtime, docker_engine):
+    async with docker_runtime(docker_engine) as other, runtime.deaths() as news:
+        await ended(other, QUICK)
+        tag = await started(runtime, QUICK)
+
+        assert await anext(news) == tag
+
+
+# D20, D28: ends
+
+
+async def test_no_container_ends_before_it_begins(runtime):
+    ends = [await ended(runtime, command=("true",)) for _ in range(10)]
+
+    assert all(found.started_at <= found.stopped_at for found in ends)
+
+
+async def test_lack_of_memory_in_a_child_is_not_its_own(runtime):
+    hog = says_in_shell("dd if=/dev/zero of=/dev/null bs=1G count=1", "exit 0")
+
+    found = await ended(runtime, command=hog)
+
+    assert found.exit_code == 0
+
+
+# D27, D32: volumes
+
+
+async def test_its_anonymous_volumes_go_with_it(runtime, engine):
+    mounts = (Mount(container_path="/scratch", host_path=None),)
+    found = await ended(runtime, mounts=mounts, command=says_in_shell("echo x > /scratch/x"))
+    volumes = {it["Name"] for it in engine.inspect_container(named(runtime, found.tag))["Mounts"]}
+    assert len(volumes) == 1
+
+    await runtime.remove(found.tag)
+
+    assert volumes.isdisjoint(it["Name"] for it in engine.volumes()["Volumes"] or [])
+
+
+async def test_a_missing_host_path_is_made_and_mounted(docker_engine, tmp_path):
+    policy = Policy(privileged=Privileged.ALLOW, volumes=(tmp_path,))
+    folder = tmp_path / "new" / "deep"
+    mounts = (Mount(container_path="/out", host_path=str(folder)),)
+    async with docker_runtime(docker_engine, policy=policy) as runtime:
+        found = await ended(runtime, mounts=mounts, command=says_in_shell("echo hello > /out/it"))
+
+    assert found.exit_code == 0
+    assert (folder / "it").read_text() == "hello\n"
+
+
+async def test_what_is_mounted_read_only_cannot_be_written(docker_engine, tmp_path):
+    policy = Policy(privileged=Privileged.ALLOW, volumes=(tmp_path,))
+    mounts = (Mount(container_path="/in", host_path=str(tmp_path), read_only=True),)
+    async with docker_runtime(docker_engine, policy=policy) as runtime:
+        found = await ended(runtime, mounts=mounts, command=says_in_shell("echo hello > /in/it"))
+
+    assert found.exit_code == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_what_the_policy_refuses_makes_no_container(docker_engine, tmp_path):
+    policy = Policy(privileged=Privileged.ALLOW, volumes=(tmp_path,))
+    mounts = (Mount(container_path="/host", host_path="/etc"),)
+    async with docker_runtime(docker_engine, policy=policy) as runtime:
+        with pytest.raises(StartRefused, match="/etc"):
+            await runtime.create(launch(mounts=mounts))
+
+        assert await runtime.survey() == ()
+
+
+# D30, EN31: while others come and go
+
+
+async def test_a_survey_never_fails_while_containers_come_and_go(runtime):
+    async def come_and_go():
+        for _ in range(10):
+            it = launch()
+            await runtime.create(it)
+            await runtime.remove(it.tag)
+
+    async def survey():
+        return [await runtime.survey() for _ in range(30)]
+
+    *_, seen = await asyncio.gather(come_and_go(), come_and_go(), come_and_go(), survey())
+
+    assert len(seen) == 30
+
+
+# D31, EN28: what it wrote
+
+
+async def test_a_long_line_is_one_line(runtime):
+    found = await ended(runtime, command=says_in_shell("head -c 40000 /dev/zero | tr '\\0' x", "echo", "echo after"))
+
+    assert await output(runtime, found.tag) == ["x" * 40000, "after"]
+
+
+async def test_binary_output_and_a_line_without_an_end_are_lines(runtime):
+    found = await ended(runtime, command=says_in_shell("printf '\\377\\376 ok\\r\\n\\nend'"))
+
+    assert await output(runtime, found.tag) == ["\ufffd\ufffd ok", "", "end"]
+
+
+async def test_both_outputs_are_read(runtime):
+    found = await ended(runtime, command=says_in_shell("echo out", "echo err >&2"))
+
+    assert sorted(await output(runtime, found.tag)) == ["err", "out"]
+
+
+async def test_a_log_longer_than_one_portion_is_read_in_portions_and_on_from_anywhere(runtime):
+    found = await ended(runtime, command=says_in_shell("seq 1 20000"))
+    lines = [line async for line in runtime.logs(found.tag, after=0)]
+    assert [line.message for line in lines] == [str(number) for number in range(1, 20001)]
+
+    rest = await output(runtime, found.tag, after=lines[-4].at)
+
+    assert rest == ["19998", "19999", "20000"]
+
+
+async def test_a_log_may_be_left_in_the_middle(runtime):
+    found = await ended(runtime, command=says_in_shell("seq 1 20000"))
+
+    reading = runtime.logs(found.tag, after=0)
+    first = await anext(reading)
+    await reading.aclose()
+
+    assert first.message == "1"
+
+
+async def test_a_terminals_output_is_lines_too(runtime, engine):
+    tag = new_tag()
+    labels = labels_of(instance_of(runtime), tag)
+    engine.create_container(
+        IMAGE, ["sh", "-c", "echo one; echo two"], name=named(runtime, tag), labels=labels, tty=True
+    )
+    await runtime.start(tag)
+    await over(runtime, tag)
+
+    assert await output(runtime, tag) == ["one", "two"]
+
+
+async def test_a_log_that_the_engine_does_not_keep_is_empty(runtime):
+    found = await ended(runtime, QUICK, logging=Logging(driver="none"))
+
+    assert await output(runtime, found.tag) == []
+
+
+# aws-batch.md 11.1, seen from inside
+
+
+async def test_it_has_what_was_asked_for(runtime):
+    looks = says_in_shell(
+        "id -u",
+        "ulimit -n",
+        "cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null",
+        "df -m /scratch /dev/shm | awk 'NR>1 {print $2}'",
+        "touch /tmp/x 2>/dev/null || echo read-only",
+        "grep NoNewPrivs /proc/self/status | awk '{print $2}'",
+        'test "$(cat /proc/1/comm)" = sh || echo init',
+    )
+    found = await ended(
+        runtime,
+        command=looks,
+        user="1000",
+        ulimits=(Ulimit(name="nofile", soft=99, hard=99),),
+        tmpfs=(Tmpfs(container_path="/scratch", size_mib=3),),
+        shared_memory_mib=5,
+        read_only_root=True,
+        init=True,
+    )
+
+    assert await output(runtime, found.tag) == ["1000", "99", str(64 << 20), "3", "5", "read-only", "1", "init"]
+
+
+async def test_its_secrets_reach_it(docker_engine):
+    secrets = Secrets(file=None, environment={"BATCHQ_SECRET_DB": "s3cret"})
+    asked = (Secret(name="PASSWORD", value_from="arn:aws:ssm:us-east-1:123456789012:parameter/DB"),)
+    async with docker_runtime(docker_engine, secrets=secrets) as runtime:
+        found = await ended(runtime, command=says_in_shell('echo "$PASSWORD"'), secrets=asked)
+
+        assert await output(runtime, found.tag) == ["s3cret"]

@@ -1,0 +1,153 @@
+"""What the SDK raises, and what it means."""
+
+import json
+
+import pytest
+from docker.errors import APIError, DockerException, ImageNotFound, NotFound, StreamParseError
+from requests import Response
+from requests.exceptions import ChunkedEncodingError, JSONDecodeError, ReadTimeout
+from requests.exceptions import ConnectionError as NoConnection
+from urllib3.exceptions import ProtocolError, ReadTimeoutError
+
+from batchq.errors import ContainerGone, EngineUnknown, ImageMissing, StartRefused
+from batchq.values import ContainerState
+from compute.docker_errors import create_failed, reason, start_failed, told, unknown_unless_told
+
+CREATED = ContainerState.CREATED
+TRANSPORT = (
+    'connection error: desc = "transport: error while dialing: dial unix:///run/containerd/containerd.sock: timeout": '
+    "unavailable"
+)
+
+
+def answer(status, explanation, kind=APIError):
+    response = Response()
+    response.status_code = status
+    return kind(f"{status} Client Error", response=response, explanation=explanation)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ReadTimeout("Read timed out."),
+        NoConnection("Read timed out."),
+        ChunkedEncodingError("Connection broken"),
+        ProtocolError("Connection aborted."),
+        ReadTimeoutError(None, "/", "Read timed out."),
+        JSONDecodeError("Expecting value", "<html>", 0),
+        json.JSONDecodeError("Expecting value", "<html>", 0),
+        StreamParseError("garbage"),
+        ConnectionRefusedError(111, "Connection refused"),
+        DockerException("Error while fetching server API version"),
+        answer(503, "overloaded"),
+        answer(404, "no such container", NotFound),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_nobody_has_judged_is_unknown(error):
+    with pytest.raises(EngineUnknown, match=r"^kill: ") as unknown, unknown_unless_told("kill"):
+        raise error
+
+    assert unknown.value.__cause__ is error
+
+
+def test_what_was_judged_passes():
+    with pytest.raises(ContainerGone), unknown_unless_told("kill"):
+        raise ContainerGone("gone")
+
+
+def test_our_own_mistakes_are_not_hidden():
+    with pytest.raises(KeyError), unknown_unless_told("kill"):
+        raise KeyError("Id")
+
+
+def test_the_engines_own_words_are_told():
+    assert told(answer(500, "driver failed\n  programming   port")) == "driver failed programming port"
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("Get https://me:s3cret@registry/v2/: no such host", "Get https://***@registry/v2/: no such host"),
+        ("Authorization: Bearer s3cret refused", "Authorization: *** refused"),
+        ('{"Authorization": "Basic s3cret"}', '{"Authorization": "***"}'),
+        ("bad header Basic dXNlcjpwYXNzd29yZA==", "bad header Basic ***"),
+        ("GET /v2/?access_token=s3cret&service=x: 401", "GET /v2/?access_token=***&service=x: 401"),
+        ("X-Amz-Signature=s3cret X-Amz-Security-Token=s3cret", "X-Amz-Signature=*** X-Amz-Security-Token=***"),
+        ('{"password": "s3cret"} refused', '{"password": "***"} refused'),
+    ],
+)
+def test_credentials_are_not(words, shown):
+    assert told(answer(500, words)) == shown
+
+
+def test_words_that_only_look_like_credentials_are_left():
+    words = "repository does not exist or may require 'docker login': basic auth is needed, secret not found"
+
+    assert told(answer(404, words)) == words
+
+
+def test_a_reason_is_as_long_as_aws_lets_it_be():
+    text = reason("CannotStartContainerError", answer(500, "x" * 5000))
+
+    assert text.startswith("CannotStartContainerError: Error response from daemon: xxx")
+    assert len(text) == 1024
+
+
+def test_a_missing_image_can_be_pulled():
+    assert isinstance(create_failed(answer(404, "No such image: a:b", ImageNotFound)), ImageMissing)
+
+
+@pytest.mark.parametrize(("status", "certain"), [(400, True), (403, True), (404, True), (500, False)])
+def test_a_create_is_refused_with_the_engines_words(status, certain):
+    refused = create_failed(answer(status, "invalid mount config", NotFound if status == 404 else APIError))
+
+    assert isinstance(refused, StartRefused)
+    assert refused.reason == "CannotCreateContainerError: Error response from daemon: invalid mount config"
+    assert (refused.certain, refused.exit_code) == (certain, None)
+
+
+def test_trouble_below_the_engine_refuses_no_create():
+    assert isinstance(create_failed(answer(500, TRANSPORT)), EngineUnknown)
+
+
+@pytest.mark.parametrize("status", [400, 404, 500])
+@pytest.mark.parametrize(("exit_code", "certain"), [(126, True), (127, True), (128, False), (0, False)])
+def test_a_start_is_judged_by_the_inspected_code_and_not_by_the_status(status, exit_code, certain):
+    refused = start_failed(answer(status, "no such program"), state=CREATED, exit_code=exit_code)
+
+    assert isinstance(refused, StartRefused)
+    assert refused.reason == "CannotStartContainerError: Error response from daemon: no such program"
+    assert (refused.certain, refused.exit_code) == (certain, exit_code or None)
+
+
+@pytest.mark.parametrize("words", [TRANSPORT, "rpc error: code = Unknown: Unavailable", "context deadline exceeded"])
+def test_trouble_below_the_engine_refuses_no_start(words):
+    assert isinstance(start_failed(answer(500, words), state=CREATED, exit_code=128), EngineUnknown)
+
+
+@pytest.mark.parametrize("words", ["unable to find user transport: no such user", "unable to find user unavailable"])
+def test_a_users_name_is_no_trouble_below_the_engine(words):
+    assert isinstance(start_failed(answer(500, words), state=CREATED, exit_code=128), StartRefused)
+
+
+def test_a_users_words_cannot_make_a_certain_refusal_uncertain():
+    refused = start_failed(answer(400, "exec: dial unix: not found"), state=CREATED, exit_code=127)
+
+    assert isinstance(refused, StartRefused)
+    assert refused.certain
+
+
+@pytest.mark.parametrize("state", [None, ContainerState.GOING])
+@pytest.mark.parametrize("status", [404, 409, 500])
+def test_a_start_of_what_is_gone_is_told_so(status, state):
+    assert isinstance(start_failed(answer(status, "no such container"), state=state, exit_code=0), ContainerGone)
+
+
+def test_a_start_in_conflict_is_looked_at_again():
+    assert isinstance(start_failed(answer(409, "marked for removal"), state=CREATED, exit_code=0), EngineUnknown)
+
+
+@pytest.mark.parametrize("state", [ContainerState.RUNNING, ContainerState.EXITED])
+def test_a_start_that_worked_for_all_that_worked(state):
+    assert start_failed(answer(500, "broken pipe"), state=state, exit_code=0) is None

@@ -1,0 +1,135 @@
+"""The engine's log stream, cut and framed in every way."""
+
+import struct
+
+import pytest
+
+from batchq.errors import EngineUnknown
+from compute.docker_logs import LONGEST_LINE, lines, since
+
+SECOND = 10**9
+BEGIN = 1_795_260_501 * SECOND  # 2026-11-21T11:28:21Z
+OUT, ERR, ENGINE = 1, 2, 3
+
+
+def stamped(text, nanoseconds=1):
+    return b"2026-11-21T11:28:21.%09dZ " % nanoseconds + text
+
+
+def frame(text, nanoseconds=1, stream=OUT):
+    payload = stamped(text, nanoseconds)
+    return struct.pack(">BxxxL", stream, len(payload)) + payload
+
+
+def read(*chunks, after=0):
+    return [(line.at - BEGIN, line.message) for line in lines(chunks, after=after)]
+
+
+def test_frames_are_lines():
+    assert read(frame(b"one\n", 1) + frame(b"two\n", 2)) == [(1, "one"), (2, "two")]
+
+
+def test_nothing_is_no_line():
+    assert read() == []
+    assert read(b"") == []
+
+
+def test_an_empty_line_is_a_line():
+    assert read(frame(b"\n")) == [(1, "")]
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 40])
+def test_it_does_not_matter_how_frames_arrive(size):
+    stream = frame(b"one\n", 1) + frame("zwölf\n".encode(), 2, ERR) + frame(b"three\n", 3)
+
+    chunks = [stream[start : start + size] for start in range(0, len(stream), size)]
+
+    assert read(*chunks) == [(1, "one"), (2, "zwölf"), (3, "three")]
+
+
+def test_a_long_line_is_put_together_without_the_stamps_inside():
+    pieces = [frame(b"a" * 16384, 5), frame(b"b" * 16384, 5), frame(b"c" * 7232 + b"\n", 5)]
+
+    assert read(*pieces) == [(5, "a" * 16384 + "b" * 16384 + "c" * 7232)]
+
+
+def test_long_lines_of_both_outputs_do_not_mix():
+    pieces = [frame(b"a" * 16384, 5), frame(b"x" * 16384, 6, ERR), frame(b"b\n", 5), frame(b"y\n", 6, ERR)]
+
+    assert read(*pieces) == [(5, "a" * 16384 + "b"), (6, "x" * 16384 + "y")]
+
+
+def test_of_a_line_still_being_written_there_is_what_is_written():
+    assert read(frame(b"one\n", 1), frame(b"a" * 16384, 5)) == [(1, "one"), (5, "a" * 16384)]
+
+
+def test_a_line_without_end_is_cut_before_it_fills_the_memory():
+    piece = frame(b"a" * 16384, 5)
+
+    told = read(*[piece] * 100)
+
+    assert [len(message) for _, message in told] == [LONGEST_LINE, 100 * 16384 - LONGEST_LINE]
+
+
+def test_what_is_no_utf8_is_replaced():
+    assert read(frame(b"\xff\xfeok\n")) == [(1, "\ufffd\ufffdok")]
+
+
+def test_the_carriage_return_before_the_end_is_no_part_of_the_line():
+    assert read(frame(b"a\rb\r\n")) == [(1, "a\rb")]
+
+
+@pytest.mark.parametrize(("after", "left"), [(0, ["one", "two"]), (1, ["two"]), (2, [])])
+def test_what_was_stamped_later_is_told_exactly(after, left):
+    told = read(frame(b"one\n", 1), frame(b"two\n", 2), after=BEGIN + after)
+
+    assert [message for _, message in told] == left
+
+
+def test_the_engine_is_asked_from_then_on_to_the_nanosecond():
+    assert since(BEGIN + 7) == "1795260501.000000007"
+    assert since(0) == "0.000000000"
+
+
+@pytest.mark.parametrize(
+    "stamp",
+    [b"2026-11-21T11:28:21.5Z", b"2026-11-21T12:28:21.500000000+01:00", b"2026-11-21T11:28:21.500000000Z"],
+)
+def test_stamps_of_every_engine_are_read(stamp):
+    payload = stamp + b" one\n"
+
+    told = read(struct.pack(">BxxxL", OUT, len(payload)) + payload)
+
+    assert told == [(SECOND // 2, "one")]
+
+
+def test_a_terminals_stream_has_lines_and_no_frames():
+    stream = stamped(b"one\r\n", 1) + stamped(b"two\r\n", 2)
+
+    assert read(stream[:20], stream[20:45], stream[45:]) == [(1, "one"), (2, "two")]
+
+
+def test_a_terminals_last_line_may_have_no_end():
+    assert read(stamped(b"one\r\n", 1) + stamped(b"$ ", 2)) == [(1, "one"), (2, "$ ")]
+
+
+def test_a_terminals_line_without_end_is_cut():
+    told = read(stamped(b"", 1), *[b"a" * 65536] * 32)
+
+    assert [at for at, _ in told] == [1, 1]
+    assert "".join(message for _, message in told) == "a" * 65536 * 32
+
+
+def test_where_the_engine_cannot_read_on_the_log_ends_with_a_warning(caplog):
+    error = b"error from daemon in stream: invalid character"
+    broken = struct.pack(">BxxxL", ENGINE, len(error)) + error
+
+    told = read(frame(b"one\n", 1), broken, frame(b"two\n", 2))
+
+    assert told == [(1, "one")]
+    assert "invalid character" in caplog.text
+
+
+def test_a_frame_that_no_engine_sends_is_no_log():
+    with pytest.raises(EngineUnknown):
+        read(struct.pack(">BxxxL", OUT, 2**31))

@@ -1,0 +1,276 @@
+"""Each row of aws-batch.md 11.1: what becomes of it in the engine's create call."""
+
+import logging
+
+import pytest
+
+from batchq.domain.container import Device, DevicePermission, Logging, Mount, Resources, Tmpfs, Ulimit
+from batchq.domain.job import JobId, Tag
+from batchq.errors import StartRefused
+from batchq.settings import Privileged
+from batchq.values import Launch
+from compute.docker_spec import Looked, creation, labels_of, name_of, tag_of
+from compute.policy import Policy
+from tests.support import builders
+
+MIB = 2**20
+TAG = Tag(job_id=JobId("8a0e5a1c-0000-4000-8000-000000000001"), attempt=2)
+OPEN = Policy(privileged=Privileged.ALLOW, volumes=())
+
+
+def created(*, environment=(), policy=OPEN, looked=None, **spec):
+    launch = Launch(tag=TAG, spec=builders.container(**spec), environment=environment)
+    return creation(launch, instance="i1", policy=policy, looked=looked or Looked())
+
+
+def config(**asked):
+    return created(**asked).config
+
+
+def host(**asked):
+    return config(**asked)["HostConfig"]
+
+
+def test_its_name_tells_instance_job_and_attempt():
+    assert created().name == f"bq-i1-{TAG.job_id}-2"
+
+
+@pytest.mark.parametrize(("job", "name"), [("a:7", "bq-i1-a_7-1"), ("a#7", "bq-i1-a.7-1")])
+def test_the_name_of_a_child_has_no_letter_that_docker_refuses(job, name):
+    assert name_of("i1", Tag(job_id=JobId(job), attempt=1)) == name
+
+
+def test_its_labels_tell_whose_it_is():
+    assert config()["Labels"] == {"io.batchq.instance": "i1", "io.batchq.job": TAG.job_id, "io.batchq.attempt": "2"}
+
+
+def test_labels_are_read_back():
+    assert tag_of(labels_of("i1", TAG), "i1") == TAG
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"io.batchq.instance": "i2"}, {"io.batchq.attempt": "two"}, {"io.batchq.attempt": ""}],
+)
+def test_labels_of_others_are_nobodys(changed):
+    assert tag_of(labels_of("i1", TAG) | changed, "i1") is None
+    assert tag_of({}, "i1") is None
+
+
+def test_image():
+    assert config(image="busybox:1")["Image"] == "busybox:1"
+
+
+@pytest.mark.parametrize(("millicpus", "shares"), [(250, 256), (1000, 1024), (64_000, 65_536), (1, 2)])
+def test_vcpus_are_a_weight_and_no_cap(millicpus, shares):
+    made = host(millicpus=millicpus)
+
+    assert made["CpuShares"] == shares
+    assert not {"NanoCpus", "CpuQuota"} & made.keys()
+
+
+def test_memory_is_a_hard_limit_without_swap():
+    made = host(memory_mib=128)
+
+    assert (made["Memory"], made["MemorySwap"]) == (128 * MIB, 128 * MIB)
+
+
+def test_the_least_memory_is_what_docker_takes():
+    assert host(memory_mib=4)["Memory"] == 6 * MIB
+
+
+def test_gpus_are_asked_of_nvidia():
+    resources = Resources(millicpus=1000, memory_mib=128, gpus=2)
+
+    made = host(resources=resources)
+
+    assert made["DeviceRequests"] == [{"Driver": "nvidia", "Count": 2, "Capabilities": [["gpu"]]}]
+    assert host()["DeviceRequests"] == []
+
+
+def test_command():
+    assert config(command=("echo", "a b"))["Cmd"] == ["echo", "a b"]
+
+
+def test_no_command_is_the_images_own_and_the_entrypoint_is_never_touched():
+    made = config(command=())
+
+    assert not {"Cmd", "Entrypoint"} & made.keys()
+
+
+def test_environment():
+    assert config(environment=(("A", "b=c"), ("EMPTY", "")))["Env"] == ["A=b=c", "EMPTY="]
+
+
+def test_batchqs_own_variables_win_over_secrets_and_those_over_the_jobs():
+    launch = Launch(
+        tag=TAG,
+        spec=builders.container(environment=(("JOB", "job"), ("SECRET", "job"), ("BATCHQ", "job"))),
+        environment=(("BATCHQ", "batchq"),),
+    )
+    looked = Looked(secrets=(("SECRET", "secret"), ("BATCHQ", "secret")))
+
+    made = creation(launch, instance="i1", policy=OPEN, looked=looked)
+
+    assert made.config["Env"] == ["JOB=job", "SECRET=secret", "BATCHQ=batchq"]
+
+
+def test_secrets_are_in_the_environment_and_nowhere_else():
+    made = created(looked=Looked(secrets=(("PASSWORD", "s3cret"),)))
+
+    assert "PASSWORD=s3cret" in made.config["Env"]
+    assert "s3cret" not in made.name + str(made.config["Labels"]) + str(made.config["HostConfig"])
+
+
+def test_user():
+    assert config(user="1000:1000")["User"] == "1000:1000"
+    assert "User" not in config()
+
+
+def test_privileged_is_given_where_it_is_allowed():
+    assert host(privileged=True)["Privileged"] is True
+    assert host()["Privileged"] is False
+
+
+def test_privileged_is_dropped_with_a_log_line(caplog):
+    dropping = Policy(privileged=Privileged.DROP, volumes=())
+
+    made = host(privileged=True, policy=dropping)
+
+    assert made["Privileged"] is False
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert TAG.job_id in caplog.text
+
+
+def test_privileged_is_refused_with_a_reason():
+    refusing = Policy(privileged=Privileged.REFUSE, volumes=())
+
+    with pytest.raises(StartRefused, match=r"^CannotCreateContainerError: .*privileged") as refused:
+        host(privileged=True, policy=refusing)
+
+    assert refused.value.certain
+
+
+def test_no_program_gains_privileges_unless_the_container_has_them():
+    assert host()["SecurityOpt"] == ["no-new-privileges"]
+    assert host(privileged=True)["SecurityOpt"] == []
+
+
+def test_processes_are_bounded():
+    assert host()["PidsLimit"] == 8192
+
+
+def test_read_only_root():
+    assert host(read_only_root=True)["ReadonlyRootfs"] is True
+    assert host()["ReadonlyRootfs"] is False
+
+
+def test_ulimits():
+    made = host(ulimits=(Ulimit(name="nofile", soft=10, hard=20),))
+
+    assert made["Ulimits"] == [{"Name": "nofile", "Soft": 10, "Hard": 20}]
+
+
+@pytest.mark.parametrize(
+    ("permissions", "letters"),
+    [
+        ((), "rwm"),
+        ((DevicePermission.READ,), "r"),
+        ((DevicePermission.WRITE, DevicePermission.READ), "rw"),
+        (tuple(DevicePermission), "rwm"),
+    ],
+)
+def test_devices_have_their_permissions(permissions, letters):
+    device = Device(host_path="/dev/a", container_path="/dev/b", permissions=permissions)
+
+    made = host(devices=(device,))
+
+    assert made["Devices"] == [{"PathOnHost": "/dev/a", "PathInContainer": "/dev/b", "CgroupPermissions": letters}]
+
+
+def test_a_device_without_a_path_in_the_container_keeps_its_own():
+    made = host(devices=(Device(host_path="/dev/a", container_path=""),))
+
+    assert made["Devices"][0]["PathInContainer"] == "/dev/a"
+
+
+def test_init_process():
+    assert host(init=True)["Init"] is True
+    assert host()["Init"] is False
+
+
+def test_shared_memory():
+    assert host(shared_memory_mib=32)["ShmSize"] == 32 * MIB
+    assert "ShmSize" not in host()
+
+
+def test_tmpfs():
+    made = host(
+        tmpfs=(
+            Tmpfs(container_path="/t", size_mib=16, options=("noexec", "ro")),
+            Tmpfs(container_path="/u", size_mib=1),
+        )
+    )
+
+    assert made["Tmpfs"] == {"/t": "size=16m,noexec,ro", "/u": "size=1m"}
+
+
+@pytest.mark.parametrize(("max_swap", "in_all"), [(0, 128), (64, 192)])
+def test_swap_comes_on_top_of_memory(max_swap, in_all):
+    assert host(memory_mib=128, max_swap_mib=max_swap)["MemorySwap"] == in_all * MIB
+
+
+def test_swappiness():
+    assert host(max_swap_mib=64, swappiness=0)["MemorySwappiness"] == 0
+
+
+def test_swappiness_without_swap_has_no_meaning():
+    assert "MemorySwappiness" not in host(swappiness=60)
+
+
+def test_swappiness_is_dropped_with_a_log_line_where_the_kernel_has_none(caplog):
+    made = host(max_swap_mib=64, swappiness=60, looked=Looked(knows_swappiness=False))
+
+    assert "MemorySwappiness" not in made
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+
+
+def test_volumes_are_mounts_and_never_binds():
+    looked = Looked(mounts=(Mount(container_path="/c", host_path="/h", read_only=True),))
+
+    made = host(looked=looked)
+
+    assert made["Mounts"] == [{"Type": "bind", "Source": "/h", "Target": "/c", "ReadOnly": True}]
+    assert "Binds" not in made
+
+
+def test_a_volume_without_a_path_is_anonymous():
+    made = host(looked=Looked(mounts=(Mount(container_path="/c", host_path=None),)))
+
+    assert made["Mounts"] == [{"Type": "volume", "Target": "/c", "ReadOnly": False}]
+
+
+@pytest.mark.parametrize("driver", [None, "awslogs", "json-file"])
+def test_output_is_kept_by_batchq_in_files_of_bounded_size(driver):
+    made = host(logging=Logging(driver=driver, options=(("awslogs-group", "g"),)))
+
+    assert made["LogConfig"] == {"Type": "json-file", "Config": {"max-size": "100m", "max-file": "5"}}
+
+
+@pytest.mark.parametrize("driver", ["syslog", "journald", "gelf", "fluentd", "splunk"])
+def test_output_for_others_is_passed_on(driver):
+    made = host(logging=Logging(driver=driver, options=(("tag", "t"),)))
+
+    assert made["LogConfig"] == {"Type": driver, "Config": {"tag": "t"}}
+
+
+def test_platform():
+    assert created(platform="linux/arm64").platform == "linux/arm64"
+    assert created().platform is None
+
+
+def test_it_is_never_started_again_and_never_removed_by_the_engine():
+    made = host()
+
+    assert made["RestartPolicy"] == {"Name": "no"}
+    assert made["AutoRemove"] is False

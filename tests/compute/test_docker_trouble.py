@@ -1,0 +1,184 @@
+"""An engine that is not there, goes away, or does not answer. A proxy plays it, and leaves the real one in peace."""
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from batchq.errors import EngineUnknown
+from batchq.values import ContainerState
+from compute.docker_runtime import Limits
+from tests.support.containers import docker_runtime, ended, heard, launch, new_tag, output, over, started
+from tests.support.proxy import proxy
+from tests.support.scripts import Script
+
+pytestmark = pytest.mark.docker
+
+LONG = Script(seconds=None, output=("ready",))
+QUICK = Script(seconds=0, output=("one",))
+IMPATIENT = Limits(patience=0.5, patience_with_registry=0.5, patience_with_events=0.5)
+CALLS = {
+    "create": lambda runtime: runtime.create(launch()),
+    "pull": lambda runtime: runtime.pull("none:latest", None),
+    "start": lambda runtime: runtime.start(new_tag()),
+    "inspect": lambda runtime: runtime.inspect(new_tag()),
+    "signal_stop": lambda runtime: runtime.signal_stop(new_tag()),
+    "kill": lambda runtime: runtime.kill(new_tag()),
+    "remove": lambda runtime: runtime.remove(new_tag()),
+    "survey": lambda runtime: runtime.survey(),
+    "capacity": lambda runtime: runtime.capacity(),
+    "logs": lambda runtime: output(runtime, new_tag()),
+    "deaths": lambda runtime: runtime.deaths().__aenter__(),
+}
+EACH_CALL = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+
+
+@pytest.fixture
+def engine(docker_engine, tmp_path):
+    with proxy(tmp_path) as it:
+        yield it
+
+
+@pytest.fixture
+async def direct(docker_engine):
+    """A second runtime of the same instance, that speaks to the engine itself and sweeps up."""
+    async with docker_runtime(docker_engine) as it:
+        yield it
+
+
+@pytest.fixture
+async def runtime(engine, direct):
+    async with docker_runtime(engine.url, instance=direct._instance, limits=IMPATIENT) as it:
+        await it.survey()
+        yield it
+        engine.recover()
+
+
+def open_sockets():
+    return sum(1 for it in Path("/proc/self/fd").iterdir() if it.is_socket())
+
+
+@EACH_CALL
+async def test_without_an_engine_nothing_is_known_and_at_once(runtime, engine, call):
+    engine.close()
+
+    with pytest.raises(EngineUnknown):
+        async with asyncio.timeout(2):
+            await call(runtime)
+
+
+@EACH_CALL
+async def test_an_engine_that_does_not_answer_is_not_waited_for(runtime, engine, call):
+    engine.silent = True
+
+    with pytest.raises(EngineUnknown):
+        async with asyncio.timeout(5):
+            await call(runtime)
+
+
+async def test_it_is_made_before_there_is_an_engine_and_works_when_there_is_one(engine, direct):
+    engine.close()
+    async with docker_runtime(engine.url, instance=direct._instance, sweep=False) as runtime:
+        with pytest.raises(EngineUnknown):
+            await runtime.survey()
+
+        engine.listen()
+
+        assert (await ended(runtime, QUICK)).exit_code == 0
+
+
+async def test_a_create_that_got_no_answer_was_carried_out_and_is_adopted(runtime, engine, direct):
+    it = launch(QUICK)
+    engine.silent = True
+    with pytest.raises(EngineUnknown):
+        await runtime.create(it)
+    assert [found.tag for found in await direct.survey()] == [it.tag]
+
+    engine.recover()
+
+    assert await runtime.create(it) is ContainerState.CREATED
+    await runtime.start(it.tag)
+    await over(runtime, it.tag)
+    assert await output(runtime, it.tag) == ["one"]
+
+
+async def test_a_start_that_got_no_answer_was_carried_out_and_is_not_made_again(runtime, engine, direct):
+    it = launch(QUICK)
+    await runtime.create(it)
+    engine.silent = True
+    with pytest.raises(EngineUnknown):
+        await runtime.start(it.tag)
+    before = await over(direct, it.tag)
+
+    engine.recover()
+    await runtime.start(it.tag)
+
+    assert await runtime.inspect(it.tag) == before
+    assert await output(runtime, it.tag) == ["one"]
+
+
+async def test_when_the_stream_of_events_breaks_the_news_end(runtime, engine):
+    async with runtime.deaths() as news:
+        tag = await started(runtime, LONG)
+        await runtime.kill(tag)
+        await heard(news, tag)
+
+        engine.cut()
+
+        async with asyncio.timeout(2):
+            assert [tag async for tag in news] == []
+
+
+async def test_after_the_stream_broke_one_can_listen_again(runtime, engine):
+    async with runtime.deaths() as news:
+        engine.cut()
+        assert [tag async for tag in news] == []
+
+    async with runtime.deaths() as news:
+        tag = await started(runtime, QUICK)
+        await heard(news, tag)
+
+
+async def test_a_log_that_breaks_off_is_not_taken_for_a_whole_one(runtime, engine):
+    found = await ended(runtime, command=("seq", "1", "200000"))
+    reading = runtime.logs(found.tag, after=0)
+    await anext(reading)
+
+    engine.cut()
+
+    with pytest.raises(EngineUnknown):
+        assert [line async for line in reading] == []
+
+
+async def test_closed_it_leaves_no_thread_and_no_socket(docker_engine):
+    before = open_sockets()
+
+    async with docker_runtime(docker_engine) as runtime, runtime.deaths():
+        await ended(runtime, QUICK)
+
+    async with asyncio.timeout(5):
+        while any(it.name.startswith("docker") for it in threading.enumerate()):  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+    assert open_sockets() == before
+
+
+async def test_however_many_containers_there_are_connections_are_few(docker_engine):
+    async with docker_runtime(docker_engine) as runtime:
+        before = open_sockets()
+
+        await asyncio.gather(*(runtime.inspect(new_tag()) for _ in range(60)))
+
+        assert open_sockets() - before <= Limits().look
+
+
+async def test_to_close_does_not_wait_for_calls_that_hang(runtime, engine):
+    engine.silent = True
+    hanging = asyncio.create_task(runtime.survey())
+    await asyncio.sleep(0.1)
+
+    async with asyncio.timeout(3):
+        await runtime.close()
+
+    with pytest.raises(EngineUnknown):
+        await hanging

@@ -1,0 +1,178 @@
+"""Which host paths a job may mount: faults.md 3 and SE09."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from batchq.domain.container import Mount
+from batchq.errors import StartRefused
+from batchq.settings import Privileged
+from compute.mounts import resolve
+from compute.policy import Policy
+
+
+@pytest.fixture
+def allowed(tmp_path):
+    folder = tmp_path / "allowed"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def policy(allowed):
+    return Policy(privileged=Privileged.ALLOW, volumes=(allowed,), private=(allowed / "data",))
+
+
+def everything(**changes):
+    return Policy(**{"privileged": Privileged.ALLOW, "volumes": (Path("/"),)} | changes)
+
+
+def mount(path, **changes):
+    return Mount(**{"container_path": "/c", "host_path": str(path)} | changes)
+
+
+def refuses(path, policy, why):
+    with pytest.raises(StartRefused, match=why) as refused:
+        resolve(mount(path), policy)
+    assert refused.value.certain
+    assert refused.value.reason.startswith(f"CannotCreateContainerError: host path {str(path)!r} ")
+
+
+def test_a_path_that_is_allowed_is_mounted(allowed, policy):
+    (allowed / "here").mkdir()
+    it = mount(allowed / "here", read_only=True)
+
+    assert resolve(it, policy) == it
+
+
+def test_a_file_may_be_mounted(allowed, policy):
+    (allowed / "file").write_text("x")
+
+    assert resolve(mount(allowed / "file"), policy).host_path == str(allowed / "file")
+
+
+def test_an_anonymous_volume_needs_no_leave():
+    it = Mount(container_path="/c", host_path=None)
+
+    assert resolve(it, Policy(privileged=Privileged.ALLOW, volumes=())) == it
+
+
+def test_a_missing_path_is_made_as_docker_makes_it(allowed, policy):
+    old = os.umask(0o077)
+    try:
+        resolve(mount(allowed / "a" / "b"), policy)
+    finally:
+        os.umask(old)
+
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (allowed / "a", allowed / "a" / "b")] == [0o755, 0o755]
+
+
+def test_a_path_with_dots_is_mounted_as_what_it_is(allowed, policy):
+    assert resolve(mount(f"{allowed}/x/../y"), policy).host_path == str(allowed / "y")
+
+
+def test_a_symlink_inside_is_followed(allowed, policy):
+    (allowed / "real").mkdir()
+    (allowed / "link").symlink_to(allowed / "real")
+
+    assert resolve(mount(allowed / "link" / "new"), policy).host_path == str(allowed / "real" / "new")
+
+
+def test_what_is_allowed_may_itself_be_a_symlink(tmp_path, allowed):
+    (tmp_path / "link").symlink_to(allowed)
+    policy = Policy(privileged=Privileged.ALLOW, volumes=(tmp_path / "link",))
+
+    assert resolve(mount(tmp_path / "link" / "new"), policy).host_path == str(allowed / "new")
+
+
+def test_a_path_outside_is_refused_and_not_made(tmp_path, policy):
+    refuses(tmp_path / "other", policy, "not below a path")
+
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_path_that_only_begins_alike_is_outside(tmp_path, allowed, policy):
+    refuses(f"{allowed}-too", policy, "not below a path")
+
+
+def test_dots_lead_nowhere(allowed, policy):
+    refuses(f"{allowed}/../../etc", policy, "not below a path")
+
+
+def test_a_symlink_leads_nowhere(tmp_path, allowed, policy):
+    (tmp_path / "secret").mkdir()
+    (allowed / "link").symlink_to(tmp_path / "secret")
+
+    refuses(allowed / "link", policy, "not below a path")
+    refuses(allowed / "link" / "new", policy, "not below a path")
+    assert list((tmp_path / "secret").iterdir()) == []
+
+
+def test_a_symlink_to_nothing_leads_nowhere(tmp_path, allowed, policy):
+    (allowed / "link").symlink_to(tmp_path / "not-there")
+
+    refuses(allowed / "link", policy, "not below a path")
+    assert not (tmp_path / "not-there").exists()
+
+
+def test_symlinks_in_a_circle_are_refused(allowed, policy):
+    (allowed / "a").symlink_to(allowed / "b")
+    (allowed / "b").symlink_to(allowed / "a")
+
+    refuses(allowed / "a", policy, "cannot be used")
+
+
+@pytest.mark.parametrize("path", ["", "volume", "./here", "~/there"])
+def test_a_path_that_is_not_absolute_is_refused(path, policy):
+    refuses(path, policy, "not an absolute path")
+
+
+@pytest.mark.parametrize("path", ["data", "data/below", "."])
+def test_batchqs_own_data_is_never_mounted_nor_what_holds_it(allowed, policy, path):
+    refuses(allowed / path, policy, "which no job may mount")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "//",
+        "/../",
+        "/proc",
+        "/proc/self/root",
+        "/sys/fs",
+        "/dev",
+        "/dev/mem",
+        "/run/docker.sock",
+        "/var/run/docker.sock",
+        "/run",
+        "/var/run",
+        "/run/containerd/containerd.sock",
+    ],
+)
+def test_the_kernel_and_the_engine_are_never_mounted_wherever_jobs_may(path):
+    refuses(path, everything(), "which no job may mount")
+
+
+def test_a_socket_of_the_engine_elsewhere_is_never_mounted(tmp_path):
+    socket = tmp_path / "engine" / "docker.sock"
+
+    refuses(socket, everything(private=(socket,)), "which no job may mount")
+    refuses(socket.parent, everything(private=(socket,)), "which no job may mount")
+
+
+def test_a_path_below_a_file_cannot_be_made(allowed, policy):
+    (allowed / "file").write_text("x")
+
+    refuses(allowed / "file" / "below", policy, "cannot be used")
+
+
+def test_a_path_that_no_disk_knows_is_refused(policy, allowed):
+    refuses(f"{allowed}/a\0b", policy, "cannot be used")
+    refuses(f"{allowed}/{'x' * 300}", policy, "cannot be used")
+
+
+def test_where_nothing_is_allowed_nothing_is_mounted(allowed):
+    refuses(allowed, everything(volumes=()), "not below a path")

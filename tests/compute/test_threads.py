@@ -1,0 +1,191 @@
+"""Threads for calls that block, and work that is shared."""
+
+import asyncio
+import threading
+
+import pytest
+
+from compute.shared import Shared
+from compute.threads import Crew
+
+
+class Tool:
+    def __init__(self):
+        self.closed = threading.Event()
+        self.thread = threading.current_thread()
+
+    def close(self):
+        self.closed.set()
+
+
+@pytest.fixture
+def tools():
+    return []
+
+
+@pytest.fixture
+async def crew(tools):
+    def equip(before):
+        if before is None:
+            tools.append(Tool())
+        return before or tools[-1]
+
+    it = Crew("test", size=2, equip=equip)
+    yield it
+    await it.close()
+
+
+async def test_an_answer_is_answered(crew):
+    assert await crew.run(type) is Tool
+
+
+async def test_an_error_is_raised_where_it_is_waited_for(crew):
+    with pytest.raises(ZeroDivisionError):
+        await crew.run(lambda _: 1 // 0)
+
+
+async def test_a_tool_that_cannot_be_had_is_an_error_of_the_job_and_the_next_one_tries_again():
+    wanted = iter([False, True])
+
+    def equip(_):
+        if not next(wanted):
+            raise ConnectionRefusedError
+        return Tool()
+
+    crew = Crew("test", size=1, equip=equip)
+    with pytest.raises(ConnectionRefusedError):
+        await crew.run(lambda _: None)
+
+    assert await crew.run(lambda _: "there") == "there"
+    await crew.close()
+
+
+async def test_as_many_work_at_once_as_there_are_threads_and_no_more(crew):
+    both = threading.Barrier(2, timeout=5)
+
+    threads = await asyncio.gather(*(crew.run(lambda _: (both.wait(), threading.current_thread())) for _ in range(6)))
+
+    assert len({thread for _, thread in threads}) == 2
+
+
+async def test_each_thread_has_a_tool_of_its_own(crew, tools):
+    both = threading.Barrier(2, timeout=5)
+
+    owners = await asyncio.gather(
+        *(crew.run(lambda tool: (both.wait(), tool.thread is threading.current_thread())) for _ in range(6))
+    )
+
+    assert all(is_own for _, is_own in owners)
+    assert len(tools) == 2
+
+
+async def test_closed_its_tools_are_closed_and_its_threads_end(crew, tools):
+    await crew.run(lambda _: None)
+
+    await crew.close()
+
+    assert all(tool.closed.is_set() for tool in tools)
+
+
+async def test_closed_it_can_be_used_again(crew):
+    await crew.run(lambda _: None)
+    await crew.close()
+
+    assert await crew.run(lambda _: 1) == 1
+
+
+async def test_to_close_does_not_wait_long_for_a_call_that_hangs(crew):
+    go = threading.Event()
+    hanging = asyncio.create_task(crew.run(lambda _: go.wait(10)))
+    await crew.run(lambda _: None)
+
+    async with asyncio.timeout(3):
+        await crew.close()
+
+    go.set()
+    assert await hanging is True
+
+
+async def test_work_not_begun_at_the_close_is_dropped():
+    crew = Crew("test", size=1, equip=lambda before: before or Tool())
+    begun, go = threading.Event(), threading.Event()
+    first = asyncio.create_task(crew.run(lambda _: (begun.set(), go.wait(10))))
+    await asyncio.to_thread(begun.wait)
+    second = asyncio.create_task(crew.run(lambda _: None))
+    await asyncio.sleep(0)
+
+    await crew.close()
+    go.set()
+
+    await first
+    with pytest.raises(asyncio.CancelledError):
+        await second
+
+
+async def test_who_leaves_off_waiting_stops_no_work(crew):
+    begun, go, done = threading.Event(), threading.Event(), threading.Event()
+    waiting = asyncio.create_task(crew.run(lambda _: (begun.set(), go.wait(10), done.set())))
+    await asyncio.to_thread(begun.wait)
+
+    waiting.cancel()
+    go.set()
+
+    assert await asyncio.to_thread(done.wait, 5)
+
+
+@pytest.fixture
+async def shared():
+    it = Shared("test")
+    yield it
+    await it.close()
+
+
+async def test_what_many_ask_for_at_once_is_done_once(shared):
+    times = []
+    go = asyncio.Event()
+
+    async def work():
+        times.append(1)
+        await go.wait()
+
+    waiting = [asyncio.create_task(shared.do("image", work)) for _ in range(5)]
+    await asyncio.sleep(0)
+    go.set()
+    await asyncio.gather(*waiting)
+
+    assert times == [1]
+
+
+async def test_what_was_done_is_done_again_for_who_asks_later(shared):
+    times = []
+
+    async def work():
+        times.append(1)
+
+    await shared.do("image", work)
+    await shared.do("image", work)
+
+    assert times == [1, 1]
+
+
+async def test_all_who_wait_are_told_of_the_error(shared):
+    async def work():
+        await asyncio.sleep(0)
+        raise ZeroDivisionError
+
+    answers = await asyncio.gather(*(shared.do("image", work) for _ in range(3)), return_exceptions=True)
+
+    assert [type(answer) for answer in answers] == [ZeroDivisionError] * 3
+
+
+async def test_one_who_leaves_off_waiting_does_not_cancel_it_for_the_others(shared):
+    go = asyncio.Event()
+    impatient = asyncio.create_task(shared.do("image", go.wait))
+    patient = asyncio.create_task(shared.do("image", go.wait))
+    await asyncio.sleep(0)
+
+    impatient.cancel()
+    await asyncio.sleep(0)
+    go.set()
+
+    await patient
