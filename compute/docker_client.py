@@ -1,13 +1,17 @@
-"""Where the engine is, and clients to speak with it. Nothing is asked before the first call, so it may be down."""
+"""Where the engine is, and clients to speak with it. Nothing is asked before the first call, so it may be down.
+
+The version of its API is asked for once, not by each client: `/version` answers whatever version it is asked in.
+"""
 
 import logging
+import socket
 from contextlib import closing
 from typing import Any
 
 import docker
 import requests
 from docker.transport import UnixHTTPAdapter
-from docker.transport.unixconn import UnixHTTPConnectionPool
+from docker.transport.unixconn import UnixHTTPConnection, UnixHTTPConnectionPool
 from docker.utils import kwargs_from_env, parse_host
 
 from compute.docker_found import member
@@ -18,11 +22,32 @@ ASKING_VERSION = 10.0  # seconds
 log = logging.getLogger(__name__)
 
 
-class OneConnection(UnixHTTPAdapter):
+class Connection(UnixHTTPConnection):
+    def connect(self) -> None:
+        """As the SDK's, which loses the socket where nobody listens."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.unix_socket)
+
+
+class Pool(UnixHTTPConnectionPool):
+    def _new_conn(self) -> Connection:  # type: ignore[override]  # urllib3's type has no place for a unix socket
+        return Connection(self.base_url, self.socket_path)
+
+
+class OnePool(UnixHTTPAdapter):
     """The SDK keeps a connection for each of the last 25 URLs; a thread that asks one thing at a time needs one."""
 
-    def get_connection(self, url: bytes | str, proxies: object = None) -> UnixHTTPConnectionPool:  # noqa: ARG002 - one for all
-        return super().get_connection("http+docker://localhost", proxies)
+    def __init__(self, socket_path: str) -> None:
+        super().__init__(f"http+unix://{socket_path}")
+        self._pool = Pool("http+docker://localhost", socket_path)
+
+    def get_connection(self, url: bytes | str, proxies: object = None) -> Pool:  # noqa: ARG002 - one for all
+        return self._pool
+
+    def close(self) -> None:
+        super().close()
+        self._pool.close()
 
 
 class Client(docker.APIClient):
@@ -36,7 +61,7 @@ class Client(docker.APIClient):
         self.patience = patience
         adapter = self.get_adapter(self.base_url)
         if isinstance(adapter, UnixHTTPAdapter):
-            self.mount("http+docker://", OneConnection(f"http+unix://{adapter.socket_path}"))
+            self.mount("http+docker://", OnePool(adapter.socket_path))
 
     def request(self, *named: Any, **options: Any) -> requests.Response:  # noqa: ANN401 - whatever the SDK asks for
         return super().request(*named, **options | {"timeout": self.patience})
@@ -58,7 +83,7 @@ class Door:
 
     def client(self, before: Client | None, *, patience: float) -> Client:
         """The client used before, or a new one if there was none or the engine speaks another version now."""
-        version = self._version = self._version or self._agreed()
+        version = self._version = self._version or self._agreed(min(patience, ASKING_VERSION))
         if before is not None and before.api_version == version:
             return before
         if before is not None:
@@ -69,8 +94,8 @@ class Door:
         """The engine may have been exchanged."""
         self._version = None
 
-    def _agreed(self) -> str:
-        with closing(self._client(NEWEST, patience=ASKING_VERSION)) as client:
+    def _agreed(self, patience: float) -> str:
+        with closing(self._client(NEWEST, patience=patience)) as client:
             engine = client.version(api_version=False)
         version = agree(member(engine, "ApiVersion"), engine.get("MinAPIVersion"))
         log.info("Docker engine %s, API %s", engine.get("Version"), version)

@@ -5,7 +5,7 @@ call did, where its answer does not tell, is found by inspection.
 """
 
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -117,11 +117,11 @@ class Containers:
         )
 
     def _adopt(self, client: Client, tag: Tag, conflict: APIError) -> ContainerState:
-        """The name is taken: by a create whose answer was lost, or by somebody else's container."""
+        """The name is taken: by a create whose answer was lost or is still to come, or by somebody else's container."""
         try:
             inspected = client.inspect_container(name_of(self._instance, tag))
         except NotFound:
-            raise EngineUnknown(f"create: {told(conflict)}, and now there is none") from conflict
+            raise EngineUnknown(f"create: {told(conflict)} It is not there yet, or no more.") from conflict
         if tag_of(labels_of(inspected), self._instance) != tag:
             raise NameTaken(f"{told(conflict)} It is not one of ours.") from conflict
         self._ids[tag] = member(inspected, "Id")
@@ -152,13 +152,9 @@ class Containers:
             raise ContainerGone(told(error)) from error
 
     def _resume(self, client: Client, tag: Tag) -> None:
-        """A signal waits for a paused container to go on. Docker sees to that by itself; others do not."""
-        try:
+        """A signal waits for a paused container to go on. Docker sees to that by itself; other engines do not."""
+        with suppress(APIError):  # it goes on already, or has ended; and if not, the kill after the grace reaches it
             client.unpause(self._id(client, tag))
-        except APIError:
-            inspected = self._inspect(client, tag)
-            if inspected is not None and member(inspected, "State", "Paused"):
-                raise
 
     def _is_running(self, client: Client, tag: Tag) -> bool:
         it = self.inspect(client, tag)

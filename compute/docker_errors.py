@@ -16,17 +16,28 @@ from urllib3.exceptions import HTTPError as TransportError
 from batchq.errors import ContainerGone, EngineError, EngineUnknown, ImageMissing, StartRefused
 from batchq.values import ContainerState
 
-LONGEST_REASON = 1024
+LONGEST_REASON, LONGEST_TOLD, LONGEST_HEARD = 1024, 2048, 4096  # of what the engine says, a user may have said most
 COMMAND_NOT_FOUND, COMMAND_NOT_EXECUTABLE = 127, 126
 NOT_FOUND, CONFLICT, SERVER_ERROR, NOT_IMPLEMENTED = 404, 409, 500, 501  # of HTTP
 
 _NO_ANSWER = (DockerException, RequestException, TransportError, StreamParseError, OSError, ValueError)
-# What is below the engine is down or restarting. Only such words tell this 500 from the one that a bad user name gets.
-_TROUBLE_BELOW = ("transport", "unavailable", "connection refused", "deadline exceeded")
+# What is below the engine is down or restarting. Only such words tell this 500 from the one that a bad user name gets;
+# they are longer than one word, which might be the user's.
+_TROUBLE_BELOW = (
+    'desc = "transport',
+    "transport is closing",
+    "dial unix",
+    ": unavailable",
+    "ttrpc: closed",
+    "context deadline exceeded",
+)
+_MEMBER = r"[\w-]{0,40}(?:token|password|secret|signature|credential)[\w-]{0,40}"
 _CREDENTIALS = (
-    (re.compile(r"(?<=://)[^/@\s]+@"), "***@"),
-    (re.compile(r"(?i)\b(authorization|bearer|basic)([:=]?\s+)[^\s\"',]+"), r"\1\2***"),
-    (re.compile(r"(?i)\b([\w-]*(?:token|password|secret|signature|credential)[\w-]*=)[^&\s\"',]+"), r"\1***"),
+    re.compile(r"(://)[^/@\s]+(?=@)"),
+    re.compile(r"(?i)(\bauthorization\"?[:=]\s*\"?)(?:(?:bearer|basic)\s+)?[^\s\"',]+"),
+    re.compile(r"(?i)(\b(?:bearer|basic)\s+)[\w+/=.~-]{16,}"),
+    re.compile(rf"(?i)(\b{_MEMBER}=)[^&\s\"',]+"),
+    re.compile(rf"(?i)(\"{_MEMBER}\":\s*\")[^\"]+"),
 )
 
 
@@ -41,10 +52,11 @@ def unknown_unless_told(call: str) -> Iterator[None]:
 
 def told(error: Exception) -> str:
     """The engine's own words if it spoke, else the error's; without credentials."""
-    words = error.explanation if isinstance(error, APIError) and error.explanation else str(error)
-    for pattern, instead in _CREDENTIALS:
-        words = pattern.sub(instead, words)
-    return " ".join(words.split())
+    words = (isinstance(error, APIError) and error.explanation) or str(error)
+    words = words[:LONGEST_HEARD]
+    for pattern in _CREDENTIALS:
+        words = pattern.sub(r"\1***", words)
+    return " ".join(words.split())[:LONGEST_TOLD]
 
 
 def reason(kind: str, error: Exception) -> str:

@@ -18,6 +18,7 @@ from batchq.values import LogLine
 
 LONGEST_LINE = 2**20  # bytes in memory for one line; a longer one is cut
 LONGEST_FRAME = 2**24
+TERMINAL_CUT = 2**16
 HEADER = struct.Struct(">BxxxL")
 STDOUT, ENGINES_OWN = 1, 3
 FRAMED = tuple(bytes([stream, 0, 0, 0]) for stream in range(ENGINES_OWN + 1))
@@ -108,8 +109,8 @@ def _frames(buffer: bytes) -> Iterator[tuple[int, bytes, int]]:
 
 def _terminal_lines(buffer: bytes) -> Iterator[tuple[int, bytes, int]]:
     start = 0
-    while (end := buffer.find(b"\n", start) + 1) or len(buffer) - start >= LONGEST_LINE:
-        end = end or start + LONGEST_LINE
+    while (end := buffer.find(b"\n", start) + 1) or len(buffer) - start >= TERMINAL_CUT:
+        end = end or start + TERMINAL_CUT
         yield STDOUT, buffer[start:end], end
         start = end
 
