@@ -9,14 +9,14 @@ from api.batch.wire.queues import State
 from api.batch.wire.shape import Integer, Named, Page, Shape, Tags, Text, Unserved
 
 ResourceType = Literal["EC2", "SPOT", "FARGATE", "FARGATE_SPOT", "ECS_MANAGED_INSTANCES"]
-AllocationStrategy = Literal[
-    "BEST_FIT",
+LaterStrategy = Literal[
     "BEST_FIT_PROGRESSIVE",
     "BEST_FIT_PROGRESSIVE_ORDERED",
     "SPOT_CAPACITY_OPTIMIZED",
     "SPOT_PRICE_CAPACITY_OPTIMIZED",
     "SPOT_CAPACITY_OPTIMIZED_PRIORITIZED",
 ]
+AllocationStrategy = Literal["BEST_FIT"] | LaterStrategy
 UserdataType = Literal["EKS_BOOTSTRAP_SH", "EKS_NODEADM"]
 Count = Annotated[Integer, Field(ge=0)]
 Label = Annotated[Text, Field(min_length=1, max_length=256)]
@@ -49,11 +49,10 @@ class ScalingPolicy(Shape):
     minScaleDownDelayMinutes: Integer | None = None
 
 
-class ComputeResourceUpdate(Shape):
-    type: ResourceType | None = None
-    allocationStrategy: AllocationStrategy | None = None
+class Machines(Shape):
+    """What may be said at first and changed later."""
+
     minvCpus: Count | None = None
-    maxvCpus: Count | None = None
     desiredvCpus: Count | None = None
     instanceTypes: list[Text] | None = None
     imageId: Text | None = None
@@ -66,18 +65,23 @@ class ComputeResourceUpdate(Shape):
     bidPercentage: Count | None = None
     launchTemplate: LaunchTemplate | None = None
     ec2Configuration: list[Ec2Configuration] | None = None
-    updateToLatestImageVersion: bool | None = None
     scalingPolicy: ScalingPolicy | None = None
     managedInstancesProvider: ManagedInstancesProvider | None = None
     capacityTags: Tags | None = None
 
 
-class ComputeResource(ComputeResourceUpdate):
-    """What may be updated, and what may not; type and maxvCpus must be there."""
-
+class ComputeResource(Machines):
     type: ResourceType
     maxvCpus: Count
+    allocationStrategy: AllocationStrategy | None = None
     spotIamFleetRole: Text | None = None
+
+
+class ComputeResourceUpdate(Machines):
+    type: ResourceType | None = None
+    maxvCpus: Count | None = None
+    allocationStrategy: LaterStrategy | None = None
+    updateToLatestImageVersion: bool | None = None
 
 
 class UpdatePolicy(Shape):

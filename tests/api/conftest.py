@@ -1,0 +1,169 @@
+"""A server with the whole API on loopback, and two ways to talk to it: boto3, and HTTP as it is."""
+
+import asyncio
+import json
+from datetime import timedelta
+from functools import partial
+
+import aiohttp
+import botocore.session
+import pytest
+from aiohttp import web
+from botocore.config import Config
+from yarl import URL
+
+from api import app as api
+from api.batch import routes as batch_routes
+from api.native import routes as native_routes
+from batchq.domain import events as on
+from batchq.domain.job import JobId
+from tests.api.fakes import ACCOUNT, Inside
+from tests.support.builders import NOON
+
+REGION = "eu-central-1"  # of the client; the server's own is another
+ARN = f"arn:aws:batch:{REGION}:{ACCOUNT}:"
+BOTOCORE = botocore.session.get_session()
+
+CONTAINER = {
+    "image": "batchq-test:latest",
+    "command": ["sleep", "1"],
+    "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "64"}],
+}
+
+
+class Server(Inside):
+    """The inside with HTTP before it."""
+
+    def __init__(self):
+        super().__init__()
+        self.health = {"status": "ok"}
+        dialects = [batch_routes.dialect(self.desk), native_routes.dialect(self.jobs)]
+        app = api.build(dialects=dialects, health=self.tell_health, hosts=["batchq.example"])
+        self._runner = api.runner(app, drain_seconds=1)
+
+    async def start(self):
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        self.port = self._runner.addresses[0][1]
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    async def stop(self):
+        await self._runner.cleanup()
+
+    async def tell_health(self):
+        return self.health
+
+    async def runs(self, job_id, *, attempt=1):
+        """The job comes to RUNNING."""
+        events = [on.DependenciesMet()] if attempt == 1 else []
+        events += [on.Placed(environment="local"), on.ContainerStarted(attempt=attempt, started_at=NOON)]
+        await self.engine.happens(JobId(job_id), *events)
+
+    async def ends(self, job_id, *, exit_code=0, attempt=1):
+        stopped = NOON + timedelta(seconds=90)
+        event = on.ContainerExited(attempt=attempt, exit_code=exit_code, started_at=NOON, stopped_at=stopped)
+        await self.engine.happens(JobId(job_id), event)
+
+
+class Boto:
+    """A boto3 client whose calls are awaited, for the server lives in the same loop."""
+
+    def __init__(self, client):
+        self.client = client
+        self.exceptions = client.exceptions
+
+    def __getattr__(self, name):
+        return partial(asyncio.to_thread, getattr(self.client, name))
+
+    async def pages(self, operation, **asked):
+        """Every page of a listing."""
+        return await asyncio.to_thread(lambda: list(self.client.get_paginator(operation).paginate(**asked)))
+
+
+class Http:
+    """Requests as they are, without a client that would put them right."""
+
+    def __init__(self, session, url):
+        self._session = session
+        self._url = url
+
+    async def post(self, operation, content=None, *, body=None, **headers):
+        """POST to an operation, JSON unless `body` says otherwise. Answers status, headers and the parsed answer."""
+        body = json.dumps(content).encode() if body is None else body
+        return await self.ask("POST", f"/v1/{operation.lower()}", data=body, **headers)
+
+    async def ask(self, method, path, *, data=None, **headers):
+        """A header that is None is not sent."""
+        given = {"Content-Type": "application/json"} | {
+            name.replace("_", "-"): value for name, value in headers.items()
+        }
+        sent = {name: value for name, value in given.items() if value is not None}
+        url = URL(self._url + path, encoded=True)
+        async with self._session.request(
+            method, url, data=data, headers=sent, skip_auto_headers=given.keys() - sent.keys()
+        ) as answer:
+            return answer.status, answer.headers, json.loads(await answer.read())
+
+
+@pytest.fixture
+async def server():
+    server = Server()
+    await server.start()
+    yield server
+    await server.stop()
+
+
+@pytest.fixture
+async def ground(server):
+    """The environment `local` and the queue `default`."""
+    await server.lay_ground()
+
+
+@pytest.fixture
+async def boto(server):
+    client = BOTOCORE.create_client(
+        "batch",
+        endpoint_url=server.url,
+        region_name=REGION,
+        aws_access_key_id="AKIDEXAMPLE",
+        aws_secret_access_key="secret",
+        config=Config(retries={"max_attempts": 1}),
+    )
+    yield Boto(client)
+    client.close()
+
+
+@pytest.fixture
+async def http(server):
+    async with aiohttp.ClientSession() as session:
+        yield Http(session, server.url)
+
+
+@pytest.fixture
+async def sleeper(ground, boto):
+    """The ARN of the job definition `sleeper`."""
+    made = await boto.register_job_definition(
+        jobDefinitionName="sleeper", type="container", containerProperties=CONTAINER
+    )
+    return made["jobDefinitionArn"]
+
+
+@pytest.fixture
+async def submit(sleeper, boto):
+    """Submit a job of `sleeper` to `default`; answers its id."""
+
+    async def submit(name="a-job", **asked):
+        made = await boto.submit_job(jobName=name, **{"jobQueue": "default", "jobDefinition": "sleeper"} | asked)
+        return made["jobId"]
+
+    return submit
+
+
+@pytest.fixture
+async def told(boto):
+    """What DescribeJobs tells of one job."""
+
+    async def told(job_id):
+        return (await boto.describe_jobs(jobs=[job_id]))["jobs"][0]
+
+    return told

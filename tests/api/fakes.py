@@ -1,0 +1,130 @@
+"""The engine as the API's tests need it: it decides by the table, at once, and starts nothing."""
+
+import asyncio
+import copy
+from datetime import timedelta
+
+from api.batch.desk import Desk
+from api.batch.tokens import Tokens
+from api.batch.translate.rules import Rules
+from batchq.catalog import Catalog
+from batchq.domain.catalog import EnvironmentName, State
+from batchq.domain.job import Job, QueueName
+from batchq.domain.lifecycle import step
+from batchq.service import JobService
+from batchq.store.memory import MemoryStore
+from batchq.values import Changes, Moment
+from tests.support.builders import NOON
+
+ACCOUNT = "123456789012"
+
+
+class PaperEngine:
+    """Answers what `batchq.engine.engine.Engine` answers to the services.
+
+    `broken` is raised by every request. While `gate` is closed none is decided; `reached` tells that one waits there.
+    """
+
+    def __init__(self, *, store, clock):
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.reached = asyncio.Event()
+        self._store = store
+        self._clock = clock
+        self._made = {}
+        self._next = 0
+        self.broken = None
+
+    async def submit(self, *, job_id, spec, tags, key):
+        await self._enter()
+        if key is not None and key in self._made:
+            return await self.job(self._made[key])
+        job = Job(id=job_id, order=self._next, spec=spec, created_at=self._clock.now(), tags=tags)
+        self._next += 1
+        self._made[key] = job_id
+        await self._store.commit(Changes(inserted=(job,), history=(self._moment(job),)))
+        return job
+
+    async def deliver(self, job_id, event):
+        await self._enter()
+        job = await self.job(job_id)
+        if job is not None:
+            await self.save(step(job, event, self._clock.now())[0])
+
+    async def amend(self, job_id, change):
+        await self._enter()
+        await self.save(change(await self.job(job_id)))
+
+    async def happens(self, job_id, *events):
+        """What the loop would hear of the job, one after the other."""
+        for event in events:
+            await self.save(step(await self.job(job_id), event, self._clock.now())[0])
+
+    async def save(self, job):
+        before = await self.job(job.id)
+        history = () if before.status is job.status else (self._moment(job),)
+        await self._store.commit(Changes(updated=(job,), history=history))
+
+    async def job(self, job_id):
+        return (await self._store.jobs([job_id])).get(job_id)
+
+    async def _enter(self):
+        self.reached.set()
+        await self.gate.wait()
+        if self.broken is not None:
+            raise self.broken
+
+    def _moment(self, job):
+        attempt = None if job.attempt is None else job.attempt.number
+        return Moment(job_id=job.id, at=self._clock.now(), status=job.status, reason=job.status_reason, attempt=attempt)
+
+
+class SteppingClock:
+    """Noon, and a second later at each look."""
+
+    def __init__(self):
+        self._next = NOON
+
+    def now(self):
+        self._next += timedelta(seconds=1)
+        return self._next
+
+
+class Inside:
+    """All that the API stands on: real services on a store in memory, and an engine of paper."""
+
+    def __init__(self):
+        self.store = MemoryStore()
+        self.clock = SteppingClock()
+        self.engine = PaperEngine(store=self.store, clock=self.clock)
+        self.catalog = Catalog(store=self.store, jobs=self.store, clock=self.clock, changed=lambda: None)
+        self.jobs = JobService(
+            engine=self.engine, store=self.store, catalog=self.catalog, stop_grace=timedelta(seconds=30)
+        )
+        self.desk = Desk(
+            jobs=self.jobs,
+            catalog=self.catalog,
+            clock=self.clock,
+            account=ACCOUNT,
+            region="us-east-1",
+            tokens=Tokens(b"a secret"),
+            rules=Rules(min_timeout=60, vcpus=4, privileged=True),
+        )
+
+    async def lay_ground(self):
+        """The environment `local` and the queue `default`."""
+        await self.catalog.create_environment(
+            name=EnvironmentName("local"), state=State.ENABLED, max_millicpus=4000, document="{}", tags=()
+        )
+        await self.catalog.create_queue(
+            name=QueueName("default"),
+            state=State.ENABLED,
+            priority=1,
+            environments=(EnvironmentName("local"),),
+            document="{}",
+            tags=(),
+        )
+
+    def remembers(self):
+        """All that is stored, to compare with what was stored before."""
+        return copy.deepcopy(vars(self.store))

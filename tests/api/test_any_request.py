@@ -1,0 +1,228 @@
+"""Whatever is asked: an answer in AWS's shape or a refusal that changes nothing, and what is stored can be told."""
+
+import asyncio
+import copy
+import json
+from contextlib import suppress
+from functools import reduce
+from operator import getitem
+
+import pytest
+from botocore.parsers import create_parser
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from api.batch.arns import Arns
+from api.batch.desk import Call
+from api.batch.routes import JOBS, RESOURCES
+from api.http import reply
+from batchq.errors import Invalid
+from tests.api.conftest import ARN, CONTAINER
+from tests.api.fakes import ACCOUNT, Inside
+from tests.api.model import OPERATIONS
+from tests.api.test_compute_environments import EC2
+from tests.api.test_register_job_definition import ALL_OF_IT
+
+HANDLERS = {**JOBS, **RESOURCES}
+TELLING = {
+    "DescribeJobDefinitions": {},
+    "DescribeJobQueues": {},
+    "DescribeComputeEnvironments": {},
+    "ListJobs": {"jobQueue": "default", "filters": [{"name": "JOB_NAME", "values": ["*"]}]},
+}
+PARSER = create_parser("rest-json")
+
+# Each operation, asked as it may be asked.
+RETRY = {"attempts": 2, "evaluateOnExit": [{"onReason": "Cannot*", "onExitCode": "1*", "action": "retry"}]}
+WELL_ASKED = {
+    "SubmitJob": {
+        "jobName": "new",
+        "jobQueue": "default",
+        "jobDefinition": "sleeper",
+        "schedulingPriorityOverride": 1,
+        "arrayProperties": {},
+        "dependsOn": [],
+        "parameters": {"a": "b"},
+        "containerOverrides": {
+            "vcpus": 1,
+            "memory": 64,
+            "command": ["echo", "Ref::a"],
+            "environment": [{"name": "A", "value": "1"}],
+            "resourceRequirements": [{"type": "MEMORY", "value": "128"}, {"type": "GPU", "value": 1}],
+        },
+        "retryStrategy": RETRY,
+        "timeout": {"attemptDurationSeconds": 60},
+        "propagateTags": True,
+        "tags": {"a": "b"},
+    },
+    "DescribeJobs": {"jobs": ["x", "y"]},
+    "ListJobs": {
+        "jobQueue": "default",
+        "jobStatus": "SUBMITTED",
+        "maxResults": 10,
+        "filters": [{"name": "JOB_NAME", "values": ["*"]}],
+    },
+    "CancelJob": {"jobId": "x", "reason": "y"},
+    "CancelJobs": {"jobs": ["x", "y"], "reason": "z"},
+    "TerminateJob": {"jobId": "x", "reason": "y"},
+    "TerminateJobs": {"jobs": ["x", "y"], "reason": "z"},
+    "RegisterJobDefinition": {
+        "jobDefinitionName": "new",
+        "type": "container",
+        "parameters": {"a": "b"},
+        "schedulingPriority": 1,
+        "containerProperties": ALL_OF_IT,
+        "retryStrategy": RETRY,
+        "propagateTags": True,
+        "timeout": {"attemptDurationSeconds": 60},
+        "tags": {"a": "b"},
+        "platformCapabilities": ["EC2"],
+    },
+    "DeregisterJobDefinition": {"jobDefinition": "sleeper:1"},
+    "DescribeJobDefinitions": {"jobDefinitionName": "sleeper", "maxResults": 10, "status": "ACTIVE"},
+    "CreateComputeEnvironment": {
+        "computeEnvironmentName": "new",
+        "type": "MANAGED",
+        "state": "ENABLED",
+        "computeResources": EC2,
+        "serviceRole": "role",
+        "tags": {"a": "b"},
+        "context": "x",
+        "ecsSettings": {"containerInsights": "ENABLED"},
+    },
+    "UpdateComputeEnvironment": {
+        "computeEnvironment": "local",
+        "state": "DISABLED",
+        "unmanagedvCpus": 2,
+        "computeResources": {"maxvCpus": 2},
+        "updatePolicy": {"terminateJobsOnUpdate": True, "jobExecutionTimeoutMinutes": 5},
+    },
+    "DeleteComputeEnvironment": {"computeEnvironment": "spare"},
+    "DescribeComputeEnvironments": {"computeEnvironments": ["local", "x"], "maxResults": 1},
+    "CreateJobQueue": {
+        "jobQueueName": "new",
+        "priority": 1,
+        "state": "ENABLED",
+        "computeEnvironmentOrder": [{"order": 1, "computeEnvironment": "local"}],
+        "jobQueueType": "ECS",
+        "tags": {"a": "b"},
+    },
+    "UpdateJobQueue": {
+        "jobQueue": "default",
+        "state": "DISABLED",
+        "priority": 2,
+        "computeEnvironmentOrder": [{"order": 2, "computeEnvironment": "local"}],
+    },
+    "DeleteJobQueue": {"jobQueue": "spare"},
+    "DescribeJobQueues": {"jobQueues": ["default", "x"], "maxResults": 1},
+}
+
+# Names that are there, names that could be, and texts that break things.
+THERE = ["local", "default", "sleeper", "sleeper:1", "a-job", "busybox", "/data", "nofile", "1", "0.25", "64", "512"]
+WORDS = ["VCPU", "MEMORY", "retry", "EC2", "FARGATE", "ENABLED", "DISABLED", "RUNNING", "SUBMITTED", "JOB_NAME", "*"]
+OF_AWS = [
+    ARN + "job-queue/default",
+    ARN + "compute-environment/local",
+    ARN + "job-definition/sleeper:1",
+    "arn:",
+    "Ref::x",
+]
+NASTY = ["", "A=B", "é", "👩‍🚀", "\x00", "\x1b[0m", "-rm", "../..", "a" * 129, "x" * 1025, "%s{}", "'; --"]
+TEXTS = some.sampled_from([*THERE, *WORDS, *OF_AWS, *NASTY]) | some.text(max_size=20)
+NUMBERS = some.sampled_from([0, 1, 2, 4, 10, 11, 60, 64, 100, 512, 1000, 9999, -1, 2**31 - 1, 2**31, 2**63, 10**30])
+VALUES = TEXTS | NUMBERS | some.sampled_from([None, True, False, [], {}, 1.5, float("nan"), [None], {"a": None}])
+
+
+LIKE = {str: TEXTS, int: NUMBERS, bool: some.booleans(), list: some.just([]), dict: some.just({})}
+
+
+def places(content, path=()):
+    """Every place in it where something stands."""
+    if path:
+        yield path
+    entries = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
+    for key, value in entries:
+        yield from places(value, (*path, key))
+
+
+def changed(content, changes):
+    """The same with other values in some places."""
+    content = copy.deepcopy(content)
+    for path, value in changes:
+        with suppress(KeyError, IndexError, TypeError):  # an earlier change took the place away
+            *way, last = path
+            reduce(getitem, way, content)[last] = copy.deepcopy(value)
+    return content
+
+
+def others(value):
+    """Three times out of four of the same kind."""
+    alike = LIKE.get(type(value), VALUES)
+    return some.integers(0, 3).flatmap(lambda drawn: alike if drawn else VALUES)
+
+
+def requests(name):
+    asked = WELL_ASKED[name]
+    change = some.sampled_from(list(places(asked))).flatmap(
+        lambda place: some.tuples(some.just(place), others(reduce(getitem, place, asked)))
+    )
+    return some.lists(change, max_size=3).map(lambda changes: changed(asked, changes))
+
+
+class Asker:
+    """Asks the handlers themselves, as the routes do."""
+
+    def __init__(self):
+        self.inside = Inside()
+
+    async def ask(self, name, asked):
+        arns = Arns(account=ACCOUNT, region="eu-central-1")
+        call = Call(body=json.dumps(asked).encode(), arns=arns, key=None, arn="", keys=())
+        return reply(await HANDLERS[name](self.inside.desk, call)).body
+
+    async def prepare(self):
+        await self.inside.lay_ground()
+        definition = {"jobDefinitionName": "sleeper", "type": "container", "containerProperties": CONTAINER}
+        await self.ask("RegisterJobDefinition", definition)
+        await self.ask("SubmitJob", {"jobName": "a-job", "jobQueue": "default", "jobDefinition": "sleeper"})
+
+
+def check(name, body):
+    """The answer is one that botocore understands, and nothing in it is null."""
+    assert b"null" not in body.replace(b'"null"', b"")
+    answer = {"status_code": 200, "headers": {}, "body": body}
+    PARSER.parse(answer, OPERATIONS[name].output_shape)
+
+
+async def play(name, asked):
+    asker = Asker()
+    await asker.prepare()
+    before = asker.inside.remembers()
+
+    try:
+        check(name, await asker.ask(name, asked))
+    except Invalid:
+        assert asker.inside.remembers() == before
+
+    for telling, question in TELLING.items():
+        check(telling, await asker.ask(telling, question))
+    jobs = [str(job_id) for job_id in asker.inside.store._jobs]
+    check("DescribeJobs", await asker.ask("DescribeJobs", {"jobs": jobs}))
+
+
+@pytest.mark.parametrize("name", HANDLERS)
+async def test_a_request_that_is_well_asked_is_carried_out(name):
+    asker = Asker()
+    await asker.prepare()
+
+    check(name, await asker.ask(name, WELL_ASKED[name]))
+
+
+@pytest.mark.parametrize("name", HANDLERS)
+def test_no_request_breaks_the_server(name):
+    @settings(max_examples=50, deadline=None)
+    @given(requests(name))
+    def any_request(asked):
+        asyncio.run(play(name, asked))
+
+    any_request()

@@ -1,0 +1,103 @@
+"""Names, ARNs, and who calls."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from api.batch.arns import Arns, Kind, is_job_id, revision_of
+from api.caller import Caller, caller
+from batchq.domain.job import DefinitionRef, JobId
+
+ARNS = Arns(account="123456789012", region="eu-central-1")
+NAMES = some.from_regex(r"\A[A-Za-z0-9_-]{1,128}\Z")
+JOB = "5d1f6c1e-0000-4000-8000-000000000000"
+
+
+@given(NAMES)
+def test_an_arn_means_the_name_it_was_made_of(name):
+    assert ARNS.named(Kind.QUEUE, ARNS.queue(name)) == name
+    assert ARNS.named(Kind.ENVIRONMENT, ARNS.environment(name)) == name
+    assert ARNS.resource(ARNS.job(JobId(name))) == (Kind.JOB, name)
+
+
+@given(NAMES, some.integers(1, 999_999_999))
+def test_the_arn_of_a_definition_means_its_revision(name, revision):
+    ref = DefinitionRef(name=name, revision=revision)
+
+    assert ARNS.definition_named(ARNS.definition(ref)) == (name, revision)
+    assert ARNS.definition_named(str(ref)) == (name, revision)
+
+
+@given(some.text())
+def test_any_other_text_is_itself_or_means_nothing(text):
+    assert ARNS.named(Kind.QUEUE, text) in {text, None}
+    assert ARNS.resource(text) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", ":", "a:", ":1", "a:0", "a:01", "a:-1", "a:1:2", "a:1\n", "a/b", "a" * 129, "a:" + "1" * 10]
+)
+def test_what_is_no_definition_is_none(text):
+    assert revision_of(text) is None
+
+
+@pytest.mark.parametrize(
+    "arn",
+    [
+        "arn:aws:batch:eu-central-1:210987654321:job-queue/it",
+        "arn:aws:batch:eu-central-1::job-queue/it",
+        "arn:aws:ecs:eu-central-1:123456789012:job-queue/it",
+        "arn:aws:batch:eu-central-1:123456789012:job/it",
+        "arn:aws:batch:eu-central-1:123456789012:job-queue/",
+        "arn:aws:batch:eu-central-1:123456789012:job-queue/a/b",
+        "arn:aws:batch:eu-central-1:123456789012:job-queue",
+    ],
+)
+def test_an_arn_of_something_else_means_nothing(arn):
+    assert ARNS.named(Kind.QUEUE, arn) is None
+
+
+@pytest.mark.parametrize("partition", ["aws", "aws-cn", "aws-us-gov"])
+@pytest.mark.parametrize("region", ["us-east-1", "cn-north-1", ""])
+def test_the_region_of_an_arn_is_anyones(partition, region):
+    assert ARNS.named(Kind.QUEUE, f"arn:{partition}:batch:{region}:123456789012:job-queue/it") == "it"
+
+
+@pytest.mark.parametrize("text", [JOB, JOB + ":0", JOB + ":9999", JOB + "#12"])
+def test_an_id_of_a_job_a_child_or_a_node_is_one(text):
+    assert is_job_id(text)
+
+
+@pytest.mark.parametrize("text", ["", "garbage", JOB.upper(), JOB + ":", JOB + ":x", JOB + "\n", JOB + "/..", JOB[1:]])
+def test_another_text_is_no_id(text):
+    assert not is_job_id(text)
+
+
+SCOPE = "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20261121/eu-west-3/batch/aws4_request, SignedHeaders=host, Signature=0"
+
+
+def test_the_credential_scope_tells_who_calls_and_from_where():
+    assert caller(SCOPE) == Caller(access_key="AKIDEXAMPLE", region="eu-west-3")
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        "Basic dXNlcjpwYXNz",
+        "Bearer x",
+        SCOPE.replace("eu-west-3", "EU WEST"),
+        SCOPE.replace("eu-west-3", "a" * 33),
+        SCOPE.replace("aws4_request", "aws4_request_of_mine"),
+        SCOPE.replace("20261121", "today"),
+        SCOPE.replace("/batch", ""),
+    ],
+)
+def test_without_a_scope_nobody_says_who_calls(header):
+    assert caller(header) == Caller()
+
+
+async def test_without_a_scope_arns_have_the_servers_region(ground, http):
+    _, _, answer = await http.post("DescribeJobQueues", {})
+
+    assert answer["jobQueues"][0]["jobQueueArn"] == "arn:aws:batch:us-east-1:123456789012:job-queue/default"

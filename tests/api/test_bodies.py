@@ -1,0 +1,117 @@
+"""Bodies that are not what they should be: never a fault of the server, and nothing is stored."""
+
+import json
+import time
+
+import pytest
+
+from api.batch.routes import JOBS, RESOURCES
+from api.batch.wire.jobs import ListJobs
+from api.http import parse
+from batchq.errors import Invalid
+from tests.api.conftest import ARN, CONTAINER
+
+POSTED = [*JOBS, *RESOURCES, f"tags/{ARN}job-queue/default"]
+
+NOT_JSON = {
+    "empty": b"",
+    "blank": b"  ",
+    "text": b"not json",
+    "open": b'{"jobs": [',
+    "trailing": b"{} x",
+    "two": b"{}{}",
+    "single quotes": b"{'jobs': []}",
+    "comment": b"{/**/}",
+    "invalid utf-8": b'{"jobs": ["\xff\xfe"]}',
+    "latin-1": '{"reason": "é"}'.encode("latin-1"),
+    "overlong": b'{"jobs": ["\xc0\xaf"]}',
+    "raw surrogate": b'{"jobs": ["\xed\xa0\x80"]}',
+    "utf-16": '{"jobs": []}'.encode("utf-16"),
+    "utf-32": '{"jobs": []}'.encode("utf-32-le"),
+    "bom": b'\xef\xbb\xbf{"jobs": []}',
+    "lone surrogate": b'{"jobs": ["\\ud800"], "x": "\\udfff"}',
+    "control character": b'{"x": "\x01"}',
+    "900 deep": b'{"x":' * 900 + b"1" + b"}" * 900,
+    "100000 deep": b"[" * 100_000,
+    "5000 digits": b'{"x": ' + b"9" * 5000 + b"}",
+}
+NOT_AN_OBJECT = {"null": b"null", "list": b"[]", "string": b'"x"', "number": b"7", "true": b"true", "NaN": b"NaN"}
+BODIES = NOT_JSON | NOT_AN_OBJECT
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+async def test_no_operation_takes_a_body_that_is_no_object_of_json(server, ground, http, body):
+    before = server.remembers()
+
+    answers = {name: await http.post(name, body=body) for name in POSTED}
+
+    codes = {(status, headers["x-amzn-ErrorType"]) for status, headers, _ in answers.values()}
+    assert codes == {(400, "ClientException")}
+    assert all(answer["message"] for _, _, answer in answers.values())
+    assert server.remembers() == before
+
+
+async def test_no_operation_minds_members_it_does_not_know(server, ground, http):
+    body = b'{"__proto__": {"a": 1}, "constructor": null, "": [], "x": 1, "x": 2, "y": 1e3, "z": [[[[{}]]]]}'
+
+    statuses = {(await http.post(name, body=body))[0] for name in POSTED}
+
+    assert statuses == {200, 400}  # 200 where nothing must be said
+
+
+WRONG_NUMBERS = [
+    "NaN",
+    "Infinity",
+    "-Infinity",
+    "1e400",
+    "1e999999",
+    "1e2",
+    "5.0",
+    "true",
+    '"5"',
+    "[]",
+    "{}",
+    str(10**30),
+]
+NUMBERS = {
+    "ListJobs": '{"jobQueue": "default", "maxResults": %s}',
+    "DescribeJobQueues": '{"maxResults": %s}',
+    "DescribeComputeEnvironments": '{"maxResults": %s}',
+    "DescribeJobDefinitions": '{"maxResults": %s}',
+    "CreateJobQueue": '{"jobQueueName": "q", "priority": %s,'
+    ' "computeEnvironmentOrder": [{"order": 1, "computeEnvironment": "local"}]}',
+    "UpdateJobQueue": '{"jobQueue": "default", "priority": %s}',
+    "CreateComputeEnvironment": '{"computeEnvironmentName": "e", "type": "UNMANAGED", "unmanagedvCpus": %s}',
+    "UpdateComputeEnvironment": '{"computeEnvironment": "local", "unmanagedvCpus": %s}',
+    "SubmitJob": '{"jobName": "j", "jobQueue": "default", "jobDefinition": "sleeper",'
+    ' "retryStrategy": {"attempts": %s}}',
+    "RegisterJobDefinition": '{"jobDefinitionName": "d", "type": "container",'
+    ' "timeout": {"attemptDurationSeconds": %s},'
+    f' "containerProperties": {json.dumps(CONTAINER)}}}',
+}
+
+
+@pytest.mark.parametrize("number", WRONG_NUMBERS)
+async def test_a_whole_number_is_a_whole_number(server, sleeper, http, number):
+    before = server.remembers()
+
+    statuses = {name: (await http.post(name, body=(body % number).encode()))[0] for name, body in NUMBERS.items()}
+
+    assert statuses == dict.fromkeys(NUMBERS, 400)
+    assert server.remembers() == before
+
+
+async def test_minus_nothing_is_nothing(ground, http, boto):
+    status, _, _ = await http.post("UpdateJobQueue", body=b'{"jobQueue": "default", "priority": -0}')
+
+    assert status == 200
+    assert (await boto.describe_job_queues())["jobQueues"][0]["priority"] == 0
+
+
+def test_a_deep_body_is_refused_quickly():
+    began = time.perf_counter()
+
+    with pytest.raises(Invalid):
+        parse(ListJobs, b"[" * 256 * 1024)
+
+    assert time.perf_counter() - began < 0.05

@@ -1,0 +1,82 @@
+"""CancelJobs and TerminateJobs: many at a time, each with a fate of its own."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from batchq.errors import Invalid, StoreFailed
+
+NOBODY = "5d1f6c1e-0000-4000-8000-000000000000"
+
+
+@pytest.fixture(
+    params=[("cancel_jobs", "isCancelled"), ("terminate_jobs", "isTerminated")], ids=["cancel", "terminate"]
+)
+def order(request, boto):
+    """One of the two: how it is asked, and the flag it leaves."""
+    operation, flag = request.param
+    return SimpleNamespace(ask=getattr(boto, operation), flag=flag)
+
+
+async def test_every_job_is_told_the_reason(submit, told, order):
+    ids = [await submit() for _ in range(3)]
+
+    answer = await order.ask(jobs=ids, reason="all of you")
+
+    assert (answer["successful"], answer["errors"]) == (ids, [])
+    assert [(job["statusReason"], job[order.flag]) for job in [await told(it) for it in ids]] == [
+        ("all of you", True)
+    ] * 3
+
+
+async def test_a_job_that_cannot_be_found_counts_as_successful(order):
+    answer = await order.ask(jobs=[NOBODY], reason="x")
+
+    assert (answer["successful"], answer["errors"]) == ([NOBODY], [])
+
+
+async def test_fifty_mixed_ids_are_all_answered(submit, order):
+    ids = [await submit() for _ in range(25)] + [NOBODY] * 25
+
+    answer = await order.ask(jobs=ids, reason="x")
+
+    assert answer["successful"] == ids
+
+
+async def test_a_malformed_id_is_an_error_of_its_own(submit, told, order):
+    job_id = await submit()
+
+    answer = await order.ask(jobs=["garbage", job_id], reason="x")
+
+    assert answer["successful"] == [job_id]
+    assert [(it["job"], it["code"]) for it in answer["errors"]] == [("garbage", "ValidationException")]
+    assert (await told(job_id))[order.flag] is True
+
+
+@pytest.mark.parametrize(
+    ("why", "code"),
+    [(StoreFailed("disk full"), "ServerException"), (Invalid("not now"), "ClientException")],
+    ids=["store", "invalid"],
+)
+async def test_what_fails_for_one_job_is_told_of_that_job(server, submit, order, why, code):
+    job_id = await submit()
+    server.engine.broken = why
+
+    answer = await order.ask(jobs=[job_id], reason="x")
+
+    assert answer["errors"] == [{"job": job_id, "code": code, "message": str(why)}]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"jobs": []}, {"jobs": [NOBODY] * 51}, {"reason": ""}, {"reason": "x" * 1025}],
+    ids=["0", "51", "", "1025"],
+)
+async def test_what_is_not_said_well_is_refused_whole(server, submit, boto, order, asked):
+    asked = {"jobs": [await submit()], "reason": "x"} | asked
+    before = server.remembers()
+
+    with pytest.raises(boto.exceptions.ClientException):
+        await order.ask(**asked)
+
+    assert server.remembers() == before

@@ -1,0 +1,242 @@
+"""DescribeJobs."""
+
+from datetime import timedelta
+
+import pytest
+
+from api.batch.arns import Arns
+from api.batch.translate.details import job_detail
+from batchq.domain import events as on
+from batchq.domain.job import JobId, Tag
+from tests.api.conftest import ARN, CONTAINER
+from tests.support import builders
+from tests.support.builders import NOON
+
+MS = 1795262400000  # noon
+NOBODY = "5d1f6c1e-0000-4000-8000-000000000000"
+
+
+def task(job_id, attempt):
+    return Tag(job_id=JobId(job_id), attempt=attempt).task_id
+
+
+async def test_a_submitted_job_tells_what_was_asked_and_nothing_of_a_run(submit, told, sleeper):
+    job_id = await submit(
+        parameters={"a": "b"},
+        tags={"team": "blue"},
+        timeout={"attemptDurationSeconds": 90},
+        retryStrategy={"attempts": 3, "evaluateOnExit": [{"onExitCode": "1*", "action": "exit"}]},
+        propagateTags=True,
+        schedulingPriorityOverride=7,
+    )
+
+    job = await told(job_id)
+
+    created = job.pop("createdAt")
+    assert isinstance(created, int)
+    assert job == {
+        "jobArn": f"{ARN}job/{job_id}",
+        "jobId": job_id,
+        "jobName": "a-job",
+        "jobQueue": ARN + "job-queue/default",
+        "jobDefinition": sleeper,
+        "status": "SUBMITTED",
+        "attempts": [],
+        "container": {
+            **CONTAINER,
+            "environment": [],
+            "mountPoints": [],
+            "networkInterfaces": [],
+            "secrets": [],
+            "ulimits": [],
+            "volumes": [],
+        },
+        "dependsOn": [],
+        "parameters": {"a": "b"},
+        "tags": {"team": "blue"},
+        "timeout": {"attemptDurationSeconds": 90},
+        "retryStrategy": {"attempts": 3, "evaluateOnExit": [{"onExitCode": "1*", "action": "EXIT"}]},
+        "propagateTags": True,
+        "platformCapabilities": ["EC2"],
+        "schedulingPriority": 7,
+        "isCancelled": False,
+        "isTerminated": False,
+    }
+
+
+async def test_a_job_without_a_retry_strategy_has_one_attempt(submit, told):
+    job = await told(await submit())
+
+    assert job["retryStrategy"] == {"attempts": 1, "evaluateOnExit": []}
+    assert "timeout" not in job
+
+
+async def test_from_starting_on_it_tells_the_task(server, submit, told):
+    job_id = await submit()
+    await server.engine.happens(JobId(job_id), on.DependenciesMet(), on.Placed(environment="local"))
+
+    job = await told(job_id)
+
+    assert job["status"] == "STARTING"
+    assert job["container"]["taskArn"] == f"arn:aws:ecs:eu-central-1:123456789012:task/batchq/{task(job_id, 1)}"
+    assert job["container"]["containerInstanceArn"].startswith(
+        "arn:aws:ecs:eu-central-1:123456789012:container-instance/"
+    )
+    assert "logStreamName" not in job["container"]
+    assert "startedAt" not in job
+
+
+async def test_from_running_on_it_tells_the_log_stream_and_when_it_started(server, submit, told):
+    job_id = await submit()
+    await server.runs(job_id)
+
+    job = await told(job_id)
+
+    assert (job["status"], job["startedAt"], job["attempts"]) == ("RUNNING", MS, [])
+    assert job["container"]["logStreamName"] == f"sleeper/default/{task(job_id, 1)}"
+    assert "exitCode" not in job["container"]
+    assert "stoppedAt" not in job
+
+
+async def test_a_job_that_ended_tells_how(server, submit, told):
+    job_id = await submit()
+    await server.runs(job_id)
+    await server.ends(job_id)
+
+    job = await told(job_id)
+
+    whereabouts = {name: job["container"][name] for name in ("taskArn", "containerInstanceArn", "logStreamName")}
+    assert (job["status"], job["statusReason"]) == ("SUCCEEDED", "Essential container in task exited")
+    assert (job["startedAt"], job["stoppedAt"]) == (MS, MS + 90000)
+    assert job["container"]["exitCode"] == 0
+    assert "reason" not in job["container"]
+    assert job["attempts"] == [
+        {
+            "container": {"exitCode": 0, "networkInterfaces": [], **whereabouts},
+            "startedAt": MS,
+            "stoppedAt": MS + 90000,
+            "statusReason": "Essential container in task exited",
+        }
+    ]
+
+
+async def test_each_attempt_has_a_task_and_a_log_of_its_own(server, submit, told):
+    job_id = await submit(retryStrategy={"attempts": 2})
+    await server.runs(job_id)
+    await server.ends(job_id, exit_code=1)
+    await server.runs(job_id, attempt=2)
+
+    job = await told(job_id)
+
+    assert [it["container"]["exitCode"] for it in job["attempts"]] == [1]
+    assert job["attempts"][0]["container"]["logStreamName"] == f"sleeper/default/{task(job_id, 1)}"
+    assert job["container"]["logStreamName"] == f"sleeper/default/{task(job_id, 2)}"
+    assert "exitCode" not in job["container"]
+
+
+async def test_an_attempt_that_never_started_has_a_reason_and_no_exit_code(server, submit, told):
+    job_id = await submit()
+    reason = "CannotPullContainerError: no such image"
+    await server.engine.happens(
+        JobId(job_id),
+        on.DependenciesMet(),
+        on.Placed(environment="local"),
+        on.StartFailed(attempt=1, reason=reason),
+    )
+
+    job = await told(job_id)
+
+    assert (job["status"], job["statusReason"]) == ("FAILED", "Task failed to start")
+    assert job["container"]["reason"] == reason
+    assert job["attempts"][0]["container"]["reason"] == reason
+    assert "exitCode" not in job["container"]
+    assert "logStreamName" not in job["container"]
+    assert "startedAt" not in job
+
+
+async def test_a_cancelled_job_says_so_with_the_callers_reason(submit, told, boto):
+    job_id = await submit()
+    await boto.cancel_job(jobId=job_id, reason="changed my mind")
+
+    job = await told(job_id)
+
+    assert (job["status"], job["statusReason"], job["isCancelled"], job["isTerminated"]) == (
+        "FAILED",
+        "changed my mind",
+        True,
+        False,
+    )
+    assert job["attempts"] == []
+
+
+async def test_a_job_outlives_its_definition_being_deregistered(submit, told, boto):
+    job_id = await submit()
+    await boto.deregister_job_definition(jobDefinition="sleeper:1")
+
+    assert (await told(job_id))["container"]["image"] == CONTAINER["image"]
+
+
+def test_a_job_whose_definition_is_lost_still_tells_what_it_runs():
+    lost = builders.job(image="busybox", command=("true",), millicpus=250, memory_mib=64)
+
+    container = job_detail(lost, None, Arns(account="123456789012", region="eu-central-1"))["container"]
+
+    assert (container["image"], container["command"]) == ("busybox", ["true"])
+    assert container["resourceRequirements"] == [{"type": "VCPU", "value": "0.25"}, {"type": "MEMORY", "value": "64"}]
+
+
+async def test_it_keeps_the_order_asked_for_and_leaves_out_what_it_does_not_know(submit, boto):
+    first, second = await submit(), await submit()
+
+    found = await boto.describe_jobs(
+        jobs=[second, NOBODY, "garbage", "", first, second, "../../etc", f"{ARN}job-queue/x"]
+    )
+
+    assert [job["jobId"] for job in found["jobs"]] == [second, first]
+
+
+async def test_a_job_may_be_named_by_its_arn(submit, boto):
+    job_id = await submit()
+
+    found = await boto.describe_jobs(
+        jobs=[f"{ARN}job/{job_id}", f"{ARN.replace('123456789012', '210987654321')}job/{job_id}"]
+    )
+
+    assert [job["jobId"] for job in found["jobs"]] == [job_id]
+
+
+async def test_no_ids_are_no_jobs(boto):
+    found = await boto.describe_jobs(jobs=[])
+
+    assert found["jobs"] == []
+
+
+async def test_a_hundred_ids_are_looked_up(submit, boto):
+    job_id = await submit()
+
+    found = await boto.describe_jobs(jobs=[NOBODY] * 99 + [job_id])
+
+    assert [job["jobId"] for job in found["jobs"]] == [job_id]
+
+
+async def test_101_ids_are_too_many(boto):
+    with pytest.raises(boto.exceptions.ClientException, match=r"Maximum number of jobs supported is  100 \."):
+        await boto.describe_jobs(jobs=[NOBODY] * 101)
+
+
+async def test_an_id_of_ten_kilobytes_is_nobodys(boto):
+    found = await boto.describe_jobs(jobs=["a" * 10240])
+
+    assert found["jobs"] == []
+
+
+async def test_whole_numbers_are_told_as_whole_numbers(server, submit, http):
+    job_id = await submit(timeout={"attemptDurationSeconds": 60})
+    await server.engine.happens(JobId(job_id), on.DependenciesMet(), on.Placed(environment="local"))
+    odd = NOON + timedelta(microseconds=1999)
+    await server.engine.happens(JobId(job_id), on.ContainerStarted(attempt=1, started_at=odd))
+
+    _, _, answer = await http.post("DescribeJobs", {"jobs": [job_id]})
+
+    job = answer["jobs"][0]
+    assert repr((job["startedAt"], job["timeout"])) == repr((MS + 1, {"attemptDurationSeconds": 60}))

@@ -1,0 +1,176 @@
+"""The doors of a service on loopback, and what goes out when something breaks."""
+
+import logging
+
+import pytest
+
+from batchq.errors import StoreFailed
+
+CORS = "Access-Control"
+
+
+async def ask(http, **headers):
+    return await http.post("DescribeJobs", {"jobs": []}, **headers)
+
+
+async def test_every_answer_has_a_request_id_of_its_own(http):
+    ids = [(await ask(http))[1]["x-amzn-RequestId"], (await ask(http, Host="evil.example"))[1]["x-amzn-RequestId"]]
+
+    assert [len(it) for it in ids] == [36, 36]
+    assert ids[0] != ids[1]
+
+
+OURS = ["127.0.0.1", "127.0.0.1:80", "localhost:22824", "LocalHost", "[::1]", "[::1]:8080", "batchq.example:1"]
+
+
+@pytest.mark.parametrize("host", OURS)
+async def test_our_own_names_are_let_in_at_any_port(http, host):
+    status, _, _ = await ask(http, Host=host)
+
+    assert status == 200
+
+
+FOREIGN = [
+    "evil.example",
+    "evil.example:22824",
+    "127.0.0.1.evil.example",
+    "localhost@evil",
+    "127.0.0.2",
+    "::1",
+    "a b",
+    "localhost:x",
+]
+
+
+@pytest.mark.parametrize("host", FOREIGN)
+async def test_a_foreign_name_is_refused(http, host):
+    status, headers, answer = await ask(http, Host=host)
+
+    assert (status, headers["x-amzn-ErrorType"]) == (403, "AccessDeniedException")
+    assert answer["message"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://localhost:3000"},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Sec_Fetch_Site": "same-site"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("method", ["POST", "GET", "DELETE", "OPTIONS"])
+async def test_a_page_of_another_site_is_refused_and_given_no_permission(server, http, method, headers):
+    before = server.remembers()
+
+    status, told, _ = await http.ask(method, "/v1/describejobs", data=b'{"jobs": []}', **headers)
+
+    assert status == 403
+    assert [name for name in told if name.startswith(CORS)] == []
+    assert server.remembers() == before
+
+
+async def test_a_page_of_our_own_is_let_in(server, http):
+    status, told, _ = await ask(http, Origin=server.url, Sec_Fetch_Site="same-origin")
+
+    assert status == 200
+    assert [name for name in told if name.startswith(CORS)] == []
+
+
+FORMS = [
+    "text/plain",
+    "application/x-www-form-urlencoded",
+    "multipart/form-data; boundary=x",
+    None,
+    "",
+    "json",
+    "text/json",
+]
+
+
+@pytest.mark.parametrize("kind", FORMS)
+async def test_a_body_that_a_form_could_send_is_refused(server, http, kind):
+    before = server.remembers()
+
+    status, headers, _ = await ask(http, Content_Type=kind)
+
+    assert (status, headers["x-amzn-ErrorType"]) == (415, "UnsupportedMediaTypeException")
+    assert server.remembers() == before
+
+
+@pytest.mark.parametrize("kind", ["application/json", "Application/JSON; charset=UTF-8", "application/x-amz-json-1.1"])
+async def test_json_is_let_in(http, kind):
+    status, _, _ = await ask(http, Content_Type=kind)
+
+    assert status == 200
+
+
+@pytest.mark.parametrize("charset", ["bogus", "utf-16", "latin-1"])
+async def test_another_charset_is_refused(http, charset):
+    status, headers, _ = await ask(http, Content_Type=f"application/json; charset={charset}")
+
+    assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "deflate", "gzip, gzip", "x"])
+async def test_an_encoded_body_is_refused(http, encoding):
+    status, headers, _ = await ask(http, Content_Encoding=encoding)
+
+    assert (status, headers["x-amzn-ErrorType"]) == (415, "UnsupportedMediaTypeException")
+
+
+async def test_a_body_of_256_kib_is_read_and_a_byte_more_is_refused(http):
+    limit = 256 * 1024
+    body = b'{"jobs": []}'
+
+    taken, _, _ = await http.post("DescribeJobs", body=body.ljust(limit))
+    refused, headers, answer = await http.post("DescribeJobs", body=body.ljust(limit + 1))
+
+    assert (taken, refused) == (200, 413)
+    assert headers["x-amzn-ErrorType"] == "RequestEntityTooLargeException"
+    assert str(limit) in answer["message"]
+
+
+async def test_a_body_in_chunks_is_held_to_the_same_bound(http):
+    async def chunks():
+        for _ in range(1000):
+            yield b" " * 1024
+
+    status, _, _ = await http.post("DescribeJobs", body=chunks())
+
+    assert status == 413
+
+
+async def test_a_store_that_fails_is_a_server_exception_that_boto3_may_repeat(server, submit, http, caplog):
+    job_id = await submit()
+    server.engine.broken = StoreFailed("no space left on device")
+
+    status, headers, answer = await http.post("CancelJob", {"jobId": job_id, "reason": "x"})
+
+    assert (status, headers["x-amzn-ErrorType"]) == (500, "ServerException")
+    assert answer["message"] == "no space left on device"
+    assert headers["x-amzn-RequestId"] in caplog.text
+
+
+async def test_what_nobody_foresaw_is_written_down_once_and_not_told(server, submit, http, caplog):
+    job_id = await submit()
+    server.engine.broken = RuntimeError("the secret plan")
+
+    status, headers, answer = await http.post("CancelJob", {"jobId": job_id, "reason": "x"})
+
+    request_id = headers["x-amzn-RequestId"]
+    assert (status, headers["x-amzn-ErrorType"]) == (500, "ServerException")
+    assert answer["message"] == f"Internal error, RequestId: {request_id}"
+    (record,) = [it for it in caplog.records if it.levelno >= logging.ERROR]
+    assert request_id in record.getMessage()
+    assert "the secret plan" in caplog.text
+
+
+async def test_health_is_told(server, http):
+    server.health |= {"status": "degraded", "engine": "no answer"}
+
+    status, _, answer = await http.ask("GET", "/healthz")
+
+    assert (status, answer) == (200, {"status": "degraded", "engine": "no answer"})

@@ -1,0 +1,186 @@
+"""CreateJobQueue, UpdateJobQueue, DeleteJobQueue, DescribeJobQueues."""
+
+import pytest
+
+from tests.api.conftest import ARN
+
+ENVIRONMENTS = [{"order": 1, "computeEnvironment": "local"}]
+ASKED = {"jobQueueName": "it", "priority": 5, "computeEnvironmentOrder": ENVIRONMENTS}
+
+
+@pytest.fixture
+async def environments(ground, boto):
+    """`local`, and `a` to `c`."""
+    for name in "abc":
+        await boto.create_compute_environment(computeEnvironmentName=name, type="UNMANAGED")
+
+
+@pytest.fixture
+def told(boto):
+    async def told(name="it"):
+        return (await boto.describe_job_queues(jobQueues=[name]))["jobQueues"][0]
+
+    return told
+
+
+async def test_a_queue_is_valid_at_once_and_told_as_it_was_made(ground, boto, told):
+    made = await boto.create_job_queue(**ASKED, state="ENABLED", jobQueueType="ECS", tags={"a": "b"})
+
+    assert (made["jobQueueName"], made["jobQueueArn"]) == ("it", ARN + "job-queue/it")
+    assert await told() == {
+        "jobQueueName": "it",
+        "jobQueueArn": ARN + "job-queue/it",
+        "state": "ENABLED",
+        "status": "VALID",
+        "statusReason": "JobQueue Healthy",
+        "priority": 5,
+        "jobQueueType": "ECS",
+        "computeEnvironmentOrder": [{"order": 1, "computeEnvironment": ARN + "compute-environment/local"}],
+        "serviceEnvironmentOrder": [],
+        "jobStateTimeLimitActions": [],
+        "tags": {"a": "b"},
+    }
+
+
+async def test_environments_are_tried_in_their_order_and_named_or_given_by_arn(server, environments, boto, told):
+    order = [
+        {"order": 30, "computeEnvironment": "a"},
+        {"order": 10, "computeEnvironment": ARN + "compute-environment/b"},
+        {"order": 20, "computeEnvironment": "c"},
+    ]
+
+    await boto.create_job_queue(**ASKED | {"computeEnvironmentOrder": order})
+
+    assert server.catalog.queues["it"].environments == ("b", "c", "a")
+    assert [it["order"] for it in (await told())["computeEnvironmentOrder"]] == [10, 20, 30]
+
+
+@pytest.mark.parametrize("asked", [{"priority": 0}, {"priority": 2**31 - 1}, {"jobQueueName": "q" * 128}], ids=str)
+async def test_what_aws_takes_is_taken(ground, http, asked):
+    status, _, answer = await http.post("CreateJobQueue", ASKED | asked)
+
+    assert status == 200, answer
+
+
+def entries(*names, orders=(1, 2, 3, 4)):
+    return [{"order": order, "computeEnvironment": name} for order, name in zip(orders, names, strict=False)]
+
+
+REFUSED = [
+    ({"jobQueueName": ""}, "jobQueueName must be"),
+    ({"jobQueueName": "q" * 129}, "jobQueueName must be"),
+    ({"jobQueueName": "q:1"}, "jobQueueName must be"),
+    ({"priority": None}, "'priority'"),
+    ({"priority": 2**31}, "'priority'"),
+    ({"priority": "1"}, "'priority'"),
+    ({"priority": True}, "'priority'"),
+    ({"priority": 1.0}, "'priority'"),
+    ({"state": "OFF"}, "'state'"),
+    ({"computeEnvironmentOrder": []}, "must name 1 to 3"),
+    ({"computeEnvironmentOrder": entries("local", "a", "b", "c")}, "must name 1 to 3"),
+    ({"computeEnvironmentOrder": entries("local", "local")}, "more than once"),
+    ({"computeEnvironmentOrder": entries("local", "a", orders=(1, 1))}, "more than once"),
+    ({"computeEnvironmentOrder": entries("nowhere")}, "nowhere"),
+    ({"computeEnvironmentOrder": entries(ARN + "job-queue/local")}, "not found"),
+    ({"schedulingPolicyArn": ARN + "scheduling-policy/fair"}, "schedulingPolicyArn is not supported"),
+    (
+        {"serviceEnvironmentOrder": [{"order": 1, "serviceEnvironment": "x"}]},
+        "serviceEnvironmentOrder is not supported",
+    ),
+    ({"jobStateTimeLimitActions": [{"reason": "x"}]}, "jobStateTimeLimitActions is not supported"),
+    ({"jobQueueType": "SAGEMAKER_TRAINING"}, "jobQueueType SAGEMAKER_TRAINING is not supported"),
+    ({"jobQueueType": "EKS"}, "jobQueueType EKS is not supported"),
+]
+
+
+@pytest.mark.parametrize(("asked", "text"), REFUSED, ids=str)
+async def test_what_cannot_be_is_refused_and_nothing_is_stored(server, environments, http, asked, text):
+    before = server.remembers()
+
+    status, headers, answer = await http.post("CreateJobQueue", ASKED | asked)
+
+    assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
+    assert text in answer["message"]
+    assert server.remembers() == before
+
+
+async def test_a_taken_name_is_refused_with_aws_text_and_bare(ground, http):
+    _, _, answer = await http.post("CreateJobQueue", ASKED | {"jobQueueName": "default"})
+
+    assert answer == {"message": "Object already exists"}
+
+
+async def test_an_update_changes_only_what_it_names(environments, boto, told):
+    await boto.create_job_queue(**ASKED, jobQueueType="ECS")
+
+    made = await boto.update_job_queue(jobQueue=ARN + "job-queue/it", priority=9)
+    first = await told()
+    await boto.update_job_queue(jobQueue="it", state="DISABLED", computeEnvironmentOrder=entries("b", "a"))
+    second = await told()
+
+    assert made["jobQueueName"] == "it"
+    assert (first["priority"], first["state"]) == (9, "ENABLED")
+    assert (second["priority"], second["state"], second["jobQueueType"]) == (9, "DISABLED", "ECS")
+    assert second["computeEnvironmentOrder"] == [
+        {"order": 1, "computeEnvironment": ARN + "compute-environment/b"},
+        {"order": 2, "computeEnvironment": ARN + "compute-environment/a"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        ({"jobQueue": "nowhere", "priority": 1}, "nowhere"),
+        ({"jobQueue": "nowhere", "computeEnvironmentOrder": ENVIRONMENTS}, "nowhere"),
+        ({"jobQueue": ""}, "'jobQueue' is a required field"),
+        ({"computeEnvironmentOrder": entries("nowhere")}, "nowhere"),
+        ({"schedulingPolicyArn": "x"}, "schedulingPolicyArn is not supported"),
+        ({"priority": "high"}, "'priority'"),
+    ],
+    ids=str,
+)
+async def test_an_update_that_cannot_be_changes_nothing(server, ground, http, asked, text):
+    before = server.remembers()
+
+    status, _, answer = await http.post("UpdateJobQueue", {"jobQueue": "default"} | asked)
+
+    assert status == 400
+    assert text in answer["message"]
+    assert server.remembers() == before
+
+
+async def test_it_is_deleted_when_it_is_disabled(ground, boto):
+    with pytest.raises(boto.exceptions.ClientException):
+        await boto.delete_job_queue(jobQueue="default")
+    await boto.update_job_queue(jobQueue="default", state="DISABLED")
+
+    await boto.delete_job_queue(jobQueue=ARN + "job-queue/default")
+
+    assert (await boto.describe_job_queues())["jobQueues"] == []
+
+
+async def test_deleting_what_is_not_there_is_no_error(boto):
+    answer = await boto.delete_job_queue(jobQueue="nowhere")
+
+    assert answer["ResponseMetadata"]["HTTPStatusCode"] == 200
+
+
+async def test_they_are_told_by_name_or_arn_page_by_page(ground, boto):
+    for name in ("x", "b", "a"):
+        await boto.create_job_queue(**ASKED | {"jobQueueName": name})
+
+    pages = await boto.pages("describe_job_queues", PaginationConfig={"PageSize": 3})
+    chosen = await boto.describe_job_queues(jobQueues=["x", ARN + "job-queue/a", "nowhere"])
+
+    assert [[it["jobQueueName"] for it in page["jobQueues"]] for page in pages] == [["a", "b", "default"], ["x"]]
+    assert [it["jobQueueName"] for it in chosen["jobQueues"]] == ["a", "x"]
+
+
+async def test_a_token_of_one_listing_is_of_no_use_to_another(ground, boto):
+    await boto.create_job_queue(**ASKED)
+    token = (await boto.describe_job_queues(maxResults=1))["nextToken"]
+
+    with pytest.raises(boto.exceptions.ClientException, match="nextToken is not valid"):
+        await boto.describe_compute_environments(nextToken=token)
+    with pytest.raises(boto.exceptions.ClientException, match="nextToken is not valid"):
+        await boto.describe_job_queues(jobQueues=["it"], nextToken=token)

@@ -1,0 +1,199 @@
+"""ListJobs."""
+
+import pytest
+
+from tests.api.conftest import ARN
+
+QUEUE = {"jobQueue": "default"}
+
+
+def named(summaries):
+    return [job["jobName"] for job in summaries["jobSummaryList"]]
+
+
+def by(name, *values):
+    return {"filters": [{"name": name, "values": list(values)}]}
+
+
+async def test_without_a_status_it_lists_the_running_ones(server, submit, boto):
+    await submit("waits")
+    await server.runs(await submit("runs"))
+
+    assert named(await boto.list_jobs(**QUEUE)) == ["runs"]
+
+
+async def test_a_status_is_asked_for(submit, boto):
+    await submit("waits")
+
+    assert named(await boto.list_jobs(**QUEUE, jobStatus="SUBMITTED")) == ["waits"]
+    assert named(await boto.list_jobs(**QUEUE, jobStatus="FAILED")) == []
+
+
+async def test_a_summary_tells_what_aws_tells(server, submit, boto, sleeper):
+    job_id = await submit("fails")
+    await server.runs(job_id)
+    await server.ends(job_id, exit_code=3)
+
+    (job,) = (await boto.list_jobs(jobQueue=ARN + "job-queue/default", jobStatus="FAILED"))["jobSummaryList"]
+
+    assert isinstance(job.pop("createdAt"), int)
+    assert job == {
+        "jobArn": f"{ARN}job/{job_id}",
+        "jobId": job_id,
+        "jobName": "fails",
+        "jobDefinition": sleeper,
+        "status": "FAILED",
+        "statusReason": "Essential container in task exited",
+        "startedAt": 1795262400000,
+        "stoppedAt": 1795262490000,
+        "container": {"exitCode": 3},
+    }
+
+
+async def test_a_flag_is_told_only_where_it_is_true(submit, boto):
+    await boto.cancel_job(jobId=await submit(), reason="no")
+
+    (job,) = (await boto.list_jobs(**QUEUE, jobStatus="FAILED"))["jobSummaryList"]
+
+    assert job["isCancelled"] is True
+    assert "isTerminated" not in job
+
+
+async def test_the_newest_comes_first(submit, boto):
+    for name in ("one", "two", "three"):
+        await submit(name)
+
+    assert named(await boto.list_jobs(**QUEUE, jobStatus="SUBMITTED")) == ["three", "two", "one"]
+
+
+FILTERS = [
+    (by("JOB_NAME", "alpha"), {"Alpha"}),
+    (by("JOB_NAME", "AL*"), {"Alpha", "Almost"}),
+    (by("JOB_NAME", "*"), {"Alpha", "Almost", "beta"}),
+    (by("JOB_NAME", "alpha", "beta"), {"Alpha", "beta"}),
+    (by("JOB_NAME", "%"), set()),
+    (by("JOB_DEFINITION", "sleeper"), {"Alpha", "Almost", "beta"}),
+    (by("JOB_DEFINITION", "Sleeper"), set()),
+    (by("JOB_DEFINITION", "slee*"), {"Alpha", "Almost", "beta"}),
+    (by("JOB_DEFINITION", ARN + "job-definition/sleeper:1"), {"Alpha", "Almost", "beta"}),
+    (by("JOB_DEFINITION", ARN + "job-definition/sleeper:2"), set()),
+    (by("AFTER_CREATED_AT", "0"), {"Alpha", "Almost", "beta"}),
+    (by("BEFORE_CREATED_AT", "0"), set()),
+    (by("BEFORE_CREATED_AT", "9" * 19), {"Alpha", "Almost", "beta"}),
+    (by("SHARE_IDENTIFIER", "mine"), set()),
+]
+
+
+@pytest.mark.parametrize(("asked", "found"), FILTERS, ids=str)
+async def test_a_filter_looks_at_every_status(server, submit, boto, asked, found):
+    await server.runs(await submit("Alpha"))
+    await submit("Almost")
+    await submit("beta")
+
+    assert set(named(await boto.list_jobs(**QUEUE, jobStatus="RUNNING", **asked))) == found
+
+
+WRONG = [
+    ({}, "Exactly one of"),
+    ({"jobQueue": ""}, "Exactly one of"),
+    ({"jobQueue": "default", "arrayJobId": "x"}, "Exactly one of"),
+    ({"arrayJobId": "x"}, "arrayJobId is not supported"),
+    ({"multiNodeJobId": "x"}, "multiNodeJobId is not supported"),
+    ({"jobQueue": "nowhere"}, "JobQueue nowhere not found."),
+    (
+        QUEUE | {"jobStatus": "running"},
+        "Job status is not one of SUBMITTED | PENDING | RUNNABLE | STARTING | RUNNING | SUCCEEDED | FAILED",
+    ),
+    (QUEUE | {"maxResults": 0}, "maxResults"),
+    (QUEUE | {"maxResults": 1001}, "maxResults"),
+    (
+        QUEUE | {"filters": by("JOB_NAME", "a")["filters"] * 2},
+        "Only one filter key-value pair can be specified.",
+    ),
+    (QUEUE | by("job_name", "a"), "The name of a filter must be one of JOB_NAME"),
+    (QUEUE | by("JOB_NAME"), "must have a value"),
+    (QUEUE | {"filters": [{"values": ["a"]}]}, "The name of a filter"),
+    (QUEUE | by("BEFORE_CREATED_AT", "yesterday"), "milliseconds"),
+    (QUEUE | by("AFTER_CREATED_AT", "-1"), "milliseconds"),
+    (QUEUE | by("AFTER_CREATED_AT", "9" * 20), "milliseconds"),
+    (QUEUE | by("JOB_DEFINITION", ARN + "job-definition/slee*"), "is not the ARN of a job definition"),
+    (QUEUE | by("JOB_DEFINITION", ARN + "job-queue/default"), "is not the ARN of a job definition"),
+    (QUEUE | {"nextToken": "garbage"}, "nextToken is not valid."),
+    (QUEUE | {"nextToken": "A" * 5000}, "nextToken is not valid."),
+    (QUEUE | {"nextToken": "é"}, "nextToken is not valid."),
+]
+
+
+@pytest.mark.parametrize(("asked", "text"), WRONG, ids=str)
+async def test_a_question_that_makes_no_sense_is_refused(ground, http, asked, text):
+    status, headers, answer = await http.post("ListJobs", asked)
+
+    assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
+    assert text in answer["message"]
+
+
+async def test_an_empty_next_token_is_none(submit, boto):
+    await submit("one")
+
+    assert named(await boto.list_jobs(**QUEUE, jobStatus="SUBMITTED", nextToken="")) == ["one"]
+
+
+async def test_pages_tell_every_job_once(submit, boto):
+    names = [f"job-{n}" for n in range(7)]
+    for name in names:
+        await submit(name)
+
+    pages = await boto.pages("list_jobs", **QUEUE, jobStatus="SUBMITTED", PaginationConfig={"PageSize": 3})
+
+    assert [len(page["jobSummaryList"]) for page in pages] == [3, 3, 1]
+    assert sorted(name for page in pages for name in named(page)) == names
+    assert "nextToken" not in pages[-1]
+
+
+async def test_pages_that_end_evenly_have_no_empty_one(submit, boto):
+    for _ in range(4):
+        await submit()
+
+    pages = await boto.pages("list_jobs", **QUEUE, jobStatus="SUBMITTED", PaginationConfig={"PageSize": 2})
+
+    assert [len(page["jobSummaryList"]) for page in pages] == [2, 2]
+
+
+async def test_a_page_goes_on_where_the_last_ended_while_jobs_come(submit, boto):
+    for name in ("one", "two", "three"):
+        await submit(name)
+    first = await boto.list_jobs(**QUEUE, jobStatus="SUBMITTED", maxResults=2)
+    await submit("four")
+
+    rest = await boto.list_jobs(**QUEUE, jobStatus="SUBMITTED", maxResults=2, nextToken=first["nextToken"])
+
+    assert (named(first), named(rest)) == (["three", "two"], ["one"])
+
+
+async def test_with_a_filter_a_page_has_at_most_a_hundred(server, submit, boto):
+    job = await server.engine.job(await submit())
+    for _ in range(100):
+        await submit()
+
+    found = await boto.list_jobs(**QUEUE, maxResults=1000, **by("JOB_NAME", job.spec.name))
+
+    assert len(found["jobSummaryList"]) == 100
+    assert "nextToken" in found
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"jobStatus": "FAILED"}, by("JOB_NAME", "a-job"), {"jobQueue": "other"}],
+    ids=["status", "filter", "queue"],
+)
+async def test_a_token_serves_the_query_it_was_made_for_and_no_other(submit, boto, other):
+    for _ in range(2):
+        await submit()
+    await boto.create_job_queue(
+        jobQueueName="other", priority=1, computeEnvironmentOrder=[{"order": 1, "computeEnvironment": "local"}]
+    )
+    asked = QUEUE | {"jobStatus": "SUBMITTED"}
+    token = (await boto.list_jobs(**asked, maxResults=1))["nextToken"]
+
+    with pytest.raises(boto.exceptions.ClientException, match="nextToken is not valid"):
+        await boto.list_jobs(**asked | other, nextToken=token)

@@ -1,0 +1,32 @@
+"""What batchq says in its own words."""
+
+import pytest
+
+
+async def test_the_walk_of_a_job_is_told_from_its_beginning(server, submit, http):
+    job_id = await submit()
+    await server.runs(job_id)
+    await server.ends(job_id)
+
+    status, _, answer = await http.ask("GET", f"/v1/batchq/jobs/{job_id}/history")
+
+    assert (status, answer["jobId"]) == (200, job_id)
+    walk = ["SUBMITTED", "RUNNABLE", "STARTING", "RUNNING", "SUCCEEDED"]
+    assert [moment["status"] for moment in answer["history"]] == walk
+    assert [moment.get("attempt") for moment in answer["history"]] == [None, None, 1, 1, None]
+    assert answer["history"][-1]["reason"] == "Essential container in task exited"
+    assert all(isinstance(moment["at"], int) for moment in answer["history"])
+
+
+async def test_a_job_that_nobody_knows_has_no_walk(http):
+    status, _, answer = await http.ask("GET", "/v1/batchq/jobs/5d1f6c1e-0000-4000-8000-000000000000/history")
+
+    assert status == 404
+    assert "not found" in answer["message"]
+
+
+@pytest.mark.parametrize("job_id", ["..%2f..%2fetc", "%00", "%ff", "a" * 65, "X"])
+async def test_what_is_no_id_is_no_operation(http, job_id):
+    status, _, _ = await http.ask("GET", f"/v1/batchq/jobs/{job_id}/history")
+
+    assert status == 400

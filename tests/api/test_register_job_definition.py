@@ -1,0 +1,353 @@
+"""RegisterJobDefinition."""
+
+import json
+
+import pytest
+
+from api.batch.translate.definitions import definition
+from api.batch.translate.rules import Rules
+from api.batch.wire.definitions import RegisterJobDefinition
+from batchq.domain.container import (
+    Device,
+    DevicePermission,
+    Logging,
+    Mount,
+    Resources,
+    Secret,
+    Tmpfs,
+    Ulimit,
+)
+from batchq.domain.job import DefinitionRef
+from batchq.errors import NotSupported
+from tests.api.conftest import ARN, CONTAINER
+from tests.support.builders import NOON
+
+ASKED = {"jobDefinitionName": "it", "type": "container", "containerProperties": CONTAINER}
+ROLE = "arn:aws:iam::123456789012:role/runs"
+
+
+def requirements(**values):
+    return [{"type": kind, "value": value} for kind, value in values.items()]
+
+
+def with_container(**members):
+    return ASKED | {"containerProperties": CONTAINER | members}
+
+
+def with_linux(**members):
+    return with_container(linuxParameters=members)
+
+
+def on_fargate(**members):
+    container = CONTAINER | {"executionRoleArn": ROLE, "resourceRequirements": requirements(VCPU="0.25", MEMORY="512")}
+    return ASKED | {"platformCapabilities": ["FARGATE"], "containerProperties": container | members}
+
+
+async def test_revisions_of_a_name_count_from_one(boto):
+    first = await boto.register_job_definition(**ASKED)
+    second = await boto.register_job_definition(**ASKED)
+    other = await boto.register_job_definition(**ASKED | {"jobDefinitionName": "other"})
+
+    assert [it["revision"] for it in (first, second, other)] == [1, 2, 1]
+    assert (second["jobDefinitionName"], second["jobDefinitionArn"]) == ("it", ARN + "job-definition/it:2")
+
+
+ALL_OF_IT = {
+    "image": "registry.example:5000/team/image@sha256:0123abc",
+    "command": ["run", "Ref::what", ""],
+    "jobRoleArn": ROLE,
+    "executionRoleArn": ROLE,
+    "volumes": [{"name": "data", "host": {"sourcePath": "/data"}}, {"name": "scratch"}],
+    "mountPoints": [
+        {"sourceVolume": "data", "containerPath": "/in", "readOnly": True},
+        {"sourceVolume": "scratch", "containerPath": "/tmp/scratch"},
+    ],
+    "environment": [{"name": "A", "value": "1"}, {"name": "EMPTY", "value": ""}],
+    "readonlyRootFilesystem": True,
+    "privileged": True,
+    "ulimits": [{"name": "nofile", "softLimit": 1024, "hardLimit": 2048}],
+    "user": "nobody",
+    "instanceType": "c5.large",
+    "resourceRequirements": requirements(VCPU="1.5", MEMORY="64", GPU="1"),
+    "linuxParameters": {
+        "devices": [{"hostPath": "/dev/fuse", "permissions": ["READ", "WRITE"]}],
+        "initProcessEnabled": True,
+        "sharedMemorySize": 32,
+        "tmpfs": [{"containerPath": "/t", "size": 16, "mountOptions": ["noexec", "mode=1777"]}],
+        "maxSwap": 0,
+        "swappiness": 10,
+    },
+    "logConfiguration": {"logDriver": "gelf", "options": {"gelf-address": "udp://10.0.0.1:12201"}},
+    "secrets": [{"name": "PASSWORD", "valueFrom": "arn:aws:ssm:us-east-1:123456789012:parameter/password"}],
+    "enableExecuteCommand": False,
+    "ephemeralStorage": {"sizeInGiB": 21},
+    "runtimePlatform": {"operatingSystemFamily": "LINUX", "cpuArchitecture": "ARM64"},
+    "repositoryCredentials": {"credentialsParameter": "arn:aws:secretsmanager:us-east-1:123456789012:secret:x"},
+}
+
+
+async def test_every_member_of_the_container_is_understood(server, boto):
+    await boto.register_job_definition(**ASKED | {"containerProperties": ALL_OF_IT})
+
+    spec = (await server.catalog.find_definition("it", 1)).container
+    assert spec.image == ALL_OF_IT["image"]
+    assert spec.command == ("run", "Ref::what", "")
+    assert spec.mounts == (
+        Mount(container_path="/in", host_path="/data", read_only=True),
+        Mount(container_path="/tmp/scratch", host_path=None),
+    )
+    assert spec.environment == (("A", "1"), ("EMPTY", ""))
+    assert (spec.read_only_root, spec.privileged, spec.init, spec.user) == (True, True, True, "nobody")
+    assert spec.ulimits == (Ulimit(name="nofile", soft=1024, hard=2048),)
+    assert spec.resources == Resources(millicpus=1500, memory_mib=64, gpus=1)
+    assert spec.devices == (
+        Device(
+            host_path="/dev/fuse",
+            container_path="/dev/fuse",
+            permissions=(DevicePermission.READ, DevicePermission.WRITE),
+        ),
+    )
+    assert spec.tmpfs == (Tmpfs(container_path="/t", size_mib=16, options=("noexec", "mode=1777")),)
+    assert (spec.shared_memory_mib, spec.max_swap_mib, spec.swappiness) == (32, 0, 10)
+    assert spec.logging == Logging(driver="gelf", options=(("gelf-address", "udp://10.0.0.1:12201"),))
+    assert spec.secrets == (
+        Secret(name="PASSWORD", value_from="arn:aws:ssm:us-east-1:123456789012:parameter/password"),
+    )
+    assert spec.platform == "linux/arm64"
+
+
+async def test_what_was_registered_is_told_field_for_field(boto):
+    asked = {
+        "parameters": {"what": "it"},
+        "schedulingPriority": 3,
+        "retryStrategy": {"attempts": 2, "evaluateOnExit": [{"onReason": "Cannot*", "action": "retry"}]},
+        "propagateTags": True,
+        "timeout": {"attemptDurationSeconds": 60},
+        "tags": {"team": "blue"},
+        "platformCapabilities": ["EC2"],
+    }
+    await boto.register_job_definition(**ASKED | asked | {"containerProperties": ALL_OF_IT})
+
+    (told,) = (await boto.describe_job_definitions(jobDefinitions=["it:1"]))["jobDefinitions"]
+
+    assert told == {
+        "jobDefinitionName": "it",
+        "jobDefinitionArn": ARN + "job-definition/it:1",
+        "revision": 1,
+        "status": "ACTIVE",
+        "type": "container",
+        "containerOrchestrationType": "ECS",
+        "containerProperties": ALL_OF_IT,
+        **asked,
+    }
+
+
+async def test_members_that_aws_does_not_know_are_ignored(http, boto):
+    asked = with_container(colour="blue") | {"__proto__": {"x": 1}, "colour": "blue"}
+
+    status, _, _ = await http.post("RegisterJobDefinition", asked)
+
+    (told,) = (await boto.describe_job_definitions(jobDefinitions=["it:1"]))["jobDefinitions"]
+    assert status == 200
+    assert "colour" not in told
+    assert "colour" not in told["containerProperties"]
+
+
+async def test_of_two_members_alike_the_last_counts(http, boto):
+    body = json.dumps(ASKED).encode().replace(b'"type"', b'"jobDefinitionName": "last", "type"')
+
+    _, _, answer = await http.post("RegisterJobDefinition", body=body)
+
+    assert answer["jobDefinitionName"] == "last"
+
+
+@pytest.mark.parametrize("name", ["a", "a" * 128, "A-b_9", "_", "0"])
+async def test_a_name_that_aws_takes_is_taken(boto, name):
+    assert (await boto.register_job_definition(**ASKED | {"jobDefinitionName": name}))["jobDefinitionName"] == name
+
+
+TAKEN = [
+    with_container(image="a" * 255),
+    with_container(image="UPPER/Case:Tag"),
+    with_container(user="a" * 31),
+    with_container(resourceRequirements=requirements(VCPU="1", MEMORY="4")),
+    with_container(resourceRequirements=requirements(VCPU="1", MEMORY="4", GPU=1)),
+    with_container(resourceRequirements=[], vcpus=1, memory=4),
+    with_container(command=[]),
+    with_container(environment=[{"name": "AWS_BATCH_JOB_ID", "value": "mine"}]),
+    with_container(logConfiguration={"logDriver": "awslogs", "options": {"awslogs-group": "mine"}}),
+    with_container(logConfiguration={"logDriver": "json-file"}),
+    with_container(runtimePlatform={"operatingSystemFamily": "LINUX"}),
+    with_container(runtimePlatform={"cpuArchitecture": "X86_64"}),
+    with_container(volumes=[{"name": "a" * 255}]),
+    with_container(ulimits=[{"name": "core", "softLimit": -1, "hardLimit": -1}]),
+    with_linux(swappiness=100, maxSwap=1),
+    with_linux(tmpfs=[{"containerPath": "/t", "size": 1}]),
+    ASKED | {"retryStrategy": {"attempts": 10}},
+    ASKED | {"timeout": {"attemptDurationSeconds": 60}},
+    ASKED | {"schedulingPriority": 9999},
+    ASKED | {"platformCapabilities": ["EC2"]},
+    ASKED | {"platformCapabilities": ["MANAGED_INSTANCES"]},
+    ASKED | {"tags": {f"{n:02}" + "k" * 126: "v" * 256 for n in range(50)}},
+    ASKED
+    | {"consumableResourceProperties": {"consumableResourceList": []}, "nodeProperties": {}, "eksProperties": None},
+    ASKED | {"tags": {}, "parameters": {}, "timeout": {}},
+    on_fargate(),
+    on_fargate(networkConfiguration={"assignPublicIp": "ENABLED"}),
+    on_fargate(logConfiguration={"logDriver": "splunk"}),
+    on_fargate(resourceRequirements=requirements(VCPU="16", MEMORY="122880")),
+    on_fargate(resourceRequirements=requirements(VCPU="0.50", MEMORY="4096")),
+]
+
+
+@pytest.mark.parametrize("asked", TAKEN, ids=str)
+async def test_what_aws_takes_is_taken(http, asked):
+    status, _, answer = await http.post("RegisterJobDefinition", asked)
+
+    assert status == 200, answer
+
+
+REFUSED = [
+    (ASKED | {"jobDefinitionName": ""}, "jobDefinitionName must be"),
+    (ASKED | {"jobDefinitionName": "a" * 129}, "jobDefinitionName must be"),
+    (ASKED | {"jobDefinitionName": "a:1"}, "jobDefinitionName must be"),
+    (ASKED | {"jobDefinitionName": "a\n"}, "jobDefinitionName must be"),
+    (ASKED | {"type": "multinode"}, "of type multinode are not supported"),
+    (ASKED | {"type": "other"}, "'type'"),
+    (ASKED | {"containerProperties": None}, "containerProperties must be provided"),
+    (ASKED | {"nodeProperties": {"numNodes": 2}}, "nodeProperties is not supported"),
+    (ASKED | {"eksProperties": {"podProperties": {}}}, "eksProperties is not supported"),
+    (ASKED | {"ecsProperties": {"taskProperties": []}}, "ecsProperties is not supported"),
+    (
+        ASKED
+        | {"consumableResourceProperties": {"consumableResourceList": [{"consumableResource": "x", "quantity": 1}]}},
+        "consumableResourceProperties is not supported",
+    ),
+    (ASKED | {"schedulingPriority": 10000}, "schedulingPriority"),
+    (ASKED | {"platformCapabilities": ["ARM"]}, "platformCapabilities"),
+    (ASKED | {"retryStrategy": {"evaluateOnExit": []}}, "RetryAttempts must be provided with retry strategy"),
+    (ASKED | {"retryStrategy": {"attempts": 11}}, "between 1 and 10"),
+    (ASKED | {"timeout": {"attemptDurationSeconds": 59}}, "at least 60"),
+    (ASKED | {"tags": {f"{n}": "" for n in range(51)}}, "tags"),
+    (ASKED | {"tags": {"k" * 129: ""}}, "tags"),
+    (ASKED | {"tags": {"": ""}}, "tags"),
+    (ASKED | {"tags": {"k": "v" * 257}}, "tags"),
+    (ASKED | {"parameters": {"a": "\0"}}, "NUL"),
+    (with_container(image=""), "image"),
+    (with_container(image=None), "image"),
+    (with_container(image="a" * 256), "image"),
+    (with_container(image="a b"), "image"),
+    (with_container(image="-rm"), "image"),
+    (with_container(image="--privileged"), "image"),
+    (with_container(image="a\n"), "image"),
+    (with_container(image="bücher"), "image"),
+    (with_container(user="1000:1000"), "User '1000:1000' does not match regex"),
+    (with_container(user="a" * 32), "does not match regex"),
+    (with_container(user="Root"), "does not match regex"),
+    (with_container(resourceRequirements=[]), "vCPU is not provided."),
+    (with_container(resourceRequirements=requirements(MEMORY="64")), "vCPU is not provided."),
+    (with_container(resourceRequirements=requirements(VCPU="1")), "Memory is not provided."),
+    (with_container(resourceRequirements=requirements(VCPU="0.25", MEMORY="64")), "VCPU must be at least 1 for EC2"),
+    (with_container(resourceRequirements=requirements(VCPU="1", MEMORY="3")), "at least 4 MiB"),
+    (with_container(resourceRequirements=[], vcpus=0, memory=64), "VCPU must be"),
+    (with_container(resourceRequirements=[], vcpus=1, memory=-1), "MEMORY must be"),
+    (with_container(environment=[{"name": "A=B"}]), "environment variable"),
+    (with_container(secrets=[{"name": "A=B", "valueFrom": "x"}]), "environment variable"),
+    (with_container(secrets=[{"name": "A", "valueFrom": ""}]), "'valueFrom' is a required field"),
+    (with_container(command=["\0"]), "NUL"),
+    (
+        with_container(networkConfiguration={"assignPublicIp": "ENABLED"}),
+        "networkConfiguration not applicable for EC2.",
+    ),
+    (
+        with_container(volumes=[{"name": "v", "efsVolumeConfiguration": {"fileSystemId": "fs-1"}}]),
+        "efsVolumeConfiguration",
+    ),
+    (with_container(volumes=[{"name": "v", "s3filesVolumeConfiguration": {"x": 1}}]), "s3filesVolumeConfiguration"),
+    (with_container(volumes=[{"name": ""}]), "name of a volume"),
+    (with_container(volumes=[{"name": "a" * 256}]), "name of a volume"),
+    (with_container(volumes=[{"name": "a/b"}]), "name of a volume"),
+    (with_container(volumes=[{"name": "v"}, {"name": "v"}]), "more than once"),
+    (with_container(volumes=[{"name": "v", "host": {"sourcePath": "data"}}]), "absolute path"),
+    (with_container(volumes=[{"name": "v", "host": {"sourcePath": "/a:/b"}}]), "absolute path"),
+    (with_container(mountPoints=[{"sourceVolume": "v", "containerPath": "/v"}]), "'v' is not one of the volumes"),
+    (with_container(mountPoints=[{"containerPath": "/v"}]), "is not one of the volumes"),
+    (with_container(volumes=[{"name": "v"}], mountPoints=[{"sourceVolume": "v"}]), "absolute path"),
+    (with_container(ulimits=[{"name": "no=file", "softLimit": 1, "hardLimit": 1}]), "ulimit"),
+    (with_container(ulimits=[{"name": "nofile", "softLimit": 2, "hardLimit": 1}]), "above its hardLimit"),
+    (with_container(logConfiguration={"logDriver": "none"}), "logDriver"),
+    (with_container(logConfiguration={"logDriver": "awsfirelens"}), "awsfirelens is not supported"),
+    (
+        with_container(logConfiguration={"logDriver": "splunk", "secretOptions": [{"name": "t", "valueFrom": "x"}]}),
+        "secretOptions",
+    ),
+    (with_container(runtimePlatform={"operatingSystemFamily": "WINDOWS_SERVER_2022_CORE"}), "is not supported"),
+    (with_container(runtimePlatform={"cpuArchitecture": "RISCV"}), "cpuArchitecture must be one of"),
+    (with_container(ephemeralStorage={"sizeInGiB": 20}), "sizeInGiB"),
+    (with_container(ephemeralStorage={"sizeInGiB": 201}), "sizeInGiB"),
+    (with_linux(swappiness=101), "swappiness"),
+    (with_linux(maxSwap=-1), "maxSwap"),
+    (with_linux(sharedMemorySize=0), "sharedMemorySize"),
+    (with_linux(tmpfs=[{"containerPath": "/t", "size": 0}]), "size of a tmpfs"),
+    (with_linux(tmpfs=[{"containerPath": "t", "size": 1}]), "absolute path"),
+    (with_linux(tmpfs=[{"containerPath": "/t", "size": 1, "mountOptions": ["rw,exec"]}]), "mountOptions"),
+    (with_linux(tmpfs=[{"containerPath": "/t", "size": 1, "mountOptions": ["size=1g"]}]), "mountOptions"),
+    (with_linux(devices=[{"hostPath": "dev"}]), "absolute path"),
+    (with_linux(devices=[{"hostPath": "/dev/fuse", "permissions": ["EXEC"]}]), "permissions"),
+    (on_fargate(executionRoleArn=""), "executionRoleArn is required"),
+    (on_fargate(privileged=True), "privileged is not applicable for Fargate."),
+    (on_fargate(ulimits=[{"name": "nofile", "softLimit": 1, "hardLimit": 1}]), "ulimits is not applicable"),
+    (on_fargate(volumes=[{"name": "v", "host": {"sourcePath": "/v"}}]), "host volume is not applicable"),
+    (on_fargate(linuxParameters={"sharedMemorySize": 1}), "sharedMemorySize is not applicable"),
+    (on_fargate(linuxParameters={"maxSwap": 0}), "maxSwap is not applicable"),
+    (on_fargate(logConfiguration={"logDriver": "json-file"}), "for Fargate"),
+    (on_fargate(resourceRequirements=requirements(VCPU="0.25", MEMORY="4096")), "no such combination"),
+    (on_fargate(resourceRequirements=requirements(VCPU="3", MEMORY="8192")), "no such combination"),
+    (on_fargate(resourceRequirements=requirements(VCPU="0.25", MEMORY="512", GPU="1")), "GPU is not applicable"),
+]
+
+
+@pytest.mark.parametrize(("asked", "text"), REFUSED, ids=str)
+async def test_what_cannot_be_is_refused_and_nothing_is_stored(server, http, asked, text):
+    before = server.remembers()
+
+    status, headers, answer = await http.post("RegisterJobDefinition", asked)
+
+    assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException"), answer
+    assert text in answer["message"]
+    assert server.remembers() == before
+
+
+async def test_swappiness_without_max_swap_is_ignored(server, http):
+    await http.post("RegisterJobDefinition", with_linux(swappiness=10))
+
+    assert (await server.catalog.find_definition("it", 1)).container.swappiness is None
+
+
+async def test_the_log_that_aws_reads_is_the_one_kept_here(server, http):
+    await http.post("RegisterJobDefinition", with_container(logConfiguration={"logDriver": "awslogs"}))
+
+    assert (await server.catalog.find_definition("it", 1)).container.logging == Logging()
+
+
+def padded(size):
+    """A request of exactly so many bytes."""
+    bare = json.dumps(ASKED | {"parameters": {"x": ""}})
+    return json.dumps(ASKED | {"parameters": {"x": "y" * (size - len(bare))}}).encode()
+
+
+async def test_a_definition_of_24_kib_is_taken_and_a_byte_more_is_refused(server, http):
+    taken, _, _ = await http.post("RegisterJobDefinition", body=padded(24 * 1024))
+    refused, _, answer = await http.post("RegisterJobDefinition", body=padded(24 * 1024 + 1))
+
+    assert (taken, refused) == (200, 400)
+    assert "24 KiB" in answer["message"]
+    assert await server.catalog.definition(DefinitionRef(name="it", revision=2)) is None
+
+
+def test_a_server_that_gives_no_privileges_says_so_at_once():
+    rules = Rules(min_timeout=60, vcpus=4, privileged=False)
+    asked = RegisterJobDefinition.model_validate(with_container(privileged=True))
+
+    with pytest.raises(NotSupported, match="privileged containers are not allowed"):
+        definition(asked, rules=rules, now=NOON)

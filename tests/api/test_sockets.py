@@ -1,0 +1,122 @@
+"""What no proper client sends."""
+
+import asyncio
+import gzip
+
+import pytest
+
+JSON = b"Content-Type: application/json\r\n"
+HOST = b"Host: 127.0.0.1\r\n"
+DESCRIBE = b"POST /v1/describejobs HTTP/1.1\r\n"
+
+
+async def say(server, *said, until_closed=True):
+    """Say it, and hear the server out."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    try:
+        for words in said:
+            writer.write(words)
+            await writer.drain()
+        async with asyncio.timeout(15):
+            return await (reader.read() if until_closed else reader.readuntil(b"\r\n\r\n"))
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()
+
+
+def status(answer):
+    return int(answer.split(b" ", 2)[1]) if answer.startswith(b"HTTP/") else None
+
+
+def post(*headers, body=b"{}", host=HOST):
+    return DESCRIBE + host + b"".join(headers) + b"Connection: close\r\n\r\n" + body
+
+
+REFUSED = {
+    "no host": post(JSON, b"Content-Length: 2\r\n", host=b""),
+    "no host in HTTP/1.0": b"GET /healthz HTTP/1.0\r\n\r\n",
+    "empty host": post(JSON, b"Content-Length: 2\r\n", host=b"Host:\r\n"),
+    "two hosts": post(JSON, HOST, b"Content-Length: 2\r\n"),
+    "length and chunks": post(JSON, b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n"),
+    "two lengths": post(JSON, b"Content-Length: 2\r\nContent-Length: 3\r\n"),
+    "negative length": post(JSON, b"Content-Length: -2\r\n"),
+    "length that is no number": post(JSON, b"Content-Length: two\r\n"),
+    "broken chunk": post(JSON, b"Transfer-Encoding: chunked\r\n", body=b"xyz\r\n"),
+    "no chunks we know": post(JSON, b"Transfer-Encoding: gzip\r\n"),
+    "bad method": b"G<T / HTTP/1.1\r\n" + HOST + b"\r\n",
+    "HTTP/0.9": b"GET /healthz\r\n\r\n",
+    "HTTP/9.9": b"GET /healthz HTTP/9.9\r\n" + HOST + b"\r\n",
+    "long line": b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\n" + HOST + b"\r\n",
+    "many headers": post(*(b"X-%d: y\r\n" % n for n in range(5000))),
+    "folded header": post(b"X: y\r\n z\r\n", JSON),
+    "TLS hello": bytes.fromhex("16030100c8010000c40303") + b"\x00" * 64 + b"\r\n\r\n",
+    "HTTP/2 preface": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("said", REFUSED.values(), ids=REFUSED)
+async def test_it_is_refused_or_hung_up_on_and_the_server_lives(server, http, said):
+    answer = await say(server, said)
+
+    assert status(answer) in {None, 400, 403, 413, 414, 431, 505}
+    assert (await http.ask("GET", "/healthz"))[0] == 200
+
+
+async def test_a_foreign_host_is_refused_before_the_body_is_read(server):
+    said = post(JSON, b"Content-Length: 200000\r\n", host=b"Host: evil.example\r\n", body=b"")
+
+    answer = await say(server, said, until_closed=False)
+
+    assert status(answer) == 403
+    assert b"x-amzn-RequestId" in answer
+
+
+async def test_ten_gigabytes_are_refused_before_they_are_sent(server, http):
+    answer = await say(server, post(JSON, b"Content-Length: 10000000000\r\n"), until_closed=False)
+
+    assert status(answer) == 413
+    assert (await http.ask("GET", "/healthz"))[0] == 200
+
+
+async def test_endless_chunks_are_cut(server, http):
+    chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
+
+    answer = await say(server, post(JSON, b"Transfer-Encoding: chunked\r\n", body=chunk * 5), until_closed=False)
+
+    assert status(answer) == 413
+    assert (await http.ask("GET", "/healthz"))[0] == 200
+
+
+BOMB = gzip.compress(b" " * 100_000_000)
+ENCODED = {
+    "bomb": (b"gzip", BOMB),
+    "bad gzip": (b"gzip", b"not gzip"),
+    "brotli": (b"br", b"x"),
+    "zstd": (b"zstd", b"x"),
+}
+
+
+@pytest.mark.parametrize(("encoding", "body"), ENCODED.values(), ids=ENCODED)
+async def test_an_encoded_body_is_refused_without_being_inflated(server, encoding, body):
+    headers = b"Content-Encoding: %s\r\nContent-Length: %d\r\n" % (encoding, len(body))
+
+    answer = await say(server, post(JSON, headers, body=body), until_closed=False)
+
+    assert status(answer) == 415
+
+
+async def test_a_client_that_leaves_gets_its_job_all_the_same(server, sleeper, http):
+    body = b'{"jobName": "left-alone", "jobQueue": "default", "jobDefinition": "sleeper"}'
+    server.engine.gate.clear()
+    _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(b"POST /v1/submitjob HTTP/1.1\r\n" + HOST + JSON + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+    await server.engine.reached.wait()
+
+    writer.close()
+    await writer.wait_closed()
+    await http.ask("GET", "/healthz")  # the server has noticed by now
+    server.engine.gate.set()
+
+    _, _, answer = await http.post("ListJobs", {"jobQueue": "default", "jobStatus": "SUBMITTED"})
+    assert [job["jobName"] for job in answer["jobSummaryList"]] == ["left-alone"]

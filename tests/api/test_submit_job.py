@@ -1,0 +1,377 @@
+"""SubmitJob."""
+
+import json
+
+import pytest
+
+from tests.api.conftest import ARN, CONTAINER
+
+ASKED = {"jobName": "a-job", "jobQueue": "default", "jobDefinition": "sleeper"}
+UNKNOWN = "5d1f6c1e-0000-4000-8000-000000000000"
+
+
+def requirements(**values):
+    return [{"type": kind, "value": value} for kind, value in values.items()]
+
+
+async def test_it_answers_the_id_the_name_and_the_arn_of_the_callers_region(sleeper, boto):
+    made = await boto.submit_job(**ASKED)
+
+    assert made["jobName"] == "a-job"
+    assert made["jobArn"] == f"{ARN}job/{made['jobId']}"
+
+
+@pytest.mark.parametrize("definition", ["sleeper", "sleeper:1", "{arn}", "{arn_of_all}"])
+@pytest.mark.parametrize("queue", ["default", ARN + "job-queue/default"])
+async def test_queue_and_definition_are_named_or_given_by_arn(sleeper, submit, told, queue, definition):
+    definition = definition.format(arn=sleeper, arn_of_all=sleeper.removesuffix(":1"))
+
+    job = await told(await submit(jobQueue=queue, jobDefinition=definition))
+
+    assert (job["jobQueue"], job["jobDefinition"]) == (ARN + "job-queue/default", sleeper)
+
+
+async def test_an_arn_of_another_region_means_the_same(sleeper, submit, told):
+    elsewhere = sleeper.replace("eu-central-1", "ap-south-2")
+
+    job = await told(await submit(jobDefinition=elsewhere))
+
+    assert job["jobDefinition"] == sleeper
+
+
+@pytest.mark.parametrize("name", ["a", "0", "a" * 128, "A-b_9"])
+async def test_a_name_that_aws_takes_is_taken(submit, told, name):
+    job = await told(await submit(name=name))
+
+    assert job["jobName"] == name
+
+
+@pytest.mark.parametrize("name", ["", "a" * 129, "-a", "_a", "a b", "a/b", "ä", "a\n", "a.b"])
+async def test_a_name_that_aws_refuses_is_refused_with_its_text(server, sleeper, boto, name):
+    before = server.remembers()
+
+    with pytest.raises(boto.exceptions.ClientException, match="Job name should match valid pattern"):
+        await boto.submit_job(**ASKED | {"jobName": name})
+
+    assert server.remembers() == before
+
+
+REFUSED = {
+    "JobQueue nowhere not found.": {"jobQueue": "nowhere"},
+    "JobQueue arn:aws:batch:eu-central-1:210987654321:job-queue/default not found.": {
+        "jobQueue": "arn:aws:batch:eu-central-1:210987654321:job-queue/default"
+    },
+    "JobQueue arn:aws:batch:eu-central-1:123456789012:job/default not found.": {
+        "jobQueue": "arn:aws:batch:eu-central-1:123456789012:job/default"
+    },
+    "'jobQueue' is a required field": {"jobQueue": ""},
+    "JobDefinition name nothing does not exist or is not in ACTIVE status": {"jobDefinition": "nothing"},
+    "JobDefinition name sleeper:2 does not exist or is not in ACTIVE status": {"jobDefinition": "sleeper:2"},
+    "JobDefinition name sleeper:0 does not exist": {"jobDefinition": "sleeper:0"},
+    f"JobDefinition name sleeper:{'9' * 30} does not exist": {"jobDefinition": f"sleeper:{'9' * 30}"},
+    f"JobDefinition {ARN}job-definition/sleeper:2 not found.": {"jobDefinition": ARN + "job-definition/sleeper:2"},
+    f"JobDefinition {ARN}job-queue/default not found.": {"jobDefinition": ARN + "job-queue/default"},
+    "RetryAttempts must be provided with retry strategy": {"retryStrategy": {}},
+    "Retry attempts must be between 1 and 10": {"retryStrategy": {"attempts": 0}},
+    "between 1 and 10.": {"retryStrategy": {"attempts": 11}},
+    "at most 5": {"retryStrategy": {"attempts": 1, "evaluateOnExit": [{"action": "EXIT"}] * 6}},
+    "RETRY or EXIT": {"retryStrategy": {"attempts": 1, "evaluateOnExit": [{"action": "STOP"}]}},
+    "onReason of": {"retryStrategy": {"attempts": 1, "evaluateOnExit": [{"action": "EXIT", "onReason": "a*b"}]}},
+    "onExitCode": {"retryStrategy": {"attempts": 1, "evaluateOnExit": [{"action": "EXIT", "onExitCode": "1a"}]}},
+    "onStatusReason": {
+        "retryStrategy": {"attempts": 1, "evaluateOnExit": [{"action": "EXIT", "onStatusReason": "x" * 513}]}
+    },
+    "attemptDurationSeconds must be at least 60": {"timeout": {"attemptDurationSeconds": 59}},
+    "more than 20 dependencies": {"dependsOn": [{"jobId": UNKNOWN}] * 21},
+    "in dependsOn does not exist": {"dependsOn": [{"jobId": UNKNOWN}]},
+    f"Job {ARN}job-queue/default in dependsOn": {"dependsOn": [{"jobId": ARN + "job-queue/default"}]},
+    "'jobId' is a required field": {"dependsOn": [{}]},
+    "A dependency of type N_TO_N": {"dependsOn": [{"jobId": UNKNOWN, "type": "N_TO_N"}]},
+    "A dependency of type SEQUENTIAL": {"dependsOn": [{"type": "SEQUENTIAL"}]},
+    "one of N_TO_N, SEQUENTIAL|one of SEQUENTIAL, N_TO_N": {"dependsOn": [{"jobId": UNKNOWN, "type": "LATER"}]},
+    "arrayProperties is not supported": {"arrayProperties": {"size": 2}},
+    "nodeOverrides is not supported": {"nodeOverrides": {"numNodes": 2}},
+    "eksPropertiesOverride is not supported": {"eksPropertiesOverride": {"podProperties": {}}},
+    "ecsPropertiesOverride is not supported": {"ecsPropertiesOverride": {"taskProperties": []}},
+    "consumableResourcePropertiesOverride is not supported": {
+        "consumableResourcePropertiesOverride": {
+            "consumableResourceList": [{"consumableResource": "licence", "quantity": 1}]
+        }
+    },
+    "shareIdentifier must not be specified": {"shareIdentifier": "mine"},
+    "schedulingPriorityOverride": {"schedulingPriorityOverride": 10000},
+    "must not begin with 'io.batchq.'": {"tags": {"io.batchq.job": "mine"}},
+}
+
+
+@pytest.mark.parametrize(("text", "asked"), REFUSED.items(), ids=str)
+async def test_what_cannot_be_is_refused_and_nothing_is_stored(server, sleeper, http, text, asked):
+    before = server.remembers()
+
+    status, headers, answer = await http.post("SubmitJob", ASKED | asked)
+
+    assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
+    assert any(part in answer["message"] for part in text.split("|"))
+    assert server.remembers() == before
+
+
+async def test_a_refusal_is_wrapped_as_aws_wraps_it(sleeper, http):
+    _, headers, answer = await http.post("SubmitJob", ASKED | {"jobQueue": "nowhere"})
+
+    request_id = headers["x-amzn-RequestId"]
+    text = f"Error executing request, Exception : JobQueue nowhere not found., RequestId: {request_id}"
+    assert answer == {"message": text}
+
+
+async def test_a_disabled_queue_takes_no_jobs(sleeper, boto):
+    await boto.update_job_queue(jobQueue="default", state="DISABLED")
+
+    with pytest.raises(boto.exceptions.ClientException, match="default"):
+        await boto.submit_job(**ASKED)
+
+
+async def test_a_deregistered_definition_makes_no_jobs(sleeper, boto):
+    await boto.deregister_job_definition(jobDefinition="sleeper:1")
+
+    with pytest.raises(boto.exceptions.ClientException, match="does not exist or is not in ACTIVE status"):
+        await boto.submit_job(**ASKED)
+
+
+AT_THE_BOUND = [
+    {"retryStrategy": {"attempts": 1}},
+    {"retryStrategy": {"attempts": 10, "evaluateOnExit": [{"action": "retry", "onReason": "x" * 511 + "*"}] * 5}},
+    {"timeout": {"attemptDurationSeconds": 60}},
+    {"tags": {f"key-{n}": "" for n in range(50)}},
+    {"schedulingPriorityOverride": 9999},
+    {"containerOverrides": {"resourceRequirements": requirements(MEMORY="4")}},
+]
+
+
+@pytest.mark.parametrize("asked", AT_THE_BOUND, ids=str)
+async def test_what_is_just_allowed_is_taken(sleeper, http, asked):
+    status, _, answer = await http.post("SubmitJob", ASKED | asked)
+
+    assert status == 200, answer
+
+
+async def test_51_tags_are_too_many(sleeper, http):
+    status, _, _ = await http.post("SubmitJob", ASKED | {"tags": {f"key-{n}": "" for n in range(51)}})
+
+    assert status == 400
+
+
+EMPTY = [
+    {"arrayProperties": {}},
+    {"dependsOn": []},
+    {"tags": {}},
+    {"parameters": {}},
+    {"containerOverrides": {}},
+    {"containerOverrides": {"command": [], "environment": [], "resourceRequirements": []}},
+    {"shareIdentifier": ""},
+    {"timeout": {}},
+    {"timeout": None, "retryStrategy": None, "containerOverrides": None},
+    {"nodeOverrides": {}, "eksPropertiesOverride": {}, "ecsPropertiesOverride": {}},
+    {"consumableResourcePropertiesOverride": {"consumableResourceList": []}},
+]
+
+
+@pytest.mark.parametrize("asked", EMPTY, ids=str)
+async def test_an_empty_member_is_as_good_as_none(sleeper, http, told, asked):
+    status, _, answer = await http.post("SubmitJob", ASKED | asked)
+
+    assert status == 200, answer
+    assert (await told(answer["jobId"]))["container"]["command"] == ["sleep", "1"]
+
+
+async def test_twenty_dependencies_are_kept_in_order(submit, told):
+    before = [await submit() for _ in range(20)]
+
+    job = await told(await submit(dependsOn=[{"jobId": it} for it in before]))
+
+    assert job["dependsOn"] == [{"jobId": it} for it in before]
+
+
+async def test_a_dependency_may_be_called_sequential_and_given_by_arn(submit, told):
+    first = await submit()
+
+    job = await told(await submit(dependsOn=[{"jobId": f"{ARN}job/{first}", "type": "SEQUENTIAL"}]))
+
+    assert job["dependsOn"] == [{"jobId": first, "type": "SEQUENTIAL"}]
+
+
+async def test_overrides_are_laid_over_the_definition(boto, submit, told):
+    container = CONTAINER | {"environment": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]}
+    await boto.register_job_definition(jobDefinitionName="sleeper", type="container", containerProperties=container)
+
+    job = await told(
+        await submit(
+            containerOverrides={
+                "command": ["echo", "Ref::what"],
+                "environment": [{"name": "B", "value": "3"}, {"name": "C"}],
+                "resourceRequirements": requirements(MEMORY="128", GPU="1"),
+            },
+            parameters={"what": "hello"},
+        )
+    )
+
+    assert job["container"]["command"] == ["echo", "hello"]
+    assert job["container"]["environment"] == [
+        {"name": "A", "value": "1"},
+        {"name": "B", "value": "3"},
+        {"name": "C", "value": ""},
+    ]
+    assert job["container"]["resourceRequirements"] == requirements(VCPU="1", MEMORY="128", GPU="1")
+
+
+async def test_the_older_numbers_override_nothing_that_is_said_in_resource_requirements(submit, told):
+    job = await told(await submit(containerOverrides={"vcpus": 2, "memory": 128}))
+
+    assert job["container"]["resourceRequirements"] == requirements(VCPU="1", MEMORY="64")
+
+
+async def test_the_older_numbers_override_the_older_numbers(boto, submit, told):
+    container = {"image": "busybox", "vcpus": 1, "memory": 64}
+    await boto.register_job_definition(jobDefinitionName="sleeper", type="container", containerProperties=container)
+
+    job = await told(await submit(containerOverrides={"vcpus": 2, "memory": 128}))
+
+    assert (job["container"]["vcpus"], job["container"]["memory"]) == (2, 128)
+    assert job["container"]["resourceRequirements"] == []
+
+
+BAD_OVERRIDES = [
+    {"command": [""]},
+    {"command": ["a\0b"]},
+    {"environment": [{"name": "", "value": "x"}]},
+    {"environment": [{"value": "x"}]},
+    {"environment": [{"name": "A=B", "value": "x"}]},
+    {"environment": [{"name": "A\0", "value": "x"}]},
+    {"environment": [{"name": "A", "value": "x\0"}]},
+    {"environment": [{"name": "io.batchq.instance", "value": "x"}]},
+    {"resourceRequirements": requirements(VCPU="0")},
+    {"resourceRequirements": requirements(VCPU="0.25")},
+    {"resourceRequirements": requirements(VCPU="1e9")},
+    {"resourceRequirements": requirements(VCPU="NaN")},
+    {"resourceRequirements": requirements(VCPU="-1")},
+    {"resourceRequirements": requirements(VCPU="1.0005")},
+    {"resourceRequirements": requirements(VCPU="٣")},
+    {"resourceRequirements": requirements(VCPU="")},
+    {"resourceRequirements": requirements(VCPU="1\n")},
+    {"resourceRequirements": requirements(VCPU=1.5)},
+    {"resourceRequirements": requirements(MEMORY="0")},
+    {"resourceRequirements": requirements(MEMORY="3")},
+    {"resourceRequirements": requirements(MEMORY="-1")},
+    {"resourceRequirements": requirements(MEMORY="08")},
+    {"resourceRequirements": requirements(MEMORY="8g")},
+    {"resourceRequirements": requirements(MEMORY="64.0")},
+    {"resourceRequirements": requirements(MEMORY=str(2**63))},
+    {"resourceRequirements": requirements(MEMORY=2**63)},
+    {"resourceRequirements": requirements(GPU="0.5")},
+    {"resourceRequirements": requirements(GPU=True)},
+    {"resourceRequirements": requirements(DISK="1")},
+    {"resourceRequirements": requirements(VCPU="1") * 2},
+    {"vcpus": "1"},
+    {"vcpus": 2**31},
+    {"memory": 64.0},
+]
+
+
+@pytest.mark.parametrize("overrides", BAD_OVERRIDES, ids=str)
+async def test_overrides_no_container_can_have_are_refused(server, sleeper, http, overrides):
+    before = server.remembers()
+
+    status, headers, _ = await http.post("SubmitJob", ASKED | {"containerOverrides": overrides})
+
+    assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
+    assert server.remembers() == before
+
+
+GOOD_OVERRIDES = [
+    {"environment": [{"name": "AWS_BATCH_JOB_ID", "value": "mine"}]},
+    {"environment": [{"name": "TWICE", "value": "1"}, {"name": "TWICE", "value": "2"}]},
+    {"command": ["echo", "Ref::missing"]},
+    {"resourceRequirements": requirements(VCPU="1000000")},
+    {"resourceRequirements": requirements(GPU=2)},
+    {"instanceType": "c5.large"},
+]
+
+
+@pytest.mark.parametrize("overrides", GOOD_OVERRIDES, ids=str)
+async def test_overrides_that_aws_takes_are_taken(sleeper, http, overrides):
+    status, _, answer = await http.post("SubmitJob", ASKED | {"containerOverrides": overrides})
+
+    assert status == 200, answer
+
+
+async def test_a_fargate_job_stays_within_fargates_sizes(boto, submit):
+    container = {
+        "image": "busybox",
+        "executionRoleArn": "arn:aws:iam::123456789012:role/runs",
+        "resourceRequirements": requirements(VCPU="0.25", MEMORY="512"),
+    }
+    await boto.register_job_definition(
+        jobDefinitionName="small", type="container", platformCapabilities=["FARGATE"], containerProperties=container
+    )
+
+    await submit(jobDefinition="small", containerOverrides={"resourceRequirements": requirements(MEMORY="1024")})
+
+    with pytest.raises(boto.exceptions.ClientException, match="no such combination"):
+        await submit(jobDefinition="small", containerOverrides={"resourceRequirements": requirements(MEMORY="4096")})
+
+
+def padded(size):
+    """A request of exactly so many bytes."""
+    bare = json.dumps(ASKED | {"parameters": {"x": ""}})
+    return json.dumps(ASKED | {"parameters": {"x": "y" * (size - len(bare))}}).encode()
+
+
+async def test_a_request_just_below_30_kib_is_taken(sleeper, http):
+    status, _, answer = await http.post("SubmitJob", body=padded(30 * 1024 - 1))
+
+    assert status == 200, answer
+
+
+async def test_a_request_of_30_kib_is_refused_with_its_size(sleeper, http):
+    status, _, answer = await http.post("SubmitJob", body=padded(47 * 1024))
+
+    assert status == 400
+    assert "Job size must be less than 30 KiB, got 47 KiB" in answer["message"]
+    assert (await http.post("SubmitJob", body=padded(30 * 1024)))[0] == 400
+
+
+@pytest.mark.parametrize("text", ["👩‍🚀 ünï", "\u202ertl", "\x1b[31m\r\n", "\U0001d518", "{}%s", "\u2028"])
+async def test_any_text_comes_back_as_it_went(submit, told, text):
+    job = await told(await submit(parameters={text: text}, tags={"key": text[:256]}))
+
+    assert (job["parameters"], job["tags"]) == ({text: text}, {"key": text})
+
+
+SCOPE = "AWS4-HMAC-SHA256 Credential={key}/20261121/eu-central-1/batch/aws4_request, SignedHeaders=host, Signature=0"
+
+
+async def submitted(http, *, invocation, key="AKIDEXAMPLE", **asked):
+    headers = {"amz_sdk_invocation_id": invocation, "Authorization": SCOPE.format(key=key)}
+    _, _, answer = await http.post("SubmitJob", ASKED | asked, **headers)
+    return answer["jobId"]
+
+
+async def test_the_same_call_sent_again_makes_no_second_job(server, sleeper, http):
+    first = await submitted(http, invocation="one")
+    again = await submitted(http, invocation="one")
+
+    assert again == first
+
+
+@pytest.mark.parametrize("change", [{"jobName": "another"}, {"key": "AKIDOTHER"}, {"invocation": "two"}], ids=str)
+async def test_another_body_caller_or_call_is_another_job(sleeper, http, change):
+    first = await submitted(http, invocation="one")
+    other = await submitted(http, **{"invocation": "one"} | change)
+
+    assert other != first
+
+
+async def test_without_a_mark_every_call_is_a_new_job(sleeper, http):
+    first = await submitted(http, invocation=None)
+    other = await submitted(http, invocation=None)
+
+    assert other != first

@@ -1,0 +1,119 @@
+"""TagResource, UntagResource, ListTagsForResource."""
+
+import pytest
+
+from tests.api.conftest import ARN
+
+NOBODY = "5d1f6c1e-0000-4000-8000-000000000000"
+
+
+@pytest.fixture(params=["compute-environment/local", "job-queue/default", "job-definition/sleeper:1", "job/{job}"])
+async def arn(request, submit):
+    """The ARN of each kind of resource that has tags."""
+    return ARN + request.param.format(job=await submit())
+
+
+async def test_tags_are_laid_on_and_taken_off(boto, arn):
+    await boto.tag_resource(resourceArn=arn, tags={"a": "1", "b c": "ü/:", "d": ""})
+    laid = await boto.list_tags_for_resource(resourceArn=arn)
+    await boto.tag_resource(resourceArn=arn, tags={"a": "2"})
+    await boto.untag_resource(resourceArn=arn, tagKeys=["b c", "d", "never was"])
+    left = await boto.list_tags_for_resource(resourceArn=arn)
+
+    assert laid["tags"] == {"a": "1", "b c": "ü/:", "d": ""}
+    assert left["tags"] == {"a": "2"}
+
+
+async def test_a_resource_has_at_most_fifty_tags(server, boto, arn):
+    await boto.tag_resource(resourceArn=arn, tags={f"key-{n}": "x" for n in range(50)})
+    before = server.remembers()
+
+    with pytest.raises(boto.exceptions.ClientException, match="50"):
+        await boto.tag_resource(resourceArn=arn, tags={"one more": "x"})
+
+    assert server.remembers() == before
+
+
+async def test_tags_show_where_the_resource_is_described(submit, told, boto):
+    job_id = await submit(tags={"a": "1"})
+
+    await boto.tag_resource(resourceArn=f"{ARN}job/{job_id}", tags={"b": "2"})
+
+    assert (await told(job_id))["tags"] == {"a": "1", "b": "2"}
+
+
+UNKNOWN = [
+    ARN + "job-queue/nowhere",
+    ARN + "compute-environment/nowhere",
+    ARN + "job-definition/nothing:1",
+    ARN + "job-definition/sleeper",
+    ARN + f"job/{NOBODY}",
+    ARN + "job/../../etc/passwd",
+    ARN + "scheduling-policy/fair",
+    ARN.replace("123456789012", "210987654321") + "job-queue/default",
+    "arn:aws:s3:::bucket",
+    "default",
+    "%00",
+    "a" * 5000,
+]
+
+
+@pytest.mark.parametrize("arn", UNKNOWN, ids=lambda it: it[-40:])
+@pytest.mark.parametrize("operation", ["tag_resource", "untag_resource", "list_tags_for_resource"])
+async def test_what_is_not_there_has_no_tags(server, sleeper, boto, operation, arn):
+    asked = {"tag_resource": {"tags": {"a": "b"}}, "untag_resource": {"tagKeys": ["a"]}}.get(operation, {})
+    before = server.remembers()
+
+    with pytest.raises(boto.exceptions.ClientException, match="not found"):
+        await getattr(boto, operation)(resourceArn=arn, **asked)
+
+    assert server.remembers() == before
+
+
+@pytest.mark.parametrize("path", ["%ff", "..%2f..%2fetc", "arn%3Aaws%3Abatch", "%00%01", "%E2%80%AE"])
+async def test_a_path_that_is_no_arn_is_refused(sleeper, http, path):
+    status, headers, _ = await http.ask("GET", f"/v1/tags/{path}")
+
+    assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
+
+
+BAD = [
+    {"tags": {}},
+    {"tags": None},
+    {},
+    {"tags": {"": "x"}},
+    {"tags": {"k" * 129: "x"}},
+    {"tags": {"k": "v" * 257}},
+    {"tags": {"k": "\0"}},
+    {"tags": {"k": 1}},
+    {"tags": {"io.batchq.instance": "x"}},
+    {"tags": {f"{n}": "" for n in range(51)}},
+]
+
+
+@pytest.mark.parametrize("asked", BAD, ids=lambda it: str(it)[:40])
+async def test_tags_that_cannot_be_are_refused(server, ground, http, asked):
+    before = server.remembers()
+
+    status, headers, _ = await http.post(f"tags/{ARN}job-queue/default", asked)
+
+    assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
+    assert server.remembers() == before
+
+
+@pytest.mark.parametrize(
+    "query", ["", "?tagKeys=", "?tagKeys=" + "k" * 129, "?" + "&".join(["tagKeys=k"] * 51)], ids=len
+)
+async def test_keys_that_cannot_be_are_refused(ground, http, query):
+    status, headers, _ = await http.ask("DELETE", f"/v1/tags/{ARN}job-queue/default{query}")
+
+    assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
+
+
+async def test_fifty_keys_of_128_characters_are_taken(ground, http):
+    tags = {f"{n:02}" + "k" * 126: "v" * 256 for n in range(50)}
+
+    status, _, answer = await http.post(f"tags/{ARN}job-queue/default", {"tags": tags})
+
+    assert (status, answer) == (200, {})
+    assert (await http.ask("GET", f"/v1/tags/{ARN}job-queue/default"))[2] == {"tags": tags}

@@ -1,0 +1,46 @@
+"""nextToken."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from api.batch.tokens import Tokens
+from batchq.errors import Invalid
+
+TOKENS = Tokens(b"a secret")
+QUERY = ("ListJobs", "default")
+UTF8 = some.text(some.characters(exclude_categories=["Cs"]))
+
+
+@given(UTF8)
+def test_a_token_tells_the_position_it_was_made_with(position):
+    assert TOKENS.read(QUERY, TOKENS.make(QUERY, position)) == position
+
+
+@given(some.text())
+def test_a_text_that_was_not_made_here_is_refused(text):
+    with pytest.raises(Invalid):
+        TOKENS.read(QUERY, text)
+
+
+@given(some.integers(0, 200), some.integers(1, 255))
+def test_a_token_that_was_changed_is_refused(place, change):
+    token = bytearray(TOKENS.make(QUERY, "12345").encode())
+    token[place % len(token)] ^= change
+
+    with pytest.raises(Invalid):
+        TOKENS.read(QUERY, token.decode("latin-1"))
+
+
+def test_a_token_of_another_query_or_another_server_is_refused():
+    token = TOKENS.make(QUERY, "7")
+
+    with pytest.raises(Invalid):
+        TOKENS.read(("ListJobs", "other"), token)
+    with pytest.raises(Invalid):
+        Tokens(b"another").read(QUERY, token)
+
+
+def test_a_token_does_not_carry_more_than_a_query_needs():
+    with pytest.raises(Invalid):
+        TOKENS.read(QUERY, TOKENS.make(QUERY, "x" * 1000))

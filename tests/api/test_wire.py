@@ -1,0 +1,187 @@
+"""The shapes on the wire, held against botocore's own model of the service."""
+
+import types
+from typing import Annotated, Literal, Union, get_args, get_origin
+
+import pytest
+
+from api.batch.routes import JOBS, RESOURCES, TAGS
+from api.batch.wire import definitions, environments, jobs, queues, tags
+from api.batch.wire.shape import Shape
+from tests.api.model import OPERATIONS
+
+SHAPES = {
+    "CancelJob": jobs.StopJob,
+    "CancelJobs": jobs.StopJobs,
+    "TerminateJob": jobs.StopJob,
+    "TerminateJobs": jobs.StopJobs,
+    "TagResource": tags.TagResource,
+    "UntagResource": tags.UntagResource,
+    "SubmitJob": jobs.SubmitJob,
+    "DescribeJobs": jobs.DescribeJobs,
+    "ListJobs": jobs.ListJobs,
+    "RegisterJobDefinition": definitions.RegisterJobDefinition,
+    "DeregisterJobDefinition": definitions.DeregisterJobDefinition,
+    "DescribeJobDefinitions": definitions.DescribeJobDefinitions,
+    "CreateComputeEnvironment": environments.CreateComputeEnvironment,
+    "UpdateComputeEnvironment": environments.UpdateComputeEnvironment,
+    "DeleteComputeEnvironment": environments.DeleteComputeEnvironment,
+    "DescribeComputeEnvironments": environments.DescribeComputeEnvironments,
+    "CreateJobQueue": queues.CreateJobQueue,
+    "UpdateJobQueue": queues.UpdateJobQueue,
+    "DeleteJobQueue": queues.DeleteJobQueue,
+    "DescribeJobQueues": queues.DescribeJobQueues,
+}
+IN_THE_PATH = {"resourceArn"}
+
+# Members whose inside is not looked at: whatever is in them is refused.
+REFUSED_WHOLE = {
+    "eksConfiguration": "no Kubernetes here",
+    "eksProperties": "no Kubernetes here",
+    "eksPropertiesOverride": "no Kubernetes here",
+    "ecsProperties": "several containers a job: not yet",
+    "ecsPropertiesOverride": "several containers a job: not yet",
+    "nodeProperties": "several nodes a job: not yet",
+    "nodeOverrides": "several nodes a job: not yet",
+    "efsVolumeConfiguration": "file systems of AWS",
+    "s3filesVolumeConfiguration": "file systems of AWS",
+    "serviceEnvironmentOrder": "SageMaker",
+    "jobStateTimeLimitActions": "not yet",
+}
+# Required by the model, and not by us: the texts of AWS for these are said in `translate`, or nothing depends on them.
+NOT_REQUIRED = {
+    "ManagedInstancesProvider.infrastructureRoleArn": "echoed only",
+    "ManagedInstancesProvider.instanceLaunchTemplate": "echoed only",
+    "InstanceLaunchTemplate.ec2InstanceProfileArn": "echoed only",
+    "InstanceLaunchTemplate.networkConfiguration": "echoed only",
+    "InstancesNetwork.subnets": "echoed only",
+    "InstancesNetwork.securityGroups": "echoed only",
+}
+
+
+# Words that are free text on our wire, because AWS has a text for those it does not know, or takes them in any case.
+CHECKED_LATER = {"JobDependency.type", "EvaluateOnExit.action", "ListJobs.jobStatus"}
+
+
+def shape_in(annotation):
+    """The wire shape that a member's type holds, if any."""
+    if isinstance(annotation, type) and issubclass(annotation, Shape):
+        return annotation
+    inner = (shape_in(it) for it in get_args(annotation) if get_origin(annotation) is not Literal)
+    return next((it for it in inner if it is not None), None)
+
+
+def structure_in(shape):
+    """The structure that a member of the model holds, if any."""
+    if shape.type_name == "structure":
+        return shape
+    inside = {"list": lambda: shape.member, "map": lambda: shape.value}.get(shape.type_name)
+    return structure_in(inside()) if inside else None
+
+
+def pairs(ours, theirs, seen=()):
+    """Every structure of the model, with our shape of it."""
+    yield ours, theirs
+    for name, member in theirs.members.items():
+        structure = structure_in(member)
+        if (
+            structure is not None
+            and name not in REFUSED_WHOLE
+            and name in ours.model_fields
+            and structure.name not in seen
+        ):
+            inner = shape_in(ours.model_fields[name].annotation)
+            assert inner is not None, f"{ours.__name__}.{name} has no shape"
+            yield from pairs(inner, structure, (*seen, structure.name))
+
+
+def everything():
+    return [it for name, ours in SHAPES.items() for it in pairs(ours, OPERATIONS[name].input_shape)]
+
+
+def test_every_operation_that_is_served_and_takes_something_has_a_shape():
+    assert SHAPES.keys() | {"ListTagsForResource"} == JOBS.keys() | RESOURCES.keys() | TAGS.keys()
+
+
+def test_every_member_of_aws_is_known():
+    unknown = {
+        f"{ours.__name__}.{name}"
+        for ours, theirs in everything()
+        for name in theirs.members.keys() - ours.model_fields.keys() - IN_THE_PATH
+    }
+
+    assert unknown == set()
+
+
+def test_no_member_is_made_up():
+    known = {}
+    for ours, theirs in everything():
+        known.setdefault(ours, set()).update(theirs.members)
+
+    made_up = {f"{ours.__name__}.{name}" for ours, names in known.items() for name in ours.model_fields.keys() - names}
+
+    assert made_up == set()
+
+
+def test_what_aws_requires_is_required():
+    lax = {
+        f"{ours.__name__}.{name}"
+        for ours, theirs in everything()
+        for name in set(theirs.required_members) - IN_THE_PATH
+        if not ours.model_fields[name].is_required()
+    }
+
+    assert lax - NOT_REQUIRED.keys() == set()
+
+
+def test_nothing_is_required_that_aws_does_not_require():
+    required = {}
+    for ours, theirs in everything():
+        required.setdefault(ours, set()).update(theirs.required_members)
+
+    strict = {
+        f"{ours.__name__}.{name}"
+        for ours, names in required.items()
+        for name, field in ours.model_fields.items()
+        if field.is_required() and name not in names
+    }
+
+    assert strict == set()
+
+
+def test_no_member_that_may_be_left_out_has_a_default_of_ours():
+    defaults = {
+        f"{ours.__name__}.{name}": field.default
+        for ours, _ in everything()
+        for name, field in ours.model_fields.items()
+        if not field.is_required() and field.default is not None
+    }
+
+    assert defaults == {}
+
+
+def literals(annotation):
+    """The words a member may say, if they are few."""
+    if get_origin(annotation) is Literal:
+        return set(get_args(annotation))
+    if get_origin(annotation) in {Union, types.UnionType, list, Annotated}:
+        return set().union(*(literals(it) for it in get_args(annotation)))
+    return set()
+
+
+def words_in(shape):
+    return set((words_in(shape.member) if shape.type_name == "list" else getattr(shape, "enum", None)) or ())
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_words_of_a_member_are_those_of_aws(name):
+    differing = {
+        f"{ours.__name__}.{member}": words ^ said
+        for ours, theirs in pairs(SHAPES[name], OPERATIONS[name].input_shape)
+        for member, shape in theirs.members.items()
+        if member in ours.model_fields
+        and (words := words_in(shape)) != (said := literals(ours.model_fields[member].annotation))
+        and f"{ours.__name__}.{member}" not in CHECKED_LATER
+    }
+
+    assert differing == {}
