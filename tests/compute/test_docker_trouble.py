@@ -17,7 +17,6 @@ pytestmark = pytest.mark.docker
 
 LONG = Script(seconds=None, output=("ready",))
 QUICK = Script(seconds=0, output=("one",))
-IMPATIENT = Limits(patience=0.5, patience_with_registry=0.5, patience_with_events=0.5)
 CALLS = {
     "create": lambda runtime: runtime.create(launch()),
     "pull": lambda runtime: runtime.pull("none:latest", None),
@@ -49,10 +48,14 @@ async def direct(docker_engine):
 
 @pytest.fixture
 async def runtime(engine, direct):
-    async with docker_runtime(engine.url, instance=direct._instance, limits=IMPATIENT) as it:
+    async with docker_runtime(engine.url, instance=direct._instance, sweep=False) as it:
         await it.survey()
         yield it
-        engine.recover()
+
+
+def impatient(engine, direct, seconds):
+    limits = Limits(patience=seconds, patience_with_registry=seconds, patience_with_events=seconds)
+    return docker_runtime(engine.url, instance=direct._instance, limits=limits, sweep=False)
 
 
 def open_sockets():
@@ -69,12 +72,13 @@ async def test_without_an_engine_nothing_is_known_and_at_once(runtime, engine, c
 
 
 @EACH_CALL
-async def test_an_engine_that_does_not_answer_is_not_waited_for(runtime, engine, call):
-    engine.silent = True
+async def test_an_engine_that_does_not_answer_is_not_waited_for(engine, direct, call):
+    async with impatient(engine, direct, 0.3) as runtime:
+        engine.silent = True
 
-    with pytest.raises(EngineUnknown):
-        async with asyncio.timeout(5):
-            await call(runtime)
+        with pytest.raises(EngineUnknown):
+            async with asyncio.timeout(5):
+                await call(runtime)
 
 
 async def test_it_is_made_before_there_is_an_engine_and_works_when_there_is_one(engine, direct):
@@ -88,34 +92,37 @@ async def test_it_is_made_before_there_is_an_engine_and_works_when_there_is_one(
         assert (await ended(runtime, QUICK)).exit_code == 0
 
 
-async def test_a_create_that_got_no_answer_was_carried_out_and_is_adopted(runtime, engine, direct):
+async def test_a_create_that_got_no_answer_was_carried_out_and_is_adopted(engine, direct):
     it = launch(QUICK)
-    engine.silent = True
-    with pytest.raises(EngineUnknown):
+    async with impatient(engine, direct, 2.0) as runtime:
+        await runtime.survey()
+        engine.silent = True
+        with pytest.raises(EngineUnknown):
+            await runtime.create(it)
+        assert [found.tag for found in await direct.survey()] == [it.tag]
+        engine.recover()
+
+        assert await runtime.create(it) is ContainerState.CREATED
+
+    await direct.start(it.tag)
+    await over(direct, it.tag)
+    assert await output(direct, it.tag) == ["one"]
+
+
+async def test_a_start_that_got_no_answer_was_carried_out_and_is_not_made_again(engine, direct):
+    it = launch(QUICK)
+    async with impatient(engine, direct, 2.0) as runtime:
         await runtime.create(it)
-    assert [found.tag for found in await direct.survey()] == [it.tag]
+        engine.silent = True
+        with pytest.raises(EngineUnknown):
+            await runtime.start(it.tag)
+        before = await over(direct, it.tag)
+        engine.recover()
 
-    engine.recover()
-
-    assert await runtime.create(it) is ContainerState.CREATED
-    await runtime.start(it.tag)
-    await over(runtime, it.tag)
-    assert await output(runtime, it.tag) == ["one"]
-
-
-async def test_a_start_that_got_no_answer_was_carried_out_and_is_not_made_again(runtime, engine, direct):
-    it = launch(QUICK)
-    await runtime.create(it)
-    engine.silent = True
-    with pytest.raises(EngineUnknown):
         await runtime.start(it.tag)
-    before = await over(direct, it.tag)
 
-    engine.recover()
-    await runtime.start(it.tag)
-
-    assert await runtime.inspect(it.tag) == before
-    assert await output(runtime, it.tag) == ["one"]
+    assert await direct.inspect(it.tag) == before
+    assert await output(direct, it.tag) == ["one"]
 
 
 async def test_when_the_stream_of_events_breaks_the_news_end(runtime, engine):
@@ -180,5 +187,6 @@ async def test_to_close_does_not_wait_for_calls_that_hang(runtime, engine):
     async with asyncio.timeout(3):
         await runtime.close()
 
+    engine.cut()
     with pytest.raises(EngineUnknown):
         await hanging
