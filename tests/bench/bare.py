@@ -4,7 +4,6 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
 from uuid import uuid4
 
 import docker
@@ -49,7 +48,9 @@ class Bare:
         self.api.start(name)
 
     def wait_dead(self, name: str) -> None:
-        self._deaths.pop(name).wait(60)
+        if not self._deaths[name].wait(60):
+            raise TimeoutError(f"{name} did not end")
+        del self._deaths[name]
 
     def remove(self, name: str) -> None:
         self.api.remove_container(name, v=True, force=True)
@@ -67,7 +68,3 @@ class Bare:
 
     def close(self) -> None:
         self._events.close()
-
-
-def deaths(api: docker.APIClient, label: str) -> Any:
-    return api.events(decode=True, filters={"label": label, "event": "die"})

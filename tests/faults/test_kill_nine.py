@@ -94,6 +94,12 @@ def test_nothing_is_lost_started_twice_or_left(tmp_path):
     assert left == []
     assert [name for name, count in names.items() if count > 1] == [], "a call that was repeated made two jobs"
     check_against(truth, jobs, load)
+    ran = sum(truth.said("start").values())
+    print(
+        f"{ROUNDS} kills, {len(jobs)} jobs of {load.names} submissions, {ran} containers, {len(load.terminated)} terminated"
+    )
+    assert len(jobs) > ROUNDS
+    assert ran > ROUNDS
 
 
 def kill_in_a_loop(service, load):

@@ -1,0 +1,17 @@
+"""A real server in a process of its own."""
+
+import pytest
+
+from tests.support.service import serving
+
+
+@pytest.fixture
+def simulated(tmp_path):
+    with serving(tmp_path / "data", "--runtime", "simulated") as service:
+        yield service
+
+
+@pytest.fixture
+def docker_service(tmp_path):
+    with serving(tmp_path / "data", "--stop-grace", "2", "--min-timeout", "1") as service:
+        yield service

@@ -1,0 +1,114 @@
+"""boto3 and the AWS CLI, pointed at it by their endpoint URL and otherwise as they come, on real containers."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import docker
+import pytest
+
+from tests.service.waiting import container, reaches, register
+
+AWS = Path(sys.executable).parent / "aws"
+GROUP = "/aws/batch/job"
+
+pytestmark = pytest.mark.docker
+
+
+def aws(service, *words):
+    """What a command of the AWS CLI answers."""
+    done = subprocess.run(
+        [AWS, *words], capture_output=True, text=True, timeout=60, check=False, env=service.environment()
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout) if done.stdout.strip() else None
+
+
+def test_the_aws_cli_works_at_once_after_one_register_job_definition(docker_service):
+    shown = json.dumps(container("sh", "-c", "echo hello from the CLI"))
+    words = ("--job-definition-name", "hello", "--type", "container", "--container-properties", shown)
+    aws(docker_service, "batch", "register-job-definition", *words)
+    submitting = ("--job-name", "hello", "--job-queue", "default", "--job-definition", "hello")
+
+    job = aws(docker_service, "batch", "submit-job", *submitting)["jobId"]
+
+    reaches(docker_service.client(), job, "SUCCEEDED")
+    (told,) = aws(docker_service, "batch", "describe-jobs", "--jobs", job)["jobs"]
+    stream = told["container"]["logStreamName"]
+    events = aws(docker_service, "logs", "get-log-events", "--log-group-name", GROUP, "--log-stream-name", stream)
+    assert [it["message"] for it in events["events"]] == ["hello from the CLI"]
+    assert aws(docker_service, "batch", "cancel-job", "--job-id", job, "--reason", "late") is None
+    assert aws(docker_service, "batch", "terminate-job", "--job-id", job, "--reason", "late") is None
+    assert aws(docker_service, "batch", "describe-jobs", "--jobs", job)["jobs"] == [told]
+
+
+def test_boto3_makes_everything_it_needs_and_stops_what_it_started(docker_service):
+    batch = docker_service.client()
+    batch.create_compute_environment(
+        computeEnvironmentName="mine",
+        type="MANAGED",
+        computeResources={"type": "EC2", "minvCpus": 0, "maxvCpus": 4, "subnets": ["s"], "instanceRole": "r"},
+    )
+    batch.create_job_queue(
+        jobQueueName="mine", priority=5, computeEnvironmentOrder=[{"order": 1, "computeEnvironment": "mine"}]
+    )
+    register(batch, "sleeps", "sleep", "60")
+    job = batch.submit_job(jobName="sleeps", jobQueue="mine", jobDefinition="sleeps", retryStrategy={"attempts": 3})
+    reaches(batch, job["jobId"], "RUNNING")
+
+    batch.terminate_job(jobId=job["jobId"], reason="seen enough")
+
+    done = reaches(batch, job["jobId"], "FAILED")
+    assert done["statusReason"] == "seen enough"
+    assert (done["isTerminated"], done["isCancelled"]) == (True, False)
+    assert [it["container"]["exitCode"] for it in done["attempts"]] == [137]
+    assert done["attempts"][0]["statusReason"] == "seen enough"
+
+
+def test_a_running_jobs_log_can_be_followed(docker_service):
+    batch, logs = docker_service.client(), docker_service.client("logs")
+    register(batch, "talks", "sh", "-c", "echo one; sleep 2; echo two; sleep 60")
+    job = batch.submit_job(jobName="talks", jobQueue="default", jobDefinition="talks")["jobId"]
+    stream = reaches(batch, job, "RUNNING")["container"]["logStreamName"]
+
+    seen, token = [], {}
+    while "two" not in seen:
+        page = logs.get_log_events(logGroupName=GROUP, logStreamName=stream, startFromHead=True, **token)
+        seen += [it["message"] for it in page["events"]]
+        token = {"nextToken": page["nextForwardToken"]}
+
+    assert seen == ["one", "two"]
+    assert reaches(batch, job, "RUNNING")
+    batch.terminate_job(jobId=job, reason="enough")
+
+
+def test_filter_log_events_follows_a_job_as_aws_logs_tail_does(docker_service):
+    """The tail of AWS CLI 2: search again from the last event's time on, and drop the ids that were seen."""
+    batch, logs = docker_service.client(), docker_service.client("logs")
+    register(batch, "talks", "sh", "-c", "for i in 1 2 3; do echo line $i; sleep 1; done")
+    job = batch.submit_job(jobName="talks", jobQueue="default", jobDefinition="talks")["jobId"]
+    reaches(batch, job, "RUNNING")
+
+    seen, since = {}, 0
+    while len(seen) < 3:
+        for page in logs.get_paginator("filter_log_events").paginate(logGroupName=GROUP, startTime=since):
+            seen |= {it["eventId"]: it for it in page["events"]}
+        since = max((it["timestamp"] for it in seen.values()), default=0)
+
+    assert [it["message"] for it in seen.values()] == ["line 1", "line 2", "line 3"]
+
+
+def test_sigterm_leaves_running_containers_alone(docker_service):
+    batch = docker_service.client()
+    register(batch, "runs", "sleep", "4")
+    job = batch.submit_job(jobName="runs", jobQueue="default", jobDefinition="runs")["jobId"]
+    reaches(batch, job, "RUNNING")
+
+    assert docker_service.stop() == 0
+
+    (left,) = docker.APIClient().containers(filters={"label": f"io.batchq.job={job}"})
+    assert left["State"] == "running"
+    docker_service.start()
+    done = reaches(docker_service.client(), job, "SUCCEEDED")
+    assert len(done["attempts"]) == 1

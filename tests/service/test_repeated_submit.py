@@ -1,0 +1,83 @@
+"""boto3 repeats a SubmitJob whose answer it did not get, and one job comes of it. faults.md H11, IN22."""
+
+import threading
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from tests.service.waiting import register
+
+
+def lose_the_answer(handler, _status, _body):
+    """The connection ends, and nobody knows whether the call was carried out."""
+    handler.close_connection = True
+    handler.connection.close()
+
+
+def answer_500(handler, _status, _body):
+    send(handler, 500, b'{"message": "trouble on the way"}')
+
+
+def send(handler, status, body):
+    handler.send_response(status)
+    handler.send_header("Content-Type", "application/json")
+    handler.send_header("Content-Length", str(len(body)))
+    handler.end_headers()
+    handler.wfile.write(body)
+
+
+@contextmanager
+def proxy(service, fault, times):
+    """Carries calls to the server, and spoils the first answers."""
+    left = [times]
+
+    class Carrier(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            host = service.url.removeprefix("http://")
+            behind = HTTPConnection(host)
+            behind.request("POST", self.path, body, {**dict(self.headers), "Host": host})
+            answer = behind.getresponse()
+            left[0] -= 1
+            (fault if left[0] >= 0 else send)(self, answer.status, answer.read())
+            behind.close()
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Carrier)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize("fault", [lose_the_answer, answer_500])
+def test_a_repeated_call_makes_one_job_and_answers_its_id(simulated, fault):
+    register(simulated.client(), "once", "true")
+    with proxy(simulated, fault, times=2) as url:
+        keys = {"aws_access_key_id": "AKIDEXAMPLE", "aws_secret_access_key": "secret"}
+        retries = Config(retries={"mode": "standard", "max_attempts": 4})
+        batch = boto3.client("batch", endpoint_url=url, region_name="us-east-1", config=retries, **keys)
+
+        job = batch.submit_job(jobName="once", jobQueue="default", jobDefinition="once")["jobId"]
+
+    listed = simulated.client().list_jobs(jobQueue="default", filters=[{"name": "JOB_NAME", "values": ["once"]}])
+    assert [it["jobId"] for it in listed["jobSummaryList"]] == [job]
+
+
+def test_the_same_words_said_twice_are_two_jobs(simulated):
+    batch = simulated.client()
+    register(batch, "twice", "true")
+
+    first, second = (batch.submit_job(jobName="twice", jobQueue="default", jobDefinition="twice") for _ in range(2))
+
+    assert first["jobId"] != second["jobId"]

@@ -1,0 +1,155 @@
+"""How `batchq serve` starts, refuses to start, and ends."""
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import closing
+from socket import socket
+
+from tests.service.waiting import reaches, register
+from tests.support.service import BATCHQ, Service, serving
+
+
+def refused(*arguments, **environment):
+    """The status and the one line of a start that cannot be."""
+    words = [BATCHQ, "serve", *map(str, arguments)]
+    environ = os.environ | environment
+    done = subprocess.run(words, capture_output=True, text=True, timeout=20, check=False, env=environ)
+    assert done.stdout == ""
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("batchq:")]
+    assert "Traceback" not in done.stderr
+    return done.returncode, line
+
+
+def test_it_says_in_one_line_where_it_is_ready(simulated):
+    assert simulated.url.startswith("http://127.0.0.1:")
+    assert simulated.health()["status"] == "ok"
+
+
+def test_sigterm_ends_it_with_status_0(simulated):
+    assert simulated.stop() == 0
+
+
+def test_sigint_ends_it_with_status_0(simulated):
+    simulated.process.send_signal(signal.SIGINT)
+
+    assert simulated.process.wait(20) == 0
+
+
+def test_the_first_start_makes_an_environment_and_a_queue(simulated):
+    batch = simulated.client()
+
+    (queue,) = batch.describe_job_queues()["jobQueues"]
+    (environment,) = batch.describe_compute_environments()["computeEnvironments"]
+
+    assert (queue["jobQueueName"], queue["state"], queue["status"]) == ("default", "ENABLED", "VALID")
+    assert (environment["computeEnvironmentName"], environment["status"]) == ("local", "VALID")
+    assert environment["computeResources"]["maxvCpus"] == len(os.sched_getaffinity(0))
+
+
+def test_what_was_deleted_does_not_come_back_with_the_next_start(simulated):
+    batch = simulated.client()
+    batch.update_job_queue(jobQueue="default", state="DISABLED")
+    batch.delete_job_queue(jobQueue="default")
+    simulated.stop()
+
+    simulated.start()
+
+    assert simulated.client().describe_job_queues()["jobQueues"] == []
+
+
+def test_a_second_server_on_the_same_data_is_refused(simulated):
+    status, line = refused("--data", simulated.data, "--port", 0, "--runtime", "simulated")
+
+    assert status == 1
+    assert "batchq" in line
+    assert simulated.health()["status"] == "ok"
+
+
+def test_another_address_than_loopback_is_refused(tmp_path):
+    status, line = refused("--data", tmp_path, "--host", "0.0.0.0", "--port", 0)
+
+    assert status == 1
+    assert "--insecure-no-auth" in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_address_is_taken_when_told_that_nobody_is_asked_who_he_is(tmp_path):
+    with serving(tmp_path / "data", "--host", "0.0.0.0", "--insecure-no-auth", "--runtime", "simulated") as service:
+        assert service.url.startswith("http://0.0.0.0:")
+
+
+def test_a_port_that_is_taken_is_told_in_one_line(tmp_path):
+    with closing(socket()) as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        status, line = refused("--data", tmp_path, "--port", taken.getsockname()[1], "--runtime", "simulated")
+
+    assert status == 1
+    assert "address already in use" in line
+
+
+def test_a_setting_that_cannot_be_is_told_in_one_line(tmp_path):
+    status, line = refused("--data", tmp_path, "--account-id", "12")
+
+    assert status == 2
+    assert "account-id" in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_setting_is_also_a_variable(tmp_path):
+    status, line = refused("--data", tmp_path, BATCHQ_HOST="192.0.2.1")
+
+    assert status == 1
+    assert "192.0.2.1" in line
+
+
+def test_data_that_is_no_database_is_told_in_one_line(tmp_path):
+    (tmp_path / "batchq.db").write_bytes(b"no database at all, but long enough to be read as one" * 100)
+
+    status, _ = refused("--data", tmp_path, "--port", 0, "--runtime", "simulated")
+
+    assert status == 1
+
+
+def test_without_an_engine_it_serves_and_jobs_wait(tmp_path, monkeypatch):
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
+    with serving(tmp_path / "data") as service:
+        batch = service.client()
+        register(batch, "waits", "true")
+
+        job = batch.submit_job(jobName="waits", jobQueue="default", jobDefinition="waits")["jobId"]
+
+        assert service.health()["status"] == "degraded"
+        assert service.health()["engine"] != "ok"
+        assert reaches(batch, job, "RUNNABLE")["attempts"] == []
+
+
+def test_arns_have_the_region_of_the_caller_and_any_region_is_accepted(simulated):
+    batch = simulated.client()
+    (queue,) = batch.describe_job_queues()["jobQueues"]
+    assert queue["jobQueueArn"] == "arn:aws:batch:eu-central-1:123456789012:job-queue/default"
+    elsewhere = queue["jobQueueArn"].replace("eu-central-1", "us-west-2")
+
+    assert len(batch.describe_job_queues(jobQueues=[elsewhere])["jobQueues"]) == 1
+
+
+def test_python_m_batchq_is_batchq():
+    done = subprocess.run(
+        [sys.executable, "-m", "batchq", "--version"], capture_output=True, text=True, timeout=20, check=True
+    )
+
+    assert done.stdout.startswith("batchq ")
+
+
+def test_simulated_jobs_run_and_are_remembered_by_the_next_server(simulated: Service):
+    batch = simulated.client()
+    register(batch, "plays", "anything")
+    job = batch.submit_job(jobName="plays", jobQueue="default", jobDefinition="plays")["jobId"]
+    done = reaches(batch, job, "SUCCEEDED")
+    simulated.stop()
+
+    simulated.start()
+
+    assert simulated.client().describe_jobs(jobs=[job])["jobs"] == [done]
