@@ -10,6 +10,7 @@ from typing import Any
 
 import docker
 import requests
+from docker.errors import APIError
 from docker.transport import UnixHTTPAdapter
 from docker.transport.unixconn import UnixHTTPConnection, UnixHTTPConnectionPool
 from docker.utils import kwargs_from_env, parse_host
@@ -66,6 +67,13 @@ class Client(docker.APIClient):
     def request(self, *named: Any, **options: Any) -> requests.Response:  # noqa: ANN401 - whatever the SDK asks for
         return super().request(*named, **options | {"timeout": self.patience})
 
+    def _raise_for_status(self, response: requests.Response) -> None:
+        """As the SDK's, which stumbles where an error says nothing of itself."""
+        try:
+            super()._raise_for_status(response)  # type: ignore[misc]  # the stubs leave it out
+        except (LookupError, TypeError) as stumble:
+            raise APIError(response.reason, response=response) from stumble
+
 
 class Door:
     """Makes clients that speak the API version agreed with the engine; the engine is asked for its own once."""
@@ -96,19 +104,19 @@ class Door:
 
     def _agreed(self, patience: float) -> str:
         with closing(self._client(NEWEST, patience=patience)) as client:
-            engine = client.version(api_version=False)
-        version = agree(member(engine, "ApiVersion"), engine.get("MinAPIVersion"))
-        log.info("Docker engine %s, API %s", engine.get("Version"), version)
+            engine: object = client.version(api_version=False)
+        version = agree(member(engine, "ApiVersion", of=str), member(engine, "MinAPIVersion", of=object))
+        log.info("Docker engine %s, API %s", member(engine, "Version", of=object), version)
         return version
 
     def _client(self, version: str, *, patience: float) -> Client:
         return Client(patience=patience, version=version, **self._address)
 
 
-def agree(newest: str, oldest: str | None) -> str:
+def agree(newest: str, oldest: object) -> str:
     """The newest API version that both sides know; if there is none, the engine's that is nearest."""
     ours = min(NEWEST, newest, key=_numbers)
-    return max(ours, oldest or ours, key=_numbers)
+    return max(ours, oldest, key=_numbers) if isinstance(oldest, str) and oldest else ours
 
 
 def _numbers(version: str) -> tuple[int, ...]:

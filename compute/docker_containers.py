@@ -4,10 +4,8 @@ A container is known by its name until its id has been seen: a name can come to 
 call did, where its answer does not tell, is found by inspection.
 """
 
-from collections.abc import Mapping
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
 
 from docker.errors import APIError, NotFound
 from requests import Response
@@ -47,7 +45,7 @@ class Containers:
             if error.status_code == CONFLICT:
                 return self._adopt(client, launch.tag, error)
             raise create_failed(error) from error
-        self._ids[launch.tag] = member(made, "Id")
+        self._ids[launch.tag] = member(made, "Id", of=str)
         self._fresh.add(launch.tag)
         return ContainerState.CREATED
 
@@ -69,8 +67,8 @@ class Containers:
         inspected = self._inspect(client, tag)
         if inspected is None or found(tag, inspected).state is not ContainerState.RUNNING:
             raise ContainerGone(f"{tag} does not run")
-        self._signal(client, tag, member(inspected, "Config").get("StopSignal") or "SIGTERM")
-        if member(inspected, "State", "Paused"):
+        self._signal(client, tag, stop_signal(inspected))
+        if member(inspected, "State", "Paused", of=object) is True:
             self._resume(client, tag)
 
     def kill(self, client: Client, tag: Tag) -> None:
@@ -91,7 +89,8 @@ class Containers:
         """By a list, which the engine answers also while one of the containers cannot be inspected."""
         rows = client.containers(all=True, filters={"label": f"{INSTANCE}={self._instance}"})
         seen = surveyed(rows, self._instance)
-        self._ids.update({it.tag: container_id for container_id, it in seen.items()})
+        # Not added to those known: what has been removed meanwhile would stay known for ever.
+        self._ids = {it.tag: container_id for container_id, it in seen.items()}
         return tuple(seen.values())
 
     def open_log(self, client: Client, tag: Tag, after: int) -> Response | None:
@@ -113,7 +112,7 @@ class Containers:
         return Looked(
             secrets=self._secrets.resolve(spec.secrets),
             mounts=tuple(mounts.resolve(mount, self._policy) for mount in spec.mounts),
-            knows_swappiness=spec.swappiness is None or member(client.info(), "CgroupVersion") != "2",
+            knows_swappiness=spec.swappiness is None or client.info().get("CgroupVersion") != "2",
         )
 
     def _adopt(self, client: Client, tag: Tag, conflict: APIError) -> ContainerState:
@@ -122,9 +121,9 @@ class Containers:
             inspected = client.inspect_container(name_of(self._instance, tag))
         except NotFound:
             raise EngineUnknown(f"create: {told(conflict)} It is not there yet, or no more.") from conflict
-        if tag_of(labels_of(inspected), self._instance) != tag:
+        if not self._is_ours(inspected, tag):
             raise NameTaken(f"{told(conflict)} It is not one of ours.") from conflict
-        self._ids[tag] = member(inspected, "Id")
+        self._ids[tag] = member(inspected, "Id", of=str)
         return found(tag, inspected).state
 
     def _has_begun(self, client: Client, tag: Tag) -> bool:
@@ -138,7 +137,7 @@ class Containers:
         failure = start_failed(
             error,
             state=None if inspected is None else found(tag, inspected).state,
-            exit_code=0 if inspected is None else int(member(inspected, "State", "ExitCode")),
+            exit_code=0 if inspected is None else member(inspected, "State", "ExitCode", of=int),
         )
         if failure is not None:
             raise failure from error
@@ -172,25 +171,35 @@ class Containers:
         inspected = self._inspect(client, tag)
         if inspected is None:
             raise ContainerGone(f"there is no container of {tag}")
-        return str(member(inspected, "Id"))
+        return member(inspected, "Id", of=str)
 
-    def _inspect(self, client: Client, tag: Tag) -> Mapping[str, Any] | None:
+    def _inspect(self, client: Client, tag: Tag) -> object | None:
+        """The engine's answer about a container of ours, None if there is none."""
         try:
-            inspected: dict[str, Any] = client.inspect_container(self._ids.get(tag) or name_of(self._instance, tag))
+            inspected: object = client.inspect_container(self._ids.get(tag) or name_of(self._instance, tag))
         except NotFound:
             return None
-        if tag_of(labels_of(inspected), self._instance) != tag:
+        if not self._is_ours(inspected, tag):
             return None
-        self._ids[tag] = member(inspected, "Id")
+        self._ids[tag] = member(inspected, "Id", of=str)
         return inspected
+
+    def _is_ours(self, inspected: object, tag: Tag) -> bool:
+        return tag_of(labels_of(inspected, "Config", "Labels"), self._instance) == tag
+
+
+def stop_signal(inspected: object) -> str:
+    """The image's, or else the usual one."""
+    own = member(inspected, "Config", of=dict).get("StopSignal")
+    return own if isinstance(own, str) and own else "SIGTERM"
 
 
 def capacity(client: Client) -> Resources:
     """GPUs count where the engine can give them to containers."""
-    machine = client.info()
-    gives_gpus = "nvidia" in (machine.get("Runtimes") or {})
+    machine: object = client.info()
+    runtimes = member(machine, "Runtimes", of=object)
     return Resources(
-        millicpus=int(member(machine, "NCPU")) * 1000,
-        memory_mib=int(member(machine, "MemTotal")) // MIB,
-        gpus=sum(1 for _ in Path("/dev").glob("nvidia[0-9]*")) if gives_gpus else 0,
+        millicpus=member(machine, "NCPU", of=int) * 1000,
+        memory_mib=member(machine, "MemTotal", of=int) // MIB,
+        gpus=sum(1 for _ in Path("/dev").glob("nvidia[0-9]*")) if "nvidia" in str(runtimes) else 0,
     )

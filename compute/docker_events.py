@@ -56,6 +56,8 @@ class _Reader:
             if not self.listening.done():
                 self.listening.set_exception(error)
         finally:
+            if not self.listening.done():
+                self.listening.set_exception(EngineUnknown("events: nobody reads them"))
             self._on_loop(self.news.end)
 
     def close(self) -> None:

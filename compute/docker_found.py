@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import TypeVar
 
 from batchq.domain.job import Tag
 from batchq.errors import EngineUnknown
 from batchq.values import ContainerState, Found
 from compute.docker_spec import tag_of
 
+LONGEST = 200  # of what is shown of an answer
 STATES = {
     "created": ContainerState.CREATED,
     "running": ContainerState.RUNNING,
@@ -22,18 +23,23 @@ STATES = {
 }
 
 
-def member(answer: object, *path: str) -> Any:  # noqa: ANN401 - JSON may be anything
-    """What stands at a path of the engine's answer. Raises EngineUnknown where the answer has no such thing."""
+T = TypeVar("T")
+
+
+def member(answer: object, *path: str, of: type[T]) -> T:
+    """What stands at a path of the engine's answer. Raises EngineUnknown where no such thing does."""
     it = answer
     for name in path:
-        if not isinstance(it, Mapping) or name not in it:
-            raise EngineUnknown(f"the engine's answer has no {'.'.join(path)}")
-        it = it[name]
+        it = it.get(name) if isinstance(it, dict) else None
+    if not isinstance(it, of):
+        raise EngineUnknown(f"the engine's answer has no {'.'.join(path)}: {it!r}"[:LONGEST])
     return it
 
 
-def labels_of(inspected: object) -> Mapping[str, str]:
-    return member(inspected, "Config", "Labels") or {}
+def labels_of(described: object, *path: str) -> Mapping[str, str]:
+    """A container may have none."""
+    labels = member(described, *path, of=object)
+    return labels if isinstance(labels, dict) else {}
 
 
 def state_of(word: object) -> ContainerState:
@@ -43,42 +49,43 @@ def state_of(word: object) -> ContainerState:
     return STATES[word]
 
 
-def found(tag: Tag, inspected: Mapping[str, Any]) -> Found:
+def found(tag: Tag, inspected: object) -> Found:
     """Raises EngineUnknown where the answer is not one of an engine."""
-    try:
-        return _found(tag, inspected["State"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise EngineUnknown(f"inspect: an answer that cannot be read: {error!r}") from error
+    state = member(inspected, "State", of=dict)
+    now, started_at = state_of(state.get("Status")), time_of(state, "StartedAt")
+    if started_at is None:
+        # Its exit code means nothing: a container that never ran has 0.
+        return Found(tag=tag, state=ContainerState.CREATED if now is ContainerState.EXITED else now)
+    if now is not ContainerState.EXITED:
+        return Found(tag=tag, state=now, started_at=started_at)
+    return Found(
+        tag=tag,
+        state=ContainerState.EXITED,
+        started_at=started_at,
+        # The engine stamps the end of a fast container before its beginning.
+        stopped_at=max(started_at, time_of(state, "FinishedAt") or started_at),
+        exit_code=member(state, "ExitCode", of=int),
+        out_of_memory=state.get("OOMKilled") is True,
+    )
 
 
 def surveyed(rows: object, instance: str) -> dict[str, Found]:
     """The containers of an instance in a list, by their ids."""
     if not isinstance(rows, list):
         raise EngineUnknown("the engine's list of containers is none")
-    tags = ((row, tag_of(member(row, "Labels") or {}, instance)) for row in rows)
-    return {str(member(row, "Id")): Found(tag=tag, state=state_of(member(row, "State"))) for row, tag in tags if tag}
+    tags = ((row, tag_of(labels_of(row, "Labels"), instance)) for row in rows)
+    return {
+        member(row, "Id", of=str): Found(tag=tag, state=state_of(member(row, "State", of=str)))
+        for row, tag in tags
+        if tag is not None
+    }
 
 
-def _found(tag: Tag, state: Mapping[str, Any]) -> Found:
-    started_at = time(state["StartedAt"])
-    if started_at is None:
-        # Its exit code means nothing: a container that never ran has 0.
-        now = state_of(state["Status"])
-        return Found(tag=tag, state=ContainerState.CREATED if now is ContainerState.EXITED else now)
-    if state_of(state["Status"]) is not ContainerState.EXITED:
-        return Found(tag=tag, state=state_of(state["Status"]), started_at=started_at)
-    return Found(
-        tag=tag,
-        state=ContainerState.EXITED,
-        started_at=started_at,
-        # The engine stamps the end of a fast container before its beginning.
-        stopped_at=max(started_at, time(state["FinishedAt"]) or started_at),
-        exit_code=int(state["ExitCode"]),
-        out_of_memory=bool(state["OOMKilled"]),
-    )
-
-
-def time(stamp: str) -> datetime | None:
+def time_of(state: object, name: str) -> datetime | None:
     """Go's zero time is None. Nanoseconds are cut to microseconds."""
-    at = datetime.fromisoformat(stamp).astimezone(UTC)
-    return None if at.year == 1 else at
+    stamp = member(state, name, of=str)
+    try:
+        at = datetime.fromisoformat(stamp)
+    except ValueError as error:
+        raise EngineUnknown(f"the engine's answer has a {name} that is no time: {stamp!r}") from error
+    return None if at.year == 1 else at.astimezone(UTC)

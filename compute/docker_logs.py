@@ -60,6 +60,7 @@ def _line(pieces: Sequence[Piece]) -> LogLine:
 
 def since(after: int) -> str:
     """A time in nanoseconds as the engine reads it. It sends what was stamped at that time, too."""
+    after = max(after, 0)
     return f"{after // SECOND}.{after % SECOND:0{DIGITS}d}"
 
 

@@ -33,7 +33,9 @@ class Limits:
 
     control: int = 2 * CORES
     look: int = 2 * CORES
+    survey: int = 1
     stop: int = 4
+    kill: int = 4
     clear: int = 2 * CORES
     logs: int = 4
     pull: int = 2
@@ -65,9 +67,12 @@ class DockerRuntime:
             instance=instance, policy=replace(policy, private=policy.private + socket), secrets=secrets
         )
         self._limits = limits
+        self._crews: list[Crew[Client]] = []
         self._control = self._crew("control", limits.control, limits.patience)
         self._look = self._crew("look", limits.look, limits.patience)
+        self._survey = self._crew("survey", limits.survey, limits.patience)
         self._stop = self._crew("stop", limits.stop, limits.patience)
+        self._kill = self._crew("kill", limits.kill, limits.patience)
         self._clear = self._crew("clear", limits.clear, limits.patience)
         self._logs = self._crew("logs", limits.logs, limits.patience)
         self._pull = self._crew("pull", limits.pull, limits.patience_with_registry)
@@ -92,13 +97,13 @@ class DockerRuntime:
         await _ask(self._stop, "stop", lambda client: self._containers.signal_stop(client, tag))
 
     async def kill(self, tag: Tag) -> None:
-        await _ask(self._stop, "kill", lambda client: self._containers.kill(client, tag))
+        await _ask(self._kill, "kill", lambda client: self._containers.kill(client, tag))
 
     async def remove(self, tag: Tag) -> None:
         await _ask(self._clear, "remove", lambda client: self._containers.remove(client, tag))
 
     async def survey(self) -> tuple[Found, ...]:
-        return await _ask(self._control, "survey", self._containers.survey)
+        return await _ask(self._survey, "survey", self._containers.survey)
 
     def deaths(self) -> AbstractAsyncContextManager[AsyncIterator[Tag]]:
         def connect() -> Client:
@@ -116,20 +121,21 @@ class DockerRuntime:
                     yield line
 
     async def capacity(self) -> Resources:
-        return await _ask(self._control, "info", capacity)
+        return await _ask(self._survey, "info", capacity)
 
     async def close(self) -> None:
         """Containers are left as they are."""
         await self._pulls.close()
-        crews = (self._control, self._look, self._stop, self._clear, self._logs, self._pull)
-        await asyncio.gather(*(crew.close() for crew in crews))
+        await asyncio.gather(*(crew.close() for crew in self._crews))
 
     def _crew(self, name: str, size: int, patience: float) -> Crew[Client]:
         def equip(before: Client | None) -> Client:
             with unknown_unless_told("connect"):
                 return self._door.client(before, patience=patience)
 
-        return Crew(f"docker-{name}", size=size, equip=equip)
+        crew = Crew(f"docker-{name}", size=size, equip=equip)
+        self._crews.append(crew)
+        return crew
 
 
 async def _ask(crew: Crew[Client], call: str, work: Callable[[Client], Answer]) -> Answer:

@@ -1,0 +1,152 @@
+"""An engine that answers nonsense. Nothing is believed of it, and nothing breaks (EN24)."""
+
+import asyncio
+import threading
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingUnixStreamServer
+
+import pytest
+
+from batchq.errors import EngineError
+from compute.docker_runtime import DockerRuntime, Limits
+from tests.support.containers import launch, new_tag, output
+
+
+async def listen(runtime):
+    async with runtime.deaths() as news:
+        return [tag async for tag in news]
+
+
+CALLS = {
+    "create": lambda runtime: runtime.create(launch()),
+    "pull": lambda runtime: runtime.pull("none:latest", None),
+    "start": lambda runtime: runtime.start(new_tag()),
+    "signal_stop": lambda runtime: runtime.signal_stop(new_tag()),
+    "kill": lambda runtime: runtime.kill(new_tag()),
+    "remove": lambda runtime: runtime.remove(new_tag()),
+    "inspect": lambda runtime: runtime.inspect(new_tag()),
+    "survey": lambda runtime: runtime.survey(),
+    "capacity": lambda runtime: runtime.capacity(),
+    "logs": lambda runtime: output(runtime, new_tag()),
+    "deaths": listen,
+}
+BODIES = [
+    b"",
+    b"null",
+    b"[]",
+    b"{}",
+    b"{",
+    b'"text"',
+    b"[null]",
+    b"[{}]",
+    b"<html>502 Bad Gateway</html>",
+    b"\xff\xfe\0",
+    b'{"Id": 5, "State": null, "Config": [], "ApiVersion": "x.y"}',
+    b'[{"Id": "i", "State": "dreaming", "Labels": {"io.batchq.instance": "i"}}]',
+    b'[{"Id": "i", "State": 5, "Labels": {"io.batchq.instance": "i", "io.batchq.job": "j", "io.batchq.attempt": "1"}}]',
+    b'{"error": {"not": "text"}}',
+]
+STATUSES = [200, 301, 404, 409, 500]
+
+
+@contextmanager
+def engine(folder, answer):
+    """What answers each request on a socket of the test; `answer` is given the handler."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def handle_one_request(self):
+            with suppress(OSError):
+                super().handle_one_request()
+
+        def do_GET(self):
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            answer(self)
+
+        do_POST = do_DELETE = do_GET  # noqa: N815 - as the library spells them
+
+        def address_string(self):
+            return "test"
+
+        def log_message(self, *_):
+            pass
+
+    path = folder / "engine.sock"
+    server = ThreadingUnixStreamServer(str(path), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield f"unix://{path}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def says(status, body, *, speaks_version=True):
+    """The same to everything but, if need be, the question for the version."""
+
+    def answer(handler):
+        is_version = speaks_version and handler.path.endswith("/version")
+        content = b'{"ApiVersion": "1.41", "MinAPIVersion": "1.12"}' if is_version else body
+        handler.send_response(200 if is_version else status)
+        handler.send_header("Content-Length", str(len(content)))
+        handler.end_headers()
+        handler.wfile.write(content)
+
+    return answer
+
+
+def breaks_off(handler):
+    if handler.path.endswith("/version"):
+        says(200, b"")(handler)
+        return
+    handler.send_response(200)
+    handler.send_header("Content-Length", "1000")
+    handler.end_headers()
+    handler.wfile.write(b'{"Id": "')
+    handler.close_connection = True
+
+
+async def breaks_nothing(url, calls):
+    """Each call answers or raises one of our errors, and soon."""
+    runtime = DockerRuntime(instance="i", base_url=url, limits=Limits(patience=2, patience_with_registry=2))
+    try:
+        for call in calls:
+            with suppress(EngineError):
+                async with asyncio.timeout(5):
+                    await call(runtime)
+    finally:
+        await runtime.close()
+
+
+@pytest.mark.parametrize("status", STATUSES)
+@pytest.mark.parametrize("body", BODIES)
+async def test_nonsense_breaks_nothing(tmp_path, status, body):
+    with engine(tmp_path, says(status, body)) as url:
+        await breaks_nothing(url, CALLS.values())
+
+
+@pytest.mark.parametrize("body", BODIES)
+async def test_a_version_that_is_none_is_no_engine(tmp_path, body):
+    with engine(tmp_path, says(200, body, speaks_version=False)) as url:
+        runtime = DockerRuntime(instance="i", base_url=url)
+
+        with pytest.raises(EngineError):
+            await runtime.survey()
+
+        await runtime.close()
+
+
+@pytest.mark.parametrize("call", [call for name, call in CALLS.items() if name != "deaths"], ids=lambda _: "")
+async def test_an_answer_that_breaks_off_is_none(tmp_path, call):
+    with engine(tmp_path, breaks_off) as url:
+        runtime = DockerRuntime(instance="i", base_url=url)
+
+        with pytest.raises(EngineError):
+            await call(runtime)
+
+        await runtime.close()
