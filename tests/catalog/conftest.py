@@ -1,5 +1,7 @@
 """A catalog on a store in memory."""
 
+import asyncio
+
 import pytest
 
 from batchq.catalog import Catalog
@@ -13,6 +15,22 @@ class NoonClock:
 
     async def sleep(self, seconds):
         raise NotImplementedError
+
+
+class SlowStore(MemoryStore):
+    """Takes a moment to save, in which others may act."""
+
+    async def put_environment(self, environment):
+        await asyncio.sleep(0)
+        await super().put_environment(environment)
+
+    async def put_queue(self, queue):
+        await asyncio.sleep(0)
+        await super().put_queue(queue)
+
+    async def put_definition(self, definition):
+        await asyncio.sleep(0)
+        await super().put_definition(definition)
 
 
 class Changes:
@@ -31,7 +49,7 @@ def changed():
 
 @pytest.fixture
 def store():
-    return MemoryStore()
+    return SlowStore()
 
 
 @pytest.fixture

@@ -153,6 +153,14 @@ async def test_a_caller_who_goes_away_does_not_part_memory_from_store(changed):
     assert list(catalog.environments.values()) == list(await store.environments()) == [environment()]
 
 
+async def test_changes_made_at_once_are_all_made(catalog):
+    await make_environment(catalog)
+
+    await asyncio.gather(*(catalog.tag_environment("local", ((f"key{number}", "v"),)) for number in range(20)))
+
+    assert len(catalog.environments["local"].tags) == 20
+
+
 # ------------------------------------------------------------------------------------------------------------ deleting
 
 

@@ -11,7 +11,7 @@ from batchq.errors import Conflict, StoreFailed
 from batchq.store.database import NAME
 from batchq.values import Changes, JobQuery
 from tests.store.conftest import Gate
-from tests.support.builders import NOON, job, job_id, moment, submission
+from tests.support.builders import NOON, definition, job, job_id, moment, submission
 
 STATEMENTS_OF_A_SUBMISSION = 7
 
@@ -148,6 +148,22 @@ async def test_a_commit_waits_for_another_program_that_writes(store, tmp_path):
 
     assert done == set()
     assert await parts_kept(store, 1) == {True}
+
+
+async def test_nobody_else_writes_between_what_a_transaction_reads_and_what_it_writes(store, writer, tmp_path):
+    await store.add_definition(definition(name="a"))
+    other = sqlite3.connect(tmp_path / NAME, isolation_level=None, timeout=0)
+    async with Gate(writer, 2) as gate:  # after BEGIN and the last revision, before the INSERT
+        adding = asyncio.ensure_future(store.add_definition(definition(name="a")))
+        await gate.reached.wait()
+
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            other.execute("DELETE FROM definitions")
+        gate.open()
+        added = await adding
+    other.close()
+
+    assert added.ref.revision == 2
 
 
 async def test_a_commit_does_not_wait_for_ever(store, writer, tmp_path):
