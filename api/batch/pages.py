@@ -1,7 +1,7 @@
 """Listings by name, a page at a time."""
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from api.batch.tokens import Tokens
 
@@ -10,12 +10,22 @@ Listed = TypeVar("Listed")
 MOST = 100
 
 
+class Paged(Protocol):
+    """A request for a page of a listing."""
+
+    @property
+    def maxResults(self) -> int | None: ...  # noqa: N802 - as AWS spells it
+
+    @property
+    def nextToken(self) -> str | None: ...  # noqa: N802 - as AWS spells it
+
+
 def page(
-    found: Mapping[str, Listed], *, query: object, token: str | None, limit: int | None, tokens: Tokens
+    found: Mapping[str, Listed], given: Paged, *, query: object, tokens: Tokens
 ) -> tuple[list[Listed], dict[str, str]]:
-    """The next `limit` of what was found, by name, and the nextToken to answer with, if there is more."""
-    after = tokens.read(query, token) if token else ""
+    """What was found, by name, as much as was asked for; and the nextToken to answer with, if there is more."""
+    after = tokens.read(query, given.nextToken) if given.nextToken else ""
     rest = sorted(name for name in found if name > after)
-    told = rest[: limit or MOST]
+    told = rest[: given.maxResults or MOST]
     more = {"nextToken": tokens.make(query, told[-1])} if len(rest) > len(told) else {}
     return [found[name] for name in told], more

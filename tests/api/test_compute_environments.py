@@ -171,7 +171,6 @@ async def test_an_update_of_the_state_leaves_the_capacity(server, boto):
         ({"computeEnvironment": ""}, "'computeEnvironment' is a required field"),
         ({"computeEnvironment": ARN + "job-queue/it"}, "not found"),
         ({"computeResources": {"minvCpus": 9}}, "minvCpus must not be above maxvCpus"),
-        ({"computeResources": {"instanceRole": ""}}, "Instance role is required."),
         ({"unmanagedvCpus": 4}, "unmanagedvCpus is not applicable"),
         ({"eksConfiguration": {"x": "y"}}, "eksConfiguration is not supported"),
     ],
@@ -186,6 +185,18 @@ async def test_an_update_that_cannot_be_changes_nothing(server, boto, http, aske
     assert status == 400
     assert text in answer["message"]
     assert server.remembers() == before
+
+
+async def test_an_update_does_not_ask_again_what_only_a_new_environment_must_have(server, boto):
+    """As the environment that a first start makes, which AWS would not have taken."""
+    await server.catalog.install_defaults(max_millicpus=2000)
+
+    await boto.update_compute_environment(
+        computeEnvironment="local", state="DISABLED", computeResources={"maxvCpus": 1}
+    )
+
+    environment = server.catalog.environments["local"]
+    assert (environment.state, environment.max_millicpus) == (State.DISABLED, 1000)
 
 
 async def test_it_is_deleted_when_it_is_disabled_and_no_queue_uses_it(ground, boto):

@@ -142,6 +142,15 @@ async def test_what_was_registered_is_told_field_for_field(boto):
     }
 
 
+async def test_a_number_of_gpus_is_told_as_a_text(http, boto):
+    given = requirements(VCPU=2, MEMORY="64", GPU=1)
+    await http.post("RegisterJobDefinition", with_container(resourceRequirements=given))
+
+    (told,) = (await boto.describe_job_definitions(jobDefinitions=["it:1"]))["jobDefinitions"]
+
+    assert told["containerProperties"]["resourceRequirements"] == requirements(VCPU="2", MEMORY="64", GPU="1")
+
+
 async def test_members_that_aws_does_not_know_are_ignored(http, boto):
     asked = with_container(colour="blue") | {"__proto__": {"x": 1}, "colour": "blue"}
 

@@ -257,7 +257,6 @@ BAD_OVERRIDES = [
     {"resourceRequirements": requirements(VCPU="٣")},
     {"resourceRequirements": requirements(VCPU="")},
     {"resourceRequirements": requirements(VCPU="1\n")},
-    {"resourceRequirements": requirements(VCPU=1.5)},
     {"resourceRequirements": requirements(MEMORY="0")},
     {"resourceRequirements": requirements(MEMORY="3")},
     {"resourceRequirements": requirements(MEMORY="-1")},
@@ -291,7 +290,7 @@ GOOD_OVERRIDES = [
     {"environment": [{"name": "TWICE", "value": "1"}, {"name": "TWICE", "value": "2"}]},
     {"command": ["echo", "Ref::missing"]},
     {"resourceRequirements": requirements(VCPU="1000000")},
-    {"resourceRequirements": requirements(GPU=2)},
+    {"resourceRequirements": requirements(GPU=2, VCPU=1.5)},
     {"instanceType": "c5.large"},
 ]
 

@@ -32,8 +32,8 @@ async def update(desk: Desk, call: Call) -> Answer:
     made = await desk.catalog.update_environment(
         name,
         state=State(given.state) if given.state else None,
-        max_millicpus=environments.millicpus(document, desk.rules),
-        document=json.dumps(document),
+        max_millicpus=environments.millicpus(document, desk.rules) if document else None,
+        document=json.dumps(document) if document else None,
     )
     return _named(made, call)
 
@@ -48,13 +48,8 @@ async def describe(desk: Desk, call: Call) -> Answer:
     given = parse(wire.DescribeComputeEnvironments, call.body)
     names = call.arns.all_named(Kind.ENVIRONMENT, given.computeEnvironments or ())
     found = desk.catalog.describe_environments(names) if names or not given.computeEnvironments else ()
-    told, more = page(
-        {it.name: it for it in found},
-        query=("DescribeComputeEnvironments", names),
-        token=given.nextToken,
-        limit=given.maxResults,
-        tokens=desk.tokens,
-    )
+    query = ("DescribeComputeEnvironments", names)
+    told, more = page({it.name: it for it in found}, given, query=query, tokens=desk.tokens)
     return {"computeEnvironments": [environments.detail(it, call.arns) for it in told], **more}
 
 

@@ -17,6 +17,7 @@ from batchq.service import Submission
 Order = Callable[[JobId, str], Awaitable[None]]
 
 MOST_DESCRIBED = 100
+TOO_MANY = f"Maximum number of jobs supported is  {MOST_DESCRIBED} ."  # AWS: two spaces, and one before the dot
 
 
 async def submit(desk: Desk, call: Call) -> Answer:
@@ -33,9 +34,7 @@ async def submit(desk: Desk, call: Call) -> Answer:
 async def describe(desk: Desk, call: Call) -> Answer:
     given = parse(wire.DescribeJobs, call.body)
     if len(given.jobs) > MOST_DESCRIBED:
-        raise Invalid(
-            f"Maximum number of jobs supported is  {MOST_DESCRIBED} ."
-        )  # AWS: two spaces, and one before the dot
+        raise Invalid(TOO_MANY)
     found = await desk.jobs.describe([it for text in given.jobs if (it := _job(text, call)) is not None])
     return {"jobs": [details.job_detail(job, definition, call.arns) for job, definition in found]}
 

@@ -1,5 +1,7 @@
 """Job queues: create, update, delete, describe."""
 
+from typing import TypeVar
+
 from api.batch.arns import Kind
 from api.batch.desk import Answer, Call, Desk
 from api.batch.pages import page
@@ -9,10 +11,11 @@ from api.http import parse
 from batchq.domain.catalog import JobQueue, State
 from batchq.domain.job import QueueName
 
+Asked = TypeVar("Asked", wire.CreateJobQueue, wire.UpdateJobQueue)
+
 
 async def create(desk: Desk, call: Call) -> Answer:
-    given = parse(wire.CreateJobQueue, call.body)
-    queues.check_served(given)
+    given = _asked(wire.CreateJobQueue, call)
     made = await desk.catalog.create_queue(
         name=QueueName(checks.name(given.jobQueueName, "jobQueueName")),
         state=State(given.state or State.ENABLED),
@@ -25,8 +28,7 @@ async def create(desk: Desk, call: Call) -> Answer:
 
 
 async def update(desk: Desk, call: Call) -> Answer:
-    given = parse(wire.UpdateJobQueue, call.body)
-    queues.check_served(given)
+    given = _asked(wire.UpdateJobQueue, call)
     name, order = queues.name_of(given.jobQueue, call.arns), given.computeEnvironmentOrder
     before = desk.catalog.queues.get(name)
     made = await desk.catalog.update_queue(
@@ -49,14 +51,15 @@ async def describe(desk: Desk, call: Call) -> Answer:
     given = parse(wire.DescribeJobQueues, call.body)
     names = call.arns.all_named(Kind.QUEUE, given.jobQueues or ())
     found = desk.catalog.describe_queues(names) if names or not given.jobQueues else ()
-    told, more = page(
-        {it.name: it for it in found},
-        query=("DescribeJobQueues", names),
-        token=given.nextToken,
-        limit=given.maxResults,
-        tokens=desk.tokens,
-    )
+    query = ("DescribeJobQueues", names)
+    told, more = page({it.name: it for it in found}, given, query=query, tokens=desk.tokens)
     return {"jobQueues": [queues.detail(it, call.arns) for it in told], **more}
+
+
+def _asked(shape: type[Asked], call: Call) -> Asked:
+    given = parse(shape, call.body)
+    queues.check_served(given)
+    return given
 
 
 def _named(queue: JobQueue, call: Call) -> Answer:

@@ -53,18 +53,23 @@ def created(given: CreateComputeEnvironment) -> Document:
     checks.unserved({"eksConfiguration": given.eksConfiguration})
     if given.type == "MANAGED":
         _check_managed(given.computeResources, given.unmanagedvCpus)
-    return given.model_dump(mode="json", include=ECHOED, exclude_none=True, exclude=_empty(given.serviceRole))
+    return _said(given)
 
 
-def updated(before: Document, given: UpdateComputeEnvironment) -> Document:
-    """What was kept, with what is said now laid over; of computeResources member by member."""
+def updated(before: Document, given: UpdateComputeEnvironment) -> Document | None:
+    """What was kept, with what is said now laid over; of computeResources member by member. None if nothing is said."""
     checks.unserved({"eksConfiguration": given.eksConfiguration})
-    said = given.model_dump(mode="json", include=ECHOED, exclude_none=True, exclude=_empty(given.serviceRole))
-    resources = before.get("computeResources", {}) | said.pop("computeResources", {})
-    resources.pop("updateToLatestImageVersion", None)  # AWS: an order, not a property
-    after = before | said | ({"computeResources": resources} if resources else {})
+    said = _said(given)
+    if not said:
+        return None
+    after = before | said
+    if resources := before.get("computeResources", {}) | said.get("computeResources", {}):
+        resources.pop("updateToLatestImageVersion", None)  # AWS: an order, not a property
+        after["computeResources"] = resources
     if after.get("type") == "MANAGED":
-        _check_managed(ComputeResource.model_validate(resources), given.unmanagedvCpus)
+        _check_unmanaged(given.unmanagedvCpus)
+        _check_range(resources)
+        _check_type(resources["type"], said.get("computeResources", {}))
     return after
 
 
@@ -92,15 +97,25 @@ def detail(environment: ComputeEnvironment, arns: Arns) -> dict[str, object]:
     }
 
 
+def _said(given: CreateComputeEnvironment | UpdateComputeEnvironment) -> Document:
+    said = given.model_dump(mode="json", include=ECHOED, exclude_none=True)
+    return {member: value for member, value in said.items() if member != "serviceRole" or value}
+
+
 def _check_managed(resources: ComputeResource | None, unmanaged: int | None) -> None:
     if resources is None:
         raise Invalid("computeResources must be provided for a MANAGED compute environment.")
-    if unmanaged is not None:
-        raise Invalid("unmanagedvCpus is not applicable for a MANAGED compute environment.")
-    if resources.type in ON_FARGATE:
-        _check_fargate(resources)
-    elif resources.type in ON_EC2:
+    said = resources.model_dump(exclude_none=True)
+    _check_unmanaged(unmanaged)
+    _check_type(resources.type, said)
+    if resources.type in ON_EC2:
         _check_ec2(resources)
+    _check_range(said)
+
+
+def _check_unmanaged(vcpus: int | None) -> None:
+    if vcpus is not None:
+        raise Invalid("unmanagedvCpus is not applicable for a MANAGED compute environment.")
 
 
 def _check_ec2(resources: ComputeResource) -> None:
@@ -108,15 +123,14 @@ def _check_ec2(resources: ComputeResource) -> None:
         raise Invalid("Instance role is required.")
     if resources.minvCpus is None:
         raise Invalid("Resource minvCpus is required.")
-    if resources.minvCpus > resources.maxvCpus:
-        raise Invalid("minvCpus must not be above maxvCpus.")
 
 
-def _check_fargate(resources: ComputeResource) -> None:
+def _check_type(kind: str, said: Document) -> None:
     for member in NOT_ON_FARGATE:
-        if getattr(resources, member) not in (None, "", [], {}):
+        if kind in ON_FARGATE and said.get(member):
             raise Invalid(f"{member} is not applicable for Fargate.")
 
 
-def _empty(role: str | None) -> set[str]:
-    return {"serviceRole"} if role == "" else set()
+def _check_range(resources: Document) -> None:
+    if resources.get("minvCpus", 0) > resources["maxvCpus"]:
+        raise Invalid("minvCpus must not be above maxvCpus.")

@@ -12,7 +12,7 @@ LEAST_MEMORY = 4
 LEAST_VCPU = 1000
 
 _VCPU = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,3}))?")
-_WHOLE = re.compile(r"0|[1-9]\d{0,9}")
+_WHOLE = re.compile(r"0|[1-9][0-9]{0,9}")
 _MOST = 2**31 - 1
 
 # AWS: thousandths of a vCPU to the MiB of memory that Fargate goes with.
@@ -79,7 +79,7 @@ def _check_fargate(wanted: Resources) -> None:
 
 
 def _by_type(entries: Sequence[ResourceRequirement]) -> dict[str, str]:
-    named: dict[str, str] = {entry.type: str(entry.value) for entry in entries}
+    named: dict[str, str] = {entry.type: entry.value for entry in entries}
     if len(named) != len(entries):
         raise Invalid("A type of resourceRequirements must not be named more than once.")
     return named

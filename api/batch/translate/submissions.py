@@ -78,7 +78,7 @@ def settle(submission: Submission, given: SubmitJob, definition: JobDefinition) 
     """
     document = json.loads(definition.document)
     over = given.containerOverrides or ContainerOverrides()
-    named = {entry["type"] for entry in document["containerProperties"].get("resourceRequirements", ())}
+    named = {entry["type"] for entry in document.get("containerProperties", {}).get("resourceRequirements", ())}
     older = {member: None for member, kind in (("vcpus", "VCPU"), ("memory", "MEMORY")) if kind in named}
     asked = resources.asked(over.model_copy(update=older))
     wanted = replace(submission.overrides, millicpus=asked.millicpus, memory_mib=asked.memory_mib, gpus=asked.gpus)

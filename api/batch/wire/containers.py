@@ -13,10 +13,10 @@ class KeyValuePair(Shape):
 
 
 class ResourceRequirement(Shape):
-    """AWS: the value is a text. Clients that write job definitions by hand send the GPU count as a number."""
+    """AWS: the value is a text. In job definitions written by hand the count of GPUs is often a number."""
 
     type: Literal["GPU", "VCPU", "MEMORY"]
-    value: Text | Integer
+    value: Annotated[Text, Field(strict=False, coerce_numbers_to_str=True)]
 
 
 class Host(Shape):
