@@ -18,7 +18,7 @@ def law(holds):
     return holds
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(lives())
 def test_every_law_holds_in_every_life(life):
     for holds in LAWS:
@@ -175,7 +175,7 @@ def no_job_that_is_over_is_a_misfit(life):
 def test_among_the_lives_is_everything_that_matters():
     seen = set()
 
-    @settings(max_examples=1000, deadline=None, database=None, derandomize=True)
+    @settings(max_examples=500, deadline=None, database=None, derandomize=True)
     @given(lives())
     def look(life):
         last = life[-1].after

@@ -3,7 +3,7 @@ import pytest
 from batchq.domain import reasons
 from batchq.domain.catalog import State
 from batchq.domain.job import Status
-from batchq.domain.placement import Fits, Misfit, Room, Waits
+from batchq.domain.placement import Fits, Misfit, Room, Waits, usable
 from tests.support.builders import attempt, environment, job, resources
 
 HOST = resources(millicpus=64_000, memory_mib=8_000, gpus=2)
@@ -206,6 +206,13 @@ def test_a_misfit_of_vcpus_and_memory_is_told_of_the_vcpus():
     assert free.offer(small(millicpus=4001, memory_mib=8_001), ["local"]) == Misfit(reason=reasons.TOO_MANY_VCPUS)
 
 
+@pytest.mark.parametrize("millicpus", [3000, 4000])
+def test_it_is_not_told_of_the_vcpus_when_one_of_the_environments_has_them(millicpus):
+    free = room(environment("a", max_millicpus=2000), environment("b", max_millicpus=4000))
+
+    assert free.offer(small(millicpus=millicpus, memory_mib=8_001), ["a", "b"]) == Misfit(reason=reasons.TOO_LARGE)
+
+
 def test_a_misfit_holds_back_nobody():
     free = room(environment("local"))
 
@@ -238,3 +245,13 @@ def test_a_disabled_or_deleted_environment_could_not():
     free = room(environment("off", state=State.DISABLED))
 
     assert not free.could_hold(small(), ["off", "gone"])
+
+
+# ---------------------------------------------------------------------------------------------------------- the machine
+
+
+@pytest.mark.parametrize(("has", "gives"), [(8_000, 7_200), (20_480, 18_432), (20_490, 18_442), (64_000, 61_952)])
+def test_a_machine_keeps_a_tenth_of_its_memory_for_itself_but_at_most_2_gib(has, gives):
+    assert usable(resources(millicpus=4000, memory_mib=has, gpus=1)) == resources(
+        millicpus=4000, memory_mib=gives, gpus=1
+    )

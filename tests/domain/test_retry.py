@@ -61,6 +61,7 @@ def test_a_rule_matches_when_all_its_conditions_do(asked):
         {"on_exit_code": "37"},
         {"on_reason": "OutOfMemoryError"},
         {"on_reason": "killed"},
+        {"on_reason": "killed*"},
         {"on_reason": "outofmemoryerror*"},
         {"on_status_reason": "Host EC2"},
         {"on_status_reason": "Host EC2 terminated!*"},

@@ -85,7 +85,7 @@ def law(holds):
     return holds
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(offers())
 def test_every_law_holds_whatever_is_offered(made):
     for holds in LAWS:

@@ -1,5 +1,7 @@
 """Jobs that no environment of their queue could hold: set aside, and taken up again when the ground has changed."""
 
+from dataclasses import replace
+
 from batchq.domain import events as on
 from batchq.domain import reasons
 from batchq.domain.job import Status
@@ -87,6 +89,18 @@ async def test_a_misfit_that_was_cancelled_in_this_turn_stays_so():
     await free_misfits(turn, store, WIDER, HOST)
 
     assert statuses(turn, huge) == [Status.FAILED]
+
+
+async def test_a_misfit_that_was_tagged_in_this_turn_is_freed_too():
+    huge = misfit(millicpus=9000)
+    store = await stored(huge)
+    turn = turn_over()
+    turn.learn([huge])
+    turn.keep(huge, replace(huge, tags=(("team", "blue"),)))
+
+    await free_misfits(turn, store, WIDER, HOST)
+
+    assert (turn.get(huge.id).misfit, turn.get(huge.id).tags) == (False, (("team", "blue"),))
 
 
 async def test_a_misfit_whose_queue_is_gone_stops_nobody():

@@ -103,6 +103,15 @@ async def test_queues_of_equal_priority_are_merged_by_age():
     assert placed_in(turn, first, second, third) == ["local", "local", None]
 
 
+async def test_of_equal_priority_the_older_job_goes_first_whatever_its_queue_is_called():
+    old, young = runnable(millicpus=3000, queue="b"), runnable(millicpus=3000, queue="a")
+    store = await stored(old, young)
+
+    turn = await filled(store, ground(queue("a"), queue("b")))
+
+    assert placed_in(turn, old, young) == ["local", None]
+
+
 async def test_a_queue_whose_head_waits_does_not_stop_one_of_equal_priority_elsewhere():
     waits = [runnable(millicpus=3000, queue="a") for _ in range(2)]
     goes = runnable(queue="b")

@@ -1,0 +1,250 @@
+"""Bugs somebody might write: what breaks, the text as it is, and the text with the bug. All in code that decides."""
+
+LIFECYCLE = [
+    (
+        "news of an earlier attempt is believed",
+        "(job.attempt is None or job.attempt.number != event.attempt)",
+        "job.attempt is None",
+    ),
+    ("an alarm is overheard in the moment it is due", "due is None or due > now", "due is None or due >= now"),
+    (
+        "the timeout counts from the submission",
+        "job.started_at + job.spec.timeout",
+        "job.created_at + job.spec.timeout",
+    ),
+    (
+        "a stop order does not put off the timeout",
+        "    if job.stop is not None:\n        return job.stop.kill_at\n",
+        "",
+    ),
+    ("every attempt is the first", "number=len(job.attempts) + 1", "number=1"),
+    ("a new attempt shows the reason of the one before", "attempt=attempt, status_reason=None", "attempt=attempt"),
+    ("a start in the future is believed", "min(event.started_at, now)", "event.started_at"),
+    (
+        "a container that started in spite of an order is not asked",
+        "return running, () if job.stop is None else (do.StopContainer(tag=job.tag),)",
+        "return running, ()",
+    ),
+    (
+        "an abandoned start is not cleared away",
+        "now, job.stop.reason), (do.ClearAway(tag=job.tag),)",
+        "now, job.stop.reason), ()",
+    ),
+    ("a success is out of memory", "if event.out_of_memory and event.exit_code != 0", "if event.out_of_memory"),
+    ("an attempt ends before it began", "max(event.stopped_at, event.started_at)", "event.stopped_at"),
+    ("earlier attempts are forgotten", "attempts=(*job.attempts, ended)", "attempts=(ended,)"),
+    (
+        "a terminated attempt shows an ordinary end",
+        "status_reason if job.stop is None else job.stop.reason",
+        "status_reason",
+    ),
+    ("a success shows a cancel", "_end(replace(over, cancelled=None), Status.SUCCEEDED", "_end(over, Status.SUCCEEDED"),
+    (
+        "a retry shows the end of the attempt before",
+        "attempt=None, stopped_at=None, status_reason",
+        "attempt=None, status_reason",
+    ),
+    (
+        "terminate does not beat a remembered cancel",
+        "return replace(job, cancelled=None), Status.FAILED",
+        "return job, Status.FAILED",
+    ),
+    (
+        "a remembered cancel does not say why",
+        "job.cancelled if job.cancelled is not None else ended.status_reason",
+        "ended.status_reason",
+    ),
+    ("a cancel is not remembered", "return replace(job, cancelled=event.reason), ()", "return job, ()"),
+    ("the last cancel wins", "if job.cancelled is not None or job.stop is not None:", "if job.stop is not None:"),
+    (
+        "a cancel is remembered after an order",
+        "if job.cancelled is not None or job.stop is not None:",
+        "if job.cancelled is not None:",
+    ),
+    ("the last terminate wins", "    if job.stop is not None:\n        return job, ()\n    ask =", "    ask ="),
+    (
+        "a start is asked to stop, not given up",
+        "do.AbandonStart(tag=job.tag) if job.status is Status.STARTING else do.StopContainer(tag=job.tag)",
+        "do.StopContainer(tag=job.tag)",
+    ),
+    ("a timeout beats terminate", "    if job.stop is not None:\n        return job, ()\n    stop =", "    stop ="),
+    ("a timeout is a terminate", "cause=StopCause.TIMED_OUT", "cause=StopCause.TERMINATED"),
+    ("the grace counts from the order", "kill_at=now + job.stop.grace", "kill_at=job.stop.ordered_at + job.stop.grace"),
+    ("being asked twice stretches the grace", "job.stop is None or job.stop.kill_at is not None", "job.stop is None"),
+    ("who was not asked is killed", "job.stop is None or job.stop.kill_at is None", "job.stop is None"),
+    ("a kill is not repeated", "kill_at=now + KILL_AGAIN", "kill_at=None"),
+    ("nobody is ever unkillable", "job.stop.killed_at or now", "now"),
+    ("a grace of nothing is the job's own", "event.grace is None", "not event.grace"),
+    ("a terminate may not bring its own grace", "if event.grace is None else event.grace", ""),
+    ("the dead are misfits", "attempt=None, misfit=False", "attempt=None"),
+    ("the dead hold an attempt", "attempt=None, misfit=False", "misfit=False"),
+    ("a job that is over has no end", "job.stopped_at or now", "job.stopped_at"),
+    ("a misfit no longer stays one", "misfit=False, status_reason=None", "status_reason=None"),
+    (
+        "a job that succeeded may come back",
+        "Status.SUCCEEDED: frozenset()",
+        "Status.SUCCEEDED: frozenset({Status.FAILED})",
+    ),
+    ("terminate of a job that is over is illegal", "    on.TerminateRequested: late,\n", ""),
+]
+RETRY = [
+    ("exit 0 saves a terminated job", "    if job.stop is not None:\n        return Verdict.FAIL\n", ""),
+    ("a success is retried", "    if ended.exit_code == 0:\n        return Verdict.SUCCEED\n", ""),
+    (
+        "a remembered cancel fails a success",
+        "    if ended.exit_code == 0:\n",
+        "    if job.cancelled is not None:\n        return Verdict.FAIL\n    if ended.exit_code == 0:\n",
+    ),
+    ("a remembered cancel is retried", "job.cancelled is not None or ended.number", "ended.number"),
+    ("a cancel without a reason is none", "job.cancelled is not None or", "job.cancelled or"),
+    ("one attempt too many", "ended.number >= job.spec", "ended.number > job.spec"),
+    (
+        "what no rule matches is over",
+        "if matches(rule, ended)), Action.RETRY)",
+        "if matches(rule, ended)), Action.EXIT)",
+    ),
+    ("the last rule that matches decides", "for rule in rules if", "for rule in reversed(rules) if"),
+    ("one condition that holds is enough", "        and _like(rule.on_reason", "        or _like(rule.on_reason"),
+    ("the exit code is not asked about", "_like(rule.on_exit_code, code)", "True"),
+    ("a lone star does not match what is missing", 'pattern is None or pattern == "*"', "pattern is None"),
+    ("a pattern matches in the middle", "text.startswith(pattern[:-1])", "pattern[:-1] in text"),
+    ("a pattern without a star matches a beginning", "else text == pattern", "else text.startswith(pattern)"),
+]
+DEPENDENCIES = [
+    ("a dependency nobody knows has succeeded", "else Status.FAILED for it", "else Status.SUCCEEDED for it"),
+    ("a failure waits for the others", "if Status.FAILED in statuses:", "if statuses == {Status.FAILED}:"),
+    ("one success is enough", "if statuses - {Status.SUCCEEDED} else", "if Status.SUCCEEDED not in statuses else"),
+]
+RECOVERY = [
+    ("an attempt that has ended is lost", "if tag in under_way and tag not in there]", "if tag not in there]"),
+    (
+        "what was not there yet is lost",
+        "for tag in expected if tag in under_way",
+        "for tag in under_way if tag in under_way",
+    ),
+    ("nothing is ever lost", "if tag in under_way and tag not in there]", "if False]"),
+    ("strays are cleared away at once", "for tag in leftovers if tag.job_id in known)", "for tag in leftovers)"),
+    ("leftovers are strays", "for tag in leftovers if tag.job_id not in known)", "for tag in leftovers)"),
+    (
+        "a start that is to stop is made",
+        "(start,) if job.stop is None else (start, do.AbandonStart(tag=job.tag))",
+        "(start,)",
+    ),
+    (
+        "a start is forgotten in a crash",
+        "return (start,) if job.stop is None else",
+        "return () if job.stop is None else",
+    ),
+    ("what died while we were away is not looked at", "if seen is not None and not seen.lives:", "if False:"),
+    ("an order is not asked again", "if job.stop is not None and job.stop.kill_at is None:", "if False:"),
+    ("an order is asked again and again", "job.stop is not None and job.stop.kill_at is None", "job.stop is not None"),
+]
+PLACEMENT = [
+    ("a job that waits is passed", "        self._hold(wanted, able)\n", ""),
+    ("who waits for the host is passed elsewhere", "able if self._host_has(wanted) else self._environments", "able"),
+    ("who waits stops everybody", "able if self._host_has(wanted) else self._environments", "self._environments"),
+    ("what is held back is taken", "if name not in self._held and self._now", "if self._now"),
+    (
+        "what is placed takes no room",
+        "                self._take(name, wanted)\n                return",
+        "                return",
+    ),
+    ("memory is overcommitted", "        return wanted.memory_mib <= self._memory_mib and", "        return"),
+    ("GPUs are overcommitted", "<= self._memory_mib and wanted.gpus <= self._gpus", "<= self._memory_mib"),
+    ("vCPUs are overcommitted", "wanted.millicpus <= self._millicpus[name] and self._host_has", "self._host_has"),
+    (
+        "what runs holds no room",
+        "self._take(EnvironmentName(job.attempt.environment), job.spec.container.resources)",
+        "pass",
+    ),
+    (
+        "a deleted environment's jobs hold no memory",
+        "-= wanted.memory_mib\n",
+        "-= wanted.memory_mib if name in self._millicpus else 0\n",
+    ),
+    ("disabled environments are used", " and self._environments[it].state is State.ENABLED", ""),
+    (
+        "more memory than the host has waits for ever",
+        "roomy and wanted.memory_mib <= self._host.memory_mib and",
+        "roomy and",
+    ),
+    ("more GPUs than the host has wait for ever", " and wanted.gpus <= self._host.gpus", ""),
+    (
+        "what fits exactly is a misfit",
+        "wanted.millicpus <= self._environments[name].max_millicpus",
+        "wanted.millicpus < self._environments[name].max_millicpus",
+    ),
+    ("the largest of the queue's environments does not count", "most = max(", "most = min("),
+    (
+        "memory too large is told of the vCPUs",
+        "TOO_MANY_VCPUS if wanted.millicpus > most",
+        "TOO_MANY_VCPUS if wanted.millicpus >= most",
+    ),
+    ("the last environment is tried first", "        for name in able:\n", "        for name in reversed(able):\n"),
+    (
+        "the machine keeps no memory for itself",
+        "machine.memory_mib - min(machine.memory_mib // 10, 2048)",
+        "machine.memory_mib",
+    ),
+    ("a large machine keeps too much for itself", "min(machine.memory_mib // 10, 2048)", "machine.memory_mib // 10"),
+]
+SCHEDULING = [
+    ("the youngest start first", "min(ready.items()", "max(ready.items()"),
+    ("lower priorities go first", "(-it.priority, it.name)", "(it.priority, it.name)"),
+    (
+        "between two pages a job is lost",
+        "after, limit = page[-1].order, PAGE",
+        "after, limit = page[-1].order + 1, PAGE",
+    ),
+    (
+        "what this turn has changed is offered as it was",
+        "        if not turn.touched(stored.job_id):\n            yield stored",
+        "        yield stored",
+    ),
+    (
+        "what this turn has changed is offered last",
+        "while changed and changed[0].order < stored.order:",
+        "while False:",
+    ),
+]
+SETTLING = [
+    ("the dependents of dependents wait", "waiting, ended = [], turn.take_ended()", "waiting, ended = [], []"),
+    ("dependents that are new are forgotten", "for job in (*stored, *here)", "for job in stored"),
+]
+TURN = [
+    ("a saved job keeps its version", "version=job.version + 1", "version=job.version"),
+    ("what ended in this turn holds room", "if job_id not in changed}", "}"),
+    ("what began in this turn holds no room", "if job.status in ACTIVE}", "if job_id in self._active}"),
+    ("an attempt that nobody saw running has no log", "if ran or after.status is", "if after.status is"),
+    (
+        "a cancel at the head of a queue frees nobody",
+        "before.status in ACTIVE | {Status.RUNNABLE}",
+        "before.status in ACTIVE",
+    ),
+    ("old submissions are never forgotten", "forget_before if self.submitted else None", "None"),
+]
+ALARMS = [
+    ("an alarm taken off rings", "if self._due.get(job_id) == due:", "if True:"),
+    ("an alarm put off rings", "if self._due.get(job_id) == due:", "if job_id in self._due:"),
+    ("a sooner alarm wakes nobody", "            self._sooner.set()\n", ""),
+]
+STRAYS = [
+    ("three strays are too many", "len(seen) > MOST", "len(seen) >= MOST"),
+    (
+        "one that came back is not watched anew",
+        "self._since.get(tag, now) for tag in seen}",
+        "now for tag in seen} | self._since",
+    ),
+]
+MUTATIONS = {
+    "batchq/domain/lifecycle.py": LIFECYCLE,
+    "batchq/domain/retry.py": RETRY,
+    "batchq/domain/dependencies.py": DEPENDENCIES,
+    "batchq/domain/recovery.py": RECOVERY,
+    "batchq/domain/placement.py": PLACEMENT,
+    "batchq/engine/scheduling.py": SCHEDULING,
+    "batchq/engine/settling.py": SETTLING,
+    "batchq/engine/turn.py": TURN,
+    "batchq/engine/alarms.py": ALARMS,
+    "batchq/engine/strays.py": STRAYS,
+}
