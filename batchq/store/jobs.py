@@ -14,6 +14,7 @@ from batchq.store.statements import named
 from batchq.values import Changes, LogStream, Moment, SubmissionKey
 
 SQL = named("jobs.sql")
+_MOST_FORGOTTEN = 1000  # at a time, so that no turn pays for all the turns before it
 _WAITING = frozenset({Status.SUBMITTED, Status.PENDING})
 
 Connection = sqlite3.Connection
@@ -29,7 +30,8 @@ def commit(connection: Connection, changes: Changes) -> None:
     connection.executemany(SQL["insert_submission"], map(_submission_row, changes.submissions))
     connection.executemany(SQL["insert_stream"], map(rows.stream_row, changes.streams))
     if changes.forget_before is not None:
-        connection.execute(SQL["forget_submissions"], {"before": rows.microseconds(changes.forget_before)})
+        old = {"before": rows.microseconds(changes.forget_before), "limit": _MOST_FORGOTTEN}
+        connection.execute(SQL["forget_submissions"], old)
 
 
 def _insert(connection: Connection, jobs: Sequence[Job]) -> None:

@@ -31,7 +31,9 @@ INSERT INTO submissions (principal, invocation_id, body_sha256, job_id, at)
 VALUES (:principal, :invocation_id, :body_sha256, :job_id, :at);
 
 -- forget_submissions
-DELETE FROM submissions WHERE at < :before;
+DELETE FROM submissions WHERE (principal, invocation_id, body_sha256) IN (
+    SELECT principal, invocation_id, body_sha256 FROM submissions WHERE at < :before ORDER BY at LIMIT :limit
+);
 
 -- insert_stream
 INSERT INTO streams (name, created_at, value) VALUES (:name, :created_at, :value) ON CONFLICT (name) DO NOTHING;
