@@ -175,7 +175,7 @@ def no_job_that_is_over_is_a_misfit(life):
 def test_among_the_lives_is_everything_that_matters():
     seen = set()
 
-    @settings(max_examples=500, deadline=None, database=None, derandomize=True)
+    @settings(max_examples=1000, deadline=None, database=None, derandomize=True)
     @given(lives())
     def look(life):
         last = life[-1].after
@@ -188,9 +188,9 @@ def test_among_the_lives_is_everything_that_matters():
     assert seen >= {*LATER, do.StartContainer, do.StopContainer, do.KillContainer, do.AbandonStart, do.ClearAway}
     assert seen >= {
         (None, False, 3),
-        (None, True, 2),
-        (StopCause.TIMED_OUT, False, 2),
-        (StopCause.TERMINATED, False, 3),
+        (None, True, 1),
+        (StopCause.TIMED_OUT, False, 1),
+        (StopCause.TERMINATED, False, 2),
     }
 
 
