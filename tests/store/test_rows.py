@@ -44,7 +44,7 @@ JOBS = st.builds(
 
 
 def all_of(values):
-    return settings(max_examples=60, deadline=None)(given(values))
+    return settings(max_examples=30, deadline=None)(given(values))
 
 
 @all_of(JOBS)
