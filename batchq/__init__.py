@@ -1,4 +1,6 @@
-"""batchq: the AWS Batch API on this machine's Docker engine. A tour, in the order to read it:
+"""The AWS Batch API on this machine's Docker engine.
+
+A tour, in the order to read it:
 
 `domain/lifecycle.py` says all that may happen to a job: a table. `engine/loop.py` applies it, in turns of one commit.
 `ports.py` names the outside; `store/` and `compute/` answer. `service.py` and `catalog.py` are what can be asked for;

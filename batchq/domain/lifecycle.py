@@ -111,7 +111,7 @@ def _not_started(job: Job, event: on.StartFailed, now: datetime) -> Outcome:
 def _abandoned(job: Job, event: on.StartAbandoned, now: datetime) -> Outcome:
     """Nothing ran, so no attempt was used."""
     assert job.stop is not None, f"{event} of a job that was not to stop: {story(job)}"
-    return _end(job, Status.FAILED, now, job.stop.reason), (do.ClearAway(tag=job.tag),)
+    return _end(replace(job, cancelled=None), Status.FAILED, now, job.stop.reason), (do.ClearAway(tag=job.tag),)
 
 
 def _exit_unseen_start(job: Job, event: on.ContainerExited, now: datetime) -> Outcome:

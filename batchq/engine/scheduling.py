@@ -43,9 +43,9 @@ async def free_misfits(turn: Turn, store: JobStore, ground: Ground, host: Resour
     while page := await store.misfits(MISFIT_PAGE, after):
         after = page[-1].order
         turn.learn(page)
-        for job in page:
-            fits = room.could_hold(job.spec.container.resources, ground.queues[job.spec.queue].environments)
-            if fits and not turn.touched(job.id):
+        for job in filter(None, [turn.get(it.id) for it in page]):
+            queue = ground.queues.get(job.spec.queue)
+            if job.misfit and queue is not None and room.could_hold(job.spec.container.resources, queue.environments):
                 turn.step(job.id, on.FoundFitting())
 
 

@@ -95,9 +95,7 @@ def test_nothing_is_lost_started_twice_or_left(tmp_path):
     assert [name for name, count in names.items() if count > 1] == [], "a call that was repeated made two jobs"
     check_against(truth, jobs, load)
     ran = sum(truth.said("start").values())
-    print(
-        f"{ROUNDS} kills, {len(jobs)} jobs of {load.names} submissions, {ran} containers, {len(load.terminated)} terminated"
-    )
+    print(f"{ROUNDS} kills, {len(jobs)} jobs, {ran} containers, {len(load.terminated)} terminated")
     assert len(jobs) > ROUNDS
     assert ran > ROUNDS
 

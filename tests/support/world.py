@@ -127,7 +127,7 @@ class World:
         await self.boot()
 
     async def submit(self, script: Script | None = None, **asked: Any) -> JobId:
-        """A job that plays a script. Takes `attempts`, `rules`, `limit` (seconds), `after` (ids), `queue` and resources."""
+        """A job that plays a script. Takes `attempts`, `rules`, `limit` (seconds), `after` (ids), `queue` and size."""
         job = await self.service.submit(await self.submission(script, **asked))
         return job.id
 
