@@ -52,6 +52,12 @@ async def test_an_id_that_nobody_has_is_no_error_and_changes_nothing(server, sub
     assert server.remembers() == before
 
 
+async def test_a_text_that_is_no_id_does_not_reach_the_engine(server, http):
+    await http.post("CancelJob", {"jobId": "garbage", "reason": "no"})
+
+    assert not server.engine.reached.is_set()
+
+
 @pytest.mark.parametrize(
     ("asked", "text"),
     [

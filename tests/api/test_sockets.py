@@ -63,6 +63,11 @@ async def test_it_is_refused_or_hung_up_on_and_the_server_lives(server, http, sa
     assert (await http.ask("GET", "/healthz"))[0] == 200
 
 
+@pytest.mark.parametrize("name", ["no host", "no host in HTTP/1.0", "empty host"])
+async def test_without_a_host_a_request_is_a_bad_one(server, name):
+    assert status(await say(server, REFUSED[name])) == 400
+
+
 async def test_a_foreign_host_is_refused_before_the_body_is_read(server):
     said = post(JSON, b"Content-Length: 200000\r\n", host=b"Host: evil.example\r\n", body=b"")
 
