@@ -1,8 +1,7 @@
 """Getting an image. The engine says yes at once, and tells of failure in the stream that follows."""
 
 from docker.errors import APIError, DockerException
-from requests.exceptions import ConnectionError as NoConnection
-from requests.exceptions import Timeout
+from requests.exceptions import ReadTimeout
 from urllib3.exceptions import ReadTimeoutError
 
 from batchq.errors import ImageUnavailable
@@ -20,7 +19,7 @@ def pull(client: Client, image: str, platform: str | None) -> None:
                 raise ImageUnavailable(reason(FAILED, DockerException(line["error"])))
     except APIError as error:
         raise ImageUnavailable(reason(FAILED, error)) from error
-    except (Timeout, ReadTimeoutError, NoConnection) as error:
+    except (ReadTimeout, ReadTimeoutError) as error:
         # The engine may be stuck, and then nothing is known; or only the registry, and then nothing will come.
         client.ping()
         raise ImageUnavailable(f"{FAILED}: no progress for {client.patience:.0f} seconds") from error

@@ -8,7 +8,7 @@ from socketserver import ThreadingUnixStreamServer
 
 import pytest
 
-from batchq.errors import EngineError
+from batchq.errors import EngineError, ImageUnavailable
 from compute.docker_runtime import DockerRuntime, Limits
 from tests.support.containers import launch, new_tag, output
 
@@ -138,6 +138,32 @@ async def test_a_version_that_is_none_is_no_engine(tmp_path, body):
         with pytest.raises(EngineError):
             await runtime.survey()
 
+        await runtime.close()
+
+
+@pytest.mark.parametrize("begun", [b"", b'{"status": "Pulling"}'], ids=["silent", "begun"])
+async def test_a_pull_without_progress_fails_while_the_engine_answers_all_else(tmp_path, begun):
+    go = threading.Event()
+
+    def answer(handler):
+        if "/images/create" not in handler.path:
+            says(200, b"OK")(handler)
+            return
+        if begun:
+            handler.send_response(200)
+            handler.send_header("Transfer-Encoding", "chunked")
+            handler.end_headers()
+            handler.wfile.write(b"%x\r\n%s\r\n" % (len(begun), begun))
+        go.wait(5)
+        handler.close_connection = True
+
+    with engine(tmp_path, answer) as url:
+        runtime = DockerRuntime(instance="i", base_url=url, limits=Limits(patience_with_registry=0.2))
+
+        with pytest.raises(ImageUnavailable, match="CannotPullContainerError: no progress"):
+            await runtime.pull("slow:latest", None)
+
+        go.set()
         await runtime.close()
 
 

@@ -1,0 +1,100 @@
+"""What an engine tells of a container, and what is believed of it (D1, D20, D28, EN27)."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from batchq.errors import EngineUnknown
+from batchq.values import ContainerState, Found
+from compute.docker_client import agree
+from compute.docker_found import found, surveyed
+from compute.docker_spec import labels_of
+from tests.support.containers import new_tag
+
+NEVER = "0001-01-01T00:00:00Z"
+BEGUN = "2026-11-21T11:28:21.414364123Z"
+BEGUN_AT = datetime(2026, 11, 21, 11, 28, 21, 414364, tzinfo=UTC)
+TAG = new_tag()
+
+
+def inspected(**state):
+    usual = {"Status": "exited", "StartedAt": BEGUN, "FinishedAt": BEGUN, "ExitCode": 0, "OOMKilled": False}
+    return found(TAG, {"State": usual | state})
+
+
+@pytest.mark.parametrize("status", ["created", "exited"])
+def test_one_that_never_began_has_no_end_whatever_its_code(status):
+    it = inspected(Status=status, StartedAt=NEVER, FinishedAt=NEVER, ExitCode=0)
+
+    assert it == Found(tag=TAG, state=ContainerState.CREATED)
+
+
+@pytest.mark.parametrize("status", ["running", "paused", "restarting"])
+def test_one_that_runs_has_no_end_whatever_its_code(status):
+    it = inspected(Status=status, FinishedAt=NEVER)
+
+    assert it == Found(tag=TAG, state=ContainerState.RUNNING, started_at=BEGUN_AT)
+
+
+@pytest.mark.parametrize("status", ["removing", "dead"])
+def test_one_that_is_being_removed_is_going(status):
+    assert inspected(Status=status).state is ContainerState.GOING
+
+
+def test_one_that_is_over_has_its_code_and_times():
+    it = inspected(FinishedAt="2026-11-21T11:28:22.5Z", ExitCode=143)
+
+    assert (it.state, it.exit_code) == (ContainerState.EXITED, 143)
+    assert it.stopped_at - it.started_at == timedelta(seconds=1, microseconds=85636)
+
+
+@pytest.mark.parametrize("finished", ["2026-11-21T11:28:21.4Z", NEVER])
+def test_no_end_is_before_its_beginning(finished):
+    it = inspected(FinishedAt=finished)
+
+    assert it.stopped_at == it.started_at == BEGUN_AT
+
+
+def test_times_of_other_zones_are_utc():
+    it = inspected(Status="running", StartedAt="2026-11-21T12:28:21.414364+01:00")
+
+    assert it.started_at == BEGUN_AT
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_lack_of_memory_is_what_the_engine_says_of_it(killed):
+    assert inspected(OOMKilled=killed, ExitCode=137).out_of_memory is killed
+
+
+@pytest.mark.parametrize(
+    "nonsense", [{"Status": "dreaming"}, {"StartedAt": "noon"}, {"StartedAt": None}, {"ExitCode": "0"}, {"Status": []}]
+)
+def test_nonsense_is_not_believed(nonsense):
+    with pytest.raises(EngineUnknown):
+        inspected(**nonsense)
+
+
+def test_a_survey_leaves_out_whom_it_does_not_know():
+    rows = [
+        {"Id": "a", "State": "running", "Labels": labels_of("i1", TAG)},
+        {"Id": "b", "State": "running", "Labels": labels_of("i2", TAG)},
+        {"Id": "c", "State": "running", "Labels": None},
+    ]
+
+    assert surveyed(rows, "i1") == {"a": Found(tag=TAG, state=ContainerState.RUNNING)}
+
+
+@pytest.mark.parametrize(
+    ("newest", "oldest", "spoken"),
+    [
+        ("1.41", "1.12", "1.41"),
+        ("1.45", "1.24", "1.45"),
+        ("1.50", "1.24", "1.45"),
+        ("1.52", "1.44", "1.45"),
+        ("1.60", "1.50", "1.50"),
+        ("1.41", None, "1.41"),
+        ("1.9", "", "1.9"),
+    ],
+)
+def test_the_version_spoken_is_the_newest_that_both_know(newest, oldest, spoken):
+    assert agree(newest, oldest) == spoken
