@@ -1,5 +1,6 @@
 """The HTTP application: the doors, /healthz, and whatever dialects it is given."""
 
+import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
 from aiohttp import web
@@ -25,6 +26,14 @@ def build(*, dialects: Iterable[Dialect], health: Health, hosts: Collection[str]
 
 def runner(app: web.Application, *, drain_seconds: float) -> web.AppRunner:
     """How the application is to be served: bodies are not inflated, and a client that leaves stops no handler."""
+    # aiohttp would log a traceback for each malformed request; what handlers do wrong is logged at the doors.
+    parser_log = logging.getLogger("api.parser")
+    parser_log.setLevel(logging.CRITICAL)
     return web.AppRunner(
-        app, access_log=None, auto_decompress=False, handler_cancellation=False, shutdown_timeout=drain_seconds
+        app,
+        access_log=None,
+        logger=parser_log,
+        auto_decompress=False,
+        handler_cancellation=False,
+        shutdown_timeout=drain_seconds,
     )

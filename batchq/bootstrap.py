@@ -11,11 +11,11 @@ from aiohttp import web
 from api import app as http
 from api.batch import routes as batch
 from api.batch.desk import Desk
-from api.batch.tokens import Tokens
 from api.batch.translate.rules import Rules
 from api.logs import routes as cloudwatch
 from api.logs.desk import Desk as LogsDesk
 from api.native import routes as native
+from api.tokens import Tokens
 from batchq.catalog import Catalog
 from batchq.clock import SystemClock
 from batchq.domain.container import Resources
@@ -67,7 +67,8 @@ async def serving(settings: Settings) -> AsyncIterator[str]:
         await parts.catalog.install_defaults(max_millicpus=machine().millicpus)
         stack.push_async_callback(parts.engine.stop)
         await parts.engine.start()
-        runner = http.runner(application(settings, parts, clock), drain_seconds=DRAIN)
+        tokens = Tokens(await store.secret())
+        runner = http.runner(application(settings, parts, clock, tokens), drain_seconds=DRAIN)
         stack.push_async_callback(runner.cleanup)
         yield await listen(runner, settings)
 
@@ -114,8 +115,7 @@ def assemble(settings: Settings, *, store: SqliteStore, runtime: ContainerRuntim
     return Parts(store=store, catalog=catalog, engine=engine, logs=logs, jobs=jobs)
 
 
-def application(settings: Settings, parts: Parts, clock: Clock) -> web.Application:
-    tokens = Tokens(parts.store.instance.encode())
+def application(settings: Settings, parts: Parts, clock: Clock, tokens: Tokens) -> web.Application:
     desk = Desk(
         jobs=parts.jobs,
         catalog=parts.catalog,

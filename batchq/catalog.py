@@ -95,22 +95,10 @@ class Catalog:
 
     @one_at_a_time
     async def update_environment(
-        self,
-        name: EnvironmentName,
-        *,
-        state: State | None = None,
-        max_millicpus: int | None = None,
-        document: str | None = None,
+        self, name: EnvironmentName, change: Callable[[ComputeEnvironment], ComputeEnvironment]
     ) -> ComputeEnvironment:
-        """None leaves what is there. Raises NotFound."""
-        before = self._environment(name)
-        after = replace(
-            before,
-            state=before.state if state is None else state,
-            max_millicpus=before.max_millicpus if max_millicpus is None else max_millicpus,
-            document=before.document if document is None else document,
-        )
-        return await self._keep_environment(after)
+        """`change` is given it as it is when its turn comes. Raises NotFound."""
+        return await self._keep_environment(change(self._environment(name)))
 
     @one_at_a_time
     async def delete_environment(self, name: EnvironmentName) -> None:
@@ -165,25 +153,10 @@ class Catalog:
         return await self._keep_queue(made)
 
     @one_at_a_time
-    async def update_queue(
-        self,
-        name: QueueName,
-        *,
-        state: State | None = None,
-        priority: int | None = None,
-        environments: tuple[EnvironmentName, ...] | None = None,
-        document: str | None = None,
-    ) -> JobQueue:
-        """None leaves what is there. Raises NotFound, also when an environment is not there."""
-        before = self._queue(name)
-        rules.must_exist(_ENVIRONMENT, environments or (), self._environments)
-        after = replace(
-            before,
-            state=before.state if state is None else state,
-            priority=before.priority if priority is None else priority,
-            environments=before.environments if environments is None else environments,
-            document=before.document if document is None else document,
-        )
+    async def update_queue(self, name: QueueName, change: Callable[[JobQueue], JobQueue]) -> JobQueue:
+        """`change` is given it as it is when its turn comes. Raises NotFound, also when an environment is not there."""
+        after = change(self._queue(name))
+        rules.must_exist(_ENVIRONMENT, after.environments, self._environments)
         return await self._keep_queue(after)
 
     @one_at_a_time

@@ -6,10 +6,10 @@ from hashlib import sha256
 from aiohttp import web
 
 from api.batch.arns import Arns
-from api.batch.tokens import Tokens
 from api.batch.translate.rules import Rules
 from api.caller import Caller, caller
 from api.http import read
+from api.tokens import Tokens
 from batchq.catalog import Catalog
 from batchq.ports import Clock
 from batchq.service import JobService

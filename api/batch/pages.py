@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol, TypeVar
 
-from api.batch.tokens import Tokens
+from api.tokens import Tokens
 
 Listed = TypeVar("Listed")
 

@@ -3,21 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 from api.logs.arns import Arns
+from api.tokens import Tokens
 from batchq.logs import Logs
 
 Answer = Mapping[str, object]
-
-
-class Tokens(Protocol):
-    """nextToken of a listing: of use only to the query it was made for."""
-
-    def make(self, query: object, position: str) -> str: ...
-
-    def read(self, query: object, token: str) -> str:
-        """Raises Invalid when it was not made here for this query."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,6 @@ from pathlib import Path
 from batchq.errors import StoreRefused
 from batchq.store import migrations
 
-_INSTANCE = "instance"
-
 
 def prepare(connection: sqlite3.Connection, *, path: Path, expected: str | None) -> str:
     """Check it, bring it to the newest schema, and answer its instance. What is refused is not touched."""
@@ -58,7 +56,17 @@ def _settle(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _instance(connection: sqlite3.Connection) -> str:
-    """Eight hex digits, chosen at the first start and kept for ever."""
-    connection.execute("INSERT OR IGNORE INTO meta (name, value) VALUES (?, ?)", (_INSTANCE, secrets.token_hex(4)))
-    (instance,) = connection.execute("SELECT value FROM meta WHERE name = ?", (_INSTANCE,)).fetchone()
-    return str(instance)
+    """Eight hex digits."""
+    return _chosen_once(connection, "instance", secrets.token_hex(4))
+
+
+def secret(connection: sqlite3.Connection) -> bytes:
+    """32 bytes that nobody is told."""
+    return bytes.fromhex(_chosen_once(connection, "secret", secrets.token_hex(32)))
+
+
+def _chosen_once(connection: sqlite3.Connection, name: str, value: str) -> str:
+    """Chosen at the first start and kept for ever."""
+    connection.execute("INSERT OR IGNORE INTO meta (name, value) VALUES (?, ?)", (name, value))
+    (chosen,) = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+    return str(chosen)

@@ -6,7 +6,7 @@ from pathlib import Path
 from batchq.domain.catalog import ComputeEnvironment, JobDefinition, JobQueue
 from batchq.domain.job import DefinitionRef, Job, JobId, QueueName
 from batchq.domain.placement import Candidate
-from batchq.store import catalog, jobs, listing
+from batchq.store import catalog, jobs, listing, opening
 from batchq.store.database import Database, opened
 from batchq.values import Changes, JobQuery, LogStream, Moment, SubmissionKey
 
@@ -26,6 +26,10 @@ class SqliteStore:
     async def close(self) -> None:
         """What was begun is carried out first."""
         await self._database.close()
+
+    async def secret(self) -> bytes:
+        """32 bytes of this data's own, for what must not be forged."""
+        return await self._database.write(opening.secret)
 
     async def check(self) -> None:
         """Raise StoreFailed if the database does not answer, or its file was removed or replaced."""

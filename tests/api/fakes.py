@@ -5,8 +5,8 @@ import copy
 from datetime import timedelta
 
 from api.batch.desk import Desk
-from api.batch.tokens import Tokens
 from api.batch.translate.rules import Rules
+from api.tokens import Tokens
 from batchq.catalog import Catalog
 from batchq.domain.catalog import EnvironmentName, State
 from batchq.domain.job import Job, QueueName

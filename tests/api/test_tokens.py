@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from api.batch.tokens import Tokens
+from api.tokens import Tokens
 from batchq.errors import Invalid
 
 TOKENS = Tokens(b"a secret")

@@ -1,5 +1,6 @@
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -74,8 +75,8 @@ async def test_an_update_changes_what_it_names_and_leaves_the_rest(catalog, reop
     await make_environment(catalog, "other")
     await make_queue(catalog, tags=(("k", "v"),))
 
-    await catalog.update_environment("local", max_millicpus=500)
-    await catalog.update_queue("default", state=State.DISABLED, environments=("other", "local"))
+    await catalog.update_environment("local", lambda it: replace(it, max_millicpus=500))
+    await catalog.update_queue("default", lambda it: replace(it, state=State.DISABLED, environments=("other", "local")))
 
     again = await reopened()
     assert again.environments["local"] == environment(max_millicpus=500)
@@ -84,9 +85,9 @@ async def test_an_update_changes_what_it_names_and_leaves_the_rest(catalog, reop
 
 async def test_what_is_not_there_cannot_be_changed(catalog):
     with pytest.raises(NotFound, match="ComputeEnvironment local not found"):
-        await catalog.update_environment("local", state=State.DISABLED)
+        await catalog.update_environment("local", lambda it: replace(it, state=State.DISABLED))
     with pytest.raises(NotFound, match="JobQueue default not found"):
-        await catalog.update_queue("default", priority=2)
+        await catalog.update_queue("default", lambda it: replace(it, priority=2))
 
 
 async def test_a_queue_cannot_move_to_an_environment_that_is_not_there(catalog):
@@ -94,7 +95,7 @@ async def test_a_queue_cannot_move_to_an_environment_that_is_not_there(catalog):
     made = await make_queue(catalog)
 
     with pytest.raises(NotFound):
-        await catalog.update_queue("default", environments=("other",))
+        await catalog.update_queue("default", lambda it: replace(it, environments=("other",)))
 
     assert catalog.queues["default"] == made
 
@@ -102,7 +103,7 @@ async def test_a_queue_cannot_move_to_an_environment_that_is_not_there(catalog):
 async def test_each_change_is_told_once_it_is_made(catalog, changed):
     await make_environment(catalog)
     await disabled_queue(catalog)
-    await catalog.update_queue("default", priority=2)
+    await catalog.update_queue("default", lambda it: replace(it, priority=2))
     await catalog.delete_queue("default")
 
     assert changed.count == 4
@@ -115,7 +116,7 @@ async def test_what_the_store_refuses_has_not_happened(catalog, store, changed):
     told = changed.count
 
     with pytest.raises(StoreFailed):
-        await catalog.update_environment("local", state=State.DISABLED)
+        await catalog.update_environment("local", lambda it: replace(it, state=State.DISABLED))
     with pytest.raises(StoreFailed):
         await catalog.delete_queue("default")
     with pytest.raises(StoreFailed):
@@ -286,7 +287,7 @@ async def test_the_first_start_makes_an_environment_and_a_queue_on_it(catalog):
 
 async def test_who_has_deleted_the_defaults_does_not_get_them_back(catalog, reopened):
     await catalog.install_defaults(max_millicpus=1000)
-    await catalog.update_queue("default", state=State.DISABLED)
+    await catalog.update_queue("default", lambda it: replace(it, state=State.DISABLED))
     await catalog.delete_queue("default")
 
     again = await reopened()

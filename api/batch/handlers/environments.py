@@ -27,14 +27,7 @@ async def create(desk: Desk, call: Call) -> Answer:
 async def update(desk: Desk, call: Call) -> Answer:
     given = parse(wire.UpdateComputeEnvironment, call.body)
     name = environments.name_of(given.computeEnvironment, call.arns)
-    before = desk.catalog.environments.get(name)
-    document = environments.updated(json.loads(before.document) if before else {}, given)
-    made = await desk.catalog.update_environment(
-        name,
-        state=State(given.state) if given.state else None,
-        max_millicpus=environments.millicpus(document, desk.rules) if document else None,
-        document=json.dumps(document) if document else None,
-    )
+    made = await desk.catalog.update_environment(name, lambda it: environments.changed(it, given, desk.rules))
     return _named(made, call)
 
 

@@ -29,15 +29,8 @@ async def create(desk: Desk, call: Call) -> Answer:
 
 async def update(desk: Desk, call: Call) -> Answer:
     given = _asked(wire.UpdateJobQueue, call)
-    name, order = queues.name_of(given.jobQueue, call.arns), given.computeEnvironmentOrder
-    before = desk.catalog.queues.get(name)
-    made = await desk.catalog.update_queue(
-        name,
-        state=State(given.state) if given.state else None,
-        priority=given.priority,
-        environments=queues.environments(order, call.arns) if order else None,
-        document=queues.reordered(before.document, order) if before and order else None,
-    )
+    name = queues.name_of(given.jobQueue, call.arns)
+    made = await desk.catalog.update_queue(name, lambda it: queues.changed(it, given, call.arns))
     return _named(made, call)
 
 

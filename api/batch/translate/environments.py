@@ -1,6 +1,7 @@
 """Compute environments, both ways."""
 
 import json
+from dataclasses import replace
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
@@ -8,7 +9,7 @@ from api.batch.arns import Arns, Kind
 from api.batch.translate import checks
 from api.batch.translate.rules import Rules
 from api.batch.wire.environments import ComputeResource, CreateComputeEnvironment, UpdateComputeEnvironment
-from batchq.domain.catalog import ComputeEnvironment, EnvironmentName
+from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, State
 from batchq.errors import Invalid, NotFound
 
 Document = dict[str, Any]
@@ -56,12 +57,18 @@ def created(given: CreateComputeEnvironment) -> Document:
     return _said(given)
 
 
-def updated(before: Document, given: UpdateComputeEnvironment) -> Document | None:
-    """What was kept, with what is said now laid over; of computeResources member by member. None if nothing is said."""
+def changed(before: ComputeEnvironment, given: UpdateComputeEnvironment, rules: Rules) -> ComputeEnvironment:
+    """What is not said stays."""
     checks.unserved({"eksConfiguration": given.eksConfiguration})
-    said = _said(given)
-    if not said:
-        return None
+    after = before if given.state is None else replace(before, state=State(given.state))
+    if not (said := _said(given)):
+        return after
+    told = updated(json.loads(before.document), said, given)
+    return replace(after, document=json.dumps(told), max_millicpus=millicpus(told, rules))
+
+
+def updated(before: Document, said: Document, given: UpdateComputeEnvironment) -> Document:
+    """What was kept, with what is said now laid over; of computeResources member by member."""
     after = before | said
     if resources := before.get("computeResources", {}) | said.get("computeResources", {}):
         resources.pop("updateToLatestImageVersion", None)  # AWS: an order, not a property

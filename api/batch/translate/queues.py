@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 from api.batch.arns import Arns, Kind
 from api.batch.translate import checks
 from api.batch.wire.queues import ComputeEnvironmentOrder, CreateJobQueue, UpdateJobQueue
-from batchq.domain.catalog import EnvironmentName, JobQueue
+from batchq.domain.catalog import EnvironmentName, JobQueue, State
 from batchq.domain.job import QueueName
 from batchq.errors import Invalid, NotFound
 
@@ -48,9 +49,16 @@ def document(given: CreateJobQueue) -> str:
     return json.dumps(told | {"orders": _orders(given.computeEnvironmentOrder or ())})
 
 
-def reordered(before: str, given: Sequence[ComputeEnvironmentOrder]) -> str:
-    """The document of a queue whose environments have changed."""
-    return json.dumps(json.loads(before) | {"orders": _orders(given)})
+def changed(before: JobQueue, given: UpdateJobQueue, arns: Arns) -> JobQueue:
+    """What is not said stays."""
+    order = given.computeEnvironmentOrder
+    return replace(
+        before,
+        state=before.state if given.state is None else State(given.state),
+        priority=before.priority if given.priority is None else given.priority,
+        environments=environments(order, arns) if order else before.environments,
+        document=json.dumps(json.loads(before.document) | {"orders": _orders(order)}) if order else before.document,
+    )
 
 
 def detail(queue: JobQueue, arns: Arns) -> dict[str, object]:

@@ -7,9 +7,9 @@ import pytest
 from botocore.config import Config
 
 from api import app as api
-from api.batch.tokens import Tokens
 from api.logs import routes
 from api.logs.desk import Desk
+from api.tokens import Tokens
 from batchq.domain.job import Status
 from batchq.logs import GROUP, Logs
 from batchq.store.memory import MemoryStore
