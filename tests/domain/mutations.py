@@ -30,6 +30,11 @@ LIFECYCLE = [
         "now, job.stop.reason), (do.ClearAway(tag=job.tag),)",
         "now, job.stop.reason), ()",
     ),
+    (
+        "an abandoned start shows a remembered cancel",
+        "_end(replace(job, cancelled=None), Status.FAILED",
+        "_end(job, Status.FAILED",
+    ),
     ("a success is out of memory", "if event.out_of_memory and event.exit_code != 0", "if event.out_of_memory"),
     ("an attempt ends before it began", "max(event.stopped_at, event.started_at)", "event.stopped_at"),
     ("earlier attempts are forgotten", "attempts=(*job.attempts, ended)", "attempts=(ended,)"),
@@ -205,6 +210,11 @@ SCHEDULING = [
         "what this turn has changed is offered last",
         "while changed and changed[0].order < stored.order:",
         "while False:",
+    ),
+    (
+        "a misfit of a deleted queue stops everybody",
+        "ground.queues.get(job.spec.queue)",
+        "ground.queues[job.spec.queue]",
     ),
 ]
 SETTLING = [
