@@ -3,7 +3,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install check engine docker-test test demo bench format clean
+.PHONY: help install check engine docker-test test demo bench mutants format clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ demo: install engine ## Serve, and run, cancel and terminate jobs through boto3;
 
 bench: install engine ## Measure against the bare Docker SDK.
 	$(BIN)/python -m tests.bench
+
+mutants: install ## Break the core in a hundred ways, and see that the tests notice each; minutes.
+	$(BIN)/python -m tests.domain.mutants
 
 format: install ## Format the code, and mend what the linter can.
 	$(BIN)/ruff format

@@ -104,7 +104,7 @@ def _run(job: Job, event: on.ContainerStarted, now: datetime) -> Outcome:
 
 
 def _not_started(job: Job, event: on.StartFailed, now: datetime) -> Outcome:
-    ended = replace(_attempt(job), stopped_at=now, exit_code=event.exit_code, reason=event.reason)
+    ended = replace(_attempt(job), stopped_at=now, exit_code=event.exit_code or None, reason=event.reason)
     return _finish(job, ended, now, reasons.NOT_STARTED)
 
 
@@ -212,7 +212,7 @@ late = ignored  # of a job that is over
 
 
 def _end(job: Job, status: Status, now: datetime, reason: str | None) -> Job:
-    stopped = job.stopped_at or now
+    stopped = job.stopped_at or max(now, job.started_at or now)
     return replace(_to(job, status), attempt=None, misfit=False, status_reason=reason, stopped_at=stopped)
 
 

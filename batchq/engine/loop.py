@@ -105,7 +105,8 @@ class Loop:
             try:
                 self._reader.read(turn, letter)
             except BatchqError as refusal:
-                _refuse(letter, refusal)
+                if not _refuse(letter, refusal):
+                    log.warning("a letter came to nothing: %s", refusal)
             except Exception as bug:  # the one blind except: a letter that cannot be read must stop nobody else's
                 log.exception("a letter could not be read: %s", letter)
                 _refuse(letter, Unavailable(f"{type(bug).__name__} in the scheduler; the log tells more"))

@@ -18,14 +18,25 @@ OVER = {"SUCCEEDED", "FAILED"}
 
 
 def main() -> int:
-    with tempfile.TemporaryDirectory(prefix="batchq-demo-") as directory:
-        with serving(Path(directory) / "data", "--stop-grace", str(GRACE)) as service:
-            print(f"batchq serves at {service.url}; a stopped job has {GRACE} s between SIGTERM and SIGKILL\n")
-            stage(service.client())
-            wrong = sum(tell(service, *it) for it in play(service.client()))
-        print(f"the server ended with {service.process.returncode}, its containers gone")
-    print("everything was as it must be" if not wrong else f"{wrong} jobs were NOT as they must be")
-    return 1 if wrong or service.process.returncode else 0
+    with (
+        tempfile.TemporaryDirectory(prefix="batchq-demo-") as directory,
+        serving(Path(directory) / "data", "--stop-grace", str(GRACE)) as service,
+    ):
+        print(f"batchq serves at {service.url}; a stopped job has {GRACE} s between SIGTERM and SIGKILL\n")
+        stage(service.client())
+        wrong = sum(tell(service, *it) for it in play(service.client()))
+        left = not_removed(service)
+    status = service.process.returncode
+    print(f"{wrong} jobs not as they must be, {left} containers left over, the server ended with status {status}")
+    return 1 if wrong or left or status else 0
+
+
+def not_removed(service: Service) -> int:
+    """Containers are removed a moment after their jobs are over."""
+    end = time.monotonic() + 10
+    while time.monotonic() < end and service.containers():
+        time.sleep(0.2)
+    return len(service.containers())
 
 
 def stage(batch: Any) -> None:

@@ -83,7 +83,7 @@ LIFECYCLE = [
     ("a terminate may not bring its own grace", "if event.grace is None else event.grace", ""),
     ("the dead are misfits", "attempt=None, misfit=False", "attempt=None"),
     ("the dead hold an attempt", "attempt=None, misfit=False", "misfit=False"),
-    ("a job that is over has no end", "job.stopped_at or now", "job.stopped_at"),
+    ("a job that is over has no end", "job.stopped_at or max(now, job.started_at or now)", "job.stopped_at"),
     ("a misfit no longer stays one", "misfit=False, status_reason=None", "status_reason=None"),
     (
         "a job that succeeded may come back",

@@ -7,7 +7,6 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-import docker
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -85,8 +84,7 @@ def test_nothing_is_lost_started_twice_or_left(tmp_path):
     kill_in_a_loop(service, load)
     jobs = settle(service.client(), load)
     names = all_names(service.client())
-    instance = service.health()["instance"]
-    left = containers_left(instance)
+    left = containers_left(service)
     service.stop()
 
     assert set(jobs) == set(load.submitted), "a job that was acknowledged is lost"
@@ -149,16 +147,12 @@ def all_names(batch):
     return Counter(job["jobName"] for page in pages for job in page["jobSummaryList"])
 
 
-def containers_left(instance):
+def containers_left(service):
     """The last ones are removed a moment after their jobs are over."""
-    client = docker.APIClient()
     end = time.monotonic() + 30
-    while time.monotonic() < end:
-        left = client.containers(all=True, filters={"label": f"io.batchq.instance={instance}"})
-        if not left:
-            return []
+    while time.monotonic() < end and service.containers():
         time.sleep(0.5)
-    return [it["Names"] for it in left]
+    return [it["Names"] for it in service.containers()]
 
 
 def check_against(truth, jobs, load):

@@ -147,6 +147,7 @@ async def test_a_line_that_another_overtook_is_not_lost(keeper, engine, archive)
 
 async def test_the_rest_of_a_line_that_was_cut_is_kept_although_its_stamp_is_old(keeper, engine, archive):
     engine.write(TAG, "bar " * 5000, at=SECOND)
+    engine.write(TAG, "between", at=50 * SECOND)
     engine.write(TAG, "out", at=100 * SECOND)
     await keeper.catch_up(TAG)
     engine.write(TAG, "and the rest", at=SECOND)
@@ -154,7 +155,7 @@ async def test_the_rest_of_a_line_that_was_cut_is_kept_although_its_stamp_is_old
     await keeper.keep(TAG)
     await keeper.keep(TAG)
 
-    assert await kept(archive) == ["bar " * 5000, "out", "and the rest"]
+    assert await kept(archive) == ["bar " * 5000, "between", "out", "and the rest"]
 
 
 async def test_a_line_told_in_part_and_then_as_a_whole_is_kept_once(keeper, engine, archive):

@@ -15,3 +15,4 @@ def simulated(tmp_path):
 def docker_service(tmp_path):
     with serving(tmp_path / "data", "--stop-grace", "2", "--min-timeout", "1") as service:
         yield service
+    service.sweep()

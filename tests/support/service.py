@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import docker
 from botocore.config import Config
 
 BATCHQ = Path(sys.executable).parent / "batchq"
@@ -28,6 +29,7 @@ class Service:
         self._port = "0"
         self.process: subprocess.Popen[str] | None = None
         self.url = ""
+        self.instance = ""
 
     def start(self) -> "Service":
         command = [str(BATCHQ), "serve", "--data", str(self.data), "--port", self._port, *self._extra]
@@ -39,6 +41,7 @@ class Service:
             raise RuntimeError(f"batchq did not start; its log ends:\n{self.log.read_text()[-3000:]}")
         self.url = line.removeprefix(READY).strip()
         self._port = self.url.rsplit(":", 1)[1]
+        self.instance = self.health()["instance"]
         return self
 
     def stop(self) -> int:
@@ -63,6 +66,15 @@ class Service:
     def health(self) -> dict[str, Any]:
         with urllib.request.urlopen(f"{self.url}/healthz") as answer:
             return json.load(answer)
+
+    def containers(self) -> list[dict[str, Any]]:
+        """Those of this data on the real engine, in whatever state."""
+        return docker.APIClient().containers(all=True, filters={"label": f"io.batchq.instance={self.instance}"})
+
+    def sweep(self) -> None:
+        """Remove what its containers are when nobody will take them up again."""
+        for it in self.containers():
+            docker.APIClient().remove_container(it["Id"], v=True, force=True)
 
     def environment(self) -> dict[str, str]:
         """For programs that read their endpoint and keys from the environment, as the AWS CLI does."""
