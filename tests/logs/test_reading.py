@@ -5,11 +5,13 @@ from datetime import timedelta
 
 import pytest
 
+from batchq.domain.job import Status, Tag
 from batchq.errors import Invalid, NotFound, StoreFailed
 from batchq.logs.reading import Span
 from batchq.store.memory import MemoryStore
+from batchq.values import Changes
 from tests.logs.fakes import SECOND
-from tests.support.builders import NOON
+from tests.support.builders import NOON, attempt, job, log_stream
 
 EVER = Span()
 
@@ -113,6 +115,18 @@ async def test_a_span_read_line_by_line_tells_each_once(logs, letters):
     assert "".join(found) == "bcd"
 
 
+async def test_from_the_end_of_a_span_all_that_follows_can_be_read_on(logs, letters):
+    some = await page(logs, letters, span=Span(start=2, end=4))
+
+    assert messages(await page(logs, letters, position=some.end)) == ["d", "e"]
+
+
+async def test_from_the_start_of_a_span_all_that_precedes_can_be_read_back(logs, letters):
+    some = await page(logs, letters, span=Span(start=3, end=5), backwards=True)
+
+    assert messages(await page(logs, letters, position=some.start, backwards=True)) == ["a", "b"]
+
+
 async def test_a_position_that_is_none_is_refused(logs, running, engine):
     stream = await running()
     engine.write(stream.tag, "a")
@@ -149,6 +163,16 @@ async def test_what_a_job_wrote_last_is_read_before_its_container_is_cleared_awa
 
 async def test_of_a_job_long_ended_the_engine_is_not_asked(logs, ended, engine):
     stream = await ended(NOON - timedelta(hours=1))
+
+    await page(logs, stream)
+
+    assert engine.asked == []
+
+
+async def test_of_a_job_that_runs_anew_the_last_attempt_is_not_asked(logs, store, engine):
+    retried = job(status=Status.RUNNING, attempts=(attempt(stopped_at=NOON - timedelta(hours=1)),))
+    stream = log_stream(retried, tag=Tag(job_id=retried.id, attempt=1))
+    await store.commit(Changes(inserted=(retried,), streams=(stream,)))
 
     await page(logs, stream)
 

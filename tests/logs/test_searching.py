@@ -11,6 +11,7 @@ from tests.logs.fakes import SECOND
 from tests.support.builders import job, log_stream
 
 EVERYTHING = Query(span=Span())
+MANY = PART + 20
 
 
 def messages(events):
@@ -115,17 +116,34 @@ async def test_a_search_may_pause_before_it_has_found_anything(logs, running, en
     assert pages == [[], ["wheat"]]
 
 
-async def test_more_streams_than_one_search_holds_are_searched_in_parts(logs, store, engine):
-    jobs = [job(status=Status.RUNNING) for _ in range(PART + 20)]
-    streams = tuple(log_stream(of) for of in jobs)
-    await store.commit(Changes(inserted=tuple(jobs), streams=streams))
+@pytest.fixture
+async def many(store, engine):
+    """More streams than are searched at once, each with a line: `line 0`, `line 1`, ..."""
+    jobs = [job(status=Status.RUNNING) for _ in range(MANY)]
+    streams = [log_stream(of) for of in jobs]
+    await store.commit(Changes(inserted=tuple(jobs), streams=tuple(streams)))
     for number, stream in enumerate(streams):
         engine.write(stream.tag, f"line {number}", at=1 + number)
 
+
+async def test_more_streams_than_one_search_holds_are_searched_in_parts(logs, many):
     pages = await search(logs, limit=300)
 
-    assert sorted(everything(pages)) == sorted(f"line {number}" for number in range(PART + 20))
+    assert sorted(everything(pages)) == sorted(f"line {number}" for number in range(MANY))
     assert [len(page) for page in pages] == [300, 200, 20]
+
+
+async def test_streams_that_come_into_a_part_while_it_is_searched_push_none_into_the_next(logs, many, running):
+    first, place = await logs.filter(EVERYTHING, place=Place(), limit=300)
+    for number in range(20):
+        await running(name=f"a new one {number}")
+
+    rest = []
+    while place is not None:
+        events, place = await logs.filter(EVERYTHING, place=place, limit=300)
+        rest += messages(events)
+
+    assert sorted(messages(first) + rest) == sorted(f"line {number}" for number in range(MANY))
 
 
 async def test_a_stream_that_comes_while_a_search_is_paged_breaks_nothing(logs, three, running, engine):

@@ -2,6 +2,8 @@
 
 import asyncio
 import stat
+import subprocess
+import sys
 from contextlib import closing
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from batchq.errors import Invalid, StoreFailed
 from batchq.store.logfiles import BLOCK, LogFiles
 from batchq.values import LogLine
+from tests.house.rooms import ROOT
 
 TASK = "0123456789abcdef" * 2
 ALL = 10**9
@@ -150,6 +153,33 @@ async def test_a_disk_that_does_not_take_it_is_told(files, file):
 
     with pytest.raises(StoreFailed, match=TASK):
         await files.append(TASK, [line("a")])
+
+
+def test_what_the_disk_has_not_taken_for_good_is_not_said_to_be_kept(files, file):
+    """Where the kernel answers every fsync with an input/output error, an append that asked for none would be told."""
+    asyncio.run(files.append(TASK, [line("a")]))
+
+    program = [sys.executable, "-c", DEAF_APPEND, file.parent.parent, TASK]
+    deaf = subprocess.run(program, check=False, cwd=ROOT, capture_output=True, text=True)
+
+    assert (deaf.stdout, deaf.returncode) == ("StoreFailed\n", 0), deaf.stderr
+
+
+DEAF_APPEND = """
+import asyncio, sys
+from pathlib import Path
+from batchq.errors import StoreFailed
+from batchq.store.logfiles import LogFiles
+from batchq.values import LogLine
+from tests.store.deaf_disk import deafen
+files = LogFiles(Path(sys.argv[1]))
+deafen()
+try:
+    asyncio.run(files.append(sys.argv[2], [LogLine(at=1, message="b")]))
+except StoreFailed as why:
+    print(type(why).__name__)
+files.close()
+"""
 
 
 async def test_a_link_in_the_place_of_a_log_is_not_followed(files, file, tmp_path):
