@@ -30,7 +30,6 @@ async def test_a_start_that_was_carried_out_without_an_answer_is_not_made_twice(
 async def test_a_stop_signal_without_an_answer_is_sent_again(world):
     world.runtime.refusals["stop"] = [EngineUnknown("no answer")]
     job = await world.submit(Script(seconds=60, on_term=0, output=("ready",)))
-    await world.then(job, Status.RUNNING)
     await world.says(job, "ready")
 
     await world.terminate(job, "stop it")
@@ -42,7 +41,6 @@ async def test_a_stop_signal_without_an_answer_is_sent_again(world):
 async def test_a_kill_without_an_answer_is_made_again(world):
     world.runtime.refusals["kill"] = [EngineUnknown("no answer")]
     job = await world.submit(Script(seconds=60, on_term=None, output=("ready",)))
-    await world.then(job, Status.RUNNING)
     await world.says(job, "ready")
 
     await world.terminate(job, "stop it")

@@ -93,7 +93,6 @@ async def test_killed_after_the_start_it_is_not_started_again(world):
 async def test_a_stop_ordered_but_not_asked_is_asked(world):
     world.runtime.hold("stop")
     job = await world.submit(POLITE)
-    await world.then(job, Status.RUNNING)
     await world.says(job, "ready")
     await world.terminate(job, "stop it")
     await world.crash()
@@ -108,7 +107,6 @@ async def test_a_stop_ordered_but_not_asked_is_asked(world):
 
 async def test_killed_in_the_grace_the_deadline_stands(world):
     job = await world.submit(DEAF)
-    await world.then(job, Status.RUNNING)
     await world.says(job, "ready")
     await world.terminate(job, "stop it")
     await world.quiet()

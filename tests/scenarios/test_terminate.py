@@ -46,7 +46,6 @@ async def test_terminated_while_runnable_no_container_is_made(world):
 
 async def test_one_that_exits_on_sigterm_is_failed_although_it_exits_0(world):
     job = await world.submit(POLITE, attempts=5)
-    await world.then(job, Status.RUNNING)
     await world.says(job, "ready")
 
     await world.terminate(job, "stop it")
@@ -59,7 +58,6 @@ async def test_one_that_exits_on_sigterm_is_failed_although_it_exits_0(world):
 
 async def test_one_that_dies_of_sigterm_shows_143(world):
     job = await world.submit(Script(seconds=60, on_term=143, output=("ready",)))
-    await world.then(job, Status.RUNNING)
     await world.says(job, "ready")
 
     await world.terminate(job, "stop it")
@@ -70,7 +68,6 @@ async def test_one_that_dies_of_sigterm_shows_143(world):
 
 async def test_one_deaf_to_sigterm_is_killed_when_its_grace_is_over(world):
     job = await world.submit(DEAF)
-    await world.then(job, Status.RUNNING)
     await world.says(job, "ready")
 
     await world.terminate(job, "stop it")
@@ -83,7 +80,6 @@ async def test_one_deaf_to_sigterm_is_killed_when_its_grace_is_over(world):
 
 async def test_until_the_container_is_gone_the_job_runs_and_says_that_it_is_terminated(world):
     job = await world.submit(DEAF)
-    await world.then(job, Status.RUNNING)
     await world.says(job, "ready")
 
     await world.terminate(job, "stop it")
@@ -96,7 +92,6 @@ async def test_until_the_container_is_gone_the_job_runs_and_says_that_it_is_term
 
 async def test_attempts_left_do_not_save_it(world):
     job = await world.submit(Script(seconds=60, on_term=1, output=("ready",)), attempts=10)
-    await world.then(job, Status.RUNNING)
     await world.says(job, "ready")
 
     await world.terminate(job, "stop it")
@@ -108,7 +103,6 @@ async def test_attempts_left_do_not_save_it(world):
 
 async def test_a_second_terminate_changes_neither_reason_nor_deadline(world):
     job = await world.submit(DEAF)
-    await world.then(job, Status.RUNNING)
     await world.says(job, "ready")
     await world.terminate(job, "first")
     await world.passes(1)
@@ -122,7 +116,6 @@ async def test_a_second_terminate_changes_neither_reason_nor_deadline(world):
 
 async def test_a_cancel_after_it_changes_nothing(world):
     job = await world.submit(POLITE)
-    await world.then(job, Status.RUNNING)
     await world.says(job, "ready")
     await world.terminate(job, "stop it")
 
@@ -134,7 +127,6 @@ async def test_a_cancel_after_it_changes_nothing(world):
 
 async def test_a_remembered_cancel_does_not_soften_it(world):
     job = await world.submit(POLITE)
-    await world.then(job, Status.RUNNING)
     await world.says(job, "ready")
     await world.cancel(job, "no more tries")
 
@@ -205,7 +197,6 @@ async def test_terminated_at_any_moment_of_its_start_it_is_never_left_running(wo
 async def test_its_dependents_fail_when_it_is_over(world):
     job = await world.submit(POLITE)
     child = await world.submit(after=[job])
-    await world.then(job, Status.RUNNING)
     await world.says(job, "ready")
 
     await world.terminate(job, "stop it")
@@ -215,7 +206,6 @@ async def test_its_dependents_fail_when_it_is_over(world):
 
 async def test_its_room_is_given_away_only_when_it_is_gone(world):
     job = await world.submit(DEAF, millicpus=4000)
-    await world.then(job, Status.RUNNING)
     await world.says(job, "ready")
     waiting = await world.submit(millicpus=4000)
 

@@ -200,8 +200,8 @@ class World:
         return [line.message for line in page.lines]
 
     async def says(self, job_id: JobId, message: str) -> None:
-        """Wait until the running attempt has written a line."""
-        tag = (await self.job(job_id)).tag
+        """Wait until the job runs and its attempt has written a line."""
+        tag = (await self.then(job_id, Status.RUNNING)).tag
         await self._until(lambda: self._wrote(tag, message), f"{job_id} never wrote {message!r}")
 
     async def passes(self, seconds: float) -> None:
