@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Hashable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 from batchq.domain.job import Job, Tag
 from batchq.errors import EngineUnknown, StoreFailed
@@ -15,13 +17,21 @@ log = logging.getLogger(__name__)
 
 TOGETHER = 8  # containers whose output is copied at a time
 FEW = 8  # containers that are asked for their output without a look which of them are there
+FRESH = timedelta(milliseconds=200)  # a running container's output is not copied more often
 SETTLING = timedelta(minutes=10)  # in which the container of an attempt that is over may not be cleared away yet
-WAITING = 3.0  # seconds that a reader waits for the engine
-PAUSE = timedelta(seconds=5)  # in which an engine that let a reader wait is not asked again
+WAITING = 3.0  # seconds that readers wait for one answer of the engine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """Something asked of the engine that readers wait for together. `since` in the loop's seconds."""
+
+    task: asyncio.Task[None]
+    since: float
 
 
 class Follower:
-    """A reader waits a little. What takes longer goes on without it, and is there for the next one."""
+    """Readers wait a little. What takes longer goes on without them, and is there for the next one."""
 
     def __init__(self, *, store: JobStore, runtime: ContainerRuntime, keeper: Keeper, clock: Clock) -> None:
         self._store = store
@@ -29,78 +39,80 @@ class Follower:
         self._keeper = keeper
         self._clock = clock
         self._together = asyncio.Semaphore(TOGETHER)
-        self._under_way: set[asyncio.Task[None]] = set()
-        self._ask_from = clock.now()
+        self._under_way: dict[Hashable, Work] = {}
+        self._there: frozenset[Tag] = frozenset()
 
     async def follow(self, streams: Sequence[LogStream]) -> None:
         """Keep what the streams' containers have written. Where it cannot be had, what is kept must do."""
-        if self._pausing():
-            return
-        task = asyncio.create_task(self._catch_up(streams), name="read logs")
-        self._under_way.add(task)
-        task.add_done_callback(self._end)
-        done, _ = await asyncio.wait({task}, timeout=WAITING)
-        if not done:
-            self._pause(f"the engine did not tell in {WAITING:.0f} s")
-        for it in done:
-            it.result()
+        growing = await self._growing(streams)
+        if len(growing) > FEW:
+            await self._wait([self._once("look", self._look)])
+            growing = {tag: fresh for tag, fresh in growing.items() if tag in self._there}
+        await self._wait([self._once(copy, partial(self._copy, *copy)) for copy in growing.items()])
 
     async def close(self) -> None:
         """Leave off copying; what is not kept yet is there to be kept later."""
-        for task in self._under_way:
+        tasks = [work.task for work in self._under_way.values()]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._under_way, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _end(self, task: asyncio.Task[None]) -> None:
-        """Nobody may be left to hear of an error; whoever waits does."""
-        self._under_way.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.debug("readers' logs were not caught up with: %s", task.exception())
+    async def _growing(self, streams: Sequence[LogStream]) -> dict[Tag, timedelta]:
+        """The attempts among them that may have a container still, and how old a copy is new enough.
 
-    async def _catch_up(self, streams: Sequence[LogStream]) -> None:
-        try:
-            tags = await self._growing(streams)
-        except EngineUnknown as unknown:
-            self._pause(unknown)
-            return
-        async with asyncio.TaskGroup() as copies:
-            for tag in tags:
-                copies.create_task(self._copy(tag), name=f"read the log of {tag}")
-
-    async def _growing(self, streams: Sequence[LogStream]) -> list[Tag]:
-        """The attempts among them that may have a container still."""
+        The last words of an attempt that is over are all there, so none from before its end will do.
+        """
         jobs = await self._store.jobs([it.tag.job_id for it in streams])
         now = self._clock.now()
-        tags = [it.tag for it in streams if _may_grow(jobs.get(it.tag.job_id), it.tag, now)]
-        if len(tags) <= FEW:
-            return tags
-        there = {found.tag for found in await self._runtime.survey()}
-        return [tag for tag in tags if tag in there]
+        growing = {}
+        for tag in (it.tag for it in streams):
+            job = jobs.get(tag.job_id)
+            if job is not None and _runs(job, tag):
+                growing[tag] = FRESH
+            elif job is not None and _has_ended_lately(job, tag, now):
+                growing[tag] = timedelta(0)
+        return growing
 
-    async def _copy(self, tag: Tag) -> None:
+    async def _look(self) -> None:
+        try:
+            self._there = frozenset(found.tag for found in await self._runtime.survey())
+        except EngineUnknown as unknown:
+            log.info("readers get what is kept of the logs, and no more: %s", unknown)
+
+    async def _copy(self, tag: Tag, fresh: timedelta) -> None:
         async with self._together:
-            if self._pausing():
-                return
             try:
-                await self._keeper.catch_up(tag)
+                await self._keeper.catch_up(tag, fresh=fresh)
             except EngineUnknown as unknown:
-                self._pause(unknown)
+                log.info("container %s: readers get what is kept of its log, and no more: %s", tag, unknown)
             except StoreFailed as failure:
                 log.warning("container %s: its output could not be kept for a reader: %s", tag, failure)
 
-    def _pausing(self) -> bool:
-        return self._clock.now() < self._ask_from
+    def _once(self, what: Hashable, work: Callable[[], Coroutine[None, None, None]]) -> Work:
+        """The work under way, or begun now: what many readers want is done once."""
+        if what not in self._under_way:
+            task = asyncio.create_task(work(), name=f"reading logs, {what}")
+            self._under_way[what] = Work(task=task, since=asyncio.get_running_loop().time())
+            task.add_done_callback(lambda _: self._under_way.pop(what))
+        return self._under_way[what]
 
-    def _pause(self, why: object) -> None:
-        log.warning("readers get what is kept of the logs, and no more: %s", why)
-        self._ask_from = self._clock.now() + PAUSE
+    async def _wait(self, works: Sequence[Work]) -> None:
+        """Until all is done, or has had its time: for what others have waited for in vain nobody waits again."""
+        if not works:
+            return
+        patience = max(work.since for work in works) + WAITING - asyncio.get_running_loop().time()
+        done, late = await asyncio.wait([work.task for work in works], timeout=max(patience, 0))
+        if late and patience > 0:
+            log.warning("readers get what is kept of the logs: no answer to %s", [task.get_name() for task in late])
+        for task in done:
+            task.result()
 
 
-def _may_grow(job: Job | None, tag: Tag, now: datetime) -> bool:
-    """Whether an attempt is under way, or ended so lately that its container may not be cleared away."""
-    if job is None:
-        return False
-    if job.attempt is not None and job.attempt.number == tag.attempt:
-        return True
+def _runs(job: Job, tag: Tag) -> bool:
+    return job.attempt is not None and job.attempt.number == tag.attempt
+
+
+def _has_ended_lately(job: Job, tag: Tag, now: datetime) -> bool:
+    """So lately that the container may not be cleared away."""
     ends = (it.stopped_at for it in job.attempts if it.number == tag.attempt)
     return any(ended is not None and now - ended < SETTLING for ended in ends)

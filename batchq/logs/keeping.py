@@ -11,7 +11,7 @@ AWS: a line without a character is no event, and one of more than 256 KiB is sev
 
 import asyncio
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from weakref import WeakValueDictionary
 
 from batchq.domain.job import Tag
@@ -24,7 +24,8 @@ PERHAPS_CUT = 4096  # characters; engines cut at 16 KiB, which are so many at le
 EVENT_BYTES = 262_118
 BATCH_LINES = 2000
 BATCH_CHARACTERS = 1024 * 1024
-FRESH = timedelta(milliseconds=200)
+BEFORE = datetime.min.replace(tzinfo=UTC)
+MEMORY = timedelta(seconds=1)  # for which it is known when a container was last asked
 
 
 class Keeper:
@@ -42,23 +43,22 @@ class Keeper:
         async with self._turn_of(tag.task_id):
             await self._copy(tag, whole=True)
 
-    async def catch_up(self, tag: Tag) -> None:
-        """Copy what is new, unless that was done a moment ago."""
+    async def catch_up(self, tag: Tag, *, fresh: timedelta) -> None:
+        """Copy what is new, unless that was begun less than so long ago."""
         async with self._turn_of(tag.task_id):
-            if self._is_fresh(tag.task_id):
-                return
             now = self._clock.now()
+            if now - self._caught_up.get(tag.task_id, BEFORE) < fresh:
+                return
             await self._copy(tag, whole=False)
-            self._caught_up[tag.task_id] = now
+            self._remember(tag.task_id, now)
 
     def _turn_of(self, task_id: str) -> asyncio.Lock:
         """The lock lives as long as somebody holds it or waits for it."""
         return self._turns.setdefault(task_id, asyncio.Lock())
 
-    def _is_fresh(self, task_id: str) -> bool:
-        now = self._clock.now()
-        self._caught_up = {task: at for task, at in self._caught_up.items() if now - at < FRESH}
-        return task_id in self._caught_up
+    def _remember(self, task_id: str, now: datetime) -> None:
+        """When a container was last asked; and forget those of long ago."""
+        self._caught_up = {task: at for task, at in self._caught_up.items() if now - at < MEMORY} | {task_id: now}
 
     async def _copy(self, tag: Tag, *, whole: bool) -> None:
         """`whole` looks also for the rest of lines that were cut long ago, for which all that is kept is read once."""

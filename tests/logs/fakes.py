@@ -22,11 +22,11 @@ class Engine:
         self.surveys = 0
         self.silent_after = None
         self.answers = asyncio.Event()
-        self.answers.set()
+        self._hanging = lambda _: False
 
-    def hang(self):
-        """From now on every call waits, until `answers` is set."""
-        self.answers.clear()
+    def hang(self, *tags):
+        """From now on calls about these containers wait until `answers` is set; about all, if none is named."""
+        self._hanging = lambda tag: not tags or tag in tags
 
     def write(self, tag, *messages, at=1):
         """Lines stamped `at`, `at` + 1, ..."""
@@ -35,7 +35,7 @@ class Engine:
 
     async def logs(self, tag, *, after):
         self.asked.append((tag, after))
-        await self.answers.wait()
+        await self._answers(tag)
         if tag not in self.written:
             raise ContainerGone(str(tag))
         told = 0
@@ -50,10 +50,14 @@ class Engine:
 
     async def survey(self):
         self.surveys += 1
-        await self.answers.wait()
+        await self._answers(None)
         if self.silent_after is not None:
             raise EngineUnknown("silent")
         return tuple(Found(tag=tag, state=ContainerState.RUNNING) for tag in self.written)
+
+    async def _answers(self, tag):
+        if self._hanging(tag):
+            await self.answers.wait()
 
 
 class StillClock:

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import closing
+from datetime import timedelta
 
 import pytest
 
@@ -58,7 +59,7 @@ async def test_a_container_read_while_it_writes_loses_and_repeats_nothing(contai
     )
 
     async def read_until_it_is_over():
-        await container.keeper.catch_up(container.tag)
+        await container.keeper.catch_up(container.tag, fresh=timedelta(0))
         return await container.is_over()
 
     await until(read_until_it_is_over)
@@ -78,7 +79,7 @@ async def test_a_progress_bar_that_was_read_before_it_ended_is_kept_whole(contai
     )
 
     async def is_ready():
-        await container.keeper.catch_up(container.tag)
+        await container.keeper.catch_up(container.tag, fresh=timedelta(0))
         return "ready" in await container.lines()
 
     await until(is_ready)

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from batchq.domain.job import JobId, Tag
 from batchq.errors import EngineUnknown, StoreFailed
+from batchq.logs.following import FRESH
 from batchq.logs.keeping import BATCH_CHARACTERS, BATCH_LINES, EVENT_BYTES, Keeper
 from batchq.store.logfiles import LogFiles
 from batchq.store.memory_logs import MemoryArchive
@@ -116,7 +118,7 @@ async def keep_in_files(directory, engine):
 async def test_two_who_keep_at_once_keep_each_line_once(keeper, engine, archive):
     engine.write(TAG, *"abcdef")
 
-    await asyncio.gather(*(keeper.keep(TAG) for _ in range(5)), *(keeper.catch_up(TAG) for _ in range(5)))
+    await asyncio.gather(*(keeper.keep(TAG) for _ in range(5)), *(keeper.catch_up(TAG, fresh=FRESH) for _ in range(5)))
 
     assert await kept(archive) == [*"abcdef"]
 
@@ -137,7 +139,7 @@ async def test_lines_of_one_stamp_are_each_kept_once(keeper, engine, archive):
 
 async def test_a_line_that_another_overtook_is_not_lost(keeper, engine, archive):
     engine.write(TAG, "out", at=10 * SECOND)
-    await keeper.catch_up(TAG)
+    await keeper.catch_up(TAG, fresh=FRESH)
     engine.write(TAG, "err", at=10 * SECOND - 5)
 
     await keeper.keep(TAG)
@@ -149,7 +151,7 @@ async def test_the_rest_of_a_line_that_was_cut_is_kept_although_its_stamp_is_old
     engine.write(TAG, "bar " * 5000, at=SECOND)
     engine.write(TAG, "between", at=50 * SECOND)
     engine.write(TAG, "out", at=100 * SECOND)
-    await keeper.catch_up(TAG)
+    await keeper.catch_up(TAG, fresh=FRESH)
     engine.write(TAG, "and the rest", at=SECOND)
 
     await keeper.keep(TAG)
@@ -160,7 +162,7 @@ async def test_the_rest_of_a_line_that_was_cut_is_kept_although_its_stamp_is_old
 
 async def test_a_line_told_in_part_and_then_as_a_whole_is_kept_once(keeper, engine, archive):
     engine.write(TAG, "x" * 20_000, at=SECOND)
-    await keeper.catch_up(TAG)
+    await keeper.catch_up(TAG, fresh=FRESH)
     engine.written[TAG] = [LogLine(at=SECOND, message="x" * 20_000 + "y" * 400_000)]
 
     await keeper.keep(TAG)
@@ -171,7 +173,7 @@ async def test_a_line_told_in_part_and_then_as_a_whole_is_kept_once(keeper, engi
 
 async def test_what_the_engine_has_dropped_since_stays_kept(keeper, engine, archive):
     engine.write(TAG, "old", at=SECOND)
-    await keeper.catch_up(TAG)
+    await keeper.catch_up(TAG, fresh=FRESH)
     engine.written[TAG] = []
     engine.write(TAG, "new", at=50 * SECOND)
 
@@ -235,29 +237,29 @@ async def test_the_archive_gets_no_more_at_a_time_than_a_batch(engine, archive, 
 
 async def test_catching_up_asks_for_the_last_moment_only(keeper, engine, clock):
     engine.write(TAG, "a", at=100 * SECOND)
-    await keeper.catch_up(TAG)
+    await keeper.catch_up(TAG, fresh=FRESH)
     clock.pass_seconds(1)
 
-    await keeper.catch_up(TAG)
+    await keeper.catch_up(TAG, fresh=FRESH)
 
     assert engine.asked == [(TAG, 0), (TAG, 99 * SECOND)]
 
 
 async def test_catching_up_is_not_repeated_at_once(keeper, engine, clock):
     engine.write(TAG, "a")
-    await keeper.catch_up(TAG)
+    await keeper.catch_up(TAG, fresh=FRESH)
 
     clock.pass_seconds(0.19)
-    await keeper.catch_up(TAG)
+    await keeper.catch_up(TAG, fresh=FRESH)
     clock.pass_seconds(0.02)
-    await keeper.catch_up(TAG)
+    await keeper.catch_up(TAG, fresh=FRESH)
 
     assert len(engine.asked) == 2
 
 
 async def test_a_container_that_is_to_be_removed_is_always_asked(keeper, engine, archive):
     engine.write(TAG, "a")
-    await keeper.catch_up(TAG)
+    await keeper.catch_up(TAG, fresh=FRESH)
     engine.write(TAG, "last words", at=9)
 
     await keeper.keep(TAG)
@@ -266,15 +268,15 @@ async def test_a_container_that_is_to_be_removed_is_always_asked(keeper, engine,
 
 
 async def test_nothing_is_remembered_of_containers_that_nobody_reads(keeper, engine, clock):
-    engine.write(TAG, "a")
-    await keeper.keep(TAG)
-    await keeper.catch_up(TAG)
-    clock.pass_seconds(1)
+    tags = [Tag(job_id=JobId("a-job"), attempt=number) for number in range(20)]
 
-    await keeper.catch_up(TAG)
+    for tag in tags:
+        await keeper.catch_up(tag, fresh=FRESH)
+        clock.pass_seconds(0.5)
+    await keeper.keep(TAG)
 
     assert len(keeper._turns) == 0
-    assert len(keeper._caught_up) == 1
+    assert len(keeper._caught_up) <= 2
 
 
 # ---------------------------------------------------------------------------------------------------------------- laws
@@ -311,6 +313,6 @@ async def done(deeds, *, engine, keeper, clock):
             continue
         engine.silent_after = how
         with suppress(EngineUnknown):
-            await (keeper.keep(TAG) if deed == "keep" else keeper.catch_up(TAG))
+            await (keeper.keep(TAG) if deed == "keep" else keeper.catch_up(TAG, fresh=FRESH))
         engine.silent_after = None
     await keeper.keep(TAG)

@@ -1,6 +1,7 @@
 """Pages of one stream, and what a reader sees of a container that still runs."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -189,19 +190,26 @@ async def test_an_engine_without_an_answer_leaves_what_is_kept(logs, running, en
     assert messages(await page(logs, stream)) == ["a"]
 
 
-async def test_an_engine_without_an_answer_is_left_alone_for_a_while(logs, running, engine, clock):
+async def test_an_engine_that_answers_again_is_asked_again(logs, running, engine):
     stream = await running()
     engine.write(stream.tag, "a")
     engine.silent_after = 0
     await page(logs, stream)
     engine.silent_after = None
 
-    clock.pass_seconds(4)
-    soon = messages(await page(logs, stream))
-    clock.pass_seconds(2)
-    later = messages(await page(logs, stream))
+    assert messages(await page(logs, stream)) == ["a"]
 
-    assert (soon, later, len(engine.asked)) == ([], ["a"], 2)
+
+async def test_the_last_words_are_read_although_others_have_read_a_moment_ago(logs, store, running, engine):
+    stream = await running()
+    engine.write(stream.tag, "a")
+    await page(logs, stream)
+    engine.write(stream.tag, "last words", at=SECOND)
+    (before,) = (await store.jobs([stream.tag.job_id])).values()
+    over = replace(before, status=Status.SUCCEEDED, attempt=None, attempts=(attempt(stopped_at=NOON),))
+    await store.commit(Changes(updated=(over,)))
+
+    assert messages(await page(logs, stream)) == ["a", "last words"]
 
 
 async def test_an_engine_that_hangs_lets_a_reader_wait_three_seconds_and_the_next_one_not_at_all(
@@ -219,6 +227,28 @@ async def test_an_engine_that_hangs_lets_a_reader_wait_three_seconds_and_the_nex
     assert (first, second) == ([], [])
     assert waited == pytest.approx(3, abs=0.1)
     assert loop.time() == waited
+
+
+async def test_readers_of_one_container_share_one_copy(logs, running, engine):
+    stream = await running()
+    engine.write(stream.tag, "a")
+    engine.hang()
+
+    await asyncio.gather(*(page(logs, stream) for _ in range(20)))
+
+    assert len(engine.asked) == 1
+
+
+async def test_a_container_that_hangs_keeps_no_reader_of_another_waiting(logs, running, engine):
+    hanging, other = await running(), await running()
+    engine.write(other.tag, "a")
+    engine.hang(hanging.tag)
+    for _ in range(20):
+        await page(logs, hanging)
+    waited = asyncio.get_running_loop().time()
+
+    assert messages(await page(logs, other)) == ["a"]
+    assert asyncio.get_running_loop().time() == waited
 
 
 async def test_what_took_longer_than_a_reader_waits_is_kept_without_it(logs, running, engine, clock):
