@@ -87,12 +87,15 @@ class Logs:
     async def filter(self, query: Query, *, place: Place, limit: int) -> tuple[tuple[Event, ...], Place | None]:
         """A page of what a query finds, by time, and where it goes on; it may be empty and still go on.
 
+        What was written since the first of several containers was read is told the next time: a client that follows
+        them asks from the newest time it was told, and would never hear what another wrote before that.
         Raises NotFound; Invalid for a pattern that is not served.
         """
         matches = compiled(query.pattern)
         streams = await self._searched(query, place)
-        await self._follower.follow(streams)
-        hits = await search(self._archive, streams, span=query.span, matches=matches, beyond=place.beyond, limit=limit)
+        horizon = await self._follower.follow(streams)
+        span = query.span.until(horizon) if len(streams) > 1 else query.span
+        hits = await search(self._archive, streams, span=span, matches=matches, beyond=place.beyond, limit=limit)
         if hits.reached is not None:
             return hits.events, Place(after=place.after, until=streams[-1].name, beyond=hits.reached)
         if query.names or len(streams) < PART:

@@ -42,13 +42,18 @@ class Follower:
         self._under_way: dict[Hashable, Work] = {}
         self._there: frozenset[Tag] = frozenset()
 
-    async def follow(self, streams: Sequence[LogStream]) -> None:
-        """Keep what the streams' containers have written. Where it cannot be had, what is kept must do."""
+    async def follow(self, streams: Sequence[LogStream]) -> int | None:
+        """Keep what the streams' containers have written. Where it cannot be had, what is kept must do.
+
+        They are read one after the other, so what one wrote last may be kept while what another wrote before that is
+        not yet. Answers the time, in nanoseconds, until when all of all of them is kept; None if there is none such.
+        """
         growing = await self._growing(streams)
         if len(growing) > FEW:
             await self._wait([self._once("look", self._look)])
             growing = {tag: fresh for tag, fresh in growing.items() if tag in self._there}
         await self._wait([self._once(copy, partial(self._copy, *copy)) for copy in growing.items()])
+        return await self._keeper.horizon(growing)
 
     async def close(self) -> None:
         """Leave off copying; what is not kept yet is there to be kept later."""

@@ -10,7 +10,7 @@ AWS: a line without a character is no event, and one of more than 256 KiB is sev
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from weakref import WeakValueDictionary
 
@@ -24,7 +24,7 @@ PERHAPS_CUT = 4096  # characters; engines cut at 16 KiB, which are so many at le
 EVENT_BYTES = 262_118
 BATCH_LINES = 2000
 BATCH_CHARACTERS = 1024 * 1024
-BEFORE = datetime.min.replace(tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MEMORY = timedelta(seconds=1)  # for which it is known when a container was last asked
 
 
@@ -47,10 +47,21 @@ class Keeper:
         """Copy what is new, unless that was begun less than so long ago."""
         async with self._turn_of(tag.task_id):
             now = self._clock.now()
-            if now - self._caught_up.get(tag.task_id, BEFORE) < fresh:
+            if now - self._caught_up.get(tag.task_id, EPOCH) < fresh:
                 return
             await self._copy(tag, whole=False)
             self._remember(tag.task_id, now)
+
+    async def horizon(self, tags: Collection[Tag]) -> int | None:
+        """Until when everything these containers wrote is kept, in nanoseconds since the epoch.
+
+        None if none of them was read lately, or if their clock, which made the stamps, is seen to be ahead of ours.
+        """
+        known = [self._caught_up[tag.task_id] for tag in tags if tag.task_id in self._caught_up]
+        latest = max([await self._archive.last(tag.task_id) for tag in tags], default=0)
+        if not known or latest > _nanoseconds(self._clock.now()):
+            return None
+        return _nanoseconds(min(known))
 
     def _turn_of(self, task_id: str) -> asyncio.Lock:
         """The lock lives as long as somebody holds it or waits for it."""
@@ -136,3 +147,7 @@ def _rest(line: LogLine, kept: dict[int, int], *, since: int) -> str:
     if known:
         kept[line.at] -= known
     return line.message[known:]
+
+
+def _nanoseconds(at: datetime) -> int:
+    return (at - EPOCH) // timedelta(microseconds=1) * 1000

@@ -1,6 +1,7 @@
 """Events of one stream, in the order they were kept, from either end."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from batchq.ports import LogArchive
 from batchq.values import LogPage
@@ -14,6 +15,11 @@ class Span:
 
     start: int = 0
     end: int | None = None
+
+    def until(self, end: int | None) -> Self:
+        """The part of it before a time; all of it for None."""
+        ends = [it for it in (self.end, end) if it is not None]
+        return replace(self, end=min(ends, default=None))
 
 
 async def forwards(archive: LogArchive, task_id: str, *, span: Span, position: int | None, limit: int) -> LogPage:

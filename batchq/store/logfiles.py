@@ -243,7 +243,8 @@ def _at(record: bytes) -> int:
 
 
 def _latest(file: BinaryIO, end: int) -> int:
-    return _at(next(_backwards(file, end), b""))
+    """The time of the last record that is not damaged."""
+    return next(filter(None, map(_at, _backwards(file, end))), 0)
 
 
 def _records(lines: Sequence[LogLine], *, latest: int) -> bytes:

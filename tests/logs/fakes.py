@@ -23,6 +23,7 @@ class Engine:
         self.silent_after = None
         self.answers = asyncio.Event()
         self._hanging = lambda _: False
+        self.meanwhile = lambda _: None  # happens when a container is asked for its log
 
     def hang(self, *tags):
         """From now on calls about these containers wait until `answers` is set; about all, if none is named."""
@@ -35,6 +36,7 @@ class Engine:
 
     async def logs(self, tag, *, after):
         self.asked.append((tag, after))
+        self.meanwhile(tag)
         await self._answers(tag)
         if tag not in self.written:
             raise ContainerGone(str(tag))

@@ -8,10 +8,11 @@ from batchq.logs import PART, Place, Query
 from batchq.logs.reading import Span
 from batchq.values import Changes
 from tests.logs.fakes import SECOND
-from tests.support.builders import job, log_stream
+from tests.support.builders import NOON, job, log_stream
 
 EVERYTHING = Query(span=Span())
 MANY = PART + 20
+NOW = int(NOON.timestamp()) * SECOND
 
 
 def messages(events):
@@ -155,6 +156,40 @@ async def test_a_stream_that_comes_while_a_search_is_paged_breaks_nothing(logs, 
 
     assert sorted(messages(first) + messages(rest)) == sorted([*BY_TIME, "new"])
     assert place is None
+
+
+@pytest.fixture
+async def two_that_write_while_they_are_read(running, engine, clock):
+    """x and y have written x0 and y0. While y is read, which is after x, they write x1 and y1."""
+    x, y = [await running(name=f"{name}/default/0") for name in "xy"]
+    engine.write(x.tag, "x0", at=NOW - 2 * SECOND)
+    engine.write(y.tag, "y0", at=NOW - SECOND)
+
+    def write(tag):
+        if tag == y.tag:
+            clock.pass_seconds(0.05)
+            engine.write(x.tag, "x1", at=NOW + 10)
+            engine.write(y.tag, "y1", at=NOW + 20)
+            engine.meanwhile = lambda _: None
+
+    engine.meanwhile = write
+
+
+async def test_who_follows_from_the_newest_time_misses_nothing(logs, two_that_write_while_they_are_read, clock):
+    first, _ = await logs.filter(EVERYTHING, place=Place(), limit=100)
+    newest = max(event.line.at for event in first)
+    clock.pass_seconds(1)
+    second, _ = await logs.filter(Query(span=Span(start=newest + 1)), place=Place(), limit=100)
+
+    assert [messages(first), messages(second)] == [["x0", "y0"], ["x1", "y1"]]
+
+
+async def test_stamps_ahead_of_the_clock_are_told_at_once(logs, running, engine):
+    for number in range(2):
+        stream = await running()
+        engine.write(stream.tag, f"{number}", at=NOW + 3600 * SECOND)
+
+    assert sorted(everything(await search(logs))) == ["0", "1"]
 
 
 async def test_many_running_containers_are_looked_for_once(logs, store, engine, running):

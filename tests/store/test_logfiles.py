@@ -110,6 +110,7 @@ async def test_a_damaged_record_is_shown_and_hides_nothing(files, file):
     await files.append(TASK, [line("a", at=5)])
     with file.open("ab") as damaged:
         damaged.write(b"\0\xff\0 junk\n")
+    assert await files.last(TASK) == 5
     await files.append(TASK, [line("b", at=6)])
 
     assert await messages(files) == await messages_back(files) == ["a", "\0\ufffd\0 junk", "b"]
