@@ -16,7 +16,7 @@ Dialect = Callable[[web.Application], None]
 
 REQUEST_ID = web.RequestKey("request_id", str)
 BODY_LIMIT = 256 * 1024
-BODY_SECONDS = 30.0
+BODY_SECONDS = 20.0  # less than a connection has for all of a request, so that the client is told
 
 Shape = TypeVar("Shape", bound=BaseModel)
 

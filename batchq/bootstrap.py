@@ -12,6 +12,7 @@ from api import app as http
 from api.batch import routes as batch
 from api.batch.desk import Desk
 from api.batch.translate.rules import Rules
+from api.connections import Site
 from api.logs import routes as cloudwatch
 from api.logs.desk import Desk as LogsDesk
 from api.native import routes as native
@@ -168,7 +169,7 @@ async def health(parts: Parts) -> Mapping[str, object]:
 async def listen(runner: web.AppRunner, settings: Settings) -> str:
     """Open the door; the URL says the port that was really taken."""
     await runner.setup()
-    await web.TCPSite(runner, settings.host, settings.port).start()
+    await Site(runner, host=settings.host, port=settings.port).start()
     port = runner.addresses[0][1]
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     return f"http://{host}:{port}"

@@ -8,12 +8,12 @@ from functools import partial
 import aiohttp
 import botocore.session
 import pytest
-from aiohttp import web
 from botocore.config import Config
 from yarl import URL
 
 from api import app as api
 from api.batch import routes as batch_routes
+from api.connections import Site
 from api.native import routes as native_routes
 from batchq.domain import events as on
 from batchq.domain.job import JobId
@@ -43,7 +43,7 @@ class Server(Inside):
 
     async def start(self):
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        await Site(self._runner, host="127.0.0.1", port=0).start()
         self.port = self._runner.addresses[0][1]
         self.url = f"http://127.0.0.1:{self.port}"
 

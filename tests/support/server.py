@@ -2,18 +2,17 @@
 
 from contextlib import asynccontextmanager
 
-from aiohttp import web
-
 from api import app as api
+from api.connections import LIMITS, Site
 
 
 @asynccontextmanager
-async def serving(app):
+async def serving(app, *, limits=LIMITS):
     """The URL at which it answers."""
     runner = api.runner(app, drain_seconds=1)
     await runner.setup()
     try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        await Site(runner, host="127.0.0.1", port=0, limits=limits).start()
         host, port = runner.addresses[0]
         yield f"http://{host}:{port}"
     finally:

@@ -1,0 +1,186 @@
+"""Who holds a connection, and for how long: one that keeps us waiting is hung up on. aiohttp has no word for it."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from operator import itemgetter
+
+from aiohttp import web
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How many connections may be open, and how many seconds each may keep us waiting.
+
+    That long for the first byte of a request, that long from there to its last, that long until an answer is taken.
+    """
+
+    connections: int = 256
+    patience: float = 30.0
+
+
+LIMITS = Limits()
+
+
+class Site(web.BaseSite):
+    """A TCP port at which `runner`, when it is set up, is reached by as many as may at once."""
+
+    def __init__(self, runner: web.BaseRunner, *, host: str, port: int, limits: Limits = LIMITS) -> None:
+        super().__init__(runner)
+        self._host = host
+        self._port = port
+        self._limits = limits
+
+    @property
+    def name(self) -> str:
+        return f"http://{self._host}:{self._port}"
+
+    async def start(self) -> None:
+        await super().start()
+        server = self._runner.server
+        assert server is not None
+        crowd = Crowd(server, self._limits)
+        server.request_handler = crowd.answering(server.request_handler)
+        self._server = await asyncio.get_running_loop().create_server(crowd.admit, self._host, self._port)
+
+
+class Crowd:
+    """The open connections of a server."""
+
+    def __init__(self, server: web.Server, limits: Limits) -> None:
+        self._server = server
+        self._limits = limits
+        self._open: dict[web.RequestHandler, Connection] = {}
+
+    def admit(self) -> asyncio.Protocol:
+        """Who comes last is let in for whoever keeps us waiting longest, and turned away where nobody does."""
+        if len(self._open) >= self._limits.connections and not self._make_room():
+            log.warning("%d connections are open and busy: another is turned away", len(self._open))
+            return Refusal()
+        http = self._server()
+        self._open[http] = it = Connection(http, patience=self._limits.patience, left=self._left)
+        return it
+
+    def answering(self, handler: Handler) -> Handler:
+        """The same handler; while it works on a request that came whole, nobody is waited for."""
+
+        async def answer(request: web.BaseRequest) -> web.StreamResponse:
+            connection = self._open.get(request.protocol)
+            if connection is None:  # gone already: what was asked is done all the same
+                return await handler(request)
+            connection.asked(request)
+            try:
+                return await handler(request)
+            finally:
+                connection.answered()
+
+        return answer
+
+    def _make_room(self) -> bool:
+        waiting = [(it.waiting_since, it) for it in self._open.values() if it.waiting_since is not None]
+        if not waiting:
+            return False
+        _, longest = min(waiting, key=itemgetter(0))
+        self._left(longest)
+        longest.hang_up()
+        return True
+
+    def _left(self, connection: "Connection") -> None:
+        self._open.pop(connection.http, None)
+
+
+class Connection(asyncio.Protocol):
+    """aiohttp's protocol with a deadline. `waiting_since` is None while a request is worked on."""
+
+    def __init__(self, http: web.RequestHandler, *, patience: float, left: Callable[["Connection"], None]) -> None:
+        self.http = http
+        self.waiting_since: float | None = None
+        self._patience = patience
+        self._left = left
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._over = False
+        self._idle = True
+        self._answering = False
+        self._wait()
+
+    def asked(self, request: web.BaseRequest) -> None:
+        """The head of a request is here; its body may be on its way."""
+        self._answering = True
+        request.content.on_eof(self._whole)
+
+    def answered(self) -> None:
+        self._answering = False
+        self._idle = True
+        self._wait()
+
+    def hang_up(self) -> None:
+        """At once: what its client has not taken by now is lost."""
+        self._end()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        if self._over:  # its place was given away before it came in
+            transport.abort()
+            return
+        self._transport = transport
+        self.http.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self._idle:
+            # Its time begins here, so that a request that comes late in an idle connection is not cut short.
+            self._idle = False
+            self._wait()
+        self.http.data_received(data)
+
+    def eof_received(self) -> None:
+        self.http.eof_received()
+
+    def pause_writing(self) -> None:
+        self.http.pause_writing()
+
+    def resume_writing(self) -> None:
+        self.http.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end()
+        self._left(self)
+        if self._transport is not None:
+            self.http.connection_lost(exc)
+
+    def _whole(self) -> None:
+        # A body that comes in after the answer (a refusal) is no request to work on.
+        if self._answering:
+            self._rest()
+
+    def _wait(self) -> None:
+        self._rest()
+        if not self._over:
+            self.waiting_since = self._loop.time()
+            self._deadline = self._loop.call_later(self._patience, self.hang_up)
+
+    def _rest(self) -> None:
+        self.waiting_since = None
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _end(self) -> None:
+        self._over = True
+        self._rest()
+
+
+class Refusal(asyncio.Protocol):
+    """For whom there is no room: hung up on at once. SDKs come again a little later."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.abort()

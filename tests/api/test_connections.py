@@ -1,0 +1,244 @@
+"""Clients that say nothing, say it slowly, or come in crowds."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import aiohttp
+import botocore.session
+import pytest
+from aiohttp import web
+from botocore.config import Config
+
+from api.connections import Limits
+from tests.support.server import serving
+
+GET = b"GET /quick HTTP/1.1\r\nHost: localhost\r\n\r\n"
+LARGE = 32 * 2**20  # more than the kernel takes for a client that does not read
+
+SHORT = Limits(patience=0.15)
+BEARABLE = Limits(patience=0.5)  # where something must be done in time
+
+
+class Place:
+    """A server with some handlers, at most so many connections, and so much patience."""
+
+    def __init__(self):
+        self.gate = asyncio.Event()
+        self.reached = asyncio.Event()
+        self.app = web.Application()
+        self.app.add_routes(
+            [
+                web.route("*", "/quick", self.quick),
+                web.get("/slow", self.slow),
+                web.post("/echo", self.echo),
+                web.get("/large", self.large),
+                web.post("/v1/describejobs", self.no_jobs),
+            ]
+        )
+
+    async def quick(self, request):
+        return web.Response(text="quick")
+
+    async def slow(self, request):
+        self.reached.set()
+        await self.gate.wait()
+        return web.Response(text="slow")
+
+    async def echo(self, request):
+        self.reached.set()
+        return web.Response(body=await request.read())
+
+    async def large(self, request):
+        self.reached.set()
+        return web.Response(body=bytes(LARGE))
+
+    async def no_jobs(self, request):
+        await request.read()
+        return web.json_response({"jobs": []})
+
+
+@pytest.fixture
+def place():
+    return Place()
+
+
+@pytest.fixture
+async def opens(place):
+    """Serve the place within limits; answers a function that connects to it."""
+    async with AsyncExitStack() as stack:
+
+        async def opens(limits):
+            place.url = await stack.enter_async_context(serving(place.app, limits=limits))
+            port = int(place.url.rsplit(":", 1)[1])
+
+            async def connect(*said):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                stack.callback(writer.close)
+                for words in said:
+                    writer.write(words)
+                return reader, writer
+
+            return connect
+
+        yield opens
+
+
+async def is_cut(reader):
+    """Whether all there is to read ends, soon."""
+    async with asyncio.timeout(5):  # aiohttp itself waits ten seconds for the rest of a body
+        try:
+            return await reader.read() is not None
+        except ConnectionError:
+            return True
+
+
+async def is_answered(reader):
+    async with asyncio.timeout(10):
+        return (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200") and await reader.readexactly(5)
+
+
+SLOW = {
+    "nothing": b"",
+    "half a head": b"GET /quick HTTP/1.1\r\nHost: local",
+    "half a body": b"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf",
+    "half a body nobody reads": b"POST /quick HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf",
+    "a request, and half of the next": GET + b"GET /quick HTTP",
+}
+
+
+@pytest.mark.parametrize("said", SLOW.values(), ids=SLOW)
+async def test_who_keeps_it_waiting_is_hung_up_on(opens, said):
+    connect = await opens(SHORT)
+
+    reader, _ = await connect(said)
+
+    assert await is_cut(reader)
+
+
+async def test_a_byte_now_and_then_does_not_lengthen_it(opens):
+    connect = await opens(SHORT)
+    reader, writer = await connect(b"GET /quick HTTP/1.1\r\nX: ")
+
+    async def drip():
+        while True:
+            writer.write(b"x")
+            await asyncio.sleep(0.02)
+
+    dripping = asyncio.create_task(drip())
+
+    assert await is_cut(reader)
+    dripping.cancel()
+
+
+async def test_who_does_not_take_his_answer_is_hung_up_on(place, opens):
+    connect = await opens(BEARABLE)
+
+    reader, _ = await connect(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    await place.reached.wait()
+    idle, _ = await connect()
+    assert await is_cut(idle)
+
+    with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+        await reader.readexactly(LARGE)
+
+
+async def test_an_idle_connection_is_kept_for_as_long_and_then_closed(opens):
+    connect = await opens(BEARABLE)
+    reader, writer = await connect(GET)
+    assert await is_answered(reader)
+
+    writer.write(GET)
+
+    assert await is_answered(reader)
+    assert await is_cut(reader)
+
+
+async def test_a_request_that_takes_long_is_not_cut(place, opens):
+    connect = await opens(BEARABLE)
+    reader, _ = await connect(b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    await place.reached.wait()
+
+    later, _ = await connect()
+    assert await is_cut(later)
+    place.gate.set()
+
+    assert (await reader.readuntil(b"slow")).startswith(b"HTTP/1.1 200")
+
+
+CROWDS = {
+    "idle": b"",
+    "half a head": b"GET /quick HTTP/1.1\r\n",
+    "half a body": b"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf",
+}
+
+
+@pytest.mark.parametrize("said", CROWDS.values(), ids=CROWDS)
+async def test_three_hundred_that_say_little_keep_nobody_out(place, opens, said):
+    connect = await opens(Limits())
+    crowd = [await connect(said) for _ in range(300)]
+
+    async with asyncio.timeout(5), aiohttp.ClientSession() as session, session.get(place.url + "/quick") as answer:
+        assert await answer.text() == "quick"
+
+    assert await is_cut(crowd[0][0])
+    assert not crowd[-1][0].at_eof()
+
+
+async def test_the_one_that_waits_longest_makes_room(opens):
+    connect = await opens(Limits(connections=2))
+    oldest, writer = await connect(GET)
+    assert await is_answered(oldest)
+    newer, _ = await connect(GET)
+    assert await is_answered(newer)
+    writer.write(GET)
+    assert await is_answered(oldest)
+
+    third, _ = await connect(GET)
+
+    assert await is_answered(third)
+    assert await is_cut(newer)
+    assert not oldest.at_eof()
+
+
+async def test_who_is_being_answered_makes_no_room(place, opens):
+    connect = await opens(Limits(connections=1))
+    first, _ = await connect(b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    await place.reached.wait()
+
+    second, _ = await connect(GET)
+
+    assert await is_cut(second)
+    place.gate.set()
+    assert (await first.readuntil(b"slow")).startswith(b"HTTP/1.1 200")
+
+
+async def test_places_are_given_back(opens):
+    connect = await opens(Limits(connections=1))
+    first, writer = await connect(GET)
+    assert await is_answered(first)
+    writer.close()
+    await writer.wait_closed()
+
+    second, _ = await connect(GET)
+
+    assert await is_answered(second)
+
+
+async def test_boto3_asks_again_in_a_connection_that_was_closed_meanwhile(place, opens):
+    connect = await opens(BEARABLE)
+    client = botocore.session.get_session().create_client(
+        "batch",
+        endpoint_url=place.url,
+        region_name="eu-central-1",
+        aws_access_key_id="AKIDEXAMPLE",
+        aws_secret_access_key="secret",
+        config=Config(retries={"total_max_attempts": 1}),
+    )
+    await asyncio.to_thread(client.describe_jobs, jobs=["a"])
+    later, _ = await connect()
+    assert await is_cut(later)
+
+    answer = await asyncio.to_thread(client.describe_jobs, jobs=["a"])
+
+    assert answer["jobs"] == []
+    client.close()
