@@ -25,7 +25,7 @@ from batchq.engine.engine import Engine
 from batchq.engine.inbox import Inbox
 from batchq.errors import StartImpossible, StoreFailed
 from batchq.logs import Logs
-from batchq.ports import Clock, ContainerRuntime
+from batchq.ports import Clock, ContainerRuntime, LogArchive
 from batchq.service import JobService
 from batchq.settings import Privileged, Runtime, Settings
 from batchq.store.logfiles import LogFiles
@@ -63,7 +63,10 @@ async def serving(settings: Settings) -> AsyncIterator[str]:
         stack.push_async_callback(store.close)
         runtime = make_runtime(settings, instance=store.instance, clock=clock)
         stack.push_async_callback(runtime.close)
-        parts = assemble(settings, store=store, runtime=runtime, clock=clock)
+        archive = LogFiles(settings.data / "logs")
+        stack.callback(archive.close)
+        parts = assemble(settings, store=store, runtime=runtime, archive=archive, clock=clock)
+        stack.push_async_callback(parts.logs.close)
         await parts.catalog.load()
         await parts.catalog.install_defaults(max_millicpus=machine().millicpus)
         stack.push_async_callback(parts.engine.stop)
@@ -98,8 +101,10 @@ def make_runtime(settings: Settings, *, instance: str, clock: Clock) -> Containe
     return DockerRuntime(instance=instance, policy=policy, secrets=secrets)
 
 
-def assemble(settings: Settings, *, store: SqliteStore, runtime: ContainerRuntime, clock: Clock) -> Parts:
-    logs = Logs(store=store, archive=LogFiles(settings.data / "logs"), runtime=runtime, clock=clock)
+def assemble(
+    settings: Settings, *, store: SqliteStore, runtime: ContainerRuntime, archive: LogArchive, clock: Clock
+) -> Parts:
+    logs = Logs(store=store, archive=archive, runtime=runtime, clock=clock)
     inbox = Inbox()
     catalog = Catalog(store=store, jobs=store, clock=clock, changed=inbox.ground_changed)
     engine = Engine(

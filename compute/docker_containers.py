@@ -102,7 +102,7 @@ class Containers:
             return response
         with closing(response):
             words = response.text
-        if response.status_code == NOT_FOUND:
+        if response.status_code in (NOT_FOUND, CONFLICT):  # not there, or being removed
             raise ContainerGone(words)
         if response.status_code == NOT_IMPLEMENTED:
             return None

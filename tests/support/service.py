@@ -7,7 +7,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -69,12 +69,14 @@ class Service:
 
     def containers(self) -> list[dict[str, Any]]:
         """Those of this data on the real engine, in whatever state."""
-        return docker.APIClient().containers(all=True, filters={"label": f"io.batchq.instance={self.instance}"})
+        with closing(docker.APIClient()) as engine:
+            return engine.containers(all=True, filters={"label": f"io.batchq.instance={self.instance}"})
 
     def sweep(self) -> None:
         """Remove what its containers are when nobody will take them up again."""
-        for it in self.containers():
-            docker.APIClient().remove_container(it["Id"], v=True, force=True)
+        with closing(docker.APIClient()) as engine:
+            for it in self.containers():
+                engine.remove_container(it["Id"], v=True, force=True)
 
     def environment(self) -> dict[str, str]:
         """For programs that read their endpoint and keys from the environment, as the AWS CLI does."""

@@ -1,0 +1,129 @@
+"""A Docker engine of a test's own, to be frozen and killed. The first one is never touched."""
+
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import docker
+
+BRIDGE = "bqtest0"
+ADDRESS, MASK = "172.31.250.1", "255.255.255.0"
+IMAGE = "batchq-test:latest"
+API = "1.40"  # spoken by engines since 2019
+PATIENCE = 40.0  # seconds for an engine to come up, or to go down
+
+# linux/sockios.h and linux/if.h
+ADD_BRIDGE, REMOVE_BRIDGE = 0x89A0, 0x89A1
+SET_ADDRESS, SET_MASK, SET_FLAGS = 0x8916, 0x891C, 0x8914
+UP, DOWN = 0x1, 0x0
+
+
+class SecondEngine:
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._process: subprocess.Popen[bytes] | None = None
+        self.url = f"unix://{directory}/docker.sock"
+
+    def start(self) -> None:
+        """Up, and answering."""
+        at = self._directory
+        (at / "exec" / "containerd" / "containerd.pid").unlink(missing_ok=True)  # after a kill it would be waited for
+        roots = ["--data-root", at / "data", "--exec-root", at / "exec", "--pidfile", at / "pid", "--host", self.url]
+        if self._process is not None:
+            self._process.wait(PATIENCE)
+        with (at / "log").open("ab") as log:
+            command = ["dockerd", *map(str, roots), "--bridge", BRIDGE, "--iptables=false"]
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        end = time.monotonic() + PATIENCE
+        while not self.answers():
+            if time.monotonic() > end:
+                self.kill()
+                raise TimeoutError(f"no second engine: {(at / 'log').read_text()[-2000:]}")
+            time.sleep(0.2)
+
+    def answers(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as asking:
+            asking.settimeout(2)
+            try:
+                asking.connect(self.url.removeprefix("unix://"))
+                asking.sendall(b"GET /_ping HTTP/1.1\r\nHost: engine\r\n\r\n")
+                return b" 200 " in asking.recv(1024)
+            except OSError:
+                return False
+
+    def freeze(self) -> None:
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def stop(self) -> None:
+        """SIGTERM: it stops its containers, as without live-restore it does."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """SIGKILL: containers go on until it is back, which then stops them."""
+        self._end(signal.SIGKILL)
+
+    def load(self) -> None:
+        """The test image, from the first engine."""
+        with closing(docker.APIClient(version=API)) as first, closing(self._client()) as second:
+            for _ in second.load_image(b"".join(first.get_image(IMAGE))):
+                pass
+
+    def _client(self) -> docker.APIClient:
+        return docker.APIClient(base_url=self.url, version=API)
+
+    def _signal(self, number: int) -> None:
+        assert self._process is not None
+        os.kill(self._process.pid, number)
+
+    def _end(self, number: int) -> None:
+        assert self._process is not None
+        self._signal(number)
+        self._process.wait(PATIENCE)
+
+
+@contextmanager
+def second_engine() -> Iterator[SecondEngine]:
+    """In a folder of a short name: a socket's path has room for 107 characters."""
+    directory = Path(tempfile.mkdtemp(prefix="bq"))
+    try:
+        with _bridge():
+            engine = SecondEngine(directory)
+            engine.start()
+            try:
+                engine.load()
+                yield engine
+            finally:
+                engine.thaw()
+                engine.stop()
+    finally:
+        subprocess.run(["umount", "--lazy", directory / "data"], check=False, stderr=subprocess.DEVNULL)  # if killed
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextmanager
+def _bridge() -> Iterator[None]:
+    """A network of its own, by the kernel's own calls: no tool need be installed."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        name = BRIDGE.encode() + b"\0"
+        fcntl.ioctl(control, ADD_BRIDGE, name)
+        try:
+            for call, address in ((SET_ADDRESS, ADDRESS), (SET_MASK, MASK)):
+                packed = struct.pack("HH4s8x", socket.AF_INET, 0, socket.inet_aton(address))
+                fcntl.ioctl(control, call, struct.pack("16s16s", BRIDGE.encode(), packed))
+            fcntl.ioctl(control, SET_FLAGS, struct.pack("16sH14x", BRIDGE.encode(), UP))
+            yield
+        finally:
+            fcntl.ioctl(control, SET_FLAGS, struct.pack("16sH14x", BRIDGE.encode(), DOWN))
+            fcntl.ioctl(control, REMOVE_BRIDGE, name)
