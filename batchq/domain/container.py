@@ -1,5 +1,6 @@
 """What a job's container is made of, in domain terms: AWS's containerProperties without the wire."""
 
+import json
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -98,6 +99,13 @@ class Overrides:
     millicpus: int | None = None
     memory_mib: int | None = None
     gpus: int | None = None
+
+
+def length(overrides: Overrides) -> int:
+    """The characters of what a caller has overridden, without what AWS adds of its own to it."""
+    environment = [{"name": name, "value": value} for name, value in overrides.environment]
+    said = {"command": overrides.command or (), "environment": environment}
+    return len(json.dumps(said, ensure_ascii=False, separators=(",", ":")))
 
 
 def effective(spec: ContainerSpec, overrides: Overrides, parameters: tuple[tuple[str, str], ...]) -> ContainerSpec:

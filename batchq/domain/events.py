@@ -20,6 +20,15 @@ class DependenciesMet:
 class DependencyFailed:
     """A dependency has FAILED."""
 
+    reason: str = reasons.DEPENDENCY_FAILED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverridesTooLong:
+    """AWS: such a job is taken, and then FAILED, for a reason its container service has."""
+
+    reason: str = reasons.OVERRIDES_TOO_LONG
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundMisfit:
@@ -125,6 +134,7 @@ Event = (
     DependenciesPending
     | DependenciesMet
     | DependencyFailed
+    | OverridesTooLong
     | FoundMisfit
     | FoundFitting
     | Placed

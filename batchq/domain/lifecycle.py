@@ -70,8 +70,8 @@ def _ready(job: Job, _: on.DependenciesMet, __: datetime) -> Outcome:
     return _to(job, Status.RUNNABLE), ()
 
 
-def _fail_with_dependency(job: Job, _: on.DependencyFailed, now: datetime) -> Outcome:
-    return _end(job, Status.FAILED, now, reasons.DEPENDENCY_FAILED), ()
+def _fail_waiting(job: Job, event: on.DependencyFailed | on.OverridesTooLong, now: datetime) -> Outcome:
+    return _end(job, Status.FAILED, now, event.reason), ()
 
 
 def _hold(job: Job, event: on.FoundMisfit, _: datetime) -> Outcome:
@@ -240,6 +240,7 @@ _OVER: Mapping[type[on.Event], Rule] = {
     on.DependenciesPending: late,
     on.DependenciesMet: late,
     on.DependencyFailed: late,
+    on.OverridesTooLong: late,
     on.FoundMisfit: late,
     on.FoundFitting: late,
     on.CancelRequested: late,
@@ -250,14 +251,16 @@ TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
     Status.SUBMITTED: {
         on.DependenciesPending: _wait,
         on.DependenciesMet: _ready,
-        on.DependencyFailed: _fail_with_dependency,
+        on.DependencyFailed: _fail_waiting,
+        on.OverridesTooLong: _fail_waiting,
         on.CancelRequested: _cancel_queued,
         on.TerminateRequested: _terminate_queued,
     },
     Status.PENDING: {
         on.DependenciesPending: ignored,
         on.DependenciesMet: _ready,
-        on.DependencyFailed: _fail_with_dependency,
+        on.DependencyFailed: _fail_waiting,
+        on.OverridesTooLong: _fail_waiting,
         on.CancelRequested: _cancel_queued,
         on.TerminateRequested: _terminate_queued,
     },

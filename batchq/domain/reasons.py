@@ -3,6 +3,7 @@
 EXITED = "Essential container in task exited"
 NOT_STARTED = "Task failed to start"
 DEPENDENCY_FAILED = "Dependent Job failed"
+OVERRIDES_TOO_LONG = "Container Overrides length must be at most 8192"
 TIMED_OUT = "Job attempt duration exceeded timeout"
 OUT_OF_MEMORY = "OutOfMemoryError: Container killed due to memory usage"
 DISAPPEARED = "Container disappeared"

@@ -117,6 +117,8 @@ RETRY = [
 ]
 DEPENDENCIES = [
     ("a dependency nobody knows has succeeded", "else Status.FAILED for it", "else Status.SUCCEEDED for it"),
+    ("overrides may be a little longer", "> LONGEST_OVERRIDES", "> LONGEST_OVERRIDES + 1"),
+    ("overrides may be a little shorter only", "> LONGEST_OVERRIDES", ">= LONGEST_OVERRIDES"),
     ("a failure waits for the others", "if Status.FAILED in statuses:", "if statuses == {Status.FAILED}:"),
     ("one success is enough", "if statuses - {Status.SUCCEEDED} else", "if Status.SUCCEEDED not in statuses else"),
 ]

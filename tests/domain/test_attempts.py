@@ -17,6 +17,7 @@ from tests.domain.lives import (
     running,
     started,
     starting,
+    submitted,
     terminate,
     timed_out,
 )
@@ -192,6 +193,12 @@ def test_a_dependency_that_failed_fails_the_job():
 
     assert (over.status, over.status_reason, over.stopped_at) == (Status.FAILED, reasons.DEPENDENCY_FAILED, at(2))
     assert (over.attempts, over.is_cancelled, over.is_terminated) == ((), False, False)
+
+
+def test_overrides_that_are_too_long_fail_the_job():
+    over = after(submitted(), on.OverridesTooLong(), now=at(2))
+
+    assert (over.status, over.status_reason, over.stopped_at) == (Status.FAILED, reasons.OVERRIDES_TOO_LONG, at(2))
 
 
 def test_a_misfit_says_why_it_waits():

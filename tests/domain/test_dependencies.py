@@ -1,4 +1,7 @@
+import pytest
+
 from batchq.domain import events as on
+from batchq.domain.container import Overrides
 from batchq.domain.dependencies import judge
 from batchq.domain.job import JobId, Status
 from tests.support.builders import job
@@ -36,3 +39,20 @@ def test_one_that_nobody_remembers_has_failed():
     forgetful = job(depends_on=(JobId("forgotten"), DONE))
 
     assert judge(forgetful, {DONE.id: DONE}) == on.DependencyFailed()
+
+
+FRAME = len('{"command":[""],"environment":[]}')
+BOUND = Overrides(command=("a" * (8192 - FRAME),))
+BEYOND = {
+    "command": Overrides(command=("a" * (8193 - FRAME),)),
+    "environment": Overrides(environment=(("NAME", "a" * 8192),)),
+}
+
+
+def test_overrides_as_long_as_may_be_hold_nothing_up():
+    assert judge(job(overrides=BOUND), {}) == on.DependenciesMet()
+
+
+@pytest.mark.parametrize("overrides", BEYOND.values(), ids=BEYOND)
+def test_longer_ones_end_the_job_whatever_it_depends_on(overrides):
+    assert judge(job(overrides=overrides, depends_on=(RUNS,)), {RUNS.id: RUNS}) == on.OverridesTooLong()

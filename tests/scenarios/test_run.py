@@ -26,6 +26,16 @@ async def test_a_job_that_exits_otherwise_is_failed_with_its_code(world):
     assert not done.is_cancelled
 
 
+async def test_overrides_that_are_too_long_end_it_before_it_begins(world):
+    submission = await world.submission(attempts=3)
+    overrides = replace(submission.overrides, environment=(("LONG", "x" * 8192),))
+
+    job = await world.service.submit(replace(submission, overrides=overrides))
+
+    await world.then(job.id, Status.FAILED, status_reason=reasons.OVERRIDES_TOO_LONG, attempts=(), started_at=None)
+    assert await world.walk(job.id) == ["SUBMITTED", "FAILED"]
+
+
 async def test_times_are_those_of_the_container_in_order(world):
     job = await world.submit(Script(seconds=1))
 
