@@ -8,6 +8,7 @@ carried out: it is made again, from a look at what is there.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from weakref import WeakValueDictionary
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
@@ -43,7 +44,9 @@ class Executor:
         self._post = post
         self._starts: dict[Tag, Start] = {}
         self._under_way: set[do.Effect] = set()
-        self._turns: dict[Tag, asyncio.Lock] = {}
+        self._look_again: set[Tag] = set()
+        self._signalled: set[Tag] = set()
+        self._turns: WeakValueDictionary[Tag, asyncio.Lock] = WeakValueDictionary()
 
     def act(self, effect: do.Effect, job: Job | None) -> None:
         if isinstance(effect, do.AbandonStart):
@@ -55,21 +58,20 @@ class Executor:
             self._tasks.spawn(f"{type(effect).__name__} {effect.tag}", self._carry_out(effect))
 
     def look(self, tag: Tag) -> None:
-        """Something was heard of this container: see what is true."""
+        """Something was heard of this container: see what is true. A look under way may have been too early for it."""
+        self._look_again.add(tag)
         self.act(do.InspectContainer(tag=tag), None)
 
     async def _carry_out(self, effect: do.Effect) -> None:
         """One at a time for a container, but a look, which changes nothing, need not wait."""
         try:
             if isinstance(effect, do.InspectContainer):
-                await self._inspect(effect.tag)
+                await self._look_until_current(effect.tag)
             else:
                 async with self._turns.setdefault(effect.tag, asyncio.Lock()):
                     await self._change(effect)
         finally:
             self._under_way.discard(effect)
-            if not any(other.tag == effect.tag for other in self._under_way):
-                self._turns.pop(effect.tag, None)
 
     async def _change(self, effect: do.Effect) -> None:
         match effect:
@@ -101,7 +103,8 @@ class Executor:
             self._starts[tag].abandoned.set()
 
     async def _stop(self, tag: Tag) -> None:
-        while True:
+        """Until it is delivered, and not again: to many programs a second signal means to drop everything."""
+        while tag not in self._signalled:
             try:
                 await self._runtime.signal_stop(tag)
             except EngineUnknown as unknown:
@@ -111,8 +114,8 @@ class Executor:
                 self.look(tag)
                 return
             else:
-                self._tell(tag, (on.StopAsked(attempt=tag.attempt),))
-                return
+                self._signalled.add(tag)
+        self._tell(tag, (on.StopAsked(attempt=tag.attempt),))
 
     async def _kill(self, tag: Tag) -> None:
         """Once; the job's alarm asks again while it lives."""
@@ -125,11 +128,18 @@ class Executor:
 
     async def _clear(self, tag: Tag) -> None:
         """Its log first. What fails here is found by the next survey, which asks again."""
+        self._signalled.discard(tag)
         try:
             await self._keep_log(tag)
             await self._runtime.remove(tag)
         except (EngineUnknown, StoreFailed) as failure:
             log.warning("container %s is not cleared away yet: %s", tag, failure)
+
+    async def _look_until_current(self, tag: Tag) -> None:
+        self._look_again.add(tag)
+        while tag in self._look_again:
+            self._look_again.discard(tag)
+            await self._inspect(tag)
 
     async def _inspect(self, tag: Tag) -> None:
         """A container on its way to its start may look absent or not begun; that is the start's business."""

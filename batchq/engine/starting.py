@@ -34,6 +34,7 @@ class Start:
         self._runtime = runtime
         self._clock = clock
         self._tasks = tasks
+        self._pulled = False
         self._refusals = 0
         self._pause = FIRST_PAUSE
         self.abandoned = asyncio.Event()
@@ -60,8 +61,8 @@ class Start:
             return await self._give_up()
         try:
             state = await self._runtime.create(self._launch)
-        except ImageMissing:
-            await self._pull()
+        except ImageMissing as missing:
+            await self._pull(missing)
             return await self._try()
         if state is not ContainerState.CREATED:
             return await self._look()
@@ -87,13 +88,21 @@ class Start:
             return (on.StartAbandoned(attempt=self._tag.attempt),)
         return report(self._tag, found)
 
-    async def _pull(self) -> None:
-        """A pull cannot be called off, but nobody has to wait for it."""
+    async def _pull(self, missing: ImageMissing) -> None:
+        """A pull cannot be called off, but nobody has to wait for it. One that got nothing is made again, later."""
+        if self._pulled:
+            self._pulled = False
+            raise StartRefused(f"CannotPullContainerError: pulled, and still not there: {missing}", certain=False)
         spec = self._launch.spec
         pull = self._tasks.task(f"pull {spec.image}", self._runtime.pull(spec.image, spec.platform))
         await self._unless_abandoned(pull)
+        self._pulled = True
 
     async def _rest(self, seconds: float) -> None:
+        """Giving up cuts it short, but the rests of one that is given up are whole."""
+        if self.abandoned.is_set():
+            await self._clock.sleep(seconds)
+            return
         rest = asyncio.ensure_future(self._clock.sleep(seconds))
         try:
             await self._unless_abandoned(rest)

@@ -17,8 +17,8 @@ T = TypeVar("T")
 class Recorder:
     """Only what changes a container is written down. `refusals` are raised, one a call, instead of asking.
 
-    Calls that are held have been made, and reach the engine when they are let go. Of `loses_answers` calls the answer
-    is lost, though they were carried out. While `away`, nothing reaches the engine.
+    Calls that are held have been made, and reach the engine when they are let go; of a held look the answer comes late.
+    Of `loses_answers` calls the answer is lost, though they were carried out. While `away`, nothing reaches the engine.
     """
 
     def __init__(self, runtime: ContainerRuntime) -> None:
@@ -27,6 +27,7 @@ class Recorder:
         self._held: dict[str, asyncio.Event] = {}
         self.refusals: dict[str, list[Exception]] = {}
         self.loses_answers: dict[str, int] = {}
+        self.looks = 0
         self.away = False
         self.deaf_to_deaths = False
 
@@ -43,7 +44,11 @@ class Recorder:
         await self._ask(tag, "start", self._runtime.start(tag))
 
     async def inspect(self, tag: Tag) -> Found | None:
-        return await self._reach(self._runtime.inspect(tag))
+        self.looks += 1
+        found = await self._reach(self._runtime.inspect(tag))
+        if "inspect" in self._held:
+            await self._held["inspect"].wait()
+        return found
 
     async def signal_stop(self, tag: Tag) -> None:
         await self._ask(tag, "stop", self._runtime.signal_stop(tag))

@@ -1,0 +1,111 @@
+"""What the outside is asked, and how often, when its answers are late or do not come."""
+
+import asyncio
+
+from batchq.domain import effects as do
+from batchq.domain import events as on
+from batchq.domain.job import Tag
+from batchq.engine.executor import ASK_AGAIN, Executor
+from batchq.engine.starting import LONGEST_PAUSE
+from batchq.engine.tasks import Tasks
+from batchq.errors import ImageMissing
+from compute.script import Script
+from compute.simulated import SimulatedRuntime
+from tests.domain.lives import starting
+from tests.engine.turns import HOST
+from tests.support.clock import VirtualClock
+from tests.support.recorder import Recorder
+from tests.support.scripts import spec
+
+
+class Outside:
+    """An executor over a simulated engine, what it was asked, and the news that came of it."""
+
+    def __init__(self, **container):
+        clock = VirtualClock()
+        self.engine = Recorder(SimulatedRuntime(clock=clock, capacity=HOST))
+        self.news, self.tasks = [], Tasks(clock)
+        self.executor = Executor(
+            runtime=self.engine,
+            keep_log=_keep_nothing,
+            clock=clock,
+            tasks=self.tasks,
+            post=lambda letter: self.news.append(letter.event),
+        )
+        self.job = starting(container=spec(Script(**container)))
+
+    @property
+    def tag(self) -> Tag:
+        return self.job.tag
+
+    async def does(self, effect):
+        """Ask for it, and wait until nothing more is under way."""
+        self.executor.act(effect, self.job)
+        await self.tasks.drain(patience=1000)
+
+
+async def _keep_nothing(_):
+    pass
+
+
+async def test_a_start_given_up_while_the_engine_is_away_asks_it_now_and_then():
+    outside = Outside(seconds=60)
+    outside.engine.away = True
+    outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
+
+    outside.executor.act(do.AbandonStart(tag=outside.tag), outside.job)
+    await asyncio.sleep(10 * LONGEST_PAUSE)
+
+    outside.engine.away = False
+    await outside.tasks.drain(patience=1000)
+    assert outside.engine.looks < 20
+    assert outside.news == [on.StartAbandoned(attempt=1)]
+
+
+async def test_an_image_that_no_pull_brings_fails_the_start():
+    outside = Outside(seconds=60)
+    outside.engine.refusals["create"] = [ImageMissing("No such image")] * 8
+
+    await outside.does(do.StartContainer(tag=outside.tag))
+
+    (failed,) = outside.news
+    assert failed.reason.startswith("CannotPullContainerError: ")
+    assert outside.engine.asked(outside.tag) == ["create"] * 8
+
+
+async def test_a_death_told_during_a_look_is_looked_at():
+    outside = Outside(seconds=1, exit_code=3)
+    await outside.does(do.StartContainer(tag=outside.tag))
+    outside.engine.hold("inspect")
+    outside.executor.look(outside.tag)
+    await asyncio.sleep(2)
+
+    outside.executor.look(outside.tag)
+    outside.engine.let_go("inspect")
+
+    await outside.tasks.drain(patience=1000)
+    assert isinstance(outside.news[-1], on.ContainerExited)
+
+
+async def test_a_stop_asked_for_again_is_not_signalled_again():
+    outside = Outside(seconds=60, on_term=None)
+    await outside.does(do.StartContainer(tag=outside.tag))
+    await outside.does(do.StopContainer(tag=outside.tag))
+
+    await outside.does(do.StopContainer(tag=outside.tag))
+
+    assert outside.engine.asked(outside.tag).count("stop") == 1
+    assert outside.news[1:] == [on.StopAsked(attempt=1)] * 2
+
+
+async def test_a_stop_signal_is_sent_until_it_is_answered():
+    outside = Outside(seconds=60, on_term=None)
+    await outside.does(do.StartContainer(tag=outside.tag))
+    outside.engine.away = True
+    outside.executor.act(do.StopContainer(tag=outside.tag), outside.job)
+    await asyncio.sleep(3 * ASK_AGAIN)
+
+    outside.engine.away = False
+
+    await outside.tasks.drain(patience=1000)
+    assert outside.news[1:] == [on.StopAsked(attempt=1)]
