@@ -4,8 +4,9 @@ A container is known by its name until its id has been seen: a name can come to 
 call did, where its answer does not tell, is found by inspection.
 """
 
-from contextlib import closing, suppress
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import closing, nullcontext, suppress
+from threading import Lock
 
 from docker.errors import APIError, NotFound
 from requests import Response
@@ -14,40 +15,33 @@ from batchq.domain.container import ContainerSpec, Resources
 from batchq.domain.job import Tag
 from batchq.errors import ContainerGone, EngineUnknown, NameTaken
 from batchq.values import ContainerState, Found, Launch
-from compute import mounts
+from compute import gpus, mounts
 from compute.docker_client import Client
 from compute.docker_errors import CONFLICT, NOT_FOUND, NOT_IMPLEMENTED, create_failed, start_failed, told
 from compute.docker_found import found, labels_of, member, surveyed
 from compute.docker_logs import since
-from compute.docker_spec import INSTANCE, MIB, Looked, creation, name_of, tag_of
+from compute.docker_spec import GPUS, INSTANCE, MIB, Looked, creation, name_of, tag_of
 from compute.policy import Policy
 from compute.secrets import Secrets
 
 
 class Containers:
-    """The containers of one instance. Any other is as if it were not there."""
+    """The containers of one instance. Any other is as if it were not there, but for its GPUs."""
 
-    def __init__(self, *, instance: str, policy: Policy, secrets: Secrets) -> None:
+    def __init__(self, *, instance: str, policy: Policy, secrets: Secrets, gpus: Callable[[], int]) -> None:
+        """`gpus` tells how many the machine has."""
         self._instance = instance
         self._policy = policy
         self._secrets = secrets
         self._ids: dict[Tag, str] = {}
         self._fresh: set[Tag] = set()
+        self._gpus = gpus
+        self._choosing = Lock()
 
     def create(self, client: Client, launch: Launch) -> ContainerState:
-        looked = self._look_up(client, launch.spec)
-        wanted = creation(launch, instance=self._instance, policy=self._policy, looked=looked)
-        try:
-            made = client.create_container_from_config(  # type: ignore[no-untyped-call]  # the stubs leave it so
-                wanted.config, name=wanted.name, platform=wanted.platform
-            )
-        except APIError as error:
-            if error.status_code == CONFLICT:
-                return self._adopt(client, launch.tag, error)
-            raise create_failed(error) from error
-        self._ids[launch.tag] = member(made, "Id", of=str)
-        self._fresh.add(launch.tag)
-        return ContainerState.CREATED
+        # Which GPUs are taken stands in the labels of those created before.
+        with self._choosing if launch.spec.resources.gpus else nullcontext():
+            return self._create(client, launch)
 
     def start(self, client: Client, tag: Tag) -> None:
         """One that runs, or ran, is left as it is: the engine would run it again."""
@@ -108,12 +102,32 @@ class Containers:
             return None
         raise EngineUnknown(f"logs: {words}")
 
+    def _create(self, client: Client, launch: Launch) -> ContainerState:
+        looked = self._look_up(client, launch.spec)
+        wanted = creation(launch, instance=self._instance, policy=self._policy, looked=looked)
+        try:
+            made = client.create_container_from_config(  # type: ignore[no-untyped-call]  # the stubs leave it so
+                wanted.config, name=wanted.name, platform=wanted.platform
+            )
+        except APIError as error:
+            if error.status_code == CONFLICT:
+                return self._adopt(client, launch.tag, error)
+            raise create_failed(error) from error
+        self._ids[launch.tag] = member(made, "Id", of=str)
+        self._fresh.add(launch.tag)
+        return ContainerState.CREATED
+
     def _look_up(self, client: Client, spec: ContainerSpec) -> Looked:
         return Looked(
             secrets=self._secrets.resolve(spec.secrets),
             mounts=tuple(mounts.resolve(mount, self._policy) for mount in spec.mounts),
+            gpus=self._free_gpus(client, spec.resources.gpus) if spec.resources.gpus else (),
             knows_swappiness=spec.swappiness is None or client.info().get("CgroupVersion") != "2",
         )
+
+    def _free_gpus(self, client: Client, number: int) -> tuple[str, ...]:
+        holders = client.containers(all=True, filters={"label": GPUS})
+        return gpus.choose(number, of=self._gpus(), held=gpus.held(holders))
 
     def _adopt(self, client: Client, tag: Tag, conflict: APIError) -> ContainerState:
         """The name is taken: by a create whose answer was lost or is still to come, or by somebody else's container."""
@@ -201,5 +215,5 @@ def capacity(client: Client) -> Resources:
     return Resources(
         millicpus=member(machine, "NCPU", of=int) * 1000,
         memory_mib=member(machine, "MemTotal", of=int) // MIB,
-        gpus=sum(1 for _ in Path("/dev").glob("nvidia[0-9]*")) if "nvidia" in str(runtimes) else 0,
+        gpus=gpus.count() if "nvidia" in str(runtimes) else 0,
     )

@@ -11,7 +11,7 @@ from typing import TypeVar
 from batchq.domain.container import Resources
 from batchq.domain.job import Tag
 from batchq.values import ContainerState, Found, Launch, LogLine
-from compute import docker_events
+from compute import docker_events, gpus
 from compute.docker_client import Client, Door
 from compute.docker_containers import Containers, capacity
 from compute.docker_errors import unknown_unless_told
@@ -64,7 +64,10 @@ class DockerRuntime:
         self._door = Door(base_url)
         socket = (Path(self._door.socket),) if self._door.socket else ()
         self._containers = Containers(
-            instance=instance, policy=replace(policy, private=policy.private + socket), secrets=secrets
+            instance=instance,
+            policy=replace(policy, private=policy.private + socket),
+            secrets=secrets,
+            gpus=gpus.count,
         )
         self._limits = limits
         self._crews: list[Crew[Client]] = []

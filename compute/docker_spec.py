@@ -13,6 +13,7 @@ from batchq.values import Launch
 from compute.policy import Policy
 
 INSTANCE, JOB, ATTEMPT = "io.batchq.instance", "io.batchq.job", "io.batchq.attempt"
+GPUS = "io.batchq.gpus"
 
 MIB = 2**20
 LEAST_MEMORY = 6 * MIB  # of Docker; AWS allows 4 MiB
@@ -36,10 +37,11 @@ class Creation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
-    """What has been looked up for a launch: secrets, real paths, and whether the engine's kernel knows swappiness."""
+    """What has been looked up for a launch: secrets, real paths, GPUs, and whether the kernel knows swappiness."""
 
     secrets: tuple[tuple[str, str], ...] = ()
     mounts: tuple[Mount, ...] = ()
+    gpus: tuple[str, ...] = ()
     knows_swappiness: bool = True
 
 
@@ -70,7 +72,7 @@ def creation(launch: Launch, *, instance: str, policy: Policy, looked: Looked) -
         config={
             "Image": spec.image,
             "Env": _environment(launch, looked),
-            "Labels": labels_of(instance, launch.tag),
+            "Labels": labels_of(instance, launch.tag) | ({GPUS: ",".join(looked.gpus)} if looked.gpus else {}),
             "HostConfig": _host(launch, policy, looked),
         }
         | ({"Cmd": list(spec.command)} if spec.command else {})
@@ -98,7 +100,7 @@ def _host(launch: Launch, policy: Policy, looked: Looked) -> dict[str, Any]:
         "Init": spec.init,
         "Ulimits": [{"Name": limit.name, "Soft": limit.soft, "Hard": limit.hard} for limit in spec.ulimits],
         "Devices": [_device(device) for device in spec.devices],
-        "DeviceRequests": _gpus(spec.resources.gpus),
+        "DeviceRequests": _gpus(looked.gpus),
         "Tmpfs": {it.container_path: ",".join([f"size={it.size_mib}m", *it.options]) for it in spec.tmpfs},
         # Not Binds: they are text to be taken apart, and the engine would make what is missing.
         "Mounts": [_mount(mount) for mount in looked.mounts],
@@ -141,8 +143,8 @@ def _device(device: Device) -> dict[str, str]:
     }
 
 
-def _gpus(count: int) -> list[dict[str, Any]]:
-    return [{"Driver": "nvidia", "Count": count, "Capabilities": [["gpu"]]}] if count else []
+def _gpus(ids: tuple[str, ...]) -> list[dict[str, Any]]:
+    return [{"Driver": "nvidia", "DeviceIDs": list(ids), "Capabilities": [["gpu"]]}] if ids else []
 
 
 def _mount(mount: Mount) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from batchq.domain.container import Device, DevicePermission, Logging, Mount, Resources, Tmpfs, Ulimit
+from batchq.domain.container import Device, DevicePermission, Logging, Mount, Tmpfs, Ulimit
 from batchq.domain.job import JobId, Tag
 from batchq.errors import StartRefused
 from batchq.settings import Privileged
@@ -79,12 +79,13 @@ def test_the_least_memory_is_what_docker_takes():
     assert host(memory_mib=4)["Memory"] == 6 * MIB
 
 
-def test_gpus_are_asked_of_nvidia():
-    resources = Resources(millicpus=1000, memory_mib=128, gpus=2)
+def test_gpus_are_asked_of_nvidia_by_their_numbers_and_written_on_a_label():
+    made = config(gpus=2, looked=Looked(gpus=("0", "3")))
 
-    made = host(resources=resources)
-
-    assert made["DeviceRequests"] == [{"Driver": "nvidia", "Count": 2, "Capabilities": [["gpu"]]}]
+    assert made["HostConfig"]["DeviceRequests"] == [
+        {"Driver": "nvidia", "DeviceIDs": ["0", "3"], "Capabilities": [["gpu"]]}
+    ]
+    assert made["Labels"]["io.batchq.gpus"] == "0,3"
     assert host()["DeviceRequests"] == []
 
 

@@ -1,0 +1,81 @@
+"""Who gets which GPUs, on a machine that need not have any."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
+import pytest
+
+from batchq.errors import EngineUnknown
+from batchq.values import Launch
+from compute import gpus
+from compute.docker_containers import Containers
+from compute.policy import STRICT
+from compute.secrets import NO_SECRETS
+from tests.support import builders
+from tests.support.containers import new_tag
+
+
+def holder(*ids, state="running"):
+    return {"Id": "it", "State": state, "Labels": {"io.batchq.gpus": ",".join(ids)}}
+
+
+class Engine:
+    """What the engine says of containers that were created there, as far as creating them goes."""
+
+    def __init__(self):
+        self.rows = []
+        self.creating = False
+
+    def containers(self, *, all, filters):  # noqa: A002 - the SDK's word
+        assert (all, filters) == (True, {"label": "io.batchq.gpus"})
+        assert not self.creating, "somebody looked while another chose"
+        return list(self.rows)
+
+    def create_container_from_config(self, config, *, name, platform):
+        self.creating = True
+        Event().wait(0.01)  # as long as an engine needs, for others to look
+        given = config["HostConfig"]["DeviceRequests"][0]["DeviceIDs"]
+        assert config["Labels"]["io.batchq.gpus"] == ",".join(given)
+        self.rows.append({"Id": name, "State": "created", "Labels": config["Labels"]})
+        self.creating = False
+        return {"Id": name}
+
+
+@pytest.mark.parametrize(
+    ("rows", "chosen"),
+    [
+        ([], ("0", "1")),
+        ([holder("0")], ("1", "2")),
+        ([holder("1", "2")], ("0", "3")),
+        ([holder("0", state="created"), holder("2", state="paused")], ("1", "3")),
+        ([holder("0", state="exited"), holder("1", state="dead"), holder("2", state="removing")], ("0", "1")),
+    ],
+)
+def test_two_of_four_are_two_that_nobody_holds(rows, chosen):
+    assert gpus.choose(2, of=4, held=gpus.held(rows)) == chosen
+
+
+def test_where_too_few_are_free_those_that_fewest_hold_are_shared():
+    held = gpus.held([holder("0", "1"), holder("0", "2")])
+
+    assert gpus.choose(3, of=4, held=held) == ("1", "2", "3")
+
+
+def test_more_than_there_are_is_for_the_engine_to_refuse():
+    assert gpus.choose(2, of=1, held={}) == ("0", "1")
+
+
+@pytest.mark.parametrize("rows", [None, {}, [None], [{"State": "dreaming"}]])
+def test_an_answer_that_is_none_is_not_believed(rows):
+    with pytest.raises(EngineUnknown):
+        gpus.held(rows)
+
+
+def test_containers_created_at_once_get_different_ones():
+    containers, engine = Containers(instance="i", policy=STRICT, secrets=NO_SECRETS, gpus=lambda: 8), Engine()
+    launches = [Launch(tag=new_tag(), spec=builders.container(gpus=1), environment=()) for _ in range(8)]
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda launch: containers.create(engine, launch), launches))
+
+    assert gpus.held(engine.rows) == {str(number): 1 for number in range(8)}
