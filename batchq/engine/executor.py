@@ -13,12 +13,13 @@ from weakref import WeakValueDictionary
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.job import Job, Tag
-from batchq.engine.letters import Deliver
+from batchq.engine.letters import Deliver, Ring
 from batchq.engine.reports import report
 from batchq.engine.starting import Start
 from batchq.engine.tasks import Tasks
 from batchq.errors import ContainerGone, EngineUnknown, StoreFailed
 from batchq.ports import Clock, ContainerRuntime
+from batchq.values import ContainerState
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +36,7 @@ class Executor:
         keep_log: Callable[[Tag], Awaitable[None]],
         clock: Clock,
         tasks: Tasks,
-        post: Callable[[Deliver], None],
+        post: Callable[[Deliver | Ring], None],
     ) -> None:
         self._runtime = runtime
         self._keep_log = keep_log
@@ -55,6 +56,8 @@ class Executor:
             self._under_way.add(effect)
             if isinstance(effect, do.StartContainer):
                 self._prepare_start(effect, job)
+            if isinstance(effect, do.ClearAway):
+                self._abandon(effect.tag)  # over before its start was answered: asked again, it would run twice
             self._tasks.spawn(f"{type(effect).__name__} {effect.tag}", self._carry_out(effect))
 
     def look(self, tag: Tag) -> None:
@@ -150,6 +153,8 @@ class Executor:
             return
         if tag not in self._starts or (found is not None and found.stopped_at is not None):
             self._tell(tag, report(tag, found))
+        if found is not None and found.state is ContainerState.RUNNING:
+            self._post(Ring(job_id=tag.job_id, seen_alive=True))
 
     def _tell(self, tag: Tag, events: tuple[on.News, ...]) -> None:
         for event in events:

@@ -42,9 +42,10 @@ class Amend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ring:
-    """A job's alarm went off."""
+    """A job's alarm went off, or may have: its container has just been `seen_alive`."""
 
     job_id: JobId
+    seen_alive: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import assert_never
 
 from batchq.domain import effects as do
+from batchq.domain import events as on
 from batchq.domain.container import Resources
 from batchq.domain.job import Job, JobId
 from batchq.domain.lifecycle import ring
@@ -91,6 +92,9 @@ class Reader:
             turn.step(job_id, lost)
         for effect in found.effects:
             turn.effects.append((effect, turn.get(effect.tag.job_id)))
+        for job in turn.active().values():  # a look after a timeout may have had no answer
+            if isinstance(ring(job, turn.now), on.TimedOut):
+                turn.effects.append((do.InspectContainer(tag=job.tag), job))
         for tag in self._strays.ripe(found.strays, turn.now):
             turn.effects.append((do.ClearAway(tag=tag), None))
 
@@ -105,9 +109,17 @@ def _tell(turn: Turn, letter: Deliver | Amend | Ring) -> None:
             turn.step(job.id, event)
         case Amend(change=change):
             turn.keep(job, change(job))
-        case Ring():
-            if (alarm := ring(job, turn.now)) is not None:
-                turn.step(job.id, alarm)
+        case Ring(seen_alive=alive):
+            _ring(turn, job, alive=alive)
+
+
+def _ring(turn: Turn, job: Job, *, alive: bool) -> None:
+    """A timeout is ordered of a container that is seen alive: it may have ended in time while nobody could look."""
+    alarm = ring(job, turn.now)
+    if isinstance(alarm, on.TimedOut) and not alive:
+        turn.effects.append((do.InspectContainer(tag=job.tag), job))
+    elif alarm is not None:
+        turn.step(job.id, alarm)
 
 
 def _named(letter: Letter) -> Sequence[JobId]:

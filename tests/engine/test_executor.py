@@ -6,6 +6,7 @@ from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.job import Tag
 from batchq.engine.executor import ASK_AGAIN, Executor
+from batchq.engine.letters import Deliver, Ring
 from batchq.engine.starting import LONGEST_PAUSE
 from batchq.engine.tasks import Tasks
 from batchq.errors import ImageMissing
@@ -24,19 +25,26 @@ class Outside:
     def __init__(self, **container):
         clock = VirtualClock()
         self.engine = Recorder(SimulatedRuntime(clock=clock, capacity=HOST))
-        self.news, self.tasks = [], Tasks(clock)
+        self.news, self.alive, self.tasks = [], 0, Tasks(clock)
         self.executor = Executor(
             runtime=self.engine,
             keep_log=_keep_nothing,
             clock=clock,
             tasks=self.tasks,
-            post=lambda letter: self.news.append(letter.event),
+            post=self._hear,
         )
         self.job = starting(container=spec(Script(**container)))
 
     @property
     def tag(self) -> Tag:
         return self.job.tag
+
+    def _hear(self, letter):
+        match letter:
+            case Deliver(event=event):
+                self.news.append(event)
+            case Ring(seen_alive=True):
+                self.alive += 1
 
     async def does(self, effect):
         """Ask for it, and wait until nothing more is under way."""
@@ -85,6 +93,15 @@ async def test_a_death_told_during_a_look_is_looked_at():
 
     await outside.tasks.drain(patience=1000)
     assert isinstance(outside.news[-1], on.ContainerExited)
+
+
+async def test_a_look_at_a_container_that_runs_tells_that_it_is_alive():
+    outside = Outside(seconds=60)
+    await outside.does(do.StartContainer(tag=outside.tag))
+
+    await outside.does(do.InspectContainer(tag=outside.tag))
+
+    assert outside.alive == 1
 
 
 async def test_a_stop_asked_for_again_is_not_signalled_again():

@@ -54,3 +54,38 @@ async def test_a_timeout_survives_a_restart(world):
     await world.boot()
 
     await world.then(job, Status.FAILED, status_reason=reasons.TIMED_OUT)
+
+
+async def test_one_that_ended_in_time_while_nobody_looked_has_not_timed_out(world):
+    job = await world.submit(Script(seconds=1), limit=2)
+    await world.then(job, Status.RUNNING)
+    await world.crash()
+    await world.passes(3)
+
+    await world.boot()
+
+    done = await world.then(job, Status.SUCCEEDED)
+    assert done.stop is None
+
+
+async def test_one_that_ended_in_time_while_the_engine_was_away_has_not_timed_out(world):
+    job = await world.submit(Script(seconds=1), limit=2)
+    await world.then(job, Status.RUNNING)
+    world.runtime.away = world.runtime.deaf_to_deaths = True
+    await world.passes(4)
+
+    world.runtime.away = False
+
+    done = await world.then(job, Status.SUCCEEDED)
+    assert done.stop is None
+
+
+async def test_a_timeout_in_the_absence_of_the_engine_is_made_good(world):
+    job = await world.submit(Script(seconds=60, on_term=143), limit=1)
+    await world.then(job, Status.RUNNING)
+    world.runtime.away = True
+    await world.passes(3)
+
+    world.runtime.away = False
+
+    await world.then(job, Status.FAILED, status_reason=reasons.TIMED_OUT)
