@@ -132,7 +132,8 @@ def _exit(job: Job, event: on.ContainerExited, now: datetime) -> Outcome:
 
 
 def _lose(job: Job, event: on.ContainerLost, now: datetime) -> Outcome:
-    ended = replace(_attempt(job), stopped_at=now)
+    attempt = _attempt(job)
+    ended = replace(attempt, stopped_at=max(now, attempt.started_at or now))
     return _finish(job, ended, now, event.reason)
 
 

@@ -37,6 +37,7 @@ LIFECYCLE = [
     ),
     ("a success is out of memory", "if event.out_of_memory and event.exit_code != 0", "if event.out_of_memory"),
     ("an attempt ends before it began", "max(event.stopped_at, event.started_at)", "event.stopped_at"),
+    ("a lost attempt ends before it began", "stopped_at=max(now, attempt.started_at or now)", "stopped_at=now"),
     ("earlier attempts are forgotten", "attempts=(*job.attempts, ended)", "attempts=(ended,)"),
     (
         "a terminated attempt shows an ordinary end",

@@ -156,6 +156,13 @@ def test_a_lost_container_costs_the_attempt_and_is_retried():
     )
 
 
+def test_an_attempt_lost_after_the_clock_was_set_back_does_not_end_before_it_began():
+    over = after(running(), lost(), now=at(-3600))
+
+    assert (over.started_at, over.stopped_at) == (NOON, NOON)
+    assert over.attempts[0].stopped_at == NOON
+
+
 def test_a_container_lost_for_another_reason_says_which():
     over = after(running(), on.ContainerLost(attempt=1, reason="Container state lost"))
 
