@@ -19,7 +19,7 @@ from batchq.engine.scheduling import fill_room, free_misfits
 from batchq.engine.settling import settle
 from batchq.engine.tasks import Tasks
 from batchq.engine.turn import Turn
-from batchq.errors import BatchqError, StoreFailed, Unavailable
+from batchq.errors import BatchqError, Conflict, StoreFailed, Unavailable
 from batchq.ports import Clock, EventBus, JobStore
 
 log = logging.getLogger(__name__)
@@ -54,18 +54,22 @@ class Loop:
         self._inbox = inbox
         self._reader = Reader(ground)
         self._place_due = True
+        self._behind = True
         self.active: dict[JobId, Job] = {}
         self.store_fails: str | None = None
 
     async def load(self) -> None:
-        """Take up what the store remembers, before the first turn."""
+        """Take up what the store remembers, before the first turn and when memory may not be that."""
         self.active = {job.id: job for job in await self._store.active()}
         self._reader.next_order = await self._store.last_order() + 1
         for job in self.active.values():
             self._wake(job)
+        self._behind = False
 
     async def run(self) -> None:
         while True:
+            if self._behind:
+                await self.load()
             await self.turn(await self._inbox.take(MOST_LETTERS))
 
     @property
@@ -82,13 +86,16 @@ class Loop:
         try:
             await self._work(turn, letters)
         except StoreFailed as failure:
+            self._behind = isinstance(failure, Conflict)
             self._put_off(letters, failure)
         except Exception:
             self._put_off(letters, Unavailable("the scheduler failed; its log tells more"))
             raise
         else:
-            self._adopt(turn)
+            self._behind = True  # and stays so if this fails: then memory is not what was saved
             self._answer(turn, letters)
+            self._adopt(turn)
+            self._behind = False
 
     async def _work(self, turn: Turn, letters: Sequence[Letter]) -> None:
         await self._reader.prepare(turn, letters, self._store)

@@ -1,12 +1,16 @@
 """Turns of the loop: all letters, one commit, and only then the outside."""
 
 import asyncio
+from dataclasses import replace
+
+import pytest
 
 from batchq.domain import effects as do
 from batchq.domain.job import JobId, Status
 from batchq.engine.letters import Amend, Deliver, EngineLost, GroundChanged, Surveyed
 from batchq.engine.loop import AFTER_FAILURE
 from batchq.errors import Invalid, StoreFailed, Unavailable
+from batchq.values import Changes
 from tests.domain.lives import cancel, exited, failed, lost, placed, runnable, running, started, starting, terminate
 from tests.engine.desk import LOOKED, ONE, TWO, answer, desk_over, news, request, submit
 from tests.engine.turns import HOST, ground
@@ -94,6 +98,31 @@ async def test_a_request_that_cannot_be_read_is_told_so():
     await desk.turn(wish)
 
     assert "Placed cannot happen" in str(wish.answer.exception())
+
+
+async def test_a_failure_after_the_save_leaves_no_request_without_its_answer():
+    job = running()
+    desk = await desk_over(job)
+    desk.loop._act = lambda *_: 1 / 0
+    wish = request(job, terminate())
+
+    with pytest.raises(ZeroDivisionError):
+        await desk.turn(wish)
+
+    assert wish.answer.result() is None
+
+
+async def test_a_job_that_somebody_else_has_changed_is_read_again():
+    job = running()
+    desk = await desk_over(job)
+    await desk.store.commit(Changes(updated=(replace(job, tags=(("by", "hand"),)),)))
+    desk.tasks.supervise("scheduler", desk.loop.run)
+
+    desk.inbox.post(news(job, exited(0)))
+    await asyncio.sleep(5)
+
+    await desk.tasks.cancel()
+    assert await desk.status(job) is Status.SUCCEEDED
 
 
 # ---------------------------------------------------------------------------------------------------- races in one turn
