@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from batchq.domain.container import Resources
 from batchq.domain.job import Tag
-from batchq.errors import EngineError, EngineUnknown
+from batchq.errors import ContainerGone, EngineError, EngineUnknown
 from batchq.ports import Clock
 from batchq.values import ContainerState, Found, Launch, LogLine
 from compute.news import News
@@ -49,7 +49,7 @@ class SimulatedRuntime:
         container = self._engine.containers.get(tag)
         if container is not None and container.started_at is None:
             await self._clock.sleep(container.script.start_delay)
-        await self._do("start", tag, lambda: self._start(tag))
+        await self._do("start", tag, lambda: self._start(tag, container))
 
     async def inspect(self, tag: Tag) -> Found | None:
         return await self._do("inspect", tag, lambda: self._engine.inspect(tag))
@@ -137,7 +137,10 @@ class SimulatedRuntime:
             with suppress(EngineError):
                 effect()
 
-    def _start(self, tag: Tag) -> None:
+    def _start(self, tag: Tag, meant: SimulatedContainer | None) -> None:
+        """Late, it does not reach another container that has got the name since: engines are asked by id."""
+        if self._engine.containers.get(tag) is not meant:
+            raise ContainerGone(f"the container of {tag} is not there any more")
         self._engine.start(tag)
         self._foretell(tag, self._engine.containers[tag])
 

@@ -36,7 +36,7 @@ def reconcile(
     """`expected`: the RUNNING attempts when the survey began. `known`: of the seen jobs, those that are remembered."""
     there = {it.tag: it for it in seen}
     under_way = {job.tag: job for job in active.values()}
-    lost = [tag for tag in expected if tag in under_way and tag not in there]
+    lost = [tag for tag in under_way if tag in expected and tag not in there]
     leftovers = [tag for tag in there if tag not in under_way]
     return Reconciled(
         news=tuple((tag.job_id, on.ContainerLost(attempt=tag.attempt)) for tag in lost),

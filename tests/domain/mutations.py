@@ -124,13 +124,13 @@ DEPENDENCIES = [
     ("one success is enough", "if statuses - {Status.SUCCEEDED} else", "if Status.SUCCEEDED not in statuses else"),
 ]
 RECOVERY = [
-    ("an attempt that has ended is lost", "if tag in under_way and tag not in there]", "if tag not in there]"),
     (
-        "what was not there yet is lost",
-        "for tag in expected if tag in under_way",
-        "for tag in under_way if tag in under_way",
+        "an attempt that has ended is lost",
+        "for tag in under_way if tag in expected and",
+        "for tag in expected if",
     ),
-    ("nothing is ever lost", "if tag in under_way and tag not in there]", "if False]"),
+    ("what was not there yet is lost", "if tag in expected and tag not in there]", "if tag not in there]"),
+    ("nothing is ever lost", "if tag in expected and tag not in there]", "if False]"),
     ("strays are cleared away at once", "for tag in leftovers if tag.job_id in known)", "for tag in leftovers)"),
     ("leftovers are strays", "for tag in leftovers if tag.job_id not in known)", "for tag in leftovers)"),
     (

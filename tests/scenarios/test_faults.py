@@ -3,7 +3,7 @@
 import pytest
 
 from batchq.domain import reasons
-from batchq.domain.job import Status
+from batchq.domain.job import Status, Tag
 from batchq.errors import EngineUnknown, ImageUnavailable, StartRefused, StoreFailed
 from tests.support.scripts import Script
 
@@ -57,6 +57,16 @@ async def test_a_refusal_that_may_pass_is_tried_again_within_the_attempt(world):
 
     done = await world.then(job, Status.SUCCEEDED)
     assert len(done.attempts) == 1
+
+
+async def test_one_that_ended_before_its_start_was_answered_is_not_started_again(world):
+    world.runtime.loses_answers["start"] = 1
+    job = await world.submit(Script(seconds=0))
+    await world.then(job, Status.SUCCEEDED)
+
+    await world.runtime.remove(Tag(job_id=job, attempt=1))
+
+    assert (await world.asked(job)).count("start") == 1
 
 
 async def test_a_certain_refusal_fails_the_attempt(world):
