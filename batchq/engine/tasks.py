@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from datetime import datetime, timedelta
 
 from batchq.errors import EngineError
 from batchq.ports import Clock
@@ -10,6 +11,8 @@ from batchq.ports import Clock
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds before a failed loop starts again
+MOST_DOUBLINGS = 5  # of the pause, which is the longest by then
+PEACE = timedelta(minutes=5)  # after which a failure is forgotten
 
 
 class Tasks:
@@ -17,6 +20,7 @@ class Tasks:
         self._clock = clock
         self._held: set[asyncio.Task[None]] = set()
         self._failures: dict[str, int] = {}
+        self._failed_at: dict[str, datetime] = {}
 
     def spawn(self, name: str, work: Coroutine[None, None, None]) -> None:
         """Run it to its end, whatever becomes of it; a failure that is not the engine's is logged."""
@@ -35,8 +39,8 @@ class Tasks:
         self._start(name, loop, 0.0)
 
     def health(self) -> dict[str, str]:
-        """Each loop by name: `ok`, or how often it has failed."""
-        return {name: f"restarted {count} times" if count else "ok" for name, count in self._failures.items()}
+        """Each loop by name: `ok`, or how often it has failed of late."""
+        return {name: f"restarted {count} times" if (count := self._lately(name)) else "ok" for name in self._failures}
 
     @property
     def names(self) -> list[str]:
@@ -72,8 +76,14 @@ class Tasks:
     def _again(self, name: str, loop: Callable[[], Coroutine[None, None, None]], done: asyncio.Task[None]) -> None:
         if done.cancelled():
             return
-        self._failures[name] += 1
-        self._start(name, loop, min(FIRST_PAUSE * 2 ** (self._failures[name] - 1), LONGEST_PAUSE))
+        before = self._lately(name)
+        self._failures[name], self._failed_at[name] = before + 1, self._clock.now()
+        self._start(name, loop, min(FIRST_PAUSE * 2 ** min(before, MOST_DOUBLINGS), LONGEST_PAUSE))
+
+    def _lately(self, name: str) -> int:
+        """How often a loop has failed since it last had its peace."""
+        at = self._failed_at.get(name)
+        return self._failures[name] if at is not None and self._clock.now() - at < PEACE else 0
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._held.discard(task)
