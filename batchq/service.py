@@ -6,6 +6,7 @@ from datetime import timedelta
 from uuid import uuid4
 
 from batchq.catalog import Catalog
+from batchq.domain import catalog_rules as rules
 from batchq.domain import events as on
 from batchq.domain.catalog import JobDefinition, State, Tags
 from batchq.domain.container import Overrides, effective, merge
@@ -14,8 +15,6 @@ from batchq.engine.engine import Engine
 from batchq.errors import Invalid, NotFound
 from batchq.ports import JobStore
 from batchq.values import JobQuery, Moment, SubmissionKey
-
-MOST_TAGS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,22 +87,16 @@ class JobService:
 
     async def tag(self, job_id: JobId, tags: Tags) -> None:
         """Lay tags over a job's. Raises NotFound, and Invalid beyond 50 of them."""
-        job = await self._one(job_id)
-        if len(merge(job.tags, tags)) > MOST_TAGS:
-            raise Invalid(f"A resource can have at most {MOST_TAGS} tags.")
-        await self._engine.amend(job_id, lambda it: replace(it, tags=merge(it.tags, tags)))
+        await self._must_exist(job_id)
+        await self._engine.amend(job_id, lambda it: replace(it, tags=rules.tagged(it.tags, tags)))
 
     async def untag(self, job_id: JobId, keys: Collection[str]) -> None:
-        await self._one(job_id)
-        await self._engine.amend(
-            job_id, lambda it: replace(it, tags=tuple(tag for tag in it.tags if tag[0] not in keys))
-        )
+        await self._must_exist(job_id)
+        await self._engine.amend(job_id, lambda it: replace(it, tags=rules.untagged(it.tags, keys)))
 
-    async def _one(self, job_id: JobId) -> Job:
-        jobs = await self._store.jobs([job_id])
-        if job_id not in jobs:
+    async def _must_exist(self, job_id: JobId) -> None:
+        if not await self._store.jobs([job_id]):
             raise NotFound(f"Job {job_id} not found.")
-        return jobs[job_id]
 
     def _check_queue(self, name: QueueName) -> None:
         queue = self._catalog.queues.get(name)

@@ -1,5 +1,7 @@
 """TagResource, UntagResource, ListTagsForResource."""
 
+import asyncio
+
 import pytest
 
 from tests.api.conftest import ARN
@@ -32,6 +34,16 @@ async def test_a_resource_has_at_most_fifty_tags(server, boto, arn):
         await boto.tag_resource(resourceArn=arn, tags={"one more": "x"})
 
     assert server.remembers() == before
+
+
+async def test_at_most_fifty_tags_are_laid_on_by_many_at_once(boto, arn):
+    calls = [boto.tag_resource(resourceArn=arn, tags={f"{who}-{n}": "x" for n in range(30)}) for who in "abcd"]
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+
+    laid = await boto.list_tags_for_resource(resourceArn=arn)
+
+    assert sum(isinstance(it, boto.exceptions.ClientException) for it in answers) == 3
+    assert len(laid["tags"]) == 30
 
 
 async def test_tags_show_where_the_resource_is_described(submit, told, boto):
