@@ -18,8 +18,8 @@ STATES = {
     "stopping": ContainerState.RUNNING,
     "exited": ContainerState.EXITED,
     "stopped": ContainerState.EXITED,
+    "dead": ContainerState.EXITED,  # it is over, and its removal has failed: it stays so until it is removed again
     "removing": ContainerState.GOING,
-    "dead": ContainerState.GOING,
 }
 
 
