@@ -1,9 +1,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+SEEDS ?= 5000
 
 .DEFAULT_GOAL := help
-.PHONY: help install check engine docker-test test demo bench mutants format clean
+.PHONY: help install check engine docker-test test demo bench mutants simulate format clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +38,9 @@ bench: install engine ## Measure against the bare Docker SDK.
 
 mutants: install ## Break the core in a hundred ways, and see that the tests notice each; minutes.
 	$(BIN)/python -m tests.domain.mutants
+
+simulate: install ## Live SEEDS=5000 short lives in a bad world; `python -m tests.simulation --seed N` tells one.
+	$(BIN)/python -m tests.simulation --seeds 0:$(SEEDS)
 
 format: install ## Format the code, and mend what the linter can.
 	$(BIN)/ruff format

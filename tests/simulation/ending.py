@@ -1,0 +1,117 @@
+"""The end of a run: with nothing going wrong any more all settles in time, and what remains is looked through."""
+
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from batchq.domain.job import FINISHED, Job, Status
+from batchq.domain.lifecycle import EDGES
+from tests.simulation.server import SURVEY_EVERY
+
+SETTLES_WITHIN = timedelta(minutes=60)
+DIES_WITHIN = timedelta(seconds=5)  # beyond its grace
+REST = 60.0  # seconds of looking at a world that should do nothing
+
+
+async def settle(world) -> None:
+    """Whoever would run for ever is terminated; whoever can never be placed is cancelled, once all others are done."""
+    ends = world.clock.now() + SETTLES_WITHIN
+    endless = [it for it in world.unfinished() if _is_endless(world.witness.jobs[it])]
+    for job_id in endless:
+        await world.client.end(job_id)
+    ordered = world.clock.now()
+    await _until(world, lambda: all(_is_hopeless(world, it) for it in world.unfinished()), ends)
+    _died_in_time(world, endless, ordered)
+    for job_id in world.unfinished():
+        await world.client.end(job_id, by_cancel=True)
+    await _until(world, lambda: not world.unfinished() and not world.machine.engine.containers, ends)
+
+
+async def check(world) -> None:
+    """I9 nothing is left; I12 nothing is busy; I1, I3 the store says what was committed."""
+    calls = world.story.counts["engine calls"]
+    changes = len(world.story.lines)
+    await world.clock.sleep(REST)
+    if not world.server.at_rest():
+        await world.clock.sleep(0.5)  # a survey may be under way
+    if not world.server.at_rest() or world.server.engine.loop.active:
+        world.story.breaks(
+            "I9 nothing is left over", f"{world.server.engine.tasks.names} {world.server.engine.loop.active}"
+        )
+    health = world.server.engine.health()
+    if health.engine is not None or set(health.loops.values()) != {"ok"}:
+        world.story.breaks("I12 the server is well", f"{health}")
+    surveys = REST / SURVEY_EVERY + 1
+    if world.story.counts["engine calls"] - calls > 2 * surveys or len(world.story.lines) != changes:
+        world.story.breaks("I12 a world at rest is left in peace", "\n".join(world.story.lines[changes:]))
+    await _store_agrees(world)
+    await _logs_are_whole(world)
+
+
+async def _until(world, holds, ends: datetime) -> None:
+    while not holds():
+        if world.clock.now() > ends:
+            left = [
+                f"{it.spec.name} {it.status} {it.status_reason}"
+                for it in map(world.witness.jobs.get, world.unfinished())
+            ]
+            containers = [world.story.called(it) for it in world.machine.engine.containers]
+            world.story.breaks(
+                "I12 everything settles",
+                f"{left} {containers} {world.server.engine.tasks.names} {world.server.engine.loop.active}",
+            )
+            return
+        await world.clock.sleep(1)
+
+
+def _is_endless(job: Job) -> bool:
+    """One of its scripts never ends by itself."""
+    text = dict(job.spec.container.environment)["BATCHQ_SIMULATED"]
+    return '"seconds": null' in text
+
+
+def _is_hopeless(world, job_id) -> bool:
+    """It fits nowhere, or waits for one that fits nowhere."""
+    job = world.witness.jobs[job_id]
+    if job.misfit:
+        return True
+    waits_for = [it.job_id for it in job.spec.depends_on]
+    return job.status is Status.PENDING and any(
+        _is_hopeless(world, it) for it in waits_for if world.witness.jobs[it].status not in FINISHED
+    )
+
+
+def _died_in_time(world, endless, ordered: datetime) -> None:
+    """I7: with an engine that answers, a terminated job's container is dead soon after its grace."""
+    for job_id in endless:
+        for seen in world.witness.truth.of_job(job_id):
+            grace = world.witness.jobs[job_id].spec.stop_grace + timedelta(seconds=seen.it.script.kill_delay)
+            if seen.died_at is not None and seen.died_at - ordered > grace + DIES_WITHIN:
+                world.story.breaks(
+                    "I7 dead within its grace", f"{world.story.called(seen.tag)} {seen.died_at - ordered}"
+                )
+
+
+async def _store_agrees(world) -> None:
+    store = world.server.store
+    stored = await store.jobs(list(world.witness.jobs))
+    if dict(stored) != world.witness.jobs:
+        world.story.breaks("I1 what was committed is what is stored", "")
+    for job_id in world.witness.acknowledged:
+        if job_id not in stored:
+            world.story.breaks("I1 no acknowledged job is lost", world.story.called(job_id))
+    for job_id in stored:
+        walk = [it.status for it in await store.history(job_id)]
+        if any(after not in EDGES[before] for before, after in pairwise(walk)):
+            world.story.breaks("I13 the history is a legal walk", f"{world.story.called(job_id)} {walk}")
+        if walk[0] is not Status.SUBMITTED or walk[-1] is not stored[job_id].status:
+            world.story.breaks("I13 the history is whole", f"{world.story.called(job_id)} {walk}")
+
+
+async def _logs_are_whole(world) -> None:
+    """I14: what a container wrote is kept, once, before it is removed."""
+    for seen in world.witness.truth.all():
+        if seen.ran and seen.tag not in world.witness.truth.vanished:
+            wrote = [line.message for line in seen.it.lines()]
+            page = await world.archive.read(seen.tag.task_id, position=0, limit=1000, max_bytes=1 << 20)
+            if [line.message for line in page.lines] != wrote:
+                world.story.breaks("I14 the log is what was written", world.story.called(seen.tag))

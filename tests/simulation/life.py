@@ -1,0 +1,28 @@
+"""A server's life as its outside sees it: from one moment to the next it is no more, and nothing of it reaches out."""
+
+import asyncio
+
+from tests.simulation.dice import Dice
+from tests.simulation.story import Story
+
+
+class Life:
+    def __init__(self, *, dice: Dice, story: Story) -> None:
+        self._dice = dice
+        self._story = story
+        self.alive = True
+        self.died = asyncio.Event()
+
+    def end(self, where: str) -> None:
+        if self.alive:
+            self._story.tell(f"server dies {where}")
+            self.alive = False
+            self.died.set()
+
+    async def point(self, where: str) -> None:
+        """Here it may be killed. Who is dead goes no further."""
+        if self.alive and self._dice.crashes():
+            self._story.counts["crashes"] += 1
+            self.end(where)
+        if not self.alive:
+            await asyncio.get_running_loop().create_future()

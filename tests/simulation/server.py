@@ -1,0 +1,112 @@
+"""One server from its boot to its death, made as bootstrap makes it, on a disk and a machine that outlive it."""
+
+import asyncio
+import sqlite3
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from batchq.catalog import Catalog
+from batchq.domain.job import Job, JobId
+from batchq.engine.bus import Bus
+from batchq.engine.engine import Engine
+from batchq.engine.inbox import Inbox
+from batchq.errors import StoreFailed
+from batchq.logs import Logs
+from batchq.ports import Clock, LogArchive
+from batchq.service import JobService
+from tests.simulation.dice import Dice
+from tests.simulation.engine import Liar, Machine
+from tests.simulation.life import Life
+from tests.simulation.oracles import Witness
+from tests.simulation.store import Inline, WatchedStore
+from tests.simulation.story import Story
+
+SURVEY_EVERY = 10.0  # seconds
+
+
+class Dealing:
+    """The engine to a service whose ids are dealt by the seed: what sorts by ids would else make each run another."""
+
+    def __init__(self, engine: Engine, dice: Dice) -> None:
+        self._engine = engine
+        self._dice = dice
+
+    async def submit(self, *, job_id: JobId, **asked: Any) -> Job:
+        dealt = JobId(str(UUID(int=self._dice.ids.getrandbits(128), version=4)))
+        return await self._engine.submit(job_id=dealt, **asked)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+
+class Server:
+    """`ready` is when its door is open."""
+
+    def __init__(
+        self,
+        *,
+        connection: sqlite3.Connection,
+        machine: Machine,
+        archive: LogArchive,
+        clock: Clock,
+        dice: Dice,
+        story: Story,
+        witness: Witness,
+        grace: timedelta,
+    ) -> None:
+        self.life = Life(dice=dice, story=story)
+        self.ready = False
+        self._leaves = asyncio.Event()
+        self._story = story
+        self.store = WatchedStore(Inline(connection, life=self.life, dice=dice), witness)
+        runtime = Liar(machine, clock=clock, life=self.life, dice=dice, story=story, witness=witness)
+        logs = Logs(store=self.store, archive=archive, runtime=runtime, clock=clock)
+        inbox = Inbox()
+        self.catalog = Catalog(store=self.store, jobs=self.store, clock=clock, changed=inbox.ground_changed)
+        self.engine = Engine(
+            inbox=inbox,
+            store=self.store,
+            ground=self.catalog,
+            runtime=runtime,
+            keep_log=logs.keep,
+            clock=clock,
+            bus=Bus(),
+            survey_every=SURVEY_EVERY,
+        )
+        dealing = Dealing(self.engine, dice)
+        self.jobs = JobService(engine=dealing, store=self.store, catalog=self.catalog, stop_grace=grace)
+
+    async def live(self) -> None:
+        """Until it is dead, and every task of it gone."""
+        course = asyncio.create_task(self._course(), name="a server")
+        died = asyncio.create_task(self.life.died.wait())
+        await asyncio.wait({course, died}, return_when=asyncio.FIRST_COMPLETED)
+        self.ready = False
+        self.life.end("in order")
+        course.cancel()
+        await asyncio.gather(course, died, return_exceptions=True)
+        await self.engine.tasks.cancel()
+
+    def leave(self) -> None:
+        """It is asked to stop, and does so in its own time."""
+        self._leaves.set()
+
+    def at_rest(self) -> bool:
+        """Nothing is unread, and nothing is under way but the loops."""
+        return self.engine.inbox.empty and set(self.engine.tasks.names) <= set(self.engine.health().loops)
+
+    async def _course(self) -> None:
+        try:
+            await self.catalog.load()
+            await self.engine.start()
+        except StoreFailed as why:
+            self._story.tell(f"server cannot start: {why}")
+            await self.engine.stop()
+            return
+        self.ready = True
+        self._story.tell("server is ready")
+        await self._leaves.wait()
+        self.ready = False
+        await self.engine.stop()
+        self._story.tell("server has stopped")

@@ -1,0 +1,97 @@
+"""The real SQL, run inline in a database in memory: it outlives servers. Commits fail, and servers die around them."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from functools import partial
+
+from batchq.domain.catalog import ComputeEnvironment
+from batchq.errors import Conflict, StoreFailed
+from batchq.store import catalog, jobs, migrations
+from batchq.store.sqlite import SqliteStore
+from batchq.store.transaction import Begin, transaction
+from batchq.values import Changes
+from tests.simulation.dice import Dice
+from tests.simulation.life import Life
+from tests.simulation.oracles import Witness
+
+
+def nothing():
+    """There is nobody to tell."""
+
+
+def disk() -> sqlite3.Connection:
+    """What stays when servers go."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection.execute("PRAGMA foreign_keys = ON")
+    migrations.migrate(connection, migrations.STEPS)
+    return connection
+
+
+class Inline:
+    """What `store.database.Database` is, for one server's life and without threads.
+
+    A write fails before it began, or in the middle of its transaction. There is none that was committed and whose
+    caller was told it failed: SQLite says so only of what it has rolled back. The caller may be dead, though.
+    """
+
+    instance = "simulated"
+
+    def __init__(self, connection: sqlite3.Connection, *, life: Life, dice: Dice) -> None:
+        self._connection = connection
+        self._life = life
+        self._dice = dice
+
+    async def write(self, work, *, then: Callable[[], None] = nothing):
+        await asyncio.sleep(self._dice.store.choice([0, 0, 0.002, 0.02]))
+        await self._life.point("before a commit")
+        done = self._run(Begin.WRITING, partial(self._perhaps, work))
+        then()
+        await self._life.point("after a commit")
+        await asyncio.sleep(0)
+        await self._life.point("after a commit")
+        return done
+
+    async def read(self, work):
+        await asyncio.sleep(0)
+        await self._life.point("at a read")
+        if self._dice.store.random() < self._dice.luck.unread:
+            raise StoreFailed("disk I/O error")
+        return self._run(Begin.READING, work)
+
+    browse = read
+
+    def _perhaps(self, work, connection):
+        """Half of those that fail have written something already."""
+        unlucky = self._dice.store.random() < self._dice.luck.unsaved
+        if unlucky and self._dice.store.random() < 0.5:
+            raise sqlite3.OperationalError("database or disk is full")
+        done = work(connection)
+        if unlucky:
+            raise sqlite3.OperationalError("disk I/O error")
+        return done
+
+    def _run(self, begin: Begin, work):
+        try:
+            with transaction(self._connection, begin):
+                return work(self._connection)
+        except sqlite3.IntegrityError as why:
+            raise Conflict(str(why)) from why
+        except (sqlite3.Error, ValueError, OverflowError) as why:
+            raise StoreFailed(str(why)) from why
+
+
+class WatchedStore(SqliteStore):
+    """The witness is told of what is durable in the moment it is, before anybody else can know."""
+
+    def __init__(self, database: Inline, witness: Witness) -> None:
+        super().__init__(database)
+        self._witness = witness
+
+    async def commit(self, changes: Changes) -> None:
+        await self._database.write(lambda it: jobs.commit(it, changes), then=lambda: self._witness.committed(changes))
+
+    async def put_environment(self, environment: ComputeEnvironment) -> None:
+        await self._database.write(
+            lambda it: catalog.put_environment(it, environment), then=lambda: self._witness.resized(environment)
+        )

@@ -1,0 +1,56 @@
+"""What happened in one run, a line an event, and what must not have happened. Replayed, it is the same."""
+
+import asyncio
+import logging
+from collections import Counter
+from hashlib import sha256
+
+
+class Broken(AssertionError):
+    """A promise was broken."""
+
+
+class Story:
+    """`names` gives jobs names that are the same in each run, as ids are not."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.counts: Counter[str] = Counter()
+        self.broken: str | None = None
+        self.ended = asyncio.Event()
+        self._names: dict[str, str] = {}
+
+    def name(self, job_id: str, name: str) -> None:
+        self._names[job_id] = name
+
+    def called(self, it: object) -> str:
+        """A job id or a tag as this story calls it."""
+        job_id, slash, attempt = str(it).partition("/")
+        return self._names.get(job_id, "nobody") + slash + attempt
+
+    def tell(self, what: str) -> None:
+        self.lines.append(f"{asyncio.get_running_loop().time():9.3f} {what}")
+
+    def breaks(self, promise: str, how: str) -> None:
+        """The first broken promise ends the run."""
+        if self.broken is None:
+            self.tell(f"BROKEN {promise}: {how}")
+            self.broken = f"{promise}: {how}"
+            self.ended.set()
+
+    @property
+    def digest(self) -> str:
+        return sha256("\n".join(self.lines).encode()).hexdigest()
+
+
+class Complaints(logging.Handler):
+    """No mishap of the outside may look like a bug: neither an error in the log nor news that came to nothing."""
+
+    def __init__(self, story: Story) -> None:
+        super().__init__(logging.WARNING)
+        self._story = story
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if record.levelno >= logging.ERROR or "came to nothing" in text:
+            self._story.breaks("I17 nothing looks like a bug", f"{text} {record.exc_info and record.exc_info[1]!r}")

@@ -1,0 +1,22 @@
+"""Many short lives in a bad world: every promise of `oracles` is kept in each. `make simulate` lives thousands more."""
+
+import pytest
+
+from tests.simulation.run import check, tell
+
+PER_TEST = 30
+
+
+@pytest.mark.parametrize("first", range(0, 300, PER_TEST))
+def test_whatever_goes_wrong_every_promise_is_kept(first):
+    told = [check(seed) for seed in range(first, first + PER_TEST)]
+
+    assert sum(it.counts["crashes"] for it in told) > PER_TEST
+    assert sum(it.counts["containers started"] for it in told) > PER_TEST
+
+
+def test_a_seed_tells_the_same_story_again():
+    once, again = tell(7), tell(7)
+
+    assert again.lines == once.lines
+    assert again.digest == once.digest

@@ -1,0 +1,80 @@
+"""What the containers really did: the engine's own account, that no fault can touch."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from batchq.domain.job import JobId, Tag
+from compute.simulated_container import End, SimulatedContainer
+
+
+@dataclass(kw_only=True)
+class Seen:
+    """One container from its making to its removal."""
+
+    it: SimulatedContainer
+    removed_at: datetime | None = None
+
+    @property
+    def tag(self) -> Tag:
+        return self.it.launch.tag
+
+    @property
+    def ran(self) -> bool:
+        return self.it.started_at is not None
+
+    def lives(self, now: datetime) -> bool:
+        ended = self.ended(now)
+        return self.ran and not ended
+
+    def ended(self, now: datetime) -> bool:
+        end = self.it.end()
+        return self.removed_at is not None or (end is not None and end.at <= now)
+
+    @property
+    def end(self) -> End | None:
+        """Its own end; None if it has none, or was removed before it."""
+        end = self.it.end()
+        return end if end is not None and (self.removed_at is None or end.at <= self.removed_at) else None
+
+    @property
+    def died_at(self) -> datetime | None:
+        return self.end.at if self.end is not None else self.removed_at
+
+
+class Truth:
+    """`vanished` are attempts whose container a human removed. `late` are calls that will be carried out later."""
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        self._now = now
+        self._seen: dict[JobId, list[Seen]] = defaultdict(list)
+        self.vanished: set[Tag] = set()
+        self.late: Counter[tuple[str, Tag]] = Counter()
+
+    def made(self, container: SimulatedContainer) -> None:
+        self._seen[container.launch.tag.job_id].append(Seen(it=container))
+
+    def removed(self, tag: Tag) -> None:
+        for seen in self.of(tag):
+            seen.removed_at = seen.removed_at or self._now()
+
+    def will_be_late(self, call: str, tag: Tag) -> None:
+        self.late[call, tag] += 1
+
+    def of(self, tag: Tag) -> list[Seen]:
+        return [it for it in self._seen.get(tag.job_id, ()) if it.tag == tag]
+
+    def of_job(self, job_id: JobId) -> list[Seen]:
+        return self._seen.get(job_id, [])
+
+    def all(self) -> Iterator[Seen]:
+        for each in self._seen.values():
+            yield from each
+
+    def live(self, job_id: JobId) -> list[Seen]:
+        now = self._now()
+        return [it for it in self._seen.get(job_id, ()) if it.lives(now)]
+
+    def tag_lives(self, tag: Tag) -> bool:
+        return any(it.tag == tag for it in self.live(tag.job_id))
