@@ -13,7 +13,7 @@ from batchq.domain.container import Resources
 from batchq.domain.job import Job, JobId, Status, Tag
 from batchq.engine.ground import Ground
 from batchq.engine.inbox import Inbox
-from batchq.engine.letters import Amend, Deliver, Letter, MoreToPlace, Submit
+from batchq.engine.letters import Amend, Deliver, Letter, MoreToPlace, Submit, Surveyed
 from batchq.engine.reading import Reader
 from batchq.engine.scheduling import fill_room, free_misfits
 from batchq.engine.settling import settle
@@ -158,11 +158,11 @@ class Loop:
                     pass
 
     def _put_off(self, letters: Sequence[Letter], failure: BatchqError) -> None:
-        """Requests are refused; what the outside told must not be lost, and is read again."""
+        """Requests are refused; what the outside told must not be lost, and is read again. Surveys come anew anyway."""
         if self.store_fails is None:
             log.warning("a turn was not saved: %s", failure)
         self.store_fails = str(failure)
-        again = [letter for letter in letters if not _refuse(letter, failure)]
+        again = [it for it in letters if not _refuse(it, failure) and not isinstance(it, Surveyed)]
         if again:
             self._tasks.spawn("read later", self._read_later(again))
 

@@ -59,6 +59,18 @@ async def test_news_the_store_refuses_is_read_again_later():
     assert desk.loop.store_fails is None
 
 
+async def test_surveys_the_store_refuses_do_not_pile_up():
+    job = running()
+    desk = await desk_over(job)
+    desk.store.failing = True
+    ended = news(job, exited(0))
+
+    await desk.turn(LOOKED, ended, LOOKED)
+
+    await asyncio.sleep(AFTER_FAILURE)
+    assert await desk.inbox.take(10) == [ended]
+
+
 async def test_a_request_is_answered_when_it_is_durable():
     job = running()
     desk = await desk_over(job)
