@@ -6,7 +6,7 @@ commit serves a whole turn, whoever is in it; a request is answered after the co
 
 import logging
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from batchq.domain import effects as do
 from batchq.domain.container import Resources
@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 MOST_LETTERS = 1000
 REMEMBER_SUBMISSIONS = timedelta(minutes=15)
 AFTER_FAILURE = 1.0  # seconds
+OF_LATE = timedelta(minutes=1)
 
 
 class Loop:
@@ -56,7 +57,7 @@ class Loop:
         self._place_due = True
         self._behind = True
         self.active: dict[JobId, Job] = {}
-        self.store_fails: str | None = None
+        self._store_failed: tuple[str, datetime] | None = None
 
     async def load(self) -> None:
         """Take up what the store remembers, before the first turn and when memory may not be that."""
@@ -76,6 +77,13 @@ class Loop:
     def host(self) -> Resources | None:
         """What jobs may have of the engine's machine, None while it does not answer."""
         return self._reader.host
+
+    @property
+    def store_fails(self) -> str | None:
+        """Why a turn was not saved of late. What must be saved is tried again all the time, so silence is good news."""
+        if self._store_failed is None or self._clock.now() - self._store_failed[1] > OF_LATE:
+            return None
+        return self._store_failed[0]
 
     def running(self) -> frozenset[Tag]:
         return frozenset(job.tag for job in self.active.values() if job.status is Status.RUNNING)
@@ -105,7 +113,7 @@ class Loop:
         changes = turn.changes(forget_before=turn.now - REMEMBER_SUBMISSIONS)
         if not changes.empty:
             await self._store.commit(changes)
-            self.store_fails = None
+            self._store_failed = None
 
     def _read(self, turn: Turn, letters: Sequence[Letter]) -> None:
         for letter in letters:
@@ -161,7 +169,7 @@ class Loop:
         """Requests are refused; what the outside told must not be lost, and is read again. Surveys come anew anyway."""
         if self.store_fails is None:
             log.warning("a turn was not saved: %s", failure)
-        self.store_fails = str(failure)
+        self._store_failed = str(failure), self._clock.now()
         again = [it for it in letters if not _refuse(it, failure) and not isinstance(it, Surveyed)]
         if again:
             self._tasks.spawn("read later", self._read_later(again))

@@ -8,7 +8,7 @@ import pytest
 from batchq.domain import effects as do
 from batchq.domain.job import JobId, Status
 from batchq.engine.letters import Amend, Deliver, EngineLost, GroundChanged, Surveyed
-from batchq.engine.loop import AFTER_FAILURE
+from batchq.engine.loop import AFTER_FAILURE, OF_LATE
 from batchq.errors import Invalid, StoreFailed, Unavailable
 from batchq.values import Changes
 from tests.domain.lives import cancel, exited, failed, lost, placed, runnable, running, started, starting, terminate
@@ -57,6 +57,18 @@ async def test_news_the_store_refuses_is_read_again_later():
 
     assert await desk.status(job) is Status.SUCCEEDED
     assert desk.loop.store_fails is None
+
+
+async def test_a_store_that_refused_only_a_request_is_not_called_ill_for_ever():
+    job = running()
+    desk = await desk_over(job)
+    desk.store.failing = True
+    await desk.turn(request(job, terminate()))
+    ill = desk.loop.store_fails
+
+    await asyncio.sleep(2 * OF_LATE.total_seconds())
+
+    assert (ill, desk.loop.store_fails) == ("the store was told to fail", None)
 
 
 async def test_surveys_the_store_refuses_do_not_pile_up():
