@@ -1,4 +1,4 @@
-"""`python -m tests.simulation --seed N` tells a run, `--seeds A:B` tries many; it ends with 1 if one breaks a promise."""
+"""`python -m tests.simulation --seed N` tells a run, `--seeds A:B` tries many. 1 at the end: one broke a promise."""
 
 import argparse
 import os

@@ -28,9 +28,9 @@ class WatchedEngine(SimulatedEngine):
         self._witness = witness
 
     def create(self, launch: Launch) -> ContainerState:
-        known = launch.tag in self.containers
+        known = self.containers.get(launch.tag)
         state = super().create(launch)
-        if not known:
+        if self.containers[launch.tag] is not known:
             self._witness.truth.made(self.containers[launch.tag])
             self._witness.made(launch.tag)
         return state

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.house.rooms import ROOT
+from tests.simulation.mutants import MUTANTS
 from tests.simulation.run import check, tell
 
 PER_TEST = 30
@@ -20,3 +22,8 @@ def test_a_seed_tells_the_same_story_again():
 
     assert again.lines == once.lines
     assert again.digest == once.digest
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda it: it.breaks)
+def test_the_text_a_mutant_changes_is_there_once(mutant):
+    assert (ROOT / mutant.file).read_text().count(mutant.old) == 1

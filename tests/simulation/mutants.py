@@ -1,0 +1,124 @@
+"""Would the simulation notice? `python -m tests.simulation.mutants` writes each bug into a copy and lives there.
+
+It prints which seed broke which promise first. The compare-and-set is not expected to fall: one engine is one writer.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.domain.mutants import Mutant, copy_to, write
+
+SEEDS = 300
+HUNT = f"from tests.simulation.run import check\nfor seed in range({SEEDS}): check(seed)"
+GUARDED = "compare-and-set is gone"
+
+MUTANTS = [
+    Mutant(
+        file="compute/simulated_engine.py",
+        breaks="a name may be given twice",
+        old="if launch.tag in self.containers:\n            return",
+        new="if None:\n            return",
+    ),
+    Mutant(
+        file="batchq/engine/launch.py",
+        breaks="each try has another name",
+        old="tag=job.tag,",
+        new="tag=type(job.tag)(job_id=job.id, attempt=__import__('random').randrange(1, 99)),",
+    ),
+    Mutant(
+        file="batchq/engine/starting.py",
+        breaks="no answer to a start is a failed start",
+        old="            except EngineUnknown as unknown:\n",
+        new="            except EngineUnknown as unknown:\n"
+        "                return (on.StartFailed(attempt=self._tag.attempt, reason='no answer'),)\n",
+    ),
+    Mutant(
+        file="compute/simulated_container.py",
+        breaks="a created container has exited with 0",
+        old="return Found(tag=tag, state=ContainerState.CREATED)",
+        new="return Found(tag=tag, state=ContainerState.EXITED, started_at=now, stopped_at=now, exit_code=0)",
+    ),
+    Mutant(
+        file="batchq/engine/reports.py",
+        breaks="a lost container has exited with 0",
+        old="return (on.ContainerLost(attempt=number),)",
+        new="at = __import__('tests.support.builders').support.builders.NOON\n"
+        "        return (on.ContainerExited(attempt=number, exit_code=0, started_at=at, stopped_at=at),)",
+    ),
+    Mutant(
+        file="batchq/engine/executor.py",
+        breaks="what is over is still being started",
+        old="if isinstance(effect, do.ClearAway):",
+        new="if None:",
+    ),
+    Mutant(
+        file="batchq/engine/executor.py",
+        breaks="a stop slips in between a create and a start",
+        old="async with self._turns.setdefault(effect.tag, asyncio.Lock()):",
+        new="if True:",
+    ),
+    Mutant(
+        file="batchq/engine/starting.py",
+        breaks="a start is not given up before it is asked",
+        old="            return await self._give_up()\n        return await self._start()",
+        new="            pass\n        return await self._start()",
+    ),
+    Mutant(
+        file="batchq/domain/retry.py",
+        breaks="attempts left save what was stopped",
+        old="    if job.stop is not None:\n        return Verdict.FAIL\n",
+        new="",
+    ),
+    Mutant(
+        file="batchq/domain/recovery.py",
+        breaks="a start begun before a crash is forgotten",
+        old="return (start,) if job.stop is None else (start, do.AbandonStart(tag=job.tag))",
+        new="return ()",
+    ),
+    Mutant(
+        file="batchq/engine/reading.py",
+        breaks="a repeated submission is another job",
+        old="return self._repeats.get(letter.key) or turn.submitted.get(letter.key, letter.job_id)",
+        new="return letter.job_id",
+    ),
+    Mutant(
+        file="batchq/store/jobs.py",
+        breaks=GUARDED,
+        old='.rowcount != 1:\n            raise Conflict(f"job',
+        new='.rowcount < 0:\n            raise Conflict(f"job',
+    ),
+]
+
+
+def main():
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        survivors = [mutant.breaks for mutant, killer in pool.map(told, MUTANTS) if killer is None]
+    print(f"{len(MUTANTS) - len(survivors)} of {len(MUTANTS)} mutants killed")
+    sys.exit(0 if set(survivors) <= {GUARDED} else 1)
+
+
+def told(mutant):
+    killer = killed_by(mutant)
+    print(f"{mutant.breaks:50} {killer or 'SURVIVED'}", flush=True)
+    return mutant, killer
+
+
+def killed_by(mutant):
+    """The first seed that breaks a promise, and which; None if none does."""
+    with tempfile.TemporaryDirectory(prefix="mutant-") as directory:
+        copy_to(Path(directory))
+        write(mutant, Path(directory))
+        run = subprocess.run([sys.executable, "-c", HUNT], cwd=directory, capture_output=True, text=True, check=False)
+    if run.returncode == 0:
+        return None
+    broken = re.search(r"Broken: (seed \d+: .{1,90})", run.stderr)
+    return broken[1] if broken else run.stderr[-300:]
+
+
+if __name__ == "__main__":
+    main()
