@@ -20,7 +20,7 @@ check: install ## Format, lint, types, imports and every test that needs no Dock
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/pytest -q -m "not docker"
+	$(BIN)/pytest -q -m "not docker" -n auto --maxprocesses 4 --dist worksteal
 
 engine: ## See to a Docker engine and the test images; installs nothing where an engine answers.
 	@.ci/engine

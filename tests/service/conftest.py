@@ -11,6 +11,13 @@ def simulated(tmp_path):
         yield service
 
 
+@pytest.fixture(scope="package")
+def shared(tmp_path_factory):
+    """A simulated one for whoever leaves queues and environments as they are, and the server alive."""
+    with serving(tmp_path_factory.mktemp("shared") / "data", "--runtime", "simulated") as service:
+        yield service
+
+
 @pytest.fixture
 def docker_service(tmp_path):
     with serving(tmp_path / "data", "--stop-grace", "2", "--min-timeout", "1") as service:

@@ -52,7 +52,7 @@ def proxy(service, fault, times):
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Carrier)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"
     finally:
@@ -61,21 +61,22 @@ def proxy(service, fault, times):
 
 
 @pytest.mark.parametrize("fault", [lose_the_answer, answer_500])
-def test_a_repeated_call_makes_one_job_and_answers_its_id(simulated, fault):
-    register(simulated.client(), "once", "true")
-    with proxy(simulated, fault, times=2) as url:
+def test_a_repeated_call_makes_one_job_and_answers_its_id(shared, fault):
+    name = fault.__name__
+    register(shared.client(), name, "true")
+    with proxy(shared, fault, times=2) as url:
         keys = {"aws_access_key_id": "AKIDEXAMPLE", "aws_secret_access_key": "secret"}
         retries = Config(retries={"mode": "standard", "max_attempts": 4})
         batch = boto3.client("batch", endpoint_url=url, region_name="us-east-1", config=retries, **keys)
 
-        job = batch.submit_job(jobName="once", jobQueue="default", jobDefinition="once")["jobId"]
+        job = batch.submit_job(jobName=name, jobQueue="default", jobDefinition=name)["jobId"]
 
-    listed = simulated.client().list_jobs(jobQueue="default", filters=[{"name": "JOB_NAME", "values": ["once"]}])
+    listed = shared.client().list_jobs(jobQueue="default", filters=[{"name": "JOB_NAME", "values": [name]}])
     assert [it["jobId"] for it in listed["jobSummaryList"]] == [job]
 
 
-def test_the_same_words_said_twice_are_two_jobs(simulated):
-    batch = simulated.client()
+def test_the_same_words_said_twice_are_two_jobs(shared):
+    batch = shared.client()
     register(batch, "twice", "true")
 
     first, second = (batch.submit_job(jobName="twice", jobQueue="default", jobDefinition="twice") for _ in range(2))

@@ -22,9 +22,9 @@ def refused(*arguments, **environment):
     return done.returncode, line
 
 
-def test_it_says_in_one_line_where_it_is_ready(simulated):
-    assert simulated.url.startswith("http://127.0.0.1:")
-    assert simulated.health()["status"] == "ok"
+def test_it_says_in_one_line_where_it_is_ready(shared):
+    assert shared.url.startswith("http://127.0.0.1:")
+    assert shared.health()["status"] == "ok"
 
 
 def test_sigterm_ends_it_with_status_0(simulated):
@@ -37,8 +37,8 @@ def test_sigint_ends_it_with_status_0(simulated):
     assert simulated.process.wait(20) == 0
 
 
-def test_the_first_start_makes_an_environment_and_a_queue(simulated):
-    batch = simulated.client()
+def test_the_first_start_makes_an_environment_and_a_queue(shared):
+    batch = shared.client()
 
     (queue,) = batch.describe_job_queues()["jobQueues"]
     (environment,) = batch.describe_compute_environments()["computeEnvironments"]
@@ -59,12 +59,12 @@ def test_what_was_deleted_does_not_come_back_with_the_next_start(simulated):
     assert simulated.client().describe_job_queues()["jobQueues"] == []
 
 
-def test_a_second_server_on_the_same_data_is_refused(simulated):
-    status, line = refused("--data", simulated.data, "--port", 0, "--runtime", "simulated")
+def test_a_second_server_on_the_same_data_is_refused(shared):
+    status, line = refused("--data", shared.data, "--port", 0, "--runtime", "simulated")
 
     assert status == 1
     assert "batchq" in line
-    assert simulated.health()["status"] == "ok"
+    assert shared.health()["status"] == "ok"
 
 
 def test_another_address_than_loopback_is_refused(tmp_path):
@@ -126,8 +126,8 @@ def test_without_an_engine_it_serves_and_jobs_wait(tmp_path, monkeypatch):
         assert reaches(batch, job, "RUNNABLE")["attempts"] == []
 
 
-def test_arns_have_the_region_of_the_caller_and_any_region_is_accepted(simulated):
-    batch = simulated.client()
+def test_arns_have_the_region_of_the_caller_and_any_region_is_accepted(shared):
+    batch = shared.client()
     (queue,) = batch.describe_job_queues()["jobQueues"]
     assert queue["jobQueueArn"] == "arn:aws:batch:eu-central-1:123456789012:job-queue/default"
     elsewhere = queue["jobQueueArn"].replace("eu-central-1", "us-west-2")
