@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from batchq.domain import events as on
 from batchq.domain.job import Job, JobId, JobSpec, Tag
@@ -16,6 +17,8 @@ from batchq.engine.tasks import Tasks
 from batchq.engine.watcher import Watcher
 from batchq.ports import Clock, ContainerRuntime, EventBus, JobStore
 from batchq.values import SubmissionKey
+
+Answer = TypeVar("Answer")
 
 FIRST_LOOK = 10.0  # seconds that a start waits for the container engine before it goes on without it
 LAST_CALLS = 5.0  # seconds that a stop waits for calls under way
@@ -93,18 +96,18 @@ class Engine:
         """The new job, or the one that this same call made before. Raises Invalid, StoreFailed."""
         answer: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
         self.inbox.post(Submit(job_id=job_id, spec=spec, tags=tags, key=key, answer=answer))
-        return await asyncio.shield(answer)
+        return await _wait(answer)
 
     async def deliver(self, job_id: JobId, event: on.CancelRequested | on.TerminateRequested) -> None:
         """A request about a job; one about a job that nobody knows is carried out by doing nothing."""
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.inbox.post(Deliver(job_id=job_id, event=event, answer=answer))
-        await asyncio.shield(answer)
+        await _wait(answer)
 
     async def amend(self, job_id: JobId, change: Callable[[Job], Job]) -> None:
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.inbox.post(Amend(job_id=job_id, change=change, answer=answer))
-        await asyncio.shield(answer)
+        await _wait(answer)
 
     def health(self) -> Health:
         return Health(store=self.loop.store_fails, engine=self._watcher.engine_fails, loops=self.tasks.health())
@@ -117,3 +120,9 @@ class Engine:
         finally:
             asked.cancel()
             patience.cancel()
+
+
+async def _wait(answer: asyncio.Future[Answer]) -> Answer:
+    """Whoever gives up the wait need not hear what became of the request, so asyncio must not complain of that."""
+    answer.add_done_callback(lambda it: it.cancelled() or it.exception())
+    return await asyncio.shield(answer)

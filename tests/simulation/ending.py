@@ -83,12 +83,11 @@ def _is_hopeless(world, job_id) -> bool:
 def _died_in_time(world, endless, ordered: datetime) -> None:
     """I7: with an engine that answers, a terminated job's container is dead soon after its grace."""
     for job_id in endless:
-        for seen in world.witness.truth.of_job(job_id):
+        for seen in filter(lambda it: it.ran, world.witness.truth.of_job(job_id)):
             grace = world.witness.jobs[job_id].spec.stop_grace + timedelta(seconds=seen.it.script.kill_delay)
-            if seen.died_at is not None and seen.died_at - ordered > grace + DIES_WITHIN:
-                world.story.breaks(
-                    "I7 dead within its grace", f"{world.story.called(seen.tag)} {seen.died_at - ordered}"
-                )
+            took = seen.died_at - max(ordered, seen.it.started_at)
+            if took > grace + DIES_WITHIN:
+                world.story.breaks("I7 dead within its grace", f"{world.story.called(seen.tag)} {took}")
 
 
 async def _store_agrees(world) -> None:

@@ -57,6 +57,7 @@ async def _run(seed: int) -> Told:
     told_before = log.propagate
     log.addHandler(complaints)
     log.propagate = False
+    asyncio.get_running_loop().set_exception_handler(lambda _, it: complaints.complain(it["message"], it))
     try:
         await _until_over(World(seed, story), story)
     finally:

@@ -1,0 +1,48 @@
+"""The engine as callers have it, who come and go."""
+
+import asyncio
+import gc
+
+from batchq.domain import events as on
+from batchq.domain.container import Resources
+from batchq.engine.bus import Bus
+from batchq.engine.engine import Engine
+from batchq.engine.inbox import Inbox
+from batchq.errors import StoreFailed
+from batchq.store.memory import MemoryStore
+from compute.simulated import SimulatedRuntime
+from tests.support import builders
+from tests.support.clock import VirtualClock
+
+
+async def test_nobody_complains_when_a_caller_who_went_away_is_refused():
+    complaints = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, complaint: complaints.append(complaint))
+    inbox = Inbox()
+    engine = unstarted(inbox)
+
+    call = asyncio.create_task(engine.deliver(builders.job_id(1), on.CancelRequested(reason="not needed")))
+    await asyncio.sleep(0)
+    call.cancel()
+    await asyncio.wait([call])
+    (letter,) = await inbox.take(1)
+    letter.answer.set_exception(StoreFailed("no space left on device"))
+    del call, letter
+    gc.collect()
+
+    assert complaints == []
+
+
+def unstarted(inbox):
+    """One whose letters nobody reads."""
+    clock = VirtualClock()
+    return Engine(
+        inbox=inbox,
+        store=MemoryStore(),
+        ground=None,
+        runtime=SimulatedRuntime(clock=clock, capacity=Resources(millicpus=1000, memory_mib=1024)),
+        keep_log=None,
+        clock=clock,
+        bus=Bus(),
+        survey_every=10.0,
+    )
