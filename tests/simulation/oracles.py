@@ -186,7 +186,9 @@ class Witness:
         self._story.counts["containers started"] += 1
         self._story.tell(f"container {self._story.called(tag)} starts")
         ran = [it for it in self.truth.of(tag) if it.ran]
-        if len(ran) > 1 and tag not in self.truth.vanished:
+        if len(ran) > 1 and tag in self.truth.vanished:
+            self._story.counts["attempts begun anew after a human removed their container"] += 1
+        elif len(ran) > 1:
             self._story.breaks("I5 an attempt starts once", self._story.called(tag))
         if len(self.truth.live(tag.job_id)) > 1:
             self._story.breaks("I4 one live container a job", self._story.called(tag))
