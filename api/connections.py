@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from operator import itemgetter
+from socket import socket
 
 from aiohttp import web
 
@@ -28,17 +29,17 @@ LIMITS = Limits()
 
 
 class Site(web.BaseSite):
-    """A TCP port at which `runner`, when it is set up, is reached by as many as may at once."""
+    """A listening socket at which `runner`, when it is set up, is reached by as many as may at once."""
 
-    def __init__(self, runner: web.BaseRunner, *, host: str, port: int, limits: Limits = LIMITS) -> None:
+    def __init__(self, runner: web.BaseRunner, *, door: socket, limits: Limits = LIMITS) -> None:
         super().__init__(runner)
-        self._host = host
-        self._port = port
+        self._door = door
         self._limits = limits
 
     @property
     def name(self) -> str:
-        return f"http://{self._host}:{self._port}"
+        host, port = self._door.getsockname()[:2]
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     async def start(self) -> None:
         await super().start()
@@ -46,7 +47,7 @@ class Site(web.BaseSite):
         assert server is not None
         crowd = Crowd(server, self._limits)
         server.request_handler = crowd.answering(server.request_handler)
-        self._server = await asyncio.get_running_loop().create_server(crowd.admit, self._host, self._port)
+        self._server = await asyncio.get_running_loop().create_server(crowd.admit, sock=self._door)
 
 
 class Crowd:

@@ -5,6 +5,7 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from socket import AF_INET, AF_INET6, create_server, socket
 
 from aiohttp import web
 
@@ -58,6 +59,7 @@ async def serving(settings: Settings) -> AsyncIterator[str]:
     """
     check_door(settings)
     async with AsyncExitStack() as stack:
+        door = stack.enter_context(listen(settings))
         clock = SystemClock()
         store = await SqliteStore.open(settings.data)
         stack.push_async_callback(store.close)
@@ -74,7 +76,10 @@ async def serving(settings: Settings) -> AsyncIterator[str]:
         tokens = Tokens(await store.secret())
         runner = http.runner(application(settings, parts, clock, tokens), drain_seconds=DRAIN)
         stack.push_async_callback(runner.cleanup)
-        yield await listen(runner, settings)
+        await runner.setup()
+        site = Site(runner, door=door)
+        await site.start()
+        yield site.name
 
 
 def check_door(settings: Settings) -> None:
@@ -171,13 +176,10 @@ async def health(parts: Parts) -> Mapping[str, object]:
     }
 
 
-async def listen(runner: web.AppRunner, settings: Settings) -> str:
-    """Open the door; the URL says the port that was really taken."""
-    await runner.setup()
-    await Site(runner, host=settings.host, port=settings.port).start()
-    port = runner.addresses[0][1]
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    return f"http://{host}:{port}"
+def listen(settings: Settings) -> socket:
+    """Take the port before anything is done. Whoever calls already waits until the server is ready."""
+    family = AF_INET6 if ":" in settings.host else AF_INET
+    return create_server((settings.host, settings.port), family=family)
 
 
 def machine() -> Resources:

@@ -4,6 +4,7 @@ import asyncio
 import json
 from datetime import timedelta
 from functools import partial
+from socket import create_server
 
 import aiohttp
 import botocore.session
@@ -43,7 +44,7 @@ class Server(Inside):
 
     async def start(self):
         await self._runner.setup()
-        await Site(self._runner, host="127.0.0.1", port=0).start()
+        await Site(self._runner, door=create_server(("127.0.0.1", 0))).start()
         self.port = self._runner.addresses[0][1]
         self.url = f"http://127.0.0.1:{self.port}"
 

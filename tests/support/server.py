@@ -1,6 +1,7 @@
 """An application served for a test as it is served for real: on a socket of loopback, on a port that is free."""
 
 from contextlib import asynccontextmanager
+from socket import create_server
 
 from api import app as api
 from api.connections import LIMITS, Site
@@ -12,7 +13,7 @@ async def serving(app, *, limits=LIMITS):
     runner = api.runner(app, drain_seconds=1)
     await runner.setup()
     try:
-        await Site(runner, host="127.0.0.1", port=0, limits=limits).start()
+        await Site(runner, door=create_server(("127.0.0.1", 0)), limits=limits).start()
         host, port = runner.addresses[0]
         yield f"http://{host}:{port}"
     finally:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
@@ -189,9 +189,13 @@ class World:
         return [str(moment.status) for moment in await self.store.history(job_id)]
 
     async def asked(self, job_id: JobId, attempt: int = 1) -> list[str]:
-        """What the engine was asked about an attempt's container, once nothing more is being asked."""
+        """What the engine was asked about an attempt's container, once nothing more is being asked.
+
+        Removals that follow each other are one: a survey may see what is being removed, and ask again.
+        """
         await self.quiet()
-        return self.runtime.asked(Tag(job_id=job_id, attempt=attempt))
+        asked = self.runtime.asked(Tag(job_id=job_id, attempt=attempt))
+        return [what for after, what in pairwise(["", *asked]) if (after, what) != ("remove", "remove")]
 
     async def output(self, job_id: JobId, attempt: int = 1) -> list[str]:
         """What the attempt wrote, as it is kept."""
