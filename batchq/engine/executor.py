@@ -47,6 +47,7 @@ class Executor:
         self._under_way: set[do.Effect] = set()
         self._look_again: set[Tag] = set()
         self._signalled: set[Tag] = set()
+        self._judged: set[Tag] = set()
         self._turns: WeakValueDictionary[Tag, asyncio.Lock] = WeakValueDictionary()
 
     def act(self, effect: do.Effect, job: Job | None) -> None:
@@ -95,10 +96,14 @@ class Executor:
         self._starts[effect.tag] = Start(job=job, runtime=self._runtime, clock=self._clock, tasks=self._tasks)
 
     async def _start(self, tag: Tag) -> None:
+        """To a verdict, and not again: until that is saved the job looks as if it still had to be started."""
         try:
-            self._tell(tag, await self._starts[tag].run())
+            news = () if tag in self._judged else await self._starts[tag].run()
         finally:
             del self._starts[tag]
+        if news:
+            self._judged.add(tag)
+        self._tell(tag, news)
 
     def _abandon(self, tag: Tag) -> None:
         """Where no start is under way there is nothing to give up: it has been made, and its letter is on its way."""
@@ -132,6 +137,7 @@ class Executor:
     async def _clear(self, tag: Tag) -> None:
         """Its log first. What fails here is found by the next survey, which asks again."""
         self._signalled.discard(tag)
+        self._judged.discard(tag)
         try:
             await self._keep_log(tag)
             await self._runtime.remove(tag)

@@ -79,6 +79,21 @@ async def test_a_certain_refusal_fails_the_attempt(world):
     assert done.attempts[0].reason == "CannotStartContainerError: no such user"
 
 
+async def test_a_refusal_that_is_not_saved_yet_is_not_asked_for_again(world):
+    world.runtime.refusals["start"] = [StartRefused("CannotStartContainerError: no such user", exit_code=128)]
+    world.runtime.hold("start")
+    job = await world.submit(Script(seconds=60))
+    await world.then(job, Status.STARTING)
+    world.store.failing = True
+
+    world.runtime.let_go("start")
+    await world.passes(11)
+    world.store.failing = False
+
+    await world.then(job, Status.FAILED, status_reason=reasons.NOT_STARTED)
+    assert (await world.asked(job)).count("start") == 1
+
+
 async def test_an_image_that_cannot_be_had_fails_the_attempt(world):
     world.runtime.refusals["create"] = [ImageUnavailable("CannotPullContainerError: no such host")]
 

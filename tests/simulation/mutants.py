@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.domain.mutants import Mutant, copy_to, write
 
-SEEDS = 300
+SEEDS = 600
 HUNT = f"from tests.simulation.run import check\nfor seed in range({SEEDS}): check(seed)"
 GUARDED = "compare-and-set is gone"
 
@@ -58,9 +58,9 @@ MUTANTS = [
     ),
     Mutant(
         file="batchq/engine/executor.py",
-        breaks="a stop slips in between a create and a start",
-        old="async with self._turns.setdefault(effect.tag, asyncio.Lock()):",
-        new="if True:",
+        breaks="a verdict that is not saved is asked for again",
+        old="() if tag in self._judged else await",
+        new="await",
     ),
     Mutant(
         file="batchq/engine/starting.py",
