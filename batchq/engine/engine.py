@@ -86,7 +86,8 @@ class Engine:
         await self._first_look()
 
     async def stop(self) -> None:
-        """Let the calls under way end, for a while; the containers are not touched."""
+        """Start nothing more, and let the calls under way end, for a while; the containers are not touched."""
+        self.loop.closing = True
         await self.tasks.drain(LAST_CALLS)
         await self.tasks.cancel()
 

@@ -31,7 +31,10 @@ OF_LATE = timedelta(minutes=1)
 
 
 class Loop:
-    """`act` is told each effect, with the job as saved; `wake` each job whose alarm may have changed."""
+    """`act` is told each effect, with the job as saved; `wake` each job whose alarm may have changed.
+
+    While `closing` nothing more is placed.
+    """
 
     def __init__(
         self,
@@ -57,6 +60,7 @@ class Loop:
         self._place_due = True
         self._behind = True
         self.active: dict[JobId, Job] = {}
+        self.closing = False
         self._store_failed: tuple[str, datetime] | None = None
 
     async def load(self) -> None:
@@ -129,7 +133,7 @@ class Loop:
     async def _place(self, turn: Turn) -> None:
         """While the engine does not answer nothing is placed; what waits is looked at when it is back."""
         self._place_due = self._place_due or turn.place or self._reader.ground_changed
-        if not self._place_due or self.host is None:
+        if not self._place_due or self.host is None or self.closing:
             return
         if self._reader.ground_changed:
             await free_misfits(turn, self._store, self._ground, self.host)
@@ -138,7 +142,7 @@ class Loop:
 
     def _adopt(self, turn: Turn) -> None:
         """The turn is saved: remember it, tell it, and act on it."""
-        if self.host is not None:
+        if self.host is not None and not self.closing:
             self._place_due = self._reader.ground_changed = False
         jobs, changed = turn.saved()
         for job in jobs:

@@ -53,7 +53,8 @@ class Start:
             except StartRefused as refusal:
                 if refusal.certain or self._refusals == len(AFTER_REFUSAL):
                     return self._refused(refusal)
-                await self._rest(AFTER_REFUSAL[self._refusals])
+                if not self.abandoned.is_set():
+                    await self._rest(AFTER_REFUSAL[self._refusals])
                 self._refusals += 1
 
     async def _try(self) -> tuple[on.News, ...]:

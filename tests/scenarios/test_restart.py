@@ -181,3 +181,22 @@ async def test_a_waiting_job_is_freed_by_what_ended_meanwhile(world):
     await world.boot()
 
     await world.then(job, Status.SUCCEEDED)
+
+
+async def test_a_server_that_is_told_to_end_starts_nothing_more(world):
+    """Its end waits for the call that is held, longer than the first job runs."""
+    held = await world.submit(POLITE)
+    first = await world.submit(Script(seconds=1), millicpus=3500)
+    waiting = await world.submit(Script(seconds=0), millicpus=3500)
+    await world.says(held, "ready")
+    await world.then(first, Status.RUNNING)
+    world.runtime.hold("stop")
+    await world.terminate(held)
+
+    await world.engine.stop()
+
+    assert (await world.job(first)).status is Status.SUCCEEDED
+    assert (await world.job(waiting)).status is Status.RUNNABLE
+    world.runtime.let_go("stop")
+    await world.boot()
+    await world.then(waiting, Status.SUCCEEDED)
