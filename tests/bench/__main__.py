@@ -25,6 +25,7 @@ def main() -> int:
         serving(Path(directory) / "data", "--stop-grace", "5") as service,
     ):
         measure(service, given)
+    service.sweep()
     return 0
 
 
