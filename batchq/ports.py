@@ -46,9 +46,6 @@ class JobStore(Protocol):
     async def active(self) -> tuple[Job, ...]:
         """Every job that is STARTING or RUNNING."""
 
-    async def unjudged(self, limit: int) -> tuple[Job, ...]:
-        """SUBMITTED jobs, oldest first."""
-
     async def runnable(self, queue: QueueName, limit: int, after: int = -1) -> tuple[Candidate, ...]:
         """RUNNABLE jobs of a queue that are no misfits, in `order`, from the first above `after`."""
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from batchq.domain.job import Job, JobId
 from batchq.domain.lifecycle import next_wakeup
 from batchq.engine.letters import Ring
+from batchq.engine.waiting import within
 from batchq.ports import Clock
 
 
@@ -56,10 +57,4 @@ class Alarms:
             await self._sooner.wait()
             return
         left = (self._heap[0][0] - self._clock.now()).total_seconds()
-        nap = asyncio.ensure_future(self._clock.sleep(max(left, 0.0)))
-        sooner = asyncio.ensure_future(self._sooner.wait())
-        try:
-            await asyncio.wait({nap, sooner}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            nap.cancel()
-            sooner.cancel()
+        await within(max(left, 0.0), self._sooner, self._clock)

@@ -14,6 +14,7 @@ from batchq.engine.inbox import Inbox
 from batchq.engine.letters import Amend, Deliver, Submit
 from batchq.engine.loop import Loop
 from batchq.engine.tasks import Tasks
+from batchq.engine.waiting import within
 from batchq.engine.watcher import Watcher
 from batchq.ports import Clock, ContainerRuntime, EventBus, JobStore
 from batchq.values import SubmissionKey
@@ -83,7 +84,7 @@ class Engine:
         self.tasks.supervise("alarms", self._alarms.run)
         self.tasks.supervise("watch", self._watcher.watch)
         self.tasks.supervise("survey", self._watcher.survey)
-        await self._first_look()
+        await within(FIRST_LOOK, self._watcher.asked, self._clock)
 
     async def stop(self) -> None:
         """Start nothing more, and let the calls under way end, for a while; the containers are not touched."""
@@ -112,15 +113,6 @@ class Engine:
 
     def health(self) -> Health:
         return Health(store=self.loop.store_fails, engine=self._watcher.engine_fails, loops=self.tasks.health())
-
-    async def _first_look(self) -> None:
-        asked = asyncio.ensure_future(self._watcher.asked.wait())
-        patience = asyncio.ensure_future(self._clock.sleep(FIRST_LOOK))
-        try:
-            await asyncio.wait({asked, patience}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            asked.cancel()
-            patience.cancel()
 
 
 async def _wait(answer: asyncio.Future[Answer]) -> Answer:

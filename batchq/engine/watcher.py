@@ -7,6 +7,7 @@ from collections.abc import Callable
 from batchq.domain.job import Tag
 from batchq.domain.recovery import Seen
 from batchq.engine.letters import EngineLost, Surveyed
+from batchq.engine.waiting import within
 from batchq.errors import EngineUnknown
 from batchq.ports import Clock, ContainerRuntime
 from batchq.values import ContainerState
@@ -87,10 +88,4 @@ class Watcher:
     async def _until_due(self) -> None:
         """The next survey comes after a while, sooner when the stream of news began anew or the engine is away."""
         pause = self._survey_every if self.engine_fails is None else RECONNECT_AFTER
-        nap = asyncio.ensure_future(self._clock.sleep(pause))
-        due = asyncio.ensure_future(self._due.wait())
-        try:
-            await asyncio.wait({nap, due}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            nap.cancel()
-            due.cancel()
+        await within(pause, self._due, self._clock)

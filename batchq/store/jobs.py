@@ -90,10 +90,6 @@ def active(connection: Connection) -> tuple[Job, ...]:
     return _jobs(connection.execute(SQL["active"]))
 
 
-def unjudged(connection: Connection, limit: int) -> tuple[Job, ...]:
-    return _jobs(connection.execute(SQL["unjudged"], {"limit": limit}))
-
-
 def runnable(connection: Connection, queue: QueueName, limit: int, after: int) -> tuple[Candidate, ...]:
     asked = {"queue": rows.text(queue), "limit": limit, "after": rows.integer(after)}
     return tuple(

@@ -62,9 +62,6 @@ class MemoryStore:
     async def active(self) -> tuple[Job, ...]:
         return tuple(job for status in sorted(ACTIVE) for job in self._in(status))
 
-    async def unjudged(self, limit: int) -> tuple[Job, ...]:
-        return tuple(self._job(order) for order in self._orders[Status.SUBMITTED][:limit])
-
     async def runnable(self, queue: QueueName, limit: int, after: int = -1) -> tuple[Candidate, ...]:
         fitting = (job for job in self._in(Status.RUNNABLE, after) if job.spec.queue == queue and not job.misfit)
         return tuple(_candidate(job) for job in islice(fitting, limit))

@@ -46,9 +46,6 @@ class SqliteStore:
     async def active(self) -> tuple[Job, ...]:
         return await self._database.read(jobs.active)
 
-    async def unjudged(self, limit: int) -> tuple[Job, ...]:
-        return await self._database.read(lambda it: jobs.unjudged(it, limit))
-
     async def runnable(self, queue: QueueName, limit: int, after: int = -1) -> tuple[Candidate, ...]:
         return await self._database.read(lambda it: jobs.runnable(it, queue, limit, after))
 

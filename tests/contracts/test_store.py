@@ -28,7 +28,6 @@ async def test_a_new_store_remembers_nothing(store):
     assert await store.last_order() == -1
     assert await store.jobs([job_id(1)]) == {}
     assert await store.active() == ()
-    assert await store.unjudged(10) == ()
     assert await store.history(job_id(1)) == ()
     assert await store.unfinished_in(QueueName("default")) == 0
 
@@ -105,7 +104,6 @@ async def test_an_update_of_another_version_is_a_conflict_and_nothing_of_its_com
     assert await store.jobs([known.id, other.id, new.id]) == {known.id: known, other.id: other}
     assert await store.history(new.id) == ()
     assert await store.submissions([submission()]) == {}
-    assert await store.unjudged(10) == (known, other)
 
 
 async def test_an_update_of_an_unknown_job_is_a_conflict(store):
@@ -153,13 +151,6 @@ async def test_active_are_the_starting_and_running(store):
     await update(store, inserted=tuple(every.values()))
 
     assert set(await store.active()) == {every[Status.STARTING], every[Status.RUNNING]}
-
-
-async def test_the_unjudged_come_oldest_first(store):
-    late, early, latest, judged = job(number=5), job(number=2), job(number=9), job(number=1, status=Status.PENDING)
-    await update(store, inserted=(late, early, latest, judged))
-
-    assert await store.unjudged(2) == (early, late)
 
 
 async def test_the_runnable_of_a_queue_come_in_order_without_misfits(store):

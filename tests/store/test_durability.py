@@ -6,7 +6,9 @@ import signal
 import subprocess
 import sys
 
+from batchq.domain.job import QueueName
 from batchq.store.sqlite import SqliteStore
+from batchq.values import JobQuery
 from tests.house.rooms import ROOT
 
 ROUNDS = 3
@@ -34,11 +36,11 @@ async def test_a_writer_killed_again_and_again_loses_nothing_it_was_told_is_save
     acked = [order for _ in range(ROUNDS) for order in acked_until_killed(tmp_path)]
 
     store = await SqliteStore.open(tmp_path)
-    jobs = await store.unjudged(10**6)
+    jobs = await store.list(JobQuery(queue=QueueName("default"), limit=10**6))
     histories = [await store.history(job.id) for job in jobs]
     await store.close()
 
-    kept = [job.order for job in jobs]
+    kept = [job.order for job in reversed(jobs)]
     assert len(acked) >= ROUNDS * ACKED_BEFORE_THE_KILL
     assert set(acked) <= set(kept)
     assert kept == list(range(len(kept)))

@@ -51,7 +51,6 @@ def test_what_is_told_whole_is_read_in_order(plan, name):
     [
         ("runnable", "COVERING INDEX jobs_runnable"),
         ("misfits", "INDEX jobs_misfits"),
-        ("unjudged", "INDEX jobs_unjudged"),
         ("active", "INDEX jobs_active"),
         ("unfinished_in", "COVERING INDEX jobs_by_status"),
     ],

@@ -35,7 +35,6 @@ CREATE INDEX jobs_by_status ON jobs (queue, status, ord, share);
 CREATE INDEX jobs_by_queue ON jobs (queue, ord, name, definition, revision, created_at, share);
 
 -- What the engine asks for. These hold only what waits or runs, so finished jobs cost them nothing.
-CREATE INDEX jobs_unjudged ON jobs (status) WHERE status = 'SUBMITTED';
 CREATE INDEX jobs_runnable ON jobs (queue, ord, millicpus, memory_mib, gpus, id, status, misfit)
 WHERE status = 'RUNNABLE' AND misfit = 0;
 CREATE INDEX jobs_misfits ON jobs (misfit) WHERE status = 'RUNNABLE' AND misfit = 1;

@@ -47,9 +47,6 @@ SELECT state, spec FROM jobs JOIN specs USING (ord) WHERE ord = :ord;
 -- active
 SELECT state, spec FROM jobs JOIN specs USING (ord) WHERE status IN ('STARTING', 'RUNNING');
 
--- unjudged
-SELECT state, spec FROM jobs JOIN specs USING (ord) WHERE status = 'SUBMITTED' ORDER BY ord LIMIT :limit;
-
 -- runnable
 -- Its index is named: jobs_by_status looks as good to SQLite, and would read every misfit.
 SELECT id, ord, millicpus, memory_mib, gpus FROM jobs INDEXED BY jobs_runnable
