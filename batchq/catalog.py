@@ -19,7 +19,7 @@ from batchq.domain.catalog import (
     State,
     Tags,
 )
-from batchq.domain.job import DefinitionRef, QueueName
+from batchq.domain.names import DefinitionRef, QueueName
 from batchq.engine.turnstile import Turnstile, one_at_a_time
 from batchq.errors import NotFound
 from batchq.ports import CatalogStore, Clock, JobStore

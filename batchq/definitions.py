@@ -4,7 +4,7 @@ import asyncio
 from typing import TypeVar
 
 from batchq.domain.catalog import DefinitionStatus, JobDefinition
-from batchq.domain.job import DefinitionRef
+from batchq.domain.names import DefinitionRef
 from batchq.ports import CatalogStore
 
 MOST = 1000

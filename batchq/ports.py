@@ -5,12 +5,22 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Protocol
 
-from batchq.domain.catalog import ComputeEnvironment, JobDefinition, JobQueue
+from batchq.domain.catalog import (
+    ComputeEnvironment,
+    ConsumableResource,
+    JobDefinition,
+    JobQueue,
+    PolicyName,
+    SchedulingPolicy,
+)
 from batchq.domain.container import Resources
-from batchq.domain.job import DefinitionRef, Job, JobId, QueueName, Tag
+from batchq.domain.fairshare import ShareKey, ShareUse
+from batchq.domain.job import Job
+from batchq.domain.names import ConsumableName, DefinitionRef, JobId, QueueName, Tag
 from batchq.domain.placement import Candidate
 from batchq.values import (
     Changes,
+    ChildQuery,
     ContainerState,
     Found,
     JobQuery,
@@ -19,6 +29,7 @@ from batchq.values import (
     LogPage,
     LogStream,
     Moment,
+    NeedQuery,
     StatusChanged,
     SubmissionKey,
 )
@@ -49,19 +60,47 @@ class JobStore(Protocol):
     async def runnable(self, queue: QueueName, limit: int, after: int = -1) -> tuple[Candidate, ...]:
         """RUNNABLE jobs of a queue that are no misfits, in `order`, from the first above `after`."""
 
+    async def runnable_in_share(
+        self, queue: QueueName, share: str, limit: int, after: tuple[int, int] | None = None
+    ) -> tuple[Candidate, ...]:
+        """RUNNABLE jobs of one share of a queue that are no misfits, by priority (highest first), then `order`.
+
+        From the first beyond `after`, a priority and an order.
+        """
+
+    async def waiting_shares(self, queue: QueueName) -> tuple[str, ...]:
+        """The shares of a queue that have RUNNABLE jobs that are no misfits."""
+
     async def misfits(self, limit: int, after: int = -1) -> tuple[Job, ...]:
         """RUNNABLE jobs that are misfits, in `order`, from the first above `after`."""
 
     async def dependents(self, ids: Sequence[JobId]) -> tuple[Job, ...]:
         """SUBMITTED and PENDING jobs that depend on one of these."""
 
+    async def parents_at_work(self) -> tuple[Job, ...]:
+        """Array parents that have children to spawn, or to tell of an order."""
+
+    async def children(self, parent: JobId, first: int, limit: int) -> tuple[Job, ...]:
+        """The children of an array that are not finished, by index, from `first` on, among the next `limit` indices."""
+
+    async def shares(self) -> Mapping[ShareKey, ShareUse]:
+        """What is kept of each share that ever had a job."""
+
+    async def used_up(self) -> Mapping[ConsumableName, int]:
+        """How much of each NON_REPLENISHABLE resource jobs have used up."""
+
     async def submissions(self, keys: Sequence[SubmissionKey]) -> Mapping[SubmissionKey, JobId]:
         """Those of them that are remembered."""
 
     async def last_order(self) -> int:
-        """The highest `order` given so far, -1 before the first."""
+        """The highest `order` given so far, -1 before the first; an array has taken those of all its children."""
 
-    async def list(self, query: JobQuery) -> tuple[Job, ...]: ...
+    async def list(self, query: JobQuery) -> tuple[Job, ...]:
+        """Jobs of a queue: no children of arrays among them."""
+
+    async def list_children(self, query: ChildQuery) -> tuple[Job, ...]: ...
+
+    async def list_needing(self, query: NeedQuery) -> tuple[Job, ...]: ...
 
     async def unfinished_in(self, queue: QueueName) -> int:
         """How many jobs of a queue are not SUCCEEDED or FAILED."""
@@ -80,6 +119,19 @@ class JobStore(Protocol):
 
 class CatalogStore(Protocol):
     """Compute environments, queues and job definitions, durable. Each write is a transaction of its own."""
+
+    async def policies(self) -> tuple[SchedulingPolicy, ...]: ...
+
+    async def put_policy(self, policy: SchedulingPolicy) -> None:
+        """Insert it, or replace the one of its name."""
+
+    async def drop_policy(self, name: PolicyName) -> None: ...
+
+    async def consumables(self) -> tuple[ConsumableResource, ...]: ...
+
+    async def put_consumable(self, resource: ConsumableResource) -> None: ...
+
+    async def drop_consumable(self, name: ConsumableName) -> None: ...
 
     async def environments(self) -> tuple[ComputeEnvironment, ...]: ...
 
@@ -148,7 +200,10 @@ class ContainerRuntime(Protocol):
         """SIGKILL. Raises ContainerGone when there is nothing to kill."""
 
     async def remove(self, tag: Tag) -> None:
-        """Remove it with its anonymous volumes, alive or dead. One that is not there is success."""
+        """Remove it with its anonymous volumes, alive or dead. One that is not there is success.
+
+        With the last container of an attempt go its network and the volumes its containers shared.
+        """
 
     async def survey(self) -> tuple[Found, ...]:
         """Every container of this instance, in whatever state."""
@@ -169,30 +224,30 @@ class ContainerRuntime(Protocol):
 
 
 class LogArchive(Protocol):
-    """Output kept beyond its container, one append-only log a task id (32 hex digits).
+    """Output kept beyond its container, one append-only log a container, by its log id (32 hex digits).
 
-    Every method raises Invalid for what is no task id, and StoreFailed when the disk does not do it.
+    Every method raises Invalid for what is no log id, and StoreFailed when the disk does not do it.
     """
 
-    async def last(self, task_id: str) -> int:
+    async def last(self, log_id: str) -> int:
         """The latest stamp kept, 0 if there is none."""
 
-    async def append(self, task_id: str, lines: Sequence[LogLine]) -> None:
+    async def append(self, log_id: str, lines: Sequence[LogLine]) -> None:
         """Keep them, durably. Killed half-way, it has kept the first few of them, each whole."""
 
-    async def read(self, task_id: str, *, position: int, limit: int, max_bytes: int) -> LogPage:
+    async def read(self, log_id: str, *, position: int, limit: int, max_bytes: int) -> LogPage:
         """Lines from a position on, oldest first; one at least, if there is one. A log nobody wrote to is empty.
 
         Raises Invalid when no line begins there and the log does not end there.
         """
 
-    async def read_back(self, task_id: str, *, position: int | None, limit: int, max_bytes: int) -> LogPage:
+    async def read_back(self, log_id: str, *, position: int | None, limit: int, max_bytes: int) -> LogPage:
         """The lines that end at a position (None: the end of the log), oldest first. Raises as `read`."""
 
-    async def seek(self, task_id: str, at: int) -> int:
+    async def seek(self, log_id: str, at: int) -> int:
         """The position of the first line at or after a time in nanoseconds; the end of the log if there is none."""
 
-    async def size(self, task_id: str) -> int:
+    async def size(self, log_id: str) -> int:
         """Bytes kept."""
 
 

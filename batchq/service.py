@@ -10,7 +10,8 @@ from batchq.domain import catalog_rules as rules
 from batchq.domain import events as on
 from batchq.domain.catalog import JobDefinition, State, Tags
 from batchq.domain.container import Overrides, effective, merge
-from batchq.domain.job import DefinitionRef, Dependency, Job, JobId, JobSpec, QueueName, RetryStrategy
+from batchq.domain.job import Dependency, Job, JobSpec, RetryStrategy
+from batchq.domain.names import DefinitionRef, JobId, QueueName
 from batchq.engine.engine import Engine
 from batchq.errors import Invalid, NotFound
 from batchq.ports import JobStore
@@ -107,10 +108,11 @@ class JobService:
 
     async def _check_dependencies(self, dependencies: Sequence[Dependency]) -> None:
         """AWS does not say; batchq refuses ids it never gave, where a job would wait for nobody."""
-        known = await self._store.jobs([it.job_id for it in dependencies]) if dependencies else {}
-        for dependency in dependencies:
-            if dependency.job_id not in known:
-                raise Invalid(f"Job {dependency.job_id} in dependsOn does not exist.")
+        named = [it.job_id for it in dependencies if it.job_id is not None]
+        known = await self._store.jobs(named) if named else {}
+        for job_id in named:
+            if job_id not in known:
+                raise Invalid(f"Job {job_id} in dependsOn does not exist.")
 
 
 def specify(submission: Submission, definition: JobDefinition, stop_grace: timedelta) -> JobSpec:

@@ -5,7 +5,9 @@ from datetime import datetime
 from enum import StrEnum
 
 from batchq.domain.container import ContainerSpec
-from batchq.domain.job import Job, JobId, QueueName, Status, Tag
+from batchq.domain.fairshare import ShareKey, ShareUse
+from batchq.domain.job import Job, Status
+from batchq.domain.names import ConsumableName, JobId, QueueName, Tag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,19 +44,44 @@ class Changes:
     """All that one turn saves, in one transaction.
 
     `inserted` are new jobs, `updated` known ones: each `version` is that of the row as it was read; the store writes
-    `version + 1`. `submissions` are remembered with `at`; those older than `forget_before` may be forgotten.
+    `version + 1`. `submissions` are remembered with `at`; those older than `forget_before` may be forgotten. `shares`
+    and `used_up` replace what was kept of that share, and of that NON_REPLENISHABLE resource.
     """
 
     inserted: tuple[Job, ...] = ()
     updated: tuple[Job, ...] = ()
     history: tuple[Moment, ...] = ()
     submissions: tuple[tuple[SubmissionKey, JobId, datetime], ...] = ()
+    shares: tuple[tuple[ShareKey, ShareUse], ...] = ()
+    used_up: tuple[tuple[ConsumableName, int], ...] = ()
     streams: tuple[LogStream, ...] = ()
     forget_before: datetime | None = None
 
     @property
     def empty(self) -> bool:
-        return not (self.inserted or self.updated or self.history or self.submissions or self.streams)
+        rows = (self.inserted, self.updated, self.history, self.submissions, self.streams, self.shares, self.used_up)
+        return not any(rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildQuery:
+    """The children of an array, highest index first. None is every status; `before` the `order` to go on below."""
+
+    parent: JobId
+    status: Status | None = None
+    limit: int
+    before: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeedQuery:
+    """Jobs that need a consumable resource, newest first, finished ones too. None is any; a name as in JOB_NAME."""
+
+    resource: ConsumableName
+    status: Status | None = None
+    name: str | None = None
+    limit: int
+    before: int | None = None
 
 
 class Filter(StrEnum):
@@ -98,7 +125,8 @@ class Found:
     """A container of ours, as the engine tells it.
 
     From a survey only `tag` and `state` are sure. From an inspection a container that ran has `started_at`, one that
-    is over also `stopped_at` (never before `started_at`) and `exit_code`.
+    is over also `stopped_at` (never before `started_at`) and `exit_code`, and one that runs on a network of its attempt
+    its node's `address`.
     """
 
     tag: Tag
@@ -107,15 +135,22 @@ class Found:
     stopped_at: datetime | None = None
     exit_code: int | None = None
     out_of_memory: bool = False
+    address: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """All that is needed to make a container: its tag, what it is made of, and batchq's own variables, which win."""
+    """All that is needed to make a container: its tag, what it is made of, and batchq's own variables, which win.
+
+    A tag with a `part` is of an attempt with several containers: they are on a private network of the attempt, those of
+    a node share one address (and localhost), each is found by its name, and `share_ipc`, `share_pids` hold for a node.
+    """
 
     tag: Tag
     spec: ContainerSpec
     environment: tuple[tuple[str, str], ...]
+    share_ipc: bool = False
+    share_pids: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

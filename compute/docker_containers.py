@@ -12,7 +12,7 @@ from docker.errors import APIError, NotFound
 from requests import Response
 
 from batchq.domain.container import ContainerSpec, Resources
-from batchq.domain.job import Tag
+from batchq.domain.names import Tag
 from batchq.errors import ContainerGone, EngineUnknown, NameTaken
 from batchq.values import ContainerState, Found, Launch
 from compute import gpus, mounts

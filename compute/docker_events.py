@@ -13,7 +13,7 @@ from typing import Any
 
 from docker.types import CancellableStream
 
-from batchq.domain.job import Tag
+from batchq.domain.names import Tag
 from batchq.errors import EngineUnknown
 from compute.docker_client import Client
 from compute.docker_errors import unknown_unless_told

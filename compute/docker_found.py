@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from batchq.domain.job import Tag
+from batchq.domain.names import Tag
 from batchq.errors import EngineUnknown
 from batchq.values import ContainerState, Found
 from compute.docker_spec import tag_of

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from requests import Response
 
-from batchq.domain.job import Tag
+from batchq.domain.names import Tag
 from batchq.values import LogLine
 from compute.docker_client import Client
 from compute.docker_containers import Containers

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from batchq.domain.container import Resources
-from batchq.domain.job import Tag
+from batchq.domain.names import Tag
 from batchq.values import ContainerState, Found, Launch, LogLine
 from compute import docker_events, gpus
 from compute.docker_client import Client, Door

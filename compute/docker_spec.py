@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from batchq.domain.container import ContainerSpec, Device, DevicePermission, Logging, Mount
-from batchq.domain.job import JobId, Tag
+from batchq.domain.names import JobId, Tag
 from batchq.errors import StartRefused
 from batchq.settings import Privileged
 from batchq.values import Launch

@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 
-from batchq.domain.job import Tag
+from batchq.domain.names import Tag
 
 
 class News:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from batchq.domain.container import Resources
-from batchq.domain.job import Tag
+from batchq.domain.names import Tag
 from batchq.errors import ContainerGone, EngineError, EngineUnknown
 from batchq.ports import Clock
 from batchq.values import ContainerState, Found, Launch, LogLine

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import datetime
 
-from batchq.domain.job import Tag
+from batchq.domain.names import Tag
 from batchq.errors import ContainerGone, ImageMissing, ImageUnavailable, NameTaken, StartRefused
 from batchq.values import ContainerState, Found, Launch, LogLine
 from compute.script import read

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from batchq.domain.job import Tag
+from batchq.domain.names import Tag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

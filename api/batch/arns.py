@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from uuid import NAMESPACE_URL, uuid5
 
-from batchq.domain.job import DefinitionRef, JobId, Tag
+from batchq.domain.names import DefinitionRef, JobId, Tag
 
 
 class Kind(StrEnum):

@@ -47,7 +47,7 @@ def direction(asked: GetLogEvents, stream: LogStream) -> tuple[int | None, bool]
     if asked.nextToken is None:
         return None, not asked.startFromHead
     token = _TOKEN.fullmatch(asked.nextToken)
-    if token is None or int(token[2]) // _PLACES != int(stream.tag.task_id, 16):
+    if token is None or int(token[2]) // _PLACES != int(stream.tag.log_id, 16):
         raise Invalid("The specified nextToken is invalid.")
     return int(token[2]) % _PLACES, token[1] == "b"
 
@@ -150,7 +150,7 @@ def _event(line: KeptLine) -> Wire:
 
 
 def _number(of: LogStream, position: int) -> str:
-    return str(int(of.tag.task_id, 16) * _PLACES + position).zfill(56)
+    return str(int(of.tag.log_id, 16) * _PLACES + position).zfill(56)
 
 
 # ------------------------------------------------------------------------------------------------------ where to go on

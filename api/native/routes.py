@@ -6,7 +6,7 @@ from aiohttp import web
 
 from api.http import Dialect, Refused, reply
 from api.times import milliseconds
-from batchq.domain.job import JobId
+from batchq.domain.names import JobId
 from batchq.service import JobService
 from batchq.values import Moment
 

@@ -9,9 +9,12 @@ from enum import StrEnum
 from typing import NewType
 
 from batchq.domain.container import ContainerSpec
-from batchq.domain.job import DefinitionRef, QueueName, RetryStrategy
+from batchq.domain.job import Need, RetryStrategy
+from batchq.domain.names import ConsumableName, DefinitionRef, QueueName
+from batchq.domain.task import Nodes, Task
 
 EnvironmentName = NewType("EnvironmentName", str)
+PolicyName = NewType("PolicyName", str)
 Tags = tuple[tuple[str, str], ...]
 
 
@@ -40,13 +43,76 @@ class ComputeEnvironment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShareWeight:
+    """One entry of a policy's shareDistribution. AWS: an `identifier` may end in `*`; the lower the more it gets."""
+
+    identifier: str
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulingPolicy:
+    """A fair-share policy: `decay` is how long use is held against a share, zero AWS's least window.
+
+    `reservation`, 0 to 99, is AWS's computeReservation: the percentage kept for shares that are not active yet.
+    """
+
+    name: PolicyName
+    shares: tuple[ShareWeight, ...] = ()
+    decay: timedelta = timedelta()
+    reservation: int = 0
+    document: str
+    tags: Tags = ()
+    created_at: datetime
+
+    def weight(self, share: str) -> float:
+        """AWS: 1.0 for a share that no entry names. No two entries name the same."""
+        return next((it.weight for it in self.shares if _names(it.identifier, share)), 1.0)
+
+
+def _names(identifier: str, share: str) -> bool:
+    return share.startswith(identifier[:-1]) if identifier.endswith("*") else share == identifier
+
+
+class ResourceKind(StrEnum):
+    """Whether a job's units come back when it ends, or are used up."""
+
+    REPLENISHABLE = "REPLENISHABLE"
+    NON_REPLENISHABLE = "NON_REPLENISHABLE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumableResource:
+    """`total` as set by its owner; of a NON_REPLENISHABLE one what jobs have used up comes off it."""
+
+    name: ConsumableName
+    total: int
+    kind: ResourceKind
+    tags: Tags = ()
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeLimit:
+    """One of jobStateTimeLimitActions: a RUNNABLE job blocked for `reason` (as `CAPACITY:...`) so long is cancelled."""
+
+    reason: str
+    most: timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobQueue:
-    """Where jobs wait. Higher priority first; environments are tried in the order given."""
+    """Where jobs wait. Higher priority first; environments are tried in the order given.
+
+    With a `policy` its shares take turns; without, it is first in, first out.
+    """
 
     name: QueueName
     state: State
     priority: int
     environments: tuple[EnvironmentName, ...]
+    policy: PolicyName | None = None
+    time_limits: tuple[TimeLimit, ...] = ()
     document: str
     tags: Tags = ()
     created_at: datetime
@@ -59,6 +125,9 @@ class JobDefinition:
     ref: DefinitionRef
     status: DefinitionStatus
     container: ContainerSpec
+    task: Task | None = None
+    nodes: Nodes | None = None
+    needs: tuple[Need, ...] = ()
     parameters: tuple[tuple[str, str], ...] = ()
     retry: RetryStrategy
     timeout: timedelta | None = None

@@ -43,11 +43,15 @@ class Ulimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """A volume at a path of the container. `host_path` None is an anonymous volume that dies with the container."""
+    """A volume at a path of the container. `host_path` None is a volume that dies with the attempt.
+
+    With a `volume` the containers of a task that name the same one share it; without, it is the container's own.
+    """
 
     container_path: str
     host_path: str | None
     read_only: bool = False
+    volume: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,16 @@
-"""What a job's dependencies, and its overrides, say about it before it may run. Pure."""
+"""What a job's dependencies, and its overrides, say about it before it may run. Pure.
+
+An array waits as a whole for what it depends on, and only then has children. N_TO_N is for these: the array itself
+waits for the named one to have children, and each child for its counterpart. SEQUENTIAL without an id is between the
+children of one array, and told by `arrays`.
+"""
 
 from collections.abc import Mapping
 
 from batchq.domain import events as on
 from batchq.domain.container import length
-from batchq.domain.job import Job, JobId, Status
+from batchq.domain.job import FINISHED, Dependency, DependencyType, Job, Status
+from batchq.domain.names import JobId, child_id, parent_of
 
 Judgement = on.DependenciesMet | on.DependenciesPending | on.DependencyFailed | on.OverridesTooLong
 
@@ -15,7 +21,77 @@ def judge(job: Job, known: Mapping[JobId, Job]) -> Judgement:
     """A dependency that FAILED, or is no longer known, fails the job; all SUCCEEDED frees it; else it waits."""
     if length(job.spec.overrides) > LONGEST_OVERRIDES:
         return on.OverridesTooLong()
-    statuses = {known[it.job_id].status if it.job_id in known else Status.FAILED for it in job.spec.depends_on}
+    statuses = {_standing(job, it, known) for it in job.spec.depends_on} | _before(job, known)
     if Status.FAILED in statuses:
         return on.DependencyFailed()
     return on.DependenciesPending() if statuses - {Status.SUCCEEDED} else on.DependenciesMet()
+
+
+def waits_for(job: Job) -> tuple[JobId, ...]:
+    """The jobs whose end (or an array's first children) may decide over this one.
+
+    A child that is named may never come to be, so its parent is waited for too.
+    """
+    ids: dict[JobId, None] = {}
+    for dependency in job.spec.depends_on:
+        for job_id in _ids(job, dependency):
+            ids[job_id] = None
+    return tuple(ids)
+
+
+def asked_of(job: Job) -> tuple[JobId, ...]:
+    """All that `judge` must know of: what the job waits for, and the child before it."""
+    before = _predecessor(job)
+    return waits_for(job) if before is None else (*waits_for(job), before)
+
+
+def _ids(job: Job, dependency: Dependency) -> tuple[JobId, ...]:
+    if dependency.job_id is None:
+        return ()
+    if job.child is None:
+        parent = parent_of(dependency.job_id)
+        return (dependency.job_id,) if parent is None else (dependency.job_id, parent[0])
+    return (child_id(dependency.job_id, job.child.index),) if dependency.type is DependencyType.N_TO_N else ()
+
+
+def _standing(job: Job, dependency: Dependency, known: Mapping[JobId, Job]) -> Status:
+    """How a dependency fares, as far as this job is concerned."""
+    if dependency.job_id is None:
+        return Status.SUCCEEDED
+    if dependency.type is DependencyType.N_TO_N:
+        return _counterpart(job, dependency.job_id, known)
+    return Status.SUCCEEDED if job.child is not None else _named(dependency.job_id, known)
+
+
+def _counterpart(job: Job, other: JobId, known: Mapping[JobId, Job]) -> Status:
+    """For a child its counterpart, which is sure to come; for the array, whether the other one has children."""
+    if job.child is not None:
+        counterpart = known.get(child_id(other, job.child.index))
+        return Status.PENDING if counterpart is None else counterpart.status
+    array = known.get(other)
+    if array is None:
+        return Status.FAILED
+    if array.family is not None:
+        return Status.SUCCEEDED
+    return Status.FAILED if array.status in FINISHED else Status.PENDING
+
+
+def _named(job_id: JobId, known: Mapping[JobId, Job]) -> Status:
+    """A child that is not there may yet come, as long as its array is not over."""
+    if job_id in known:
+        return known[job_id].status
+    parent = parent_of(job_id)
+    array = None if parent is None else known.get(parent[0])
+    return Status.FAILED if array is None or array.status in FINISHED else Status.PENDING
+
+
+def _before(job: Job, known: Mapping[JobId, Job]) -> set[Status]:
+    """The child before it, in an array whose children come one after another."""
+    before = _predecessor(job)
+    return set() if before is None else {known[before].status if before in known else Status.FAILED}
+
+
+def _predecessor(job: Job) -> JobId | None:
+    if job.child is None or job.child.index == 0 or not job.spec.sequential:
+        return None
+    return child_id(job.child.parent, job.child.index - 1)

@@ -5,7 +5,7 @@ Each is idempotent and can be derived again from the stored job and a survey of 
 
 from dataclasses import dataclass
 
-from batchq.domain.job import Tag
+from batchq.domain.names import Tag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,6 +43,20 @@ class FoundFitting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FoundBlocked:
+    """It is the first of its queue, and there is no room for it now."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockedTooLong:
+    """AWS: a jobStateTimeLimitAction of its queue cancels it."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
     """Room was found and reserved on an environment."""
 
@@ -51,8 +65,12 @@ class Placed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerStarted:
+    """`address` is its node's on the attempt's own network, where it has one."""
+
     attempt: int
+    part: str = ""
     started_at: datetime
+    address: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +78,7 @@ class StartFailed:
     """The engine said definitely that the container cannot start, or its image cannot be had."""
 
     attempt: int
+    part: str = ""
     reason: str
     exit_code: int | None = None
 
@@ -69,6 +88,7 @@ class StartAbandoned:
     """A start was given up before the engine was asked to start it, because a stop had been ordered."""
 
     attempt: int
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +96,7 @@ class ContainerExited:
     """The container ran and is over; code, memory verdict and times as inspected."""
 
     attempt: int
+    part: str = ""
     exit_code: int
     started_at: datetime
     stopped_at: datetime
@@ -87,6 +108,7 @@ class ContainerLost:
     """The container was there and no longer is, or is in a state that cannot be."""
 
     attempt: int
+    part: str = ""
     reason: str = reasons.DISAPPEARED
 
 
@@ -95,6 +117,7 @@ class StopAsked:
     """The stop signal was delivered. The grace counts from here."""
 
     attempt: int
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,19 +128,32 @@ class TimedOut:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraceExpired:
     attempt: int
+    part: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartTimedOut:
+    """A container did not reach in time what others of its task wait for."""
+
+    attempt: int
+    part: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelRequested:
+    """`node`: the request named one node of a gang."""
+
     reason: str
+    node: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TerminateRequested:
-    """`grace` None is the job's own."""
+    """`grace` None is the job's own. `node`: the request named one node of a gang."""
 
     reason: str
     grace: timedelta | None = None
+    node: int | None = None
 
 
 News = (
@@ -129,6 +165,7 @@ News = (
     | StopAsked
     | TimedOut
     | GraceExpired
+    | StartTimedOut
 )
 Event = (
     DependenciesPending
@@ -137,6 +174,8 @@ Event = (
     | OverridesTooLong
     | FoundMisfit
     | FoundFitting
+    | FoundBlocked
+    | BlockedTooLong
     | Placed
     | News
     | CancelRequested

@@ -3,15 +3,10 @@
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import NewType
-from uuid import UUID, uuid5
 
-from batchq.domain.container import ContainerSpec, Overrides
-
-JobId = NewType("JobId", str)
-QueueName = NewType("QueueName", str)
-
-_TASKS = UUID("5f1c9d0e-3c53-4b7a-9a53-0b9c1f6b2f5e")
+from batchq.domain.container import ContainerSpec, Overrides, Resources
+from batchq.domain.names import ConsumableName, DefinitionRef, JobId, QueueName, Tag
+from batchq.domain.task import Nodes, Task
 
 
 class Status(StrEnum):
@@ -59,45 +54,39 @@ class DependencyType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependency:
-    """Another job that must have SUCCEEDED first. `type` is echoed; between single jobs it makes no difference."""
+    """Another job that must have SUCCEEDED first. `job_id` None: each child of an array waits for the one before it.
 
-    job_id: JobId
+    N_TO_N: child i of an array waits for child i of the named one. Else `type` is echoed and makes no difference.
+    """
+
+    job_id: JobId | None
     type: DependencyType | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class DefinitionRef:
-    name: str
-    revision: int
-
-    def __str__(self) -> str:
-        return f"{self.name}:{self.revision}"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tag:
-    """Which attempt of which job: the name by which the outside knows a container."""
+class Need:
+    """How many units of a consumable resource a job takes while it holds its room."""
 
-    job_id: JobId
-    attempt: int
-
-    def __str__(self) -> str:
-        return f"{self.job_id}/{self.attempt}"
-
-    @property
-    def task_id(self) -> str:
-        """32 hex digits, new for each attempt and always the same for one: it needs no remembering."""
-        return uuid5(_TASKS, str(self)).hex
+    resource: ConsumableName
+    quantity: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """What was asked for: the definition and SubmitJob's overrides, merged once, at SubmitJob. It never changes."""
+    """What was asked for: the definition and SubmitJob's overrides, merged once, at SubmitJob. It never changes.
+
+    `task` is there when a job has several containers, `nodes` when it has several nodes; `container` is then the
+    first essential one, of the main node. The children of an array share its spec.
+    """
 
     name: str
     queue: QueueName
     definition: DefinitionRef
     container: ContainerSpec
+    task: Task | None = None
+    nodes: Nodes | None = None
+    array_size: int | None = None
+    needs: tuple[Need, ...] = ()
     overrides: Overrides = field(default_factory=Overrides)
     parameters: tuple[tuple[str, str], ...] = ()
     retry: RetryStrategy = field(default_factory=RetryStrategy)
@@ -108,10 +97,64 @@ class JobSpec:
     propagate_tags: bool = False
     stop_grace: timedelta
 
+    @property
+    def resources(self) -> Resources:
+        """What the job reserves as a whole: all its containers, on all its nodes."""
+        if self.nodes is not None:
+            return self.nodes.resources
+        return self.container.resources if self.task is None else self.task.resources
+
+    @property
+    def sequential(self) -> bool:
+        """Whether each child of the array waits for the one before it."""
+        return any(it.job_id is None for it in self.depends_on)
+
+
+class PartState(StrEnum):
+    """WAITING for another container, or for the main node. ENDED: over, or it will never start."""
+
+    WAITING = "WAITING"
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    ENDED = "ENDED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One container of an attempt that has several.
+
+    `key` is the `part` of its tag. `begun_at` is when its start was asked for. `stopping`: it is to end; `kill_at` and
+    `killed_at` are as in `Stop`, for this container. `address` is its node's on the network of the attempt.
+    """
+
+    key: str
+    state: PartState = PartState.WAITING
+    begun_at: datetime | None = None
+    started_at: datetime | None = None
+    stopped_at: datetime | None = None
+    exit_code: int | None = None
+    reason: str | None = None
+    stopping: bool = False
+    kill_at: datetime | None = None
+    killed_at: datetime | None = None
+    address: str | None = None
+
+    @property
+    def node(self) -> int:
+        return int(self.key.partition("/")[0])
+
+    @property
+    def name(self) -> str:
+        return self.key.partition("/")[2]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One placing of a job on an environment. The finished ones are a job's `attempts`."""
+    """One placing of a job on an environment. The finished ones are a job's `attempts`.
+
+    `parts` are its containers where it has several, main node first; `decided` is the key of the essential one of the
+    main node whose end decides.
+    """
 
     number: int
     environment: str
@@ -120,6 +163,8 @@ class Attempt:
     exit_code: int | None = None
     reason: str | None = None
     status_reason: str | None = None
+    parts: tuple[Part, ...] = ()
+    decided: str | None = None
 
 
 class StopCause(StrEnum):
@@ -144,12 +189,36 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Child:
+    """Which child of which array a job is."""
+
+    parent: JobId
+    index: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """What an array parent remembers of its children; there from when its own dependencies are met.
+
+    `counts` of those spawned, by status. `broken_at` is the child of a SEQUENTIAL array whose failure fails all after
+    it. `told` is how many, from the first, have heard of the parent's order (or of that failure).
+    """
+
+    spawned: int = 0
+    told: int = 0
+    broken_at: int | None = None
+    counts: tuple[tuple[Status, int], ...] = ()
+    counted_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """One job and all that is remembered of it.
 
     `order` is its place in the order of submission. `attempt` is the one under way, there exactly while the job is
     STARTING or RUNNING. `cancelled` is a CancelJob's reason: on a FAILED job the one that ended it, on an active one
-    a remembered one. `misfit` says that no environment of its queue could ever hold it. `version` counts its saves.
+    a remembered one. `misfit` says that no environment of its queue could ever hold it; `blocked_at` since when that,
+    or its waiting at the head of its queue, is what `status_reason` says. `version` counts its saves.
     """
 
     id: JobId
@@ -163,6 +232,9 @@ class Job:
     stop: Stop | None = None
     cancelled: str | None = None
     misfit: bool = False
+    blocked_at: datetime | None = None
+    child: Child | None = None
+    family: Family | None = None
     started_at: datetime | None = None
     stopped_at: datetime | None = None
     tags: tuple[tuple[str, str], ...] = ()
@@ -181,8 +253,3 @@ class Job:
     @property
     def is_terminated(self) -> bool:
         return self.stop is not None and self.stop.cause is StopCause.TERMINATED
-
-
-def stream_name(definition_name: str, tag: Tag) -> str:
-    """The log stream of one attempt, as AWS Batch names it."""
-    return f"{definition_name[:200]}/default/{tag.task_id}"

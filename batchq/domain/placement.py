@@ -7,20 +7,26 @@ fit is a misfit, and holds back nobody.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from batchq.domain import reasons
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, State
 from batchq.domain.container import Resources
-from batchq.domain.job import Job, JobId
+from batchq.domain.job import Job, Need
+from batchq.domain.names import JobId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A RUNNABLE job, as much of it as placing needs."""
+    """A RUNNABLE job, as much of it as placing needs. `longest` is its timeout; `priority` its schedulingPriority."""
 
     job_id: JobId
     order: int
     resources: Resources
+    needs: tuple[Need, ...] = ()
+    longest: timedelta | None = None
+    share: str | None = None
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +66,7 @@ class Room:
         self._held: set[EnvironmentName] = set()
         for job in active:
             assert job.attempt is not None, f"{job.id} holds room and has no attempt"
-            self._take(EnvironmentName(job.attempt.environment), job.spec.container.resources)
+            self._take(EnvironmentName(job.attempt.environment), job.spec.resources)
 
     def offer(self, wanted: Resources, names: Sequence[EnvironmentName]) -> Fits | Waits | Misfit:
         """A place in the first of these environments with room; it is taken at once."""

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain.job import Job, JobId, Status, Tag
+from batchq.domain.job import Job, Status
+from batchq.domain.names import JobId, Tag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,9 @@ import heapq
 from collections.abc import Callable
 from datetime import datetime
 
-from batchq.domain.job import Job, JobId
+from batchq.domain.job import Job
 from batchq.domain.lifecycle import next_wakeup
+from batchq.domain.names import JobId
 from batchq.engine.letters import Ring
 from batchq.engine.waiting import within
 from batchq.ports import Clock

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from batchq.domain import events as on
-from batchq.domain.job import Job, JobId, JobSpec, Tag
+from batchq.domain.job import Job, JobSpec
+from batchq.domain.names import JobId, Tag
 from batchq.engine.alarms import Alarms
 from batchq.engine.executor import Executor
 from batchq.engine.ground import Ground

@@ -12,7 +12,8 @@ from weakref import WeakValueDictionary
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain.job import Job, Tag
+from batchq.domain.job import Job
+from batchq.domain.names import Tag
 from batchq.engine.letters import Deliver, Ring
 from batchq.engine.reports import report
 from batchq.engine.starting import Start

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, JobQueue
-from batchq.domain.job import QueueName
+from batchq.domain.names import QueueName
 
 
 class Ground(Protocol):

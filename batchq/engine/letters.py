@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from batchq.domain import events as on
 from batchq.domain.container import Resources
-from batchq.domain.job import Job, JobId, JobSpec, Tag
+from batchq.domain.job import Job, JobSpec
+from batchq.domain.names import JobId, Tag
 from batchq.domain.recovery import Seen
 from batchq.values import SubmissionKey
 

@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 
 from batchq.domain import effects as do
 from batchq.domain.container import Resources
-from batchq.domain.job import Job, JobId, Status, Tag
+from batchq.domain.job import Job, Status
+from batchq.domain.names import JobId, Tag
 from batchq.engine.ground import Ground
 from batchq.engine.inbox import Inbox
 from batchq.engine.letters import Amend, Deliver, Letter, MoreToPlace, Submit, Surveyed

@@ -6,8 +6,9 @@ from typing import assert_never
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.container import Resources
-from batchq.domain.job import Job, JobId
+from batchq.domain.job import Job
 from batchq.domain.lifecycle import ring
+from batchq.domain.names import JobId
 from batchq.domain.placement import usable
 from batchq.domain.recovery import reconcile
 from batchq.engine.ground import Ground

@@ -1,7 +1,7 @@
 """What an inspected container says of its attempt. Pure."""
 
 from batchq.domain import events as on
-from batchq.domain.job import Tag
+from batchq.domain.names import Tag
 from batchq.values import ContainerState, Found
 
 NEVER_RAN = "Container state lost"

@@ -9,7 +9,8 @@ from itertools import groupby
 from batchq.domain import events as on
 from batchq.domain.catalog import JobQueue
 from batchq.domain.container import Resources
-from batchq.domain.job import JobId, Status
+from batchq.domain.job import Status
+from batchq.domain.names import JobId
 from batchq.domain.placement import Candidate, Fits, Misfit, Room, Waits
 from batchq.engine.ground import Ground
 from batchq.engine.turn import Turn
@@ -45,7 +46,7 @@ async def free_misfits(turn: Turn, store: JobStore, ground: Ground, host: Resour
         turn.learn(page)
         for job in filter(None, [turn.get(it.id) for it in page]):
             queue = ground.queues.get(job.spec.queue)
-            if job.misfit and queue is not None and room.could_hold(job.spec.container.resources, queue.environments):
+            if job.misfit and queue is not None and room.could_hold(job.spec.resources, queue.environments):
                 turn.step(job.id, on.FoundFitting())
 
 
@@ -76,7 +77,7 @@ async def _waiting(turn: Turn, store: JobStore, queue: JobQueue) -> AsyncIterato
     """A queue's RUNNABLE jobs in order: the stored ones, with what this turn has changed laid over."""
     changed = sorted(
         (
-            Candidate(job_id=job.id, order=job.order, resources=job.spec.container.resources)
+            Candidate(job_id=job.id, order=job.order, resources=job.spec.resources)
             for job in turn.in_status(Status.RUNNABLE)
             if job.spec.queue == queue.name and not job.misfit
         ),

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 
-from batchq.domain.dependencies import judge
-from batchq.domain.job import QUEUED, Job, JobId, Status
+from batchq.domain.dependencies import asked_of, judge, waits_for
+from batchq.domain.job import QUEUED, Job, Status
+from batchq.domain.names import JobId
 from batchq.engine.turn import Turn
 from batchq.ports import JobStore
 
@@ -24,13 +25,13 @@ async def _dependents(turn: Turn, store: JobStore, ended: list[JobId]) -> list[J
     stored = await store.dependents(ended)
     turn.learn(stored)
     gone = set(ended)
-    here = (job for job in turn.in_status(Status.PENDING) if gone & {it.job_id for it in job.spec.depends_on})
+    here = (job for job in turn.in_status(Status.PENDING) if gone.intersection(waits_for(job)))
     return [job.id for job in (*stored, *here)]
 
 
 async def _judge(job_ids: Iterable[JobId], turn: Turn, store: JobStore) -> None:
     jobs = [job for job_id in job_ids if (job := turn.get(job_id)) is not None and job.status in QUEUED]
-    named = {it.job_id for job in jobs for it in job.spec.depends_on}
+    named = {job_id for job in jobs for job_id in asked_of(job)}
     turn.learn((await store.jobs([job_id for job_id in named if not turn.knows(job_id)])).values())
     known: dict[JobId, Job] = {job_id: job for job_id in named if (job := turn.get(job_id)) is not None}
     for job in sorted(jobs, key=lambda it: it.order):

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Collection
 from datetime import datetime, timedelta
 
-from batchq.domain.job import Tag
+from batchq.domain.names import Tag
 
 log = logging.getLogger(__name__)
 

@@ -6,8 +6,9 @@ from datetime import datetime
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain.job import ACTIVE, FINISHED, Job, JobId, Status, Tag, stream_name
+from batchq.domain.job import ACTIVE, FINISHED, Job, Status
 from batchq.domain.lifecycle import step
+from batchq.domain.names import JobId, Tag, stream_name
 from batchq.values import Changes, LogStream, Moment, StatusChanged, SubmissionKey
 
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from batchq.domain.job import Tag
+from batchq.domain.names import Tag
 from batchq.domain.recovery import Seen
 from batchq.engine.letters import EngineLost, Surveyed
 from batchq.engine.waiting import within

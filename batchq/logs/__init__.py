@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from batchq.domain.job import Tag
+from batchq.domain.names import Tag
 from batchq.errors import NotFound
 from batchq.logs import listing, reading
 from batchq.logs.following import Follower
@@ -82,7 +82,7 @@ class Logs:
         """
         await self._follower.follow((stream,))
         read = reading.backwards if backwards else reading.forwards
-        return await read(self._archive, stream.tag.task_id, span=span, position=position, limit=limit)
+        return await read(self._archive, stream.tag.log_id, span=span, position=position, limit=limit)
 
     async def filter(self, query: Query, *, place: Place, limit: int) -> tuple[tuple[Event, ...], Place | None]:
         """A page of what a query finds, by time, and where it goes on; it may be empty and still go on.
@@ -112,14 +112,14 @@ class Logs:
         return tuple([await self._summary(stream) for stream in told]), more
 
     async def _summary(self, stream: LogStream) -> Summary:
-        task_id = stream.tag.task_id
-        first = await self._archive.read(task_id, position=0, limit=1, max_bytes=1)
-        last = await self._archive.last(task_id)
+        log_id = stream.tag.log_id
+        first = await self._archive.read(log_id, position=0, limit=1, max_bytes=1)
+        last = await self._archive.last(log_id)
         return Summary(
             stream=stream,
             first=first.lines[0].at if first.lines else None,
             last=last or None,
-            size=await self._archive.size(task_id),
+            size=await self._archive.size(log_id),
         )
 
     async def _searched(self, query: Query, place: Place) -> tuple[LogStream, ...]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
-from batchq.domain.job import Job, Tag
+from batchq.domain.job import Job
+from batchq.domain.names import Tag
 from batchq.errors import EngineUnknown, StoreFailed
 from batchq.logs.keeping import Keeper
 from batchq.ports import Clock, ContainerRuntime, JobStore

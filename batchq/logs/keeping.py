@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from weakref import WeakValueDictionary
 
-from batchq.domain.job import Tag
+from batchq.domain.names import Tag
 from batchq.errors import ContainerGone
 from batchq.ports import Clock, ContainerRuntime, LogArchive
 from batchq.values import LogLine
@@ -40,44 +40,44 @@ class Keeper:
 
     async def keep(self, tag: Tag) -> None:
         """Copy all that is not kept yet. A container that is gone has nothing to copy."""
-        async with self._turn_of(tag.task_id):
+        async with self._turn_of(tag.log_id):
             await self._copy(tag, whole=True)
 
     async def catch_up(self, tag: Tag, *, fresh: timedelta) -> None:
         """Copy what is new, unless that was begun less than so long ago."""
-        async with self._turn_of(tag.task_id):
+        async with self._turn_of(tag.log_id):
             now = self._clock.now()
-            if now - self._caught_up.get(tag.task_id, EPOCH) < fresh:
+            if now - self._caught_up.get(tag.log_id, EPOCH) < fresh:
                 return
             await self._copy(tag, whole=False)
-            self._remember(tag.task_id, now)
+            self._remember(tag.log_id, now)
 
     async def horizon(self, tags: Collection[Tag]) -> int | None:
         """Until when everything these containers wrote is kept, in nanoseconds since the epoch.
 
         None if none of them was read lately, or if their clock, which made the stamps, is seen to be ahead of ours.
         """
-        known = [self._caught_up[tag.task_id] for tag in tags if tag.task_id in self._caught_up]
-        latest = max([await self._archive.last(tag.task_id) for tag in tags], default=0)
+        known = [self._caught_up[tag.log_id] for tag in tags if tag.log_id in self._caught_up]
+        latest = max([await self._archive.last(tag.log_id) for tag in tags], default=0)
         if not known or latest > _nanoseconds(self._clock.now()):
             return None
         return _nanoseconds(min(known))
 
-    def _turn_of(self, task_id: str) -> asyncio.Lock:
+    def _turn_of(self, log_id: str) -> asyncio.Lock:
         """The lock lives as long as somebody holds it or waits for it."""
-        return self._turns.setdefault(task_id, asyncio.Lock())
+        return self._turns.setdefault(log_id, asyncio.Lock())
 
-    def _remember(self, task_id: str, now: datetime) -> None:
+    def _remember(self, log_id: str, now: datetime) -> None:
         """When a container was last asked; and forget those of long ago."""
-        self._caught_up = {task: at for task, at in self._caught_up.items() if now - at < MEMORY} | {task_id: now}
+        self._caught_up = {task: at for task, at in self._caught_up.items() if now - at < MEMORY} | {log_id: now}
 
     async def _copy(self, tag: Tag, *, whole: bool) -> None:
         """`whole` looks also for the rest of lines that were cut long ago, for which all that is kept is read once."""
-        task_id = tag.task_id
-        last = await self._archive.last(task_id)
+        log_id = tag.log_id
+        last = await self._archive.last(log_id)
         since = max(last - OVERLAP, 0)
-        kept = await self._kept(task_id, since=since, whole=whole) if last else {}
-        batch = Batch(self._archive, task_id)
+        kept = await self._kept(log_id, since=since, whole=whole) if last else {}
+        batch = Batch(self._archive, log_id)
         try:
             async for line in self._runtime.logs(tag, after=min([since, *(stamp - 1 for stamp in kept)])):
                 await batch.add(line.at, _rest(line, kept, since=since))
@@ -85,12 +85,12 @@ class Keeper:
             pass  # nothing more to copy
         await batch.append()
 
-    async def _kept(self, task_id: str, *, since: int, whole: bool) -> dict[int, int]:
+    async def _kept(self, log_id: str, *, since: int, whole: bool) -> dict[int, int]:
         """Characters by stamp: of lines after `since` and, for the whole, of those that may have been cut."""
         kept: dict[int, int] = {}
-        position = 0 if whole else await self._archive.seek(task_id, since)
+        position = 0 if whole else await self._archive.seek(log_id, since)
         while True:
-            page = await self._archive.read(task_id, position=position, limit=BATCH_LINES, max_bytes=BATCH_CHARACTERS)
+            page = await self._archive.read(log_id, position=position, limit=BATCH_LINES, max_bytes=BATCH_CHARACTERS)
             for line in page.lines:
                 perhaps_cut = whole and (line.stamped in kept or len(line.message) >= PERHAPS_CUT)
                 if line.stamped > since or perhaps_cut:
@@ -103,9 +103,9 @@ class Keeper:
 class Batch:
     """Events on their way into one log, so many at a time that neither the memory nor the disk minds."""
 
-    def __init__(self, archive: LogArchive, task_id: str) -> None:
+    def __init__(self, archive: LogArchive, log_id: str) -> None:
         self._archive = archive
-        self._task_id = task_id
+        self._task_id = log_id
         self._lines: list[LogLine] = []
         self._characters = 0
 

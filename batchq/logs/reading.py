@@ -22,30 +22,30 @@ class Span:
         return replace(self, end=min(ends, default=None))
 
 
-async def forwards(archive: LogArchive, task_id: str, *, span: Span, position: int | None, limit: int) -> LogPage:
+async def forwards(archive: LogArchive, log_id: str, *, span: Span, position: int | None, limit: int) -> LogPage:
     """The next events from a position on (None: from the first). The page ends where reading goes on."""
-    low, high = await _window(archive, task_id, span)
+    low, high = await _window(archive, log_id, span)
     start = low if position is None else max(position, low)
-    page = await archive.read(task_id, position=start, limit=limit, max_bytes=PAGE_BYTES)
+    page = await archive.read(log_id, position=start, limit=limit, max_bytes=PAGE_BYTES)
     if high is None or page.end <= high:
         return page
     lines = tuple(line for line in page.lines if line.position < high)
     return LogPage(lines=lines, start=start, end=max(start, high))
 
 
-async def backwards(archive: LogArchive, task_id: str, *, span: Span, position: int | None, limit: int) -> LogPage:
+async def backwards(archive: LogArchive, log_id: str, *, span: Span, position: int | None, limit: int) -> LogPage:
     """The events that end at a position (None: with the last), oldest first. The page starts where reading goes on."""
-    low, high = await _window(archive, task_id, span)
+    low, high = await _window(archive, log_id, span)
     end = min((it for it in (position, high) if it is not None), default=None)
-    page = await archive.read_back(task_id, position=end, limit=limit, max_bytes=PAGE_BYTES)
+    page = await archive.read_back(log_id, position=end, limit=limit, max_bytes=PAGE_BYTES)
     if page.start >= low:
         return page
     lines = tuple(line for line in page.lines if line.position >= low)
     return LogPage(lines=lines, start=min(low, page.end), end=page.end)
 
 
-async def _window(archive: LogArchive, task_id: str, span: Span) -> tuple[int, int | None]:
+async def _window(archive: LogArchive, log_id: str, span: Span) -> tuple[int, int | None]:
     """The positions where a span begins and, if it ends, where it does."""
-    low = await archive.seek(task_id, span.start) if span.start else 0
-    high = None if span.end is None else await archive.seek(task_id, span.end)
+    low = await archive.seek(log_id, span.start) if span.start else 0
+    high = None if span.end is None else await archive.seek(log_id, span.end)
     return low, high

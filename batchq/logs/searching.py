@@ -25,7 +25,7 @@ class Event:
 
     @property
     def key(self) -> Key:
-        return self.line.at, self.stream.tag.task_id, self.line.position
+        return self.line.at, self.stream.tag.log_id, self.line.position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class Walk:
     async def first(self, beyond: Key | None) -> Event | None:
         """The first beyond a key."""
         start = self._span.start if beyond is None else max(self._span.start, beyond[0])
-        self._position = await self._archive.seek(self._stream.tag.task_id, start)
+        self._position = await self._archive.seek(self._stream.tag.log_id, start)
         event = await self.next()
         while event is not None and beyond is not None and event.key <= beyond:
             event = await self.next()
@@ -60,7 +60,7 @@ class Walk:
     async def next(self) -> Event | None:
         if not self._ahead:
             page = await self._archive.read(
-                self._stream.tag.task_id, position=self._position, limit=self._lines, max_bytes=self._bytes
+                self._stream.tag.log_id, position=self._position, limit=self._lines, max_bytes=self._bytes
             )
             self._ahead.extend(page.lines)
             self._position = page.end

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from batchq.domain.catalog import ComputeEnvironment, JobDefinition, JobQueue
-from batchq.domain.job import DefinitionRef
+from batchq.domain.names import DefinitionRef
 from batchq.errors import Conflict
 from batchq.store import rows
 from batchq.store.statements import named

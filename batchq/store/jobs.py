@@ -6,7 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from batchq.domain.container import Resources
-from batchq.domain.job import Job, JobId, QueueName, Status
+from batchq.domain.dependencies import waits_for
+from batchq.domain.job import Job, Status
+from batchq.domain.names import JobId, QueueName
 from batchq.domain.placement import Candidate
 from batchq.errors import Conflict
 from batchq.store import rows
@@ -56,7 +58,7 @@ def _hold(connection: Connection, changes: Changes) -> None:
 
 
 def _waits(jobs: Iterable[Job]) -> Iterable[rows.Row]:
-    return ({"on_id": rows.text(on.job_id), "ord": job.order} for job in jobs for on in job.spec.depends_on)
+    return ({"on_id": rows.text(on_id), "ord": job.order} for job in jobs for on_id in waits_for(job))
 
 
 def _submission_row(submission: tuple[SubmissionKey, JobId, datetime]) -> rows.Row:

@@ -1,4 +1,4 @@
-"""LogArchive on files: one a task id, one record a line, nobody else writes them.
+"""LogArchive on files: one a log id, one record a line, nobody else writes them.
 
 A record is `<at> <behind> <message>`: nanoseconds since the epoch, by how many of them the engine's stamp is earlier,
 and a JSON string, so that the one line feed is the record's end. Positions are offsets in bytes. A record without its
@@ -41,38 +41,36 @@ class LogFiles:
         """Wait for the calls under way."""
         self._threads.shutdown()
 
-    async def last(self, task_id: str) -> int:
-        return await self._call(_last, task_id)
+    async def last(self, log_id: str) -> int:
+        return await self._call(_last, log_id)
 
-    async def append(self, task_id: str, lines: Sequence[LogLine]) -> None:
-        await self._call(_append, task_id, lines)
+    async def append(self, log_id: str, lines: Sequence[LogLine]) -> None:
+        await self._call(_append, log_id, lines)
 
-    async def read(self, task_id: str, *, position: int, limit: int, max_bytes: int) -> LogPage:
-        return await self._call(_read, task_id, position, limit, max_bytes)
+    async def read(self, log_id: str, *, position: int, limit: int, max_bytes: int) -> LogPage:
+        return await self._call(_read, log_id, position, limit, max_bytes)
 
-    async def read_back(self, task_id: str, *, position: int | None, limit: int, max_bytes: int) -> LogPage:
-        return await self._call(_read_back, task_id, position, limit, max_bytes)
+    async def read_back(self, log_id: str, *, position: int | None, limit: int, max_bytes: int) -> LogPage:
+        return await self._call(_read_back, log_id, position, limit, max_bytes)
 
-    async def seek(self, task_id: str, at: int) -> int:
-        return await self._call(_seek, task_id, at)
+    async def seek(self, log_id: str, at: int) -> int:
+        return await self._call(_seek, log_id, at)
 
-    async def size(self, task_id: str) -> int:
-        return await self._call(_size, task_id)
+    async def size(self, log_id: str) -> int:
+        return await self._call(_size, log_id)
 
-    async def _call(
-        self, work: Callable[Concatenate[Path, P], T], task_id: str, *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        path = self._path(task_id)
+    async def _call(self, work: Callable[Concatenate[Path, P], T], log_id: str, *args: P.args, **kwargs: P.kwargs) -> T:
+        path = self._path(log_id)
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, path, *args, **kwargs))
         except OSError as failure:
-            raise StoreFailed(f"the log of task {task_id}: {failure}") from failure
+            raise StoreFailed(f"the log of task {log_id}: {failure}") from failure
 
-    def _path(self, task_id: str) -> Path:
+    def _path(self, log_id: str) -> Path:
         """No text of a caller becomes part of a path."""
-        if not TASK_ID.fullmatch(task_id):
-            raise Invalid("a task id is 32 hexadecimal digits")
-        return self._directory / task_id[:2] / f"{task_id}.log"
+        if not TASK_ID.fullmatch(log_id):
+            raise Invalid("a log id is 32 hexadecimal digits")
+        return self._directory / log_id[:2] / f"{log_id}.log"
 
 
 # --------------------------------------------------------------------------------------------------- in a thread: calls

@@ -2,7 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
-from batchq.domain.job import DefinitionRef, Job
+from batchq.domain.job import Job
+from batchq.domain.names import DefinitionRef
 from batchq.values import Filter, JobQuery
 
 ANY_REST = "*"

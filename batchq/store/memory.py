@@ -7,7 +7,9 @@ from datetime import datetime
 from itertools import islice
 
 from batchq.domain.catalog import ComputeEnvironment, DefinitionStatus, EnvironmentName, JobDefinition, JobQueue
-from batchq.domain.job import ACTIVE, FINISHED, DefinitionRef, Job, JobId, QueueName, Status
+from batchq.domain.dependencies import waits_for
+from batchq.domain.job import ACTIVE, FINISHED, Job, Status
+from batchq.domain.names import DefinitionRef, JobId, QueueName
 from batchq.domain.placement import Candidate
 from batchq.errors import Conflict, StoreFailed
 from batchq.store.matching import matches
@@ -185,11 +187,11 @@ class MemoryStore:
         self._jobs[job.id] = job
         self._ids[job.order] = job.id
         insort(self._orders[job.status], job.order)
-        for on in job.spec.depends_on:
+        for on_id in waits_for(job):
             if job.status in {Status.SUBMITTED, Status.PENDING}:
-                self._waiting.setdefault(on.job_id, set()).add(job.id)
+                self._waiting.setdefault(on_id, set()).add(job.id)
             else:
-                self._waiting.get(on.job_id, set()).discard(job.id)
+                self._waiting.get(on_id, set()).discard(job.id)
 
     def _forget(self, before: datetime) -> None:
         self._submissions = {key: (job_id, at) for key, (job_id, at) in self._submissions.items() if at >= before}

@@ -15,41 +15,41 @@ class MemoryArchive:
         self.failing = False
         self._logs: dict[str, list[KeptLine]] = {}
 
-    async def last(self, task_id: str) -> int:
-        return _latest(self._log(task_id))
+    async def last(self, log_id: str) -> int:
+        return _latest(self._log(log_id))
 
-    async def append(self, task_id: str, lines: Sequence[LogLine]) -> None:
+    async def append(self, log_id: str, lines: Sequence[LogLine]) -> None:
         if self.failing:
             raise StoreFailed("the archive was told to fail")
-        log = self._log(task_id)
+        log = self._log(log_id)
         for line in lines:
             at = max(_latest(log), line.at)
             log.append(KeptLine(position=len(log), at=at, stamped=line.at, message=line.message))
-        self._logs[task_id] = log
+        self._logs[log_id] = log
 
-    async def read(self, task_id: str, *, position: int, limit: int, max_bytes: int) -> LogPage:
-        log = self._log(task_id)
+    async def read(self, log_id: str, *, position: int, limit: int, max_bytes: int) -> LogPage:
+        log = self._log(log_id)
         _check_boundary(log, position)
         count = _some(log[position : position + limit], max_bytes)
         return LogPage(lines=tuple(log[position : position + count]), start=position, end=position + count)
 
-    async def read_back(self, task_id: str, *, position: int | None, limit: int, max_bytes: int) -> LogPage:
-        log = self._log(task_id)
+    async def read_back(self, log_id: str, *, position: int | None, limit: int, max_bytes: int) -> LogPage:
+        log = self._log(log_id)
         end = len(log) if position is None else position
         _check_boundary(log, end)
         count = _some(reversed(log[max(end - limit, 0) : end]), max_bytes)
         return LogPage(lines=tuple(log[end - count : end]), start=end - count, end=end)
 
-    async def seek(self, task_id: str, at: int) -> int:
-        return bisect_left(self._log(task_id), at, key=lambda line: line.at)
+    async def seek(self, log_id: str, at: int) -> int:
+        return bisect_left(self._log(log_id), at, key=lambda line: line.at)
 
-    async def size(self, task_id: str) -> int:
-        return sum(map(_size, self._log(task_id)))
+    async def size(self, log_id: str) -> int:
+        return sum(map(_size, self._log(log_id)))
 
-    def _log(self, task_id: str) -> list[KeptLine]:
-        if not TASK_ID.fullmatch(task_id):
-            raise Invalid("a task id is 32 hexadecimal digits")
-        return self._logs.get(task_id, [])
+    def _log(self, log_id: str) -> list[KeptLine]:
+        if not TASK_ID.fullmatch(log_id):
+            raise Invalid("a log id is 32 hexadecimal digits")
+        return self._logs.get(log_id, [])
 
 
 def _latest(log: list[KeptLine]) -> int:

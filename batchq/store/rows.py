@@ -13,7 +13,8 @@ from pydantic import TypeAdapter
 from pydantic_core import PydanticSerializationError
 
 from batchq.domain.catalog import ComputeEnvironment, JobDefinition, JobQueue
-from batchq.domain.job import Job, JobId, JobSpec
+from batchq.domain.job import Job, JobSpec
+from batchq.domain.names import JobId
 from batchq.store.matching import EPOCH, folded, milliseconds
 from batchq.values import LogStream, Moment
 

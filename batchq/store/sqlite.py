@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from batchq.domain.catalog import ComputeEnvironment, JobDefinition, JobQueue
-from batchq.domain.job import DefinitionRef, Job, JobId, QueueName
+from batchq.domain.job import Job
+from batchq.domain.names import DefinitionRef, JobId, QueueName
 from batchq.domain.placement import Candidate
 from batchq.store import catalog, jobs, listing, opening
 from batchq.store.database import Database, opened

@@ -17,7 +17,7 @@ from api.batch import routes as batch_routes
 from api.connections import Site
 from api.native import routes as native_routes
 from batchq.domain import events as on
-from batchq.domain.job import JobId
+from batchq.domain.names import JobId
 from tests.api.fakes import ACCOUNT, Inside
 from tests.support.builders import NOON
 

@@ -9,8 +9,9 @@ from api.batch.translate.rules import Rules
 from api.tokens import Tokens
 from batchq.catalog import Catalog
 from batchq.domain.catalog import EnvironmentName, State
-from batchq.domain.job import Job, QueueName
+from batchq.domain.job import Job
 from batchq.domain.lifecycle import step
+from batchq.domain.names import QueueName
 from batchq.service import JobService
 from batchq.store.memory import MemoryStore
 from batchq.values import Changes, Moment

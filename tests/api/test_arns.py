@@ -6,7 +6,7 @@ from hypothesis import strategies as some
 
 from api.batch.arns import Arns, Kind, is_job_id, revision_of
 from api.caller import Caller, caller
-from batchq.domain.job import DefinitionRef, JobId
+from batchq.domain.names import DefinitionRef, JobId
 
 ARNS = Arns(account="123456789012", region="eu-central-1")
 NAMES = some.from_regex(r"\A[A-Za-z0-9_-]{1,128}\Z")

@@ -7,7 +7,7 @@ import pytest
 from api.batch.arns import Arns
 from api.batch.translate.details import job_detail
 from batchq.domain import events as on
-from batchq.domain.job import JobId, Tag
+from batchq.domain.names import JobId, Tag
 from tests.api.conftest import ARN, CONTAINER
 from tests.support import builders
 from tests.support.builders import NOON

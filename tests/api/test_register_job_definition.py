@@ -17,7 +17,7 @@ from batchq.domain.container import (
     Tmpfs,
     Ulimit,
 )
-from batchq.domain.job import DefinitionRef
+from batchq.domain.names import DefinitionRef
 from batchq.errors import NotSupported
 from tests.api.conftest import ARN, CONTAINER
 from tests.support.builders import NOON

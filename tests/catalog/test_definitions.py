@@ -5,7 +5,7 @@ import pytest
 
 from batchq import definitions
 from batchq.domain.catalog import DefinitionStatus
-from batchq.domain.job import DefinitionRef
+from batchq.domain.names import DefinitionRef
 from batchq.errors import Invalid, NotFound, StoreFailed
 from tests.support.builders import definition
 

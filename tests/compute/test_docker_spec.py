@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from batchq.domain.container import Device, DevicePermission, Logging, Mount, Tmpfs, Ulimit
-from batchq.domain.job import JobId, Tag
+from batchq.domain.names import JobId, Tag
 from batchq.errors import StartRefused
 from batchq.settings import Privileged
 from batchq.values import Launch

@@ -107,15 +107,15 @@ async def test_size_grows_with_what_is_kept(archive):
 
 
 @pytest.mark.parametrize(
-    "task_id", ["", "..", "../../etc/passwd", "0" * 31, "0" * 33, "G" * 32, "0" * 31 + "\n", "A" * 32, "0" * 32 + "\0"]
+    "log_id", ["", "..", "../../etc/passwd", "0" * 31, "0" * 33, "G" * 32, "0" * 31 + "\n", "A" * 32, "0" * 32 + "\0"]
 )
-async def test_what_is_no_task_id_is_refused(archive, task_id):
+async def test_what_is_no_task_id_is_refused(archive, log_id):
     with pytest.raises(Invalid):
-        await archive.append(task_id, lines("a"))
+        await archive.append(log_id, lines("a"))
     with pytest.raises(Invalid):
-        await archive.read(task_id, position=0, limit=1, max_bytes=1)
+        await archive.read(log_id, position=0, limit=1, max_bytes=1)
     with pytest.raises(Invalid):
-        await archive.last(task_id)
+        await archive.last(log_id)
 
 
 # --------------------------------------------------------------------------------------------------------- pages

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from batchq.domain.catalog import DefinitionStatus, State
-from batchq.domain.job import DefinitionRef
+from batchq.domain.names import DefinitionRef
 from batchq.errors import Conflict
 from tests.support.builders import definition, environment, queue
 

@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.domain.job import QueueName, Status
+from batchq.domain.job import Status
+from batchq.domain.names import QueueName
 from batchq.errors import Conflict, StoreFailed
 from batchq.values import Changes
 from tests.support.builders import NOON, attempt, job, job_id, log_stream, moment, resources, stop, submission

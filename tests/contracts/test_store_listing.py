@@ -6,7 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from batchq.domain.job import DefinitionRef, QueueName, Status
+from batchq.domain.job import Status
+from batchq.domain.names import DefinitionRef, QueueName
 from batchq.store.memory import MemoryStore
 from batchq.store.sqlite import SqliteStore
 from batchq.values import Changes, Filter, JobQuery

@@ -3,7 +3,8 @@
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain import reasons
-from batchq.domain.job import Attempt, Status, Tag
+from batchq.domain.job import Attempt, Status
+from batchq.domain.names import Tag
 from tests.domain.lives import (
     after,
     at,

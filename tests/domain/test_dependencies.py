@@ -3,7 +3,8 @@ import pytest
 from batchq.domain import events as on
 from batchq.domain.container import Overrides
 from batchq.domain.dependencies import judge
-from batchq.domain.job import JobId, Status
+from batchq.domain.job import Status
+from batchq.domain.names import JobId
 from tests.support.builders import job
 
 DONE = job(status=Status.SUCCEEDED)

@@ -2,7 +2,8 @@ import re
 
 import pytest
 
-from batchq.domain.job import Status, Tag, stream_name
+from batchq.domain.job import Status
+from batchq.domain.names import Tag, stream_name
 from tests.domain.lives import runnable, running
 from tests.support.builders import job_id
 

@@ -2,7 +2,7 @@
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain.job import JobId, Tag
+from batchq.domain.names import JobId, Tag
 from batchq.domain.recovery import Seen, reconcile
 from tests.domain.lives import after, asked, exited, placed, runnable, running, starting, succeeded, terminate
 

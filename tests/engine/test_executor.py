@@ -4,7 +4,7 @@ import asyncio
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain.job import Tag
+from batchq.domain.names import Tag
 from batchq.engine.executor import ASK_AGAIN, Executor
 from batchq.engine.letters import Deliver, Ring
 from batchq.engine.starting import LONGEST_PAUSE

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from batchq.domain import effects as do
-from batchq.domain.job import JobId, Status
+from batchq.domain.job import Status
+from batchq.domain.names import JobId
 from batchq.engine.letters import Amend, Deliver, EngineLost, GroundChanged, Surveyed
 from batchq.engine.loop import AFTER_FAILURE, OF_LATE
 from batchq.errors import Invalid, StoreFailed, Unavailable

@@ -2,7 +2,7 @@
 
 from batchq.domain import events as on
 from batchq.domain import reasons
-from batchq.domain.job import JobId, Tag
+from batchq.domain.names import JobId, Tag
 from batchq.engine.reports import report
 from batchq.values import ContainerState, Found
 from tests.domain.lives import at

@@ -1,7 +1,8 @@
 """Dependencies, followed to their end in the turn in which they are decided."""
 
 from batchq.domain import reasons
-from batchq.domain.job import JobId, Status
+from batchq.domain.job import Status
+from batchq.domain.names import JobId
 from batchq.engine.settling import settle
 from tests.domain.lives import after, cancel, exited, failed, pending, placed, runnable, running, submitted, succeeded
 from tests.engine.turns import changes, statuses, stored, turn_over

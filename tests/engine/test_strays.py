@@ -3,7 +3,7 @@
 import logging
 from datetime import timedelta
 
-from batchq.domain.job import JobId, Tag
+from batchq.domain.names import JobId, Tag
 from batchq.engine.strays import MOST, QUARANTINE, Strays
 from tests.domain.lives import at
 

@@ -4,7 +4,8 @@ import pytest
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain.job import JobId, Status, Tag
+from batchq.domain.job import Status
+from batchq.domain.names import JobId, Tag
 from batchq.errors import IllegalTransition
 from tests.domain.lives import (
     after,

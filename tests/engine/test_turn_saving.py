@@ -7,7 +7,8 @@ import pytest
 
 from batchq.domain import events as on
 from batchq.domain import reasons
-from batchq.domain.job import Status, stream_name
+from batchq.domain.job import Status
+from batchq.domain.names import stream_name
 from tests.domain.lives import (
     after,
     at,

@@ -2,7 +2,8 @@
 
 import pytest
 
-from batchq.domain.job import JobId, Status, Tag
+from batchq.domain.job import Status
+from batchq.domain.names import JobId, Tag
 from batchq.logs import Logs
 from batchq.store.memory import MemoryStore
 from batchq.store.memory_logs import MemoryArchive

@@ -40,7 +40,7 @@ class Container:
         return found is not None and found.stopped_at is not None
 
     async def lines(self):
-        page = await self._files.read(self.tag.task_id, position=0, limit=ALL, max_bytes=ALL)
+        page = await self._files.read(self.tag.log_id, position=0, limit=ALL, max_bytes=ALL)
         return [line.message for line in page.lines]
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batchq.domain.job import JobId, Tag
+from batchq.domain.names import JobId, Tag
 from batchq.errors import EngineUnknown, StoreFailed
 from batchq.logs.following import FRESH
 from batchq.logs.keeping import BATCH_CHARACTERS, BATCH_LINES, EVENT_BYTES, Keeper
@@ -27,7 +27,7 @@ def keeper(archive, engine, clock):
 
 
 async def kept(archive):
-    page = await archive.read(TAG.task_id, position=0, limit=ALL, max_bytes=ALL)
+    page = await archive.read(TAG.log_id, position=0, limit=ALL, max_bytes=ALL)
     return [line.message for line in page.lines]
 
 
@@ -222,9 +222,9 @@ async def test_the_archive_gets_no_more_at_a_time_than_a_batch(engine, archive, 
     taken = []
 
     class Counting(MemoryArchive):
-        async def append(self, task_id, lines):
+        async def append(self, log_id, lines):
             taken.append((len(lines), sum(len(line.message) for line in lines)))
-            await super().append(task_id, lines)
+            await super().append(log_id, lines)
 
     engine.write(TAG, *["x"] * 5000, *["y" * 100_000] * 30)
 

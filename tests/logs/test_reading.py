@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.domain.job import Status, Tag
+from batchq.domain.job import Status
+from batchq.domain.names import Tag
 from batchq.errors import Invalid, NotFound, StoreFailed
 from batchq.logs.reading import Span
 from batchq.store.memory import MemoryStore

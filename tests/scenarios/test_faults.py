@@ -3,7 +3,8 @@
 import pytest
 
 from batchq.domain import reasons
-from batchq.domain.job import Status, Tag
+from batchq.domain.job import Status
+from batchq.domain.names import Tag
 from batchq.errors import EngineUnknown, ImageUnavailable, StartRefused, StoreFailed
 from tests.support.scripts import Script
 

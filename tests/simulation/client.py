@@ -8,7 +8,8 @@ from typing import Any
 
 from batchq.domain.catalog import EnvironmentName, State
 from batchq.domain.container import Overrides
-from batchq.domain.job import Action, Dependency, ExitRule, JobId, QueueName, RetryStrategy
+from batchq.domain.job import Action, Dependency, ExitRule, RetryStrategy
+from batchq.domain.names import JobId, QueueName
 from batchq.errors import BatchqError, Invalid
 from batchq.ports import Clock
 from batchq.service import Submission

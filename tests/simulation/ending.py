@@ -111,6 +111,6 @@ async def _logs_are_whole(world) -> None:
     for seen in world.witness.truth.all():
         if seen.ran and seen.tag not in world.witness.truth.vanished:
             wrote = [line.message for line in seen.it.lines()]
-            page = await world.archive.read(seen.tag.task_id, position=0, limit=1000, max_bytes=1 << 20)
+            page = await world.archive.read(seen.tag.log_id, position=0, limit=1000, max_bytes=1 << 20)
             if [line.message for line in page.lines] != wrote:
                 world.story.breaks("I14 the log is what was written", world.story.called(seen.tag))

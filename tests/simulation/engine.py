@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from batchq.domain.container import Resources
-from batchq.domain.job import Tag
+from batchq.domain.names import Tag
 from batchq.errors import BatchqError, EngineUnknown
 from batchq.ports import Clock
 from batchq.values import ContainerState, Found, Launch, LogLine

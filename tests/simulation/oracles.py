@@ -10,8 +10,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from batchq.domain.catalog import ComputeEnvironment
-from batchq.domain.job import ACTIVE, FINISHED, Job, JobId, Status, StopCause, Tag
+from batchq.domain.job import ACTIVE, FINISHED, Job, Status, StopCause
 from batchq.domain.lifecycle import EDGES
+from batchq.domain.names import JobId, Tag
 from batchq.values import Changes
 from tests.simulation.story import Story
 from tests.simulation.truth import Truth

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from batchq.domain.container import Resources
-from batchq.domain.job import FINISHED, JobId, Tag
+from batchq.domain.job import FINISHED
+from batchq.domain.names import JobId, Tag
 from batchq.store.memory_logs import MemoryArchive
 from batchq.values import Launch
 from tests.simulation import ending

@@ -7,7 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from batchq.catalog import Catalog
-from batchq.domain.job import Job, JobId
+from batchq.domain.job import Job
+from batchq.domain.names import JobId
 from batchq.engine.bus import Bus
 from batchq.engine.engine import Engine
 from batchq.engine.inbox import Inbox

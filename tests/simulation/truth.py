@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from batchq.domain.job import JobId, Tag
+from batchq.domain.names import JobId, Tag
 from compute.simulated_container import End, SimulatedContainer
 
 

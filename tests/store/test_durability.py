@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 
-from batchq.domain.job import QueueName
+from batchq.domain.names import QueueName
 from batchq.store.sqlite import SqliteStore
 from batchq.values import JobQuery
 from tests.house.rooms import ROOT

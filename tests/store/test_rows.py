@@ -8,18 +8,8 @@ from hypothesis import strategies as st
 
 from batchq.domain.catalog import ComputeEnvironment, JobDefinition, JobQueue
 from batchq.domain.container import ContainerSpec, Logging, Overrides, Resources
-from batchq.domain.job import (
-    Action,
-    Attempt,
-    DefinitionRef,
-    Dependency,
-    ExitRule,
-    Job,
-    JobSpec,
-    RetryStrategy,
-    Status,
-    Stop,
-)
+from batchq.domain.job import Action, Attempt, Dependency, ExitRule, Job, JobSpec, RetryStrategy, Status, Stop
+from batchq.domain.names import DefinitionRef
 from batchq.store import rows
 from batchq.values import LogStream, Moment
 from tests.support.builders import NOON, attempt, job, job_id, stop

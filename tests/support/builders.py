@@ -8,20 +8,8 @@ from uuid import UUID
 
 from batchq.domain.catalog import ComputeEnvironment, DefinitionStatus, EnvironmentName, JobDefinition, JobQueue, State
 from batchq.domain.container import ContainerSpec, Resources
-from batchq.domain.job import (
-    Attempt,
-    DefinitionRef,
-    Dependency,
-    ExitRule,
-    Job,
-    JobId,
-    JobSpec,
-    QueueName,
-    RetryStrategy,
-    Status,
-    Stop,
-    StopCause,
-)
+from batchq.domain.job import Attempt, Dependency, ExitRule, Job, JobSpec, RetryStrategy, Status, Stop, StopCause
+from batchq.domain.names import DefinitionRef, JobId, QueueName
 from batchq.values import LogStream, Moment, SubmissionKey
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

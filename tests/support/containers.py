@@ -4,7 +4,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from uuid import uuid4
 
-from batchq.domain.job import JobId, Tag
+from batchq.domain.names import JobId, Tag
 from batchq.values import ContainerState, Launch
 from compute.docker_runtime import DockerRuntime
 from tests.support import scripts

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from batchq.domain.container import Resources
-from batchq.domain.job import Tag
+from batchq.domain.names import Tag
 from batchq.errors import EngineUnknown
 from batchq.ports import ContainerRuntime
 from batchq.values import ContainerState, Found, Launch, LogLine

@@ -18,7 +18,8 @@ from batchq.catalog import Catalog
 from batchq.clock import SystemClock
 from batchq.domain import events as on
 from batchq.domain.container import Overrides, Resources
-from batchq.domain.job import FINISHED, Dependency, Job, JobId, QueueName, RetryStrategy, Status, Tag
+from batchq.domain.job import FINISHED, Dependency, Job, RetryStrategy, Status
+from batchq.domain.names import JobId, QueueName, Tag
 from batchq.engine.bus import Bus
 from batchq.engine.engine import Engine
 from batchq.engine.inbox import Inbox
@@ -200,7 +201,7 @@ class World:
     async def output(self, job_id: JobId, attempt: int = 1) -> list[str]:
         """What the attempt wrote, as it is kept."""
         tag = Tag(job_id=job_id, attempt=attempt)
-        page = await self._archive.read(tag.task_id, position=0, limit=1000, max_bytes=1 << 20)
+        page = await self._archive.read(tag.log_id, position=0, limit=1000, max_bytes=1 << 20)
         return [line.message for line in page.lines]
 
     async def says(self, job_id: JobId, message: str) -> None:

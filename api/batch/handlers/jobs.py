@@ -10,7 +10,7 @@ from api.batch.translate import checks, details, listing, submissions
 from api.batch.wire import jobs as wire
 from api.http import parse
 from batchq.domain.catalog import JobDefinition
-from batchq.domain.job import JobId
+from batchq.domain.names import JobId
 from batchq.errors import Invalid, NotFound, Unavailable
 from batchq.service import Submission
 

@@ -9,7 +9,7 @@ from api.batch.translate import checks, queues
 from api.batch.wire import queues as wire
 from api.http import parse
 from batchq.domain.catalog import JobQueue, State
-from batchq.domain.job import QueueName
+from batchq.domain.names import QueueName
 
 Asked = TypeVar("Asked", wire.CreateJobQueue, wire.UpdateJobQueue)
 

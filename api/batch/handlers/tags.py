@@ -8,7 +8,7 @@ from api.batch.translate import checks
 from api.batch.wire import tags as wire
 from api.http import check, parse
 from batchq.domain.catalog import EnvironmentName, Tags
-from batchq.domain.job import DefinitionRef, JobId, QueueName
+from batchq.domain.names import DefinitionRef, JobId, QueueName
 from batchq.errors import NotFound
 
 TAG: Mapping[Kind, Callable[[Desk, str, Tags], Awaitable[None]]] = {

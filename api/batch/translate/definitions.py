@@ -13,7 +13,8 @@ from api.batch.translate.rules import Rules
 from api.batch.wire.containers import ContainerProperties
 from api.batch.wire.definitions import DescribeJobDefinitions, RegisterJobDefinition
 from batchq.domain.catalog import DefinitionStatus, JobDefinition
-from batchq.domain.job import DefinitionRef, RetryStrategy
+from batchq.domain.job import RetryStrategy
+from batchq.domain.names import DefinitionRef
 from batchq.errors import Invalid, NotSupported
 
 LARGEST = 24 * 1024

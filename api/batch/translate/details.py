@@ -10,7 +10,8 @@ from api.batch.translate.retries import shown
 from api.times import milliseconds
 from batchq.domain.catalog import JobDefinition
 from batchq.domain.container import ContainerSpec, Resources
-from batchq.domain.job import Attempt, Dependency, Job, Tag, stream_name
+from batchq.domain.job import Attempt, Dependency, Job
+from batchq.domain.names import Tag, stream_name
 
 Content = dict[str, object]
 

@@ -8,7 +8,7 @@ from api.batch.arns import Arns, Kind
 from api.batch.translate import checks
 from api.batch.wire.queues import ComputeEnvironmentOrder, CreateJobQueue, UpdateJobQueue
 from batchq.domain.catalog import EnvironmentName, JobQueue, State
-from batchq.domain.job import QueueName
+from batchq.domain.names import QueueName
 from batchq.errors import Invalid, NotFound
 
 MOST_ENVIRONMENTS = 3

@@ -13,7 +13,8 @@ from api.batch.wire.containers import ContainerOverrides
 from api.batch.wire.jobs import JobDependency, SubmitJob
 from batchq.domain.catalog import JobDefinition
 from batchq.domain.container import Overrides, effective
-from batchq.domain.job import Dependency, DependencyType, JobId
+from batchq.domain.job import Dependency, DependencyType
+from batchq.domain.names import JobId
 from batchq.errors import Invalid, NotFound, NotSupported
 from batchq.service import Submission
 from batchq.values import SubmissionKey

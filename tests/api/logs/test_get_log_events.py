@@ -213,7 +213,7 @@ async def test_tokens_look_like_awss(boto, ground):
 
 
 class Unreadable(MemoryArchive):
-    async def read_back(self, task_id, *, position, limit, max_bytes):
+    async def read_back(self, log_id, *, position, limit, max_bytes):
         raise StoreFailed("input/output error")
 
 

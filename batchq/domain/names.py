@@ -1,0 +1,80 @@
+"""What jobs, their members and their containers are called."""
+
+from dataclasses import dataclass, replace
+from typing import NewType
+from uuid import UUID, uuid5
+
+JobId = NewType("JobId", str)
+QueueName = NewType("QueueName", str)
+ConsumableName = NewType("ConsumableName", str)
+
+_TASKS = UUID("5f1c9d0e-3c53-4b7a-9a53-0b9c1f6b2f5e")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class DefinitionRef:
+    name: str
+    revision: int
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.revision}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tag:
+    """Which container of which attempt of which job: the name by which the outside knows it.
+
+    `part` is empty where the job has one container; else `NODE/CONTAINER`, as `0/default` or `3/sidecar`.
+    """
+
+    job_id: JobId
+    attempt: int
+    part: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.job_id}/{self.attempt}/{self.part}" if self.part else f"{self.job_id}/{self.attempt}"
+
+    @property
+    def node(self) -> str:
+        """The number of its node, empty where the job has one container."""
+        return self.part.partition("/")[0]
+
+    @property
+    def container(self) -> str:
+        """Its name within its task, as AWS names the container of a job that has one."""
+        return self.part.partition("/")[2] or "default"
+
+    @property
+    def log_id(self) -> str:
+        """32 hex digits, one for each container, and always the same for one: it needs no remembering."""
+        return uuid5(_TASKS, str(self)).hex
+
+    @property
+    def task_id(self) -> str:
+        """32 hex digits, one for each attempt of each node: the containers of a task share it."""
+        return uuid5(_TASKS, str(replace(self, part=self.node))).hex
+
+
+def stream_name(definition_name: str, tag: Tag) -> str:
+    """The log stream of one container, as AWS Batch names it."""
+    return f"{definition_name[:200]}/{tag.container}/{tag.task_id}"
+
+
+def child_id(parent: JobId, index: int) -> JobId:
+    return JobId(f"{parent}:{index}")
+
+
+def node_id(job_id: JobId, node: int) -> JobId:
+    return JobId(f"{job_id}#{node}")
+
+
+def node_of(job_id: JobId) -> tuple[JobId, int | None]:
+    """The job that an id speaks of, and which of its nodes, if one: `<id>#<node>`."""
+    whole, mark, node = job_id.rpartition("#")
+    return (JobId(whole), int(node)) if mark and node.isascii() and node.isdigit() else (job_id, None)
+
+
+def parent_of(job_id: JobId) -> tuple[JobId, int] | None:
+    """The array that an id is a child of, and which: `<id>:<index>`."""
+    parent, mark, index = job_id.rpartition(":")
+    return (JobId(parent), int(index)) if mark and index.isascii() and index.isdigit() else None

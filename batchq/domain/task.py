@@ -1,0 +1,92 @@
+"""Jobs of several containers, and of several nodes: AWS's ecsProperties and nodeProperties, without the wire."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+from batchq.domain.container import ContainerSpec, Resources
+
+
+class Condition(StrEnum):
+    """What of another container must have happened: it started; it ended; it ended with exit code 0."""
+
+    START = "START"
+    COMPLETE = "COMPLETE"
+    SUCCESS = "SUCCESS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerDependency:
+    container: str
+    condition: Condition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskContainer:
+    """One container of a task. When an essential one ends, the others are stopped.
+
+    AWS: within `start_timeout` it must reach what others wait for, or the task is given up; `stop_timeout` is its
+    grace, None the job's.
+    """
+
+    name: str
+    spec: ContainerSpec
+    essential: bool = True
+    depends_on: tuple[ContainerDependency, ...] = ()
+    start_timeout: timedelta | None = None
+    stop_timeout: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """Containers that run side by side and share a network, and with `share_ipc` and `share_pids` those namespaces.
+
+    At least one is essential. A mount of theirs with a `volume` is of a volume that they share.
+    """
+
+    containers: tuple[TaskContainer, ...]
+    share_ipc: bool = False
+    share_pids: bool = False
+
+    @property
+    def resources(self) -> Resources:
+        return total(it.spec.resources for it in self.containers)
+
+    def container(self, name: str) -> TaskContainer:
+        return next(it for it in self.containers if it.name == name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRange:
+    """The nodes `first` to `last`, both included, and what each of them runs."""
+
+    first: int
+    last: int
+    task: Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nodes:
+    """A gang of `count` nodes, placed all or none. Every node has a range; AWS: the narrower range wins."""
+
+    count: int
+    main: int
+    ranges: tuple[NodeRange, ...]
+
+    def task(self, node: int) -> Task:
+        holding = [it for it in self.ranges if it.first <= node <= it.last]
+        return min(holding, key=lambda it: it.last - it.first).task
+
+    @property
+    def resources(self) -> Resources:
+        return total(self.task(node).resources for node in range(self.count))
+
+
+def total(each: Iterable[Resources]) -> Resources:
+    listed = list(each)
+    return Resources(
+        millicpus=sum(it.millicpus for it in listed),
+        memory_mib=sum(it.memory_mib for it in listed),
+        gpus=sum(it.gpus for it in listed),
+    )
