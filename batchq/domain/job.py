@@ -248,7 +248,8 @@ class Job:
 
     @property
     def is_cancelled(self) -> bool:
-        return self.status is Status.FAILED and self.cancelled is not None
+        """An active job that is to have no other attempt is not; the parent of an array whose children live is."""
+        return self.cancelled is not None and (self.status is Status.FAILED or self.family is not None)
 
     @property
     def is_terminated(self) -> bool:

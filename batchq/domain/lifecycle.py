@@ -2,7 +2,7 @@
 
 `TRANSITIONS[status][event]` is a rule: `(job, event, now) -> (job, effects)`. A cell that is there is legal, `ignored`
 included; one that is not raises IllegalTransition. News of an attempt that is not under way is dropped before the
-table: the dead stay dead. Only `_to` writes a status, and only along `EDGES`.
+table: the dead stay dead. Only `moves` writes a status.
 
 The heart is the difference between two requests. A *cancel* ends a job that is not yet STARTING; on one that is, it is
 remembered, leaves the attempt alone and forbids another. A *terminate* ends a queued job too, and to an active one it
@@ -14,10 +14,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from batchq.domain import arrays
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain import reasons
 from batchq.domain.job import FINISHED, Attempt, Job, Status, Stop, StopCause
+from batchq.domain.moves import attempt_of, end, story, to
 from batchq.domain.retry import Verdict, verdict
 from batchq.errors import IllegalTransition
 
@@ -30,6 +32,8 @@ UNKILLABLE_AFTER = timedelta(seconds=60)
 
 def step(job: Job, event: on.Event, now: datetime) -> Outcome:
     """What follows from an event. Raises IllegalTransition when it cannot happen to a job in this status."""
+    if job.family is not None and job.status is Status.PENDING:
+        return arrays.step(job, event, now)
     if isinstance(event, on.News) and (job.attempt is None or job.attempt.number != event.attempt):
         return job, ()
     rule = TRANSITIONS[job.status].get(type(event))
@@ -57,21 +61,16 @@ def ring(job: Job, now: datetime) -> on.TimedOut | on.GraceExpired | None:
     return on.TimedOut(attempt=attempt) if job.stop is None else on.GraceExpired(attempt=attempt)
 
 
-def story(job: Job) -> str:
-    """The job in a line, for whoever must understand how it came here."""
-    return f"{job.id}: {job.status}, attempt {job.attempt}, {len(job.attempts)} ended, stop {job.stop}"
-
-
 def _wait(job: Job, _: on.DependenciesPending, __: datetime) -> Outcome:
-    return _to(job, Status.PENDING), ()
+    return to(job, Status.PENDING), ()
 
 
-def _ready(job: Job, _: on.DependenciesMet, __: datetime) -> Outcome:
-    return _to(job, Status.RUNNABLE), ()
+def _ready(job: Job, _: on.DependenciesMet, now: datetime) -> Outcome:
+    return arrays.begin(job, now) if arrays.is_parent(job) else to(job, Status.RUNNABLE), ()
 
 
 def _fail_waiting(job: Job, event: on.DependencyFailed | on.OverridesTooLong, now: datetime) -> Outcome:
-    return _end(job, Status.FAILED, now, event.reason), ()
+    return end(job, Status.FAILED, now, event.reason), ()
 
 
 def _hold(job: Job, event: on.FoundMisfit, _: datetime) -> Outcome:
@@ -84,34 +83,34 @@ def _release(job: Job, _: on.FoundFitting, __: datetime) -> Outcome:
 
 def _place(job: Job, event: on.Placed, _: datetime) -> Outcome:
     attempt = Attempt(number=len(job.attempts) + 1, environment=event.environment)
-    placed = replace(_to(job, Status.STARTING), attempt=attempt, status_reason=None)
+    placed = replace(to(job, Status.STARTING), attempt=attempt, status_reason=None)
     return placed, (do.StartContainer(tag=placed.tag),)
 
 
 def _cancel_queued(job: Job, event: on.CancelRequested, now: datetime) -> Outcome:
-    return _end(replace(job, cancelled=event.reason), Status.FAILED, now, event.reason), ()
+    return end(replace(job, cancelled=event.reason), Status.FAILED, now, event.reason), ()
 
 
 def _terminate_queued(job: Job, event: on.TerminateRequested, now: datetime) -> Outcome:
-    return _end(_order_stop(job, event, now), Status.FAILED, now, event.reason), ()
+    return end(_order_stop(job, event, now), Status.FAILED, now, event.reason), ()
 
 
 def _run(job: Job, event: on.ContainerStarted, now: datetime) -> Outcome:
     started = min(event.started_at, now)
-    attempt = replace(_attempt(job), started_at=started)
-    running = replace(_to(job, Status.RUNNING), attempt=attempt, started_at=started, stopped_at=None)
+    attempt = replace(attempt_of(job), started_at=started)
+    running = replace(to(job, Status.RUNNING), attempt=attempt, started_at=started, stopped_at=None)
     return running, () if job.stop is None else (do.StopContainer(tag=job.tag),)
 
 
 def _not_started(job: Job, event: on.StartFailed, now: datetime) -> Outcome:
-    ended = replace(_attempt(job), stopped_at=now, exit_code=event.exit_code or None, reason=event.reason)
+    ended = replace(attempt_of(job), stopped_at=now, exit_code=event.exit_code or None, reason=event.reason)
     return _finish(job, ended, now, reasons.NOT_STARTED)
 
 
 def _abandoned(job: Job, event: on.StartAbandoned, now: datetime) -> Outcome:
     """Nothing ran, so no attempt was used."""
     assert job.stop is not None, f"{event} of a job that was not to stop: {story(job)}"
-    return _end(replace(job, cancelled=None), Status.FAILED, now, job.stop.reason), (do.ClearAway(tag=job.tag),)
+    return end(replace(job, cancelled=None), Status.FAILED, now, job.stop.reason), (do.ClearAway(tag=job.tag),)
 
 
 def _exit_unseen_start(job: Job, event: on.ContainerExited, now: datetime) -> Outcome:
@@ -122,7 +121,7 @@ def _exit_unseen_start(job: Job, event: on.ContainerExited, now: datetime) -> Ou
 
 def _exit(job: Job, event: on.ContainerExited, now: datetime) -> Outcome:
     ended = replace(
-        _attempt(job),
+        attempt_of(job),
         started_at=event.started_at,
         stopped_at=max(event.stopped_at, event.started_at),
         exit_code=event.exit_code,
@@ -132,7 +131,7 @@ def _exit(job: Job, event: on.ContainerExited, now: datetime) -> Outcome:
 
 
 def _lose(job: Job, event: on.ContainerLost, now: datetime) -> Outcome:
-    attempt = _attempt(job)
+    attempt = attempt_of(job)
     ended = replace(attempt, stopped_at=max(now, attempt.started_at or now))
     return _finish(job, ended, now, event.reason)
 
@@ -144,11 +143,11 @@ def _finish(job: Job, ended: Attempt, now: datetime, status_reason: str) -> Outc
     over = replace(job, attempts=(*job.attempts, ended), started_at=ended.started_at, stopped_at=ended.stopped_at)
     match verdict(job, ended):
         case Verdict.SUCCEED:
-            return _end(replace(over, cancelled=None), Status.SUCCEEDED, now, status_reason), clear
+            return end(replace(over, cancelled=None), Status.SUCCEEDED, now, status_reason), clear
         case Verdict.FAIL:
-            return _end(*_blame(over, ended, now)), clear
+            return end(*_blame(over, ended, now)), clear
         case Verdict.AGAIN:
-            again = replace(_to(over, Status.RUNNABLE), attempt=None, stopped_at=None, status_reason=status_reason)
+            again = replace(to(over, Status.RUNNABLE), attempt=None, stopped_at=None, status_reason=status_reason)
             return again, clear
 
 
@@ -211,31 +210,6 @@ def ignored(job: Job, _: on.Event, __: datetime) -> Outcome:
 
 late = ignored  # of a job that is over
 
-
-def _end(job: Job, status: Status, now: datetime, reason: str | None) -> Job:
-    stopped = job.stopped_at or max(now, job.started_at or now)
-    return replace(_to(job, status), attempt=None, misfit=False, status_reason=reason, stopped_at=stopped)
-
-
-def _to(job: Job, status: Status) -> Job:
-    assert status in EDGES[job.status], f"no edge to {status} for {story(job)}"
-    return replace(job, status=status)
-
-
-def _attempt(job: Job) -> Attempt:
-    assert job.attempt is not None, f"no attempt under way: {story(job)}"
-    return job.attempt
-
-
-EDGES: Mapping[Status, frozenset[Status]] = {
-    Status.SUBMITTED: frozenset({Status.PENDING, Status.RUNNABLE, Status.FAILED}),
-    Status.PENDING: frozenset({Status.RUNNABLE, Status.FAILED}),
-    Status.RUNNABLE: frozenset({Status.STARTING, Status.FAILED}),
-    Status.STARTING: frozenset({Status.RUNNING, Status.RUNNABLE, Status.FAILED}),
-    Status.RUNNING: frozenset({Status.SUCCEEDED, Status.RUNNABLE, Status.FAILED}),
-    Status.SUCCEEDED: frozenset(),
-    Status.FAILED: frozenset(),
-}
 
 _OVER: Mapping[type[on.Event], Rule] = {
     on.DependenciesPending: late,

@@ -2,6 +2,7 @@
 
 EXITED = "Essential container in task exited"
 NOT_STARTED = "Task failed to start"
+CHILD_FAILED = "Array Child Job failed"
 DEPENDENCY_FAILED = "Dependent Job failed"
 OVERRIDES_TOO_LONG = "Container Overrides length must be at most 8192"
 TIMED_OUT = "Job attempt duration exceeded timeout"

@@ -1,0 +1,160 @@
+"""What becomes of an array's parent: its children are spawned, counted, and told of what was asked of it. Pure.
+
+A parent waits for its own dependencies like any job. Then it has a family, and is PENDING until every child is over;
+it never is RUNNABLE. A cancel or a terminate of it is remembered here, and told to the children a few at a time; the
+failure of one child of a SEQUENTIAL array likewise fails those after it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from batchq.domain import effects as do
+from batchq.domain import events as on
+from batchq.domain import reasons
+from batchq.domain.job import FINISHED, Child, Family, Job, Status, Stop, StopCause
+from batchq.domain.moves import end, story, to
+from batchq.domain.names import child_id
+from batchq.errors import IllegalTransition
+
+Outcome = tuple[Job, tuple[do.Effect, ...]]
+Order = on.CancelRequested | on.TerminateRequested | on.DependencyFailed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """A child's change of status; `before` None is its birth."""
+
+    index: int
+    before: Status | None
+    after: Status
+
+
+def is_parent(job: Job) -> bool:
+    return job.spec.array_size is not None and job.child is None
+
+
+def begin(job: Job, now: datetime) -> Job:
+    """Its dependencies are met: from here on it has children."""
+    waiting = job if job.status is Status.PENDING else to(job, Status.PENDING)
+    return replace(waiting, family=Family(counted_at=now))
+
+
+def step(job: Job, event: on.Event, now: datetime) -> Outcome:
+    """What follows from an event for a parent whose children live."""
+    rule = _RULES.get(type(event))
+    if rule is None:
+        raise IllegalTransition(f"{type(event).__name__} cannot happen to the parent {story(job)}")
+    return rule(job, event, now), ()
+
+
+def size(job: Job) -> int:
+    assert job.spec.array_size is not None, f"{job.id} is no array"
+    return job.spec.array_size
+
+
+def at_work(job: Job) -> bool:
+    """Whether children are to be spawned, or to be told."""
+    if job.family is None or job.status is not Status.PENDING:
+        return False
+    return job.family.spawned < size(job) or (order(job) is not None and job.family.told < size(job))
+
+
+def order(job: Job) -> Order | None:
+    """What its children are to be told, from the `told`th on. While there is an order none of them may start."""
+    if job.stop is not None:
+        return on.TerminateRequested(reason=job.stop.reason, grace=job.stop.grace)
+    if job.cancelled is not None:
+        return on.CancelRequested(reason=job.cancelled)
+    return None if job.family is None or job.family.broken_at is None else on.DependencyFailed()
+
+
+def spawn(job: Job, most: int, now: datetime) -> tuple[Job, tuple[Job, ...]]:
+    """The next children, `most` at most. AWS: tags do not come down to them."""
+    family = _family(job)
+    indices = range(family.spawned, min(family.spawned + most, size(job)))
+    children = tuple(
+        Job(
+            id=child_id(job.id, index),
+            order=job.order + 1 + index,
+            spec=job.spec,
+            created_at=now,
+            child=Child(parent=job.id, index=index),
+        )
+        for index in indices
+    )
+    return replace(job, family=replace(family, spawned=indices.stop)), children
+
+
+def tell(job: Job, most: int) -> tuple[Job, range]:
+    """The indices of the next children to hear of the order, `most` at most, of those that are there."""
+    family = _family(job)
+    indices = range(family.told, min(family.told + most, family.spawned))
+    return replace(job, family=replace(family, told=indices.stop)), indices
+
+
+def count(job: Job, moves: Iterable[Moved], now: datetime) -> Job:
+    """The parent after its children moved. AWS: over when all of them are, SUCCEEDED if every one has."""
+    family = _family(job)
+    counts = Counter(dict(family.counts))
+    for move in moves:
+        counts[move.after] += 1
+        if move.before is not None:
+            counts[move.before] -= 1
+        if move.after is Status.FAILED and job.spec.sequential:
+            family = _broken(family, move.index)
+    kept = tuple((status, counts[status]) for status in Status if counts[status])
+    after = replace(job, family=replace(family, counts=kept, counted_at=now))
+    over = sum(counts[status] for status in FINISHED) == size(job)
+    return _finish(after, now, failed=counts[Status.FAILED] > 0) if over else after
+
+
+def _broken(family: Family, index: int) -> Family:
+    if family.broken_at is not None:
+        return family
+    return replace(family, broken_at=index, told=index + 1)
+
+
+def _finish(job: Job, now: datetime, *, failed: bool) -> Job:
+    """Whose reason it carries: the terminate's, the cancel's (also if every child got through), or its children's."""
+    if job.stop is not None:
+        return end(replace(job, cancelled=None), Status.FAILED, now, job.stop.reason)
+    if job.cancelled is not None:
+        return end(job, Status.FAILED, now, job.cancelled)
+    return end(job, Status.FAILED, now, reasons.CHILD_FAILED) if failed else end(job, Status.SUCCEEDED, now, None)
+
+
+def _cancel(job: Job, event: on.CancelRequested, _: datetime) -> Job:
+    if job.cancelled is not None or job.stop is not None:
+        return job
+    return replace(job, cancelled=event.reason, family=replace(_family(job), told=0))
+
+
+def _terminate(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
+    """Also after a cancel, which the children that run have not felt."""
+    if job.stop is not None:
+        return job
+    grace = job.spec.stop_grace if event.grace is None else event.grace
+    stop = Stop(cause=StopCause.TERMINATED, reason=event.reason, ordered_at=now, grace=grace)
+    return replace(job, stop=stop, status_reason=event.reason, family=replace(_family(job), told=0))
+
+
+def _ignored(job: Job, _: on.Event, __: datetime) -> Job:
+    """What it waited for is behind it."""
+    return job
+
+
+def _family(job: Job) -> Family:
+    assert job.family is not None, f"no children yet: {story(job)}"
+    return job.family
+
+
+_RULES: Mapping[type[on.Event], Callable[..., Job]] = {  # type: ignore[explicit-any]  # as in `lifecycle`
+    on.DependenciesPending: _ignored,
+    on.DependenciesMet: _ignored,
+    on.DependencyFailed: _ignored,
+    on.OverridesTooLong: _ignored,
+    on.CancelRequested: _cancel,
+    on.TerminateRequested: _terminate,
+}
