@@ -1,4 +1,4 @@
-"""Jobs and catalog in memory: both stores' promises but durability. For the pretended world."""
+"""Jobs in memory, beside the catalog: both stores' promises but durability. For the pretended world."""
 
 from bisect import bisect_right, insort
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,21 +6,21 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 
-from batchq.domain.catalog import ComputeEnvironment, DefinitionStatus, EnvironmentName, JobDefinition, JobQueue
 from batchq.domain.dependencies import waits_for
 from batchq.domain.job import ACTIVE, FINISHED, Job, Status
-from batchq.domain.names import DefinitionRef, JobId, QueueName
+from batchq.domain.names import JobId, QueueName
 from batchq.domain.placement import Candidate
-from batchq.errors import Conflict, StoreFailed
+from batchq.errors import Conflict
 from batchq.store.matching import matches
+from batchq.store.memory_catalog import MemoryCatalog
 from batchq.values import Changes, JobQuery, LogStream, Moment, SubmissionKey
 
 
-class MemoryStore:
+class MemoryStore(MemoryCatalog):
     """JobStore and CatalogStore. While `failing`, no write is taken: each raises StoreFailed."""
 
     def __init__(self) -> None:
-        self.failing = False
+        super().__init__()
         self.instance = "memory"
         self._jobs: dict[JobId, Job] = {}
         self._ids: dict[int, JobId] = {}
@@ -29,16 +29,8 @@ class MemoryStore:
         self._history: dict[JobId, list[Moment]] = {}
         self._submissions: dict[SubmissionKey, tuple[JobId, datetime]] = {}
         self._streams: dict[str, LogStream] = {}
-        self._environments: dict[EnvironmentName, ComputeEnvironment] = {}
-        self._queues: dict[QueueName, JobQueue] = {}
-        self._definitions: dict[str, list[JobDefinition]] = {}
-        self._flags: set[str] = set()
 
     async def close(self) -> None: ...
-
-    async def check(self) -> None:
-        """Raise StoreFailed if writes are not taken."""
-        self._check_writable()
 
     # ---------------------------------------------------------------------------------------------------------- jobs
 
@@ -102,71 +94,7 @@ class MemoryStore:
         oldest_first = sorted(self._streams.values(), key=lambda stream: stream.created_at)
         return tuple(oldest_first[::-1][offset : offset + limit])
 
-    # ------------------------------------------------------------------------------------------------------- catalog
-
-    async def environments(self) -> tuple[ComputeEnvironment, ...]:
-        return tuple(self._environments[name] for name in sorted(self._environments))
-
-    async def queues(self) -> tuple[JobQueue, ...]:
-        return tuple(self._queues[name] for name in sorted(self._queues))
-
-    async def put_environment(self, environment: ComputeEnvironment) -> None:
-        self._check_writable()
-        self._environments[environment.name] = environment
-
-    async def put_queue(self, queue: JobQueue) -> None:
-        self._check_writable()
-        self._queues[queue.name] = queue
-
-    async def drop_environment(self, name: str) -> None:
-        self._check_writable()
-        self._environments.pop(EnvironmentName(name), None)
-
-    async def drop_queue(self, name: str) -> None:
-        self._check_writable()
-        self._queues.pop(QueueName(name), None)
-
-    async def add_definition(self, definition: JobDefinition) -> JobDefinition:
-        self._check_writable()
-        revisions = self._definitions.setdefault(definition.ref.name, [])
-        saved = replace(definition, ref=replace(definition.ref, revision=len(revisions) + 1))
-        revisions.append(saved)
-        return saved
-
-    async def put_definition(self, definition: JobDefinition) -> None:
-        self._check_writable()
-        if await self.definition(definition.ref) is None:
-            raise Conflict(f"job definition {definition.ref} is gone")
-        self._definitions[definition.ref.name][definition.ref.revision - 1] = definition
-
-    async def definition(self, ref: DefinitionRef) -> JobDefinition | None:
-        revisions = self._definitions.get(ref.name, [])
-        return revisions[ref.revision - 1] if 1 <= ref.revision <= len(revisions) else None
-
-    async def newest_active(self, name: str) -> JobDefinition | None:
-        revisions = self._definitions.get(name, [])
-        return next((it for it in reversed(revisions) if it.status is DefinitionStatus.ACTIVE), None)
-
-    async def definitions(
-        self, *, name: str | None, status: str | None, limit: int, after: DefinitionRef | None
-    ) -> tuple[JobDefinition, ...]:
-        named = sorted(self._definitions) if name is None else [name]
-        every = (it for each in named for it in self._definitions.get(each, ()))
-        asked = (it for it in every if status in {None, it.status} and (after is None or it.ref > after))
-        return tuple(islice(asked, limit))
-
-    async def flag(self, name: str) -> bool:
-        return name in self._flags
-
-    async def set_flag(self, name: str) -> None:
-        self._check_writable()
-        self._flags.add(name)
-
     # --------------------------------------------------------------------------------------------------------- inside
-
-    def _check_writable(self) -> None:
-        if self.failing:
-            raise StoreFailed("the store was told to fail")
 
     def _check_versions(self, changes: Changes) -> None:
         for job in changes.inserted:

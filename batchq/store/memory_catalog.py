@@ -1,0 +1,118 @@
+"""The catalog in memory: the store's promises but durability."""
+
+from dataclasses import replace
+from itertools import islice
+
+from batchq.domain.catalog import (
+    ComputeEnvironment,
+    ConsumableResource,
+    DefinitionStatus,
+    EnvironmentName,
+    JobDefinition,
+    JobQueue,
+    PolicyName,
+    SchedulingPolicy,
+)
+from batchq.domain.names import ConsumableName, DefinitionRef, QueueName
+from batchq.errors import Conflict, StoreFailed
+
+
+class MemoryCatalog:
+    """CatalogStore. While `failing`, no write is taken: each raises StoreFailed."""
+
+    def __init__(self) -> None:
+        self.failing = False
+        self._environments: dict[EnvironmentName, ComputeEnvironment] = {}
+        self._queues: dict[QueueName, JobQueue] = {}
+        self._definitions: dict[str, list[JobDefinition]] = {}
+        self._policies: dict[PolicyName, SchedulingPolicy] = {}
+        self._consumables: dict[ConsumableName, ConsumableResource] = {}
+        self._flags: set[str] = set()
+
+    async def check(self) -> None:
+        """Raise StoreFailed if writes are not taken."""
+        self._check_writable()
+
+    async def policies(self) -> tuple[SchedulingPolicy, ...]:
+        return tuple(self._policies[name] for name in sorted(self._policies))
+
+    async def put_policy(self, policy: SchedulingPolicy) -> None:
+        self._check_writable()
+        self._policies[policy.name] = policy
+
+    async def drop_policy(self, name: PolicyName) -> None:
+        self._check_writable()
+        self._policies.pop(name, None)
+
+    async def consumables(self) -> tuple[ConsumableResource, ...]:
+        return tuple(self._consumables[name] for name in sorted(self._consumables))
+
+    async def put_consumable(self, resource: ConsumableResource) -> None:
+        self._check_writable()
+        self._consumables[resource.name] = resource
+
+    async def drop_consumable(self, name: ConsumableName) -> None:
+        self._check_writable()
+        self._consumables.pop(name, None)
+
+    async def environments(self) -> tuple[ComputeEnvironment, ...]:
+        return tuple(self._environments[name] for name in sorted(self._environments))
+
+    async def queues(self) -> tuple[JobQueue, ...]:
+        return tuple(self._queues[name] for name in sorted(self._queues))
+
+    async def put_environment(self, environment: ComputeEnvironment) -> None:
+        self._check_writable()
+        self._environments[environment.name] = environment
+
+    async def put_queue(self, queue: JobQueue) -> None:
+        self._check_writable()
+        self._queues[queue.name] = queue
+
+    async def drop_environment(self, name: str) -> None:
+        self._check_writable()
+        self._environments.pop(EnvironmentName(name), None)
+
+    async def drop_queue(self, name: str) -> None:
+        self._check_writable()
+        self._queues.pop(QueueName(name), None)
+
+    async def add_definition(self, definition: JobDefinition) -> JobDefinition:
+        self._check_writable()
+        revisions = self._definitions.setdefault(definition.ref.name, [])
+        saved = replace(definition, ref=replace(definition.ref, revision=len(revisions) + 1))
+        revisions.append(saved)
+        return saved
+
+    async def put_definition(self, definition: JobDefinition) -> None:
+        self._check_writable()
+        if await self.definition(definition.ref) is None:
+            raise Conflict(f"job definition {definition.ref} is gone")
+        self._definitions[definition.ref.name][definition.ref.revision - 1] = definition
+
+    async def definition(self, ref: DefinitionRef) -> JobDefinition | None:
+        revisions = self._definitions.get(ref.name, [])
+        return revisions[ref.revision - 1] if 1 <= ref.revision <= len(revisions) else None
+
+    async def newest_active(self, name: str) -> JobDefinition | None:
+        revisions = self._definitions.get(name, [])
+        return next((it for it in reversed(revisions) if it.status is DefinitionStatus.ACTIVE), None)
+
+    async def definitions(
+        self, *, name: str | None, status: str | None, limit: int, after: DefinitionRef | None
+    ) -> tuple[JobDefinition, ...]:
+        named = sorted(self._definitions) if name is None else [name]
+        every = (it for each in named for it in self._definitions.get(each, ()))
+        asked = (it for it in every if status in {None, it.status} and (after is None or it.ref > after))
+        return tuple(islice(asked, limit))
+
+    async def flag(self, name: str) -> bool:
+        return name in self._flags
+
+    async def set_flag(self, name: str) -> None:
+        self._check_writable()
+        self._flags.add(name)
+
+    def _check_writable(self) -> None:
+        if self.failing:
+            raise StoreFailed("the store was told to fail")
