@@ -144,6 +144,8 @@ class Launch:
 
     A tag with a `part` is of an attempt with several containers: they are on a private network of the attempt, those of
     a node share one address (and localhost), each is found by its name, and `share_ipc`, `share_pids` hold for a node.
+    `beside` are the names of the other containers of its node, begun or not: all who are launched for a node know each
+    other. Another node N is found as `node-N`.
     """
 
     tag: Tag
@@ -151,6 +153,7 @@ class Launch:
     environment: tuple[tuple[str, str], ...]
     share_ipc: bool = False
     share_pids: bool = False
+    beside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
