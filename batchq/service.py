@@ -10,8 +10,9 @@ from batchq.domain import catalog_rules as rules
 from batchq.domain import events as on
 from batchq.domain.catalog import JobDefinition, State, Tags
 from batchq.domain.container import Overrides, effective, merge
+from batchq.domain.dependencies import refusal
 from batchq.domain.job import Dependency, Job, JobSpec, RetryStrategy
-from batchq.domain.names import DefinitionRef, JobId, QueueName
+from batchq.domain.names import DefinitionRef, JobId, QueueName, parent_of
 from batchq.engine.engine import Engine
 from batchq.errors import Invalid, NotFound
 from batchq.ports import JobStore
@@ -27,6 +28,7 @@ class Submission:
     definition_name: str
     definition_revision: int | None = None
     overrides: Overrides
+    array_size: int | None = None
     parameters: tuple[tuple[str, str], ...] = ()
     retry: RetryStrategy | None = None
     timeout: timedelta | None = None
@@ -54,7 +56,7 @@ class JobService:
         """
         self._check_queue(submission.queue)
         definition = await self._catalog.find_definition(submission.definition_name, submission.definition_revision)
-        await self._check_dependencies(submission.depends_on)
+        await self._check_dependencies(submission)
         spec = specify(submission, definition, self._stop_grace)
         return await self._engine.submit(
             job_id=JobId(str(uuid4())), spec=spec, tags=submission.tags, key=submission.key
@@ -106,13 +108,14 @@ class JobService:
         if queue.state is not State.ENABLED:
             raise Invalid(f"JobQueue {name} is disabled and takes no jobs.")
 
-    async def _check_dependencies(self, dependencies: Sequence[Dependency]) -> None:
-        """AWS does not say; batchq refuses ids it never gave, where a job would wait for nobody."""
-        named = [it.job_id for it in dependencies if it.job_id is not None]
-        known = await self._store.jobs(named) if named else {}
-        for job_id in named:
-            if job_id not in known:
-                raise Invalid(f"Job {job_id} in dependsOn does not exist.")
+    async def _check_dependencies(self, submission: Submission) -> None:
+        """Batchq refuses ids it never gave, where a job would wait for nobody."""
+        named = [it.job_id for it in submission.depends_on if it.job_id is not None]
+        parents = [parent[0] for parent in map(parent_of, named) if parent is not None]
+        known = await self._store.jobs([*named, *parents]) if named else {}
+        for dependency in submission.depends_on:
+            if why := refusal(dependency, submission.array_size, known):
+                raise Invalid(why)
 
 
 def specify(submission: Submission, definition: JobDefinition, stop_grace: timedelta) -> JobSpec:
@@ -125,6 +128,7 @@ def specify(submission: Submission, definition: JobDefinition, stop_grace: timed
         queue=submission.queue,
         definition=DefinitionRef(name=definition.ref.name, revision=definition.ref.revision),
         container=effective(definition.container, submission.overrides, parameters),
+        array_size=submission.array_size,
         overrides=submission.overrides,
         parameters=parameters,
         retry=submission.retry or definition.retry,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from batchq.domain import events as on
 from batchq.domain.container import length
 from batchq.domain.job import FINISHED, Dependency, DependencyType, Job, Status
-from batchq.domain.names import JobId, child_id, parent_of
+from batchq.domain.names import JobId, child_id, node_of, parent_of
 
 Judgement = on.DependenciesMet | on.DependenciesPending | on.DependencyFailed | on.OverridesTooLong
 
@@ -43,6 +43,32 @@ def asked_of(job: Job) -> tuple[JobId, ...]:
     """All that `judge` must know of: what the job waits for, and the child before it."""
     before = _predecessor(job)
     return waits_for(job) if before is None else (*waits_for(job), before)
+
+
+def refusal(dependency: Dependency, array_size: int | None, known: Mapping[JobId, Job]) -> str | None:
+    """Why a new job may not depend on this, None if it may. AWS does not say what becomes of most of these."""
+    job_id = dependency.job_id
+    if job_id is None:
+        return None if array_size is not None else "A SEQUENTIAL dependency without a jobId is for array jobs only."
+    if node_of(job_id)[1] is not None:
+        return f"Job {job_id} in dependsOn is a node: depend on its job."
+    if job_id not in known and not _may_come(job_id, known):
+        return f"Job {job_id} in dependsOn does not exist."
+    if dependency.type is not DependencyType.N_TO_N:
+        return None
+    other = known[job_id].spec.array_size if job_id in known and known[job_id].child is None else None
+    if array_size is None or other != array_size:
+        return f"An N_TO_N dependency needs two array jobs of one size, and Job {job_id} and this job are not."
+    return None
+
+
+def _may_come(job_id: JobId, known: Mapping[JobId, Job]) -> bool:
+    """Whether it is a child that an array has yet to spawn."""
+    parent = parent_of(job_id)
+    array = None if parent is None else known.get(parent[0])
+    if parent is None or array is None or array.spec.array_size is None:
+        return False
+    return array.status not in FINISHED and parent[1] < array.spec.array_size and job_id == child_id(*parent)
 
 
 def _ids(job: Job, dependency: Dependency) -> tuple[JobId, ...]:

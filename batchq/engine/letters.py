@@ -69,8 +69,8 @@ class GroundChanged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MoreToPlace:
-    """The last turn placed as many jobs as one turn may."""
+class MoreToDo:
+    """The last turn did as much as one turn may, and there is more."""
 
 
-Letter = Submit | Deliver | Amend | Ring | Surveyed | EngineLost | GroundChanged | MoreToPlace
+Letter = Submit | Deliver | Amend | Ring | Surveyed | EngineLost | GroundChanged | MoreToDo

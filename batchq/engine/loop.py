@@ -12,9 +12,10 @@ from batchq.domain import effects as do
 from batchq.domain.container import Resources
 from batchq.domain.job import Job, Status
 from batchq.domain.names import JobId, Tag
+from batchq.engine.families import Families
 from batchq.engine.ground import Ground
 from batchq.engine.inbox import Inbox
-from batchq.engine.letters import Amend, Deliver, Letter, MoreToPlace, Submit, Surveyed
+from batchq.engine.letters import Amend, Deliver, Letter, MoreToDo, Submit, Surveyed
 from batchq.engine.reading import Reader
 from batchq.engine.scheduling import fill_room, free_misfits
 from batchq.engine.settling import settle
@@ -58,6 +59,7 @@ class Loop:
         self._tasks = tasks
         self._inbox = inbox
         self._reader = Reader(ground)
+        self._families = Families()
         self._place_due = True
         self._behind = True
         self.active: dict[JobId, Job] = {}
@@ -68,6 +70,9 @@ class Loop:
         """Take up what the store remembers, before the first turn and when memory may not be that."""
         self.active = {job.id: job for job in await self._store.active()}
         self._reader.next_order = await self._store.last_order() + 1
+        await self._families.load(self._store)
+        if self._families.busy:
+            self._inbox.post(MoreToDo())
         for job in self.active.values():
             self._wake(job)
         self._behind = False
@@ -114,7 +119,10 @@ class Loop:
         await self._reader.prepare(turn, letters, self._store)
         self._read(turn, letters)
         await settle(turn, self._store)
+        await self._families.work(turn, self._store)
+        await settle(turn, self._store)
         await self._place(turn)
+        await settle(turn, self._store)
         changes = turn.changes(forget_before=turn.now - REMEMBER_SUBMISSIONS)
         if not changes.empty:
             await self._store.commit(changes)
@@ -139,7 +147,7 @@ class Loop:
         if self._reader.ground_changed:
             await free_misfits(turn, self._store, self._ground, self.host)
         if not await fill_room(turn, self._store, self._ground, self.host):
-            self._inbox.post(MoreToPlace())
+            self._inbox.post(MoreToDo())
 
     def _adopt(self, turn: Turn) -> None:
         """The turn is saved: remember it, tell it, and act on it."""
@@ -151,7 +159,10 @@ class Loop:
                 self.active[job.id] = job
             else:
                 self.active.pop(job.id, None)
+            self._families.adopt(job)
             self._wake(job)
+        if self._families.busy:
+            self._inbox.post(MoreToDo())
         for change in changed:
             _write_log(change.before, change.job)
             self._bus.publish(change)

@@ -18,7 +18,7 @@ from batchq.engine.letters import (
     EngineLost,
     GroundChanged,
     Letter,
-    MoreToPlace,
+    MoreToDo,
     Ring,
     Submit,
     Surveyed,
@@ -62,7 +62,7 @@ class Reader:
                 self.host = None
             case GroundChanged():
                 self.ground_changed = True
-            case MoreToPlace():
+            case MoreToDo():
                 turn.place = True
             case _:
                 assert_never(letter)
@@ -79,7 +79,7 @@ class Reader:
         if letter.spec.queue not in self._ground.queues:
             raise Invalid(f"JobQueue {letter.spec.queue} not found.")
         job = Job(id=letter.job_id, order=self.next_order, spec=letter.spec, created_at=turn.now, tags=letter.tags)
-        self.next_order += 1
+        self.next_order += 1 + (letter.spec.array_size or 0)
         turn.insert(job, letter.key)
 
     def _reconcile(self, turn: Turn, letter: Surveyed) -> None:

@@ -1,39 +1,69 @@
-"""The part of a turn that follows dependencies: new jobs are judged, and so are those whose dependencies have ended."""
+"""The part of a turn that follows what has happened to jobs to those that hang on them.
 
-from collections.abc import Iterable
+New jobs are judged, and so are those whose dependencies have ended; parents of arrays are told how their children fare.
+"""
 
+from collections.abc import Iterable, Sequence
+
+from batchq.domain import arrays
 from batchq.domain.dependencies import asked_of, judge, waits_for
 from batchq.domain.job import QUEUED, Job, Status
-from batchq.domain.names import JobId
+from batchq.domain.names import JobId, child_id
 from batchq.engine.turn import Turn
 from batchq.ports import JobStore
 
 
 async def settle(turn: Turn, store: JobStore) -> None:
-    """Judge until nothing more follows: a failed dependency fails its dependents, and theirs, in this same turn."""
-    waiting = [job_id for job_id in turn.fresh if turn.get(job_id)]
-    ended = turn.take_ended()
-    while waiting or ended:
-        await _judge({*waiting, *await _dependents(turn, store, ended)}, turn, store)
-        waiting, ended = [], turn.take_ended()
+    """Until nothing more follows: a failed dependency fails its dependents, and theirs, in this same turn."""
+    while True:
+        await _count(turn, store)
+        fresh, stirred = turn.take_fresh(), turn.take_stirred()
+        if not fresh and not stirred:
+            return
+        await _judge({*fresh, *await _dependents(turn, store, stirred)}, turn, store)
 
 
-async def _dependents(turn: Turn, store: JobStore, ended: list[JobId]) -> list[JobId]:
-    """Those in the store, and those that this turn itself has brought."""
-    if not ended:
+async def _count(turn: Turn, store: JobStore) -> None:
+    """Each parent once, however many of its children have moved."""
+    moved = turn.take_moved()
+    await _learn(turn, store, moved)
+    for parent_id, moves in moved.items():
+        parent = turn.get(parent_id)
+        assert parent is not None, f"{parent_id} has children and is not known"
+        turn.keep(parent, arrays.count(parent, moves, turn.now))
+
+
+async def _dependents(turn: Turn, store: JobStore, stirred: Sequence[JobId]) -> list[JobId]:
+    """Those in the store, those that this turn itself has brought, and the next child of a SEQUENTIAL array."""
+    if not stirred:
         return []
-    stored = await store.dependents(ended)
+    stored = await store.dependents(stirred)
     turn.learn(stored)
-    gone = set(ended)
+    gone = set(stirred)
     here = (job for job in turn.in_status(Status.PENDING) if gone.intersection(waits_for(job)))
-    return [job.id for job in (*stored, *here)]
+    after = [job_id for job in map(turn.get, stirred) if job is not None for job_id in _next(job)]
+    await _learn(turn, store, after)
+    return [*(job.id for job in (*stored, *here)), *after]
+
+
+def _next(job: Job) -> tuple[JobId, ...]:
+    """A failed one has none: its parent sees to those after it."""
+    if job.child is None or not job.spec.sequential or job.status is not Status.SUCCEEDED:
+        return ()
+    return (child_id(job.child.parent, job.child.index + 1),)
 
 
 async def _judge(job_ids: Iterable[JobId], turn: Turn, store: JobStore) -> None:
     jobs = [job for job_id in job_ids if (job := turn.get(job_id)) is not None and job.status in QUEUED]
     named = {job_id for job in jobs for job_id in asked_of(job)}
-    turn.learn((await store.jobs([job_id for job_id in named if not turn.knows(job_id)])).values())
+    await _learn(turn, store, named)
     known: dict[JobId, Job] = {job_id: job for job_id in named if (job := turn.get(job_id)) is not None}
     for job in sorted(jobs, key=lambda it: it.order):
         if job.status is not Status.RUNNABLE:
             turn.step(job.id, judge(job, known))
+
+
+async def _learn(turn: Turn, store: JobStore, job_ids: Iterable[JobId]) -> None:
+    unknown = [job_id for job_id in job_ids if not turn.knows(job_id)]
+    if unknown:
+        turn.learn((await store.jobs(unknown)).values())

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
+from batchq.domain.arrays import Moved, is_parent
 from batchq.domain.job import ACTIVE, FINISHED, Job, Status
 from batchq.domain.lifecycle import step
 from batchq.domain.names import JobId, Tag, stream_name
@@ -18,7 +19,6 @@ class Turn:
     def __init__(self, *, now: datetime, active: Mapping[JobId, Job]) -> None:
         self.now = now
         self.effects: list[tuple[do.Effect, Job | None]] = []
-        self.fresh: list[JobId] = []
         self.place = False
         self.submitted: dict[SubmissionKey, JobId] = {}
         self._active = active
@@ -28,7 +28,9 @@ class Turn:
         self._history: list[Moment] = []
         self._changed: list[StatusChanged] = []
         self._streams: list[LogStream] = []
-        self._ended: list[JobId] = []
+        self._fresh: list[JobId] = []
+        self._stirred: list[JobId] = []
+        self._moved: dict[JobId, list[Moved]] = {}
 
     def learn(self, jobs: Iterable[Job]) -> None:
         """Jobs as stored; what this turn already did to them stands."""
@@ -49,7 +51,7 @@ class Turn:
 
     def insert(self, job: Job, key: SubmissionKey | None) -> None:
         self._inserted[job.id] = job
-        self.fresh.append(job.id)
+        self._fresh.append(job.id)
         self._tell(None, job)
         if key is not None:
             self.submitted[key] = job.id
@@ -69,6 +71,8 @@ class Turn:
         (self._inserted if after.id in self._inserted else self._updated)[after.id] = after
         if after.status is not before.status:
             self._tell(before, after)
+        if before.family is None and after.family is not None:
+            self._stirred.append(after.id)
 
     def active(self) -> dict[JobId, Job]:
         """The jobs that hold room, as this turn leaves them."""
@@ -81,10 +85,24 @@ class Turn:
         changed = self._inserted | self._updated
         return (job for job in changed.values() if job.status is status)
 
-    def take_ended(self) -> list[JobId]:
-        """The jobs that have come to their end since this was last asked."""
-        ended, self._ended = self._ended, []
-        return ended
+    def take_fresh(self) -> list[JobId]:
+        """The jobs that are new since this was last asked."""
+        fresh, self._fresh = self._fresh, []
+        return fresh
+
+    def take_stirred(self) -> list[JobId]:
+        """The jobs that, since this was last asked, came to their end or (arrays) to have children."""
+        stirred, self._stirred = self._stirred, []
+        return stirred
+
+    def take_moved(self) -> dict[JobId, list[Moved]]:
+        """How children moved since this was last asked, by parent."""
+        moved, self._moved = self._moved, {}
+        return moved
+
+    def parents(self) -> Iterator[Job]:
+        """The array parents that this turn has changed."""
+        return (job for job in (*self._inserted.values(), *self._updated.values()) if is_parent(job))
 
     def changes(self, *, forget_before: datetime) -> Changes:
         return Changes(
@@ -112,7 +130,10 @@ class Turn:
                 LogStream(name=stream_name(after.spec.definition.name, tag), tag=tag, created_at=self.now)
             )
         if after.status in FINISHED:
-            self._ended.append(after.id)
+            self._stirred.append(after.id)
+        if after.child is not None:
+            moved = Moved(index=after.child.index, before=before.status if before else None, after=after.status)
+            self._moved.setdefault(after.child.parent, []).append(moved)
         self.place = self.place or makes_room(before, after)
 
 
