@@ -8,6 +8,7 @@ from typing import Protocol
 from batchq.domain.catalog import (
     ComputeEnvironment,
     ConsumableResource,
+    ConsumableUpdate,
     JobDefinition,
     JobQueue,
     PolicyName,
@@ -118,7 +119,7 @@ class JobStore(Protocol):
 
 
 class CatalogStore(Protocol):
-    """Compute environments, queues and job definitions, durable. Each write is a transaction of its own."""
+    """Compute environments, queues, job definitions and the like, durable. Each write is a transaction of its own."""
 
     async def policies(self) -> tuple[SchedulingPolicy, ...]: ...
 
@@ -131,7 +132,16 @@ class CatalogStore(Protocol):
 
     async def put_consumable(self, resource: ConsumableResource) -> None: ...
 
-    async def drop_consumable(self, name: ConsumableName) -> None: ...
+    async def update_consumable(
+        self, resource: ConsumableResource, update: ConsumableUpdate, *, forget_before: datetime
+    ) -> None:
+        """Replace it, and remember what update did so, in one. Updates older than `forget_before` may be forgotten."""
+
+    async def consumable_update(self, name: ConsumableName, token: str) -> ConsumableUpdate | None:
+        """The update of this token, if it is remembered."""
+
+    async def drop_consumable(self, name: ConsumableName) -> None:
+        """With it go the updates that are remembered of it."""
 
     async def environments(self) -> tuple[ComputeEnvironment, ...]: ...
 

@@ -84,6 +84,21 @@ class NeedQuery:
     before: int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """GetJobQueueSnapshot: who is next in a queue, in dispatch order and since when, and what its jobs hold.
+
+    `shares` are those that hold most, with their thousandths of a vCPU, most first. Both they and `active_shares` are
+    of a queue with a policy.
+    """
+
+    jobs: tuple[tuple[JobId, datetime], ...]
+    updated_at: datetime
+    millicpus: int
+    shares: tuple[tuple[str, int], ...] = ()
+    active_shares: int = 0
+
+
 class Filter(StrEnum):
     """ListJobs' filters; SHARE_IDENTIFIER alone goes together with a status."""
 

@@ -92,6 +92,24 @@ class ConsumableResource:
     created_at: datetime
 
 
+class Operation(StrEnum):
+    """What UpdateConsumableResource does with its quantity."""
+
+    SET = "SET"
+    ADD = "ADD"
+    REMOVE = "REMOVE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumableUpdate:
+    """An UpdateConsumableResource that was made: by `token`, its clientToken, it is known when it comes again."""
+
+    token: str
+    operation: Operation
+    quantity: int
+    at: datetime
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeLimit:
     """One of jobStateTimeLimitActions: a RUNNABLE job blocked for `reason` (as `CAPACITY:...`) so long is cancelled."""

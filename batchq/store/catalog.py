@@ -3,8 +3,16 @@
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 
-from batchq.domain.catalog import ComputeEnvironment, JobDefinition, JobQueue
+from batchq.domain.catalog import (
+    ComputeEnvironment,
+    ConsumableResource,
+    ConsumableUpdate,
+    JobDefinition,
+    JobQueue,
+    SchedulingPolicy,
+)
 from batchq.domain.names import DefinitionRef
 from batchq.errors import Conflict
 from batchq.store import rows
@@ -39,6 +47,47 @@ def put_queue(connection: Connection, queue: JobQueue) -> None:
 
 def drop_queue(connection: Connection, name: str) -> None:
     connection.execute(SQL["drop_queue"], {"name": rows.text(name)})
+
+
+def policies(connection: Connection) -> tuple[SchedulingPolicy, ...]:
+    return tuple(rows.POLICY.validate_json(value) for (value,) in connection.execute(SQL["policies"]))
+
+
+def put_policy(connection: Connection, policy: SchedulingPolicy) -> None:
+    value = rows.as_json(rows.POLICY, policy)
+    connection.execute(SQL["put_policy"], {"name": rows.text(policy.name), "value": value})
+
+
+def drop_policy(connection: Connection, name: str) -> None:
+    connection.execute(SQL["drop_policy"], {"name": rows.text(name)})
+
+
+def consumables(connection: Connection) -> tuple[ConsumableResource, ...]:
+    return tuple(rows.CONSUMABLE.validate_json(value) for (value,) in connection.execute(SQL["consumables"]))
+
+
+def put_consumable(connection: Connection, resource: ConsumableResource) -> None:
+    value = rows.as_json(rows.CONSUMABLE, resource)
+    connection.execute(SQL["put_consumable"], {"name": rows.text(resource.name), "value": value})
+
+
+def update_consumable(
+    connection: Connection, resource: ConsumableResource, update: ConsumableUpdate, *, forget_before: datetime
+) -> None:
+    put_consumable(connection, resource)
+    connection.execute(SQL["forget_consumable_updates"], {"before": rows.microseconds(forget_before)})
+    connection.execute(SQL["note_consumable_update"], rows.consumable_update_row(resource.name, update))
+
+
+def consumable_update(connection: Connection, name: str, token: str) -> ConsumableUpdate | None:
+    asked = {"resource": rows.text(name), "token": rows.text(token)}
+    row = connection.execute(SQL["consumable_update"], asked).fetchone()
+    return None if row is None else rows.CONSUMABLE_UPDATE.validate_json(row[0])
+
+
+def drop_consumable(connection: Connection, name: str) -> None:
+    for statement in ("drop_consumable", "drop_consumable_updates"):
+        connection.execute(SQL[statement], {"name": rows.text(name)})
 
 
 def add_definition(connection: Connection, definition: JobDefinition) -> JobDefinition:

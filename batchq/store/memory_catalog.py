@@ -1,11 +1,13 @@
 """The catalog in memory: the store's promises but durability."""
 
 from dataclasses import replace
+from datetime import datetime
 from itertools import islice
 
 from batchq.domain.catalog import (
     ComputeEnvironment,
     ConsumableResource,
+    ConsumableUpdate,
     DefinitionStatus,
     EnvironmentName,
     JobDefinition,
@@ -27,6 +29,7 @@ class MemoryCatalog:
         self._definitions: dict[str, list[JobDefinition]] = {}
         self._policies: dict[PolicyName, SchedulingPolicy] = {}
         self._consumables: dict[ConsumableName, ConsumableResource] = {}
+        self._updates: dict[tuple[ConsumableName, str], ConsumableUpdate] = {}
         self._flags: set[str] = set()
 
     async def check(self) -> None:
@@ -51,9 +54,21 @@ class MemoryCatalog:
         self._check_writable()
         self._consumables[resource.name] = resource
 
+    async def update_consumable(
+        self, resource: ConsumableResource, update: ConsumableUpdate, *, forget_before: datetime
+    ) -> None:
+        self._check_writable()
+        self._consumables[resource.name] = resource
+        self._updates = {key: known for key, known in self._updates.items() if known.at >= forget_before}
+        self._updates[resource.name, update.token] = update
+
+    async def consumable_update(self, name: ConsumableName, token: str) -> ConsumableUpdate | None:
+        return self._updates.get((name, token))
+
     async def drop_consumable(self, name: ConsumableName) -> None:
         self._check_writable()
         self._consumables.pop(name, None)
+        self._updates = {key: update for key, update in self._updates.items() if key[0] != name}
 
     async def environments(self) -> tuple[ComputeEnvironment, ...]:
         return tuple(self._environments[name] for name in sorted(self._environments))

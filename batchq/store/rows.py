@@ -12,7 +12,14 @@ from typing import Any
 from pydantic import TypeAdapter
 from pydantic_core import PydanticSerializationError
 
-from batchq.domain.catalog import ComputeEnvironment, JobDefinition, JobQueue
+from batchq.domain.catalog import (
+    ComputeEnvironment,
+    ConsumableResource,
+    ConsumableUpdate,
+    JobDefinition,
+    JobQueue,
+    SchedulingPolicy,
+)
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.names import JobId
 from batchq.store.matching import EPOCH, folded, milliseconds
@@ -23,6 +30,9 @@ Row = Mapping[str, str | int | None]
 ENVIRONMENT = TypeAdapter(ComputeEnvironment)
 QUEUE = TypeAdapter(JobQueue)
 DEFINITION = TypeAdapter(JobDefinition)
+POLICY = TypeAdapter(SchedulingPolicy)
+CONSUMABLE = TypeAdapter(ConsumableResource)
+CONSUMABLE_UPDATE = TypeAdapter(ConsumableUpdate)
 _JOB = TypeAdapter(Job)
 _SPEC = TypeAdapter(JobSpec)
 _MOMENT = TypeAdapter(Moment)
@@ -93,6 +103,15 @@ def definition_row(definition: JobDefinition) -> Row:
         "revision": definition.ref.revision,
         "status": definition.status.value,
         "value": as_json(DEFINITION, definition),
+    }
+
+
+def consumable_update_row(resource: str, update: ConsumableUpdate) -> Row:
+    return {
+        "resource": text(resource),
+        "token": text(update.token),
+        "at": microseconds(update.at),
+        "value": as_json(CONSUMABLE_UPDATE, update),
     }
 
 

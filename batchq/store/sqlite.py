@@ -1,11 +1,20 @@
 """Jobs and catalog in one SQLite file: both stores' promises, kept through a crash and a loss of power."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 
-from batchq.domain.catalog import ComputeEnvironment, JobDefinition, JobQueue
+from batchq.domain.catalog import (
+    ComputeEnvironment,
+    ConsumableResource,
+    ConsumableUpdate,
+    JobDefinition,
+    JobQueue,
+    PolicyName,
+    SchedulingPolicy,
+)
 from batchq.domain.job import Job
-from batchq.domain.names import DefinitionRef, JobId, QueueName
+from batchq.domain.names import ConsumableName, DefinitionRef, JobId, QueueName
 from batchq.domain.placement import Candidate
 from batchq.store import catalog, jobs, listing, opening
 from batchq.store.database import Database, opened
@@ -99,6 +108,34 @@ class SqliteStore:
 
     async def drop_queue(self, name: str) -> None:
         await self._database.write(lambda it: catalog.drop_queue(it, name))
+
+    async def policies(self) -> tuple[SchedulingPolicy, ...]:
+        return await self._database.read(catalog.policies)
+
+    async def put_policy(self, policy: SchedulingPolicy) -> None:
+        await self._database.write(lambda it: catalog.put_policy(it, policy))
+
+    async def drop_policy(self, name: PolicyName) -> None:
+        await self._database.write(lambda it: catalog.drop_policy(it, name))
+
+    async def consumables(self) -> tuple[ConsumableResource, ...]:
+        return await self._database.read(catalog.consumables)
+
+    async def put_consumable(self, resource: ConsumableResource) -> None:
+        await self._database.write(lambda it: catalog.put_consumable(it, resource))
+
+    async def update_consumable(
+        self, resource: ConsumableResource, update: ConsumableUpdate, *, forget_before: datetime
+    ) -> None:
+        await self._database.write(
+            lambda it: catalog.update_consumable(it, resource, update, forget_before=forget_before)
+        )
+
+    async def consumable_update(self, name: ConsumableName, token: str) -> ConsumableUpdate | None:
+        return await self._database.read(lambda it: catalog.consumable_update(it, name, token))
+
+    async def drop_consumable(self, name: ConsumableName) -> None:
+        await self._database.write(lambda it: catalog.drop_consumable(it, name))
 
     async def add_definition(self, definition: JobDefinition) -> JobDefinition:
         return await self._database.write(lambda it: catalog.add_definition(it, definition))

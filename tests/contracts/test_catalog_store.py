@@ -2,13 +2,22 @@
 
 import asyncio
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
-from batchq.domain.catalog import DefinitionStatus, State
+from batchq.domain.catalog import (
+    ConsumableUpdate,
+    DefinitionStatus,
+    Operation,
+    ResourceKind,
+    ShareWeight,
+    State,
+    TimeLimit,
+)
 from batchq.domain.names import DefinitionRef
 from batchq.errors import Conflict
-from tests.support.builders import definition, environment, queue
+from tests.support.builders import NOON, consumable, definition, environment, policy, queue
 
 
 def names(found):
@@ -135,3 +144,91 @@ async def test_a_flag_is_set_once_and_for_all(store):
 
     assert await store.flag("done") is True
     assert await store.flag("other") is False
+
+
+# ---------------------------------------------------------------------------------------------- policies, consumables
+
+
+async def test_policies_are_read_as_they_were_put_until_they_are_dropped(store):
+    fair = policy(
+        shares=(ShareWeight(identifier="a*", weight=0.125), ShareWeight(identifier="b")),
+        decay=timedelta(seconds=604800),
+        reservation=50,
+        tags=(("k", "v"),),
+    )
+    await store.put_policy(policy("other"))
+    await store.put_policy(policy())
+
+    await store.put_policy(fair)
+    both = await store.policies()
+    await store.drop_policy("other")
+    await store.drop_policy("never was")
+
+    assert both == (fair, policy("other"))
+    assert await store.policies() == (fair,)
+
+
+async def test_consumables_are_read_as_they_were_put_until_they_are_dropped(store):
+    licence = consumable(total=2**70, kind=ResourceKind.NON_REPLENISHABLE, tags=(("k", "v"),))
+    await store.put_consumable(consumable("other", total=0))
+    await store.put_consumable(consumable())
+
+    await store.put_consumable(licence)
+    both = await store.consumables()
+    await store.drop_consumable("other")
+    await store.drop_consumable("never was")
+
+    assert both == (licence, consumable("other", total=0))
+    assert await store.consumables() == (licence,)
+
+
+def update(token="a-token", *, at=NOON, **changes):
+    return ConsumableUpdate(**{"token": token, "operation": Operation.ADD, "quantity": 1, "at": at} | changes)
+
+
+async def test_an_update_is_remembered_with_what_it_did(store):
+    await store.put_consumable(consumable(total=1))
+
+    await store.update_consumable(consumable(total=2), update(), forget_before=NOON)
+
+    assert await store.consumables() == (consumable(total=2),)
+    assert await store.consumable_update("licences", "a-token") == update()
+    assert await store.consumable_update("licences", "another") is None
+    assert await store.consumable_update("other", "a-token") is None
+
+
+async def test_updates_are_forgotten_when_they_are_old_enough(store):
+    hour = timedelta(hours=1)
+    for number in range(3):
+        await store.update_consumable(consumable(), update(f"{number}", at=NOON + number * hour), forget_before=NOON)
+
+    await store.update_consumable(consumable(), update("new", at=NOON + 9 * hour), forget_before=NOON + hour)
+
+    assert await store.consumable_update("licences", "0") is None
+    assert await store.consumable_update("licences", "1") == update("1", at=NOON + hour)
+    assert await store.consumable_update("licences", "new") == update("new", at=NOON + 9 * hour)
+
+
+async def test_a_token_that_is_used_again_is_remembered_as_it_was_used_last(store):
+    await store.update_consumable(consumable(), update(), forget_before=NOON)
+    await store.update_consumable(consumable(), update(quantity=7), forget_before=NOON)
+
+    assert await store.consumable_update("licences", "a-token") == update(quantity=7)
+
+
+async def test_with_a_consumable_go_its_updates_and_no_others(store):
+    await store.update_consumable(consumable(), update(), forget_before=NOON)
+    await store.update_consumable(consumable("other"), update(), forget_before=NOON)
+
+    await store.drop_consumable("licences")
+
+    assert await store.consumable_update("licences", "a-token") is None
+    assert await store.consumable_update("other", "a-token") == update()
+
+
+async def test_a_queue_is_read_with_its_policy_and_time_limits(store):
+    limits = (TimeLimit(reason="CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY", most=timedelta(minutes=10)),)
+
+    await store.put_queue(queue(policy="fair", time_limits=limits))
+
+    assert await store.queues() == (queue(policy="fair", time_limits=limits),)

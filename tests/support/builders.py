@@ -6,10 +6,21 @@ from itertools import count
 from typing import Any
 from uuid import UUID
 
-from batchq.domain.catalog import ComputeEnvironment, DefinitionStatus, EnvironmentName, JobDefinition, JobQueue, State
+from batchq.domain.catalog import (
+    ComputeEnvironment,
+    ConsumableResource,
+    DefinitionStatus,
+    EnvironmentName,
+    JobDefinition,
+    JobQueue,
+    PolicyName,
+    ResourceKind,
+    SchedulingPolicy,
+    State,
+)
 from batchq.domain.container import ContainerSpec, Resources
 from batchq.domain.job import Attempt, Dependency, ExitRule, Job, JobSpec, RetryStrategy, Status, Stop, StopCause
-from batchq.domain.names import DefinitionRef, JobId, QueueName
+from batchq.domain.names import ConsumableName, DefinitionRef, JobId, QueueName
 from batchq.values import LogStream, Moment, SubmissionKey
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -131,6 +142,16 @@ def environment(name: str = "local", **changes: Any) -> ComputeEnvironment:
             "created_at": NOON,
         }
         | changes
+    )
+
+
+def policy(name: str = "fair", **changes: Any) -> SchedulingPolicy:
+    return SchedulingPolicy(**{"name": PolicyName(name), "document": "{}", "created_at": NOON} | changes)
+
+
+def consumable(name: str = "licences", **changes: Any) -> ConsumableResource:
+    return ConsumableResource(
+        **{"name": ConsumableName(name), "total": 10, "kind": ResourceKind.REPLENISHABLE, "created_at": NOON} | changes
     )
 
 

@@ -16,6 +16,36 @@ INSERT INTO queues (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UP
 -- drop_queue
 DELETE FROM queues WHERE name = :name;
 
+-- policies
+SELECT value FROM policies ORDER BY name;
+
+-- put_policy
+INSERT INTO policies (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = :value;
+
+-- drop_policy
+DELETE FROM policies WHERE name = :name;
+
+-- consumables
+SELECT value FROM consumables ORDER BY name;
+
+-- put_consumable
+INSERT INTO consumables (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = :value;
+
+-- drop_consumable
+DELETE FROM consumables WHERE name = :name;
+
+-- consumable_update
+SELECT value FROM consumable_updates WHERE resource = :resource AND token = :token;
+
+-- note_consumable_update
+INSERT OR REPLACE INTO consumable_updates (resource, token, at, value) VALUES (:resource, :token, :at, :value);
+
+-- forget_consumable_updates
+DELETE FROM consumable_updates WHERE at < :before;
+
+-- drop_consumable_updates
+DELETE FROM consumable_updates WHERE resource = :name;
+
 -- last_revision
 SELECT max(revision) FROM definitions WHERE name = :name;
 
