@@ -1,7 +1,8 @@
 """What a simulated container does, and how a job says so: in its environment variable BATCHQ_SIMULATED.
 
 The variable holds a JSON object of the members below, or a list of such objects, one for each attempt in turn; the last
-one serves for all that follow. A job without it runs for a second and exits 0.
+one serves for all that follow. BATCHQ_SIMULATED_7 is for child 7 of an array, the other for those that have none of
+their own. A job without it runs for a second and exits 0.
 """
 
 import json
@@ -49,7 +50,8 @@ _READER: TypeAdapter[Script | list[Script]] = TypeAdapter(Script | Annotated[lis
 
 def read(environment: Mapping[str, str], attempt: int) -> Script:
     """The script of an attempt. Raises ValueError, with the reason in one line."""
-    text = environment.get(VARIABLE)
+    index = environment.get("AWS_BATCH_JOB_ARRAY_INDEX", "")
+    text = environment.get(f"{VARIABLE}_{index}", environment.get(VARIABLE))
     if text is None:
         return Script()
     try:
@@ -60,8 +62,8 @@ def read(environment: Mapping[str, str], attempt: int) -> Script:
     return scripts if isinstance(scripts, Script) else scripts[min(attempt, len(scripts)) - 1]
 
 
-def write(*scripts: Script) -> tuple[str, str]:
+def write(*scripts: Script, child: int | None = None) -> tuple[str, str]:
     """The environment variable that says so, name and value."""
     usual = asdict(Script())
     told = [{name: it for name, it in asdict(script).items() if it != usual[name]} for script in scripts]
-    return VARIABLE, json.dumps(told)
+    return VARIABLE if child is None else f"{VARIABLE}_{child}", json.dumps(told)

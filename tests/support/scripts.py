@@ -3,6 +3,7 @@
 What only a simulated engine can do is no part of the command: a slow start, a slow death, a refusal that passes.
 """
 
+from collections.abc import Mapping
 from shlex import quote
 from typing import Any
 
@@ -15,10 +16,26 @@ NOT_THERE = ("/no/such/program",)
 FOR_EVER = 10**6
 
 
-def spec(*scripts: Script, environment: tuple[tuple[str, str], ...] = (), **changes: Any) -> ContainerSpec:
-    """A container that plays the scripts, one an attempt, the last for all further ones. Members may be given."""
-    plays = {"image": IMAGE, "resources": SMALL, "command": command(*scripts)}
-    return ContainerSpec(**plays | changes, environment=(*environment, write(*scripts)))
+def spec(
+    *scripts: Script,
+    children: Mapping[int, Script] = {},
+    environment: tuple[tuple[str, str], ...] = (),
+    **changes: Any,
+) -> ContainerSpec:
+    """A container that plays the scripts, one an attempt, the last for all further ones. Members may be given.
+
+    Of an array the `children` named play their own.
+    """
+    plays = {"image": IMAGE, "resources": SMALL, "command": for_children(command(*scripts), children)}
+    own = (write(script, child=index) for index, script in children.items())
+    return ContainerSpec(**plays | changes, environment=(*environment, write(*scripts), *own))
+
+
+def for_children(others: tuple[str, ...], children: Mapping[int, Script]) -> tuple[str, ...]:
+    if not children:
+        return others
+    cases = "".join(f"{index}) {shell(script)};; " for index, script in children.items())
+    return ("sh", "-c", f'case "$AWS_BATCH_JOB_ARRAY_INDEX" in {cases}*) {others[2]};; esac')
 
 
 def command(*scripts: Script) -> tuple[str, ...]:

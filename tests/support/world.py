@@ -5,7 +5,7 @@ it ends: no container, no unread letter, no call under way, and every job at its
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -77,6 +77,11 @@ class World:
         self._names = count()
         self._jobs: list[JobId] = []
 
+    @property
+    def virtual(self) -> bool:
+        """Whether time costs nothing here."""
+        return isinstance(self.clock, VirtualClock)
+
     async def boot(self) -> None:
         """Start a server on what the store remembers."""
         self.bus = Bus()
@@ -132,9 +137,9 @@ class World:
         job = await self.service.submit(await self.submission(script, **asked))
         return job.id
 
-    async def submit_and(self, request: Callable[[JobId], Awaitable[None]]) -> JobId:
+    async def submit_and(self, request: Callable[[JobId], Awaitable[None]], **asked: Any) -> JobId:
         """A job and a request about it that lie in the inbox together, so that the job is SUBMITTED when it is read."""
-        submission = await self.submission()
+        submission = await self.submission(**asked)
         definition = await self.catalog.find_definition(submission.definition_name, None)
         job_id = JobId(str(uuid4()))
         spec = specify(submission, definition, GRACE)
@@ -148,13 +153,15 @@ class World:
         attempts: int = 1,
         rules: tuple[Any, ...] = (),
         limit: float | None = None,
-        after: Sequence[JobId] = (),
+        after: Sequence[JobId | Dependency] = (),
+        array_size: int | None = None,
+        children: Mapping[int, Script] = {},
         queue: str = "default",
         millicpus: int = 250,
         memory_mib: int = 32,
         **container: Any,
     ) -> Submission:
-        spec = scripts.spec(script or Script(seconds=0))
+        spec = scripts.spec(script or Script(seconds=0), children=children)
         size = Resources(millicpus=millicpus, memory_mib=memory_mib)
         name = f"script-{next(self._names)}"
         definition = builders.definition(name=name)
@@ -166,7 +173,8 @@ class World:
             overrides=Overrides(),
             retry=RetryStrategy(attempts=attempts, evaluate_on_exit=rules),
             timeout=None if limit is None else timedelta(seconds=limit),
-            depends_on=tuple(Dependency(job_id=it) for it in after),
+            array_size=array_size,
+            depends_on=tuple(it if isinstance(it, Dependency) else Dependency(job_id=it) for it in after),
         )
 
     async def cancel(self, job_id: JobId, reason: str = "not needed") -> None:

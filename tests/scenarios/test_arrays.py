@@ -1,0 +1,284 @@
+"""Array jobs: children spawned, counted, cancelled and terminated. aws-batch.md 5.5, 7 and 8."""
+
+import pytest
+
+from batchq.domain import reasons
+from batchq.domain.job import Dependency, DependencyType, Status
+from batchq.domain.names import child_id
+from batchq.errors import Invalid
+from tests.support.scripts import Script
+
+BRIEF = Script(seconds=0)
+LONG = Script(seconds=None, on_term=0)
+SEQUENTIAL = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
+
+
+def n_to_n(job_id):
+    return Dependency(job_id=job_id, type=DependencyType.N_TO_N)
+
+
+async def counts(world, parent):
+    return {str(status): count for status, count in (await world.job(parent)).family.counts}
+
+
+async def test_every_child_runs_and_the_parent_succeeds_with_the_last(world):
+    parent = await world.submit(BRIEF, array_size=3)
+
+    done = await world.then(parent, Status.SUCCEEDED, attempts=(), started_at=None, status_reason=None)
+
+    assert await world.walk(parent) == ["SUBMITTED", "PENDING", "SUCCEEDED"]
+    assert await counts(world, parent) == {"SUCCEEDED": 3}
+    for index in range(3):
+        child = await world.then(child_id(parent, index), Status.SUCCEEDED)
+        assert (child.child.parent, child.child.index) == (parent, index)
+        assert child.stopped_at <= done.stopped_at
+
+
+async def test_children_are_told_which_they_are(world):
+    told = Script(
+        seconds=0, prints_environment=("AWS_BATCH_JOB_ID", "AWS_BATCH_JOB_ARRAY_INDEX", "AWS_BATCH_JOB_ARRAY_SIZE")
+    )
+    parent = await world.submit(told, array_size=2)
+
+    await world.then(parent, Status.SUCCEEDED)
+    await world.quiet()
+
+    assert await world.output(child_id(parent, 1)) == [f"{parent}:1", "1", "2"]
+
+
+async def test_the_parent_fails_with_a_child_but_only_when_all_are_over(world):
+    parent = await world.submit(Script(seconds=0.5), array_size=3, children={1: Script(seconds=0, exit_code=3)})
+    await world.then(child_id(parent, 1), Status.FAILED)
+    assert (await world.job(parent)).status is Status.PENDING
+
+    await world.then(parent, Status.FAILED, status_reason=reasons.CHILD_FAILED)
+
+    assert await counts(world, parent) == {"SUCCEEDED": 2, "FAILED": 1}
+
+
+async def test_each_child_has_its_own_attempts(world):
+    parent = await world.submit(Script(seconds=0, exit_code=1), array_size=2, attempts=2, children={0: BRIEF})
+
+    await world.then(parent, Status.FAILED, status_reason=reasons.CHILD_FAILED)
+
+    assert [len((await world.job(child_id(parent, index))).attempts) for index in range(2)] == [1, 2]
+
+
+async def test_an_array_waits_as_a_whole_for_what_it_depends_on(world):
+    before = await world.submit(Script(seconds=0.5))
+    parent = await world.submit(BRIEF, array_size=2, after=[before])
+    assert (await world.job(parent)).status is Status.PENDING
+    assert not await world.store.jobs([child_id(parent, 0)])
+
+    await world.then(parent, Status.SUCCEEDED)
+
+
+async def test_and_fails_without_children_when_that_fails(world):
+    before = await world.submit(Script(seconds=0, exit_code=1))
+    parent = await world.submit(BRIEF, array_size=2, after=[before])
+
+    await world.then(parent, Status.FAILED, status_reason=reasons.DEPENDENCY_FAILED)
+
+    assert not await world.store.jobs([child_id(parent, 0)])
+
+
+async def test_a_job_waits_for_a_whole_array(world):
+    parent = await world.submit(BRIEF, array_size=3, children={2: Script(seconds=0.5)})
+    after = await world.submit(BRIEF, after=[parent])
+
+    done = await world.then(after, Status.SUCCEEDED)
+
+    assert done.started_at >= (await world.job(child_id(parent, 2))).stopped_at
+
+
+async def test_a_job_may_wait_for_one_child(world):
+    parent = await world.submit(LONG, array_size=2, children={1: BRIEF})
+
+    after = await world.submit(BRIEF, after=[child_id(parent, 1)])
+
+    await world.then(after, Status.SUCCEEDED)
+    await world.terminate(parent)
+    await world.then(parent, Status.FAILED)
+
+
+async def test_a_child_that_never_comes_to_be_fails_who_waits_for_it(world):
+    held = await world.submit(LONG)
+    parent = await world.submit(BRIEF, array_size=2, after=[held])
+    after = await world.submit(BRIEF, after=[child_id(parent, 1)])
+
+    await world.cancel(parent, "no more of it")
+
+    await world.then(after, Status.FAILED, status_reason=reasons.DEPENDENCY_FAILED)
+    await world.terminate(held)
+
+
+async def test_children_of_a_sequential_array_come_one_after_another(world):
+    parent = await world.submit(BRIEF, array_size=3, after=[SEQUENTIAL])
+
+    await world.then(parent, Status.SUCCEEDED)
+
+    children = [await world.job(child_id(parent, index)) for index in range(3)]
+    for before, after in zip(children, children[1:], strict=False):
+        assert before.stopped_at <= after.started_at
+
+
+async def test_a_failure_in_a_sequential_array_fails_all_after_it(world):
+    parent = await world.submit(BRIEF, array_size=4, after=[SEQUENTIAL], children={1: Script(seconds=0, exit_code=1)})
+
+    await world.then(parent, Status.FAILED, status_reason=reasons.CHILD_FAILED)
+
+    children = [await world.job(child_id(parent, index)) for index in range(4)]
+    assert [it.status_reason for it in children] == [
+        reasons.EXITED,
+        reasons.EXITED,
+        reasons.DEPENDENCY_FAILED,
+        reasons.DEPENDENCY_FAILED,
+    ]
+    assert [len(it.attempts) for it in children] == [1, 1, 0, 0]
+
+
+async def test_each_child_waits_for_its_counterpart(world):
+    first = await world.submit(BRIEF, array_size=2, children={1: LONG})
+    second = await world.submit(BRIEF, array_size=2, after=[n_to_n(first)])
+
+    await world.then(child_id(second, 0), Status.SUCCEEDED)
+
+    assert (await world.job(child_id(second, 1))).status is Status.PENDING
+    await world.terminate(child_id(first, 1))
+    await world.then(child_id(second, 1), Status.FAILED, status_reason=reasons.DEPENDENCY_FAILED)
+    await world.then(second, Status.FAILED, status_reason=reasons.CHILD_FAILED)
+
+
+async def test_an_array_fails_whole_when_its_counterpart_never_has_children(world):
+    held = await world.submit(LONG)
+    first = await world.submit(BRIEF, array_size=2, after=[held])
+    second = await world.submit(BRIEF, array_size=2, after=[n_to_n(first)])
+
+    await world.terminate(first, "not now")
+
+    await world.then(second, Status.FAILED, status_reason=reasons.DEPENDENCY_FAILED)
+    assert not await world.store.jobs([child_id(second, 0)])
+    await world.terminate(held)
+
+
+async def test_n_to_n_waits_for_an_array_that_itself_waits(world):
+    held = await world.submit(Script(seconds=0.3))
+    first = await world.submit(BRIEF, array_size=2, after=[held])
+    second = await world.submit(BRIEF, array_size=2, after=[n_to_n(first)])
+
+    await world.then(second, Status.SUCCEEDED)
+
+
+async def test_cancel_of_the_parent_ends_what_waits_and_lets_the_rest_run(world):
+    parent = await world.submit(Script(seconds=1), array_size=3, millicpus=2000)
+    for index in range(2):
+        await world.then(child_id(parent, index), Status.RUNNING)
+
+    await world.cancel(parent, "enough")
+
+    await world.then(child_id(parent, 2), Status.FAILED, status_reason="enough", is_cancelled=True, attempts=())
+    for index in range(2):
+        await world.then(child_id(parent, index), Status.SUCCEEDED, is_cancelled=False)
+    await world.then(parent, Status.FAILED, status_reason="enough", is_cancelled=True, is_terminated=False)
+
+
+async def test_a_running_child_of_a_cancelled_parent_is_not_retried(world):
+    parent = await world.submit(Script(seconds=0.5, exit_code=1), array_size=2, attempts=3)
+    for index in range(2):
+        await world.then(child_id(parent, index), Status.RUNNING)
+
+    await world.cancel(parent, "enough")
+
+    await world.then(parent, Status.FAILED, status_reason="enough")
+    for index in range(2):
+        assert len((await world.job(child_id(parent, index))).attempts) == 1
+
+
+async def test_terminate_of_the_parent_stops_every_child(world):
+    parent = await world.submit(LONG, array_size=3, millicpus=2000)
+    for index in range(2):
+        await world.then(child_id(parent, index), Status.RUNNING)
+
+    await world.terminate(parent, "over budget")
+
+    await world.then(parent, Status.FAILED, status_reason="over budget", is_terminated=True, is_cancelled=False)
+    for index in range(3):
+        await world.then(child_id(parent, index), Status.FAILED, status_reason="over budget", is_terminated=True)
+
+
+async def test_a_terminate_after_a_cancel_reaches_those_that_run(world):
+    parent = await world.submit(LONG, array_size=2)
+    for index in range(2):
+        await world.then(child_id(parent, index), Status.RUNNING)
+    await world.cancel(parent, "enough")
+
+    await world.terminate(parent, "now")
+
+    await world.then(parent, Status.FAILED, status_reason="now", is_terminated=True, is_cancelled=False)
+
+
+async def test_a_child_alone_is_stopped_and_its_siblings_run_on(world):
+    parent = await world.submit(Script(seconds=1), array_size=3)
+    await world.then(child_id(parent, 1), Status.RUNNING)
+
+    await world.terminate(child_id(parent, 1), "this one")
+
+    await world.then(child_id(parent, 1), Status.FAILED, status_reason="this one", is_terminated=True)
+    for index in (0, 2):
+        await world.then(child_id(parent, index), Status.SUCCEEDED)
+    await world.then(parent, Status.FAILED, status_reason=reasons.CHILD_FAILED, is_terminated=False)
+
+
+@pytest.mark.parametrize("request_name", ["cancel", "terminate"])
+async def test_a_parent_that_has_no_children_yet_fails_at_once(world, request_name):
+    request = getattr(world, request_name)
+    parent = await world.submit_and(lambda job_id: request(job_id, "at once"), array_size=5)
+
+    await world.then(parent, Status.FAILED, status_reason="at once")
+
+    assert not await world.store.jobs([child_id(parent, 0)])
+
+
+async def test_children_come_before_jobs_that_were_submitted_later(world):
+    parent = await world.submit(Script(seconds=0.1), array_size=3, millicpus=4000)
+    later = await world.submit(BRIEF, millicpus=4000)
+
+    done = await world.then(later, Status.SUCCEEDED)
+
+    assert (await world.job(child_id(parent, 2))).stopped_at <= done.started_at
+
+
+async def test_a_restart_half_way_goes_on_with_every_child(world):
+    parent = await world.submit(Script(seconds=0.3), array_size=600 if world.virtual else 6)
+    await world.restart()
+
+    await world.then(parent, Status.SUCCEEDED)
+
+
+@pytest.mark.parametrize(
+    ("size", "other_size"),
+    [(3, 2), (3, None)],
+)
+async def test_n_to_n_needs_two_arrays_of_one_size(world, size, other_size):
+    other = await world.submit(LONG, array_size=other_size)
+
+    with pytest.raises(Invalid, match="N_TO_N"):
+        await world.submit(BRIEF, array_size=size, after=[n_to_n(other)])
+
+    await world.terminate(other)
+    await world.then(other, Status.FAILED)
+
+
+async def test_sequential_without_an_id_is_for_arrays(world):
+    with pytest.raises(Invalid, match="SEQUENTIAL"):
+        await world.submit(BRIEF, after=[SEQUENTIAL])
+
+
+async def test_a_child_that_no_array_will_have_is_refused(world):
+    parent = await world.submit(LONG, array_size=2)
+
+    with pytest.raises(Invalid, match="does not exist"):
+        await world.submit(BRIEF, after=[child_id(parent, 2)])
+
+    await world.terminate(parent)
+    await world.then(parent, Status.FAILED)
