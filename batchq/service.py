@@ -8,11 +8,12 @@ from uuid import uuid4
 from batchq.catalog import Catalog
 from batchq.domain import catalog_rules as rules
 from batchq.domain import events as on
-from batchq.domain.catalog import JobDefinition, State, Tags
+from batchq.domain.catalog import JobDefinition, JobQueue, State, Tags
 from batchq.domain.container import Overrides, effective, merge
 from batchq.domain.dependencies import refusal
-from batchq.domain.job import Dependency, Job, JobSpec, RetryStrategy
+from batchq.domain.job import Dependency, Job, JobSpec, Need, RetryStrategy
 from batchq.domain.names import DefinitionRef, JobId, QueueName, parent_of
+from batchq.domain.task import Nodes, Task, effective_nodes, effective_task
 from batchq.engine.engine import Engine
 from batchq.errors import Invalid, NotFound
 from batchq.ports import JobStore
@@ -21,14 +22,21 @@ from batchq.values import JobQuery, Moment, SubmissionKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """SubmitJob in domain terms. `definition_revision` None is the newest ACTIVE one; None elsewhere is not said."""
+    """SubmitJob in domain terms. `definition_revision` None is the newest ACTIVE one; None elsewhere is not said.
+
+    `task` and `nodes` are the definition's with what SubmitJob changes of them; `overrides` then are all of its changes
+    together, to be measured. `needs` take the place of the definition's.
+    """
 
     name: str
     queue: QueueName
     definition_name: str
     definition_revision: int | None = None
     overrides: Overrides
+    task: Task | None = None
+    nodes: Nodes | None = None
     array_size: int | None = None
+    needs: tuple[Need, ...] | None = None
     parameters: tuple[tuple[str, str], ...] = ()
     retry: RetryStrategy | None = None
     timeout: timedelta | None = None
@@ -54,10 +62,11 @@ class JobService:
 
         The definition is taken as it is now; what becomes of it later does not reach the job.
         """
-        self._check_queue(submission.queue)
+        queue = self._enabled(submission.queue)
         definition = await self._catalog.find_definition(submission.definition_name, submission.definition_revision)
         await self._check_dependencies(submission)
         spec = specify(submission, definition, self._stop_grace)
+        check_share(queue, spec)
         return await self._engine.submit(
             job_id=JobId(str(uuid4())), spec=spec, tags=submission.tags, key=submission.key
         )
@@ -101,12 +110,13 @@ class JobService:
         if not await self._store.jobs([job_id]):
             raise NotFound(f"Job {job_id} not found.")
 
-    def _check_queue(self, name: QueueName) -> None:
+    def _enabled(self, name: QueueName) -> JobQueue:
         queue = self._catalog.queues.get(name)
         if queue is None:
             raise NotFound(f"JobQueue {name} not found.")
         if queue.state is not State.ENABLED:
             raise Invalid(f"JobQueue {name} is disabled and takes no jobs.")
+        return queue
 
     async def _check_dependencies(self, submission: Submission) -> None:
         """Batchq refuses ids it never gave, where a job would wait for nobody."""
@@ -123,12 +133,21 @@ def specify(submission: Submission, definition: JobDefinition, stop_grace: timed
     parameters = merge(definition.parameters, submission.parameters)
     priority = submission.scheduling_priority
     propagate = submission.propagate_tags
+    task, nodes = submission.task or definition.task, submission.nodes or definition.nodes
+    task = task and effective_task(task, {}, parameters)
+    nodes = nodes and effective_nodes(nodes, {}, parameters)
+    several = nodes or task
     return JobSpec(
         name=submission.name,
         queue=submission.queue,
         definition=DefinitionRef(name=definition.ref.name, revision=definition.ref.revision),
-        container=effective(definition.container, submission.overrides, parameters),
+        container=(
+            several.leading.spec if several else effective(definition.container, submission.overrides, parameters)
+        ),
+        task=task,
+        nodes=nodes,
         array_size=submission.array_size,
+        needs=definition.needs if submission.needs is None else submission.needs,
         overrides=submission.overrides,
         parameters=parameters,
         retry=submission.retry or definition.retry,
@@ -139,3 +158,15 @@ def specify(submission: Submission, definition: JobDefinition, stop_grace: timed
         propagate_tags=definition.propagate_tags if propagate is None else propagate,
         stop_grace=stop_grace,
     )
+
+
+def check_share(queue: JobQueue, spec: JobSpec) -> None:
+    """AWS: a queue that shares asks of each job whose it is and how urgent; one that does not, forbids the first."""
+    if queue.policy is None:
+        if spec.share_identifier:
+            raise Invalid("shareIdentifier must not be specified: the job queue has no scheduling policy.")
+        return
+    if not spec.share_identifier:
+        raise Invalid("shareIdentifier must be specified.")
+    if spec.scheduling_priority is None:
+        raise Invalid("Either schedulingPriority in job definition or schedulingPriorityOverride should be specified.")

@@ -1,11 +1,11 @@
 """Jobs of several containers, and of several nodes: AWS's ecsProperties and nodeProperties, without the wire."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 
-from batchq.domain.container import ContainerSpec, Resources
+from batchq.domain.container import ContainerSpec, Overrides, Resources, effective
 
 
 class Condition(StrEnum):
@@ -53,6 +53,11 @@ class Task:
     def resources(self) -> Resources:
         return total(it.spec.resources for it in self.containers)
 
+    @property
+    def leading(self) -> TaskContainer:
+        """The first essential one: what is told of a task in one line is told of it."""
+        return next(it for it in self.containers if it.essential)
+
     def container(self, name: str) -> TaskContainer:
         return next(it for it in self.containers if it.name == name)
 
@@ -74,13 +79,56 @@ class Nodes:
     main: int
     ranges: tuple[NodeRange, ...]
 
-    def task(self, node: int) -> Task:
+    def range_of(self, node: int) -> NodeRange:
         holding = [it for it in self.ranges if it.first <= node <= it.last]
-        return min(holding, key=lambda it: it.last - it.first).task
+        return min(holding, key=lambda it: it.last - it.first)
+
+    def task(self, node: int) -> Task:
+        return self.range_of(node).task
+
+    @property
+    def leading(self) -> TaskContainer:
+        """The first essential container of the main node."""
+        return self.task(self.main).leading
 
     @property
     def resources(self) -> Resources:
         return total(self.task(node).resources for node in range(self.count))
+
+
+ByName = Mapping[str, Overrides]
+"""The overrides of a task's containers."""
+
+ByRange = Mapping[tuple[int, int], ByName]
+"""The overrides of a gang, by the first and last node of a range."""
+
+Parameters = tuple[tuple[str, str], ...]
+
+
+def effective_task(task: Task, overrides: ByName, parameters: Parameters) -> Task:
+    """The task a job really gets: each container's overrides laid over it, and `Ref::name` filled in."""
+    containers = tuple(
+        replace(it, spec=effective(it.spec, overrides.get(it.name, Overrides()), parameters)) for it in task.containers
+    )
+    return replace(task, containers=containers)
+
+
+def effective_nodes(nodes: Nodes, overrides: ByRange, parameters: Parameters) -> Nodes:
+    """The same of each range of a gang."""
+    ranges = tuple(
+        replace(it, task=effective_task(it.task, overrides.get((it.first, it.last), {}), parameters))
+        for it in nodes.ranges
+    )
+    return replace(nodes, ranges=ranges)
+
+
+def together(each: Iterable[Overrides]) -> Overrides:
+    """All commands and variables in one: AWS measures the overrides of a task as a whole."""
+    listed = list(each)
+    return Overrides(
+        command=tuple(word for it in listed for word in it.command or ()) or None,
+        environment=tuple(pair for it in listed for pair in it.environment),
+    )
 
 
 def total(each: Iterable[Resources]) -> Resources:
