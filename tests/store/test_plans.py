@@ -13,7 +13,13 @@ STATEMENTS = {f"jobs.{name}": sql for name, sql in jobs.SQL.items()}
 STATEMENTS |= {f"catalog.{name}": sql for name, sql in catalog.SQL.items()}
 
 # These tell all of a small table, or the first page of an index that is in their order.
-WHOLE = {"catalog.environments", "catalog.queues", "jobs.newest_streams"}
+WHOLE = {
+    "catalog.consumables",
+    "catalog.environments",
+    "catalog.policies",
+    "catalog.queues",
+    "jobs.newest_streams",
+}
 
 
 @pytest.fixture
