@@ -73,17 +73,34 @@ def _fail_waiting(job: Job, event: on.DependencyFailed | on.OverridesTooLong, no
     return end(job, Status.FAILED, now, event.reason), ()
 
 
-def _hold(job: Job, event: on.FoundMisfit, _: datetime) -> Outcome:
-    return replace(job, misfit=True, status_reason=event.reason), ()
+def _hold(job: Job, event: on.FoundMisfit, now: datetime) -> Outcome:
+    return replace(_blocked(job, event.reason, now), misfit=True), ()
+
+
+def _block(job: Job, event: on.FoundBlocked, now: datetime) -> Outcome:
+    return _blocked(job, event.reason, now), ()
+
+
+def _blocked(job: Job, reason: str, now: datetime) -> Job:
+    """Since when it is blocked counts from when it first was for this reason."""
+    if job.blocked_at is not None and job.status_reason == reason:
+        return job
+    return replace(job, status_reason=reason, blocked_at=now)
 
 
 def _release(job: Job, _: on.FoundFitting, __: datetime) -> Outcome:
-    return replace(job, misfit=False, status_reason=None), ()
+    return replace(job, misfit=False, status_reason=None, blocked_at=None), ()
+
+
+def _give_up(job: Job, event: on.BlockedTooLong, now: datetime) -> Outcome:
+    """AWS calls the action CANCEL, so what it did shows as a cancel."""
+    reason = reasons.BLOCKED_TOO_LONG.format(reason=event.reason)
+    return end(replace(job, cancelled=reason), Status.FAILED, now, reason), ()
 
 
 def _place(job: Job, event: on.Placed, _: datetime) -> Outcome:
     attempt = Attempt(number=len(job.attempts) + 1, environment=event.environment)
-    placed = replace(to(job, Status.STARTING), attempt=attempt, status_reason=None)
+    placed = replace(to(job, Status.STARTING), attempt=attempt, status_reason=None, blocked_at=None)
     return placed, (do.StartContainer(tag=placed.tag),)
 
 
@@ -218,6 +235,8 @@ _OVER: Mapping[type[on.Event], Rule] = {
     on.OverridesTooLong: late,
     on.FoundMisfit: late,
     on.FoundFitting: late,
+    on.FoundBlocked: late,
+    on.BlockedTooLong: late,
     on.CancelRequested: late,
     on.TerminateRequested: late,
 }
@@ -242,6 +261,8 @@ TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
     Status.RUNNABLE: {
         on.FoundMisfit: _hold,
         on.FoundFitting: _release,
+        on.FoundBlocked: _block,
+        on.BlockedTooLong: _give_up,
         on.Placed: _place,
         on.CancelRequested: _cancel_queued,
         on.TerminateRequested: _terminate_queued,

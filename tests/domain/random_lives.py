@@ -8,7 +8,8 @@ from hypothesis import strategies as some
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.job import QUEUED, Action, ExitRule, Job, Status
-from batchq.domain.lifecycle import TRANSITIONS, step, story
+from batchq.domain.lifecycle import TRANSITIONS, step
+from batchq.domain.moves import story
 from tests.support.builders import NOON, job, retry
 
 EXIT_CODES = [0, 1, 137, 143]
@@ -71,7 +72,7 @@ def happening(it, now, *, which, detail, ago):
     attempt = (it.attempt.number if it.attempt else 1) - (detail > 230)
     reason = REASONS[detail % 3]
     match kind:
-        case on.FoundMisfit | on.CancelRequested:
+        case on.FoundMisfit | on.FoundBlocked | on.BlockedTooLong | on.CancelRequested:
             return kind(reason=reason)
         case on.TerminateRequested:
             return on.TerminateRequested(reason=reason, grace=ago if detail % 2 else None)

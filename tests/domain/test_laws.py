@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.job import ACTIVE, FINISHED, Status, StopCause
-from batchq.domain.lifecycle import EDGES, next_wakeup, ring, step
+from batchq.domain.lifecycle import next_wakeup, ring, step
+from batchq.domain.moves import EDGES
 from tests.domain.random_lives import lives
 
 LATER = set(Status) - {Status.SUBMITTED}

@@ -8,7 +8,8 @@ import pytest
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.job import FINISHED, Status
-from batchq.domain.lifecycle import EDGES, TRANSITIONS, step
+from batchq.domain.lifecycle import TRANSITIONS, step
+from batchq.domain.moves import EDGES
 from batchq.errors import IllegalTransition
 from tests.domain.lives import (
     after,
@@ -48,6 +49,8 @@ HAPPENINGS = {
     on.OverridesTooLong: on.OverridesTooLong(),
     on.FoundMisfit: on.FoundMisfit(reason="too large"),
     on.FoundFitting: on.FoundFitting(),
+    on.FoundBlocked: on.FoundBlocked(reason="no room"),
+    on.BlockedTooLong: on.BlockedTooLong(reason="no room"),
     on.Placed: placed(),
     on.ContainerStarted: started(),
     on.StartFailed: not_started(),
@@ -57,6 +60,7 @@ HAPPENINGS = {
     on.StopAsked: asked(),
     on.TimedOut: timed_out(),
     on.GraceExpired: grace_over(),
+    on.StartTimedOut: on.StartTimedOut(attempt=1, part="0/default"),
     on.CancelRequested: cancel(),
     on.TerminateRequested: terminate(),
 }
@@ -78,6 +82,8 @@ CELLS = {
     (Status.PENDING, on.TerminateRequested): (Status.FAILED, []),
     (Status.RUNNABLE, on.FoundMisfit): (Status.RUNNABLE, []),
     (Status.RUNNABLE, on.FoundFitting): (Status.RUNNABLE, []),
+    (Status.RUNNABLE, on.FoundBlocked): (Status.RUNNABLE, []),
+    (Status.RUNNABLE, on.BlockedTooLong): (Status.FAILED, []),
     (Status.RUNNABLE, on.Placed): (Status.STARTING, [do.StartContainer]),
     (Status.RUNNABLE, on.CancelRequested): (Status.FAILED, []),
     (Status.RUNNABLE, on.TerminateRequested): (Status.FAILED, []),
@@ -104,6 +110,8 @@ LATE = {
     on.OverridesTooLong,
     on.FoundMisfit,
     on.FoundFitting,
+    on.FoundBlocked,
+    on.BlockedTooLong,
     on.CancelRequested,
     on.TerminateRequested,
 }
@@ -165,7 +173,7 @@ def test_an_event_that_cannot_happen_raises_with_the_jobs_story(status, event):
 def test_a_job_walks_along_these_edges_only():
     assert {status.value: {it.value for it in targets} for status, targets in EDGES.items()} == {
         "SUBMITTED": {"PENDING", "RUNNABLE", "FAILED"},
-        "PENDING": {"RUNNABLE", "FAILED"},
+        "PENDING": {"RUNNABLE", "SUCCEEDED", "FAILED"},
         "RUNNABLE": {"STARTING", "FAILED"},
         "STARTING": {"RUNNING", "RUNNABLE", "FAILED"},
         "RUNNING": {"SUCCEEDED", "RUNNABLE", "FAILED"},

@@ -3,7 +3,7 @@
 import re
 
 from batchq.domain.job import FINISHED, Status
-from batchq.domain.lifecycle import EDGES
+from batchq.domain.moves import EDGES
 from tests.house.rooms import ROOT
 
 README = ROOT / "README.md"
