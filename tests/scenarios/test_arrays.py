@@ -1,5 +1,7 @@
 """Array jobs: children spawned, counted, cancelled and terminated. aws-batch.md 5.5, 7 and 8."""
 
+import itertools
+
 import pytest
 
 from batchq.domain import reasons
@@ -118,7 +120,7 @@ async def test_children_of_a_sequential_array_come_one_after_another(world):
     await world.then(parent, Status.SUCCEEDED)
 
     children = [await world.job(child_id(parent, index)) for index in range(3)]
-    for before, after in zip(children, children[1:], strict=False):
+    for before, after in itertools.pairwise(children):
         assert before.stopped_at <= after.started_at
 
 
