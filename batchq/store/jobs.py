@@ -5,19 +5,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from batchq.domain.container import Resources
 from batchq.domain.dependencies import waits_for
-from batchq.domain.job import Job, Status
-from batchq.domain.names import JobId, QueueName
+from batchq.domain.fairshare import ShareKey, ShareUse
+from batchq.domain.job import Job
+from batchq.domain.names import ConsumableName, JobId, QueueName
 from batchq.domain.placement import Candidate
 from batchq.errors import Conflict
 from batchq.store import rows
+from batchq.store.matching import waits
 from batchq.store.statements import named
-from batchq.values import Changes, LogStream, Moment, SubmissionKey
+from batchq.values import Changes, ChildQuery, LogStream, Moment, SubmissionKey
 
 SQL = named("jobs.sql")
 _MOST_FORGOTTEN = 1000  # at a time, so that no turn pays for all the turns before it
-_WAITING = frozenset({Status.SUBMITTED, Status.PENDING})
 
 Connection = sqlite3.Connection
 
@@ -31,15 +31,19 @@ def commit(connection: Connection, changes: Changes) -> None:
     connection.executemany(SQL["insert_moment"], map(rows.moment_row, changes.history))
     connection.executemany(SQL["insert_submission"], map(_submission_row, changes.submissions))
     connection.executemany(SQL["insert_stream"], map(rows.stream_row, changes.streams))
+    connection.executemany(SQL["put_share"], (rows.share_row(*kept) for kept in changes.shares))
+    connection.executemany(SQL["put_used_up"], map(_used_up_row, changes.used_up))
     if changes.forget_before is not None:
         old = {"before": rows.microseconds(changes.forget_before), "limit": _MOST_FORGOTTEN}
         connection.execute(SQL["forget_submissions"], old)
 
 
 def _insert(connection: Connection, jobs: Sequence[Job]) -> None:
-    new = [rows.job_row(job) for job in jobs]
-    connection.executemany(SQL["insert_job"], new)
-    connection.executemany(SQL["insert_spec"], new)
+    """A child shares what was asked for its array: that is written once."""
+    own = [job for job in jobs if job.child is None]
+    connection.executemany(SQL["insert_job"], map(rows.job_row, jobs))
+    connection.executemany(SQL["insert_spec"], map(rows.spec_row, own))
+    connection.executemany(SQL["insert_need"], (row for job in own for row in rows.need_rows(job)))
 
 
 def _update(connection: Connection, jobs: Sequence[Job]) -> None:
@@ -51,14 +55,19 @@ def _update(connection: Connection, jobs: Sequence[Job]) -> None:
 
 def _hold(connection: Connection, changes: Changes) -> None:
     """A job is found by those it waits for as long as it waits, and no longer."""
-    new = (job for job in changes.inserted if job.status in _WAITING)
-    judged = (job for job in changes.updated if job.status not in _WAITING)
+    new = (job for job in changes.inserted if waits(job))
+    judged = (job for job in changes.updated if not waits(job))
     connection.executemany(SQL["insert_wait"], _waits(new))
     connection.executemany(SQL["delete_wait"], _waits(judged))
 
 
 def _waits(jobs: Iterable[Job]) -> Iterable[rows.Row]:
     return ({"on_id": rows.text(on_id), "ord": job.order} for job in jobs for on_id in waits_for(job))
+
+
+def _used_up_row(used: tuple[ConsumableName, int]) -> rows.Row:
+    resource, units = used
+    return {"resource": rows.text(resource), "units": rows.integer(units)}
 
 
 def _submission_row(submission: tuple[SubmissionKey, JobId, datetime]) -> rows.Row:
@@ -94,14 +103,19 @@ def active(connection: Connection) -> tuple[Job, ...]:
 
 def runnable(connection: Connection, queue: QueueName, limit: int, after: int) -> tuple[Candidate, ...]:
     asked = {"queue": rows.text(queue), "limit": limit, "after": rows.integer(after)}
-    return tuple(
-        Candidate(
-            job_id=JobId(job_id),
-            order=order,
-            resources=Resources(millicpus=millicpus, memory_mib=memory_mib, gpus=gpus),
-        )
-        for job_id, order, millicpus, memory_mib, gpus in connection.execute(SQL["runnable"], asked)
-    )
+    return tuple(map(rows.candidate, connection.execute(SQL["runnable"], asked)))
+
+
+def runnable_in_share(
+    connection: Connection, key: ShareKey, limit: int, after: tuple[int, int] | None
+) -> tuple[Candidate, ...]:
+    rank, order = (-rows.GREATEST, -1) if after is None else (-rows.integer(after[0]), rows.integer(after[1]))
+    asked = {"queue": rows.text(key.queue), "share": rows.text(key.share), "rank": rank, "after": order, "limit": limit}
+    return tuple(map(rows.candidate, connection.execute(SQL["runnable_in_share"], asked)))
+
+
+def waiting_shares(connection: Connection, queue: QueueName) -> tuple[str, ...]:
+    return tuple(share for (share,) in connection.execute(SQL["waiting_shares"], {"queue": rows.text(queue)}))
 
 
 def misfits(connection: Connection, limit: int, after: int) -> tuple[Job, ...]:
@@ -115,19 +129,56 @@ def dependents(connection: Connection, ids: Sequence[JobId]) -> tuple[Job, ...]:
     return tuple(found[order] for order in sorted(found))
 
 
+def parents_at_work(connection: Connection) -> tuple[Job, ...]:
+    return _jobs(connection.execute(SQL["parents_at_work"]))
+
+
+def children(connection: Connection, parent: JobId, first: int, limit: int) -> tuple[Job, ...]:
+    orders = _children(connection, parent)
+    asked = orders[max(first, 0) : max(first, 0) + limit]
+    return _jobs(connection.execute(SQL["unfinished_children"], _bounds(asked)))
+
+
+def list_children(connection: Connection, query: ChildQuery) -> tuple[Job, ...]:
+    orders = _children(connection, query.parent)
+    below = orders if query.before is None else range(orders.start, min(orders.stop, query.before))
+    asked = {**_bounds(below), "limit": query.limit}
+    if query.status is None:
+        return _jobs(connection.execute(SQL["children"], asked))
+    return _jobs(connection.execute(SQL["children_of_status"], asked | {"status": query.status.value}))
+
+
+def _children(connection: Connection, parent: JobId) -> range:
+    """The orders that an array keeps for its children."""
+    found = connection.execute(SQL["array"], {"id": rows.text(parent)}).fetchone()
+    return range(0) if found is None else range(found[0] + 1, found[0] + 1 + found[1])
+
+
+def _bounds(orders: range) -> dict[str, str | int]:
+    return {"first": orders.start, "last": orders.stop - 1}
+
+
 def submissions(connection: Connection, keys: Sequence[SubmissionKey]) -> Mapping[SubmissionKey, JobId]:
     found = ((key, connection.execute(SQL["submission"], _key_row(key)).fetchone()) for key in keys)
     return {key: JobId(row[0]) for key, row in found if row is not None}
 
 
 def last_order(connection: Connection) -> int:
-    (order,) = connection.execute(SQL["last_order"]).fetchone()
-    return -1 if order is None else int(order)
+    found = connection.execute(SQL["last_order"]).fetchone()
+    return -1 if found is None else int(found[0])
 
 
 def unfinished_in(connection: Connection, queue: QueueName) -> int:
     (count,) = connection.execute(SQL["unfinished_in"], {"queue": rows.text(queue)}).fetchone()
     return int(count)
+
+
+def shares(connection: Connection) -> Mapping[ShareKey, ShareUse]:
+    return dict(rows.share(*found) for found in connection.execute(SQL["shares"]))
+
+
+def used_up(connection: Connection) -> Mapping[ConsumableName, int]:
+    return {ConsumableName(resource): units for resource, units in connection.execute(SQL["used_up"])}
 
 
 def history(connection: Connection, job_id: JobId) -> tuple[Moment, ...]:

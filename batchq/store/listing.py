@@ -1,29 +1,35 @@
-"""ListJobs' filters in SQL. `matching` says the same in Python; one contract holds both.
+"""Lists of jobs in SQL. `matching` says the same in Python; one contract holds both.
 
 Every word of the caller is bound, never written into the statement, and nothing in it is a wildcard to SQL.
 """
 
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import replace
 
 from batchq.domain.job import Job
 from batchq.store import jobs, rows
 from batchq.store.matching import ANY_REST, folded, number
-from batchq.values import Filter, JobQuery
+from batchq.values import Filter, JobQuery, NeedQuery
 
 Bound = list[str | int]
+
+_MOST_VALUES = 1000
 
 
 def page(connection: sqlite3.Connection, query: JobQuery) -> tuple[Job, ...]:
     """The orders come from an index alone; only the jobs of the page itself are read."""
-    statement, bound = select(query)
-    return jobs.of_orders(connection, [order for (order,) in connection.execute(statement, bound)])
+    found = {order for part in _parts(query) for (order,) in connection.execute(*select(part))}
+    return jobs.of_orders(connection, sorted(found, reverse=True)[: query.limit])
+
+
+def page_needing(connection: sqlite3.Connection, query: NeedQuery) -> tuple[Job, ...]:
+    return jobs.of_orders(connection, [order for (order,) in connection.execute(*select_needing(query))])
 
 
 def select(query: JobQuery) -> tuple[str, Bound]:
-    below = rows.GREATEST if query.before is None else rows.integer(query.before)
-    conditions = ["queue = ?", "ord < ?"]
-    bound: Bound = [rows.text(query.queue), below]
+    conditions = ["parent_ord IS NULL", "queue = ?", "ord < ?"]
+    bound: Bound = [rows.text(query.queue), _below(query.before)]
     if query.status is not None:
         conditions.append("status = ?")
         bound.append(query.status.value)
@@ -34,6 +40,33 @@ def select(query: JobQuery) -> tuple[str, Bound]:
     bound.append(query.limit)
     where = " AND ".join(conditions)
     return f"SELECT ord FROM jobs WHERE {where} ORDER BY ord DESC LIMIT ?", bound  # noqa: S608 - nobody's words
+
+
+def select_needing(query: NeedQuery) -> tuple[str, Bound]:
+    """Walks the jobs that need the resource, and looks at each: no index is kept up for what is so seldom asked."""
+    conditions = ["resource = ?", "job_needs.ord < ?"]
+    bound: Bound = [rows.text(query.resource), _below(query.before)]
+    if query.status is not None:
+        conditions.append("status = ?")
+        bound.append(query.status.value)
+    if query.name is not None:
+        condition, values = _like("name", rows.text(folded(query.name)))
+        conditions.append(condition)
+        bound += values
+    bound.append(query.limit)
+    where = " AND ".join(conditions)
+    listed = "job_needs CROSS JOIN jobs ON jobs.ord = job_needs.ord"  # CROSS: in this order
+    return f"SELECT job_needs.ord FROM {listed} WHERE {where} ORDER BY job_needs.ord DESC LIMIT ?", bound  # noqa: S608 - nobody's words
+
+
+def _parts(query: JobQuery) -> list[JobQuery]:
+    """SQLite has only so many variables for a statement."""
+    starts = range(0, len(query.values), _MOST_VALUES) or (0,)
+    return [replace(query, values=query.values[start : start + _MOST_VALUES]) for start in starts]
+
+
+def _below(before: int | None) -> int:
+    return rows.GREATEST if before is None else rows.integer(before)
 
 
 def _passes(by: Filter, value: str) -> tuple[str, Bound]:

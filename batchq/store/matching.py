@@ -1,21 +1,38 @@
-"""What ListJobs' filters mean, one job at a time. `listing` says the same in SQL; one contract holds both."""
+"""What a store is asked for, one job at a time. `listing` says the same in SQL; one contract holds both."""
 
 from datetime import UTC, datetime, timedelta
 
-from batchq.domain.job import Job
+from batchq.domain.job import Job, Status
 from batchq.domain.names import DefinitionRef
-from batchq.values import Filter, JobQuery
+from batchq.values import Filter, JobQuery, NeedQuery
 
 ANY_REST = "*"
+_WAITING = frozenset({Status.SUBMITTED, Status.PENDING})
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def waits(job: Job) -> bool:
+    """Whether what it depends on may still decide over it. An array with a family has that behind it."""
+    return job.status in _WAITING and job.family is None
 
 
 def matches(job: Job, query: JobQuery) -> bool:
     return (
-        job.spec.queue == query.queue
+        job.child is None
+        and job.spec.queue == query.queue
         and query.status in {None, job.status}
         and (query.before is None or job.order < query.before)
         and (query.filter is None or any(_passes(job, query.filter, value) for value in query.values))
+    )
+
+
+def needs(job: Job, query: NeedQuery) -> bool:
+    return (
+        job.child is None
+        and any(need.resource == query.resource for need in job.spec.needs)
+        and query.status in {None, job.status}
+        and (query.before is None or job.order < query.before)
+        and (query.name is None or _like(folded(job.spec.name), folded(query.name)))
     )
 
 

@@ -1,19 +1,20 @@
 """Jobs in memory, beside the catalog: both stores' promises but durability. For the pretended world."""
 
-from bisect import bisect_right, insort
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 
 from batchq.domain.dependencies import waits_for
-from batchq.domain.job import ACTIVE, FINISHED, Job, Status
-from batchq.domain.names import JobId, QueueName
+from batchq.domain.fairshare import ShareKey, ShareUse
+from batchq.domain.job import ACTIVE, FINISHED, Job
+from batchq.domain.names import ConsumableName, JobId, QueueName, child_id
 from batchq.domain.placement import Candidate
 from batchq.errors import Conflict
-from batchq.store.matching import matches
+from batchq.store.matching import matches, needs, waits
 from batchq.store.memory_catalog import MemoryCatalog
-from batchq.values import Changes, JobQuery, LogStream, Moment, SubmissionKey
+from batchq.store.memory_index import AT_WORK, BEFORE_ALL, MISFITS, Group, Index, Key, of_queue, of_share, of_status
+from batchq.values import Changes, ChildQuery, JobQuery, LogStream, Moment, NeedQuery, SubmissionKey
 
 
 class MemoryStore(MemoryCatalog):
@@ -24,11 +25,13 @@ class MemoryStore(MemoryCatalog):
         self.instance = "memory"
         self._jobs: dict[JobId, Job] = {}
         self._ids: dict[int, JobId] = {}
-        self._orders: dict[Status, list[int]] = {status: [] for status in Status}
+        self._index = Index()
         self._waiting: dict[JobId, set[JobId]] = {}
         self._history: dict[JobId, list[Moment]] = {}
         self._submissions: dict[SubmissionKey, tuple[JobId, datetime]] = {}
         self._streams: dict[str, LogStream] = {}
+        self._shares: dict[ShareKey, ShareUse] = {}
+        self._used_up: dict[ConsumableName, int] = {}
 
     async def close(self) -> None: ...
 
@@ -47,6 +50,8 @@ class MemoryStore(MemoryCatalog):
             self._submissions[key] = (job_id, at)
         for stream in changes.streams:
             self._streams.setdefault(stream.name, stream)
+        self._shares.update(changes.shares)
+        self._used_up.update(changes.used_up)
         if changes.forget_before is not None:
             self._forget(changes.forget_before)
 
@@ -54,31 +59,65 @@ class MemoryStore(MemoryCatalog):
         return {job_id: self._jobs[job_id] for job_id in ids if job_id in self._jobs}
 
     async def active(self) -> tuple[Job, ...]:
-        return tuple(job for status in sorted(ACTIVE) for job in self._in(status))
+        return tuple(job for status in sorted(ACTIVE) for job in self._in(of_status(status)))
 
     async def runnable(self, queue: QueueName, limit: int, after: int = -1) -> tuple[Candidate, ...]:
-        fitting = (job for job in self._in(Status.RUNNABLE, after) if job.spec.queue == queue and not job.misfit)
-        return tuple(_candidate(job) for job in islice(fitting, limit))
+        return tuple(map(_candidate, islice(self._in(of_queue(queue), (0, after)), limit)))
+
+    async def runnable_in_share(
+        self, queue: QueueName, share: str, limit: int, after: tuple[int, int] | None = None
+    ) -> tuple[Candidate, ...]:
+        group = of_share(queue, share)
+        waiting = self._in(group) if after is None else self._in(group, (-after[0], after[1]))
+        return tuple(map(_candidate, islice(waiting, limit)))
+
+    async def waiting_shares(self, queue: QueueName) -> tuple[str, ...]:
+        return self._index.shares(queue)
 
     async def misfits(self, limit: int, after: int = -1) -> tuple[Job, ...]:
-        return tuple(islice((job for job in self._in(Status.RUNNABLE, after) if job.misfit), limit))
+        return tuple(islice(self._in(MISFITS, (0, after)), limit))
 
     async def dependents(self, ids: Sequence[JobId]) -> tuple[Job, ...]:
         waiting = {by for job_id in ids for by in self._waiting.get(job_id, ())}
         return tuple(sorted((self._jobs[job_id] for job_id in waiting), key=_order))
 
+    async def parents_at_work(self) -> tuple[Job, ...]:
+        return tuple(self._in(AT_WORK))
+
+    async def children(self, parent: JobId, first: int, limit: int) -> tuple[Job, ...]:
+        asked = range(max(first, 0), max(first, 0) + limit)
+        return tuple(job for job in self._children(parent, asked) if job.status not in FINISHED)
+
+    async def list_children(self, query: ChildQuery) -> tuple[Job, ...]:
+        below = (it for it in self._children(query.parent) if query.before is None or it.order < query.before)
+        found = [it for it in below if query.status in {None, it.status}]
+        return tuple(found[::-1][: query.limit])
+
+    async def shares(self) -> Mapping[ShareKey, ShareUse]:
+        return dict(self._shares)
+
+    async def used_up(self) -> Mapping[ConsumableName, int]:
+        return dict(self._used_up)
+
     async def submissions(self, keys: Sequence[SubmissionKey]) -> Mapping[SubmissionKey, JobId]:
         return {key: self._submissions[key][0] for key in keys if key in self._submissions}
 
     async def last_order(self) -> int:
-        return max(self._ids, default=-1)
+        if not self._ids:
+            return -1
+        newest = self._job(max(self._ids))
+        own = newest if newest.child is None else self._jobs[newest.child.parent]
+        return own.order + (own.spec.array_size or 0)
 
     async def list(self, query: JobQuery) -> tuple[Job, ...]:
-        found = sorted((job for job in self._jobs.values() if matches(job, query)), key=_order, reverse=True)
-        return tuple(found[: query.limit])
+        return _newest((job for job in self._jobs.values() if matches(job, query)), query.limit)
+
+    async def list_needing(self, query: NeedQuery) -> tuple[Job, ...]:
+        return _newest((job for job in self._jobs.values() if needs(job, query)), query.limit)
 
     async def unfinished_in(self, queue: QueueName) -> int:
-        return sum(job.spec.queue == queue and job.status not in FINISHED for job in self._jobs.values())
+        own = (job for job in self._jobs.values() if job.spec.queue == queue and job.child is None)
+        return sum(job.status not in FINISHED for job in own)
 
     async def history(self, job_id: JobId) -> tuple[Moment, ...]:
         return tuple(self._history.get(job_id, ()))
@@ -97,9 +136,12 @@ class MemoryStore(MemoryCatalog):
     # --------------------------------------------------------------------------------------------------------- inside
 
     def _check_versions(self, changes: Changes) -> None:
+        new = {job.id for job in changes.inserted}
         for job in changes.inserted:
             if job.id in self._jobs or job.order in self._ids:
                 raise Conflict(f"job {job.id} or its order {job.order} is there already")
+            if job.child is not None and job.child.parent not in self._jobs and job.child.parent not in new:
+                raise Conflict(f"the array of {job.id} is not there")
         for job in changes.updated:
             known = self._jobs.get(job.id)
             if known is None or known.version != job.version:
@@ -109,14 +151,11 @@ class MemoryStore(MemoryCatalog):
                 raise Conflict(f"the submission of {job_id} is remembered already")
 
     def _save(self, job: Job) -> None:
-        known = self._jobs.get(job.id)
-        if known is not None:
-            self._orders[known.status].remove(known.order)
+        self._index.put(self._jobs.get(job.id), job)
         self._jobs[job.id] = job
         self._ids[job.order] = job.id
-        insort(self._orders[job.status], job.order)
         for on_id in waits_for(job):
-            if job.status in {Status.SUBMITTED, Status.PENDING}:
+            if waits(job):
                 self._waiting.setdefault(on_id, set()).add(job.id)
             else:
                 self._waiting.get(on_id, set()).discard(job.id)
@@ -127,14 +166,34 @@ class MemoryStore(MemoryCatalog):
     def _job(self, order: int) -> Job:
         return self._jobs[self._ids[order]]
 
-    def _in(self, status: Status, after: int = -1) -> Iterator[Job]:
-        orders = self._orders[status]
-        return map(self._job, orders[bisect_right(orders, after) :])
+    def _in(self, group: Group, after: Key = BEFORE_ALL) -> Iterator[Job]:
+        return map(self._job, self._index.orders(group, after))
+
+    def _children(self, parent: JobId, asked: range | None = None) -> Iterator[Job]:
+        """By index, as far as they are there."""
+        array = self._jobs.get(parent)
+        size = 0 if array is None or array.child is not None else array.spec.array_size or 0
+        indices = range(size) if asked is None else range(size)[asked.start : asked.stop]
+        ids = (child_id(parent, index) for index in indices)
+        return (self._jobs[it] for it in ids if it in self._jobs)
 
 
 def _order(job: Job) -> int:
     return job.order
 
 
+def _newest(jobs: Iterable[Job], limit: int) -> tuple[Job, ...]:
+    return tuple(sorted(jobs, key=_order, reverse=True)[:limit])
+
+
 def _candidate(job: Job) -> Candidate:
-    return Candidate(job_id=job.id, order=job.order, resources=job.spec.container.resources)
+    spec = job.spec
+    return Candidate(
+        job_id=job.id,
+        order=job.order,
+        resources=spec.resources,
+        needs=spec.needs,
+        longest=spec.timeout,
+        share=spec.share_identifier,
+        priority=spec.scheduling_priority or 0,
+    )

@@ -2,12 +2,18 @@
 
 import sqlite3
 from collections.abc import Mapping
+from datetime import timedelta
 
+from pydantic import TypeAdapter
+
+from batchq.store import rows
 from batchq.store.statements import migrations, split
 from batchq.store.transaction import Begin, transaction
 
 # "btch": by it a file is known to be ours, and not some other program's SQLite database.
 APPLICATION_ID = 0x62746368
+
+_SPAN = TypeAdapter(timedelta)
 
 STEPS = migrations()
 NEWEST = max(STEPS)
@@ -22,6 +28,7 @@ def application(connection: sqlite3.Connection) -> int:
 
 
 def migrate(connection: sqlite3.Connection, steps: Mapping[int, str]) -> None:
+    connection.create_function("microseconds", 1, _microseconds, deterministic=True)
     for number in range(version(connection) + 1, max(steps) + 1):
         _take(connection, number, steps[number])
 
@@ -32,6 +39,11 @@ def _take(connection: sqlite3.Connection, number: int, step: str) -> None:
             connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {number}")
+
+
+def _microseconds(written: str | None) -> int | None:
+    """Of a span of time as JSON has it, `PT1M`. For steps that make a column of it."""
+    return None if written is None else rows.integer(rows.span(_SPAN.validate_python(written)))
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

@@ -7,11 +7,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from pydantic import TypeAdapter
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, from_json
 
+from batchq.domain.arrays import at_work
 from batchq.domain.catalog import (
     ComputeEnvironment,
     ConsumableResource,
@@ -20,12 +22,16 @@ from batchq.domain.catalog import (
     JobQueue,
     SchedulingPolicy,
 )
-from batchq.domain.job import Job, JobSpec
-from batchq.domain.names import JobId
+from batchq.domain.container import Resources
+from batchq.domain.fairshare import ShareKey, ShareUse
+from batchq.domain.job import Job, JobSpec, Need
+from batchq.domain.names import JobId, QueueName
+from batchq.domain.placement import Candidate
 from batchq.store.matching import EPOCH, folded, milliseconds
 from batchq.values import LogStream, Moment
 
 Row = Mapping[str, str | int | None]
+CandidateRow = tuple[str, int, int, int, int, str | None, int | None, str | None, int]
 
 ENVIRONMENT = TypeAdapter(ComputeEnvironment)
 QUEUE = TypeAdapter(JobQueue)
@@ -35,18 +41,21 @@ CONSUMABLE = TypeAdapter(ConsumableResource)
 CONSUMABLE_UPDATE = TypeAdapter(ConsumableUpdate)
 _JOB = TypeAdapter(Job)
 _SPEC = TypeAdapter(JobSpec)
+_NEEDS = TypeAdapter(tuple[Need, ...])
+_USE = TypeAdapter(ShareUse)
 _MOMENT = TypeAdapter(Moment)
 _STREAM = TypeAdapter(LogStream)
 
 # Sorts after whatever may follow a prefix: Unicode says that it is no character, so no name has it.
 BEYOND_LETTERS = "\U0010ffff"
 GREATEST = 2**63 - 1
+_SPECS_KEPT = 256
 
 
 def job_row(job: Job) -> Row:
     """A new job's row, and what is searched."""
     spec = job.spec
-    wanted = spec.container.resources
+    wanted = spec.resources
     return state_row(job, version=job.version) | {
         "queue": text(spec.queue),
         "name": text(folded(spec.name)),
@@ -57,8 +66,21 @@ def job_row(job: Job) -> Row:
         "millicpus": integer(wanted.millicpus),
         "memory_mib": integer(wanted.memory_mib),
         "gpus": integer(wanted.gpus),
-        "spec": as_json(_SPEC, spec),
+        "parent_ord": None if job.child is None else job.order - 1 - job.child.index,
+        "array_size": integer(spec.array_size or 0) if job.child is None else 0,
+        "needs": as_json(_NEEDS, spec.needs) if spec.needs else None,
+        "longest": None if spec.timeout is None else integer(span(spec.timeout)),
+        "rank": -integer(spec.scheduling_priority or 0),
     }
+
+
+def spec_row(job: Job) -> Row:
+    """Written once for an array: its children are read with it."""
+    return {"ord": job.order, "spec": as_json(_SPEC, job.spec)}
+
+
+def need_rows(job: Job) -> list[Row]:
+    return [{"resource": text(need.resource), "ord": job.order} for need in job.spec.needs]
 
 
 def state_row(job: Job, *, version: int) -> dict[str, str | int | None]:
@@ -69,12 +91,40 @@ def state_row(job: Job, *, version: int) -> dict[str, str | int | None]:
         "version": job.version,
         "status": job.status.value,
         "misfit": int(job.misfit),
+        "at_work": int(at_work(job)),
         "state": as_json(_JOB, replace(job, version=version), without={"spec"}),
     }
 
 
 def job(state: str, spec: str) -> Job:
-    return _JOB.validate_json(f'{{"spec":{spec},{state[1:]}')
+    return _JOB.validate_python(from_json(state) | {"spec": _spec(spec)})
+
+
+@lru_cache(maxsize=_SPECS_KEPT)
+def _spec(spec: str) -> JobSpec:
+    """The children of an array come with one spec, not with one each; and to read it is most of the work."""
+    return _SPEC.validate_json(spec)
+
+
+def candidate(found: CandidateRow) -> Candidate:
+    job_id, order, millicpus, memory_mib, gpus, needs, longest, share, rank = found
+    return Candidate(
+        job_id=JobId(job_id),
+        order=order,
+        resources=Resources(millicpus=millicpus, memory_mib=memory_mib, gpus=gpus),
+        needs=() if needs is None else _NEEDS.validate_json(needs),
+        longest=None if longest is None else timedelta(microseconds=longest),
+        share=share,
+        priority=-rank,
+    )
+
+
+def share_row(key: ShareKey, use: ShareUse) -> Row:
+    return {"queue": text(key.queue), "share": text(key.share), "value": as_json(_USE, use)}
+
+
+def share(queue: str, name: str, value: str) -> tuple[ShareKey, ShareUse]:
+    return ShareKey(QueueName(queue), name), _USE.validate_json(value)
 
 
 def moment_row(moment: Moment) -> Row:
@@ -134,4 +184,9 @@ def integer(number: int) -> int:
 
 
 def microseconds(moment: datetime) -> int:
-    return (moment - EPOCH) // timedelta(microseconds=1)
+    return span(moment - EPOCH)
+
+
+def span(time: timedelta) -> int:
+    """In microseconds."""
+    return time // timedelta(microseconds=1)

@@ -13,12 +13,13 @@ from batchq.domain.catalog import (
     PolicyName,
     SchedulingPolicy,
 )
+from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import Job
 from batchq.domain.names import ConsumableName, DefinitionRef, JobId, QueueName
 from batchq.domain.placement import Candidate
 from batchq.store import catalog, jobs, listing, opening
 from batchq.store.database import Database, opened
-from batchq.values import Changes, JobQuery, LogStream, Moment, SubmissionKey
+from batchq.values import Changes, ChildQuery, JobQuery, LogStream, Moment, NeedQuery, SubmissionKey
 
 
 class SqliteStore:
@@ -59,11 +60,32 @@ class SqliteStore:
     async def runnable(self, queue: QueueName, limit: int, after: int = -1) -> tuple[Candidate, ...]:
         return await self._database.read(lambda it: jobs.runnable(it, queue, limit, after))
 
+    async def runnable_in_share(
+        self, queue: QueueName, share: str, limit: int, after: tuple[int, int] | None = None
+    ) -> tuple[Candidate, ...]:
+        key = ShareKey(queue, share)
+        return await self._database.read(lambda it: jobs.runnable_in_share(it, key, limit, after))
+
+    async def waiting_shares(self, queue: QueueName) -> tuple[str, ...]:
+        return await self._database.read(lambda it: jobs.waiting_shares(it, queue))
+
     async def misfits(self, limit: int, after: int = -1) -> tuple[Job, ...]:
         return await self._database.read(lambda it: jobs.misfits(it, limit, after))
 
     async def dependents(self, ids: Sequence[JobId]) -> tuple[Job, ...]:
         return await self._database.read(lambda it: jobs.dependents(it, ids))
+
+    async def parents_at_work(self) -> tuple[Job, ...]:
+        return await self._database.read(jobs.parents_at_work)
+
+    async def children(self, parent: JobId, first: int, limit: int) -> tuple[Job, ...]:
+        return await self._database.read(lambda it: jobs.children(it, parent, first, limit))
+
+    async def shares(self) -> Mapping[ShareKey, ShareUse]:
+        return await self._database.read(jobs.shares)
+
+    async def used_up(self) -> Mapping[ConsumableName, int]:
+        return await self._database.read(jobs.used_up)
 
     async def submissions(self, keys: Sequence[SubmissionKey]) -> Mapping[SubmissionKey, JobId]:
         return await self._database.read(lambda it: jobs.submissions(it, keys))
@@ -73,6 +95,12 @@ class SqliteStore:
 
     async def list(self, query: JobQuery) -> tuple[Job, ...]:
         return await self._database.browse(lambda it: listing.page(it, query))
+
+    async def list_children(self, query: ChildQuery) -> tuple[Job, ...]:
+        return await self._database.browse(lambda it: jobs.list_children(it, query))
+
+    async def list_needing(self, query: NeedQuery) -> tuple[Job, ...]:
+        return await self._database.browse(lambda it: listing.page_needing(it, query))
 
     async def unfinished_in(self, queue: QueueName) -> int:
         return await self._database.browse(lambda it: jobs.unfinished_in(it, queue))

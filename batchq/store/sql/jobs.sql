@@ -1,18 +1,21 @@
 -- insert_job
 INSERT INTO jobs (
     ord, id, version, queue, status, misfit, name, definition, revision, share, created_at,
-    millicpus, memory_mib, gpus, state
+    millicpus, memory_mib, gpus, state, parent_ord, array_size, at_work, needs, longest, rank
 )
 VALUES (
     :ord, :id, :version, :queue, :status, :misfit, :name, :definition, :revision, :share, :created_at,
-    :millicpus, :memory_mib, :gpus, :state
+    :millicpus, :memory_mib, :gpus, :state, :parent_ord, :array_size, :at_work, :needs, :longest, :rank
 );
 
 -- insert_spec
 INSERT INTO specs (ord, spec) VALUES (:ord, :spec);
 
+-- insert_need
+INSERT OR IGNORE INTO job_needs (resource, ord) VALUES (:resource, :ord);
+
 -- update_job
-UPDATE jobs SET version = :version + 1, status = :status, misfit = :misfit, state = :state
+UPDATE jobs SET version = :version + 1, status = :status, misfit = :misfit, at_work = :at_work, state = :state
 WHERE ord = :ord AND id = :id AND version = :version;
 
 -- insert_wait
@@ -39,36 +42,88 @@ DELETE FROM submissions WHERE (principal, invocation_id, body_sha256) IN (
 INSERT INTO streams (name, created_at, value) VALUES (:name, :created_at, :value) ON CONFLICT (name) DO NOTHING;
 
 -- job
-SELECT state, spec FROM jobs JOIN specs USING (ord) WHERE id = :id;
+SELECT state, spec FROM jobs JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord) WHERE id = :id;
 
 -- job_of_order
-SELECT state, spec FROM jobs JOIN specs USING (ord) WHERE ord = :ord;
+SELECT state, spec FROM jobs JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord) WHERE jobs.ord = :ord;
 
 -- active
-SELECT state, spec FROM jobs JOIN specs USING (ord) WHERE status IN ('STARTING', 'RUNNING');
+SELECT state, spec FROM jobs JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord) WHERE status IN ('STARTING', 'RUNNING');
 
 -- runnable
 -- Its index is named: jobs_by_status looks as good to SQLite, and would read every misfit.
-SELECT id, ord, millicpus, memory_mib, gpus FROM jobs INDEXED BY jobs_runnable
+SELECT id, ord, millicpus, memory_mib, gpus, needs, longest, share, rank FROM jobs INDEXED BY jobs_runnable
 WHERE status = 'RUNNABLE' AND misfit = 0 AND queue = :queue AND ord > :after ORDER BY ord LIMIT :limit;
 
+-- runnable_in_share
+SELECT id, ord, millicpus, memory_mib, gpus, needs, longest, share, rank FROM jobs INDEXED BY jobs_runnable_in_share
+WHERE status = 'RUNNABLE' AND misfit = 0 AND queue = :queue AND share = :share AND (rank, ord) > (:rank, :after)
+ORDER BY rank, ord LIMIT :limit;
+
+-- waiting_shares
+-- From one share straight to the next: what waits in each is passed over.
+WITH RECURSIVE waiting (share) AS (
+    SELECT min(share) FROM jobs INDEXED BY jobs_runnable_in_share
+    WHERE status = 'RUNNABLE' AND misfit = 0 AND share IS NOT NULL AND queue = :queue
+    UNION ALL
+    SELECT (
+        SELECT min(jobs.share) FROM jobs INDEXED BY jobs_runnable_in_share
+        WHERE status = 'RUNNABLE' AND misfit = 0 AND queue = :queue AND jobs.share > waiting.share
+    )
+    FROM waiting WHERE waiting.share IS NOT NULL
+)
+SELECT share FROM waiting WHERE share IS NOT NULL;
+
 -- misfits
-SELECT state, spec FROM jobs JOIN specs USING (ord)
-WHERE status = 'RUNNABLE' AND misfit = 1 AND ord > :after ORDER BY ord LIMIT :limit;
+SELECT state, spec FROM jobs JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord)
+WHERE status = 'RUNNABLE' AND misfit = 1 AND jobs.ord > :after ORDER BY jobs.ord LIMIT :limit;
 
 -- dependents
-SELECT state, spec FROM waits JOIN jobs USING (ord) JOIN specs USING (ord) WHERE on_id = :on_id;
+SELECT state, spec FROM waits JOIN jobs USING (ord) JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord) WHERE on_id = :on_id;
 
 -- submission
 SELECT job_id FROM submissions
 WHERE principal = :principal AND invocation_id = :invocation_id AND body_sha256 = :body_sha256;
 
+-- parents_at_work
+SELECT state, spec FROM jobs JOIN specs ON specs.ord = jobs.ord WHERE at_work = 1 ORDER BY jobs.ord;
+
+-- array
+SELECT ord, array_size FROM jobs WHERE id = :id;
+
+-- unfinished_children
+SELECT state, spec FROM jobs JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord)
+WHERE jobs.ord BETWEEN :first AND :last AND status NOT IN ('SUCCEEDED', 'FAILED') ORDER BY jobs.ord;
+
+-- children
+SELECT state, spec FROM jobs JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord)
+WHERE jobs.ord BETWEEN :first AND :last ORDER BY jobs.ord DESC LIMIT :limit;
+
+-- children_of_status
+SELECT state, spec FROM jobs JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord)
+WHERE jobs.ord BETWEEN :first AND :last AND status = :status ORDER BY jobs.ord DESC LIMIT :limit;
+
 -- last_order
-SELECT max(ord) FROM jobs;
+-- An array has taken the orders of all its children, whether they are there or not.
+SELECT own.ord + own.array_size FROM jobs AS newest JOIN jobs AS own ON own.ord = coalesce(newest.parent_ord, newest.ord)
+WHERE newest.ord = (SELECT max(ord) FROM jobs);
 
 -- unfinished_in
 SELECT count(*) FROM jobs
-WHERE queue = :queue AND status IN ('SUBMITTED', 'PENDING', 'RUNNABLE', 'STARTING', 'RUNNING');
+WHERE queue = :queue AND parent_ord IS NULL AND status IN ('SUBMITTED', 'PENDING', 'RUNNABLE', 'STARTING', 'RUNNING');
+
+-- shares
+SELECT queue, share, value FROM shares ORDER BY queue, share;
+
+-- put_share
+INSERT INTO shares (queue, share, value) VALUES (:queue, :share, :value)
+ON CONFLICT (queue, share) DO UPDATE SET value = :value;
+
+-- used_up
+SELECT resource, units FROM used_up ORDER BY resource;
+
+-- put_used_up
+INSERT INTO used_up (resource, units) VALUES (:resource, :units) ON CONFLICT (resource) DO UPDATE SET units = :units;
 
 -- history
 SELECT value FROM history WHERE ord = (SELECT ord FROM jobs WHERE id = :id) ORDER BY number;
