@@ -1,0 +1,210 @@
+"""The parent of an array: what it spawns, whom it tells, and how it ends. aws-batch.md 5.5 and 8."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as any_
+
+from batchq.domain import arrays, reasons
+from batchq.domain import events as on
+from batchq.domain.arrays import Moved
+from batchq.domain.job import FINISHED, Dependency, DependencyType, Family, Status
+from batchq.domain.lifecycle import step
+from batchq.errors import IllegalTransition
+from tests.support import builders
+from tests.support.builders import NOON
+
+SEQUENTIAL = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
+LATER = NOON + timedelta(seconds=5)
+
+
+def parent(size=3, **changes):
+    waiting = builders.job(array_size=size, **changes)
+    begun, effects = step(waiting, on.DependenciesMet(), NOON)
+    assert effects == ()
+    return begun
+
+
+def with_children(size=3, **changes):
+    after, _ = arrays.spawn(parent(size, **changes), size, NOON)
+    return arrays.count(after, [Moved(index=i, before=None, after=Status.SUBMITTED) for i in range(size)], NOON)
+
+
+def ended(job, *statuses):
+    moves = [Moved(index=i, before=Status.SUBMITTED, after=status) for i, status in enumerate(statuses)]
+    return arrays.count(job, moves, LATER)
+
+
+def asked(job, event):
+    after, effects = step(job, event, LATER)
+    assert effects == ()
+    return after
+
+
+CANCEL, TERMINATE = on.CancelRequested(reason="enough"), on.TerminateRequested(reason="now")
+
+
+def test_it_is_pending_with_a_family_once_its_dependencies_are_met():
+    for status in (Status.SUBMITTED, Status.PENDING):
+        begun = parent(status=status)
+        assert (begun.status, begun.family) == (Status.PENDING, Family(counted_at=NOON))
+
+
+def test_children_share_its_spec_and_have_the_orders_after_its_own():
+    after, children = arrays.spawn(parent(5, order=10), 2, LATER)
+
+    assert [(it.id, it.order, it.child.index) for it in children] == [
+        (f"{after.id}:0", 11, 0),
+        (f"{after.id}:1", 12, 1),
+    ]
+    assert all(it.spec is after.spec and it.created_at == LATER and it.tags == () for it in children)
+    assert after.family.spawned == 2
+    assert [it.child.index for it in arrays.spawn(after, 250, LATER)[1]] == [2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("statuses", "status", "reason"),
+    [
+        ((Status.SUCCEEDED,) * 3, Status.SUCCEEDED, None),
+        ((Status.SUCCEEDED, Status.FAILED, Status.SUCCEEDED), Status.FAILED, reasons.CHILD_FAILED),
+        ((Status.SUCCEEDED, Status.FAILED, Status.RUNNING), Status.PENDING, None),
+    ],
+)
+def test_it_is_over_when_all_are_and_succeeds_if_every_one_has(statuses, status, reason):
+    over = ended(with_children(), *statuses)
+
+    assert (over.status, over.status_reason, over.attempts) == (status, reason, ())
+
+
+def test_it_is_not_over_while_some_are_not_spawned():
+    half, _ = arrays.spawn(parent(3), 2, NOON)
+    moves = [Moved(index=i, before=None, after=Status.SUCCEEDED) for i in range(2)]
+
+    assert arrays.count(half, moves, LATER).status is Status.PENDING
+
+
+@pytest.mark.parametrize("statuses", [(Status.SUCCEEDED,) * 3, (Status.SUCCEEDED, Status.FAILED, Status.SUCCEEDED)])
+def test_a_cancelled_one_fails_with_the_callers_reason_whatever_its_children_did(statuses):
+    over = ended(asked(with_children(), CANCEL), *statuses)
+
+    assert (over.status, over.status_reason) == (Status.FAILED, "enough")
+    assert (over.is_cancelled, over.is_terminated) == (True, False)
+
+
+def test_a_terminate_after_a_cancel_is_told_to_all_again_and_its_reason_stands():
+    cancelled, told = arrays.tell(asked(with_children(), CANCEL), 2)
+    assert told == range(2)
+
+    both = asked(cancelled, TERMINATE)
+
+    assert arrays.order(both) == on.TerminateRequested(reason="now", grace=timedelta(seconds=30))
+    assert arrays.tell(both, 250)[1] == range(3)
+    over = ended(both, *(Status.FAILED,) * 3)
+    assert (over.status_reason, over.is_cancelled, over.is_terminated) == ("now", False, True)
+
+
+@pytest.mark.parametrize("first", [CANCEL, TERMINATE])
+@pytest.mark.parametrize("second", [on.CancelRequested(reason="again"), on.TerminateRequested(reason="again")])
+def test_the_first_order_stands_but_a_cancel_gives_way_to_a_terminate(first, second):
+    once = asked(with_children(), first)
+    twice = asked(once, second)
+
+    upgraded = isinstance(first, on.CancelRequested) and isinstance(second, on.TerminateRequested)
+    assert (twice == once) is not upgraded
+
+
+def test_a_failure_in_a_sequential_array_is_told_to_those_after_it_alone():
+    broken = ended(with_children(4, depends_on=[SEQUENTIAL]), Status.SUCCEEDED, Status.FAILED)
+
+    assert arrays.order(broken) == on.DependencyFailed()
+    assert arrays.tell(broken, 250)[1] == range(2, 4)
+
+
+def test_a_second_failure_changes_nothing_of_what_is_told():
+    broken = ended(with_children(4, depends_on=[SEQUENTIAL]), Status.SUCCEEDED, Status.FAILED)
+    told, _ = arrays.tell(broken, 1)
+
+    again = arrays.count(told, [Moved(index=2, before=Status.SUBMITTED, after=Status.FAILED)], LATER)
+
+    assert (again.family.broken_at, again.family.told) == (1, 3)
+
+
+def test_what_it_waited_for_is_behind_it():
+    begun = parent()
+    for event in (on.DependenciesMet(), on.DependenciesPending(), on.DependencyFailed(), on.OverridesTooLong()):
+        assert step(begun, event, LATER) == (begun, ())
+
+
+def test_it_is_never_placed():
+    with pytest.raises(IllegalTransition):
+        step(parent(), on.Placed(environment="local"), LATER)
+
+
+def test_once_over_requests_change_nothing():
+    over = ended(with_children(), *(Status.SUCCEEDED,) * 3)
+    for event in (CANCEL, TERMINATE):
+        assert step(over, event, LATER) == (over, ())
+
+
+@pytest.mark.parametrize(
+    ("job", "at_work"),
+    [
+        (builders.job(), False),
+        (parent(), True),
+        (with_children(), False),
+        (asked(with_children(), CANCEL), True),
+        (arrays.tell(asked(with_children(), CANCEL), 250)[0], False),
+        (ended(with_children(), *(Status.FAILED,) * 3), False),
+    ],
+)
+def test_it_is_at_work_while_there_is_somebody_to_spawn_or_to_tell(job, at_work):
+    assert arrays.at_work(job) is at_work
+
+
+MOVES = any_.lists(
+    any_.tuples(
+        any_.sampled_from(["spawn", "tell", "cancel", "terminate", "end"]), any_.integers(1, 4), any_.booleans()
+    ),
+    max_size=40,
+)
+
+
+@given(size=any_.integers(2, 12), sequential=any_.booleans(), moves=MOVES)
+def test_whatever_happens_the_counts_are_true_and_it_ends(size, sequential, moves):
+    """A small world of one array: its children live here, as their statuses alone."""
+    job, children = parent(size, depends_on=[SEQUENTIAL] if sequential else []), {}
+    for happening in [*moves, *[("spawn", size, True), ("tell", size, True)] * 2, ("end", size, True)]:
+        job = _happen(job, children, *happening)
+        assert dict(job.family.counts) == {it: list(children.values()).count(it) for it in set(children.values())}
+        assert job.family.told <= job.family.spawned <= size
+    assert job.status in FINISHED
+    if job.is_cancelled or job.is_terminated:
+        assert job.status is Status.FAILED
+
+
+def _happen(job, children, what, most, well):
+    if job.status in FINISHED:
+        return job
+    moved = []
+    match what:
+        case "spawn":
+            job, born = arrays.spawn(job, most, NOON)
+            moved = [Moved(index=it.child.index, before=None, after=Status.RUNNABLE) for it in born]
+        case "tell":
+            order = arrays.order(job)
+            if order is None:
+                return job
+            job, indices = arrays.tell(job, most)
+            ends = [index for index in indices if children[index] not in FINISHED]
+            moved = [Moved(index=index, before=children[index], after=Status.FAILED) for index in ends]
+        case "cancel":
+            return asked(job, CANCEL)
+        case "terminate":
+            return asked(job, TERMINATE)
+        case "end":
+            status = Status.SUCCEEDED if well else Status.FAILED
+            waiting = [index for index in sorted(children) if children[index] not in FINISHED][:most]
+            moved = [Moved(index=index, before=children[index], after=status) for index in waiting]
+    children.update({move.index: move.after for move in moved})
+    return arrays.count(job, moved, NOON)
