@@ -1,6 +1,6 @@
 """Jobs: submit, describe, list, cancel, terminate, in domain terms."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from uuid import uuid4
@@ -8,16 +8,17 @@ from uuid import uuid4
 from batchq.catalog import Catalog
 from batchq.domain import catalog_rules as rules
 from batchq.domain import events as on
+from batchq.domain import nodes
 from batchq.domain.catalog import JobDefinition, JobQueue, State, Tags
 from batchq.domain.container import Overrides, effective, merge
 from batchq.domain.dependencies import refusal
 from batchq.domain.job import Dependency, Job, JobSpec, Need, RetryStrategy
-from batchq.domain.names import DefinitionRef, JobId, QueueName, parent_of
+from batchq.domain.names import DefinitionRef, JobId, QueueName, node_id, node_of, parent_of
 from batchq.domain.task import Nodes, Task, effective_nodes, effective_task
 from batchq.engine.engine import Engine
 from batchq.errors import Invalid, NotFound
 from batchq.ports import JobStore
-from batchq.values import JobQuery, Moment, SubmissionKey
+from batchq.values import ChildQuery, JobQuery, Moment, SubmissionKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +74,8 @@ class JobService:
 
     async def describe(self, ids: Sequence[JobId]) -> tuple[tuple[Job, JobDefinition | None], ...]:
         """Those that exist, in the order asked for, each once, with the definition it was made from."""
-        jobs = await self._store.jobs(ids)
-        found = [jobs[job_id] for job_id in dict.fromkeys(ids) if job_id in jobs]
+        jobs = await self._store.jobs([node_of(job_id)[0] for job_id in ids])
+        found = [it for job_id in dict.fromkeys(ids) if (it := _named(job_id, jobs)) is not None]
         refs = {job.spec.definition for job in found}
         definitions = {ref: await self._catalog.definition(ref) for ref in refs}
         return tuple((job, definitions[job.spec.definition]) for job in found)
@@ -85,13 +86,26 @@ class JobService:
             raise NotFound(f"JobQueue {query.queue} not found.")
         return await self._store.list(query)
 
+    async def list_children(self, query: ChildQuery) -> tuple[Job, ...]:
+        """One page; empty for what is no array."""
+        return await self._store.list_children(query)
+
+    async def list_nodes(self, job_id: JobId) -> tuple[Job, ...]:
+        """The nodes of a gang, each as a job; none for what is no gang."""
+        job = (await self._store.jobs([job_id])).get(job_id)
+        return () if job is None else nodes.views(job)
+
     async def cancel(self, job_id: JobId, reason: str) -> None:
         """End a job that is not STARTING yet; to one that is, forbid another attempt. An unknown id changes nothing."""
-        await self._engine.deliver(job_id, on.CancelRequested(reason=reason))
+        whole, node = node_of(job_id)
+        if node is None or await self._is_node(job_id):
+            await self._engine.deliver(whole, on.CancelRequested(reason=reason, node=node))
 
     async def terminate(self, job_id: JobId, reason: str) -> None:
         """Order a stop, whatever the status. Durable when this returns; the container goes in its own time."""
-        await self._engine.deliver(job_id, on.TerminateRequested(reason=reason))
+        whole, node = node_of(job_id)
+        if node is None or await self._is_node(job_id):
+            await self._engine.deliver(whole, on.TerminateRequested(reason=reason, node=node))
 
     async def history(self, job_id: JobId) -> tuple[Moment, ...]:
         """The walk of a job through the statuses, empty for an unknown one."""
@@ -105,6 +119,10 @@ class JobService:
     async def untag(self, job_id: JobId, keys: Collection[str]) -> None:
         await self._must_exist(job_id)
         await self._engine.amend(job_id, lambda it: replace(it, tags=rules.untagged(it.tags, keys)))
+
+    async def _is_node(self, job_id: JobId) -> bool:
+        whole = node_of(job_id)[0]
+        return _named(job_id, await self._store.jobs([whole])) is not None
 
     async def _must_exist(self, job_id: JobId) -> None:
         if not await self._store.jobs([job_id]):
@@ -128,15 +146,24 @@ class JobService:
                 raise Invalid(why)
 
 
+def _named(job_id: JobId, jobs: Mapping[JobId, Job]) -> Job | None:
+    """The job that an id names, or the view of the node that it names."""
+    whole, node = node_of(job_id)
+    job = jobs.get(whole)
+    if node is None or job is None:
+        return job
+    return nodes.view(job, node) if nodes.exists(job, node) and node_id(whole, node) == job_id else None
+
+
 def specify(submission: Submission, definition: JobDefinition, stop_grace: timedelta) -> JobSpec:
     """Submission over definition. AWS: retryStrategy and timeout replace the definition's as a whole."""
     parameters = merge(definition.parameters, submission.parameters)
     priority = submission.scheduling_priority
     propagate = submission.propagate_tags
-    task, nodes = submission.task or definition.task, submission.nodes or definition.nodes
+    task, gang = submission.task or definition.task, submission.nodes or definition.nodes
     task = task and effective_task(task, {}, parameters)
-    nodes = nodes and effective_nodes(nodes, {}, parameters)
-    several = nodes or task
+    gang = gang and effective_nodes(gang, {}, parameters)
+    several = gang or task
     return JobSpec(
         name=submission.name,
         queue=submission.queue,
@@ -145,7 +172,7 @@ def specify(submission: Submission, definition: JobDefinition, stop_grace: timed
             several.leading.spec if several else effective(definition.container, submission.overrides, parameters)
         ),
         task=task,
-        nodes=nodes,
+        nodes=gang,
         array_size=submission.array_size,
         needs=definition.needs if submission.needs is None else submission.needs,
         overrides=submission.overrides,

@@ -128,4 +128,4 @@ class Inside:
 
     def remembers(self):
         """All that is stored, to compare with what was stored before."""
-        return copy.deepcopy(vars(self.store))
+        return copy.deepcopy({name: getattr(it, "__dict__", it) for name, it in vars(self.store).items()})
