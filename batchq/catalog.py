@@ -1,38 +1,41 @@
 """Compute environments, job queues and job definitions: made, changed, described and deleted, in domain terms.
 
-Environments and queues stay in memory, where the scheduler reads them in each turn. Changes are made one at a time, and
+All but definitions stay in memory, where the scheduler reads them in each turn. Changes are made one at a time, and
 memory follows the store: what was not saved has not happened.
 """
 
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
+from batchq.consumables import Consumables
 from batchq.definitions import Definitions
 from batchq.domain import catalog_rules as rules
 from batchq.domain.catalog import (
     ComputeEnvironment,
+    ConsumableResource,
     DefinitionStatus,
     EnvironmentName,
     JobDefinition,
     JobQueue,
+    PolicyName,
+    SchedulingPolicy,
     State,
     Tags,
+    TimeLimit,
 )
-from batchq.domain.names import DefinitionRef, QueueName
+from batchq.domain.names import ConsumableName, DefinitionRef, QueueName
 from batchq.engine.turnstile import Turnstile, one_at_a_time
 from batchq.errors import NotFound
+from batchq.first_start import DEFAULT, LOCAL, local_document
+from batchq.policies import Policies
 from batchq.ports import CatalogStore, Clock, JobStore
 
-LOCAL = EnvironmentName("local")
-DEFAULT = QueueName("default")
-
 _DEFAULTS_MADE = "defaults made"
-_ENVIRONMENT, _QUEUE = "ComputeEnvironment", "JobQueue"
+_ENVIRONMENT, _QUEUE, _POLICY = "ComputeEnvironment", "JobQueue", "SchedulingPolicy"
 
 
 class Catalog:
-    """`changed` is called after each change of an environment or a queue: other jobs may start now."""
+    """`changed` is called after each change of anything but definitions: other jobs may start now."""
 
     def __init__(self, *, store: CatalogStore, jobs: JobStore, clock: Clock, changed: Callable[[], None]) -> None:
         self.turnstile = Turnstile()
@@ -43,6 +46,10 @@ class Catalog:
         self._environments: dict[EnvironmentName, ComputeEnvironment] = {}
         self._queues: dict[QueueName, JobQueue] = {}
         self._definitions = Definitions(store)
+        self.scheduling_policies = Policies(
+            turnstile=self.turnstile, store=store, clock=clock, queues=self._queues, changed=changed
+        )
+        self.consumable_resources = Consumables(turnstile=self.turnstile, store=store, clock=clock, changed=changed)
 
     @property
     def environments(self) -> Mapping[EnvironmentName, ComputeEnvironment]:
@@ -52,10 +59,20 @@ class Catalog:
     def queues(self) -> Mapping[QueueName, JobQueue]:
         return self._queues
 
+    @property
+    def policies(self) -> Mapping[PolicyName, SchedulingPolicy]:
+        return self.scheduling_policies.known
+
+    @property
+    def consumables(self) -> Mapping[ConsumableName, ConsumableResource]:
+        return self.consumable_resources.known
+
     async def load(self) -> None:
         """Read what is remembered. Before this the catalog is empty."""
-        self._environments = {it.name: it for it in await self._store.environments()}
-        self._queues = {it.name: it for it in await self._store.queues()}
+        self._environments.update((it.name, it) for it in await self._store.environments())
+        self._queues.update((it.name, it) for it in await self._store.queues())
+        await self.scheduling_policies.load()
+        await self.consumable_resources.load()
 
     async def install_defaults(self, *, max_millicpus: int) -> None:
         """At the first start ever: environment `local` and queue `default`. Whoever deletes them is rid of them."""
@@ -63,7 +80,11 @@ class Catalog:
             return
         if LOCAL not in self._environments:
             await self.create_environment(
-                name=LOCAL, state=State.ENABLED, max_millicpus=max_millicpus, document=_local(max_millicpus), tags=()
+                name=LOCAL,
+                state=State.ENABLED,
+                max_millicpus=max_millicpus,
+                document=local_document(max_millicpus),
+                tags=(),
             )
         if DEFAULT not in self._queues:
             await self.create_queue(
@@ -135,28 +156,37 @@ class Catalog:
         state: State,
         priority: int,
         environments: tuple[EnvironmentName, ...],
+        policy: PolicyName | None = None,
+        time_limits: tuple[TimeLimit, ...] = (),
         document: str,
         tags: Tags,
     ) -> JobQueue:
-        """Raises Invalid when the name is taken, NotFound when an environment is not there."""
+        """Raises Invalid when the name is taken, NotFound when an environment or the policy is not there."""
         rules.must_be_free(name, self._queues)
-        rules.must_exist(_ENVIRONMENT, environments, self._environments)
         made = JobQueue(
             name=name,
             state=state,
             priority=priority,
             environments=environments,
+            policy=policy,
+            time_limits=time_limits,
             document=document,
             tags=rules.tagged((), tags),
             created_at=self._clock.now(),
         )
+        self._check_footing(made)
         return await self._keep_queue(made)
 
     @one_at_a_time
     async def update_queue(self, name: QueueName, change: Callable[[JobQueue], JobQueue]) -> JobQueue:
-        """`change` is given it as it is when its turn comes. Raises NotFound, also when an environment is not there."""
-        after = change(self._queue(name))
-        rules.must_exist(_ENVIRONMENT, after.environments, self._environments)
+        """`change` is given it as it is when its turn comes. Raises NotFound, also when what it stands on is not there.
+
+        Raises Invalid when a queue with a policy would lose it, or one without would get one.
+        """
+        before = self._queue(name)
+        after = change(before)
+        rules.must_keep_its_kind(before, after)
+        self._check_footing(after)
         return await self._keep_queue(after)
 
     @one_at_a_time
@@ -241,6 +271,11 @@ class Catalog:
         rules.must_exist(_QUEUE, [name], self._queues)
         return self._queues[name]
 
+    def _check_footing(self, queue: JobQueue) -> None:
+        rules.must_exist(_ENVIRONMENT, queue.environments, self._environments)
+        if queue.policy is not None:
+            rules.must_exist(_POLICY, [queue.policy], self.policies)
+
     async def _keep_queue(self, queue: JobQueue) -> JobQueue:
         await self._store.put_queue(queue)
         self._queues[queue.name] = queue
@@ -252,16 +287,3 @@ class Catalog:
         if found is None:
             raise NotFound(f"JobDefinition {ref} not found.")
         return found
-
-
-def _local(max_millicpus: int) -> str:
-    """What CreateComputeEnvironment would have been sent."""
-    resources = {
-        "type": "EC2",
-        "maxvCpus": max(1, max_millicpus // 1000),
-        "minvCpus": 0,
-        "desiredvCpus": 0,
-        "subnets": [],
-        "instanceTypes": ["optimal"],
-    }
-    return json.dumps({"type": "MANAGED", "computeResources": resources})

@@ -28,6 +28,10 @@ class SlowStore(MemoryStore):
         await asyncio.sleep(0)
         await super().put_queue(queue)
 
+    async def update_consumable(self, resource, update, *, forget_before):
+        await asyncio.sleep(0)
+        await super().update_consumable(resource, update, forget_before=forget_before)
+
     async def put_definition(self, definition):
         await asyncio.sleep(0)
         await super().put_definition(definition)

@@ -1,6 +1,8 @@
 """The catalog's long calls, in short."""
 
-from batchq.domain.catalog import State
+from datetime import timedelta
+
+from batchq.domain.catalog import ResourceKind, State
 
 
 async def make_environment(catalog, name="local", **changes):
@@ -15,3 +17,13 @@ async def make_queue(catalog, name="default", **changes):
 
 async def disabled_queue(catalog, name="default", **changes):
     return await make_queue(catalog, name, state=State.DISABLED, **changes)
+
+
+async def make_policy(catalog, name="fair", **changes):
+    asked = {"shares": (), "decay": timedelta(), "reservation": 0, "document": "{}", "tags": ()} | changes
+    return await catalog.scheduling_policies.create(name=name, **asked)
+
+
+async def make_consumable(catalog, name="licences", **changes):
+    asked = {"total": 10, "kind": ResourceKind.REPLENISHABLE, "tags": ()} | changes
+    return await catalog.consumable_resources.create(name=name, **asked)

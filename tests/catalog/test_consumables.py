@@ -1,0 +1,299 @@
+"""Consumable resources: their totals, what jobs took of them, and updates that come again."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from batchq import consumables
+from batchq.catalog import Catalog
+from batchq.consumables import Quantities
+from batchq.domain.catalog import Operation, ResourceKind
+from batchq.errors import Invalid, NotFound, StoreFailed
+from tests.catalog.making import make_consumable
+from tests.support.builders import NOON, consumable
+
+LICENCES = "licences"
+MOST = 2**63 - 1
+
+
+class Taken:
+    """Usage as it is told."""
+
+    def __init__(self, *, in_use=0, used_up=0):
+        self._in_use, self._used_up = in_use, used_up
+
+    def in_use(self, name):
+        return self._in_use
+
+    def used_up(self, name):
+        return self._used_up
+
+
+class HandClock:
+    now_is = NOON
+
+    def now(self):
+        return self.now_is
+
+
+@pytest.fixture
+def clock():
+    return HandClock()
+
+
+@pytest.fixture
+async def catalog(store, changed, clock):
+    catalog = Catalog(store=store, jobs=store, clock=clock, changed=changed)
+    await catalog.load()
+    return catalog
+
+
+@pytest.fixture
+def update(catalog):
+    async def update(operation, quantity, token=None):
+        operation = Operation(operation)
+        await catalog.consumable_resources.update(LICENCES, operation=operation, quantity=quantity, token=token)
+        return total(catalog)
+
+    return update
+
+
+def total(catalog):
+    return catalog.consumable_resources.quantities(catalog.consumables[LICENCES]).total
+
+
+async def test_what_is_made_is_there_and_is_there_again_after_a_restart(catalog, reopened):
+    made = await make_consumable(catalog, total=0, tags=(("k", "v"),))
+
+    again = await reopened()
+
+    assert made == consumable(total=0, tags=(("k", "v"),))
+    assert catalog.consumables == again.consumables == {LICENCES: made}
+
+
+async def test_a_name_is_taken_once(catalog):
+    await make_consumable(catalog)
+
+    with pytest.raises(Invalid, match=r"^Object already exists$"):
+        await make_consumable(catalog, total=1)
+
+    assert total(catalog) == 10
+
+
+@pytest.mark.parametrize("quantity", [-1, MOST + 1])
+async def test_a_total_is_what_a_long_can_say_and_not_negative(catalog, quantity):
+    with pytest.raises(Invalid, match="between 0 and"):
+        await make_consumable(catalog, total=quantity)
+
+    assert catalog.consumables == {}
+
+
+async def test_there_are_as_many_as_aws_has_and_no_more(catalog, monkeypatch):
+    monkeypatch.setattr(consumables, "MOST", 2)
+    await make_consumable(catalog, "a")
+    await make_consumable(catalog, "b")
+
+    with pytest.raises(Invalid, match="at most 2"):
+        await make_consumable(catalog, "c")
+
+    assert sorted(catalog.consumables) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "left"),
+    [
+        (("SET", 0), 0),
+        (("SET", MOST), MOST),
+        (("ADD", 0), 10),
+        (("ADD", MOST - 10), MOST),
+        (("REMOVE", 3), 7),
+        (("REMOVE", 10), 0),
+    ],
+)
+async def test_a_total_is_set_raised_and_lowered(catalog, reopened, update, asked, left):
+    await make_consumable(catalog)
+
+    assert await update(*asked) == left
+    assert (await reopened()).consumables[LICENCES].total == left
+
+
+@pytest.mark.parametrize(
+    ("operation", "quantity"), [("REMOVE", 11), ("ADD", MOST - 9), ("SET", -1), ("ADD", -1), ("REMOVE", -1)]
+)
+async def test_a_total_never_leaves_its_bounds(catalog, reopened, update, operation, quantity):
+    await make_consumable(catalog)
+
+    with pytest.raises(Invalid, match="between 0 and"):
+        await update(operation, quantity)
+
+    assert total(catalog) == 10
+    assert (await reopened()).consumables == {LICENCES: consumable()}
+
+
+async def test_what_is_not_there_cannot_be_changed(catalog, update):
+    with pytest.raises(NotFound, match="ConsumableResource licences not found"):
+        await update("SET", 1)
+
+
+async def test_changes_made_at_once_are_all_made(catalog, update):
+    await make_consumable(catalog)
+
+    await asyncio.gather(*(update("ADD", 1, f"token-{number}") for number in range(20)))
+
+    assert total(catalog) == 30
+
+
+# --------------------------------------------------------------------------------------------------- the same again
+
+
+async def test_the_same_update_with_the_same_token_is_made_once(catalog, update):
+    await make_consumable(catalog)
+
+    told = [await update("ADD", 5, "token") for _ in range(3)]
+
+    assert told == [15, 15, 15]
+
+
+async def test_a_token_is_known_after_a_restart(catalog, reopened, update):
+    await make_consumable(catalog)
+    await update("ADD", 5, "token")
+
+    again = await reopened()
+    await again.consumable_resources.update(LICENCES, operation=Operation.ADD, quantity=5, token="token")
+
+    assert total(again) == 15
+
+
+@pytest.mark.parametrize(("operation", "quantity"), [("ADD", 6), ("REMOVE", 5)])
+async def test_a_token_with_another_payload_is_refused(catalog, update, operation, quantity):
+    await make_consumable(catalog)
+    await update("ADD", 5, "token")
+
+    with pytest.raises(Invalid, match="clientToken was used already"):
+        await update(operation, quantity, "token")
+
+    assert total(catalog) == 15
+
+
+async def test_a_token_is_known_for_eight_hours(catalog, clock, update):
+    await make_consumable(catalog)
+    await update("ADD", 1, "token")
+
+    clock.now_is = NOON + timedelta(hours=8)
+    within = await update("ADD", 1, "token")
+    clock.now_is += timedelta(milliseconds=1)
+    beyond = await update("ADD", 1, "token")
+
+    assert (within, beyond) == (11, 12)
+
+
+async def test_an_update_that_was_refused_leaves_its_token_free(catalog, update):
+    await make_consumable(catalog)
+
+    with pytest.raises(Invalid):
+        await update("REMOVE", 11, "token")
+
+    assert await update("REMOVE", 1, "token") == 9
+
+
+async def test_a_token_of_a_resource_is_its_own_and_goes_with_it(catalog, update):
+    await make_consumable(catalog)
+    await update("ADD", 1, "token")
+
+    await catalog.consumable_resources.delete(LICENCES)
+    await make_consumable(catalog)
+
+    assert await update("ADD", 1, "token") == 11
+
+
+async def test_what_the_store_refuses_has_not_happened(catalog, store, changed, update):
+    await make_consumable(catalog)
+    store.failing = True
+
+    with pytest.raises(StoreFailed):
+        await update("ADD", 1, "token")
+    with pytest.raises(StoreFailed):
+        await update("ADD", 1)
+    with pytest.raises(StoreFailed):
+        await catalog.consumable_resources.delete(LICENCES)
+
+    assert total(catalog) == 10
+    assert changed.count == 1
+
+
+# ------------------------------------------------------------------------------------------------- what jobs took
+
+
+async def test_what_jobs_hold_is_not_available(catalog):
+    made = await make_consumable(catalog)
+
+    catalog.consumable_resources.usage = Taken(in_use=4, used_up=3)
+
+    assert catalog.consumable_resources.quantities(made) == Quantities(total=10, in_use=4, available=6)
+
+
+async def test_with_a_total_below_what_jobs_hold_nothing_is_available(catalog, update):
+    await make_consumable(catalog)
+    catalog.consumable_resources.usage = Taken(in_use=4)
+
+    await update("SET", 3)
+
+    made = catalog.consumables[LICENCES]
+    assert catalog.consumable_resources.quantities(made) == Quantities(total=3, in_use=4, available=0)
+
+
+async def test_what_was_used_up_is_gone_from_the_total(catalog):
+    made = await make_consumable(catalog, kind=ResourceKind.NON_REPLENISHABLE)
+
+    catalog.consumable_resources.usage = Taken(in_use=2, used_up=3)
+
+    assert catalog.consumable_resources.quantities(made) == Quantities(total=7, in_use=2, available=7)
+
+
+@pytest.mark.parametrize(("operation", "quantity", "left"), [("SET", 4, 4), ("ADD", 4, 11), ("REMOVE", 7, 0)])
+async def test_a_total_is_changed_as_it_is_told(catalog, update, operation, quantity, left):
+    await make_consumable(catalog, kind=ResourceKind.NON_REPLENISHABLE)
+    catalog.consumable_resources.usage = Taken(used_up=3)
+
+    assert await update(operation, quantity) == left
+
+
+async def test_no_more_is_taken_off_than_is_left(catalog, update):
+    await make_consumable(catalog, kind=ResourceKind.NON_REPLENISHABLE)
+    catalog.consumable_resources.usage = Taken(used_up=3)
+
+    with pytest.raises(Invalid, match="The total quantity is 7"):
+        await update("REMOVE", 8)
+
+
+async def test_a_new_one_has_all_of_its_total_whatever_was_used_up_under_its_name(catalog):
+    catalog.consumable_resources.usage = Taken(used_up=3)
+
+    await make_consumable(catalog, kind=ResourceKind.NON_REPLENISHABLE)
+
+    assert total(catalog) == 10
+
+
+# --------------------------------------------------------------------------------------------------- deleting and tags
+
+
+async def test_what_is_deleted_is_gone_and_what_never_was_is_too(catalog, reopened, changed):
+    await make_consumable(catalog)
+
+    await catalog.consumable_resources.delete(LICENCES)
+    await catalog.consumable_resources.delete(LICENCES)
+
+    assert catalog.consumables == (await reopened()).consumables == {}
+    assert changed.count == 2
+
+
+async def test_tags_are_laid_on_and_taken_off(catalog, reopened):
+    await make_consumable(catalog, tags=(("a", "1"), ("b", "2")))
+
+    await catalog.consumable_resources.tag(LICENCES, (("b", "3"), ("c", "4")))
+    await catalog.consumable_resources.untag(LICENCES, ["a", "never was"])
+
+    assert (await reopened()).consumables[LICENCES] == consumable(tags=(("b", "3"), ("c", "4")))
+    with pytest.raises(NotFound):
+        await catalog.consumable_resources.untag("other", [])

@@ -1,0 +1,184 @@
+"""Scheduling policies, and the queues that go by them."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from batchq.domain import catalog_rules as rules
+from batchq.domain.catalog import ShareWeight
+from batchq.errors import Invalid, NotFound, StoreFailed
+from tests.catalog.making import disabled_queue, make_environment, make_policy, make_queue
+from tests.support.builders import NOON, policy, queue
+
+A_DAY = timedelta(days=1)
+
+
+def weights(*identifiers):
+    return tuple(ShareWeight(identifier=it) for it in identifiers)
+
+
+async def test_what_is_made_is_there_and_is_there_again_after_a_restart(catalog, reopened):
+    made = await make_policy(catalog, shares=weights("a*", "b"), decay=A_DAY, reservation=99, tags=(("k", "v"),))
+
+    again = await reopened()
+
+    expected = policy(shares=weights("a*", "b"), decay=A_DAY, reservation=99, tags=(("k", "v"),), created_at=NOON)
+    assert made == expected
+    assert catalog.policies == again.policies == {"fair": expected}
+
+
+async def test_a_name_is_taken_once(catalog):
+    made = await make_policy(catalog)
+
+    with pytest.raises(Invalid, match=r"^Object already exists$"):
+        await make_policy(catalog, decay=A_DAY)
+
+    assert catalog.policies == {"fair": made}
+
+
+@pytest.mark.parametrize(
+    "identifiers", [("a", "a"), ("a*", "a"), ("b", "a*", "a1"), ("a*", "c", "a1*"), ("a1*", "b*", "a*"), ("a*", "a*")]
+)
+async def test_shares_must_not_overlap(catalog, store, identifiers):
+    with pytest.raises(Invalid, match="overlap"):
+        await make_policy(catalog, shares=weights(*identifiers))
+
+    assert await store.policies() == ()
+
+
+@pytest.mark.parametrize("identifiers", [(), ("a",), ("a1*", "a2*", "a", "b"), ("a", "A", "aa*"), ("ab*", "a", "b*")])
+async def test_shares_that_do_not_are_taken(catalog, identifiers):
+    made = await make_policy(catalog, shares=weights(*identifiers))
+
+    assert made.shares == weights(*identifiers)
+
+
+def overlap(one, other):
+    covers = one.endswith("*") and other.startswith(one[:-1])
+    return covers or one == other
+
+
+@given(some.lists(some.from_regex(r"\A[ab]{1,3}\*?\Z"), max_size=6))
+def test_shares_overlap_where_one_of_them_covers_another(identifiers):
+    pairs = [(one, other) for at, one in enumerate(identifiers) for other in identifiers[:at] + identifiers[at + 1 :]]
+    refused = False
+
+    try:
+        rules.must_not_overlap(weights(*identifiers))
+    except Invalid:
+        refused = True
+
+    assert refused == any(overlap(one, other) for one, other in pairs)
+
+
+async def test_an_update_changes_what_it_names_and_leaves_the_rest(catalog, reopened):
+    await make_policy(catalog, shares=weights("a"), reservation=1)
+
+    await catalog.scheduling_policies.update("fair", lambda it: replace(it, decay=A_DAY))
+
+    assert (await reopened()).policies["fair"] == policy(shares=weights("a"), reservation=1, decay=A_DAY)
+
+
+async def test_an_update_that_cannot_be_changes_nothing(catalog):
+    made = await make_policy(catalog)
+
+    with pytest.raises(NotFound, match="SchedulingPolicy other not found"):
+        await catalog.scheduling_policies.update("other", lambda it: it)
+    with pytest.raises(Invalid, match="overlap"):
+        await catalog.scheduling_policies.update("fair", lambda it: replace(it, shares=weights("a*", "a1")))
+
+    assert catalog.policies == {"fair": made}
+
+
+async def test_each_change_is_told_once_it_is_made(catalog, changed):
+    await make_policy(catalog)
+    await catalog.scheduling_policies.update("fair", lambda it: replace(it, decay=A_DAY))
+
+    assert changed.count == 2
+
+
+async def test_what_the_store_refuses_has_not_happened(catalog, store, changed):
+    made = await make_policy(catalog)
+    store.failing = True
+
+    with pytest.raises(StoreFailed):
+        await make_policy(catalog, "other")
+    with pytest.raises(StoreFailed):
+        await catalog.scheduling_policies.delete("fair")
+
+    assert catalog.policies == {"fair": made}
+    assert changed.count == 1
+
+
+async def test_what_is_deleted_is_gone_and_what_never_was_is_too(catalog, reopened):
+    await make_policy(catalog)
+
+    await catalog.scheduling_policies.delete("fair")
+    await catalog.scheduling_policies.delete("fair")
+
+    assert catalog.policies == (await reopened()).policies == {}
+
+
+async def test_tags_are_laid_on_and_taken_off(catalog, reopened):
+    await make_policy(catalog, tags=(("a", "1"), ("b", "2")))
+
+    await catalog.scheduling_policies.tag("fair", (("b", "3"), ("c", "4")))
+    await catalog.scheduling_policies.untag("fair", ["a", "never was"])
+
+    assert (await reopened()).policies["fair"].tags == (("b", "3"), ("c", "4"))
+    with pytest.raises(NotFound):
+        await catalog.scheduling_policies.tag("other", ())
+
+
+# -------------------------------------------------------------------------------------------------------------- queues
+
+
+@pytest.fixture
+async def fair_queue(catalog):
+    await make_environment(catalog)
+    await make_policy(catalog)
+    return await disabled_queue(catalog, policy="fair")
+
+
+async def test_a_queue_goes_by_a_policy_that_exists(catalog, reopened, fair_queue):
+    with pytest.raises(NotFound, match="SchedulingPolicy other not found"):
+        await make_queue(catalog, "another", policy="other")
+
+    assert (await reopened()).queues == {"default": fair_queue}
+    assert fair_queue.policy == "fair"
+
+
+async def test_a_policy_that_a_queue_goes_by_cannot_be_deleted(catalog, fair_queue):
+    with pytest.raises(Invalid, match=r"^Cannot delete, found existing JobQueue relationship$"):
+        await catalog.scheduling_policies.delete("fair")
+    await catalog.delete_queue("default")
+
+    await catalog.scheduling_policies.delete("fair")
+
+    assert catalog.policies == {}
+
+
+async def test_the_policy_of_a_queue_is_replaced_and_never_taken_away(catalog, fair_queue):
+    await make_policy(catalog, "other")
+
+    await catalog.update_queue("default", lambda it: replace(it, policy="other"))
+    with pytest.raises(Invalid, match="cannot be removed"):
+        await catalog.update_queue("default", lambda it: replace(it, policy=None))
+    with pytest.raises(NotFound):
+        await catalog.update_queue("default", lambda it: replace(it, policy="nothing"))
+
+    assert catalog.queues["default"] == replace(fair_queue, policy="other")
+
+
+async def test_a_queue_that_was_made_without_a_policy_gets_none(catalog):
+    await make_environment(catalog)
+    await make_policy(catalog)
+    await make_queue(catalog)
+
+    with pytest.raises(Invalid, match="none can be added"):
+        await catalog.update_queue("default", lambda it: replace(it, policy="fair"))
+
+    assert catalog.queues == {"default": queue()}
