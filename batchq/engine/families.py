@@ -1,6 +1,6 @@
 """The part of a turn that works for arrays: a few children are spawned, and told what their parents were told."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from batchq.domain import arrays
 from batchq.domain.job import FINISHED, Job
@@ -34,21 +34,22 @@ class Families:
 
     def under_order(self, turn: Turn) -> frozenset[JobId]:
         """The parents none of whose children may start, for some have not heard yet what they must."""
-        return frozenset(job.id for job in self._parents(turn) if arrays.order(job) is not None)
+        known = {*self._at_work, *(job.id for job in turn.parents())}
+        return frozenset(job.id for job in self._of(turn, known) if arrays.order(job) is not None)
 
     async def work(self, turn: Turn, store: JobStore) -> None:
+        """For parents that were at work before this turn: who asked for something need not wait for this."""
         left = MOST
-        for parent in [*self._parents(turn)]:
+        for parent in self._of(turn, self._at_work):
             if left > 0:
                 spawned = _spawn(turn, parent, left)
                 left -= spawned + await _tell(turn, store, parent.id, left)
 
-    def _parents(self, turn: Turn) -> Iterator[Job]:
-        """The parents at work, as the turn leaves them, oldest first."""
+    def _of(self, turn: Turn, parents: Iterable[JobId]) -> list[Job]:
+        """Those of them that are at work, as the turn leaves them, oldest first."""
         turn.learn(self._at_work.values())
-        known = {*self._at_work, *(job.id for job in turn.parents())}
-        jobs = sorted((job for job in map(turn.get, known) if job is not None), key=lambda it: it.order)
-        return (job for job in jobs if arrays.at_work(job))
+        jobs = (job for job in map(turn.get, parents) if job is not None and arrays.at_work(job))
+        return sorted(jobs, key=lambda it: it.order)
 
 
 def _spawn(turn: Turn, parent: Job, most: int) -> int:

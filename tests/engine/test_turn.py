@@ -130,7 +130,7 @@ def test_who_has_ended_is_told_once():
     turn.step(done.id, exited(0))
     turn.step(goes_on.id, exited(1))
 
-    assert (turn.take_ended(), turn.take_ended()) == ([done.id], [])
+    assert (turn.take_stirred(), turn.take_stirred()) == ([done.id], [])
 
 
 @pytest.mark.parametrize(

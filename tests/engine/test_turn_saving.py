@@ -57,7 +57,7 @@ def test_a_new_job_is_inserted_as_the_turn_leaves_it():
     turn.insert(job, None)
     turn.step(job.id, on.DependenciesMet())
 
-    assert turn.fresh == [job.id]
+    assert turn.take_fresh() == [job.id]
     assert [(it.version, it.status) for it in changes(turn).inserted] == [(0, Status.RUNNABLE)]
     assert changes(turn).updated == ()
     assert [(it.version, it.status) for it in turn.saved()[0]] == [(0, Status.RUNNABLE)]

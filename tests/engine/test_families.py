@@ -1,0 +1,143 @@
+"""Arrays in the engine: children come, and hear of orders, in turns of bounded size, and none starts in between."""
+
+import pytest
+
+from batchq.domain import effects as do
+from batchq.domain import events as on
+from batchq.domain.job import Dependency, DependencyType, Status
+from batchq.domain.names import child_id
+from batchq.engine import families
+from batchq.engine.letters import Deliver, MoreToDo
+from tests.engine.desk import LOOKED, ONE, TWO, answer, desk_over, submit
+
+CANCEL, TERMINATE = on.CancelRequested(reason="enough"), on.TerminateRequested(reason="now")
+
+
+@pytest.fixture(autouse=True)
+def few_at_a_time(monkeypatch):
+    monkeypatch.setattr(families, "MOST", 3)
+
+
+def request(parent, event):
+    return Deliver(job_id=parent, event=event, answer=answer())
+
+
+async def statuses(desk, size, parent=ONE):
+    jobs = await desk.store.jobs([child_id(parent, index) for index in range(size)])
+    return [jobs[child_id(parent, index)].status for index in range(size) if child_id(parent, index) in jobs]
+
+
+async def parent_of(desk, parent=ONE):
+    return (await desk.store.jobs([parent]))[parent]
+
+
+def started(desk):
+    return [it.tag.job_id for it in desk.asked if isinstance(it, do.StartContainer)]
+
+
+async def test_the_request_costs_no_child_and_each_turn_after_it_a_few():
+    desk = await desk_over()
+    await desk.turn(submit(ONE, array_size=7))
+    assert await statuses(desk, 7) == []
+    assert not desk.inbox.empty
+
+    sizes = []
+    while desk.loop._families.busy:
+        await desk.turn(MoreToDo())
+        sizes.append(len(await statuses(desk, 7)))
+
+    assert sizes == [3, 6, 7]
+
+
+async def test_orders_of_children_are_taken_when_the_array_is():
+    desk = await desk_over()
+    await desk.turn(submit(ONE, array_size=7), submit(TWO))
+
+    assert (await parent_of(desk, TWO)).order == (await parent_of(desk)).order + 8
+
+
+async def test_a_server_that_comes_back_goes_on_where_it_was():
+    desk = await desk_over()
+    await desk.turn(submit(ONE, array_size=7))
+    await desk.turn(MoreToDo())
+
+    await desk.loop.load()
+    assert desk.loop._reader.next_order == 8
+    await desk.turn(MoreToDo())
+
+    assert len(await statuses(desk, 7)) == 6
+
+
+@pytest.mark.parametrize("order", [CANCEL, TERMINATE])
+async def test_no_child_starts_once_the_parent_is_told_to_end_however_late_it_hears(order):
+    desk = await desk_over()
+    await desk.turn(submit(ONE, array_size=9))
+    while desk.loop._families.busy:
+        await desk.turn(MoreToDo())
+
+    await desk.turn(request(ONE, order), LOOKED)
+    assert set(await statuses(desk, 9)) == {Status.RUNNABLE}
+    while desk.loop._families.busy:
+        await desk.turn(MoreToDo())
+
+    assert started(desk) == []
+    assert set(await statuses(desk, 9)) == {Status.FAILED}
+    assert (await parent_of(desk)).status is Status.FAILED
+
+
+async def test_an_order_between_spawning_and_spawning_reaches_those_that_come_after_it():
+    desk = await desk_over()
+    await desk.turn(submit(ONE, array_size=9))
+    await desk.turn(MoreToDo())
+
+    await desk.turn(request(ONE, CANCEL), LOOKED)
+    while desk.loop._families.busy:
+        await desk.turn(MoreToDo())
+
+    assert started(desk) == []
+    assert await statuses(desk, 9) == [Status.FAILED] * 9
+    assert (await parent_of(desk)).status_reason == "enough"
+
+
+async def test_an_order_that_a_crash_left_half_told_is_told_to_the_end():
+    desk = await desk_over()
+    await desk.turn(submit(ONE, array_size=9))
+    while desk.loop._families.busy:
+        await desk.turn(MoreToDo())
+    await desk.turn(request(ONE, TERMINATE))
+    await desk.turn(MoreToDo())
+    assert (await statuses(desk, 9)).count(Status.FAILED) == 3
+
+    await desk.loop.load()
+    await desk.turn(LOOKED)
+    while desk.loop._families.busy:
+        await desk.turn(MoreToDo())
+
+    assert started(desk) == []
+    assert await statuses(desk, 9) == [Status.FAILED] * 9
+
+
+async def test_a_failure_in_a_sequential_array_is_decided_in_its_turn_and_told_in_the_next():
+    desk = await desk_over()
+    sequential = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
+    await desk.turn(submit(ONE, array_size=9, depends_on=[sequential]), LOOKED)
+    while desk.loop._families.busy:
+        await desk.turn(MoreToDo())
+    assert started(desk) == [child_id(ONE, 0)]
+
+    await desk.turn(Deliver(job_id=child_id(ONE, 0), event=on.StartFailed(attempt=1, reason="no image")))
+    assert (await parent_of(desk)).family.broken_at == 0
+    while desk.loop._families.busy:
+        await desk.turn(MoreToDo())
+
+    assert await statuses(desk, 9) == [Status.FAILED] * 9
+
+
+async def test_two_arrays_share_what_a_turn_may_do_the_older_first():
+    desk = await desk_over()
+    await desk.turn(submit(ONE, array_size=4), submit(TWO, array_size=4))
+
+    await desk.turn(MoreToDo())
+    await desk.turn(MoreToDo())
+
+    assert (len(await statuses(desk, 4)), len(await statuses(desk, 4, TWO))) == (4, 2)
