@@ -161,8 +161,8 @@ class Loop:
                 self.active.pop(job.id, None)
             self._families.adopt(job)
             self._wake(job)
-        if self._families.busy:
-            self._inbox.post(MoreToDo())
+        for letter in (*turn.later, *([MoreToDo()] if self._families.busy else [])):
+            self._inbox.post(letter)
         for change in changed:
             _write_log(change.before, change.job)
             self._bus.publish(change)
@@ -170,7 +170,8 @@ class Loop:
             self._act(effect, subject)
 
     def _answer(self, turn: Turn, letters: Sequence[Letter]) -> None:
-        for letter in letters:
+        later = {id(letter) for letter in turn.later}
+        for letter in (it for it in letters if id(it) not in later):
             match letter:
                 case Submit(answer=answer) if not answer.done():
                     submitted = turn.get(self._reader.submitted_as(turn, letter))

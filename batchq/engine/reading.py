@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import assert_never
 
+from batchq.domain import arrays
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.container import Resources
 from batchq.domain.job import Job
 from batchq.domain.lifecycle import ring
-from batchq.domain.names import JobId
+from batchq.domain.names import JobId, child_id, parent_of
 from batchq.domain.placement import usable
 from batchq.domain.recovery import reconcile
 from batchq.engine.ground import Ground
@@ -101,9 +102,11 @@ class Reader:
 
 
 def _tell(turn: Turn, letter: Deliver | Amend | Ring) -> None:
-    """A letter about one job. One that nobody knows hears nothing."""
+    """A letter about one job. One that nobody knows hears nothing; one that is about to come hears it when it has."""
     job = turn.get(letter.job_id)
     if job is None:
+        if _comes(turn, letter.job_id):
+            turn.later.append(letter)
         return
     match letter:
         case Deliver(event=event):
@@ -112,6 +115,15 @@ def _tell(turn: Turn, letter: Deliver | Amend | Ring) -> None:
             turn.keep(job, change(job))
         case Ring(seen_alive=alive):
             _ring(turn, job, alive=alive)
+
+
+def _comes(turn: Turn, job_id: JobId) -> bool:
+    """Whether it is a child that its array is spawning."""
+    child = parent_of(job_id)
+    parent = None if child is None else turn.get(child[0])
+    if child is None or parent is None or not arrays.at_work(parent):
+        return False
+    return child[1] < arrays.size(parent) and job_id == child_id(*child)
 
 
 def _ring(turn: Turn, job: Job, *, alive: bool) -> None:
@@ -125,8 +137,9 @@ def _ring(turn: Turn, job: Job, *, alive: bool) -> None:
 
 def _named(letter: Letter) -> Sequence[JobId]:
     match letter:
-        case Deliver() | Amend() | Ring():
-            return (letter.job_id,)
+        case Deliver(job_id=job_id) | Amend(job_id=job_id) | Ring(job_id=job_id):
+            child = parent_of(job_id)
+            return (job_id,) if child is None else (job_id, child[0])
         case Surveyed(seen=seen):
             return [it.tag.job_id for it in seen]
         case _:

@@ -10,16 +10,21 @@ from batchq.domain.arrays import Moved, is_parent
 from batchq.domain.job import ACTIVE, FINISHED, Job, Status
 from batchq.domain.lifecycle import step
 from batchq.domain.names import JobId, Tag, stream_name
+from batchq.engine.letters import Letter
 from batchq.values import Changes, LogStream, Moment, StatusChanged, SubmissionKey
 
 
 class Turn:
-    """A working copy over the active jobs. Jobs that are not active must be learnt before they are stepped."""
+    """A working copy over the active jobs. Jobs that are not active must be learnt before they are stepped.
+
+    `later` are letters that the next turn is to read again.
+    """
 
     def __init__(self, *, now: datetime, active: Mapping[JobId, Job]) -> None:
         self.now = now
         self.effects: list[tuple[do.Effect, Job | None]] = []
         self.place = False
+        self.later: list[Letter] = []
         self.submitted: dict[SubmissionKey, JobId] = {}
         self._active = active
         self._read: dict[JobId, Job] = {}

@@ -133,6 +133,32 @@ async def test_a_failure_in_a_sequential_array_is_decided_in_its_turn_and_told_i
     assert await statuses(desk, 9) == [Status.FAILED] * 9
 
 
+async def test_a_request_about_a_child_that_is_about_to_come_is_answered_when_it_has():
+    desk = await desk_over()
+    await desk.turn(submit(ONE, array_size=7))
+    last = request(child_id(ONE, 6), CANCEL)
+
+    await desk.turn(last)
+    assert not last.answer.done()
+    for letter in await desk.inbox.take(10):
+        await desk.turn(letter)
+    while not last.answer.done():
+        await desk.turn(*await desk.inbox.take(10))
+
+    assert (await statuses(desk, 7))[6] is Status.FAILED
+    assert len(await statuses(desk, 7)) == 7
+
+
+async def test_one_about_a_child_that_never_comes_is_answered_at_once():
+    desk = await desk_over()
+    await desk.turn(submit(ONE, array_size=7))
+    beyond = request(child_id(ONE, 7), CANCEL)
+
+    await desk.turn(beyond)
+
+    assert beyond.answer.result() is None
+
+
 async def test_two_arrays_share_what_a_turn_may_do_the_older_first():
     desk = await desk_over()
     await desk.turn(submit(ONE, array_size=4), submit(TWO, array_size=4))
