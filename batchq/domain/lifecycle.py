@@ -12,22 +12,16 @@ the exit code, without another attempt. The first order stands; a later one chan
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from batchq.domain import arrays
+from batchq.domain import arrays, deadlines, parts, reasons, stopping
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain import reasons
-from batchq.domain.job import FINISHED, Attempt, Job, Status, Stop, StopCause
-from batchq.domain.moves import attempt_of, end, story, to
-from batchq.domain.retry import Verdict, verdict
+from batchq.domain.job import FINISHED, Attempt, Job, Status
+from batchq.domain.moves import Outcome, abandon, attempt_of, end, finish, story, to
 from batchq.errors import IllegalTransition
 
-Outcome = tuple[Job, tuple[do.Effect, ...]]
 Rule = Callable[..., Outcome]  # type: ignore[explicit-any]  # each takes the event of its own cell
-
-KILL_AGAIN = timedelta(seconds=5)
-UNKILLABLE_AFTER = timedelta(seconds=60)
 
 
 def step(job: Job, event: on.Event, now: datetime) -> Outcome:
@@ -36,6 +30,8 @@ def step(job: Job, event: on.Event, now: datetime) -> Outcome:
         return arrays.step(job, event, now)
     if isinstance(event, on.News) and (job.attempt is None or job.attempt.number != event.attempt):
         return job, ()
+    if parts.rules(job, event):
+        return parts.step(job, event, now)
     rule = TRANSITIONS[job.status].get(type(event))
     if rule is None:
         raise IllegalTransition(f"{type(event).__name__} cannot happen to {story(job)}")
@@ -44,6 +40,8 @@ def step(job: Job, event: on.Event, now: datetime) -> Outcome:
 
 def next_wakeup(job: Job) -> datetime | None:
     """When time itself will next happen to the job: its kill, or its timeout."""
+    if parts.has_parts(job):
+        return deadlines.next_wakeup(job)
     if job.status is not Status.RUNNING:
         return None
     if job.stop is not None:
@@ -52,8 +50,10 @@ def next_wakeup(job: Job) -> datetime | None:
     return None if job.spec.timeout is None else job.started_at + job.spec.timeout
 
 
-def ring(job: Job, now: datetime) -> on.TimedOut | on.GraceExpired | None:
+def ring(job: Job, now: datetime) -> on.TimedOut | on.GraceExpired | on.StartTimedOut | None:
     """The event that the job's alarm stands for, None if it is not due."""
+    if parts.has_parts(job):
+        return deadlines.ring(job, now)
     due = next_wakeup(job)
     if due is None or due > now:
         return None
@@ -98,9 +98,11 @@ def _give_up(job: Job, event: on.BlockedTooLong, now: datetime) -> Outcome:
     return end(replace(job, cancelled=reason), Status.FAILED, now, reason), ()
 
 
-def _place(job: Job, event: on.Placed, _: datetime) -> Outcome:
+def _place(job: Job, event: on.Placed, now: datetime) -> Outcome:
     attempt = Attempt(number=len(job.attempts) + 1, environment=event.environment)
     placed = replace(to(job, Status.STARTING), attempt=attempt, status_reason=None, blocked_at=None)
+    if job.spec.task is not None or job.spec.nodes is not None:
+        return parts.begin(placed, now)
     return placed, (do.StartContainer(tag=placed.tag),)
 
 
@@ -109,7 +111,7 @@ def _cancel_queued(job: Job, event: on.CancelRequested, now: datetime) -> Outcom
 
 
 def _terminate_queued(job: Job, event: on.TerminateRequested, now: datetime) -> Outcome:
-    return end(_order_stop(job, event, now), Status.FAILED, now, event.reason), ()
+    return end(stopping.order(job, event, now), Status.FAILED, now, event.reason), ()
 
 
 def _run(job: Job, event: on.ContainerStarted, now: datetime) -> Outcome:
@@ -121,13 +123,11 @@ def _run(job: Job, event: on.ContainerStarted, now: datetime) -> Outcome:
 
 def _not_started(job: Job, event: on.StartFailed, now: datetime) -> Outcome:
     ended = replace(attempt_of(job), stopped_at=now, exit_code=event.exit_code or None, reason=event.reason)
-    return _finish(job, ended, now, reasons.NOT_STARTED)
+    return finish(job, ended, now, reasons.NOT_STARTED), (do.ClearAway(tag=job.tag),)
 
 
-def _abandoned(job: Job, event: on.StartAbandoned, now: datetime) -> Outcome:
-    """Nothing ran, so no attempt was used."""
-    assert job.stop is not None, f"{event} of a job that was not to stop: {story(job)}"
-    return end(replace(job, cancelled=None), Status.FAILED, now, job.stop.reason), (do.ClearAway(tag=job.tag),)
+def _abandoned(job: Job, _: on.StartAbandoned, now: datetime) -> Outcome:
+    return abandon(job, now), (do.ClearAway(tag=job.tag),)
 
 
 def _exit_unseen_start(job: Job, event: on.ContainerExited, now: datetime) -> Outcome:
@@ -144,42 +144,17 @@ def _exit(job: Job, event: on.ContainerExited, now: datetime) -> Outcome:
         exit_code=event.exit_code,
         reason=reasons.OUT_OF_MEMORY if event.out_of_memory and event.exit_code != 0 else None,
     )
-    return _finish(job, ended, now, reasons.EXITED)
+    return finish(job, ended, now, reasons.EXITED), (do.ClearAway(tag=job.tag),)
 
 
 def _lose(job: Job, event: on.ContainerLost, now: datetime) -> Outcome:
     attempt = attempt_of(job)
     ended = replace(attempt, stopped_at=max(now, attempt.started_at or now))
-    return _finish(job, ended, now, event.reason)
-
-
-def _finish(job: Job, ended: Attempt, now: datetime, status_reason: str) -> Outcome:
-    """An attempt is over: the one place that decides what becomes of its job."""
-    clear = (do.ClearAway(tag=job.tag),)
-    ended = replace(ended, status_reason=status_reason if job.stop is None else job.stop.reason)
-    over = replace(job, attempts=(*job.attempts, ended), started_at=ended.started_at, stopped_at=ended.stopped_at)
-    match verdict(job, ended):
-        case Verdict.SUCCEED:
-            return end(replace(over, cancelled=None), Status.SUCCEEDED, now, status_reason), clear
-        case Verdict.FAIL:
-            return end(*_blame(over, ended, now)), clear
-        case Verdict.AGAIN:
-            again = replace(to(over, Status.RUNNABLE), attempt=None, stopped_at=None, status_reason=status_reason)
-            return again, clear
-
-
-def _blame(job: Job, ended: Attempt, now: datetime) -> tuple[Job, Status, datetime, str | None]:
-    """Whose reason the end of a failed job carries: the stop order's, the remembered cancel's, the attempt's own."""
-    if job.stop is not None:
-        return replace(job, cancelled=None), Status.FAILED, now, job.stop.reason
-    return job, Status.FAILED, now, job.cancelled if job.cancelled is not None else ended.status_reason
+    return finish(job, ended, now, event.reason), (do.ClearAway(tag=job.tag),)
 
 
 def _remember_cancel(job: Job, event: on.CancelRequested, _: datetime) -> Outcome:
-    """AWS: CancelJob succeeds, and does not reach a job this far. batchq: but there is no attempt after this one."""
-    if job.cancelled is not None or job.stop is not None:
-        return job, ()
-    return replace(job, cancelled=event.reason), ()
+    return stopping.remember_cancel(job, event), ()
 
 
 def _terminate_active(job: Job, event: on.TerminateRequested, now: datetime) -> Outcome:
@@ -187,14 +162,13 @@ def _terminate_active(job: Job, event: on.TerminateRequested, now: datetime) -> 
     if job.stop is not None:
         return job, ()
     ask = do.AbandonStart(tag=job.tag) if job.status is Status.STARTING else do.StopContainer(tag=job.tag)
-    return _order_stop(job, event, now), (ask,)
+    return stopping.order(job, event, now), (ask,)
 
 
 def _time_out(job: Job, _: on.TimedOut, now: datetime) -> Outcome:
     if job.stop is not None:
         return job, ()
-    stop = Stop(cause=StopCause.TIMED_OUT, reason=reasons.TIMED_OUT, ordered_at=now, grace=job.spec.stop_grace)
-    return replace(job, stop=stop, status_reason=reasons.TIMED_OUT), (do.StopContainer(tag=job.tag),)
+    return stopping.time_out(job, now), (do.StopContainer(tag=job.tag),)
 
 
 def _count_grace(job: Job, _: on.StopAsked, now: datetime) -> Outcome:
@@ -209,15 +183,8 @@ def _kill(job: Job, _: on.GraceExpired, now: datetime) -> Outcome:
     if job.stop is None or job.stop.kill_at is None:
         return job, ()
     killed_at = job.stop.killed_at or now
-    stop = replace(job.stop, kill_at=now + KILL_AGAIN, killed_at=killed_at)
-    reason = reasons.UNKILLABLE if now - killed_at >= UNKILLABLE_AFTER else job.status_reason
-    return replace(job, stop=stop, status_reason=reason), (do.KillContainer(tag=job.tag),)
-
-
-def _order_stop(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
-    grace = job.spec.stop_grace if event.grace is None else event.grace
-    stop = Stop(cause=StopCause.TERMINATED, reason=event.reason, ordered_at=now, grace=grace)
-    return replace(job, stop=stop, status_reason=event.reason)
+    stop = replace(job.stop, kill_at=now + stopping.KILL_AGAIN, killed_at=killed_at)
+    return replace(stopping.told_of_deaf(job, killed_at, now), stop=stop), (do.KillContainer(tag=job.tag),)
 
 
 def ignored(job: Job, _: on.Event, __: datetime) -> Outcome:

@@ -1,10 +1,17 @@
-"""How a job moves from one status to the next: the one place that writes a status, and only along `EDGES`."""
+"""How a job moves from one status to the next: the one place that writes a status, and only along `EDGES`.
+
+`finish` is the one place that decides what becomes of a job whose attempt is over.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
+from batchq.domain import effects as do
 from batchq.domain.job import Attempt, Job, Status
+from batchq.domain.retry import Verdict, verdict
+
+Outcome = tuple[Job, tuple[do.Effect, ...]]
 
 EDGES: Mapping[Status, frozenset[Status]] = {
     Status.SUBMITTED: frozenset({Status.PENDING, Status.RUNNABLE, Status.FAILED}),
@@ -15,6 +22,32 @@ EDGES: Mapping[Status, frozenset[Status]] = {
     Status.SUCCEEDED: frozenset(),
     Status.FAILED: frozenset(),
 }
+
+
+def finish(job: Job, ended: Attempt, now: datetime, status_reason: str) -> Job:
+    """An attempt is over, for this reason unless it was ordered to stop: what becomes of its job."""
+    ended = replace(ended, status_reason=status_reason if job.stop is None else job.stop.reason)
+    over = replace(job, attempts=(*job.attempts, ended), started_at=ended.started_at, stopped_at=ended.stopped_at)
+    match verdict(job, ended):
+        case Verdict.SUCCEED:
+            return end(replace(over, cancelled=None), Status.SUCCEEDED, now, status_reason)
+        case Verdict.FAIL:
+            return end(*_blame(over, ended, now))
+        case Verdict.AGAIN:
+            return replace(to(over, Status.RUNNABLE), attempt=None, stopped_at=None, status_reason=status_reason)
+
+
+def abandon(job: Job, now: datetime) -> Job:
+    """It was ordered to stop, and nothing of it ran, so no attempt was used."""
+    assert job.stop is not None, f"given up, and was not to stop: {story(job)}"
+    return end(replace(job, cancelled=None), Status.FAILED, now, job.stop.reason)
+
+
+def _blame(job: Job, ended: Attempt, now: datetime) -> tuple[Job, Status, datetime, str | None]:
+    """Whose reason the end of a failed job carries: the stop order's, the remembered cancel's, the attempt's own."""
+    if job.stop is not None:
+        return replace(job, cancelled=None), Status.FAILED, now, job.stop.reason
+    return job, Status.FAILED, now, job.cancelled if job.cancelled is not None else ended.status_reason
 
 
 def end(job: Job, status: Status, now: datetime, reason: str | None) -> Job:
