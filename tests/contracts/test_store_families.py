@@ -1,0 +1,297 @@
+"""What every store must do, held on each: arrays and their children."""
+
+from dataclasses import replace
+
+import pytest
+
+from batchq.domain.job import FINISHED, Child, Dependency, DependencyType, Family, Status
+from batchq.domain.names import QueueName, child_id
+from batchq.errors import Conflict
+from batchq.values import Changes, ChildQuery, Filter, JobQuery
+from tests.support.builders import NOON, job, job_id, stop
+
+DEFAULT = QueueName("default")
+
+
+def array(size=4, **changes):
+    return job(**{"array_size": size, "status": Status.PENDING, "family": Family(spawned=size)} | changes)
+
+
+def child(of, index, **changes):
+    asked = {"id": child_id(of.id, index), "order": of.order + 1 + index, "spec": of.spec}
+    return job(**asked | {"child": Child(parent=of.id, index=index)} | changes)
+
+
+def children(of, *statuses):
+    return tuple(child(of, index, status=status) for index, status in enumerate(statuses))
+
+
+def indices(jobs):
+    return [it.child.index for it in jobs]
+
+
+@pytest.fixture
+async def family(store):
+    """An array of the seven statuses, between two jobs of their own."""
+    parent = array(7, number=10)
+    seven = children(parent, *Status)
+    before, after = job(number=9), job(number=18)
+    await store.commit(Changes(inserted=(before, parent, after)))
+    await store.commit(Changes(inserted=seven))
+    return seven
+
+
+# --------------------------------------------------------------------------------------------------- saving and reading
+
+
+async def test_a_child_is_read_as_it_was_saved_with_all_that_was_asked_for_its_array(store):
+    parent = array(environment=(("A", "1"),), timeout=None)
+    one = child(parent, 2, status=Status.FAILED, status_reason="so", stop=stop())
+    await store.commit(Changes(inserted=(parent, one)))
+
+    assert await store.jobs([one.id, parent.id]) == {one.id: one, parent.id: parent}
+
+
+async def test_children_come_with_one_spec_and_not_with_one_each(store, family):
+    found = await store.list_children(ChildQuery(parent=job_id(10), limit=7))
+
+    assert len({id(it.spec) for it in found}) == 1
+
+
+async def test_a_child_is_updated_like_any_job(store, family):
+    first = family[0]
+
+    await store.commit(Changes(updated=(replace(first, status=Status.RUNNABLE),)))
+
+    assert await store.jobs([first.id]) == {first.id: replace(first, status=Status.RUNNABLE, version=1)}
+
+
+async def test_a_child_whose_array_is_not_there_is_a_conflict(store):
+    with pytest.raises(Conflict):
+        await store.commit(Changes(inserted=(job(number=1), child(array(number=5), 0))))
+
+    assert await store.last_order() == -1
+
+
+async def test_a_child_is_spawned_once(store, family):
+    with pytest.raises(Conflict):
+        await store.commit(Changes(inserted=(family[3],)))
+
+
+async def test_what_the_engine_asks_for_finds_children_too(store, family):
+    _, pending, _, starting, running, *_ = family
+    misfit = replace(pending, status=Status.RUNNABLE, misfit=True)
+    await store.commit(Changes(updated=(misfit,)))
+
+    assert {it.id for it in await store.active()} == {starting.id, running.id}
+    assert [it.job_id for it in await store.runnable(DEFAULT, 10)] == [child_id(job_id(10), 2)]
+    assert [it.id for it in await store.misfits(10)] == [pending.id]
+
+
+# ------------------------------------------------------------------------------------------------------ by their array
+
+
+async def test_the_children_that_are_not_finished_come_by_index(store, family):
+    assert indices(await store.children(job_id(10), 0, 100)) == [0, 1, 2, 3, 4]
+    assert await store.children(job_id(10), 0, 100) == family[:5]
+
+
+async def test_children_are_looked_for_among_so_many_indices(store, family):
+    assert indices(await store.children(job_id(10), 1, 2)) == [1, 2]
+    assert indices(await store.children(job_id(10), 4, 2)) == [4]
+    assert await store.children(job_id(10), 5, 2) == ()
+    assert await store.children(job_id(10), 7, 2) == ()
+    assert await store.children(job_id(10), 0, 0) == ()
+
+
+async def test_what_is_no_array_has_no_children(store, family):
+    for_none = [job_id(9), job_id(18), job_id(99), family[0].id, "\ud800"]
+
+    assert [await store.children(it, 0, 100) for it in for_none] == [()] * 5
+    assert [await store.list_children(ChildQuery(parent=it, limit=100)) for it in for_none] == [()] * 5
+
+
+async def test_an_array_that_is_still_spawning_has_the_children_that_are_there(store):
+    parent = array(1000, number=10)
+    await store.commit(Changes(inserted=(parent, job(number=1011), child(parent, 0), child(parent, 1))))
+
+    assert indices(await store.children(parent.id, 0, 5000)) == [0, 1]
+    assert indices(await store.list_children(ChildQuery(parent=parent.id, limit=5000))) == [1, 0]
+
+
+async def test_children_are_listed_highest_index_first(store, family):
+    assert await store.list_children(ChildQuery(parent=job_id(10), limit=100)) == family[::-1]
+
+
+async def test_children_are_listed_by_status(store, family):
+    asked = ChildQuery(parent=job_id(10), status=Status.RUNNING, limit=100)
+
+    assert await store.list_children(asked) == (family[4],)
+
+
+async def test_a_page_of_children_ends_at_its_limit_and_the_next_goes_on_below(store, family):
+    def page(before):
+        return ChildQuery(parent=job_id(10), limit=3, before=before)
+
+    assert indices(await store.list_children(page(None))) == [6, 5, 4]
+    assert indices(await store.list_children(page(15))) == [3, 2, 1]
+    assert indices(await store.list_children(page(12))) == [0]
+    assert await store.list_children(page(11)) == ()
+    assert await store.list_children(page(-5)) == ()
+    assert indices(await store.list_children(page(2**80))) == [6, 5, 4]
+
+
+# ---------------------------------------------------------------------------------------------------- beside the others
+
+
+async def test_a_queue_is_listed_without_children(store, family):
+    jobs = await store.list(JobQuery(queue=DEFAULT, limit=100))
+    running = await store.list(JobQuery(queue=DEFAULT, status=Status.RUNNING, limit=100))
+    named = await store.list(JobQuery(queue=DEFAULT, filter=Filter.JOB_NAME, values=("*",), limit=100))
+
+    assert [it.order for it in jobs] == [18, 10, 9]
+    assert running == ()
+    assert named == jobs
+
+
+async def test_an_array_counts_as_one_unfinished_job(store, family):
+    assert await store.unfinished_in(DEFAULT) == 3
+
+
+async def test_an_array_has_taken_the_orders_of_all_its_children(store):
+    parent = array(100, number=10, family=None, status=Status.SUBMITTED)
+
+    await store.commit(Changes(inserted=(job(number=9), parent)))
+    waiting = await store.last_order()
+    await store.commit(Changes(inserted=(child(parent, 0),)))
+    spawning = await store.last_order()
+    await store.commit(Changes(inserted=(job(number=111),)))
+
+    assert (waiting, spawning) == (110, 110)
+    assert await store.last_order() == 111
+
+
+# ------------------------------------------------------------------------------------------------------ parents at work
+
+
+@pytest.mark.parametrize(
+    "busy",
+    [
+        array(4, family=Family()),
+        array(4, family=Family(spawned=3)),
+        array(4, family=Family(spawned=4, told=3), cancelled="never mind"),
+        array(4, family=Family(spawned=4), stop=stop()),
+        array(4, family=Family(spawned=4, told=2, broken_at=1)),
+    ],
+)
+async def test_a_parent_with_children_to_spawn_or_to_tell_is_at_work(store, busy):
+    await store.commit(Changes(inserted=(job(), busy)))
+
+    assert await store.parents_at_work() == (busy,)
+
+
+@pytest.mark.parametrize(
+    "idle",
+    [
+        array(4, family=None, status=Status.SUBMITTED),
+        array(4, family=None),
+        array(4, family=Family(spawned=4)),
+        array(4, family=Family(spawned=4, told=4), cancelled="never mind"),
+        array(4, family=Family(spawned=2), status=Status.FAILED),
+        array(4, family=None, status=Status.FAILED, cancelled="never mind"),
+    ],
+)
+async def test_a_parent_that_waits_or_is_done_is_not_at_work(store, idle):
+    await store.commit(Changes(inserted=(idle,)))
+
+    assert await store.parents_at_work() == ()
+
+
+async def test_a_parent_comes_to_work_and_goes_from_it(store):
+    parent = array(4, family=None, status=Status.SUBMITTED)
+    await store.commit(Changes(inserted=(parent,)))
+
+    begun = replace(parent, status=Status.PENDING, family=Family())
+    await store.commit(Changes(updated=(begun,)))
+    at_work = await store.parents_at_work()
+    await store.commit(Changes(updated=(replace(begun, version=1, family=Family(spawned=4)),)))
+
+    assert at_work == (replace(begun, version=1),)
+    assert await store.parents_at_work() == ()
+
+
+async def test_parents_at_work_come_in_order(store):
+    parents = tuple(array(4, number=number, family=Family()) for number in (30, 10, 20))
+    await store.commit(Changes(inserted=parents))
+
+    assert [it.order for it in await store.parents_at_work()] == [10, 20, 30]
+
+
+# -------------------------------------------------------------------------------------------------------- dependencies
+
+
+async def test_an_array_with_a_family_waits_for_nobody(store):
+    first = job()
+    parent = array(4, family=None, status=Status.SUBMITTED, depends_on=[first])
+    await store.commit(Changes(inserted=(first, parent)))
+    waiting = await store.dependents([first.id])
+
+    await store.commit(Changes(updated=(replace(parent, status=Status.PENDING, family=Family()),)))
+
+    assert waiting == (parent,)
+    assert await store.dependents([first.id]) == ()
+
+
+async def test_a_child_of_an_array_waits_for_its_counterpart(store):
+    first = array(4, number=10)
+    second = array(4, number=20, depends_on=[Dependency(job_id=first.id, type=DependencyType.N_TO_N)])
+    waiting = children(second, *[Status.PENDING] * 4)
+    await store.commit(Changes(inserted=(first, second, *waiting)))
+
+    assert await store.dependents([child_id(first.id, 2)]) == (waiting[2],)
+    assert await store.dependents([child_id(first.id, 2), child_id(first.id, 0)]) == (waiting[0], waiting[2])
+
+
+async def test_those_who_wait_for_one_child_are_found_by_it(store):
+    first = array(4)
+    waiting = job(depends_on=[child_id(first.id, 3)])
+    await store.commit(Changes(inserted=(first, waiting)))
+
+    assert await store.dependents([child_id(first.id, 3)]) == (waiting,)
+
+
+# ------------------------------------------------------------------------------------------------------------ in a turn
+
+
+async def test_a_turn_of_many_children_is_saved_whole(store):
+    parent = array(250)
+    spawned = children(parent, *[Status.PENDING] * 250)
+    await store.commit(Changes(inserted=(parent,)))
+    await store.commit(Changes(inserted=spawned, updated=(parent,)))
+
+    await store.commit(Changes(updated=tuple(replace(it, status=Status.RUNNABLE) for it in spawned)))
+
+    found = await store.children(parent.id, 0, 250)
+    assert {(it.status, it.version) for it in found} == {(Status.RUNNABLE, 1)}
+    assert indices(found) == list(range(250))
+
+
+@pytest.mark.parametrize("place", [0, 125, 249])
+async def test_one_conflict_among_many_updates_is_found_and_nothing_is_kept(store, place):
+    parent = array(250)
+    spawned = children(parent, *[Status.PENDING] * 250)
+    await store.commit(Changes(inserted=(parent, *spawned)))
+    moved = [replace(it, status=Status.RUNNABLE) for it in spawned]
+    moved[place] = replace(moved[place], version=7)
+
+    with pytest.raises(Conflict, match=f"job {spawned[place].id} is not at version 7"):
+        await store.commit(Changes(updated=tuple(moved)))
+
+    assert await store.children(parent.id, 0, 250) == spawned
+
+
+async def test_finished_children_are_told_of_when_asked_for_by_id(store, family):
+    over = [it for it in family if it.status in FINISHED]
+
+    assert await store.jobs([it.id for it in over]) == {it.id: it for it in over}
+    assert {it.created_at for it in over} == {NOON}

@@ -1,0 +1,267 @@
+"""What every store must do, held on each: turns of shares, and consumable resources."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from batchq.domain.fairshare import ShareKey, ShareUse
+from batchq.domain.job import Child, Family, Need, Status
+from batchq.domain.names import ConsumableName, QueueName, child_id
+from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
+from batchq.errors import Conflict
+from batchq.values import Changes, NeedQuery
+from tests.support.builders import NOON, attempt, container, job, resources
+
+DEFAULT, OTHER = QueueName("default"), QueueName("other")
+LICENCES = ConsumableName("licences")
+
+
+def waiting(number, share="red", priority=None, **changes):
+    asked = {"number": number, "share_identifier": share, "scheduling_priority": priority}
+    return job(**asked | {"status": Status.RUNNABLE} | changes)
+
+
+def use(**changes):
+    return ShareUse(**{"active": 2, "millicpus": 1500, "used": 12.75, "as_of": NOON} | changes)
+
+
+def needs(*quantities, resource=LICENCES):
+    return tuple(Need(resource=resource, quantity=quantity) for quantity in quantities)
+
+
+@pytest.fixture
+def insert(store):
+    async def insert(*jobs):
+        await store.commit(Changes(inserted=jobs))
+
+    return insert
+
+
+# --------------------------------------------------------------------------------------------------------- candidates
+
+
+async def test_a_candidate_is_all_that_placing_needs(store, insert):
+    full = waiting(5, "red", 7, needs=needs(3), timeout=timedelta(seconds=60.5), gpus=2, millicpus=250, memory_mib=64)
+    await insert(full)
+
+    (found,) = await store.runnable(DEFAULT, 10)
+
+    assert (found.job_id, found.order, found.share, found.priority) == (full.id, 5, "red", 7)
+    assert found.resources == resources(gpus=2, millicpus=250, memory_mib=64)
+    assert (found.needs, found.longest) == (needs(3), timedelta(seconds=60.5))
+    assert await store.runnable_in_share(DEFAULT, "red", 10) == (found,)
+
+
+async def test_what_a_job_does_not_say_its_candidate_does_not_have(store, insert):
+    await insert(job(status=Status.RUNNABLE))
+
+    (found,) = await store.runnable(DEFAULT, 10)
+
+    assert (found.needs, found.longest, found.share, found.priority) == ((), None, None, 0)
+
+
+async def test_a_job_of_several_containers_wants_the_sum_of_them(store, insert):
+    two = Task(containers=tuple(TaskContainer(name=name, spec=container(gpus=1)) for name in "ab"))
+    gang = Nodes(count=3, main=0, ranges=(NodeRange(first=0, last=2, task=two),))
+    await insert(job(number=1, status=Status.RUNNABLE, task=two), job(number=2, status=Status.RUNNABLE, nodes=gang))
+
+    task, nodes = await store.runnable(DEFAULT, 10)
+
+    assert task.resources == resources(millicpus=2000, memory_mib=256, gpus=2)
+    assert nodes.resources == resources(millicpus=6000, memory_mib=768, gpus=6)
+
+
+# ------------------------------------------------------------------------------------------------------- within a share
+
+
+async def test_a_share_starts_with_its_highest_priority_and_then_goes_by_order(store, insert):
+    await insert(waiting(1), waiting(2, priority=5), waiting(3, priority=-2), waiting(4, priority=5), waiting(5))
+
+    assert [it.order for it in await store.runnable_in_share(DEFAULT, "red", 10)] == [2, 4, 1, 5, 3]
+
+
+async def test_a_share_goes_on_beyond_a_priority_and_an_order(store, insert):
+    await insert(waiting(1), waiting(2, priority=5), waiting(3, priority=5), waiting(4, priority=9), waiting(5))
+
+    async def orders(after, limit=10):
+        return [it.order for it in await store.runnable_in_share(DEFAULT, "red", limit, after=after)]
+
+    assert await orders(None, limit=2) == [4, 2]
+    assert await orders((5, 2), limit=2) == [3, 1]
+    assert await orders((5, 3)) == [1, 5]
+    assert await orders((0, 5)) == []
+    assert await orders((7, 0)) == [2, 3, 1, 5]
+    assert await orders((2**80, 0)) == [4, 2, 3, 1, 5]
+    assert await orders((-(2**80), 2**80)) == []
+
+
+async def test_only_what_may_start_now_waits_in_a_share(store, insert):
+    await insert(
+        waiting(1),
+        waiting(2, "green"),
+        waiting(3, queue=OTHER),
+        waiting(4, misfit=True),
+        waiting(5, status=Status.RUNNING),
+        job(number=6, status=Status.RUNNABLE),
+        waiting(7, "redder"),
+    )
+
+    assert [it.order for it in await store.runnable_in_share(DEFAULT, "red", 10)] == [1]
+    assert await store.runnable_in_share(DEFAULT, "\ud800", 10) == ()
+
+
+async def test_the_shares_that_wait_are_named_once_each(store, insert):
+    await insert(
+        waiting(1),
+        waiting(2, "green"),
+        waiting(3),
+        waiting(4, "blue", queue=OTHER),
+        waiting(5, "misfit", misfit=True),
+        waiting(6, "running", status=Status.RUNNING),
+        waiting(7, "é"),
+        job(number=8, status=Status.RUNNABLE),
+    )
+
+    assert await store.waiting_shares(DEFAULT) == ("green", "red", "é")
+    assert await store.waiting_shares(OTHER) == ("blue",)
+    assert await store.waiting_shares(QueueName("\ud800")) == ()
+
+
+async def test_a_share_whose_last_job_was_placed_waits_no_longer(store, insert):
+    last = waiting(1)
+    await insert(last)
+
+    await store.commit(Changes(updated=(replace(last, status=Status.STARTING, attempt=attempt()),)))
+
+    assert await store.waiting_shares(DEFAULT) == ()
+    assert await store.runnable_in_share(DEFAULT, "red", 10) == ()
+
+
+async def test_the_children_of_an_array_wait_in_its_share(store, insert):
+    parent = waiting(1, priority=3, array_size=2, status=Status.PENDING, family=Family(spawned=1))
+    one = job(
+        id=child_id(parent.id, 0),
+        order=2,
+        spec=parent.spec,
+        child=Child(parent=parent.id, index=0),
+        status=Status.RUNNABLE,
+    )
+    await insert(parent, one)
+
+    (found,) = await store.runnable_in_share(DEFAULT, "red", 10)
+
+    assert (found.job_id, found.priority) == (one.id, 3)
+    assert await store.waiting_shares(DEFAULT) == ("red",)
+
+
+# ------------------------------------------------------------------------------------------------------ what was used
+
+
+async def test_what_is_kept_of_a_share_is_replaced(store):
+    red, green = ShareKey(DEFAULT, "red"), ShareKey(DEFAULT, "green")
+    elsewhere = ShareKey(OTHER, "red")
+    await store.commit(Changes(shares=((red, use()), (green, use(active=1)), (elsewhere, use(active=9)))))
+
+    await store.commit(Changes(shares=((red, use(active=0, used=0.1 + 0.2)),)))
+
+    assert await store.shares() == {red: use(active=0, used=0.1 + 0.2), green: use(active=1), elsewhere: use(active=9)}
+
+
+async def test_what_is_used_up_is_replaced(store):
+    await store.commit(Changes(used_up=((LICENCES, 3), (ConsumableName("tokens"), 1))))
+
+    await store.commit(Changes(used_up=((LICENCES, 5),)))
+
+    assert await store.used_up() == {LICENCES: 5, "tokens": 1}
+
+
+async def test_a_new_store_knows_of_no_use(store):
+    assert await store.shares() == {}
+    assert await store.used_up() == {}
+    assert await store.waiting_shares(DEFAULT) == ()
+
+
+async def test_use_is_kept_with_its_commit_or_not_at_all(store):
+    with pytest.raises(Conflict):
+        await store.commit(
+            Changes(updated=(job(),), shares=((ShareKey(DEFAULT, "red"), use()),), used_up=((LICENCES, 1),))
+        )
+
+    assert await store.shares() == {}
+    assert await store.used_up() == {}
+
+
+# ------------------------------------------------------------------------------------------------- who needs a resource
+
+
+def query(**changes):
+    return NeedQuery(**{"resource": LICENCES, "limit": 100} | changes)
+
+
+async def orders(store, **changes):
+    return [it.order for it in await store.list_needing(query(**changes))]
+
+
+async def test_jobs_that_need_a_resource_are_listed_newest_first(store, insert):
+    other = ConsumableName("tokens")
+    both = (*needs(1), *needs(2, resource=other))
+    await insert(
+        job(number=4, needs=needs(1), status=Status.FAILED),
+        job(number=2, needs=both, queue=OTHER),
+        job(number=3),
+        job(number=7, needs=needs(1, resource=other)),
+    )
+
+    assert await orders(store) == [4, 2]
+    assert await orders(store, resource=other) == [7, 2]
+    assert await orders(store, resource="none") == []
+    assert await orders(store, resource="\ud800") == []
+
+
+async def test_a_resource_named_twice_lists_its_job_once(store, insert):
+    twice = job(number=1, needs=needs(1, 2))
+    await insert(twice)
+
+    assert await store.list_needing(query()) == (twice,)
+
+
+async def test_the_list_of_a_resource_has_pages(store, insert):
+    await insert(*(job(number=number, needs=needs(1)) for number in range(5)))
+
+    assert await orders(store, limit=2) == [4, 3]
+    assert await orders(store, limit=2, before=3) == [2, 1]
+    assert await orders(store, before=0) == []
+    assert await orders(store, before=2**80, limit=1) == [4]
+
+
+async def test_the_list_of_a_resource_is_narrowed_by_status_and_name(store, insert):
+    await insert(
+        job(number=1, needs=needs(1), name="Train"),
+        job(number=2, needs=needs(1), name="trains", status=Status.RUNNING),
+        job(number=3, needs=needs(1), name="t_ain", status=Status.RUNNING),
+    )
+
+    assert await orders(store, status=Status.RUNNING) == [3, 2]
+    assert await orders(store, name="TRAIN") == [1]
+    assert await orders(store, name="train*", status=Status.RUNNING) == [2]
+    assert await orders(store, name="t?ain") == []
+    assert await orders(store, name="*") == [3, 2, 1]
+
+
+async def test_a_list_by_status_follows_a_job_as_it_moves(store, insert):
+    moving = job(number=1, needs=needs(1))
+    await insert(moving)
+
+    await store.commit(Changes(updated=(replace(moving, status=Status.RUNNABLE),)))
+
+    assert await orders(store, status=Status.SUBMITTED) == []
+    assert await orders(store, status=Status.RUNNABLE) == [1]
+
+
+async def test_an_array_stands_for_its_children_in_the_list_of_a_resource(store, insert):
+    parent = job(number=1, needs=needs(1), array_size=2, status=Status.PENDING, family=Family(spawned=1))
+    one = job(id=child_id(parent.id, 0), order=2, spec=parent.spec, child=Child(parent=parent.id, index=0))
+    await insert(parent, one)
+
+    assert await store.list_needing(query()) == (parent,)
