@@ -4,25 +4,29 @@ A container is known by its name until its id has been seen: a name can come to 
 call did, where its answer does not tell, is found by inspection.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing, nullcontext, suppress
+from dataclasses import replace
 from threading import Lock
 
 from docker.errors import APIError, NotFound
 from requests import Response
 
-from batchq.domain.container import ContainerSpec, Resources
+from batchq.domain.container import Resources
 from batchq.domain.names import Tag
 from batchq.errors import ContainerGone, EngineUnknown, NameTaken
 from batchq.values import ContainerState, Found, Launch
 from compute import gpus, mounts
 from compute.docker_client import Client
 from compute.docker_errors import CONFLICT, NOT_FOUND, NOT_IMPLEMENTED, create_failed, start_failed, told
-from compute.docker_found import found, labels_of, member, surveyed
+from compute.docker_found import address_of, found, labels_of, member, surveyed
 from compute.docker_logs import since
-from compute.docker_spec import GPUS, INSTANCE, MIB, Looked, creation, name_of, tag_of
+from compute.docker_spec import GPUS, INSTANCE, MIB, Looked, Place, creation, name_of, tag_of
 from compute.policy import Policy
 from compute.secrets import Secrets
+from compute.surroundings import Surroundings
+
+BESIDE = "container:"  # begins the network mode of a container that is on another's
 
 
 class Containers:
@@ -37,11 +41,12 @@ class Containers:
         self._fresh: set[Tag] = set()
         self._gpus = gpus
         self._choosing = Lock()
+        self._surroundings = Surroundings(instance)
 
     def create(self, client: Client, launch: Launch) -> ContainerState:
         # Which GPUs are taken stands in the labels of those created before.
         with self._choosing if launch.spec.resources.gpus else nullcontext():
-            return self._create(client, launch)
+            return self._create_part(client, launch) if launch.tag.part else self._create(client, launch, None)
 
     def start(self, client: Client, tag: Tag) -> None:
         """One that runs, or ran, is left as it is: the engine would run it again."""
@@ -55,7 +60,12 @@ class Containers:
 
     def inspect(self, client: Client, tag: Tag) -> Found | None:
         inspected = self._inspect(client, tag)
-        return None if inspected is None else found(tag, inspected)
+        if inspected is None:
+            return None
+        it = found(tag, inspected)
+        if not tag.part or it.state is not ContainerState.RUNNING:
+            return it
+        return replace(it, address=self._address(client, inspected))
 
     def signal_stop(self, client: Client, tag: Tag) -> None:
         inspected = self._inspect(client, tag)
@@ -78,6 +88,15 @@ class Containers:
                 raise
         self._ids.pop(tag, None)
         self._fresh.discard(tag)
+        if tag.part:
+            self._surroundings.clear(client, tag)
+
+    def deserted(self, client: Client, living: Iterable[Tag]) -> tuple[Tag, ...]:
+        """Attempts that have left behind what their containers shared: seen so twice."""
+        return self._surroundings.deserted(client, living)
+
+    def sweep(self, client: Client, attempt: Tag) -> None:
+        self._surroundings.clear(client, attempt)
 
     def survey(self, client: Client) -> tuple[Found, ...]:
         """By a list, which the engine answers also while one of the containers cannot be inspected."""
@@ -102,8 +121,28 @@ class Containers:
             return None
         raise EngineUnknown(f"logs: {words}")
 
-    def _create(self, client: Client, launch: Launch) -> ContainerState:
-        looked = self._look_up(client, launch.spec)
+    def _create_part(self, client: Client, launch: Launch) -> ContainerState:
+        """One that was created, and could not find its place any more, is made again: it has not begun."""
+        with self._surroundings.kept(launch.tag):
+            inspected = self._inspect(client, launch.tag)
+            state = ContainerState.CREATED if inspected is None else found(launch.tag, inspected).state
+            if state is not ContainerState.CREATED:
+                return state
+            place = self._surroundings.place(client, launch)
+            if inspected is not None:
+                if member(inspected, "HostConfig", "NetworkMode", of=str) == place.network:
+                    return ContainerState.CREATED
+                self._discard(client, launch.tag)
+            return self._create(client, launch, place)
+
+    def _discard(self, client: Client, tag: Tag) -> None:
+        """Unless it has begun after all: then the engine says no."""
+        client.remove_container(self._id(client, tag), v=True, force=False)
+        self._ids.pop(tag, None)
+        self._fresh.discard(tag)
+
+    def _create(self, client: Client, launch: Launch, place: Place | None) -> ContainerState:
+        looked = self._look_up(client, launch, place)
         wanted = creation(launch, instance=self._instance, policy=self._policy, looked=looked)
         try:
             made = client.create_container_from_config(  # type: ignore[no-untyped-call]  # the stubs leave it so
@@ -117,8 +156,10 @@ class Containers:
         self._fresh.add(launch.tag)
         return ContainerState.CREATED
 
-    def _look_up(self, client: Client, spec: ContainerSpec) -> Looked:
+    def _look_up(self, client: Client, launch: Launch, place: Place | None) -> Looked:
+        spec = launch.spec
         return Looked(
+            place=place,
             secrets=self._secrets.resolve(spec.secrets),
             mounts=tuple(mounts.resolve(mount, self._policy) for mount in spec.mounts),
             gpus=self._free_gpus(client, spec.resources.gpus) if spec.resources.gpus else (),
@@ -197,6 +238,16 @@ class Containers:
             return None
         self._ids[tag] = member(inspected, "Id", of=str)
         return inspected
+
+    def _address(self, client: Client, inspected: object) -> str | None:
+        """Of the container's node: its own, or the keeper's. None while the keeper is not there, or down."""
+        mode = member(inspected, "HostConfig", "NetworkMode", of=str)
+        if not mode.startswith(BESIDE):
+            return address_of(inspected)
+        try:
+            return address_of(client.inspect_container(mode.removeprefix(BESIDE)))
+        except NotFound:
+            return None
 
     def _is_ours(self, inspected: object, tag: Tag) -> bool:
         return tag_of(labels_of(inspected, "Config", "Labels"), self._instance) == tag

@@ -70,8 +70,9 @@ def create_failed(error: APIError) -> EngineError:
         return ImageMissing(told(error))
     if trouble_below(error):
         return EngineUnknown(f"create: {told(error)}")
-    # Much that only the caller could mend comes as a 500, and so do full disks: it is believed when it stays so.
-    certain = error.status_code is not None and error.status_code < SERVER_ERROR
+    # Much that only the caller could mend comes as a 500, and so do full disks: it is believed when it stays so. So is
+    # a network, or a container to share one with, that is not there: it may be made again.
+    certain = error.status_code is not None and error.status_code < SERVER_ERROR and error.status_code != NOT_FOUND
     return StartRefused(reason("CannotCreateContainerError", error), certain=certain)
 
 

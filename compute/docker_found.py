@@ -69,6 +69,13 @@ def found(tag: Tag, inspected: object) -> Found:
     )
 
 
+def address_of(inspected: object) -> str | None:
+    """On the first network that it has an address on."""
+    networks = member(inspected, "NetworkSettings", "Networks", of=dict)
+    addresses = (member(network, "IPAddress", of=object) for network in networks.values())
+    return next((it for it in addresses if isinstance(it, str) and it), None)
+
+
 def surveyed(rows: object, instance: str) -> dict[str, Found]:
     """The containers of an instance in a list, by their ids."""
     if not isinstance(rows, list):

@@ -1,15 +1,18 @@
 """Containers by the Docker SDK. It blocks, so each call has a thread, and none waits for a container to end."""
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from batchq.domain.container import Resources
 from batchq.domain.names import Tag
+from batchq.errors import EngineUnknown
 from batchq.values import ContainerState, Found, Launch, LogLine
 from compute import docker_events, gpus
 from compute.docker_client import Client, Door
@@ -25,6 +28,8 @@ from compute.threads import Crew
 CORES = os.cpu_count() or 1
 
 Answer = TypeVar("Answer")
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +85,7 @@ class DockerRuntime:
         self._logs = self._crew("logs", limits.logs, limits.patience)
         self._pull = self._crew("pull", limits.pull, limits.patience_with_registry)
         self._pulls: Shared[tuple[str, str | None]] = Shared("pull")
+        self._sweeps: Shared[str] = Shared("sweep")
 
     async def create(self, launch: Launch) -> ContainerState:
         return await _ask(self._control, "create", lambda client: self._containers.create(client, launch))
@@ -106,7 +112,10 @@ class DockerRuntime:
         await _ask(self._clear, "remove", lambda client: self._containers.remove(client, tag))
 
     async def survey(self) -> tuple[Found, ...]:
-        return await _ask(self._survey, "survey", self._containers.survey)
+        found = await _ask(self._survey, "survey", self._containers.survey)
+        living = tuple(it.tag for it in found)
+        self._sweeps.begin("after a survey", lambda: self._sweep(living))
+        return found
 
     def deaths(self) -> AbstractAsyncContextManager[AsyncIterator[Tag]]:
         def connect() -> Client:
@@ -129,7 +138,17 @@ class DockerRuntime:
     async def close(self) -> None:
         """Containers are left as they are."""
         await self._pulls.close()
+        await self._sweeps.close()
         await asyncio.gather(*(crew.close() for crew in self._crews))
+
+    async def _sweep(self, living: tuple[Tag, ...]) -> None:
+        """What a crash left of attempts that have no container. What cannot be taken away now is tried again."""
+        try:
+            for attempt in await _ask(self._clear, "sweep", lambda client: self._containers.deserted(client, living)):
+                log.info("attempt %s: nothing of it runs, what its containers shared is taken away", attempt)
+                await _ask(self._clear, "sweep", partial(self._containers.sweep, attempt=attempt))
+        except EngineUnknown as unknown:
+            log.debug("not swept: %s", unknown)
 
     def _crew(self, name: str, size: int, patience: float) -> Crew[Client]:
         def equip(before: Client | None) -> Client:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 from batchq.domain.container import ContainerSpec, Device, DevicePermission, Logging, Mount
@@ -13,7 +14,9 @@ from batchq.values import Launch
 from compute.policy import Policy
 
 INSTANCE, JOB, ATTEMPT = "io.batchq.instance", "io.batchq.job", "io.batchq.attempt"
-GPUS = "io.batchq.gpus"
+PART, GPUS = "io.batchq.part", "io.batchq.gpus"
+VOLUME = "io.batchq.volume"
+KEEPS = "io.batchq.keeps"  # on what the containers of an attempt share: which attempt's it is
 
 MIB = 2**20
 LEAST_MEMORY = 6 * MIB  # of Docker; AWS allows 4 MiB
@@ -36,31 +39,73 @@ class Creation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a container of an attempt with several is put.
+
+    `network` is that of the attempt, by its id, or `container:` with the id of the node's keeper. `node` is the name by
+    which other nodes find it, None where the keeper has it. `ipc` and `pid` are `container:` likewise, or None.
+    """
+
+    network: str
+    node: str | None = None
+    ipc: str | None = None
+    pid: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
-    """What has been looked up for a launch: secrets, real paths, GPUs, and whether the kernel knows swappiness."""
+    """What has been looked up for a launch: secrets, real paths, GPUs, its place, and what the kernel knows."""
 
     secrets: tuple[tuple[str, str], ...] = ()
     mounts: tuple[Mount, ...] = ()
     gpus: tuple[str, ...] = ()
+    place: Place | None = None
     knows_swappiness: bool = True
 
 
 def name_of(instance: str, tag: Tag) -> str:
     """The container's name: one attempt of one job of one server, so that a create asked twice makes one container."""
+    return f"{attempt_name(instance, tag)}-{tag.node}-{tag.container}" if tag.part else attempt_name(instance, tag)
+
+
+def attempt_name(instance: str, tag: Tag) -> str:
     job = tag.job_id.replace(":", "_").replace("#", ".")
     return f"bq-{instance}-{job}-{tag.attempt}"
 
 
+def keeper_name(instance: str, tag: Tag) -> str:
+    return f"{attempt_name(instance, tag)}-{tag.node}"
+
+
 def labels_of(instance: str, tag: Tag) -> dict[str, str]:
-    return {INSTANCE: instance, JOB: tag.job_id, ATTEMPT: str(tag.attempt)}
+    part = {PART: tag.part} if tag.part else {}
+    return {INSTANCE: instance, JOB: tag.job_id, ATTEMPT: str(tag.attempt)} | part
 
 
 def tag_of(labels: Mapping[str, str], instance: str) -> Tag | None:
-    """Which attempt a container belongs to, None if it is not of this instance."""
+    """Which container of which attempt it is, None if it is no job's, or not of this instance."""
     attempt = labels.get(ATTEMPT, "")
     if labels.get(INSTANCE) != instance or JOB not in labels or not attempt.isdecimal():
         return None
-    return Tag(job_id=JobId(labels[JOB]), attempt=int(attempt))
+    return Tag(job_id=JobId(labels[JOB]), attempt=int(attempt), part=labels.get(PART, ""))
+
+
+def shared_labels(instance: str, tag: Tag) -> dict[str, str]:
+    """Of what the containers of an attempt share."""
+    return {INSTANCE: instance, KEEPS: f"{tag.job_id}/{tag.attempt}"}
+
+
+def kept_for(labels: Mapping[str, str], instance: str) -> Tag | None:
+    """The attempt whose containers share it, as a tag without a part; None if it is nothing shared, or of others."""
+    job, _, attempt = labels.get(KEEPS, "").rpartition("/")
+    if labels.get(INSTANCE) != instance or not job or not attempt.isdecimal():
+        return None
+    return Tag(job_id=JobId(job), attempt=int(attempt))
+
+
+def volume_name(instance: str, tag: Tag, volume: str) -> str:
+    """Of a volume that the containers of a node share; it is a folder of the engine's, whose name must be short."""
+    return f"{keeper_name(instance, tag)}-{sha256(volume.encode()).hexdigest()[:12]}"
 
 
 def creation(launch: Launch, *, instance: str, policy: Policy, looked: Looked) -> Creation:
@@ -73,8 +118,11 @@ def creation(launch: Launch, *, instance: str, policy: Policy, looked: Looked) -
             "Image": spec.image,
             "Env": _environment(launch, looked),
             "Labels": labels_of(instance, launch.tag) | ({GPUS: ",".join(looked.gpus)} if looked.gpus else {}),
-            "HostConfig": _host(launch, policy, looked),
+            "HostConfig": _host(launch, policy, looked)
+            | {"Mounts": [_mount(mount, instance, launch.tag) for mount in looked.mounts]}
+            | _namespaces(looked.place),
         }
+        | _endpoint(looked.place)
         | ({"Cmd": list(spec.command)} if spec.command else {})
         | ({"User": spec.user} if spec.user is not None else {}),
     )
@@ -102,8 +150,6 @@ def _host(launch: Launch, policy: Policy, looked: Looked) -> dict[str, Any]:
         "Devices": [_device(device) for device in spec.devices],
         "DeviceRequests": _gpus(looked.gpus),
         "Tmpfs": {it.container_path: ",".join([f"size={it.size_mib}m", *it.options]) for it in spec.tmpfs},
-        # Not Binds: they are text to be taken apart, and the engine would make what is missing.
-        "Mounts": [_mount(mount) for mount in looked.mounts],
         "LogConfig": _logging(spec.logging),
         # An attempt is one container that starts once, and it is removed when its end is known.
         "RestartPolicy": {"Name": "no"},
@@ -147,9 +193,29 @@ def _gpus(ids: tuple[str, ...]) -> list[dict[str, Any]]:
     return [{"Driver": "nvidia", "DeviceIDs": list(ids), "Capabilities": [["gpu"]]}] if ids else []
 
 
-def _mount(mount: Mount) -> dict[str, Any]:
-    kind = {"Type": "volume"} if mount.host_path is None else {"Type": "bind", "Source": mount.host_path}
-    return kind | {"Target": mount.container_path, "ReadOnly": mount.read_only}
+def _mount(mount: Mount, instance: str, tag: Tag) -> dict[str, Any]:
+    """Not one of Binds: they are text to be taken apart, and the engine would make what is missing."""
+    where = {"Target": mount.container_path, "ReadOnly": mount.read_only}
+    if mount.host_path is not None:
+        return {"Type": "bind", "Source": mount.host_path} | where
+    if mount.volume is None or not tag.part:
+        return {"Type": "volume"} | where
+    # Named, it does not go with the first container that is removed.
+    options = {"Labels": shared_labels(instance, tag) | {VOLUME: mount.volume}}
+    return {"Type": "volume", "Source": volume_name(instance, tag, mount.volume), "VolumeOptions": options} | where
+
+
+def _namespaces(place: Place | None) -> dict[str, str]:
+    if place is None:
+        return {}
+    modes = {"NetworkMode": place.network, "IpcMode": place.ipc, "PidMode": place.pid}
+    return {name: mode for name, mode in modes.items() if mode is not None}
+
+
+def _endpoint(place: Place | None) -> dict[str, Any]:
+    if place is None or place.node is None:
+        return {}
+    return {"NetworkingConfig": {"EndpointsConfig": {place.network: {"Aliases": [place.node]}}}}
 
 
 def _logging(logging: Logging) -> dict[str, Any]:

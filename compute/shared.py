@@ -15,11 +15,18 @@ class Shared(Generic[Key]):
         self._under_way: dict[Key, asyncio.Task[None]] = {}
 
     async def do(self, key: Key, work: Callable[[], Coroutine[None, None, None]]) -> None:
+        await asyncio.shield(self._task(key, work))
+
+    def begin(self, key: Key, work: Callable[[], Coroutine[None, None, None]]) -> None:
+        """For one who does not wait; it is kept track of here."""
+        _ = self._task(key, work)
+
+    def _task(self, key: Key, work: Callable[[], Coroutine[None, None, None]]) -> "asyncio.Task[None]":
         task = self._under_way.get(key)
         if task is None:
             task = self._under_way[key] = asyncio.create_task(work(), name=f"{self._name} {key}")
             task.add_done_callback(lambda done: self._finished(key, done))
-        await asyncio.shield(task)
+        return task
 
     async def close(self) -> None:
         tasks = tuple(self._under_way.values())

@@ -5,7 +5,7 @@ The object is the engine: it outlives a server that is closed, and another may b
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -18,7 +18,7 @@ from batchq.values import ContainerState, Found, Launch, LogLine
 from compute.news import News
 from compute.shared import Shared
 from compute.simulated_container import SimulatedContainer
-from compute.simulated_engine import SimulatedEngine
+from compute.simulated_engine import Network, SimulatedEngine
 from compute.simulated_faults import Faults
 
 Answer = TypeVar("Answer")
@@ -93,6 +93,11 @@ class SimulatedRuntime:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._ends.clear()
+
+    @property
+    def networks(self) -> Mapping[Tag, Network]:
+        """Those of the attempts, by their tags without a part, that have several containers and one at least."""
+        return self._engine.networks
 
     def vanish(self, tag: Tag) -> None:
         """The container is removed, alive or dead, by whomever."""

@@ -27,6 +27,7 @@ class SimulatedContainer:
 
     launch: Launch
     script: Script
+    address: str | None = None
     refused: int = 0
     started_at: datetime | None = None
     asked_at: datetime | None = None
@@ -53,7 +54,8 @@ class SimulatedContainer:
         if self.started_at is None:
             return Found(tag=tag, state=ContainerState.CREATED)
         if end is None or end.at > now:
-            return Found(tag=tag, state=ContainerState.RUNNING, started_at=self.started_at)
+            running = ContainerState.RUNNING
+            return Found(tag=tag, state=running, started_at=self.started_at, address=self.address)
         return Found(
             tag=tag,
             state=ContainerState.EXITED,

@@ -1,13 +1,26 @@
 """The state of a simulated engine, and what calls do to it. It waits for nothing."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from ipaddress import IPv4Address
+from itertools import count
 
 from batchq.domain.names import Tag
 from batchq.errors import ContainerGone, ImageMissing, ImageUnavailable, NameTaken, StartRefused
 from batchq.values import ContainerState, Found, Launch, LogLine
 from compute.script import read
 from compute.simulated_container import SimulatedContainer, environment_of
+
+FIRST_ADDRESS = IPv4Address("10.224.0.0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """Of an attempt: each node's address, and the containers that are on it."""
+
+    addresses: dict[str, str] = field(default_factory=dict)
+    members: set[Tag] = field(default_factory=set)
 
 
 class SimulatedEngine:
@@ -18,6 +31,8 @@ class SimulatedEngine:
         self.containers: dict[Tag, SimulatedContainer] = {}
         self.foreign: set[Tag] = set()
         self.lacking: dict[str, str | None] = {}
+        self.networks: dict[Tag, Network] = {}
+        self._addresses = count(1)
 
     def create(self, launch: Launch) -> ContainerState:
         if launch.tag in self.foreign:
@@ -30,7 +45,7 @@ class SimulatedEngine:
             script = read(environment_of(launch), launch.tag.attempt)
         except ValueError as error:
             raise StartRefused(f"CannotCreateContainerError: {error}") from error
-        self.containers[launch.tag] = SimulatedContainer(launch=launch, script=script)
+        self.containers[launch.tag] = SimulatedContainer(launch=launch, script=script, address=self._join(launch.tag))
         return ContainerState.CREATED
 
     def pull(self, image: str) -> None:
@@ -58,6 +73,7 @@ class SimulatedEngine:
     def remove(self, tag: Tag) -> bool:
         """Whether that was the end of a running one."""
         container = self.containers.pop(tag, None)
+        self._leave(tag)
         return container is not None and container.found(self._now()).state is ContainerState.RUNNING
 
     def survey(self) -> tuple[Found, ...]:
@@ -66,6 +82,23 @@ class SimulatedEngine:
 
     def lines(self, tag: Tag) -> list[LogLine]:
         return self._there(tag).lines()
+
+    def _join(self, tag: Tag) -> str | None:
+        """Its node's address on the network of its attempt, which is there from the first container to the last."""
+        if not tag.part:
+            return None
+        network = self.networks.setdefault(replace(tag, part=""), Network())
+        network.members.add(tag)
+        if tag.node not in network.addresses:
+            network.addresses[tag.node] = str(FIRST_ADDRESS + next(self._addresses))
+        return network.addresses[tag.node]
+
+    def _leave(self, tag: Tag) -> None:
+        attempt = replace(tag, part="")
+        if attempt in self.networks:
+            self.networks[attempt].members.discard(tag)
+            if not self.networks[attempt].members:
+                del self.networks[attempt]
 
     def _there(self, tag: Tag) -> SimulatedContainer:
         if tag not in self.containers:

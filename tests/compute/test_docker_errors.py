@@ -98,7 +98,7 @@ def test_a_missing_image_can_be_pulled():
     assert isinstance(create_failed(answer(404, "No such image: a:b", ImageNotFound)), ImageMissing)
 
 
-@pytest.mark.parametrize(("status", "certain"), [(400, True), (403, True), (404, True), (500, False)])
+@pytest.mark.parametrize(("status", "certain"), [(400, True), (403, True), (404, False), (500, False)])
 def test_a_create_is_refused_with_the_engines_words(status, certain):
     refused = create_failed(answer(status, "invalid mount config", NotFound if status == 404 else APIError))
 

@@ -1,12 +1,16 @@
 """Containers to test runtimes with."""
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
+from dataclasses import replace
 from uuid import uuid4
+
+import docker
 
 from batchq.domain.names import JobId, Tag
 from batchq.values import ContainerState, Launch
 from compute.docker_runtime import DockerRuntime
+from compute.docker_spec import INSTANCE
 from tests.support import scripts
 from tests.support.scripts import Script
 
@@ -77,7 +81,7 @@ async def until(holds):
 
 @asynccontextmanager
 async def docker_runtime(base_url, *, sweep=True, **options):
-    """A runtime with an instance of its own, whose containers are removed in the end."""
+    """A runtime with an instance of its own, whose containers are removed in the end, with all that they shared."""
     runtime = DockerRuntime(**{"instance": f"t{uuid4().hex[:12]}", "base_url": base_url} | options)
     try:
         yield runtime
@@ -85,3 +89,21 @@ async def docker_runtime(base_url, *, sweep=True, **options):
         for found in await runtime.survey() if sweep else ():
             await runtime.remove(found.tag)
         await runtime.close()
+    if sweep:
+        assert left_over(base_url, runtime._instance) == []
+
+
+def part_of(tag, part, *played, beside=(), share_ipc=False, share_pids=False, **changes):
+    """The launch of one container of an attempt that has several."""
+    it = launch(*played, tag=replace(tag, part=part), **changes)
+    return replace(it, beside=beside, share_ipc=share_ipc, share_pids=share_pids)
+
+
+def left_over(base_url, instance):
+    """The names of all that carries the instance's label."""
+    labelled = {"label": f"{INSTANCE}={instance}"}
+    with closing(docker.APIClient(base_url=base_url, version="1.41")) as client:
+        volumes = client.volumes(filters=labelled)["Volumes"] or []
+        containers = client.containers(all=True, filters=labelled)
+        named = [*(it["Names"][0] for it in containers), *client.networks(filters=labelled), *volumes]
+    return [it if isinstance(it, str) else it["Name"] for it in named]

@@ -1,0 +1,177 @@
+"""What every runtime must do for attempts of several containers, held on each with the same scripts."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from batchq.clock import SystemClock
+from batchq.domain.container import Resources
+from batchq.values import ContainerState, Found
+from compute.simulated import SimulatedRuntime
+from tests.support.containers import docker_runtime, heard, left_over, new_tag, output, over, part_of
+from tests.support.scripts import Script
+
+HOST = Resources(millicpus=4000, memory_mib=4096)
+LONG = Script(seconds=None, on_term=7, output=("ready",))
+QUICK = Script(seconds=0, output=("one", "two"))
+
+
+@pytest.fixture(params=["simulated", pytest.param("docker", marks=pytest.mark.docker)])
+async def runtime(request):
+    if request.param == "docker":
+        async with docker_runtime(request.getfixturevalue("docker_engine")) as runtime:
+            yield runtime
+    else:
+        runtime = SimulatedRuntime(clock=SystemClock(), capacity=HOST)
+        yield runtime
+        await runtime.close()
+
+
+def shared(runtime):
+    """Whatever the containers of attempts share, and is there now."""
+    if isinstance(runtime, SimulatedRuntime):
+        return list(runtime.networks)
+    return [name for name in left_over(None, runtime._instance) if not name.startswith("/")]
+
+
+async def begin(runtime, tag, part, *played, **changes):
+    it = part_of(tag, part, *played, **changes)
+    await runtime.create(it)
+    await runtime.start(it.tag)
+    return it.tag
+
+
+async def task(runtime, *names, script=LONG):
+    """The tags of the containers of a task, which run."""
+    tag = new_tag()
+    return [
+        await begin(runtime, tag, f"0/{name}", script, beside=tuple(it for it in names if it != name)) for name in names
+    ]
+
+
+async def gang(runtime, nodes):
+    tag = new_tag()
+    return [await begin(runtime, tag, f"{node}/default", LONG) for node in range(nodes)]
+
+
+async def address(runtime, tag):
+    return (await runtime.inspect(tag)).address
+
+
+async def test_one_that_was_created_has_not_begun(runtime):
+    it = part_of(new_tag(), "0/main")
+
+    assert await runtime.create(it) is ContainerState.CREATED
+    assert await runtime.create(it) is ContainerState.CREATED
+    assert await runtime.survey() == (Found(tag=it.tag, state=ContainerState.CREATED),)
+
+
+async def test_each_is_told_apart_in_a_survey(runtime):
+    main, side = await task(runtime, "main", "side")
+    await runtime.kill(side)
+    await over(runtime, side)
+
+    seen = {found.tag: found.state for found in await runtime.survey()}
+
+    assert seen == {main: ContainerState.RUNNING, side: ContainerState.EXITED}
+
+
+async def test_each_is_told_apart_by_its_death(runtime):
+    async with runtime.deaths() as news:
+        main, side = await task(runtime, "main", "side")
+        await runtime.kill(side)
+
+        await heard(news, side)
+
+    assert (await runtime.inspect(main)).state is ContainerState.RUNNING
+
+
+async def test_each_has_a_log_of_its_own(runtime):
+    tag = new_tag()
+    main = await begin(runtime, tag, "0/main", Script(seconds=0, output=("main",)), beside=("side",))
+    side = await begin(runtime, tag, "0/side", Script(seconds=0, output=("side",)), beside=("main",))
+    await over(runtime, main)
+    await over(runtime, side)
+
+    assert await output(runtime, main) == ["main"]
+    assert await output(runtime, side) == ["side"]
+
+
+async def test_the_containers_of_a_node_have_one_address(runtime):
+    main, side = await task(runtime, "main", "side")
+
+    assert await address(runtime, main) is not None
+    assert await address(runtime, main) == await address(runtime, side)
+
+
+async def test_each_node_has_an_address_of_its_own(runtime):
+    tags = await gang(runtime, 3)
+
+    addresses = [await address(runtime, tag) for tag in tags]
+
+    assert None not in addresses
+    assert len(set(addresses)) == 3
+
+
+async def test_only_one_that_runs_on_a_network_of_its_attempt_has_an_address(runtime):
+    it = part_of(new_tag(), "0/main", QUICK)
+    alone = replace(it, tag=new_tag())
+    await runtime.create(it)
+    assert await address(runtime, it.tag) is None
+    await runtime.start(it.tag)
+    await runtime.create(alone)
+    await runtime.start(alone.tag)
+
+    assert (await over(runtime, it.tag)).address is None
+    assert (await over(runtime, alone.tag)).address is None
+
+
+async def test_the_end_of_one_is_not_the_end_of_another(runtime):
+    main, side = await task(runtime, "main", "side")
+
+    await runtime.signal_stop(main)
+
+    assert (await over(runtime, main)).exit_code == 7
+    assert (await runtime.inspect(side)).state is ContainerState.RUNNING
+
+
+async def test_what_they_share_stays_until_the_last_is_removed(runtime):
+    main, side = await task(runtime, "main", "side")
+    before = await address(runtime, side)
+
+    await runtime.remove(main)
+
+    assert await runtime.inspect(main) is None
+    assert await address(runtime, side) == before
+
+
+async def test_with_the_last_of_them_goes_what_they_share(runtime):
+    tags = await task(runtime, "main", "side")
+    other = await gang(runtime, 1)
+    assert len(shared(runtime)) == 2
+
+    await asyncio.gather(*(runtime.remove(tag) for tag in tags))
+
+    assert len(shared(runtime)) == 1
+    assert [found.tag for found in await runtime.survey()] == other
+
+
+async def test_what_is_gone_is_removed(runtime):
+    (main,) = await gang(runtime, 1)
+    await runtime.remove(main)
+
+    await runtime.remove(main)
+
+    assert shared(runtime) == []
+
+
+async def test_attempts_share_nothing(runtime):
+    tag = new_tag()
+    first = await begin(runtime, tag, "0/main", LONG)
+    second = await begin(runtime, replace(tag, attempt=2), "0/main", LONG)
+
+    await runtime.remove(first)
+
+    assert (await runtime.inspect(second)).state is ContainerState.RUNNING
+    assert len(shared(runtime)) == 1
