@@ -257,10 +257,10 @@ class World:
 
     async def _reach(self, job_id: JobId, status: Status) -> Job:
         async def there() -> bool:
-            job = await self.job(job_id)
-            if job.status in FINISHED and job.status is not status:
+            job = (await self.store.jobs([job_id])).get(job_id)  # a child may not be there yet
+            if job is not None and job.status in FINISHED and job.status is not status:
                 raise AssertionError(f"did not come to {status}: {await self.story(job_id)}")
-            return job.status is status
+            return job is not None and job.status is status
 
         try:
             await self._until(there, f"did not come to {status}")
