@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from batchq.domain import events as on
 from batchq.domain import gates, reasons, stopping
-from batchq.domain.consequences import each, ended, part_of, put, settle, told_to_end, wanted, with_parts
+from batchq.domain.consequences import cleared, each, ended, part_of, put, settle, told_to_end, wanted, with_parts
 from batchq.domain.job import Attempt, Job, Part, PartState, Status
 from batchq.domain.moves import Outcome, abandon, attempt_of, finish, story, to
 from batchq.domain.names import Tag
@@ -196,6 +196,27 @@ def tags_running(job: Job) -> tuple[Tag, ...]:
     if has_parts(job):
         return _tags(job, frozenset({PartState.RUNNING}))
     return (job.tag,) if job.status is Status.RUNNING else ()
+
+
+def tags_kept(job: Job) -> tuple[Tag, ...]:
+    """Those that are over, and stay until nothing of the attempt is yet to come."""
+    if not has_parts(job):
+        return ()
+    gone = cleared(attempt_of(job).parts)
+    return tuple(tag for tag in _tags(job, frozenset({PartState.ENDED})) if tag.part not in gone)
+
+
+def came_to_run(before: Job, after: Job) -> tuple[Tag, ...]:
+    """The containers that a change has brought to run, also those that are over already."""
+    attempt = after.attempt or (after.attempts[-1] if after.attempts else None)
+    if before.attempt is None or attempt is None or attempt.number != before.attempt.number:
+        return ()
+    if not has_parts(before):
+        ran = before.attempt.started_at is None and attempt.started_at is not None
+        return (before.tag,) if ran else ()
+    pairs = zip(before.attempt.parts, attempt.parts, strict=True)
+    begun = [new.key for old, new in pairs if old.started_at is None and new.started_at is not None]
+    return tuple(replace(before.tag, part=key) for key in begun)
 
 
 def tag_timed(job: Job) -> Tag:

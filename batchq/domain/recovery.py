@@ -10,8 +10,10 @@ from dataclasses import dataclass
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain.job import Job, Status
+from batchq.domain.consequences import part_of
+from batchq.domain.job import Job, PartState, Status
 from batchq.domain.names import JobId, Tag
+from batchq.domain.parts import has_parts, tags_kept, tags_under_way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,28 +36,46 @@ class Reconciled:
 def reconcile(
     *, active: Mapping[JobId, Job], known: Collection[JobId], seen: Sequence[Seen], expected: Collection[Tag]
 ) -> Reconciled:
-    """`expected`: the RUNNING attempts when the survey began. `known`: of the seen jobs, those that are remembered."""
+    """`expected`: the containers that ran when the survey began. `known`: of the seen jobs, those remembered."""
     there = {it.tag: it for it in seen}
-    under_way = {job.tag: job for job in active.values()}
+    under_way = {tag: job for job in active.values() for tag in tags_under_way(job)}
+    kept = {tag for job in active.values() for tag in tags_kept(job)}
     lost = [tag for tag in under_way if tag in expected and tag not in there]
-    leftovers = [tag for tag in there if tag not in under_way]
+    leftovers = [tag for tag in there if tag not in under_way and tag not in kept]
     return Reconciled(
-        news=tuple((tag.job_id, on.ContainerLost(attempt=tag.attempt)) for tag in lost),
+        news=tuple((tag.job_id, on.ContainerLost(attempt=tag.attempt, part=tag.part)) for tag in lost),
         effects=(
-            *(effect for tag, job in under_way.items() for effect in wanted(job, there.get(tag))),
+            *(effect for tag, job in under_way.items() for effect in wanted(job, tag, there.get(tag))),
             *(do.ClearAway(tag=tag) for tag in leftovers if tag.job_id in known),
         ),
         strays=tuple(tag for tag in leftovers if tag.job_id not in known),
     )
 
 
-def wanted(job: Job, seen: Seen | None) -> tuple[do.Effect, ...]:
-    """What an attempt under way still needs from the outside. Asking again for what is being done is harmless."""
-    if job.status is Status.STARTING:
-        start = do.StartContainer(tag=job.tag)
-        return (start,) if job.stop is None else (start, do.AbandonStart(tag=job.tag))
+def wanted(job: Job, tag: Tag, seen: Seen | None) -> tuple[do.Effect, ...]:
+    """What a container under way still needs from the outside. Asking again for what is being done is harmless."""
+    standing = _standing(job, tag)
+    if standing.starts:
+        start = do.StartContainer(tag=tag)
+        return (start, do.AbandonStart(tag=tag)) if standing.is_to_stop else (start,)
     if seen is not None and not seen.lives:
-        return (do.InspectContainer(tag=job.tag),)
-    if job.stop is not None and job.stop.kill_at is None:
-        return (do.StopContainer(tag=job.tag),)
-    return ()
+        return (do.InspectContainer(tag=tag),)
+    return (do.StopContainer(tag=tag),) if standing.is_to_stop and not standing.was_asked else ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Standing:
+    """How far a container is: `starts` until it runs; `is_to_stop`, and `was_asked` to."""
+
+    starts: bool
+    is_to_stop: bool
+    was_asked: bool
+
+
+def _standing(job: Job, tag: Tag) -> _Standing:
+    if has_parts(job):
+        part = part_of(job, tag.part)
+        starts = part.state is PartState.STARTING
+        return _Standing(starts=starts, is_to_stop=part.stopping, was_asked=part.kill_at is not None)
+    asked = job.stop is not None and job.stop.kill_at is not None
+    return _Standing(starts=job.status is Status.STARTING, is_to_stop=job.stop is not None, was_asked=asked)

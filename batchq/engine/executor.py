@@ -94,7 +94,9 @@ class Executor:
     def _prepare_start(self, effect: do.StartContainer, job: Job | None) -> None:
         """At once, before the call has its turn: from here on it can be given up."""
         assert job is not None, f"{effect} of an unknown job"
-        self._starts[effect.tag] = Start(job=job, runtime=self._runtime, clock=self._clock, tasks=self._tasks)
+        self._starts[effect.tag] = Start(
+            job=job, tag=effect.tag, runtime=self._runtime, clock=self._clock, tasks=self._tasks
+        )
 
     async def _start(self, tag: Tag) -> None:
         """To a verdict, and not again: until that is saved the job looks as if it still had to be started."""
@@ -124,7 +126,7 @@ class Executor:
                 return
             else:
                 self._signalled.add(tag)
-        self._tell(tag, (on.StopAsked(attempt=tag.attempt),))
+        self._tell(tag, (on.StopAsked(attempt=tag.attempt, part=tag.part),))
 
     async def _kill(self, tag: Tag) -> None:
         """Once; the job's alarm asks again while it lives."""

@@ -9,29 +9,31 @@ NEVER_RAN = "Container state lost"
 
 def report(tag: Tag, found: Found | None) -> tuple[on.News, ...]:
     """The news of an attempt that should be running. One that is over has run: both are told, in that order."""
-    number = tag.attempt
+    number, part = tag.attempt, tag.part
     if found is None:
-        return (on.ContainerLost(attempt=number),)
+        return (on.ContainerLost(attempt=number, part=part),)
     match found.state:
         case ContainerState.GOING:
             return ()
         case ContainerState.CREATED:
-            return (on.ContainerLost(attempt=number, reason=NEVER_RAN),)
+            return (on.ContainerLost(attempt=number, part=part, reason=NEVER_RAN),)
         case ContainerState.RUNNING:
             assert found.started_at is not None, f"{found} runs and never started"
-            return (on.ContainerStarted(attempt=number, started_at=found.started_at),)
+            return (on.ContainerStarted(attempt=number, part=part, started_at=found.started_at, address=found.address),)
         case ContainerState.EXITED:
-            return exited(number, found)
+            return exited(tag, found)
 
 
-def exited(number: int, found: Found) -> tuple[on.News, ...]:
+def exited(tag: Tag, found: Found) -> tuple[on.News, ...]:
+    number, part = tag.attempt, tag.part
     assert found.started_at is not None, f"{found} is over and never started"
     assert found.stopped_at is not None, f"{found} is over and has no end"
     assert found.exit_code is not None, f"{found} is over and has no exit code"
     return (
-        on.ContainerStarted(attempt=number, started_at=found.started_at),
+        on.ContainerStarted(attempt=number, part=part, started_at=found.started_at),
         on.ContainerExited(
             attempt=number,
+            part=part,
             exit_code=found.exit_code,
             started_at=found.started_at,
             stopped_at=found.stopped_at,

@@ -5,6 +5,7 @@ import logging
 
 from batchq.domain import events as on
 from batchq.domain.job import Job
+from batchq.domain.names import Tag
 from batchq.engine.launch import launch
 from batchq.engine.reports import report
 from batchq.engine.tasks import Tasks
@@ -28,9 +29,9 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0  # seconds between looks at an engine tha
 class Start:
     """`abandoned` is set from outside when a stop was ordered."""
 
-    def __init__(self, *, job: Job, runtime: ContainerRuntime, clock: Clock, tasks: Tasks) -> None:
-        self._launch = launch(job)
-        self._tag = job.tag
+    def __init__(self, *, job: Job, tag: Tag, runtime: ContainerRuntime, clock: Clock, tasks: Tasks) -> None:
+        self._launch = launch(job, tag)
+        self._tag = tag
         self._runtime = runtime
         self._clock = clock
         self._tasks = tasks
@@ -49,7 +50,7 @@ class Start:
                 await self._rest(self._pause)
                 self._pause = min(self._pause * 2, LONGEST_PAUSE)
             except (ImageUnavailable, NameTaken) as refusal:
-                return (on.StartFailed(attempt=self._tag.attempt, reason=str(refusal)),)
+                return (self._failed(str(refusal)),)
             except StartRefused as refusal:
                 if refusal.certain or self._refusals == len(AFTER_REFUSAL):
                     return self._refused(refusal)
@@ -72,10 +73,12 @@ class Start:
         return await self._start()
 
     async def _start(self) -> tuple[on.News, ...]:
-        """Started is running from now, until an inspection knows better."""
+        """Started is running from now, until an inspection knows better. One of several has an address to be learnt."""
         try:
             await self._runtime.start(self._tag)
         except ContainerGone:
+            return await self._look()
+        if self._tag.part:
             return await self._look()
         return (on.ContainerStarted(attempt=self._tag.attempt, started_at=self._clock.now()),)
 
@@ -86,7 +89,7 @@ class Start:
         """Before a restart of batchq, or by a call that was not answered, it may have been started all the same."""
         found = await self._runtime.inspect(self._tag)
         if found is None or found.state in (ContainerState.CREATED, ContainerState.GOING):
-            return (on.StartAbandoned(attempt=self._tag.attempt),)
+            return (on.StartAbandoned(attempt=self._tag.attempt, part=self._tag.part),)
         return report(self._tag, found)
 
     async def _pull(self, missing: ImageMissing) -> None:
@@ -121,5 +124,7 @@ class Start:
             work.result()
 
     def _refused(self, refusal: StartRefused) -> tuple[on.News, ...]:
-        number = self._tag.attempt
-        return (on.StartFailed(attempt=number, reason=refusal.reason, exit_code=refusal.exit_code),)
+        return (self._failed(refusal.reason, refusal.exit_code),)
+
+    def _failed(self, reason: str, exit_code: int | None = None) -> on.StartFailed:
+        return on.StartFailed(attempt=self._tag.attempt, part=self._tag.part, reason=reason, exit_code=exit_code)
