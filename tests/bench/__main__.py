@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from tests.bench import stopping, submitting, throughput
+from tests.bench import arrays, stopping, submitting, throughput
 from tests.bench.bare import Bare
 from tests.support.service import Service, serving
 
@@ -33,6 +33,7 @@ def measure(service: Service, given: argparse.Namespace) -> None:
     batch, bare = service.client(), Bare()
     throughput.stage(batch, AT_ONCE)
     submitting.stage(service)
+    arrays.stage(service)
     print(f"{'figure':44} {'batchq':>16} {'against':>16} {'ratio':>7}")
     table(
         f"containers/s, {given.jobs} x true, {AT_ONCE} at once (bare SDK)",
@@ -51,6 +52,18 @@ def measure(service: Service, given: argparse.Namespace) -> None:
         given.pairs * 3,
         lambda: stopping.through_batchq(service),
         lambda: stopping.directly(bare),
+    )
+    table(
+        "ms to accept an array of 10,000 (one job)",
+        given.pairs * 3,
+        lambda: arrays.accepted(service, arrayProperties={"size": arrays.SIZE}),
+        lambda: arrays.accepted(service),
+    )
+    table(
+        "ms to cancel an array of 10,000 (100 jobs)",
+        given.pairs,
+        lambda: arrays.array_cancelled(service),
+        lambda: arrays.singles_cancelled(service),
     )
     bare.close()
 
