@@ -10,6 +10,7 @@ from batchq.domain.container import Resources
 from batchq.domain.job import Job
 from batchq.domain.lifecycle import ring
 from batchq.domain.names import JobId, child_id, parent_of
+from batchq.domain.parts import tag_timed
 from batchq.domain.placement import usable
 from batchq.domain.recovery import reconcile
 from batchq.engine.ground import Ground
@@ -96,7 +97,7 @@ class Reader:
             turn.effects.append((effect, turn.get(effect.tag.job_id)))
         for job in turn.active().values():  # a look after a timeout may have had no answer
             if isinstance(ring(job, turn.now), on.TimedOut):
-                turn.effects.append((do.InspectContainer(tag=job.tag), job))
+                turn.effects.append((do.InspectContainer(tag=tag_timed(job)), job))
         for tag in self._strays.ripe(found.strays, turn.now):
             turn.effects.append((do.ClearAway(tag=tag), None))
 
@@ -130,7 +131,7 @@ def _ring(turn: Turn, job: Job, *, alive: bool) -> None:
     """A timeout is ordered of a container that is seen alive: it may have ended in time while nobody could look."""
     alarm = ring(job, turn.now)
     if isinstance(alarm, on.TimedOut) and not alive:
-        turn.effects.append((do.InspectContainer(tag=job.tag), job))
+        turn.effects.append((do.InspectContainer(tag=tag_timed(job)), job))
     elif alarm is not None:
         turn.step(job.id, alarm)
 
