@@ -33,7 +33,6 @@ def measure(service: Service, given: argparse.Namespace) -> None:
     batch, bare = service.client(), Bare()
     throughput.stage(batch, AT_ONCE)
     submitting.stage(service)
-    arrays.stage(service)
     print(f"{'figure':44} {'batchq':>16} {'against':>16} {'ratio':>7}")
     table(
         f"containers/s, {given.jobs} x true, {AT_ONCE} at once (bare SDK)",

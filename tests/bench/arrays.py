@@ -1,29 +1,11 @@
-"""What an array of ten thousand costs: its acceptance against a single job's, its end against a hundred single jobs'."""
+"""What an array of ten thousand costs: to accept against one job, to end against a hundred jobs."""
 
 from time import monotonic
 
 from tests.support.service import Service
 
 SIZE = 10_000
-SINGLE = {"jobName": "single", "jobQueue": "parked", "jobDefinition": "nothing"}
-
-
-def stage(service: Service) -> None:
-    """A queue whose environment is off: its jobs are taken, and wait."""
-    batch = service.client()
-    environment = batch.create_compute_environment(
-        computeEnvironmentName="off", type="UNMANAGED", unmanagedvCpus=1, state="DISABLED"
-    )
-    order = [{"order": 1, "computeEnvironment": environment["computeEnvironmentArn"]}]
-    batch.create_job_queue(jobQueueName="parked", priority=1, computeEnvironmentOrder=order)
-    batch.register_job_definition(
-        jobDefinitionName="nothing",
-        type="container",
-        containerProperties={
-            "image": "batchq-test:latest",
-            "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "32"}],
-        },
-    )
+SINGLE = {"jobName": "single", "jobQueue": "waiting", "jobDefinition": "true"}
 
 
 def accepted(service: Service, **asked: object) -> float:
