@@ -1,10 +1,23 @@
-"""Whose turn it is in a queue with a fair-share policy. Pure."""
+"""Whose turn it is in a queue with a fair-share policy. Pure. Decision 0009 says why it is fair.
 
-from dataclasses import dataclass
-from datetime import datetime
+A share's use is its vCPU-time, held against it less and less: it decays exponentially. The next to start is a job of
+the share with the least use x weight, as the use will stand in one decay window if all that it holds runs on. So what
+one turn places counts at once, and of two shares that always have jobs waiting each gets 1 / weight of the time.
+"""
+
+import heapq
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from batchq.domain.catalog import SchedulingPolicy
+from batchq.domain.job import ACTIVE, FINISHED, Job
 from batchq.domain.names import QueueName
+
+LEAST_DECAY = timedelta(seconds=600)
+MOST_SHARES = 500  # AWS: active ones of a queue
 
 
 class ShareKey(NamedTuple):
@@ -24,3 +37,102 @@ class ShareUse:
     millicpus: int = 0
     used: float = 0.0
     as_of: datetime
+
+
+class Change(NamedTuple):
+    """A job before and after a turn; `before` None is its submission."""
+
+    before: Job | None
+    after: Job
+
+
+def window(policy: SchedulingPolicy | None) -> timedelta:
+    """AWS: a shareDecaySeconds of 0 is its least window."""
+    return policy.decay if policy is not None and policy.decay else LEAST_DECAY
+
+
+def accrued(use: ShareUse, now: datetime, decay: timedelta) -> ShareUse:
+    """The use as it stands at `now`, when all that is held was held since."""
+    passed = max(timedelta(), now - use.as_of) / decay
+    kept = math.exp(-passed)
+    held = use.millicpus * decay.total_seconds()
+    return replace(use, used=use.used * kept + held * (1 - kept), as_of=max(now, use.as_of))
+
+
+def follow(
+    uses: Mapping[ShareKey, ShareUse],
+    changes: Iterable[Change],
+    now: datetime,
+    decays: Mapping[QueueName, timedelta],
+) -> dict[ShareKey, ShareUse]:
+    """The uses that these changes have changed, as of `now`."""
+    changed: dict[ShareKey, ShareUse] = {}
+    for change in changes:
+        active, millicpus = _moved(change)
+        share = change.after.spec.share_identifier
+        if share is None or not (active or millicpus):
+            continue
+        key = ShareKey(change.after.spec.queue, share)
+        use = changed.get(key) or accrued(uses.get(key) or ShareUse(as_of=now), now, decays.get(key.queue, LEAST_DECAY))
+        changed[key] = replace(use, active=use.active + active, millicpus=use.millicpus + millicpus)
+    return changed
+
+
+def may_open(uses: Mapping[ShareKey, ShareUse], key: ShareKey) -> bool:
+    """Whether a job of this share may be submitted: not when the queue has all the active shares it may have."""
+    known = uses.get(key)
+    return (known is not None and known.active > 0) or active_shares(uses, key.queue) < MOST_SHARES
+
+
+def active_shares(uses: Mapping[ShareKey, ShareUse], queue: QueueName) -> int:
+    return sum(key.queue == queue and use.active > 0 for key, use in uses.items())
+
+
+def most_held(policy: SchedulingPolicy, *, active: int, max_millicpus: int) -> int:
+    """What the jobs of a queue may hold together: computeReservation keeps the rest for shares that are to come."""
+    return int(max_millicpus * (1 - (policy.reservation / 100) ** active))
+
+
+class Picker:
+    """The shares of a queue in the order in which they come to start a job, each as often as it is its turn."""
+
+    def __init__(self, *, uses: Mapping[str, ShareUse], policy: SchedulingPolicy | None, now: datetime) -> None:
+        self._decay = window(policy)
+        self._weights = {share: 1.0 if policy is None else policy.weight(share) for share in uses}
+        self._uses = {share: accrued(use, now, self._decay) for share, use in uses.items()}
+        self._line = [(self._weighted(share), share) for share in uses]
+        heapq.heapify(self._line)
+
+    @property
+    def next(self) -> str | None:
+        return self._line[0][1] if self._line else None
+
+    def took(self, millicpus: int) -> None:
+        """The next share's job has had its turn, and may hold so much."""
+        share = self._line[0][1]
+        use = self._uses[share]
+        self._uses[share] = replace(use, millicpus=use.millicpus + millicpus)
+        heapq.heapreplace(self._line, (self._weighted(share), share))
+
+    def drop(self) -> None:
+        """The next share has no more jobs that wait."""
+        heapq.heappop(self._line)
+
+    def _weighted(self, share: str) -> float:
+        use = self._uses[share]
+        return accrued(use, use.as_of + self._decay, self._decay).used * self._weights[share]
+
+
+def _moved(change: Change) -> tuple[int, int]:
+    """By how many jobs, and by how much that is held. The children of an array are no jobs of their own here."""
+    before, after = change
+    active = 0 if after.child is not None else _lives(after) - (0 if before is None else _lives(before))
+    return active, _holds(after) - (0 if before is None else _holds(before))
+
+
+def _lives(job: Job) -> int:
+    return job.status not in FINISHED
+
+
+def _holds(job: Job) -> int:
+    return job.spec.resources.millicpus if job.status in ACTIVE else 0

@@ -82,10 +82,11 @@ def _block(job: Job, event: on.FoundBlocked, now: datetime) -> Outcome:
 
 
 def _blocked(job: Job, reason: str, now: datetime) -> Job:
-    """Since when it is blocked counts from when it first was for this reason."""
+    """Since when it is blocked counts from when it first was for this reason, however that is explained."""
     if job.blocked_at is not None and job.status_reason == reason:
         return job
-    return replace(job, status_reason=reason, blocked_at=now)
+    same = job.status_reason is not None and reasons.code(job.status_reason) == reasons.code(reason)
+    return replace(job, status_reason=reason, blocked_at=(job.blocked_at if same else None) or now)
 
 
 def _release(job: Job, _: on.FoundFitting, __: datetime) -> Outcome:

@@ -1,19 +1,21 @@
-"""Which RUNNABLE jobs start now, and where. Pure: no overcommit, queue priority, environment order, first in first out.
+"""Which RUNNABLE jobs start now, and where. Pure: no overcommit, environment order, and who may pass whom.
 
-Jobs are offered to a `Room` in the order they should start. One that does not fit now holds back what it waits for:
-no job offered later may take it, so none waits for ever because smaller ones keep slipping past. One that could never
+Jobs are offered to a `Room` in the order they should start. What the first of a queue waits for is set aside, and
+nobody may delay it (`backfill`), so none waits for ever because smaller ones keep slipping past. One that could never
 fit is a misfit, and holds back nobody.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from batchq.domain import reasons
+from batchq.domain.amounts import GPUS, MEMORY, Amounts, Dimension, Stock, demand, lacking, units, vcpus, within
+from batchq.domain.backfill import Aside, Ending, ends, kept_from, starts, would_end
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, State
 from batchq.domain.container import Resources
 from batchq.domain.job import Job, Need
-from batchq.domain.names import JobId
+from batchq.domain.names import ConsumableName, JobId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +38,46 @@ class Fits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waits:
-    """There is no room now. Nothing behind it in its queue may start before it."""
+    """There is no room now."""
+
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Misfit:
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """What there is to be shared out. Memory and GPUs are the host's, whichever environment asks."""
+
+    environments: Mapping[EnvironmentName, ComputeEnvironment]
+    host: Resources
+    stocks: Mapping[ConsumableName, Stock]
+
+    def enabled(self, names: Sequence[EnvironmentName]) -> list[EnvironmentName]:
+        return [it for it in names if it in self.environments and self.environments[it].state is State.ENABLED]
+
+    def amounts(self) -> dict[Dimension, int]:
+        return {
+            MEMORY: self.host.memory_mib,
+            GPUS: self.host.gpus,
+            **{vcpus(name): it.max_millicpus for name, it in self.environments.items()},
+            **{units(name): it.amount for name, it in self.stocks.items()},
+        }
+
+
+def candidate(job: Job) -> Candidate:
+    return Candidate(
+        job_id=job.id,
+        order=job.order,
+        resources=job.spec.resources,
+        needs=job.spec.needs,
+        longest=job.spec.timeout,
+        share=job.spec.share_identifier,
+        priority=job.spec.scheduling_priority or 0,
+    )
 
 
 def usable(machine: Resources) -> Resources:
@@ -50,67 +86,110 @@ def usable(machine: Resources) -> Resources:
 
 
 class Room:
-    """What is free on the environments and the host, while jobs are offered one after another.
+    """What is free of a site, while jobs are offered one after another.
 
-    vCPUs are an environment's own (its maxvCpus); memory and GPUs are the host's, whichever environment asks.
+    `promised` says by when those who were set aside for earlier were to start. `promises` are this room's: never later.
     """
 
     def __init__(
-        self, *, environments: Mapping[EnvironmentName, ComputeEnvironment], host: Resources, active: Iterable[Job]
+        self, *, site: Site, active: Iterable[Job], now: datetime, promised: Mapping[JobId, datetime] | None = None
     ) -> None:
-        self._environments = environments
-        self._host = host
-        self._millicpus = {name: it.max_millicpus for name, it in environments.items()}
-        self._memory_mib = host.memory_mib
-        self._gpus = host.gpus
-        self._held: set[EnvironmentName] = set()
+        self._site = site
+        self._now = now
+        self._promised = promised or {}
+        self._most = site.amounts()
+        self._used_up = {units(name) for name, it in site.stocks.items() if not it.returns}
+        self._free = dict(self._most)
+        self._asides: list[Aside] = []
+        self._endings: list[Ending] = []
+        self.promises: dict[JobId, datetime] = {}
         for job in active:
             assert job.attempt is not None, f"{job.id} holds room and has no attempt"
-            self._take(EnvironmentName(job.attempt.environment), job.spec.resources)
+            wanted = demand(job.spec.resources, job.spec.needs, EnvironmentName(job.attempt.environment))
+            self._hold(self._returning(wanted), until=ends(job, now))
 
-    def offer(self, wanted: Resources, names: Sequence[EnvironmentName]) -> Fits | Waits | Misfit:
-        """A place in the first of these environments with room; it is taken at once."""
-        able = [name for name in self._enabled(names) if self._ever(wanted, name)]
+    def offer(self, job: Candidate, names: Sequence[EnvironmentName]) -> Fits | Waits | Misfit:
+        """A place in the first of these environments with room, taken at once; else what it needs is set aside."""
+        outcome = self.squeeze(job, names)
+        if isinstance(outcome, Waits):
+            self._set_aside(job, self._able(job, names))
+        return outcome
+
+    def squeeze(self, job: Candidate, names: Sequence[EnvironmentName]) -> Fits | Waits | Misfit:
+        """The same for one behind a job that waits: nothing is set aside for it."""
+        able = self._able(job, names)
         if not able:
-            return self._misfit(wanted, names)
-        for name in able:
-            if name not in self._held and self._now(wanted, name):
-                self._take(name, wanted)
+            return self._hopeless(job, names)
+        until = would_end(job.longest, self._now)
+        there = self._beside(until)
+        for name, wanted in able.items():
+            if within(wanted, there):
+                self._take(wanted, until)
                 return Fits(environment=name)
-        self._hold(wanted, able)
-        return Waits()
+        return Waits(reason=reasons.no_room(*lacking(next(iter(able.values())), there)))
 
-    def could_hold(self, wanted: Resources, names: Sequence[EnvironmentName]) -> bool:
+    def closed(self, names: Sequence[EnvironmentName]) -> bool:
+        """Whether nothing is left on these environments for anybody, however small and short."""
+        there = self._beside(self._now)
+        return there[MEMORY] <= 0 or all(there[vcpus(name)] <= 0 for name in self._site.enabled(names))
+
+    def could_hold(self, job: Candidate, names: Sequence[EnvironmentName]) -> bool:
         """Whether an enabled one of these environments would hold it if nothing else ran."""
-        return any(self._ever(wanted, name) for name in self._enabled(names))
+        return bool(self._able(job, names))
 
-    def _enabled(self, names: Sequence[EnvironmentName]) -> list[EnvironmentName]:
-        return [it for it in names if it in self._environments and self._environments[it].state is State.ENABLED]
+    def _able(self, job: Candidate, names: Sequence[EnvironmentName]) -> dict[EnvironmentName, Amounts]:
+        """What it would take on each enabled environment that could ever hold it."""
+        wanted = {name: demand(job.resources, job.needs, name) for name in self._site.enabled(names)}
+        return {name: amounts for name, amounts in wanted.items() if within(amounts, self._most)}
 
-    def _ever(self, wanted: Resources, name: EnvironmentName) -> bool:
-        roomy = wanted.millicpus <= self._environments[name].max_millicpus
-        return roomy and wanted.memory_mib <= self._host.memory_mib and wanted.gpus <= self._host.gpus
+    def _beside(self, until: datetime | None) -> dict[Dimension, int]:
+        """What is free for a job that ends at `until`: not what is set aside for others who may start before."""
+        if not self._asides:
+            return self._free
+        kept = kept_from(until, self._asides)
+        return {of: amount - kept.get(of, 0) for of, amount in self._free.items()}
 
-    def _now(self, wanted: Resources, name: EnvironmentName) -> bool:
-        return wanted.millicpus <= self._millicpus[name] and self._host_has(wanted)
+    def _set_aside(self, job: Candidate, able: Mapping[EnvironmentName, Amounts]) -> None:
+        """On every environment that could hold it, for nobody knows which will be the first to."""
+        if not able:
+            return
+        there = self._beside(None)
+        known = (starts(list(able.values()), there, self._endings), self._promised.get(job.job_id))
+        promise = min((it for it in known if it is not None), default=None)
+        if promise is not None:
+            self.promises[job.job_id] = promise
+        amounts = {of: amount for wanted in able.values() for of, amount in wanted.items()}
+        self._asides.append(Aside(amounts=amounts, starts=promise))
 
-    def _host_has(self, wanted: Resources) -> bool:
-        return wanted.memory_mib <= self._memory_mib and wanted.gpus <= self._gpus
-
-    def _hold(self, wanted: Resources, able: list[EnvironmentName]) -> None:
-        """Hold back where it waits: its environments, or everything when it waits for the host's memory or GPUs."""
-        self._held.update(able if self._host_has(wanted) else self._environments)
-
-    def _misfit(self, wanted: Resources, names: Sequence[EnvironmentName]) -> Waits | Misfit:
+    def _hopeless(self, job: Candidate, names: Sequence[EnvironmentName]) -> Waits | Misfit:
         """With no environment enabled nobody can say; the job waits."""
-        enabled = self._enabled(names)
+        enabled = self._site.enabled(names)
         if not enabled:
-            return Waits()
-        most = max(self._environments[name].max_millicpus for name in enabled)
-        return Misfit(reason=reasons.TOO_MANY_VCPUS if wanted.millicpus > most else reasons.TOO_LARGE)
+            return Waits(reason=reasons.NO_ENVIRONMENT)
+        for need in job.needs:
+            if need.resource not in self._site.stocks:
+                return Misfit(reason=reasons.no_such_resource(need.resource))
+        most = max(self._site.environments[name].max_millicpus for name in enabled)
+        if job.resources.millicpus > most:
+            return Misfit(reason=reasons.TOO_MANY_VCPUS)
+        wanting = lacking(demand(job.resources, job.needs, enabled[0]), self._most)
+        short = [it.resource for it in job.needs if units(it.resource) in wanting]
+        return Misfit(reason=reasons.too_many_units(short[0]) if short else reasons.TOO_LARGE)
 
-    def _take(self, name: EnvironmentName, wanted: Resources) -> None:
-        if name in self._millicpus:  # a deleted environment's last jobs may still run
-            self._millicpus[name] -= wanted.millicpus
-        self._memory_mib -= wanted.memory_mib
-        self._gpus -= wanted.gpus
+    def _take(self, wanted: Amounts, until: datetime | None) -> None:
+        """What does not come back is gone for those who wait, too."""
+        returning = self._returning(wanted)
+        for of in wanted.keys() - returning.keys():
+            self._free[of] -= wanted[of]
+            self._most[of] -= wanted[of]
+        self._hold(returning, until=until)
+
+    def _hold(self, amounts: Amounts, *, until: datetime | None) -> None:
+        for of, amount in amounts.items():
+            if of in self._free:  # a deleted environment's last jobs may still run
+                self._free[of] -= amount
+        if until is not None:
+            self._endings.append(Ending(at=until, amounts=amounts))
+
+    def _returning(self, wanted: Amounts) -> Amounts:
+        return {of: amount for of, amount in wanted.items() if of not in self._used_up}

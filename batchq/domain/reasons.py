@@ -18,3 +18,29 @@ TOO_LARGE = (
     "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - The job resource requirement (vCPU/memory/GPU) is higher than that "
     "can be met by the CE(s) attached to the job queue."
 )
+NO_ENVIRONMENT = "ACTION_REQUIRED - CE(s) associated with the job queue are invalid."
+KEPT_FOR_SHARES = (
+    "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - The job waits for vCPUs that the computeReservation of the scheduling "
+    "policy keeps for shares that are not active yet."
+)
+
+
+def no_room(*lacking: str) -> str:
+    """Of the job that is the next to start: what there is not enough of, or what is kept for a job before it."""
+    return f"CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - The job waits for {', '.join(lacking)}."
+
+
+def no_such_resource(name: str) -> str:
+    return f"MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - The consumable resource {name} of the job does not exist."
+
+
+def too_many_units(name: str) -> str:
+    return (
+        "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - The job needs more of the consumable resource "
+        f"{name} than there is in all."
+    )
+
+
+def code(reason: str) -> str:
+    """What jobStateTimeLimitActions call a reason by: the part before the explanation."""
+    return reason.partition(" - ")[0]

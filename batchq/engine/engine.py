@@ -83,6 +83,7 @@ class Engine:
         await self.loop.load()
         self.tasks.supervise("scheduler", self.loop.run)
         self.tasks.supervise("alarms", self._alarms.run)
+        self.tasks.supervise("time limits", self.loop.scheduler.limits.run)
         self.tasks.supervise("watch", self._watcher.watch)
         self.tasks.supervise("survey", self._watcher.survey)
         await within(FIRST_LOOK, self._watcher.asked, self._clock)

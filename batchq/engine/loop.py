@@ -17,7 +17,7 @@ from batchq.engine.ground import Ground
 from batchq.engine.inbox import Inbox
 from batchq.engine.letters import Amend, Deliver, Letter, MoreToDo, Submit, Surveyed
 from batchq.engine.reading import Reader
-from batchq.engine.scheduling import fill_room, free_misfits
+from batchq.engine.scheduler import Scheduler
 from batchq.engine.settling import settle
 from batchq.engine.tasks import Tasks
 from batchq.engine.turn import Turn
@@ -60,6 +60,7 @@ class Loop:
         self._inbox = inbox
         self._reader = Reader(ground)
         self._families = Families()
+        self.scheduler = Scheduler(store=store, ground=ground, clock=clock, ring=lambda: inbox.post(MoreToDo()))
         self._place_due = True
         self._behind = True
         self.active: dict[JobId, Job] = {}
@@ -71,6 +72,7 @@ class Loop:
         self.active = {job.id: job for job in await self._store.active()}
         self._reader.next_order = await self._store.last_order() + 1
         await self._families.load(self._store)
+        await self.scheduler.load()
         if self._families.busy:
             self._inbox.post(MoreToDo())
         for job in self.active.values():
@@ -118,12 +120,13 @@ class Loop:
     async def _work(self, turn: Turn, letters: Sequence[Letter]) -> None:
         await self._reader.prepare(turn, letters, self._store)
         self._read(turn, letters)
+        await self.scheduler.cancel_overdue(turn)
         await settle(turn, self._store)
         await self._families.work(turn, self._store)
         await settle(turn, self._store)
         await self._place(turn)
         await settle(turn, self._store)
-        changes = turn.changes(forget_before=turn.now - REMEMBER_SUBMISSIONS)
+        changes = self.scheduler.written_to(turn, turn.changes(forget_before=turn.now - REMEMBER_SUBMISSIONS))
         if not changes.empty:
             await self._store.commit(changes)
             self._store_failed = None
@@ -145,8 +148,8 @@ class Loop:
         if not self._place_due or self.host is None or self.closing:
             return
         if self._reader.ground_changed:
-            await free_misfits(turn, self._store, self._ground, self.host)
-        if not await fill_room(turn, self._store, self._ground, self.host):
+            await self.scheduler.free_misfits(turn, self.host)
+        if not await self.scheduler.fill(turn, self.host, skip=self._families.under_order(turn)):
             self._inbox.post(MoreToDo())
 
     def _adopt(self, turn: Turn) -> None:
@@ -154,6 +157,7 @@ class Loop:
         if self.host is not None and not self.closing:
             self._place_due = self._reader.ground_changed = False
         jobs, changed = turn.saved()
+        self.scheduler.adopt(turn, jobs)
         for job in jobs:
             if job.attempt is not None:
                 self.active[job.id] = job

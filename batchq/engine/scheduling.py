@@ -1,102 +1,178 @@
 """The part of a turn that fills free room.
 
-It reads waiting jobs from the store's index, a page at a time, no further than the first in each queue that must wait.
+Queues of higher priority come first; of equal priority, the oldest job. The first of a queue that does not fit is its
+head: what it needs is set aside, and a few behind it are looked at that would not delay it.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 
 from batchq.domain import events as on
-from batchq.domain.catalog import JobQueue
-from batchq.domain.container import Resources
-from batchq.domain.job import Status
-from batchq.domain.names import JobId
-from batchq.domain.placement import Candidate, Fits, Misfit, Room, Waits
+from batchq.domain import reasons
+from batchq.domain.catalog import JobQueue, State
+from batchq.domain.fairshare import ShareKey, ShareUse, active_shares, most_held
+from batchq.domain.names import JobId, QueueName
+from batchq.domain.placement import Candidate, Fits, Misfit, Room, Waits, candidate
 from batchq.engine.ground import Ground
+from batchq.engine.lines import Waiting
 from batchq.engine.turn import Turn
 from batchq.ports import JobStore
 
-FIRST_PAGE, PAGE = 8, 128
 MOST_FOUND = 500  # jobs that one turn places or sets aside
+MOST_LOOKED_AT = 64  # jobs behind the head of a queue, in one turn
 MISFIT_PAGE = 500
 
 
-async def fill_room(turn: Turn, store: JobStore, ground: Ground, host: Resources) -> bool:
-    """Place RUNNABLE jobs until none fits: queues of higher priority first; of equal priority, oldest job first.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """The first job of a queue that does not fit, and why."""
 
-    False if it stopped before that, at what one turn may do.
-    """
-    room = Room(environments=ground.environments, host=host, active=turn.active().values())
+    job_id: JobId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filled:
+    """`finished` is false where it stopped at what one turn may do; then `heads` are not all."""
+
+    finished: bool
+    heads: Mapping[QueueName, Head]
+
+
+@dataclass(slots=True, kw_only=True)
+class Allowance:
+    """What the jobs of a queue hold, and the most they may. One may always be placed, or none ever would."""
+
+    held: int
+    most: int
+
+    def allows(self, millicpus: int) -> bool:
+        return self.held == 0 or self.held + millicpus <= self.most
+
+
+@dataclass(slots=True, kw_only=True)
+class Line:
+    """A queue's jobs as they are offered. `next` is None when no more are."""
+
+    queue: JobQueue
+    waiting: AsyncIterator[Candidate]
+    allowance: Allowance | None
+    next: Candidate | None = None
+    head: Head | None = None
+    looked_at: int = 0
+
+
+Found = tuple[JobId, on.Placed | on.FoundMisfit]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filling:
+    """Offers one line after another to a room."""
+
+    turn: Turn
+    waiting: Waiting
+    ground: Ground
+    room: Room
+    uses: Mapping[ShareKey, ShareUse]
+    found: list[Found] = field(default_factory=list)
+
+    @property
+    def full(self) -> bool:
+        return len(self.found) >= MOST_FOUND
+
+    async def fill_from(self, queues: Sequence[JobQueue]) -> dict[QueueName, Head]:
+        """Offer the queues' jobs, merged by order, until each queue is through."""
+        lines = [self._line(queue) for queue in queues]
+        for line in lines:
+            line.next = await anext(line.waiting, None)
+        while not self.full and (ready := [line for line in lines if line.next is not None]):
+            line = min(ready, key=_order)
+            line.next = await anext(line.waiting, None) if self._goes_on(line) else None
+        return {line.queue.name: line.head for line in lines if line.head is not None}
+
+    def _goes_on(self, line: Line) -> bool:
+        """Offer the next of a line; whether another may come after it."""
+        job = line.next
+        assert job is not None, f"{line.queue.name} is through"
+        if line.allowance is not None and not line.allowance.allows(job.resources.millicpus):
+            line.head = line.head or Head(job_id=job.job_id, reason=reasons.KEPT_FOR_SHARES)
+            return False
+        self._offer(line, job)
+        if line.head is None:
+            return True
+        line.looked_at += 1
+        return line.looked_at <= MOST_LOOKED_AT and not self.room.closed(line.queue.environments)
+
+    def _offer(self, line: Line, job: Candidate) -> None:
+        offer = self.room.offer if line.head is None else self.room.squeeze
+        match offer(job, line.queue.environments):
+            case Fits(environment=name):
+                self.found.append((job.job_id, on.Placed(environment=name)))
+                if line.allowance is not None:
+                    line.allowance.held += job.resources.millicpus
+            case Misfit(reason=reason):
+                self.found.append((job.job_id, on.FoundMisfit(reason=reason)))
+            case Waits(reason=reason):
+                line.head = line.head or Head(job_id=job.job_id, reason=reason)
+
+    def _line(self, queue: JobQueue) -> Line:
+        policy = None if queue.policy is None else self.ground.policies.get(queue.policy)
+        if policy is None:
+            return Line(queue=queue, waiting=self.waiting.in_order(queue.name), allowance=None)
+        waiting = self.waiting.in_turns(queue.name, policy, self.uses)
+        if policy.reservation == 0:
+            return Line(queue=queue, waiting=waiting, allowance=None)
+        allowance = Allowance(
+            held=sum(use.millicpus for key, use in self.uses.items() if key.queue == queue.name),
+            most=most_held(
+                policy,
+                active=active_shares(self.uses, queue.name),
+                max_millicpus=sum(
+                    it.max_millicpus
+                    for name in queue.environments
+                    if (it := self.ground.environments.get(name)) is not None and it.state is State.ENABLED
+                ),
+            ),
+        )
+        return Line(queue=queue, waiting=waiting, allowance=allowance)
+
+
+async def fill_room(
+    turn: Turn,
+    store: JobStore,
+    ground: Ground,
+    *,
+    room: Room,
+    uses: Mapping[ShareKey, ShareUse],
+    skip: Collection[JobId],
+) -> Filled:
+    """Place RUNNABLE jobs until none fits that may. The children of the arrays in `skip` may not."""
+    filling = Filling(turn=turn, waiting=Waiting(turn, store, skip), ground=ground, room=room, uses=uses)
+    heads: dict[QueueName, Head] = {}
     by_priority = sorted(ground.queues.values(), key=lambda it: (-it.priority, it.name))
-    found: list[tuple[JobId, on.Placed | on.FoundMisfit]] = []
     for _, queues in groupby(by_priority, key=lambda it: it.priority):
-        await _fill_from(turn, store, room, tuple(queues), found)
-    turn.learn((await store.jobs([job_id for job_id, _ in found if not turn.knows(job_id)])).values())
-    for job_id, event in found:
+        if not filling.full:
+            heads |= await filling.fill_from(tuple(queues))
+    unknown = [job_id for job_id, _ in filling.found if not turn.knows(job_id)]
+    turn.learn((await store.jobs(unknown)).values())
+    for job_id, event in filling.found:
         turn.step(job_id, event)
-    return len(found) < MOST_FOUND
+    return Filled(finished=not filling.full, heads=heads)
 
 
-async def free_misfits(turn: Turn, store: JobStore, ground: Ground, host: Resources) -> None:
-    """After the ground has changed: misfits that an environment could now hold are misfits no longer."""
-    room = Room(environments=ground.environments, host=host, active=())
+async def free_misfits(turn: Turn, store: JobStore, ground: Ground, *, room: Room) -> None:
+    """After the ground has changed: misfits that could now be held are misfits no longer."""
     after = -1
     while page := await store.misfits(MISFIT_PAGE, after):
         after = page[-1].order
         turn.learn(page)
         for job in filter(None, [turn.get(it.id) for it in page]):
             queue = ground.queues.get(job.spec.queue)
-            if job.misfit and queue is not None and room.could_hold(job.spec.resources, queue.environments):
+            if job.misfit and queue is not None and room.could_hold(candidate(job), queue.environments):
                 turn.step(job.id, on.FoundFitting())
 
 
-async def _fill_from(
-    turn: Turn,
-    store: JobStore,
-    room: Room,
-    queues: Sequence[JobQueue],
-    found: list[tuple[JobId, on.Placed | on.FoundMisfit]],
-) -> None:
-    """Offer the queues' jobs, merged by order, until the head of each queue waits or there is none."""
-    lines = {queue: _waiting(turn, store, queue) for queue in queues}
-    heads = {queue: await anext(line, None) for queue, line in lines.items()}
-    while len(found) < MOST_FOUND and (ready := {queue: head for queue, head in heads.items() if head is not None}):
-        queue, head = min(ready.items(), key=lambda it: it[1].order)
-        match room.offer(head.resources, queue.environments):
-            case Fits(environment=name):
-                found.append((head.job_id, on.Placed(environment=name)))
-            case Misfit(reason=reason):
-                found.append((head.job_id, on.FoundMisfit(reason=reason)))
-            case Waits():
-                heads[queue] = None
-                continue
-        heads[queue] = await anext(lines[queue], None)
-
-
-async def _waiting(turn: Turn, store: JobStore, queue: JobQueue) -> AsyncIterator[Candidate]:
-    """A queue's RUNNABLE jobs in order: the stored ones, with what this turn has changed laid over."""
-    changed = sorted(
-        (
-            Candidate(job_id=job.id, order=job.order, resources=job.spec.resources)
-            for job in turn.in_status(Status.RUNNABLE)
-            if job.spec.queue == queue.name and not job.misfit
-        ),
-        key=lambda it: it.order,
-    )
-    async for stored in _stored(store, queue):
-        while changed and changed[0].order < stored.order:
-            yield changed.pop(0)
-        if not turn.touched(stored.job_id):
-            yield stored
-    for candidate in changed:
-        yield candidate
-
-
-async def _stored(store: JobStore, queue: JobQueue) -> AsyncIterator[Candidate]:
-    after, limit = -1, FIRST_PAGE
-    while page := await store.runnable(queue.name, limit, after):
-        for candidate in page:
-            yield candidate
-        if len(page) < limit:
-            return
-        after, limit = page[-1].order, PAGE
+def _order(line: Line) -> int:
+    assert line.next is not None, f"{line.queue.name} is through"
+    return line.next.order

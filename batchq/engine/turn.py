@@ -7,6 +7,7 @@ from datetime import datetime
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.arrays import Moved, is_parent
+from batchq.domain.fairshare import Change
 from batchq.domain.job import ACTIVE, FINISHED, Job, Status
 from batchq.domain.lifecycle import step
 from batchq.domain.names import JobId, Tag, stream_name
@@ -84,6 +85,13 @@ class Turn:
         changed = self._updated | self._inserted
         kept = {job_id: job for job_id, job in self._active.items() if job_id not in changed}
         return kept | {job_id: job for job_id, job in changed.items() if job.status in ACTIVE}
+
+    def pairs(self) -> Iterator[Change]:
+        """The jobs that this turn has changed, as they are stored and as it leaves them."""
+        for job in self._inserted.values():
+            yield Change(None, job)
+        for job in self._updated.values():
+            yield Change(self._active[job.id] if job.id in self._active else self._read[job.id], job)
 
     def in_status(self, status: Status) -> Iterator[Job]:
         """Jobs that this turn has changed, and left in a status."""

@@ -5,9 +5,11 @@ from dataclasses import replace
 from batchq.domain import events as on
 from batchq.domain import reasons
 from batchq.domain.job import Status
-from batchq.engine.scheduling import MISFIT_PAGE, free_misfits
+from batchq.domain.placement import Room
+from batchq.engine.scheduling import MISFIT_PAGE
+from batchq.engine.scheduling import free_misfits as free_misfits_of
 from tests.domain.lives import after, cancel, runnable, running
-from tests.engine.turns import HOST, filled, ground, placed_in, statuses, stored, turn_over
+from tests.engine.turns import filled, ground, placed_in, site, statuses, stored, turn_over
 from tests.support.builders import environment
 
 
@@ -16,6 +18,10 @@ def misfit(**asked):
 
 
 WIDER = ground(environments=[environment(max_millicpus=9000)])
+
+
+async def free_misfits(turn, store, on_ground):
+    await free_misfits_of(turn, store, on_ground, room=Room(site=site(on_ground), active=(), now=turn.now))
 
 
 async def test_a_misfit_is_marked_and_those_behind_it_go_on():
@@ -42,7 +48,7 @@ async def test_misfits_are_free_when_the_ground_could_hold_them():
     store = await stored(huge, still)
     turn = turn_over()
 
-    await free_misfits(turn, store, WIDER, HOST)
+    await free_misfits(turn, store, WIDER)
 
     assert (turn.get(huge.id).misfit, turn.get(huge.id).status_reason) == (False, None)
     assert turn.get(still.id) == still
@@ -52,7 +58,7 @@ async def test_a_freed_misfit_is_placed_in_the_same_turn_at_its_own_place_in_the
     huge, small = misfit(millicpus=9000), runnable(millicpus=1000)
     store = await stored(huge, small)
     turn = turn_over()
-    await free_misfits(turn, store, WIDER, HOST)
+    await free_misfits(turn, store, WIDER)
 
     await filled(store, WIDER, turn)
 
@@ -64,7 +70,7 @@ async def test_misfits_are_freed_however_many_they_are():
     store = await stored(*jobs)
     turn = turn_over()
 
-    await free_misfits(turn, store, WIDER, HOST)
+    await free_misfits(turn, store, WIDER)
 
     assert not [job for job in jobs if turn.get(job.id).misfit]
 
@@ -74,7 +80,7 @@ async def test_what_runs_does_not_make_a_misfit_of_anybody():
     store = await stored(runs, huge)
     turn = turn_over(runs)
 
-    await free_misfits(turn, store, WIDER, HOST)
+    await free_misfits(turn, store, WIDER)
 
     assert not turn.get(huge.id).misfit
 
@@ -86,7 +92,7 @@ async def test_a_misfit_that_was_cancelled_in_this_turn_stays_so():
     turn.learn([huge])
     turn.step(huge.id, cancel())
 
-    await free_misfits(turn, store, WIDER, HOST)
+    await free_misfits(turn, store, WIDER)
 
     assert statuses(turn, huge) == [Status.FAILED]
 
@@ -98,7 +104,7 @@ async def test_a_misfit_that_was_tagged_in_this_turn_is_freed_too():
     turn.learn([huge])
     turn.keep(huge, replace(huge, tags=(("team", "blue"),)))
 
-    await free_misfits(turn, store, WIDER, HOST)
+    await free_misfits(turn, store, WIDER)
 
     assert (turn.get(huge.id).misfit, turn.get(huge.id).tags) == (False, (("team", "blue"),))
 
@@ -108,6 +114,6 @@ async def test_a_misfit_whose_queue_is_gone_stops_nobody():
     store = await stored(orphan, huge)
     turn = turn_over()
 
-    await free_misfits(turn, store, WIDER, HOST)
+    await free_misfits(turn, store, WIDER)
 
     assert not turn.get(huge.id).misfit

@@ -3,9 +3,10 @@
 from batchq.domain import events as on
 from batchq.domain.catalog import State
 from batchq.domain.job import Status
-from batchq.engine.scheduling import FIRST_PAGE, MOST_FOUND, PAGE, fill_room
+from batchq.engine.lines import FIRST_PAGE, PAGE
+from batchq.engine.scheduling import MOST_FOUND
 from tests.domain.lives import after, cancel, exited, placed, runnable, running, submitted
-from tests.engine.turns import HOST, filled, ground, placed_in, statuses, stored, turn_over
+from tests.engine.turns import fill, filled, ground, placed_in, statuses, stored, turn_over
 from tests.support.builders import environment, queue, resources
 
 # ---------------------------------------------------------------------------------------------------------------- order
@@ -36,9 +37,9 @@ async def test_one_turn_places_so_many_and_says_that_there_are_more():
     store = await stored(*jobs)
     turn = turn_over()
 
-    finished = await fill_room(turn, store, ground(), HOST)
+    told = await fill(turn, store, ground())
 
-    assert not finished
+    assert not told.finished
     assert statuses(turn, *jobs[:-1]) == [Status.STARTING] * MOST_FOUND
     assert not turn.knows(jobs[-1].id)
 
@@ -46,7 +47,7 @@ async def test_one_turn_places_so_many_and_says_that_there_are_more():
 async def test_it_says_when_there_is_nothing_more():
     store = await stored(runnable(millicpus=4000), runnable(millicpus=4000))
 
-    assert await fill_room(turn_over(), store, ground(), HOST)
+    assert (await fill(turn_over(), store, ground())).finished
 
 
 async def test_a_head_that_waits_is_not_passed_by_a_smaller_one():

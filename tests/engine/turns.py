@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
-from batchq.domain.catalog import ComputeEnvironment, JobQueue
+from batchq.domain.amounts import stocks
+from batchq.domain.catalog import ComputeEnvironment, ConsumableResource, JobQueue, SchedulingPolicy
 from batchq.domain.job import ACTIVE, Job
+from batchq.domain.placement import Room, Site
 from batchq.engine.scheduling import fill_room
 from batchq.engine.turn import Turn
 from batchq.store.memory import MemoryStore
@@ -15,16 +17,20 @@ HOST = resources(millicpus=64_000, memory_mib=64_000)
 
 @dataclass(frozen=True, kw_only=True)
 class Ground:
-    """Queues and environments that stay as they are."""
+    """What a catalog has, and it stays as it is."""
 
     queues: dict[str, JobQueue]
     environments: dict[str, ComputeEnvironment]
+    policies: dict[str, SchedulingPolicy]
+    consumables: dict[str, ConsumableResource]
 
 
-def ground(*queues, environments=None):
+def ground(*queues, environments=None, policies=(), consumables=()):
     return Ground(
         queues={it.name: it for it in queues or [queue()]},
         environments={it.name: it for it in environments or [environment()]},
+        policies={it.name: it for it in policies},
+        consumables={it.name: it for it in consumables},
     )
 
 
@@ -55,11 +61,21 @@ def placed_in(turn, *jobs):
     return [job and job.attempt and job.attempt.environment for job in now]
 
 
-async def filled(store, on_ground, turn=None, host=HOST):
+async def filled(store, on_ground, turn=None, host=HOST, *, skip=(), uses=None):
     """The turn, after it has filled what room there is."""
     turn = turn or turn_over(*await store.active())
-    await fill_room(turn, store, on_ground, host)
+    await fill(turn, store, on_ground, host, skip=skip, uses=uses)
     return turn
+
+
+async def fill(turn, store, on_ground, host=HOST, *, skip=(), uses=None):
+    room = Room(site=site(on_ground, host), active=turn.active().values(), now=turn.now)
+    return await fill_room(turn, store, on_ground, room=room, uses=uses or {}, skip=skip)
+
+
+def site(on_ground, host=HOST):
+    """With nothing used up."""
+    return Site(environments=on_ground.environments, host=host, stocks=stocks(on_ground.consumables, {}))
 
 
 def learnt(job, **changes):

@@ -1,0 +1,77 @@
+"""Who may start before a job that waits in front of it without delaying it. Pure. Decision 0008 has the proof.
+
+What the waiting job needs is set aside. Another may take what is beside that, in every dimension it uses; and it may
+take what is set aside if it is sure to give it back in time: the start of the one that waits is known (enough of what
+runs has a timeout), and the other has a timeout too, and ends before.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from batchq.domain.amounts import Amounts, Dimension, within
+from batchq.domain.job import Job
+
+START_ALLOWANCE = timedelta(minutes=1)  # from a placing to the container's start
+STOP_ALLOWANCE = timedelta(minutes=2)  # from a timeout to the container's end: AWS's longest stopTimeout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """When at the latest a job that holds room is over, and what it then gives back."""
+
+    at: datetime
+    amounts: Amounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aside:
+    """What is kept for a job that waits, and by when at the latest it starts, if that is known."""
+
+    amounts: Amounts
+    starts: datetime | None
+
+
+def ends(job: Job, now: datetime) -> datetime | None:
+    """When at the latest a job under way is over, None if nothing ends it. One that is past that may end at once."""
+    assert job.attempt is not None, f"{job.id} holds room and has no attempt"
+    if job.stop is not None:
+        due = job.stop.kill_at or now + job.stop.grace
+    elif job.spec.timeout is None:
+        return None
+    elif job.attempt.started_at is None:
+        return would_end(job.spec.timeout, now)
+    else:
+        due = job.attempt.started_at + job.spec.timeout + _grace(job)
+    return max(due, now)
+
+
+def would_end(longest: timedelta | None, now: datetime) -> datetime | None:
+    """When at the latest a job is over that is placed now."""
+    return None if longest is None else now + START_ALLOWANCE + longest + STOP_ALLOWANCE
+
+
+def starts(wanted: Sequence[Amounts], free: Mapping[Dimension, int], endings: Iterable[Ending]) -> datetime | None:
+    """When at the latest one of these fits, as what runs comes to its end; None if that cannot be known."""
+    there = dict(free)
+    for ending in sorted(endings, key=lambda it: it.at):
+        for of, amount in ending.amounts.items():
+            there[of] = there.get(of, 0) + amount
+        if any(within(each, there) for each in wanted):
+            return ending.at
+    return None
+
+
+def kept_from(until: datetime | None, asides: Iterable[Aside]) -> dict[Dimension, int]:
+    """What a job may not take that ends at `until`: all that is set aside for those who may start before that."""
+    kept: dict[Dimension, int] = {}
+    for aside in asides:
+        if until is None or aside.starts is None or until >= aside.starts:
+            for of, amount in aside.amounts.items():
+                kept[of] = kept.get(of, 0) + amount
+    return kept
+
+
+def _grace(job: Job) -> timedelta:
+    """The containers of a task may have graces of their own."""
+    return job.spec.stop_grace if job.spec.task is None and job.spec.nodes is None else STOP_ALLOWANCE

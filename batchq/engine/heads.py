@@ -1,0 +1,61 @@
+"""The first job of each queue that has no room says so: since when, and what it waits for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from batchq.domain import events as on
+from batchq.domain.job import Job, Status
+from batchq.domain.names import JobId, QueueName
+from batchq.engine.scheduling import Head
+from batchq.engine.turn import Turn
+from batchq.ports import JobStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """What is written on a head."""
+
+    job_id: JobId
+    reason: str
+    since: datetime
+
+
+class Heads:
+    """Remembers what is written, so that it is neither read nor written again. After a restart it is read once."""
+
+    def __init__(self) -> None:
+        self.marks: dict[QueueName, Mark] = {}
+
+    async def mark(self, turn: Turn, store: JobStore, heads: Mapping[QueueName, Head]) -> dict[QueueName, Mark]:
+        """Mark the heads, and free those that are heads no longer. The answer is what `marks` are, once it is saved."""
+        fresh = {queue: head for queue, head in heads.items() if not self._is_marked(queue, head)}
+        stale = [
+            it.job_id for queue, it in self.marks.items() if queue not in heads or heads[queue].job_id != it.job_id
+        ]
+        named = {*stale, *(head.job_id for head in fresh.values())}
+        turn.learn((await store.jobs([it for it in sorted(named) if not turn.knows(it)])).values())
+        for job_id in stale:
+            if _is_marked(turn.get(job_id)):
+                turn.step(job_id, on.FoundFitting())
+        marked = {queue: _mark(turn, head) for queue, head in fresh.items()}
+        return {queue: marked.get(queue) or self.marks[queue] for queue in heads}
+
+    def _is_marked(self, queue: QueueName, head: Head) -> bool:
+        mark = self.marks.get(queue)
+        return mark is not None and (mark.job_id, mark.reason) == (head.job_id, head.reason)
+
+
+def _mark(turn: Turn, head: Head) -> Mark:
+    job = turn.get(head.job_id)
+    assert job is not None, f"{head.job_id} was offered and is not known"
+    if job.status_reason != head.reason or job.blocked_at is None:
+        turn.step(head.job_id, on.FoundBlocked(reason=head.reason))
+        job = turn.get(head.job_id)
+    assert job is not None
+    assert job.blocked_at is not None, f"{head.job_id} is blocked and does not say since when"
+    return Mark(job_id=head.job_id, reason=head.reason, since=job.blocked_at)
+
+
+def _is_marked(job: Job | None) -> bool:
+    return job is not None and job.status is Status.RUNNABLE and not job.misfit and job.blocked_at is not None

@@ -1,0 +1,127 @@
+"""AWS's jobStateTimeLimitActions: a RUNNABLE job that has been blocked too long for a reason is cancelled.
+
+Who is blocked is a queue's head or a misfit. Heads are few and known; misfits may be many, and stay in the store: they
+are looked through, a page a turn, when the first of them may be due.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from batchq.domain import events as on
+from batchq.domain import reasons
+from batchq.domain.catalog import JobQueue
+from batchq.domain.job import Job, Status
+from batchq.domain.names import JobId, QueueName
+from batchq.engine.ground import Ground
+from batchq.engine.heads import Mark
+from batchq.engine.turn import Turn
+from batchq.engine.waiting import within
+from batchq.ports import Clock, JobStore
+
+PAGE = 500
+LOOK_AGAIN = 10.0  # seconds between two looks through the misfits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """A look through the misfits: when it goes on, behind which order, and the first that is due of those seen."""
+
+    at: datetime
+    after: int = -1
+    first_due: datetime | None = None
+
+
+class Limits:
+    """What a turn decides is staged: it holds when the turn is saved."""
+
+    def __init__(self, *, store: JobStore, ground: Ground, clock: Clock, ring: Callable[[], None]) -> None:
+        self._store = store
+        self._ground = ground
+        self._clock = clock
+        self._ring = ring
+        self._heads_due: datetime | None = None
+        self._look: Look | None = None
+        self._staged: Look | None = None
+        self._sooner = asyncio.Event()
+
+    @property
+    def due(self) -> datetime | None:
+        """When the next job may have been blocked too long, None if there is none."""
+        return _first((self._heads_due, None if self._look is None else self._look.at))
+
+    def look_through(self, now: datetime) -> None:
+        """Nobody knows who is due: after a start, or when the limits may have changed."""
+        self._look = self._staged = Look(at=now)
+        self._sooner.set()
+
+    async def cancel(self, turn: Turn, marks: Mapping[QueueName, Mark]) -> None:
+        """Cancel those that are due."""
+        if self._heads_due is not None and self._heads_due <= turn.now:
+            ids = [it.job_id for it in marks.values() if not turn.knows(it.job_id)]
+            turn.learn((await self._store.jobs(ids)).values())
+            for mark in marks.values():
+                self._judge(turn, mark.job_id)
+        self._staged = self._look
+        if self._look is not None and self._look.at <= turn.now:
+            self._staged = await self._go_on(turn, self._look)
+
+    def adopt(self, marks: Mapping[QueueName, Mark], jobs: Iterable[Job]) -> None:
+        """These are the heads now, and these jobs are saved."""
+        before, self._look = self.due, self._staged
+        queues = self._ground.queues
+        self._heads_due = _first(_due(queues.get(name), it.reason, it.since) for name, it in marks.items())
+        misfits_due = _first(self._due_of(job) for job in jobs if job.misfit)
+        if misfits_due is not None and (self._look is None or misfits_due < self._look.at):
+            self._look = self._staged = Look(at=misfits_due)
+        if self.due != before:
+            self._sooner.set()
+
+    async def run(self) -> None:
+        """Ring when somebody is due."""
+        while True:
+            self._sooner.clear()
+            due = self.due
+            if due is None:
+                await self._sooner.wait()
+                continue
+            left = (due - self._clock.now()).total_seconds()
+            if left <= 0:
+                self._ring()
+            await within(left if left > 0 else LOOK_AGAIN, self._sooner, self._clock)
+
+    async def _go_on(self, turn: Turn, look: Look) -> Look | None:
+        """A page of misfits; after the last it is known when to look again."""
+        if not any(it.time_limits for it in self._ground.queues.values()):
+            return None
+        page = await self._store.misfits(PAGE, look.after)
+        turn.learn(page)
+        first = _first((look.first_due, *(self._judge(turn, job.id) for job in page)))
+        if len(page) == PAGE:
+            return Look(at=turn.now, after=page[-1].order, first_due=first)
+        return None if first is None else Look(at=max(first, turn.now + timedelta(seconds=LOOK_AGAIN)))
+
+    def _judge(self, turn: Turn, job_id: JobId) -> datetime | None:
+        """Cancel it if it is due; else when it is."""
+        job = turn.get(job_id)
+        due = None if job is None else self._due_of(job)
+        if job is None or job.status_reason is None or due is None or due > turn.now:
+            return due
+        turn.step(job.id, on.BlockedTooLong(reason=reasons.code(job.status_reason)))
+        return None
+
+    def _due_of(self, job: Job) -> datetime | None:
+        if job.status is not Status.RUNNABLE or job.blocked_at is None or job.status_reason is None:
+            return None
+        return _due(self._ground.queues.get(job.spec.queue), job.status_reason, job.blocked_at)
+
+
+def _due(queue: JobQueue | None, reason: str, since: datetime) -> datetime | None:
+    limits = () if queue is None else queue.time_limits
+    asked = [it.most for it in limits if reasons.code(it.reason) == reasons.code(reason)]
+    return since + min(asked) if asked else None
+
+
+def _first(dues: Iterable[datetime | None]) -> datetime | None:
+    return min((it for it in dues if it is not None), default=None)

@@ -1,0 +1,108 @@
+"""The jobs that wait, in the order they should start: the stored ones, with what the turn has changed laid over.
+
+They are read from the store's indexes, a page at a time, no further than somebody asks.
+"""
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from typing import TypeVar
+
+from batchq.domain.catalog import SchedulingPolicy
+from batchq.domain.fairshare import Picker, ShareKey, ShareUse
+from batchq.domain.job import Status
+from batchq.domain.names import JobId, QueueName, parent_of
+from batchq.domain.placement import Candidate, candidate
+from batchq.engine.turn import Turn
+from batchq.ports import JobStore
+
+Place = TypeVar("Place", int, tuple[int, int])
+Read = Callable[[int, Place | None], Awaitable[tuple[Candidate, ...]]]
+
+FIRST_PAGE, PAGE = 8, 128
+
+
+class Waiting:
+    """What waits, as the turn leaves it. The children of the arrays in `skip` may not start."""
+
+    def __init__(self, turn: Turn, store: JobStore, skip: Collection[JobId]) -> None:
+        self._turn = turn
+        self._store = store
+        self._skip = skip
+        self._changed: dict[QueueName, dict[str | None, list[Candidate]]] = defaultdict(lambda: defaultdict(list))
+        for job in turn.in_status(Status.RUNNABLE):
+            if not job.misfit:
+                self._changed[job.spec.queue][job.spec.share_identifier].append(candidate(job))
+
+    def in_order(self, queue: QueueName) -> AsyncIterator[Candidate]:
+        """First in, first out."""
+        changed = [it for each in self._changed[queue].values() for it in each]
+
+        async def read(limit: int, after: int | None) -> tuple[Candidate, ...]:
+            return await self._store.runnable(queue, limit, -1 if after is None else after)
+
+        return self._lay_over(_pages(read, _order), changed, _order)
+
+    async def in_turns(
+        self, queue: QueueName, policy: SchedulingPolicy | None, uses: Mapping[ShareKey, ShareUse]
+    ) -> AsyncIterator[Candidate]:
+        """The shares of a queue in turns, as the policy gives them out."""
+        shares = {*await self._store.waiting_shares(queue), *(it for it in self._changed[queue] if it is not None)}
+        now = self._turn.now
+        known = {it: uses.get(ShareKey(queue, it)) or ShareUse(as_of=now) for it in sorted(shares)}
+        picker = Picker(uses=known, policy=policy, now=now)
+        lines: dict[str, AsyncIterator[Candidate]] = {}
+        while (share := picker.next) is not None:
+            line = lines.setdefault(share, self._in_share(queue, share))
+            first = await anext(line, None)
+            if first is None:
+                picker.drop()
+            else:
+                picker.took(first.resources.millicpus)
+                yield first
+
+    def _in_share(self, queue: QueueName, share: str) -> AsyncIterator[Candidate]:
+        async def read(limit: int, after: tuple[int, int] | None) -> tuple[Candidate, ...]:
+            return await self._store.runnable_in_share(queue, share, limit, after)
+
+        def place(it: Candidate) -> tuple[int, int]:
+            return it.priority, it.order
+
+        return self._lay_over(_pages(read, place), self._changed[queue][share], _rank)
+
+    async def _lay_over(
+        self,
+        stored: AsyncIterator[Candidate],
+        changed: list[Candidate],
+        rank: Callable[[Candidate], int | tuple[int, int]],
+    ) -> AsyncIterator[Candidate]:
+        mine = sorted((it for it in changed if self._may_start(it)), key=rank, reverse=True)
+        async for other in stored:
+            while mine and rank(mine[-1]) < rank(other):  # type: ignore[operator]  # both of one kind
+                yield mine.pop()
+            if not self._turn.touched(other.job_id) and self._may_start(other):
+                yield other
+        while mine:
+            yield mine.pop()
+
+    def _may_start(self, it: Candidate) -> bool:
+        parent = parent_of(it.job_id) if self._skip else None
+        return parent is None or parent[0] not in self._skip
+
+
+async def _pages(read: "Read[Place]", place: Callable[[Candidate], Place]) -> AsyncIterator[Candidate]:
+    after, limit = None, FIRST_PAGE
+    while page := await read(limit, after):
+        for it in page:
+            yield it
+        if len(page) < limit:
+            return
+        after, limit = place(page[-1]), PAGE
+
+
+def _order(it: Candidate) -> int:
+    return it.order
+
+
+def _rank(it: Candidate) -> tuple[int, int]:
+    """Within a share: the highest priority first, then the oldest."""
+    return -it.priority, it.order

@@ -1,0 +1,50 @@
+"""Since when a waiting job stands where it stands: the last time that one before it came or went.
+
+Kept in memory only: nothing is known of the time before the start of the server.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from datetime import datetime
+
+from batchq.domain.fairshare import Change
+from batchq.domain.job import Job, Status
+from batchq.domain.names import QueueName
+
+MOST = 128  # steps of a queue: nobody asks about later positions
+
+
+class Positions:
+    """Of each queue a stair: orders, ascending, and when a job of that order was the last to come or go before them.
+
+    In a queue that goes by shares the one that goes may have stood before all others.
+    """
+
+    def __init__(self, since: datetime) -> None:
+        self._since = since
+        self._stairs: dict[QueueName, tuple[list[int], list[datetime]]] = {}
+
+    def adopt(self, changes: Iterable[Change], now: datetime) -> None:
+        for before, after in changes:
+            waited, waits = before is not None and _waits(before), _waits(after)
+            if waited != waits:
+                by_shares = after.spec.share_identifier is not None
+                self._step(after.spec.queue, -1 if waited and by_shares else after.order, now)
+
+    def since(self, queue: QueueName, order: int) -> datetime:
+        orders, times = self._stairs.get(queue, ([], []))
+        step = bisect_right(orders, order) - 1
+        return times[step] if step >= 0 else self._since
+
+    def _step(self, queue: QueueName, order: int, now: datetime) -> None:
+        """What stood behind it stands somewhere else from now on."""
+        orders, times = self._stairs.setdefault(queue, ([], []))
+        keep = bisect_left(orders, order)
+        if keep < MOST:
+            del orders[keep:], times[keep:]
+            orders.append(order)
+            times.append(now)
+
+
+def _waits(job: Job) -> bool:
+    return job.status is Status.RUNNABLE and not job.misfit

@@ -1,0 +1,119 @@
+"""All that placing needs beside the turn: the ledger of shares, the marks of heads, time limits, positions.
+
+What a turn decides is staged here and adopted when the turn is saved; a turn that is not saved has changed nothing.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import datetime
+
+from batchq.domain.amounts import stocks
+from batchq.domain.container import Resources
+from batchq.domain.fairshare import ShareKey, may_open
+from batchq.domain.job import Job
+from batchq.domain.names import ConsumableName, JobId, QueueName
+from batchq.domain.placement import Room, Site
+from batchq.engine.ground import Ground
+from batchq.engine.heads import Heads, Mark
+from batchq.engine.ledger import Ledger
+from batchq.engine.limits import Limits
+from batchq.engine.positions import Positions
+from batchq.engine.scheduling import Filled, fill_room, free_misfits
+from batchq.engine.snapshot import snapshot
+from batchq.engine.turn import Turn
+from batchq.ports import Clock, JobStore
+from batchq.values import Changes, Snapshot
+
+
+class Scheduler:
+    """`ring` is called when a turn is due because a job was blocked too long."""
+
+    def __init__(self, *, store: JobStore, ground: Ground, clock: Clock, ring: Callable[[], None]) -> None:
+        self._store = store
+        self._ground = ground
+        self._clock = clock
+        self._ledger = Ledger(ground)
+        self._heads = Heads()
+        self._positions = Positions(clock.now())
+        self._promises: Mapping[JobId, datetime] = {}
+        self._staged_marks: Mapping[QueueName, Mark] = {}
+        self._staged_promises: Mapping[JobId, datetime] = {}
+        self.limits = Limits(store=store, ground=ground, clock=clock, ring=ring)
+
+    async def load(self) -> None:
+        """Take up what is stored, at the start and when memory may not be that."""
+        await self._ledger.load(self._store)
+        self._heads.marks = {}
+        self.limits.look_through(self._clock.now())
+
+    async def cancel_overdue(self, turn: Turn) -> None:
+        """At the beginning of a turn: those that were blocked too long are over."""
+        self._staged_promises = self._promises
+        await self.limits.cancel(turn, self._heads.marks)
+        gone = {it.job_id for it in self._heads.marks.values() if turn.touched(it.job_id)}
+        self._staged_marks = {queue: it for queue, it in self._heads.marks.items() if it.job_id not in gone}
+
+    async def free_misfits(self, turn: Turn, host: Resources) -> None:
+        """After the ground has changed."""
+        self.limits.look_through(turn.now)
+        await free_misfits(
+            turn, self._store, self._ground, room=Room(site=self._site(host, turn), active=(), now=turn.now)
+        )
+
+    async def fill(self, turn: Turn, host: Resources, *, skip: Collection[JobId]) -> bool:
+        """Place what fits; False if it stopped before that, at what one turn may do."""
+        active = turn.active().values()
+        room = Room(site=self._site(host, turn), active=active, now=turn.now, promised=self._promises)
+        uses, _ = self._ledger.with_page(self._ledger.page(turn.pairs(), turn.now))
+        filled = await fill_room(turn, self._store, self._ground, room=room, uses=uses, skip=skip)
+        if filled.finished:
+            await self._mark(turn, filled, room)
+        return filled.finished
+
+    def written_to(self, turn: Turn, changes: Changes) -> Changes:
+        """What the turn saves, with the ledger's part of it."""
+        return self._ledger.page(turn.pairs(), turn.now).written_to(changes)
+
+    def adopt(self, turn: Turn, jobs: Iterable[Job]) -> None:
+        """The turn is saved, and these jobs with it."""
+        self._ledger.adopt(self._ledger.page(turn.pairs(), turn.now))
+        self._positions.adopt(turn.pairs(), turn.now)
+        self._heads.marks = dict(self._staged_marks)
+        self._promises = self._staged_promises
+        self.limits.adopt(self._heads.marks, jobs)
+
+    def may_open(self, key: ShareKey) -> bool:
+        """AWS: a queue has 500 active shares at most."""
+        return may_open(self._ledger.shares, key)
+
+    def in_use(self, name: ConsumableName, active: Iterable[Job]) -> int:
+        """How many units of a resource the jobs under way hold."""
+        return sum(need.quantity for job in active for need in job.spec.needs if need.resource == name)
+
+    def used_up(self, name: ConsumableName) -> int:
+        return self._ledger.used_up.get(name, 0)
+
+    async def snapshot(self, queue: QueueName, active: Iterable[Job], skip: Collection[JobId]) -> Snapshot:
+        """Who is next in a queue, and what its jobs hold."""
+        turn = Turn(now=self._clock.now(), active={})
+        held = sum(it.spec.resources.millicpus for it in active if it.spec.queue == queue)
+        asked = self._ground.queues[queue]
+        policy = None if asked.policy is None else self._ground.policies.get(asked.policy)
+        return await snapshot(
+            turn,
+            self._store,
+            asked,
+            policy=policy,
+            uses=self._ledger.shares,
+            held=held,
+            since=self._positions.since,
+            skip=skip,
+        )
+
+    async def _mark(self, turn: Turn, filled: Filled, room: Room) -> None:
+        self._staged_marks = await self._heads.mark(turn, self._store, filled.heads)
+        self._staged_promises = room.promises
+
+    def _site(self, host: Resources, turn: Turn) -> Site:
+        _, used_up = self._ledger.with_page(self._ledger.page(turn.pairs(), turn.now))
+        stock = stocks(self._ground.consumables, used_up)
+        return Site(environments=self._ground.environments, host=host, stocks=stock)
