@@ -109,6 +109,16 @@ async def test_a_thousand_values_are_not_too_many(listed):
     assert await listed([job(number=1, name="n77*")], by("JOB_NAME", *(f"n{number}*" for number in range(2000)))) == [1]
 
 
+@pytest.mark.parametrize("rest", ["", "*"])
+async def test_seventeen_thousand_values_are_not_too_many(listed, store, rest):
+    jobs = [job(number=number, name=f"n{number}") for number in (3, 16_999, 17_000)]
+    many = [f"n{number:05}{rest}" for number in range(17_000)] + [f"n3{rest}"]
+
+    assert await listed(jobs, by("JOB_NAME", *many)) == [16_999, 3]
+    assert [it.order for it in await store.list(by("JOB_NAME", *many, limit=1))] == [16_999]
+    assert [it.order for it in await store.list(by("JOB_NAME", *many, limit=1, before=16_999))] == [3]
+
+
 async def test_a_definition_is_matched_in_its_case_in_all_revisions_or_in_one(listed, store):
     refs = [("a", 1), ("a", 12), ("A", 1), ("ab", 1)]
     jobs = [

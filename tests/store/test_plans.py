@@ -7,7 +7,7 @@ import pytest
 
 from batchq.domain.job import Status
 from batchq.store import catalog, jobs, listing, migrations
-from batchq.values import Filter, JobQuery
+from batchq.values import Filter, JobQuery, NeedQuery
 
 STATEMENTS = {f"jobs.{name}": sql for name, sql in jobs.SQL.items()}
 STATEMENTS |= {f"catalog.{name}": sql for name, sql in catalog.SQL.items()}
@@ -62,7 +62,6 @@ def test_what_is_told_whole_is_read_in_order(plan, name):
         ("runnable", "COVERING INDEX jobs_runnable"),
         ("misfits", "INDEX jobs_misfits"),
         ("active", "INDEX jobs_active"),
-        ("runnable_in_share", "COVERING INDEX jobs_runnable_in_share"),
         ("parents_at_work", "INDEX jobs_at_work"),
         ("unfinished_in", "COVERING INDEX jobs_by_status"),
     ],
@@ -71,6 +70,40 @@ def test_what_the_engine_asks_reads_only_the_rows_it_gets(plan, name, index):
     steps = plan(jobs.SQL[name], named(jobs.SQL[name]))
 
     assert f"USING {index} " in steps[0]
+
+
+@pytest.mark.parametrize("name", ["unfinished_children", "children", "children_of_status"])
+def test_the_children_of_an_array_are_read_as_one_stretch_of_the_table(plan, name):
+    stretch, spec = plan(jobs.SQL[name], named(jobs.SQL[name]))
+
+    assert stretch == "SEARCH jobs USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"
+    assert spec == "SEARCH specs USING INTEGER PRIMARY KEY (rowid=?)"
+
+
+def test_a_share_is_entered_where_the_last_page_ended(plan):
+    steps = plan(jobs.SQL["runnable_in_share"], named(jobs.SQL["runnable_in_share"]))
+
+    found = [step.removeprefix("SEARCH jobs USING COVERING INDEX jobs_runnable_in_share ") for step in steps]
+    rest_of_this_rank, other_ranks = "(queue=? AND share=? AND rank=? AND ord>?)", "(queue=? AND share=? AND rank>?)"
+    assert found == ["MERGE (UNION ALL)", "LEFT", rest_of_this_rank, "RIGHT", other_ranks]
+
+
+def test_waiting_shares_are_each_found_by_a_jump_in_the_index(plan):
+    steps = [step for step in plan(jobs.SQL["waiting_shares"], named(jobs.SQL["waiting_shares"])) if " jobs " in step]
+
+    jump = "SEARCH jobs USING COVERING INDEX jobs_runnable_in_share"
+    assert steps == [f"{jump} (queue=? AND share>?)", f"{jump} (queue=? AND share>?)"]
+
+
+@pytest.mark.parametrize("status", [None, Status.RUNNING])
+@pytest.mark.parametrize("name", [None, "a", "a*"])
+def test_who_needs_a_resource_is_walked_newest_first_and_looked_at_one_by_one(plan, status, name):
+    query = NeedQuery(resource="a", status=status, name=name, limit=10)
+
+    walk, look = plan(*listing.select_needing(query))
+
+    assert walk == "SEARCH job_needs USING PRIMARY KEY (resource=? AND ord<?)"
+    assert look == "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)"
 
 
 LISTS = [(None, by) for by in [None, *Filter]] + [(Status.RUNNING, None), (Status.RUNNING, Filter.SHARE_IDENTIFIER)]

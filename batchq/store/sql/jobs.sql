@@ -56,8 +56,12 @@ SELECT id, ord, millicpus, memory_mib, gpus, needs, longest, share, rank FROM jo
 WHERE status = 'RUNNABLE' AND misfit = 0 AND queue = :queue AND ord > :after ORDER BY ord LIMIT :limit;
 
 -- runnable_in_share
+-- In two: (rank, ord) > (:rank, :after) would read again all that has this rank, for every page of it.
 SELECT id, ord, millicpus, memory_mib, gpus, needs, longest, share, rank FROM jobs INDEXED BY jobs_runnable_in_share
-WHERE status = 'RUNNABLE' AND misfit = 0 AND queue = :queue AND share = :share AND (rank, ord) > (:rank, :after)
+WHERE status = 'RUNNABLE' AND misfit = 0 AND queue = :queue AND share = :share AND rank = :rank AND ord > :after
+UNION ALL
+SELECT id, ord, millicpus, memory_mib, gpus, needs, longest, share, rank FROM jobs INDEXED BY jobs_runnable_in_share
+WHERE status = 'RUNNABLE' AND misfit = 0 AND queue = :queue AND share = :share AND rank > :rank
 ORDER BY rank, ord LIMIT :limit;
 
 -- waiting_shares
