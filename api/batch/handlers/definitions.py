@@ -13,7 +13,8 @@ MOST = 100
 async def register(desk: Desk, call: Call) -> Answer:
     definitions.check_size(call.body)
     given = parse(wire.RegisterJobDefinition, call.body)
-    made = await desk.catalog.register(definitions.definition(given, rules=desk.rules, now=desk.clock.now()))
+    asked = definitions.definition(given, arns=call.arns, rules=desk.rules, now=desk.clock.now())
+    made = await desk.catalog.register(asked)
     arn = call.arns.definition(made.ref)
     return {"jobDefinitionName": made.ref.name, "jobDefinitionArn": arn, "revision": made.ref.revision}
 

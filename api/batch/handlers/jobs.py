@@ -1,18 +1,20 @@
 """Jobs: submit, describe, list, cancel, terminate."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from api.batch.arns import Kind, is_job_id
 from api.batch.desk import Answer, Call, Desk
 from api.batch.translate import checks, details, listing, submissions
+from api.batch.translate.summaries import job_summary
 from api.batch.wire import jobs as wire
 from api.http import parse
 from batchq.domain.catalog import JobDefinition
+from batchq.domain.job import Job
 from batchq.domain.names import JobId
 from batchq.errors import Invalid, NotFound, Unavailable
-from batchq.service import Submission
+from batchq.values import ChildQuery
 
 Order = Callable[[JobId, str], Awaitable[None]]
 
@@ -23,11 +25,10 @@ TOO_MANY = f"Maximum number of jobs supported is  {MOST_DESCRIBED} ."  # AWS: tw
 async def submit(desk: Desk, call: Call) -> Answer:
     submissions.check_size(call.body)
     given = parse(wire.SubmitJob, call.body)
-    submission = submissions.submission(given, arns=call.arns, rules=desk.rules, key=call.key)
-    if submissions.asks_for_resources(given) or given.jobDefinition.startswith("arn:"):
-        definition = await _definition(desk, given, submission)
-        submission = submissions.settle(submission, given, definition)
-    job = await desk.jobs.submit(submission)
+    definition = await _definition(desk, given.jobDefinition, call)
+    job = await desk.jobs.submit(
+        submissions.submission(given, definition, arns=call.arns, rules=desk.rules, key=call.key)
+    )
     return {"jobArn": call.arns.job(job.id), "jobName": job.spec.name, "jobId": job.id}
 
 
@@ -40,16 +41,33 @@ async def describe(desk: Desk, call: Call) -> Answer:
 
 
 async def list_(desk: Desk, call: Call) -> Answer:
+    """AWS: of a queue, of an array, or of a job of several nodes."""
     given = parse(wire.ListJobs, call.body)
-    query = listing.query(given, call.arns)
-    asked = ("ListJobs", query.queue, query.status, query.filter, query.values)
+    listing.check_selector(given)
+    if given.multiNodeJobId:
+        return await _list_nodes(desk, given, call)
+    asked = listing.children(given, call.arns) if given.arrayJobId else listing.query(given, call.arns)
+    token = ("ListJobs", replace(asked, limit=0))
     if given.nextToken:
-        query = replace(query, before=int(desk.tokens.read(asked, given.nextToken)))
-    jobs = await desk.jobs.list(replace(query, limit=query.limit + 1))
-    page = jobs[: query.limit]
-    answer: Answer = {"jobSummaryList": [details.job_summary(job, call.arns) for job in page]}
-    more = len(jobs) > len(page)
-    return answer | ({"nextToken": desk.tokens.make(asked, str(page[-1].order))} if more else {})
+        asked = replace(asked, before=int(desk.tokens.read(token, given.nextToken)))
+    wider = replace(asked, limit=asked.limit + 1)
+    found = await (desk.jobs.list_children(wider) if isinstance(wider, ChildQuery) else desk.jobs.list(wider))
+    page = found[: asked.limit]
+    return _page(desk, call, page, token=token, on=page[-1].order if len(found) > len(page) else None)
+
+
+async def _list_nodes(desk: Desk, given: wire.ListJobs, call: Call) -> Answer:
+    job_id, status = listing.job_named(given.multiNodeJobId or "", call.arns), listing.status(given)
+    token = ("ListJobs", "nodes", job_id, status)
+    first = int(desk.tokens.read(token, given.nextToken)) if given.nextToken else 0
+    nodes = [it for it in await desk.jobs.list_nodes(job_id) if it.status is status][first:]
+    page = nodes[: listing.limit(given)]
+    return _page(desk, call, page, token=token, on=first + len(page) if len(nodes) > len(page) else None)
+
+
+def _page(desk: Desk, call: Call, page: Sequence[Job], *, token: object, on: int | None) -> Answer:
+    answer: Answer = {"jobSummaryList": [job_summary(job, call.arns) for job in page]}
+    return answer if on is None else answer | {"nextToken": desk.tokens.make(token, str(on))}
 
 
 async def cancel(desk: Desk, call: Call) -> Answer:
@@ -68,11 +86,12 @@ async def terminate_many(desk: Desk, call: Call) -> Answer:
     return await _stop_many(desk.jobs.terminate, call)
 
 
-async def _definition(desk: Desk, given: wire.SubmitJob, submission: Submission) -> JobDefinition:
+async def _definition(desk: Desk, text: str, call: Call) -> JobDefinition:
+    name, revision = submissions.definition_of(text, call.arns)
     try:
-        return await desk.catalog.find_definition(submission.definition_name, submission.definition_revision)
+        return await desk.catalog.find_definition(name, revision)
     except NotFound:
-        raise submissions.unknown_definition(given.jobDefinition) from None
+        raise submissions.unknown_definition(text) from None
 
 
 def _job(text: str, call: Call) -> JobId | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
 from api.batch.wire.containers import KeyValuePair
-from api.batch.wire.definitions import ConsumableResourceProperties, JobTimeout
+from api.batch.wire.definitions import JobTimeout
 from batchq.domain.catalog import Tags
 from batchq.errors import Invalid, NotSupported
 
@@ -41,10 +41,6 @@ def unserved(members: Mapping[str, object]) -> None:
     for member, value in members.items():
         if value:
             raise NotSupported(f"{member} is not supported by this server.")
-
-
-def no_resources(properties: ConsumableResourceProperties | None, what: str) -> None:
-    unserved({what: properties and properties.consumableResourceList})
 
 
 def pairs(entries: Sequence[KeyValuePair] | None) -> tuple[tuple[str, str], ...]:

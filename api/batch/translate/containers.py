@@ -16,7 +16,7 @@ from api.batch.wire.containers import (
 from api.batch.wire.containers import Device as WireDevice
 from api.batch.wire.containers import Tmpfs as WireTmpfs
 from api.batch.wire.containers import Ulimit as WireUlimit
-from batchq.domain.container import ContainerSpec, Device, DevicePermission, Logging, Mount, Tmpfs, Ulimit
+from batchq.domain.container import ContainerSpec, Device, DevicePermission, Logging, Mount, Resources, Tmpfs, Ulimit
 from batchq.domain.container import Secret as SecretVariable
 from batchq.errors import Invalid, NotSupported
 
@@ -33,7 +33,12 @@ _TMPFS_OPTION = re.compile(
 )
 
 
-def container(given: ContainerProperties, *, on_fargate: bool) -> ContainerSpec:
+def alone(given: ContainerProperties, *, on_fargate: bool) -> ContainerSpec:
+    """The container of a job, or a node, that has one."""
+    return container(given, reserved=resources.required(given, fargate=on_fargate), on_fargate=on_fargate)
+
+
+def container(given: ContainerProperties, *, reserved: Resources, on_fargate: bool) -> ContainerSpec:
     if on_fargate:
         fargate.check(given)
     elif given.networkConfiguration is not None:
@@ -41,7 +46,7 @@ def container(given: ContainerProperties, *, on_fargate: bool) -> ContainerSpec:
     linux = given.linuxParameters or LinuxParameters()
     return ContainerSpec(
         image=_image(given.image or ""),
-        resources=resources.required(given, fargate=on_fargate),
+        resources=reserved,
         command=tuple(given.command or ()),
         environment=checks.pairs(given.environment),
         user=_user(given.user),

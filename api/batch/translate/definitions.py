@@ -2,19 +2,21 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from api.batch.arns import Arns
-from api.batch.translate import checks
-from api.batch.translate.containers import container
+from api.batch.translate import checks, needs, nodes, tasks
+from api.batch.translate.containers import alone
 from api.batch.translate.retries import retry
 from api.batch.translate.rules import Rules
-from api.batch.wire.containers import ContainerProperties
 from api.batch.wire.definitions import DescribeJobDefinitions, RegisterJobDefinition
 from batchq.domain.catalog import DefinitionStatus, JobDefinition
-from batchq.domain.job import RetryStrategy
+from batchq.domain.container import ContainerSpec
+from batchq.domain.job import Need, RetryStrategy
 from batchq.domain.names import DefinitionRef
+from batchq.domain.task import Nodes, Task
 from batchq.errors import Invalid, NotSupported
 
 LARGEST = 24 * 1024
@@ -24,6 +26,9 @@ ECHOED = {
     "parameters",
     "schedulingPriority",
     "containerProperties",
+    "ecsProperties",
+    "nodeProperties",
+    "consumableResourceProperties",
     "retryStrategy",
     "propagateTags",
     "timeout",
@@ -38,15 +43,19 @@ def check_size(body: bytes) -> None:
         raise Invalid(f"Job definition size must be at most 24 KiB, got {len(body)} bytes")
 
 
-def definition(given: RegisterJobDefinition, *, rules: Rules, now: datetime) -> JobDefinition:
+def definition(given: RegisterJobDefinition, *, arns: Arns, rules: Rules, now: datetime) -> JobDefinition:
     """What was registered. The revision is the catalog's to give."""
-    properties = _properties(given)
-    if properties.privileged and not rules.privileged:
+    ref = DefinitionRef(name=checks.name(given.jobDefinitionName, "jobDefinitionName"), revision=0)
+    work = _work(given, arns)
+    if work.privileged and not rules.privileged:
         raise NotSupported("privileged containers are not allowed by this server.")
     return JobDefinition(
-        ref=DefinitionRef(name=checks.name(given.jobDefinitionName, "jobDefinitionName"), revision=0),
+        ref=ref,
         status=DefinitionStatus.ACTIVE,
-        container=container(properties, on_fargate="FARGATE" in (given.platformCapabilities or ())),
+        container=work.container,
+        task=work.task,
+        nodes=work.nodes,
+        needs=work.needs,
         parameters=tuple((given.parameters or {}).items()),
         retry=retry(given.retryStrategy) or RetryStrategy(),
         timeout=checks.timeout(given.timeout, rules.min_timeout),
@@ -58,20 +67,50 @@ def definition(given: RegisterJobDefinition, *, rules: Rules, now: datetime) -> 
     )
 
 
-def _properties(given: RegisterJobDefinition) -> ContainerProperties:
-    if given.type != "container":
-        raise NotSupported(f"Job definitions of type {given.type} are not supported by this server.")
-    checks.unserved(
-        {
-            "nodeProperties": given.nodeProperties,
-            "eksProperties": given.eksProperties,
-            "ecsProperties": given.ecsProperties,
-        }
-    )
-    checks.no_resources(given.consumableResourceProperties, "consumableResourceProperties")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a job of a definition runs: `container`, or a task or a gang whose leading one that is."""
+
+    container: ContainerSpec
+    task: Task | None = None
+    nodes: Nodes | None = None
+    needs: tuple[Need, ...]
+
+    @property
+    def privileged(self) -> bool:
+        all_of_it = [it.task for it in self.nodes.ranges] if self.nodes else [self.task] if self.task else []
+        return self.container.privileged or any(c.spec.privileged for it in all_of_it for c in it.containers)
+
+
+def _work(given: RegisterJobDefinition, arns: Arns) -> Work:
+    """AWS: a job definition has exactly one kind of properties, the one that goes with its type."""
+    checks.unserved({"eksProperties": given.eksProperties})
+    fargate = "FARGATE" in (given.platformCapabilities or ())
+    own = needs.needs(given.consumableResourceProperties, arns)
+    if given.type == "multinode":
+        return _gang(given, own, arns, fargate=fargate)
+    if given.nodeProperties is not None:
+        raise Invalid("nodeProperties can be specified only for a job definition of type multinode.")
+    if given.containerProperties is not None and given.ecsProperties is not None:
+        raise Invalid("Only one of containerProperties and ecsProperties can be provided.")
+    if given.ecsProperties is not None:
+        task = tasks.task(given.ecsProperties, on_fargate=fargate)
+        return Work(container=task.leading.spec, task=task, needs=own)
     if given.containerProperties is None:
         raise Invalid("containerProperties must be provided.")
-    return given.containerProperties
+    return Work(container=alone(given.containerProperties, on_fargate=fargate), needs=own)
+
+
+def _gang(given: RegisterJobDefinition, own: tuple[Need, ...], arns: Arns, *, fargate: bool) -> Work:
+    if given.containerProperties is not None or given.ecsProperties is not None:
+        raise Invalid("A multinode job definition has the properties of its containers in nodeProperties only.")
+    if fargate:
+        raise Invalid("multinode is not applicable for Fargate.")
+    if given.nodeProperties is None:
+        raise Invalid("nodeProperties must be provided.")
+    gang = nodes.gang(given.nodeProperties)
+    each = [it.consumableResourceProperties for it in given.nodeProperties.nodeRangeProperties]
+    return Work(container=gang.leading.spec, nodes=gang, needs=needs.of_gang(own, each, gang, arns))
 
 
 def ref_of(text: str, arns: Arns) -> DefinitionRef | None:
@@ -105,11 +144,24 @@ def detail(registered: JobDefinition, arns: Arns) -> dict[str, object]:
         "containerOrchestrationType": "ECS",
         "platformCapabilities": ["EC2"],
         **document,
-        "containerProperties": properties(document),
+        **_filled(document),
     }
 
 
-def properties(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The containerProperties of a document, with the empty lists that AWS tells."""
-    registered: dict[str, Any] = document.get("containerProperties", {})
-    return {member: [] for member in EMPTY} | registered
+def _filled(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The containers of a document that AWS tells with empty lists."""
+    if "nodeProperties" in document:
+        return {"nodeProperties": node_properties(document["nodeProperties"])}
+    return {"containerProperties": filled(document["containerProperties"])} if "containerProperties" in document else {}
+
+
+def node_properties(registered: Mapping[str, Any]) -> dict[str, Any]:
+    ranges = [
+        {**it, "container": filled(it["container"])} if "container" in it else it
+        for it in registered["nodeRangeProperties"]
+    ]
+    return {**registered, "nodeRangeProperties": ranges}
+
+
+def filled(container: Mapping[str, Any]) -> dict[str, Any]:
+    return {member: [] for member in EMPTY} | dict(container)

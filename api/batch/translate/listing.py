@@ -3,11 +3,12 @@
 import re
 
 from api.batch.arns import Arns, Kind
-from api.batch.translate import checks, queues
+from api.batch.translate import queues
 from api.batch.wire.jobs import KeyValuesPair, ListJobs
 from batchq.domain.job import Status
+from batchq.domain.names import JobId
 from batchq.errors import Invalid
-from batchq.values import Filter, JobQuery
+from batchq.values import ChildQuery, Filter, JobQuery
 
 MOST = 1000
 MOST_FILTERED = 100
@@ -17,26 +18,39 @@ _MILLISECONDS = re.compile(r"[0-9]{1,19}")
 
 def query(given: ListJobs, arns: Arns) -> JobQuery:
     """The first page. AWS: RUNNING where nothing is said; a filter looks at every status, but for SHARE_IDENTIFIER."""
-    _check_selector(given)
     by, values = _filter(given.filters or [], arns)
-    most = MOST if by is None else MOST_FILTERED
     return JobQuery(
         queue=queues.name_of(given.jobQueue or "", arns),
-        status=_status(given.jobStatus, by),
+        status=status(given, by),
         filter=by,
         values=values,
-        limit=min(given.maxResults or most, most),
+        limit=limit(given, by),
     )
 
 
-def _check_selector(given: ListJobs) -> None:
+def children(given: ListJobs, arns: Arns) -> ChildQuery:
+    """The first page of an array's children. AWS: filters are not applied to them."""
+    return ChildQuery(parent=job_named(given.arrayJobId or "", arns), status=status(given), limit=limit(given))
+
+
+def job_named(text: str, arns: Arns) -> JobId:
+    """The job that an id or an ARN means. What can be none lists nothing."""
+    return JobId(arns.named(Kind.JOB, text) or "")
+
+
+def limit(given: ListJobs, by: Filter | None = None) -> int:
+    most = MOST if by is None else MOST_FILTERED
+    return min(given.maxResults or most, most)
+
+
+def check_selector(given: ListJobs) -> None:
     named = [it for it in (given.jobQueue, given.arrayJobId, given.multiNodeJobId) if it]
     if len(named) != 1:
         raise Invalid("Exactly one of jobQueue, arrayJobId and multiNodeJobId must be specified.")
-    checks.unserved({"arrayJobId": given.arrayJobId, "multiNodeJobId": given.multiNodeJobId})
 
 
-def _status(text: str | None, by: Filter | None) -> Status | None:
+def status(given: ListJobs, by: Filter | None = None) -> Status | None:
+    text = given.jobStatus
     if text and text not in set(Status):
         raise Invalid(f"Job status is not one of {' | '.join(Status)}")
     if by not in {None, Filter.SHARE_IDENTIFIER}:

@@ -50,23 +50,32 @@ def asked(given: ContainerProperties | ContainerOverrides) -> Asked:
 
 
 def required(given: ContainerProperties, *, fargate: bool) -> Resources:
-    """A definition's. It must say how many vCPUs and how much memory."""
-    said = asked(given)
-    if said.millicpus is None:
-        raise Invalid("vCPU is not provided.")
-    if said.memory_mib is None:
-        raise Invalid("Memory is not provided.")
-    wanted = Resources(millicpus=said.millicpus, memory_mib=said.memory_mib, gpus=said.gpus or 0)
+    """A definition's, of a container that is alone."""
+    wanted = said(given)
     check(wanted, fargate=fargate)
     return wanted
 
 
+def said(given: ContainerProperties) -> Resources:
+    """A definition must say how many vCPUs and how much memory a container has."""
+    wanted = asked(given)
+    if wanted.millicpus is None:
+        raise Invalid("vCPU is not provided.")
+    if wanted.memory_mib is None:
+        raise Invalid("Memory is not provided.")
+    return Resources(millicpus=wanted.millicpus, memory_mib=wanted.memory_mib, gpus=wanted.gpus or 0)
+
+
 def check(wanted: Resources, *, fargate: bool) -> None:
-    """Raises Invalid where EC2, or Fargate, gives no such container."""
+    """Raises Invalid where EC2, or Fargate, gives no such container, or no such task."""
     if fargate:
         _check_fargate(wanted)
     elif wanted.millicpus < LEAST_VCPU:
         raise Invalid("VCPU must be at least 1 for EC2.")
+    check_memory(wanted)
+
+
+def check_memory(wanted: Resources) -> None:
     if wanted.memory_mib < LEAST_MEMORY:
         raise Invalid(f"Container memory limit must be at least {LEAST_MEMORY} MiB.")
 

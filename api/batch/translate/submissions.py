@@ -1,28 +1,27 @@
 """SubmitJob as the service takes it."""
 
-import json
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from api.batch.arns import Arns, Kind
-from api.batch.translate import checks, queues, resources
+from api.batch.translate import changes, checks, queues
 from api.batch.translate.retries import retry
 from api.batch.translate.rules import Rules
-from api.batch.wire.containers import ContainerOverrides
-from api.batch.wire.jobs import JobDependency, SubmitJob
+from api.batch.wire.jobs import ArrayProperties, JobDependency, SubmitJob
 from batchq.domain.catalog import JobDefinition
-from batchq.domain.container import Overrides, effective
 from batchq.domain.job import Dependency, DependencyType
 from batchq.domain.names import JobId
-from batchq.errors import Invalid, NotFound, NotSupported
+from batchq.errors import Invalid, NotFound
 from batchq.service import Submission
 from batchq.values import SubmissionKey
 
 TOO_LARGE = 30 * 1024
 MOST_DEPENDENCIES = 20
+LEAST_CHILDREN = 2
+MOST_CHILDREN = 10_000
 
 _JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
+_SHARE = re.compile(r"[A-Za-z0-9]{1,255}")
 
 
 def check_size(body: bytes) -> None:
@@ -30,24 +29,30 @@ def check_size(body: bytes) -> None:
         raise Invalid(f"Job size must be less than 30 KiB, got {len(body) // 1024} KiB")
 
 
-def submission(given: SubmitJob, *, arns: Arns, rules: Rules, key: SubmissionKey | None) -> Submission:
-    """All of it but the definition's say in the overrides of resources: see `overrides`."""
-    _check_unserved(given)
+def submission(
+    given: SubmitJob, definition: JobDefinition, *, arns: Arns, rules: Rules, key: SubmissionKey | None
+) -> Submission:
+    """Of that very revision, which may be another than the newest by the time the job is made."""
     if not _JOB_NAME.fullmatch(given.jobName):
         raise Invalid("Job name should match valid pattern")
-    name, revision = definition_of(given.jobDefinition, arns)
+    changed = changes.changes(given, definition, arns)
     return Submission(
         name=given.jobName,
         queue=queues.name_of(given.jobQueue, arns),
-        definition_name=name,
-        definition_revision=revision,
-        overrides=_overrides(given.containerOverrides),
+        definition_name=definition.ref.name,
+        definition_revision=definition.ref.revision,
+        overrides=changed.overrides,
+        task=changed.task,
+        nodes=changed.nodes,
+        needs=changed.needs,
+        array_size=_array_size(given.arrayProperties, definition),
         parameters=tuple((given.parameters or {}).items()),
         retry=retry(given.retryStrategy),
         timeout=checks.timeout(given.timeout, rules.min_timeout),
         depends_on=_dependencies(given.dependsOn or (), arns),
         tags=checks.tags(given.tags),
         propagate_tags=given.propagateTags,
+        share_identifier=_share(given.shareIdentifier),
         scheduling_priority=given.schedulingPriorityOverride,
         key=key,
     )
@@ -67,55 +72,21 @@ def unknown_definition(text: str) -> NotFound:
     return NotFound(f"JobDefinition name {text} does not exist or is not in ACTIVE status")
 
 
-def asks_for_resources(given: SubmitJob) -> bool:
-    over = given.containerOverrides
-    return over is not None and bool(over.resourceRequirements or over.vcpus is not None or over.memory is not None)
+def _array_size(given: ArrayProperties | None, definition: JobDefinition) -> int | None:
+    size = None if given is None else given.size
+    if size is None:
+        return None
+    if not LEAST_CHILDREN <= size <= MOST_CHILDREN:
+        raise Invalid(f"Array size must be between {LEAST_CHILDREN} and {MOST_CHILDREN}")
+    if definition.nodes is not None:
+        raise Invalid("A job of a multinode job definition cannot be an array job.")
+    return size
 
 
-def settle(submission: Submission, given: SubmitJob, definition: JobDefinition) -> Submission:
-    """The same of that very revision, its resources weighed against it.
-
-    AWS: the older numbers override nothing that a definition says in resourceRequirements.
-    """
-    document = json.loads(definition.document)
-    over = given.containerOverrides or ContainerOverrides()
-    named = {entry["type"] for entry in document.get("containerProperties", {}).get("resourceRequirements", ())}
-    older = {member: None for member, kind in (("vcpus", "VCPU"), ("memory", "MEMORY")) if kind in named}
-    asked = resources.asked(over.model_copy(update=older))
-    wanted = replace(submission.overrides, millicpus=asked.millicpus, memory_mib=asked.memory_mib, gpus=asked.gpus)
-    fargate = "FARGATE" in document.get("platformCapabilities", ())
-    resources.check(effective(definition.container, wanted, ()).resources, fargate=fargate)
-    return replace(submission, overrides=wanted, definition_revision=definition.ref.revision)
-
-
-def _check_unserved(given: SubmitJob) -> None:
-    checks.unserved(
-        {
-            "arrayProperties": given.arrayProperties and given.arrayProperties.size is not None,
-            "nodeOverrides": given.nodeOverrides,
-            "eksPropertiesOverride": given.eksPropertiesOverride,
-            "ecsPropertiesOverride": given.ecsPropertiesOverride,
-        }
-    )
-    checks.no_resources(given.consumableResourcePropertiesOverride, "consumableResourcePropertiesOverride")
-    if given.shareIdentifier:
-        raise Invalid("shareIdentifier must not be specified: the job queue has no scheduling policy.")
-
-
-def _overrides(given: ContainerOverrides | None) -> Overrides:
-    """AWS: an empty command overrides nothing, and no word of another may be empty."""
-    if given is None:
-        return Overrides()
-    if "" in (given.command or ()):
-        raise Invalid("The command of containerOverrides must not have empty elements.")
-    asked = resources.asked(given)
-    return Overrides(
-        command=tuple(given.command) if given.command else None,
-        environment=checks.pairs(given.environment),
-        millicpus=asked.millicpus,
-        memory_mib=asked.memory_mib,
-        gpus=asked.gpus,
-    )
+def _share(text: str | None) -> str | None:
+    if text and not _SHARE.fullmatch(text):
+        raise Invalid("shareIdentifier must be 1 to 255 letters and digits.")
+    return text or None
 
 
 def _dependencies(given: Sequence[JobDependency], arns: Arns) -> tuple[Dependency, ...]:
@@ -125,12 +96,13 @@ def _dependencies(given: Sequence[JobDependency], arns: Arns) -> tuple[Dependenc
 
 
 def _dependency(given: JobDependency, arns: Arns) -> Dependency:
-    """AWS: SEQUENTIAL with a job is a plain dependency; the other forms are between the children of arrays."""
+    """AWS: without a job it is between the children of one array; N_TO_N is between two arrays."""
     if given.type and given.type not in set(DependencyType):
         raise Invalid(f"The type of a dependency must be one of {', '.join(DependencyType)}.")
-    if given.type == DependencyType.N_TO_N or (given.type and not given.jobId):
-        raise NotSupported(f"A dependency of type {given.type} is between arrays, which this server does not have.")
+    kind = DependencyType(given.type) if given.type else None
+    if kind is DependencyType.SEQUENTIAL and not given.jobId:
+        return Dependency(job_id=None, type=kind)
     job_id = arns.named(Kind.JOB, checks.required(given.jobId or "", "jobId"))
     if job_id is None:
         raise Invalid(f"Job {given.jobId} in dependsOn does not exist.")
-    return Dependency(job_id=JobId(job_id), type=DependencyType(given.type) if given.type else None)
+    return Dependency(job_id=JobId(job_id), type=kind)

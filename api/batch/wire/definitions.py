@@ -5,7 +5,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from api.batch.wire.containers import ContainerProperties
-from api.batch.wire.shape import Integer, Long, Named, Page, Shape, Tags, Text, Unserved
+from api.batch.wire.needs import ConsumableResourceProperties
+from api.batch.wire.nodes import NodeProperties
+from api.batch.wire.shape import Integer, LeftOutIfEmpty, Named, Page, Shape, Tags, Text, Unserved
+from api.batch.wire.tasks import EcsProperties
 
 
 class EvaluateOnExit(Shape):
@@ -26,29 +29,20 @@ class JobTimeout(Shape):
     attemptDurationSeconds: Integer | None = None
 
 
-class ConsumableResourceRequirement(Shape):
-    consumableResource: Text | None = None
-    quantity: Long | None = None
-
-
-class ConsumableResourceProperties(Shape):
-    consumableResourceList: list[ConsumableResourceRequirement] | None = None
-
-
 class RegisterJobDefinition(Shape):
     jobDefinitionName: Text
     type: Literal["container", "multinode"]
     parameters: dict[Text, Text] | None = None
     schedulingPriority: Annotated[int, Field(ge=0, le=9999)] | None = None
-    containerProperties: ContainerProperties | None = None
-    nodeProperties: Unserved | None = None
+    containerProperties: Annotated[ContainerProperties | None, LeftOutIfEmpty] = None
+    nodeProperties: Annotated[NodeProperties | None, LeftOutIfEmpty] = None
     retryStrategy: RetryStrategy | None = None
     propagateTags: bool | None = None
     timeout: JobTimeout | None = None
     tags: Tags | None = None
     platformCapabilities: list[Literal["EC2", "FARGATE", "MANAGED_INSTANCES"]] | None = None
     eksProperties: Unserved | None = None
-    ecsProperties: Unserved | None = None
+    ecsProperties: Annotated[EcsProperties | None, LeftOutIfEmpty] = None
     consumableResourceProperties: ConsumableResourceProperties | None = None
 
 

@@ -5,8 +5,11 @@ from typing import Annotated
 from pydantic import Field
 
 from api.batch.wire.containers import ContainerOverrides
-from api.batch.wire.definitions import ConsumableResourceProperties, JobTimeout, RetryStrategy
+from api.batch.wire.definitions import JobTimeout, RetryStrategy
+from api.batch.wire.needs import ConsumableResourceProperties
+from api.batch.wire.nodes import NodeOverrides
 from api.batch.wire.shape import Integer, Shape, Tags, Text, Unserved
+from api.batch.wire.tasks import EcsPropertiesOverride
 
 
 class ArrayProperties(Shape):
@@ -28,13 +31,13 @@ class SubmitJob(Shape):
     dependsOn: list[JobDependency] | None = None
     parameters: dict[Text, Text] | None = None
     containerOverrides: ContainerOverrides | None = None
-    nodeOverrides: Unserved | None = None
+    nodeOverrides: NodeOverrides | None = None
     retryStrategy: RetryStrategy | None = None
     propagateTags: bool | None = None
     timeout: JobTimeout | None = None
     tags: Tags | None = None
     eksPropertiesOverride: Unserved | None = None
-    ecsPropertiesOverride: Unserved | None = None
+    ecsPropertiesOverride: EcsPropertiesOverride | None = None
     consumableResourcePropertiesOverride: ConsumableResourceProperties | None = None
 
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 
 class Shape(BaseModel):
@@ -23,6 +23,9 @@ Tags = Annotated[dict[TagKey, TagValue], Field(max_length=50)]
 
 Unserved = dict[str, object]
 """A member this server has no use for: it is refused unless it is empty, so its inside is not looked at."""
+
+LeftOutIfEmpty = BeforeValidator(lambda given: None if given == {} else given)
+"""Of a structure with required members that clients send empty where they mean none."""
 
 Page = Annotated[int, Field(ge=1, le=100)]
 Named = Annotated[list[Text], Field(max_length=100)]

@@ -1,0 +1,130 @@
+"""ecsProperties as the task they mean: containers side by side, and what each waits for."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+from api.batch.translate import checks, containers, resources
+from api.batch.wire.containers import ContainerProperties, FargatePlatformConfiguration
+from api.batch.wire.tasks import EcsProperties, EcsTaskProperties, TaskContainerDependency, TaskContainerProperties
+from batchq.domain.container import ContainerSpec, Mount
+from batchq.domain.task import Condition, ContainerDependency, Task, TaskContainer
+from batchq.errors import Invalid, NotSupported
+
+MOST_CONTAINERS = 10
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,255}")
+_OF_ITS_OWN = {None, "", "task"}  # and shared by its containers
+_NETWORKS = {None, "", "awsvpc", "bridge"}
+
+
+def task(given: EcsProperties, *, on_fargate: bool) -> Task:
+    """AWS: exactly one task, of 1 to 10 containers, one of them essential at least."""
+    asked = only(given.taskProperties)
+    if not 1 <= len(asked.containers) <= MOST_CONTAINERS:
+        raise Invalid(f"A task must have 1 to {MOST_CONTAINERS} containers.")
+    _check_modes(asked)
+    made = tuple(_container(it, asked, on_fargate=on_fargate) for it in asked.containers)
+    checks.once((it.name for it in made), "The name of a container")
+    if not any(it.essential for it in made):
+        raise Invalid("At least one container of a task must be essential.")
+    _check_dependencies(made)
+    whole = Task(containers=made, share_ipc=asked.ipcMode == "task", share_pids=asked.pidMode == "task")
+    resources.check(whole.resources, fargate=on_fargate)
+    return whole
+
+
+def only(tasks: Sequence[EcsTaskProperties]) -> EcsTaskProperties:
+    if len(tasks) != 1:
+        raise Invalid("taskProperties must have exactly 1 element.")
+    return tasks[0]
+
+
+def _check_modes(given: EcsTaskProperties) -> None:
+    """The host's own namespaces would show a job all others, so no job has them."""
+    for member, mode, known in (
+        ("ipcMode", given.ipcMode, ("host", "task", "none")),
+        ("pidMode", given.pidMode, ("host", "task")),
+        ("networkMode", given.networkMode, ("awsvpc", "bridge", "host", "none")),
+    ):
+        if mode and mode not in known:
+            raise Invalid(f"{member} must be one of {', '.join(known)}.")
+    if "host" in {given.ipcMode, given.pidMode} or given.networkMode not in _NETWORKS:
+        raise NotSupported("The modes of a task that give it the host's namespaces, or no network, are not supported.")
+
+
+def _container(given: TaskContainerProperties, within: EcsTaskProperties, *, on_fargate: bool) -> TaskContainer:
+    checks.unserved({"firelensConfiguration": given.firelensConfiguration is not None})
+    properties = _properties(given, within)
+    reserved = resources.said(properties)
+    resources.check_memory(reserved)
+    return TaskContainer(
+        name=_name(given.name, alone=len(within.containers) == 1),
+        spec=_sharing(containers.container(properties, reserved=reserved, on_fargate=on_fargate), properties),
+        essential=given.essential is not False,
+        depends_on=tuple(_dependency(it) for it in given.dependsOn or ()),
+        start_timeout=None if given.startTimeout is None else timedelta(seconds=given.startTimeout),
+        stop_timeout=None if given.stopTimeout is None else timedelta(seconds=given.stopTimeout),
+    )
+
+
+def _properties(given: TaskContainerProperties, within: EcsTaskProperties) -> ContainerProperties:
+    """The same, said as of a container that is alone."""
+    own = {name: value for name, value in given if name in ContainerProperties.model_fields}
+    version = within.platformVersion
+    return ContainerProperties(
+        **own,
+        executionRoleArn=within.executionRoleArn,
+        volumes=within.volumes,
+        networkConfiguration=within.networkConfiguration,
+        runtimePlatform=within.runtimePlatform,
+        ephemeralStorage=within.ephemeralStorage,
+        fargatePlatformConfiguration=FargatePlatformConfiguration(platformVersion=version) if version else None,
+    )
+
+
+def _sharing(spec: ContainerSpec, properties: ContainerProperties) -> ContainerSpec:
+    """The containers of a task that name one volume mean the same one. One of the host's is that anyway."""
+    named = {it.containerPath: it.sourceVolume for it in properties.mountPoints or ()}
+    return replace(spec, mounts=tuple(_shared(it, named[it.container_path]) for it in spec.mounts))
+
+
+def _shared(mount: Mount, volume: str | None) -> Mount:
+    return mount if mount.host_path is not None else replace(mount, volume=volume)
+
+
+def _name(text: str | None, *, alone: bool) -> str:
+    """AWS: it need not be said. batchq: but where there are several it is by their names that they are known."""
+    if not text and alone:
+        return "default"
+    if not _NAME.fullmatch(text or ""):
+        raise Invalid("The name of a container must be 1 to 255 letters, digits, hyphens and underscores.")
+    return text or ""
+
+
+def _dependency(given: TaskContainerDependency) -> ContainerDependency:
+    if given.condition not in set(Condition):
+        raise Invalid(f"The condition of a container's dependsOn must be one of {', '.join(Condition)}.")
+    return ContainerDependency(container=given.containerName or "", condition=Condition(given.condition))
+
+
+def _check_dependencies(made: Sequence[TaskContainer]) -> None:
+    """AWS: none may wait for the end of an essential container, for that is the end of all."""
+    known = {it.name: it for it in made}
+    for container in made:
+        checks.once((it.container for it in container.depends_on), "A container in dependsOn")
+        for it in container.depends_on:
+            if it.container not in known:
+                raise Invalid(f"Container '{it.container}' in dependsOn of '{container.name}' does not exist.")
+            if it.condition is not Condition.START and known[it.container].essential:
+                raise Invalid(f"The condition {it.condition} cannot be set on '{it.container}': it is essential.")
+    _check_cycles({it.name: {on.container for on in it.depends_on} for it in made})
+
+
+def _check_cycles(waiting: dict[str, set[str]]) -> None:
+    while free := [name for name, others in waiting.items() if not others & waiting.keys()]:
+        for name in free:
+            del waiting[name]
+    if waiting:
+        raise Invalid(f"The containers {', '.join(sorted(waiting))} wait for each other in a circle.")

@@ -1,0 +1,37 @@
+"""Jobs of several nodes: nodeProperties, and SubmitJob's overrides of them."""
+
+from typing import Annotated
+
+from api.batch.wire.containers import ContainerOverrides, ContainerProperties
+from api.batch.wire.needs import ConsumableResourceProperties
+from api.batch.wire.shape import Integer, LeftOutIfEmpty, Shape, Text, Unserved
+from api.batch.wire.tasks import EcsProperties, EcsPropertiesOverride
+
+
+class NodeRangeProperty(Shape):
+    targetNodes: Text
+    container: Annotated[ContainerProperties | None, LeftOutIfEmpty] = None
+    instanceTypes: list[Text] | None = None
+    ecsProperties: Annotated[EcsProperties | None, LeftOutIfEmpty] = None
+    eksProperties: Unserved | None = None
+    consumableResourceProperties: ConsumableResourceProperties | None = None
+
+
+class NodeProperties(Shape):
+    numNodes: Integer
+    mainNode: Integer
+    nodeRangeProperties: list[NodeRangeProperty]
+
+
+class NodePropertyOverride(Shape):
+    targetNodes: Text
+    containerOverrides: ContainerOverrides | None = None
+    ecsPropertiesOverride: EcsPropertiesOverride | None = None
+    instanceTypes: list[Text] | None = None
+    eksPropertiesOverride: Unserved | None = None
+    consumableResourcePropertiesOverride: ConsumableResourceProperties | None = None
+
+
+class NodeOverrides(Shape):
+    numNodes: Integer | None = None
+    nodePropertyOverrides: list[NodePropertyOverride] | None = None

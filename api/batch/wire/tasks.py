@@ -1,0 +1,89 @@
+"""Jobs of several containers: ecsProperties, and SubmitJob's overrides of them."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from api.batch.wire.containers import (
+    EphemeralStorage,
+    KeyValuePair,
+    LinuxParameters,
+    LogConfiguration,
+    MountPoint,
+    NetworkConfiguration,
+    RepositoryCredentials,
+    ResourceRequirement,
+    RuntimePlatform,
+    Secret,
+    Ulimit,
+    Volume,
+)
+from api.batch.wire.shape import Shape, Text
+
+Seconds = Annotated[int, Field(ge=2, le=120)]
+
+
+class TaskContainerDependency(Shape):
+    containerName: Text | None = None
+    condition: Text | None = None
+
+
+class FirelensConfiguration(Shape):
+    type: Literal["fluentd", "fluentbit"]
+    options: dict[Text, Text] | None = None
+
+
+class TaskContainerProperties(Shape):
+    command: list[Text] | None = None
+    dependsOn: list[TaskContainerDependency] | None = None
+    environment: list[KeyValuePair] | None = None
+    essential: bool | None = None
+    firelensConfiguration: FirelensConfiguration | None = None
+    image: Text
+    linuxParameters: LinuxParameters | None = None
+    logConfiguration: LogConfiguration | None = None
+    mountPoints: list[MountPoint] | None = None
+    name: Text | None = None
+    privileged: bool | None = None
+    readonlyRootFilesystem: bool | None = None
+    repositoryCredentials: RepositoryCredentials | None = None
+    resourceRequirements: list[ResourceRequirement] | None = None
+    secrets: list[Secret] | None = None
+    ulimits: list[Ulimit] | None = None
+    user: Text | None = None
+    startTimeout: Seconds | None = None
+    stopTimeout: Seconds | None = None
+
+
+class EcsTaskProperties(Shape):
+    containers: list[TaskContainerProperties]
+    ephemeralStorage: EphemeralStorage | None = None
+    executionRoleArn: Text | None = None
+    platformVersion: Text | None = None
+    ipcMode: Text | None = None
+    taskRoleArn: Text | None = None
+    pidMode: Text | None = None
+    networkConfiguration: NetworkConfiguration | None = None
+    runtimePlatform: RuntimePlatform | None = None
+    volumes: list[Volume] | None = None
+    enableExecuteCommand: bool | None = None
+    networkMode: Text | None = None
+
+
+class EcsProperties(Shape):
+    taskProperties: list[EcsTaskProperties]
+
+
+class TaskContainerOverrides(Shape):
+    command: list[Text] | None = None
+    environment: list[KeyValuePair] | None = None
+    name: Text | None = None
+    resourceRequirements: list[ResourceRequirement] | None = None
+
+
+class TaskPropertiesOverride(Shape):
+    containers: list[TaskContainerOverrides] | None = None
+
+
+class EcsPropertiesOverride(Shape):
+    taskProperties: list[TaskPropertiesOverride] | None = None
