@@ -8,8 +8,24 @@ from hypothesis import strategies as st
 
 from batchq.domain.catalog import ComputeEnvironment, JobDefinition, JobQueue
 from batchq.domain.container import ContainerSpec, Logging, Overrides, Resources
-from batchq.domain.job import Action, Attempt, Dependency, ExitRule, Job, JobSpec, RetryStrategy, Status, Stop
-from batchq.domain.names import DefinitionRef
+from batchq.domain.fairshare import ShareKey, ShareUse
+from batchq.domain.job import (
+    Action,
+    Attempt,
+    Child,
+    Dependency,
+    ExitRule,
+    Family,
+    Job,
+    JobSpec,
+    Need,
+    Part,
+    RetryStrategy,
+    Status,
+    Stop,
+)
+from batchq.domain.names import DefinitionRef, QueueName
+from batchq.domain.task import ContainerDependency, NodeRange, Nodes, Task, TaskContainer
 from batchq.store import rows
 from batchq.values import LogStream, Moment
 from tests.support.builders import NOON, attempt, job, job_id, stop
@@ -19,18 +35,58 @@ MOMENTS = st.datetimes(FIRST, LAST, timezones=st.just(UTC))
 SPANS = st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=400 * 365))
 MAYBE_MOMENT, MAYBE_SPAN = st.none() | MOMENTS, st.none() | SPANS
 
-ATTEMPTS = st.builds(Attempt, started_at=MAYBE_MOMENT, stopped_at=MAYBE_MOMENT)
+PARTS = st.builds(
+    Part,
+    begun_at=MAYBE_MOMENT,
+    started_at=MAYBE_MOMENT,
+    stopped_at=MAYBE_MOMENT,
+    exit_code=st.none() | st.integers(),
+    kill_at=MAYBE_MOMENT,
+    killed_at=MAYBE_MOMENT,
+)
+ATTEMPTS = st.builds(
+    Attempt, started_at=MAYBE_MOMENT, stopped_at=MAYBE_MOMENT, parts=st.lists(PARTS, max_size=2).map(tuple)
+)
 STOPS = st.builds(Stop, ordered_at=MOMENTS, grace=SPANS, kill_at=MAYBE_MOMENT, killed_at=MAYBE_MOMENT)
+CONTAINERS = st.builds(
+    TaskContainer,
+    essential=st.booleans(),
+    depends_on=st.lists(st.builds(ContainerDependency), max_size=1).map(tuple),
+    start_timeout=MAYBE_SPAN,
+    stop_timeout=MAYBE_SPAN,
+)
+TASKS = st.builds(Task, containers=st.lists(CONTAINERS, min_size=1, max_size=2).map(tuple), share_ipc=st.booleans())
+RANGES = st.builds(NodeRange, first=st.just(0), last=st.integers(0, 9), task=TASKS)
+NODES = st.builds(Nodes, count=st.just(1), ranges=st.lists(RANGES, min_size=1, max_size=2).map(tuple))
+SPECS = st.builds(
+    JobSpec,
+    timeout=MAYBE_SPAN,
+    stop_grace=SPANS,
+    task=st.none() | TASKS,
+    nodes=st.none() | NODES,
+    array_size=st.none() | st.integers(2, 10_000),
+    needs=st.lists(st.builds(Need), max_size=2).map(tuple),
+)
+FAMILIES = st.builds(
+    Family,
+    broken_at=st.none() | st.integers(0),
+    counts=st.lists(st.tuples(st.sampled_from(Status), st.integers(0)), max_size=2).map(tuple),
+    counted_at=MAYBE_MOMENT,
+)
 JOBS = st.builds(
     Job,
-    spec=st.builds(JobSpec, timeout=MAYBE_SPAN, stop_grace=SPANS),
+    spec=SPECS,
     created_at=MOMENTS,
     attempts=st.lists(ATTEMPTS, max_size=2).map(tuple),
     attempt=st.none() | ATTEMPTS,
     stop=st.none() | STOPS,
     started_at=MAYBE_MOMENT,
     stopped_at=MAYBE_MOMENT,
-)
+    blocked_at=MAYBE_MOMENT,
+    child=st.none() | st.builds(Child),
+    family=st.none() | FAMILIES,
+    version=st.integers(0),
+).filter(lambda job: job.family is None or job.spec.array_size is not None)
 
 
 def all_of(values):
@@ -61,6 +117,14 @@ def test_every_log_stream_is_read_back_as_it_was(stream):
     row = rows.stream_row(stream)
 
     assert rows.stream(row["name"], row["value"]) == stream
+
+
+@all_of(st.builds(ShareUse, as_of=MOMENTS, used=st.floats(0, allow_infinity=False)))
+def test_every_use_of_a_share_is_read_back_as_it_was(use):
+    key = ShareKey(QueueName("q"), "s")
+    row = rows.share_row(key, use)
+
+    assert rows.share(row["queue"], row["share"], row["value"]) == (key, use)
 
 
 @all_of(st.builds(JobDefinition, created_at=MOMENTS, timeout=MAYBE_SPAN))
