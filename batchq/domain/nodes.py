@@ -98,6 +98,8 @@ def _reason(job: Job, attempt: Attempt, telling: Part) -> str | None:
     ordered = attempt.status_reason if job.stop is None else job.stop.reason
     if telling.stopping and ordered:
         return ordered
+    if telling.started_at is not None and telling.exit_code is None:
+        return telling.reason or reasons.DISAPPEARED
     return reasons.NOT_STARTED if telling.started_at is None else reasons.EXITED
 
 

@@ -47,6 +47,7 @@ async def test_a_summary_tells_what_aws_tells(server, submit, boto, sleeper):
         "startedAt": 1795262400000,
         "stoppedAt": 1795262490000,
         "container": {"exitCode": 3},
+        "capacityUsage": [{"capacityUnit": "VCPU", "quantity": 1.0}],
     }
 
 
@@ -97,8 +98,11 @@ WRONG = [
     ({}, "Exactly one of"),
     ({"jobQueue": ""}, "Exactly one of"),
     ({"jobQueue": "default", "arrayJobId": "x"}, "Exactly one of"),
-    ({"arrayJobId": "x"}, "arrayJobId is not supported"),
-    ({"multiNodeJobId": "x"}, "multiNodeJobId is not supported"),
+    ({"arrayJobId": "x", "multiNodeJobId": "x"}, "Exactly one of"),
+    ({"arrayJobId": "x", "jobStatus": "running"}, "Job status is not one of"),
+    ({"multiNodeJobId": "x", "jobStatus": "running"}, "Job status is not one of"),
+    ({"arrayJobId": "x", "nextToken": "garbage"}, "nextToken is not valid."),
+    ({"multiNodeJobId": "x", "nextToken": "garbage"}, "nextToken is not valid."),
     ({"jobQueue": "nowhere"}, "JobQueue nowhere not found."),
     (
         QUEUE | {"jobStatus": "running"},

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from api.batch.arns import Arns
 from api.batch.translate.definitions import definition
 from api.batch.translate.rules import Rules
 from api.batch.wire.definitions import RegisterJobDefinition
@@ -20,9 +21,11 @@ from batchq.domain.container import (
 from batchq.domain.names import DefinitionRef
 from batchq.errors import NotSupported
 from tests.api.conftest import ARN, CONTAINER
+from tests.api.fakes import ACCOUNT
 from tests.support.builders import NOON
 
 ASKED = {"jobDefinitionName": "it", "type": "container", "containerProperties": CONTAINER}
+ARNS = Arns(account=ACCOUNT, region="eu-central-1")
 ROLE = "arn:aws:iam::123456789012:role/runs"
 
 
@@ -221,17 +224,9 @@ REFUSED = [
     (ASKED | {"jobDefinitionName": "a" * 129}, "jobDefinitionName must be"),
     (ASKED | {"jobDefinitionName": "a:1"}, "jobDefinitionName must be"),
     (ASKED | {"jobDefinitionName": "a\n"}, "jobDefinitionName must be"),
-    (ASKED | {"type": "multinode"}, "of type multinode are not supported"),
     (ASKED | {"type": "other"}, "'type'"),
     (ASKED | {"containerProperties": None}, "containerProperties must be provided"),
-    (ASKED | {"nodeProperties": {"numNodes": 2}}, "nodeProperties is not supported"),
     (ASKED | {"eksProperties": {"podProperties": {}}}, "eksProperties is not supported"),
-    (ASKED | {"ecsProperties": {"taskProperties": []}}, "ecsProperties is not supported"),
-    (
-        ASKED
-        | {"consumableResourceProperties": {"consumableResourceList": [{"consumableResource": "x", "quantity": 1}]}},
-        "consumableResourceProperties is not supported",
-    ),
     (ASKED | {"schedulingPriority": 10000}, "schedulingPriority"),
     (ASKED | {"platformCapabilities": ["ARM"]}, "platformCapabilities"),
     (ASKED | {"retryStrategy": {"evaluateOnExit": []}}, "RetryAttempts must be provided with retry strategy"),
@@ -359,4 +354,4 @@ def test_a_server_that_gives_no_privileges_says_so_at_once():
     asked = RegisterJobDefinition.model_validate(with_container(privileged=True))
 
     with pytest.raises(NotSupported, match="privileged containers are not allowed"):
-        definition(asked, rules=rules, now=NOON)
+        definition(asked, arns=ARNS, rules=rules, now=NOON)

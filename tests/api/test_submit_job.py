@@ -86,18 +86,12 @@ REFUSED = {
     "in dependsOn does not exist": {"dependsOn": [{"jobId": UNKNOWN}]},
     f"Job {ARN}job-queue/default in dependsOn": {"dependsOn": [{"jobId": ARN + "job-queue/default"}]},
     "'jobId' is a required field": {"dependsOn": [{}]},
-    "A dependency of type N_TO_N": {"dependsOn": [{"jobId": UNKNOWN, "type": "N_TO_N"}]},
-    "A dependency of type SEQUENTIAL": {"dependsOn": [{"type": "SEQUENTIAL"}]},
+    "'jobId' is a required field (cannot": {"dependsOn": [{"type": "N_TO_N"}]},
+    "A SEQUENTIAL dependency without a jobId is for array jobs only": {"dependsOn": [{"type": "SEQUENTIAL"}]},
     "one of N_TO_N, SEQUENTIAL|one of SEQUENTIAL, N_TO_N": {"dependsOn": [{"jobId": UNKNOWN, "type": "LATER"}]},
-    "arrayProperties is not supported": {"arrayProperties": {"size": 2}},
-    "nodeOverrides is not supported": {"nodeOverrides": {"numNodes": 2}},
+    "nodeOverrides cannot be specified": {"nodeOverrides": {"numNodes": 2}},
     "eksPropertiesOverride is not supported": {"eksPropertiesOverride": {"podProperties": {}}},
-    "ecsPropertiesOverride is not supported": {"ecsPropertiesOverride": {"taskProperties": []}},
-    "consumableResourcePropertiesOverride is not supported": {
-        "consumableResourcePropertiesOverride": {
-            "consumableResourceList": [{"consumableResource": "licence", "quantity": 1}]
-        }
-    },
+    "ecsPropertiesOverride cannot be specified": {"ecsPropertiesOverride": {"taskProperties": [{}]}},
     "shareIdentifier must not be specified": {"shareIdentifier": "mine"},
     "schedulingPriorityOverride": {"schedulingPriorityOverride": 10000},
     "must not begin with 'io.batchq.'": {"tags": {"io.batchq.job": "mine"}},
@@ -171,6 +165,7 @@ EMPTY = [
     {"timeout": {}},
     {"timeout": None, "retryStrategy": None, "containerOverrides": None},
     {"nodeOverrides": {}, "eksPropertiesOverride": {}, "ecsPropertiesOverride": {}},
+    {"nodeOverrides": {"nodePropertyOverrides": []}, "ecsPropertiesOverride": {"taskProperties": []}},
     {"consumableResourcePropertiesOverride": {"consumableResourceList": []}},
 ]
 
