@@ -28,6 +28,10 @@ class Shared(Generic[Key]):
             task.add_done_callback(lambda done: self._finished(key, done))
         return task
 
+    async def idle(self) -> None:
+        """Until all that is under way now is done, well or not."""
+        await asyncio.gather(*self._under_way.values(), return_exceptions=True)
+
     async def close(self) -> None:
         tasks = tuple(self._under_way.values())
         for task in tasks:

@@ -1,0 +1,338 @@
+"""Tasks and gangs on a real engine: what their containers share, and that nothing of it is left."""
+
+import asyncio
+from contextlib import closing
+from dataclasses import replace
+
+import docker
+import pytest
+
+from batchq.domain.container import Mount
+from batchq.errors import EngineUnknown, NameTaken, StartRefused
+from batchq.values import ContainerState
+from compute.docker_spec import attempt_name, keeper_name, name_of, shared_labels
+from tests.support.containers import docker_runtime, left_over, new_tag, output, over, part_of, says, until
+from tests.support.scripts import IMAGE, Script
+
+pytestmark = pytest.mark.docker
+
+LONG = Script(seconds=None, on_term=7, output=("ready",))
+NAMES = ("main", "side")
+SCRATCH = (Mount(container_path="/scratch", host_path=None, volume="scratch"),)
+
+
+@pytest.fixture
+async def runtime(docker_engine):
+    async with docker_runtime(docker_engine) as it:
+        yield it
+
+
+@pytest.fixture
+def engine(docker_engine):
+    """The SDK, as somebody else uses it."""
+    with closing(docker.APIClient(base_url=docker_engine, version="1.41")) as client:
+        yield client
+
+
+def instance_of(runtime):
+    return runtime._instance
+
+
+def shell(*lines):
+    return {"command": ("sh", "-c", "; ".join(lines))}
+
+
+def member_of(tag, name, *played, **changes):
+    """One of the two containers of a task."""
+    return part_of(tag, f"0/{name}", *played, beside=tuple(it for it in NAMES if it != name), **changes)
+
+
+async def begin(runtime, it):
+    await runtime.create(it)
+    await runtime.start(it.tag)
+    return it.tag
+
+
+async def said(runtime, it):
+    """What it wrote until its end."""
+    tag = await begin(runtime, it)
+    await over(runtime, tag)
+    return await output(runtime, tag)
+
+
+def networks_of(engine, runtime, tag):
+    labels = shared_labels(instance_of(runtime), tag)
+    return engine.networks(filters={"label": [f"{name}={value}" for name, value in labels.items()]})
+
+
+def keeper_of(engine, runtime, tag):
+    return engine.inspect_container(keeper_name(instance_of(runtime), tag))
+
+
+# What they share
+
+
+@pytest.mark.parametrize("host", ["localhost", "main"])
+async def test_the_containers_of_a_task_reach_each_other_at_localhost_and_by_name(runtime, host):
+    tag = new_tag()
+    await begin(runtime, member_of(tag, "main", **shell("echo hello | nc -l -p 8080")))
+
+    heard = await said(runtime, member_of(tag, "side", **shell(f"until nc {host} 8080; do sleep 0.1; done")))
+
+    assert heard == ["hello"]
+
+
+async def test_nodes_reach_each_other_by_address_and_by_name(runtime):
+    tag = new_tag()
+    serves = shell("echo hello | nc -l -p 8080", "echo again | nc -l -p 8080")
+    main = await begin(runtime, part_of(tag, "0/default", **serves))
+    address = (await runtime.inspect(main)).address
+    asks = shell(*(f"until nc {host} 8080; do sleep 0.1; done" for host in (address, "node-0")))
+
+    assert await said(runtime, part_of(tag, "1/default", **asks)) == ["hello", "again"]
+
+
+async def test_a_node_of_several_containers_is_found_like_any_other(runtime):
+    tag = new_tag()
+    await begin(runtime, member_of(tag, "main", **shell("echo hello | nc -l -p 8080")))
+
+    heard = await said(runtime, part_of(tag, "1/default", **shell("until nc node-0 8080; do sleep 0.1; done")))
+
+    assert heard == ["hello"]
+
+
+async def test_an_address_is_what_the_container_itself_sees(runtime):
+    tag = await begin(runtime, member_of(new_tag(), "main", **shell("hostname -i", "exec sleep 1000")))
+    found = await runtime.inspect(tag)
+
+    await says(runtime, tag, found.address)
+
+
+async def test_shared_processes_are_seen_and_their_orphans_are_buried(runtime):
+    tag = new_tag()
+    await begin(runtime, member_of(tag, "main", share_pids=True, **shell("exec sleep 987")))
+    looks = shell("(sleep 0.1 &)", "sleep 0.5", "ps | grep -c '[s]leep 987'", "ps -o stat | grep -c Z")
+
+    assert await said(runtime, member_of(tag, "side", share_pids=True, **looks)) == ["1", "0"]
+
+
+async def test_processes_are_not_shared_unless_asked_for(runtime):
+    tag = new_tag()
+    await begin(runtime, member_of(tag, "main", **shell("exec sleep 987")))
+
+    assert await said(runtime, member_of(tag, "side", **shell("ps | grep -c '[s]leep 987'"))) == ["0"]
+
+
+@pytest.mark.parametrize(("share", "seen"), [(True, ["it"]), (False, [])])
+async def test_shared_memory_is_shared_where_asked_for(runtime, share, seen):
+    tag = new_tag()
+    main = await begin(runtime, member_of(tag, "main", share_ipc=share, **shell("touch /dev/shm/it", "echo done")))
+    await says(runtime, main, "done")
+
+    assert await said(runtime, member_of(tag, "side", share_ipc=share, **shell("ls /dev/shm"))) == seen
+
+
+async def test_a_shared_volume_outlives_the_container_that_wrote_it(runtime):
+    tag = new_tag()
+    await said(runtime, member_of(tag, "main", mounts=SCRATCH, **shell("echo hello > /scratch/it")))
+    side = member_of(tag, "side", mounts=SCRATCH, **shell("cat /scratch/it"))
+    await runtime.create(side)
+
+    await runtime.remove(replace(tag, part="0/main"))
+
+    assert await said(runtime, side) == ["hello"]
+
+
+async def test_a_shared_volume_is_its_nodes_own(runtime):
+    tag = new_tag()
+    await said(runtime, part_of(tag, "0/default", mounts=SCRATCH, **shell("echo hello > /scratch/it")))
+
+    assert await said(runtime, part_of(tag, "1/default", mounts=SCRATCH, **shell("ls /scratch"))) == []
+
+
+async def test_with_the_last_container_goes_all_that_was_shared(runtime, docker_engine):
+    tag = new_tag()
+    tags = [await begin(runtime, member_of(tag, name, LONG, mounts=SCRATCH)) for name in NAMES]
+    tags.append(await begin(runtime, part_of(tag, "1/default", LONG, mounts=SCRATCH)))
+    assert len(left_over(docker_engine, instance_of(runtime))) == 7  # three and a keeper, a network, two volumes
+
+    await asyncio.gather(*(runtime.remove(tag) for tag in tags))
+
+    assert left_over(docker_engine, instance_of(runtime)) == []
+
+
+async def test_one_that_could_not_be_made_leaves_nothing_when_it_is_removed(runtime, docker_engine):
+    it = member_of(new_tag(), "main", image="UPPER/case")
+    with pytest.raises(StartRefused):
+        await runtime.create(it)
+
+    await runtime.remove(it.tag)
+
+    assert left_over(docker_engine, instance_of(runtime)) == []
+
+
+# The keeper
+
+
+async def test_a_keeper_can_do_nothing_and_is_nobodys_job(runtime, engine):
+    tag = await begin(runtime, member_of(new_tag(), "main", LONG))
+
+    keeper = keeper_of(engine, runtime, tag)
+
+    assert [found.tag for found in await runtime.survey()] == [tag]
+    assert keeper["HostConfig"]["RestartPolicy"]["Name"] == "no"
+    assert keeper["HostConfig"]["CapDrop"] == ["ALL"]
+    assert keeper["Config"]["Entrypoint"] == ["/keeper"]
+
+
+async def test_the_death_of_a_keeper_is_not_told(runtime, engine):
+    tag = await begin(runtime, member_of(new_tag(), "main", LONG))
+    async with runtime.deaths() as news:
+        engine.kill(keeper_of(engine, runtime, tag)["Id"])
+        await runtime.kill(tag)
+
+        assert await anext(news) == tag
+
+
+async def test_without_its_keeper_a_container_has_no_address(runtime, engine):
+    tag = await begin(runtime, member_of(new_tag(), "main", LONG))
+    engine.remove_container(keeper_of(engine, runtime, tag)["Id"], force=True)
+
+    found = await runtime.inspect(tag)
+
+    assert (found.state, found.address) == (ContainerState.RUNNING, None)
+
+
+async def test_somebody_elses_container_is_no_keeper(runtime, engine):
+    it = member_of(new_tag(), "main")
+    foreign = engine.create_container(IMAGE, ["true"], name=keeper_name(instance_of(runtime), it.tag))
+
+    with pytest.raises(NameTaken):
+        await runtime.create(it)
+
+    await runtime.remove(it.tag)
+    assert engine.inspect_container(foreign["Id"])["State"]["Status"] == "created"
+    engine.remove_container(foreign["Id"])
+
+
+# Many at once, restarts, and others at the same engine
+
+
+async def test_many_creates_at_once_make_one_network_and_one_keeper(runtime, engine):
+    tag = new_tag()
+    names = [f"c{number}" for number in range(6)]
+    launches = [part_of(tag, f"0/{name}", LONG, beside=tuple(it for it in names if it != name)) for name in names]
+
+    await asyncio.gather(*(begin(runtime, it) for it in launches))
+
+    addresses = {(await runtime.inspect(it.tag)).address for it in launches}
+    assert len(addresses) == 1
+    assert len(networks_of(engine, runtime, tag)) == 1
+
+
+async def test_after_a_restart_the_rest_comes_to_the_same_place(runtime, docker_engine):
+    tag = new_tag()
+    main = await begin(runtime, member_of(tag, "main", LONG))
+    before = (await runtime.inspect(main)).address
+
+    async with docker_runtime(docker_engine, instance=instance_of(runtime)) as again:
+        side = await begin(again, member_of(tag, "side", LONG))
+
+        assert (await again.inspect(side)).address == before
+        assert {found.tag for found in await again.survey()} == {main, side}
+
+
+async def remove_network(engine, runtime, tag):
+    keeper = keeper_of(engine, runtime, tag)
+    engine.remove_container(keeper["Id"], force=True)
+    engine.remove_network(attempt_name(instance_of(runtime), tag))
+
+
+async def remove_keeper(engine, runtime, tag):
+    engine.remove_container(keeper_of(engine, runtime, tag)["Id"], force=True)
+
+
+async def kill_keeper(engine, runtime, tag):
+    engine.kill(keeper_of(engine, runtime, tag)["Id"])
+
+
+@pytest.mark.parametrize("harm", [remove_network, remove_keeper, kill_keeper])
+async def test_one_that_lost_its_place_before_its_start_gets_another(runtime, engine, harm):
+    it = member_of(new_tag(), "main", LONG)
+    await runtime.create(it)
+    await harm(engine, runtime, it.tag)
+    with pytest.raises((StartRefused, EngineUnknown)) as refused:
+        await runtime.start(it.tag)
+    assert not getattr(refused.value, "certain", False)
+
+    assert await runtime.create(it) is ContainerState.CREATED
+    await runtime.start(it.tag)
+
+    assert (await runtime.inspect(it.tag)).address is not None
+
+
+async def test_a_node_of_one_container_that_lost_its_network_gets_another(runtime, engine):
+    it = part_of(new_tag(), "0/default", LONG)
+    await runtime.create(it)
+    engine.remove_network(attempt_name(instance_of(runtime), it.tag))
+    with pytest.raises(StartRefused) as refused:
+        await runtime.start(it.tag)
+    assert not refused.value.certain
+
+    await begin(runtime, it)
+
+    assert (await runtime.inspect(it.tag)).address is not None
+
+
+async def test_one_that_runs_is_never_made_again(runtime, engine):
+    it = member_of(new_tag(), "main", LONG)
+    await begin(runtime, it)
+    before = engine.inspect_container(name_of(instance_of(runtime), it.tag))["Id"]
+    await remove_keeper(engine, runtime, it.tag)
+
+    assert await runtime.create(it) is ContainerState.RUNNING
+
+    assert engine.inspect_container(name_of(instance_of(runtime), it.tag))["Id"] == before
+
+
+# What a crash left
+
+
+async def test_what_a_crash_left_is_swept_when_it_was_seen_twice(runtime, engine, docker_engine):
+    it = member_of(new_tag(), "main", mounts=SCRATCH)
+    await runtime.create(it)
+    engine.remove_container(name_of(instance_of(runtime), it.tag))
+    await runtime.survey()
+    assert len(left_over(docker_engine, instance_of(runtime))) == 3
+
+    async def is_swept():
+        await runtime.survey()
+        return left_over(docker_engine, instance_of(runtime)) == []
+
+    await until(is_swept)
+
+
+async def test_what_is_in_use_is_never_swept(runtime, engine):
+    it = member_of(new_tag(), "main", LONG)
+    await runtime.create(it)
+    for _ in range(3):
+        await runtime.survey()
+        await runtime._sweeps.idle()
+
+    await runtime.start(it.tag)
+
+    assert (await runtime.inspect(it.tag)).address is not None
+
+
+async def test_what_another_instance_left_is_not_touched(runtime, engine, docker_engine):
+    async with docker_runtime(docker_engine) as other:
+        it = member_of(new_tag(), "main")
+        await other.create(it)
+        engine.remove_container(name_of(instance_of(other), it.tag))
+        await runtime.remove(it.tag)
+        for _ in range(3):
+            await runtime.survey()
+            await runtime._sweeps.idle()
+
+        assert len(left_over(docker_engine, instance_of(other))) == 2
+        await other.remove(it.tag)

@@ -1,0 +1,136 @@
+"""What becomes of a container of an attempt with several, in the engine's create call."""
+
+from dataclasses import replace
+
+import pytest
+
+from batchq.domain.container import Mount
+from batchq.domain.names import JobId, Tag
+from batchq.values import Launch
+from compute.docker_spec import (
+    Looked,
+    Place,
+    creation,
+    keeper_name,
+    kept_for,
+    labels_of,
+    name_of,
+    shared_labels,
+    tag_of,
+    volume_name,
+)
+from compute.policy import STRICT
+from tests.support import builders
+
+JOB = JobId("8a0e5a1c-0000-4000-8000-000000000001")
+WHOLE = Tag(job_id=JOB, attempt=2)
+PART = replace(WHOLE, part="3/side-car")
+OWN, BESIDE = Place(network="n1", node="node-3"), Place(network="container:k1")
+
+
+def config(*, tag=PART, place=OWN, mounts=()):
+    launch = Launch(tag=tag, spec=builders.container(), environment=())
+    return creation(launch, instance="i1", policy=STRICT, looked=Looked(place=place, mounts=mounts)).config
+
+
+def host(**asked):
+    return config(**asked)["HostConfig"]
+
+
+def test_its_name_tells_node_and_container_too():
+    assert name_of("i1", PART) == f"bq-i1-{JOB}-2-3-side-car"
+
+
+def test_no_container_has_the_name_of_a_keeper():
+    assert keeper_name("i1", PART) == f"bq-i1-{JOB}-2-3"
+    assert not {keeper_name("i1", PART)} & {name_of("i1", tag) for tag in (WHOLE, PART, replace(WHOLE, attempt=3))}
+
+
+@pytest.mark.parametrize("tag", [WHOLE, PART])
+def test_labels_are_read_back(tag):
+    assert tag_of(labels_of("i1", tag), "i1") == tag
+
+
+def test_labels_of_a_whole_are_as_they_ever_were():
+    assert labels_of("i1", WHOLE).keys() == {"io.batchq.instance", "io.batchq.job", "io.batchq.attempt"}
+
+
+def test_what_is_shared_is_no_container_of_a_job():
+    assert tag_of(shared_labels("i1", PART), "i1") is None
+    assert kept_for(shared_labels("i1", PART), "i1") == WHOLE
+
+
+@pytest.mark.parametrize("labels", [{}, labels_of("i1", PART), shared_labels("i2", PART), {"io.batchq.keeps": "x"}])
+def test_what_is_not_shared_is_kept_for_nobody(labels):
+    assert kept_for(labels, "i1") is None
+    assert kept_for({"io.batchq.instance": "i1"} | labels | {"io.batchq.keeps": "j/two"}, "i1") is None
+
+
+def test_alone_on_its_node_it_is_on_the_network_itself():
+    made = config(place=OWN)
+
+    assert made["HostConfig"]["NetworkMode"] == "n1"
+    assert made["NetworkingConfig"] == {"EndpointsConfig": {"n1": {"Aliases": ["node-3"]}}}
+
+
+def test_beside_others_it_is_where_the_keeper_is():
+    made = config(place=BESIDE)
+
+    assert made["HostConfig"]["NetworkMode"] == "container:k1"
+    assert not {"IpcMode", "PidMode"} & made["HostConfig"].keys()
+    assert "NetworkingConfig" not in made
+
+
+def test_namespaces_that_are_shared_are_the_keepers():
+    made = host(place=replace(BESIDE, ipc="container:k1", pid="container:k1"))
+
+    assert (made["IpcMode"], made["PidMode"]) == ("container:k1", "container:k1")
+
+
+def test_a_whole_is_put_nowhere_in_particular():
+    made = config(tag=WHOLE, place=None)
+
+    assert not {"NetworkMode", "IpcMode", "PidMode"} & made["HostConfig"].keys()
+    assert "NetworkingConfig" not in made
+
+
+def test_a_shared_volume_has_a_name_and_tells_whose_it_is():
+    (mount,) = host(mounts=(Mount(container_path="/x", host_path=None, volume="scratch", read_only=True),))["Mounts"]
+
+    assert mount == {
+        "Type": "volume",
+        "Source": volume_name("i1", PART, "scratch"),
+        "Target": "/x",
+        "ReadOnly": True,
+        "VolumeOptions": {"Labels": shared_labels("i1", PART) | {"io.batchq.volume": "scratch"}},
+    }
+
+
+def test_a_shared_volume_is_that_of_its_node_and_attempt():
+    tags = [PART, replace(PART, part="4/side-car"), replace(PART, attempt=3)]
+
+    names = {volume_name("i1", tag, volume) for tag in tags for volume in ("a", "b")}
+
+    assert len(names) == 6
+    assert volume_name("i1", PART, "a") == volume_name("i1", replace(PART, part="3/main"), "a")
+
+
+def test_the_name_of_a_volume_may_be_as_long_as_aws_allows():
+    assert len(volume_name("i1", PART, "v" * 255)) < 255
+
+
+@pytest.mark.parametrize(
+    ("tag", "mount"),
+    [
+        (PART, Mount(container_path="/x", host_path=None)),
+        (WHOLE, Mount(container_path="/x", host_path=None, volume="scratch")),
+    ],
+)
+def test_what_is_not_shared_is_the_containers_own(tag, mount):
+    assert host(tag=tag, mounts=(mount,))["Mounts"] == [{"Type": "volume", "Target": "/x", "ReadOnly": False}]
+
+
+def test_a_shared_host_path_is_bound_like_any_other():
+    mount = Mount(container_path="/x", host_path="/data", volume="scratch")
+
+    assert host(mounts=(mount,))["Mounts"] == [{"Type": "bind", "Source": "/data", "Target": "/x", "ReadOnly": False}]
