@@ -1,5 +1,6 @@
 """Values to test with: each builder gives something sensible, and takes what the test is about."""
 
+from collections.abc import Mapping
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -21,6 +22,7 @@ from batchq.domain.catalog import (
 from batchq.domain.container import ContainerSpec, Resources
 from batchq.domain.job import Attempt, Dependency, ExitRule, Job, JobSpec, RetryStrategy, Status, Stop, StopCause
 from batchq.domain.names import ConsumableName, DefinitionRef, JobId, QueueName
+from batchq.domain.task import Condition, ContainerDependency, NodeRange, Nodes, Task, TaskContainer
 from batchq.values import LogStream, Moment, SubmissionKey
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -44,6 +46,25 @@ def container(**changes: Any) -> ContainerSpec:
     return ContainerSpec(**{"image": IMAGE, "command": ("true",), "resources": resources(**asked)} | changes)
 
 
+def task_container(name: str = "app", *, after: Mapping[str, str] | None = None, **changes: Any) -> TaskContainer:
+    """`after`: the conditions of the containers it waits for. Members of ContainerSpec may be given as they are."""
+    asked = {it: changes.pop(it) for it in (_names(ContainerSpec) | _names(Resources)) & changes.keys()}
+    depends_on = tuple(
+        ContainerDependency(container=it, condition=Condition(condition)) for it, condition in (after or {}).items()
+    )
+    return TaskContainer(**{"name": name, "spec": container(**asked), "depends_on": depends_on} | changes)
+
+
+def task(*containers: TaskContainer, **changes: Any) -> Task:
+    return Task(containers=containers or (task_container(),), **changes)
+
+
+def gang(count: int = 3, *, main: int = 0, each: Task | None = None, leader: Task | None = None) -> Nodes:
+    """Nodes that all run the same task, but for the main one where a `leader` is given."""
+    led = () if leader is None else (NodeRange(first=main, last=main, task=leader),)
+    return Nodes(count=count, main=main, ranges=(NodeRange(first=0, last=count - 1, task=each or task()), *led))
+
+
 def retry(attempts: int = 1, *rules: ExitRule) -> RetryStrategy:
     return RetryStrategy(attempts=attempts, evaluate_on_exit=rules)
 
@@ -57,12 +78,13 @@ def spec(**changes: Any) -> JobSpec:
     if "attempts" in changes:
         changes["retry"] = retry(changes.pop("attempts"))
     changes["depends_on"] = tuple(_dependency(on) for on in changes.get("depends_on", ()))
+    several = changes.get("nodes") or changes.get("task")
     return JobSpec(
         **{
             "name": "a-job",
             "queue": QueueName("default"),
             "definition": DefinitionRef(name="a-definition", revision=1),
-            "container": container(**asked),
+            "container": several.leading.spec if several else container(**asked),
             "stop_grace": timedelta(seconds=30),
         }
         | changes

@@ -1,0 +1,100 @@
+"""Tasks and gangs at a point of their life, and what happens to one container of them, in short.
+
+A container is named by its key, `NODE/NAME`; of a task that is no gang the node is 0.
+"""
+
+from dataclasses import replace
+
+from batchq.domain import effects as do
+from batchq.domain import events as on
+from tests.domain import lives
+from tests.domain.lives import at, lived, starting
+from tests.support.builders import NOON, gang, task, task_container
+
+VERBS = {
+    do.StartContainer: "start",
+    do.AbandonStart: "abandon",
+    do.StopContainer: "stop",
+    do.KillContainer: "kill",
+    do.InspectContainer: "look",
+    do.ClearAway: "clear",
+}
+
+
+def tasked(*containers, **asked):
+    """A job with a task of these containers, placed at noon."""
+    return starting(task=task(*containers), **asked)
+
+
+def ganged(nodes=None, **asked):
+    """A gang, placed at noon: of three nodes of one container each, unless told otherwise."""
+    return starting(nodes=nodes or gang(), **asked)
+
+
+def app(**changes):
+    return task_container("app", **changes)
+
+
+def sidecar(**changes):
+    return task_container("sidecar", **{"essential": False} | changes)
+
+
+def runs(part, *, attempt=1, since=NOON, address=None):
+    return on.ContainerStarted(attempt=attempt, part=part, started_at=since, address=address)
+
+
+def ends(part, code=0, **changes):
+    return replace(lives.exited(code, **changes), part=part)
+
+
+def never_starts(part, *, reason="no such file", exit_code=None):
+    return on.StartFailed(attempt=1, part=part, reason=reason, exit_code=exit_code)
+
+
+def given_up(part):
+    return on.StartAbandoned(attempt=1, part=part)
+
+
+def is_lost(part):
+    return on.ContainerLost(attempt=1, part=part)
+
+
+def is_asked(part):
+    return on.StopAsked(attempt=1, part=part)
+
+
+def grace_over(part):
+    return on.GraceExpired(attempt=1, part=part)
+
+
+def too_late(part):
+    return on.StartTimedOut(attempt=1, part=part)
+
+
+def states(job):
+    return {it.key: str(it.state) for it in parts(job)}
+
+
+def parts(job):
+    """Of the attempt under way, or else of the last."""
+    return (job.attempt or job.attempts[-1]).parts
+
+
+def part(job, key):
+    return next(it for it in parts(job) if it.key == key)
+
+
+def asks(job, *events, now=NOON):
+    """What the last of the events asks for, in words."""
+    *earlier, last = events
+    _, effects = lived(lived(job, *earlier, now=now)[0], last, now=now)
+    return [in_words(it) for it in effects]
+
+
+def in_words(effect):
+    return f"{VERBS[type(effect)]} {effect.tag.part}"
+
+
+def ended_at(seconds):
+    """The times of a container that ended so many seconds after noon."""
+    return {"stopped_at": at(seconds)}

@@ -1,0 +1,203 @@
+"""A gang: nodes that are placed together, and end with the main one. aws-batch.md 5.6, 9."""
+
+from datetime import timedelta
+
+from batchq.domain import reasons
+from batchq.domain.job import Status
+from batchq.domain.lifecycle import next_wakeup
+from tests.domain.lives import after, at, cancel, lived, marks, placed, runnable
+from tests.domain.lives import terminate as whole
+from tests.domain.part_lives import (
+    app,
+    asks,
+    ended_at,
+    ends,
+    ganged,
+    given_up,
+    in_words,
+    is_asked,
+    never_starts,
+    part,
+    parts,
+    runs,
+    sidecar,
+    states,
+)
+from tests.support.builders import gang, task
+
+ALL_RUN = (runs("0/app"), runs("1/app"), runs("2/app"))
+
+
+def node(number, reason="enough", grace=None):
+    """A terminate of one node."""
+    event = whole(reason, grace=grace)
+    return type(event)(reason=reason, grace=grace, node=number)
+
+
+# --------------------------------------------------------------------------------------------------------------- starts
+
+
+def test_the_main_node_starts_first():
+    job, effects = lived(runnable(nodes=gang(3, main=1)), placed())
+
+    assert [in_words(it) for it in effects] == ["start 1/app"]
+    assert states(job) == {"1/app": "STARTING", "0/app": "WAITING", "2/app": "WAITING"}
+
+
+def test_the_others_start_when_the_main_node_has_started():
+    job = ganged()
+
+    assert asks(job, runs("0/app", address="10.0.0.2")) == ["start 1/app", "start 2/app"]
+    assert part(after(job, runs("0/app", address="10.0.0.2")), "0/app").address == "10.0.0.2"
+
+
+def test_an_address_that_is_learnt_later_is_kept():
+    job = after(ganged(), runs("0/app"), runs("0/app", address="10.0.0.2"))
+
+    assert part(job, "0/app").address == "10.0.0.2"
+    assert lived(job, runs("0/app", address=None)) == (job, ())
+
+
+def test_a_start_that_was_seen_again_starts_nothing_again():
+    assert asks(ganged(), runs("0/app"), runs("0/app")) == []
+
+
+def test_the_containers_of_a_node_wait_for_their_own():
+    leader = task(app(), sidecar(after={"app": "START"}))
+    job = ganged(gang(2, each=task(app(), sidecar(after={"app": "START"})), leader=leader))
+
+    assert asks(job, runs("0/app")) == ["start 0/sidecar", "start 1/app"]
+    assert asks(job, runs("0/app"), runs("1/app")) == ["start 1/sidecar"]
+
+
+def test_a_gang_of_one_node_is_a_gang():
+    assert after(ganged(gang(1)), runs("0/app"), ends("0/app")).status is Status.SUCCEEDED
+
+
+# ----------------------------------------------------------------------------------------------------------------- ends
+
+
+def test_when_the_main_node_is_over_the_others_are_stopped():
+    assert asks(ganged(), *ALL_RUN, ends("0/app")) == ["stop 1/app", "stop 2/app", "clear 0/app"]
+
+
+def test_the_main_node_decides_status_code_and_times():
+    job = after(ganged(), *ALL_RUN, ends("1/app", 3, **ended_at(2)), ends("0/app", 0, **ended_at(5)))
+
+    over = after(job, ends("2/app", 143, **ended_at(9)), now=at(9))
+
+    assert job.status is Status.RUNNING
+    assert (over.status, over.attempts[0].decided, over.attempts[0].exit_code) == (Status.SUCCEEDED, "0/app", 0)
+    assert (over.started_at, over.stopped_at) == (at(0), at(5))
+    assert [it.exit_code for it in parts(over)] == [0, 3, 143]
+
+
+def test_the_failure_of_another_node_does_nothing_to_the_rest():
+    job = after(ganged(), *ALL_RUN)
+
+    assert asks(job, ends("1/app", 1)) == ["clear 1/app"]
+    assert after(job, ends("1/app", 1)).status is Status.RUNNING
+
+
+def test_another_node_that_cannot_start_does_nothing_to_the_rest():
+    job = after(ganged(), runs("0/app"), never_starts("1/app"), runs("2/app"))
+
+    assert states(job) == {"0/app": "RUNNING", "1/app": "ENDED", "2/app": "RUNNING"}
+
+
+def test_within_another_node_the_end_of_its_essential_one_stops_it():
+    job = ganged(gang(2, each=task(app(), sidecar())))
+
+    running = after(job, runs("0/app"), runs("0/sidecar"), runs("1/app"), runs("1/sidecar"))
+
+    assert asks(running, ends("1/app", 1)) == ["stop 1/sidecar", "clear 1/app"]
+
+
+def test_a_main_node_that_cannot_start_ends_it_before_the_others_began():
+    over = after(ganged(), never_starts("0/app"))
+
+    assert (over.status, over.status_reason) == (Status.FAILED, reasons.NOT_STARTED)
+    assert {it.begun_at for it in parts(over) if it.key != "0/app"} == {None}
+
+
+def test_a_failed_main_node_begins_the_whole_gang_anew():
+    job = after(ganged(attempts=2), *ALL_RUN, ends("0/app", 1), ends("1/app", 0), ends("2/app", 143))
+
+    assert job.status is Status.RUNNABLE
+    assert states(after(job, placed())) == {"0/app": "STARTING", "1/app": "WAITING", "2/app": "WAITING"}
+
+
+# --------------------------------------------------------------------------------------------------------- stop, cancel
+
+
+def test_terminate_of_the_main_node_is_terminate_of_the_job():
+    job = after(ganged(), *ALL_RUN)
+
+    assert asks(job, node(0)) == ["stop 0/app", "stop 1/app", "stop 2/app"]
+    assert after(job, node(0)) == after(job, whole())
+
+
+def test_terminate_of_another_node_stops_that_node_and_the_job_goes_on():
+    job = after(ganged(), *ALL_RUN)
+
+    later = after(job, node(1, "not you"), ends("1/app", 143))
+
+    assert asks(job, node(1)) == ["stop 1/app"]
+    assert (later.status, later.stop, later.status_reason) == (Status.RUNNING, None, None)
+    assert (part(later, "1/app").exit_code, part(later, "1/app").reason) == (143, "not you")
+    assert after(later, ends("2/app"), ends("0/app")).status is Status.SUCCEEDED
+
+
+def test_terminate_of_a_node_that_has_not_begun_keeps_it_from_beginning():
+    job = after(ganged(), node(1, "not you"))
+
+    assert (states(job)["1/app"], part(job, "1/app").reason) == ("ENDED", "not you")
+    assert asks(job, runs("0/app")) == ["start 2/app"]
+
+
+def test_terminate_of_a_node_that_starts_gives_it_up():
+    job = after(ganged(), runs("0/app"))
+
+    assert asks(job, node(1)) == ["abandon 1/app"]
+    assert after(job, node(1), given_up("1/app")).status is Status.RUNNING
+
+
+def test_terminate_of_a_node_may_bring_its_own_grace():
+    job = after(ganged(), *ALL_RUN, node(1, grace=timedelta(seconds=3)), is_asked("1/app"))
+
+    assert next_wakeup(job) == at(3)
+
+
+def test_terminate_of_a_node_that_is_not_there_changes_nothing():
+    job = after(ganged(), *ALL_RUN)
+
+    assert lived(job, node(7)) == (job, ())
+
+
+def test_a_later_terminate_of_a_node_changes_nothing_of_one_that_stops():
+    job = after(ganged(), *ALL_RUN, node(1, "first"))
+
+    assert lived(job, node(1, "second"), now=at(5)) == (job, ())
+
+
+def test_terminate_of_the_job_after_one_of_a_node_stops_the_rest():
+    assert asks(ganged(), *ALL_RUN, node(1), whole()) == ["stop 0/app", "stop 2/app"]
+
+
+def test_after_the_jobs_own_a_terminate_of_a_node_changes_nothing():
+    job = after(ganged(), *ALL_RUN, whole("enough"))
+
+    assert lived(job, node(1, "more")) == (job, ())
+
+
+def test_terminate_of_any_node_ends_a_queued_gang():
+    over = after(runnable(nodes=gang()), node(2, "enough"))
+
+    assert marks(over) == (Status.FAILED, "enough", False, True)
+
+
+def test_a_cancel_of_a_node_is_one_of_the_job():
+    event = cancel("not wanted")
+    job = after(ganged(), *ALL_RUN, type(event)(reason="not wanted", node=2))
+
+    assert job.cancelled == "not wanted"

@@ -1,0 +1,148 @@
+"""The table of a container that is one of several, as a whole: every event in every state."""
+
+from dataclasses import replace
+from datetime import timedelta
+from itertools import product
+from typing import get_args
+
+import pytest
+
+from batchq.domain import events as on
+from batchq.domain.job import PartState, Status
+from batchq.domain.lifecycle import step
+from batchq.domain.parts import ORDERS, TRANSITIONS
+from batchq.errors import IllegalTransition
+from tests.domain.lives import after, timed_out
+from tests.domain.part_lives import (
+    app,
+    ends,
+    given_up,
+    grace_over,
+    in_words,
+    is_asked,
+    is_lost,
+    never_starts,
+    part,
+    runs,
+    sidecar,
+    states,
+    tasked,
+    too_late,
+)
+from tests.support.builders import NOON, task_container
+
+KEY = "0/it"
+
+
+def life(*events, **changes):
+    """A job with two others beside the container that it is about: one keeps the job alive, one waits for it."""
+    it = task_container("it", essential=False, start_timeout=timedelta(minutes=1), **changes)
+    waits = task_container("waits", essential=False, after={"it": "SUCCESS"})
+    return after(tasked(it, app(), waits), *events)
+
+
+# To begin with, `it` is STARTING; where it is to be WAITING it waits for the app.
+LIVES = {
+    PartState.WAITING: lambda: life(after={"app": "START"}),
+    PartState.STARTING: life,
+    PartState.RUNNING: lambda: life(runs("0/app"), runs(KEY)),
+    PartState.ENDED: lambda: life(runs("0/app"), runs(KEY), ends(KEY, 1)),
+}
+HAPPENINGS = {
+    on.ContainerStarted: runs(KEY),
+    on.StartFailed: never_starts(KEY),
+    on.StartAbandoned: given_up(KEY),
+    on.ContainerExited: ends(KEY),
+    on.ContainerLost: is_lost(KEY),
+    on.StopAsked: is_asked(KEY),
+    on.GraceExpired: grace_over(KEY),
+    on.StartTimedOut: too_late(KEY),
+}
+OF_JOBS = {on.TimedOut}
+
+# What becomes of the container, and what is asked of the outside about any of them; where it says so, one that is told.
+CELLS = {
+    (PartState.STARTING, on.ContainerStarted): ("RUNNING", []),
+    (PartState.STARTING, on.StartFailed): ("ENDED", []),
+    (PartState.STARTING, on.StartAbandoned): ("ENDED", []),  # told to end
+    (PartState.STARTING, on.ContainerExited): ("ENDED", ["start 0/waits"]),
+    (PartState.STARTING, on.ContainerLost): ("ENDED", []),
+    (PartState.STARTING, on.StartTimedOut): ("STARTING", ["abandon 0/it", "abandon 0/app"]),
+    (PartState.RUNNING, on.ContainerStarted): ("RUNNING", []),
+    (PartState.RUNNING, on.ContainerExited): ("ENDED", ["start 0/waits"]),
+    (PartState.RUNNING, on.ContainerLost): ("ENDED", ["clear 0/it"]),
+    (PartState.RUNNING, on.StopAsked): ("RUNNING", []),  # told to end
+    (PartState.RUNNING, on.GraceExpired): ("RUNNING", ["kill 0/it"]),  # told to end, and asked
+    (PartState.RUNNING, on.StartTimedOut): ("RUNNING", ["stop 0/it", "stop 0/app"]),
+}
+BEFORE = {
+    on.StartAbandoned: (on.TerminateRequested(reason="enough"),),
+    on.StopAsked: (on.TerminateRequested(reason="enough"),),
+    on.GraceExpired: (on.TerminateRequested(reason="enough"), is_asked(KEY)),
+}
+LEGAL = set(CELLS) | set(product([PartState.ENDED], HAPPENINGS))
+ILLEGAL = set(product(PartState, HAPPENINGS)) - LEGAL
+
+
+def cells(chosen):
+    return sorted(chosen, key=lambda cell: (list(PartState).index(cell[0]), cell[1].__name__))
+
+
+def test_these_cells_are_legal_and_no_others():
+    assert {(state, event) for state, row in TRANSITIONS.items() for event in row} == LEGAL
+
+
+def test_the_table_has_a_row_for_each_state_and_these_are_all_news():
+    assert set(TRANSITIONS) == set(PartState)
+    assert HAPPENINGS.keys() | OF_JOBS == set(get_args(on.News))
+
+
+def test_of_the_whole_job_it_takes_timeouts_and_terminates_only():
+    assert {status: set(row) for status, row in ORDERS.items()} == {
+        Status.STARTING: {on.TerminateRequested},
+        Status.RUNNING: {on.TerminateRequested, on.TimedOut},
+    }
+
+
+@pytest.mark.parametrize("state", PartState)
+def test_these_are_containers_in_these_states(state):
+    assert part(LIVES[state](), KEY).state is state
+
+
+@pytest.mark.parametrize(("state", "event"), cells(CELLS))
+def test_a_legal_event_leads_where_the_table_says(state, event):
+    before = after(LIVES[state](), *BEFORE.get(event, ()))
+
+    later, effects = step(before, HAPPENINGS[event], NOON)
+
+    assert (states(later)[KEY], [in_words(it) for it in effects]) == CELLS[state, event]
+    assert {(it.tag.job_id, it.tag.attempt) for it in effects} <= {(before.id, 1)}
+
+
+@pytest.mark.parametrize("event", HAPPENINGS)
+def test_what_comes_late_of_a_container_that_is_over_is_dropped(event):
+    job = LIVES[PartState.ENDED]()
+
+    assert step(job, HAPPENINGS[event], NOON) == (job, ())
+
+
+@pytest.mark.parametrize("event", HAPPENINGS)
+@pytest.mark.parametrize("state", PartState)
+def test_news_of_another_attempt_is_dropped(state, event):
+    job = LIVES[state]()
+
+    assert step(job, replace(HAPPENINGS[event], attempt=2), NOON) == (job, ())
+
+
+@pytest.mark.parametrize(("state", "event"), cells(ILLEGAL))
+def test_an_event_that_cannot_happen_raises_with_the_jobs_story(state, event):
+    job = LIVES[state]()
+
+    with pytest.raises(IllegalTransition, match=rf"{event.__name__} cannot happen to .*0/it.*{state}.* of {job.id}"):
+        step(job, HAPPENINGS[event], NOON)
+
+
+@pytest.mark.parametrize("event", [runs("0/nobody"), runs(""), timed_out()])
+def test_news_of_a_container_that_is_not_there_and_a_timeout_before_any_runs_cannot_happen(event):
+    with pytest.raises(IllegalTransition, match="cannot happen to None"):
+        step(tasked(app(), sidecar()), event, NOON)

@@ -1,0 +1,257 @@
+"""How a task is stopped: all its containers, each in its own time. aws-batch.md 5.4, 6.2, 11.3."""
+
+from datetime import timedelta
+
+from batchq.domain import events as on
+from batchq.domain import reasons
+from batchq.domain.job import Status
+from batchq.domain.lifecycle import next_wakeup, ring
+from tests.domain.lives import after, at, cancel, lived, marks, terminate, timed_out
+from tests.domain.part_lives import (
+    app,
+    asks,
+    ends,
+    given_up,
+    grace_over,
+    in_words,
+    is_asked,
+    runs,
+    sidecar,
+    states,
+    tasked,
+    too_late,
+)
+from tests.support.builders import task_container
+
+APP, SIDECAR, INIT = "0/app", "0/sidecar", "0/init"
+MINUTE = timedelta(minutes=1)
+
+
+def init(**changes):
+    return task_container("init", **{"essential": False} | changes)
+
+
+# --------------------------------------------------------------------------------------------------------- stop, cancel
+
+
+def test_a_terminate_stops_all_of_them():
+    job = after(tasked(app(), sidecar()), runs(APP), runs(SIDECAR))
+
+    over = after(job, terminate("enough"), ends(APP, 0), ends(SIDECAR, 0))
+
+    assert asks(job, terminate()) == ["stop 0/app", "stop 0/sidecar"]
+    assert marks(over) == (Status.FAILED, "enough", False, True)
+    assert (over.attempts[0].status_reason, over.attempts[0].exit_code) == ("enough", 0)
+
+
+def test_a_terminate_gives_up_what_starts_and_ends_what_waits():
+    job = after(tasked(app(), sidecar(), init(after={"app": "COMPLETE"})), runs(APP))
+
+    assert asks(job, terminate()) == ["stop 0/app", "abandon 0/sidecar"]
+    assert states(after(job, terminate()))[INIT] == "ENDED"
+
+
+def test_terminated_before_anything_ran_no_attempt_was_used():
+    job = tasked(app(), sidecar())
+
+    over = after(job, terminate("enough"), given_up(APP), given_up(SIDECAR))
+
+    assert asks(job, terminate(), given_up(APP), given_up(SIDECAR)) == ["clear 0/app", "clear 0/sidecar"]
+    assert (marks(over), over.attempts) == ((Status.FAILED, "enough", False, True), ())
+
+
+def test_terminated_after_only_a_helper_ran_an_attempt_was_used():
+    job = after(tasked(init(), app(after={"init": "SUCCESS"})), runs(INIT), terminate("enough"), ends(INIT, 143))
+
+    assert (job.status, job.attempts[0].exit_code, job.attempts[0].status_reason) == (Status.FAILED, None, "enough")
+
+
+def test_given_up_is_not_what_decides_when_another_ran():
+    other = task_container("other")
+    job = after(tasked(app(), other), runs("0/other"), terminate(), given_up(APP), ends("0/other", 143))
+
+    assert (job.attempts[0].decided, job.attempts[0].exit_code) == ("0/other", 143)
+
+
+def test_a_terminate_while_the_last_are_being_stopped_still_fails_the_job():
+    job = after(tasked(app(), sidecar()), runs(APP), runs(SIDECAR), ends(APP, 0))
+
+    over = after(job, terminate("enough"), ends(SIDECAR, 143))
+
+    assert asks(job, terminate()) == []
+    assert marks(over) == (Status.FAILED, "enough", False, True)
+
+
+def test_the_first_order_stands():
+    job = after(tasked(app()), runs(APP), terminate("enough"))
+
+    assert lived(job, terminate("more"), now=at(5)) == (job, ())
+    assert lived(job, timed_out(), now=at(5)) == (job, ())
+
+
+def test_a_cancel_is_remembered_and_leaves_the_attempt_alone():
+    job, effects = lived(after(tasked(app(), attempts=3), runs(APP)), cancel("not wanted"))
+
+    assert effects == ()
+    assert marks(after(job, ends(APP, 1))) == (Status.FAILED, "not wanted", True, False)
+    assert marks(after(job, ends(APP, 0))) == (Status.SUCCEEDED, reasons.EXITED, False, False)
+
+
+def test_a_timeout_stops_all_of_them():
+    job = after(tasked(app(), sidecar(), attempts=3), runs(APP), runs(SIDECAR))
+
+    over = after(job, timed_out(), ends(APP, 0), ends(SIDECAR, 0))
+
+    assert asks(job, timed_out()) == ["stop 0/app", "stop 0/sidecar"]
+    assert marks(over) == (Status.FAILED, reasons.TIMED_OUT, False, False)
+
+
+def test_a_timeout_does_not_reach_what_is_decided():
+    job = after(tasked(app(), sidecar(), timeout=MINUTE), runs(APP), runs(SIDECAR), ends(APP, 0))
+
+    assert next_wakeup(job) is None
+    assert lived(job, timed_out()) == (job, ())
+
+
+# ---------------------------------------------------------------------------------------------------------------- grace
+
+
+def stopping(**changes):
+    """An app that is over, and a sidecar that runs and is to stop."""
+    asked = {name: changes.pop(name) for name in changes.keys() & {"stop_timeout"}}
+    return after(tasked(app(), sidecar(**asked), **changes), runs(APP), runs(SIDECAR), ends(APP))
+
+
+def test_the_grace_counts_from_the_asking():
+    job = stopping(stop_grace=MINUTE)
+
+    assert next_wakeup(job) is None
+    assert next_wakeup(after(job, is_asked(SIDECAR), now=at(5))) == at(65)
+
+
+def test_asked_twice_it_counts_from_the_first():
+    job = after(stopping(), is_asked(SIDECAR))
+
+    assert lived(job, is_asked(SIDECAR), now=at(9)) == (job, ())
+
+
+def test_a_container_may_have_a_grace_of_its_own():
+    job = stopping(stop_grace=MINUTE, stop_timeout=timedelta(seconds=7))
+
+    assert next_wakeup(after(job, is_asked(SIDECAR))) == at(7)
+
+
+def test_the_terminates_own_grace_beats_the_containers():
+    job = after(tasked(app(stop_timeout=MINUTE)), runs(APP), terminate(grace=timedelta(0)), is_asked(APP))
+
+    assert ring(job, at(0)) == grace_over(APP)
+
+
+def test_a_terminate_without_a_grace_leaves_it_to_the_container():
+    job = after(tasked(app(stop_timeout=MINUTE)), runs(APP), terminate(), is_asked(APP))
+
+    assert next_wakeup(job) == at(60)
+
+
+def test_a_later_terminate_does_not_change_the_grace_of_what_is_stopping():
+    job = after(stopping(stop_grace=MINUTE), is_asked(SIDECAR))
+
+    assert next_wakeup(after(job, terminate(grace=timedelta(seconds=1)))) == at(60)
+
+
+def test_a_signal_that_nobody_ordered_starts_no_grace():
+    job = after(tasked(app()), runs(APP))
+
+    assert lived(job, is_asked(APP)) == (job, ())
+
+
+def test_after_its_grace_it_is_killed_and_again_until_it_is_dead():
+    job = after(stopping(), is_asked(SIDECAR))
+
+    killed, effects = lived(job, ring(job, at(30)), now=at(30))
+
+    assert [in_words(it) for it in effects] == ["kill 0/sidecar"]
+    assert next_wakeup(killed) == at(35)
+    assert asks(killed, grace_over(SIDECAR), now=at(35)) == ["kill 0/sidecar"]
+
+
+def test_one_that_was_not_asked_is_not_killed():
+    job = stopping()
+
+    assert lived(job, grace_over(SIDECAR), now=at(99)) == (job, ())
+
+
+def test_each_has_a_deadline_of_its_own_and_the_first_rings_first():
+    other = task_container("other", essential=False, stop_timeout=timedelta(seconds=5))
+    job = after(tasked(app(), sidecar(), other), runs(APP), runs(SIDECAR), runs("0/other"), ends(APP))
+
+    asked = after(job, is_asked(SIDECAR), is_asked("0/other"))
+    later = after(asked, grace_over("0/other"), now=at(29))
+
+    assert ring(asked, at(60)) == grace_over("0/other")
+    assert ring(later, at(30)) == grace_over(SIDECAR)
+
+
+def test_what_does_not_die_says_so_and_keeps_its_room():
+    job = after(after(stopping(), is_asked(SIDECAR)), grace_over(SIDECAR), now=at(30))
+
+    just_before = after(job, grace_over(SIDECAR), now=at(89.999))
+    deaf = after(just_before, grace_over(SIDECAR), now=at(90))
+
+    assert just_before.status_reason is None
+    assert (deaf.status, deaf.status_reason) == (Status.RUNNING, reasons.UNKILLABLE)
+    assert after(deaf, ends(SIDECAR, 137)).status_reason == reasons.EXITED
+
+
+# -------------------------------------------------------------------------------------------------------- start timeout
+
+
+def waiting(**changes):
+    """An app that waits for a container that has five seconds."""
+    return tasked(init(start_timeout=timedelta(seconds=5), **changes), app(after={"init": "SUCCESS"}), sidecar())
+
+
+def test_the_time_to_start_in_counts_from_the_asking():
+    job = after(waiting(), runs(INIT, since=at(3)), now=at(3))
+
+    assert (next_wakeup(waiting()), next_wakeup(job)) == (at(5), at(5))
+    assert ring(job, at(4.999)) is None
+    assert ring(job, at(5)) == too_late(INIT)
+
+
+def test_one_that_nobody_waits_for_any_more_has_all_the_time():
+    assert next_wakeup(tasked(init(start_timeout=MINUTE), app())) is None
+    assert next_wakeup(after(waiting(), ends(INIT))) is None
+
+
+def test_who_waited_in_vain_fails_the_job():
+    job = after(waiting(), runs(INIT), runs(SIDECAR), too_late(INIT))
+
+    over = after(job, ends(INIT, 143), ends(SIDECAR, 143))
+
+    assert asks(waiting(), runs(INIT), runs(SIDECAR), too_late(INIT)) == ["stop 0/init", "stop 0/sidecar"]
+    assert (over.status, over.status_reason) == (Status.FAILED, reasons.NOT_STARTED)
+    why = "DependencyTimeoutError: container init did not reach SUCCESS within 5 seconds"
+    assert (over.attempts[0].reason, over.attempts[0].exit_code, over.attempts[0].decided) == (why, None, APP)
+
+
+def test_the_task_stops_also_for_one_that_is_not_essential():
+    job = tasked(init(start_timeout=MINUTE), app(), sidecar(after={"init": "COMPLETE"}))
+
+    over = after(job, runs(INIT), runs(APP), too_late(INIT), ends(APP, 0), ends(INIT, 0))
+
+    assert (over.status, over.attempts[0].decided, over.attempts[0].exit_code) == (Status.FAILED, SIDECAR, None)
+
+
+def test_a_time_to_start_that_came_true_in_that_moment_is_no_matter():
+    job = after(waiting(), runs(INIT), ends(INIT))
+
+    assert lived(job, too_late(INIT)) == (job, ())
+    assert lived(after(tasked(app(start_timeout=MINUTE)), runs(APP)), too_late(APP))[1] == ()
+
+
+def test_a_timeout_that_is_due_before_a_grace_rings_first():
+    job = after(tasked(app(), sidecar(), timeout=MINUTE), runs(APP), runs(SIDECAR))
+
+    assert ring(job, at(60)) == on.TimedOut(attempt=1)
+    assert ring(job, at(59.999)) is None

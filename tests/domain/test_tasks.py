@@ -1,0 +1,244 @@
+"""A task: containers that wait for each other, end each other, and decide over their job. aws-batch.md 5.4, 11.3."""
+
+from datetime import timedelta
+
+import pytest
+
+from batchq.domain import reasons
+from batchq.domain.job import Status
+from tests.domain.lives import after, at, lived, placed, runnable
+from tests.domain.part_lives import (
+    app,
+    asks,
+    ended_at,
+    ends,
+    given_up,
+    in_words,
+    is_lost,
+    never_starts,
+    part,
+    parts,
+    runs,
+    sidecar,
+    states,
+    tasked,
+)
+from tests.support.builders import task, task_container
+
+APP, SIDECAR, INIT = "0/app", "0/sidecar", "0/init"
+MINUTE = timedelta(minutes=1)
+
+
+def init(**changes):
+    return task_container("init", **{"essential": False} | changes)
+
+
+# --------------------------------------------------------------------------------------------------------------- starts
+
+
+def test_all_that_wait_for_nobody_start_at_once():
+    job, effects = lived(runnable(task=task(app(), sidecar())), placed())
+
+    assert [in_words(it) for it in effects] == ["start 0/app", "start 0/sidecar"]
+    assert (job.status, states(job)) == (Status.STARTING, {APP: "STARTING", SIDECAR: "STARTING"})
+
+
+def test_a_task_of_one_container_is_a_task():
+    assert states(tasked(app())) == {APP: "STARTING"}
+
+
+@pytest.mark.parametrize(
+    ("condition", "event"), [("START", runs(INIT)), ("COMPLETE", ends(INIT, 3)), ("SUCCESS", ends(INIT, 0))]
+)
+def test_who_waits_starts_when_its_condition_has_come_true(condition, event):
+    job = tasked(init(), app(after={"init": condition}))
+
+    assert states(job) == {INIT: "STARTING", APP: "WAITING"}
+    assert asks(job, event) == ["start 0/app"]
+
+
+@pytest.mark.parametrize("condition", ["COMPLETE", "SUCCESS"])
+def test_who_waits_for_an_end_does_not_start_before(condition):
+    job = tasked(init(), app(after={"init": condition}))
+
+    assert asks(job, runs(INIT)) == []
+
+
+def test_who_waits_for_two_starts_after_both():
+    job = tasked(init(), sidecar(), app(after={"init": "SUCCESS", "sidecar": "START"}))
+
+    assert asks(job, ends(INIT)) == []
+    assert asks(job, ends(INIT), runs(SIDECAR)) == ["start 0/app"]
+
+
+def test_the_job_runs_from_its_first_containers_start():
+    job = after(tasked(app(), sidecar()), runs(SIDECAR, since=at(1)), runs(APP, since=at(5)), now=at(9))
+
+    assert (job.status, job.started_at, job.attempt.started_at) == (Status.RUNNING, at(1), at(1))
+    assert [it.started_at for it in parts(job)] == [at(5), at(1)]
+
+
+def test_a_start_in_the_future_is_not_believed():
+    assert after(tasked(app()), runs(APP, since=at(60)), now=at(5)).started_at == at(5)
+
+
+def test_one_that_was_over_before_anybody_saw_it_run_has_run():
+    job = after(tasked(init(), app(after={"init": "START"})), ends(INIT, 1))
+
+    assert (job.status, states(job)) == (Status.RUNNING, {INIT: "ENDED", APP: "STARTING"})
+
+
+@pytest.mark.parametrize(
+    ("condition", "event", "never"),
+    [
+        ("START", never_starts(INIT), "START"),
+        ("SUCCESS", ends(INIT, 1), "SUCCESS"),
+        ("SUCCESS", never_starts(INIT, exit_code=0), "SUCCESS"),
+        ("SUCCESS", is_lost(INIT), "SUCCESS"),
+    ],
+)
+def test_who_waits_for_what_can_no_longer_come_true_fails_the_job_that_needs_it(condition, event, never):
+    job = after(tasked(init(), app(after={"init": condition})), event)
+
+    assert (job.status, job.status_reason) == (Status.FAILED, reasons.NOT_STARTED)
+    assert job.attempts[0].reason == f"ContainerDependencyError: container init will not reach {never}"
+    assert job.attempts[0].exit_code is None
+
+
+def test_one_that_is_not_essential_and_can_never_start_harms_nobody():
+    job = tasked(app(), init(), sidecar(after={"init": "SUCCESS"}))
+
+    job = after(job, runs(APP), ends(INIT, 1))
+
+    assert (job.status, states(job)[SIDECAR]) == (Status.RUNNING, "ENDED")
+    assert after(job, ends(APP, 0)).status is Status.SUCCEEDED
+
+
+def test_one_that_is_given_up_gives_up_those_who_wait_for_it():
+    job = tasked(init(), sidecar(after={"init": "SUCCESS"}), app(after={"sidecar": "START"}))
+
+    assert after(job, ends(INIT, 1)).status is Status.FAILED
+
+
+def test_none_starts_in_the_moment_in_which_its_node_closes():
+    helper = task_container("helper", after={"init": "START"}, essential=False)
+    job = tasked(init(), app(after={"init": "SUCCESS"}), helper)
+
+    assert asks(job, ends(INIT, 1)) == ["clear 0/init"]
+
+
+# ----------------------------------------------------------------------------------------------------------------- ends
+
+
+def test_when_the_essential_one_is_over_the_others_are_stopped():
+    job = tasked(app(), sidecar())
+
+    assert asks(job, runs(APP), runs(SIDECAR), ends(APP)) == ["stop 0/sidecar", "clear 0/app"]
+
+
+def test_the_job_is_over_when_all_its_containers_are():
+    job = after(tasked(app(), sidecar()), runs(APP), runs(SIDECAR), ends(APP, **ended_at(5)))
+
+    over = after(job, ends(SIDECAR, 143, **ended_at(7)))
+
+    assert (job.status, over.status) == (Status.RUNNING, Status.SUCCEEDED)
+    assert (over.status_reason, over.attempts[0].exit_code, over.stopped_at) == (reasons.EXITED, 0, at(7))
+    assert over.attempts[0].decided == APP
+    assert [it.exit_code for it in over.attempts[0].parts] == [0, 143]
+
+
+def test_one_that_is_not_essential_ends_alone_and_decides_nothing():
+    job = after(tasked(app(), sidecar()), runs(APP), runs(SIDECAR), ends(SIDECAR, 1))
+
+    assert (job.status, job.attempt.decided) == (Status.RUNNING, None)
+    assert after(job, ends(APP)).status is Status.SUCCEEDED
+
+
+def test_the_first_essential_one_to_end_decides():
+    other = task_container("other")
+    job = after(tasked(app(), other), runs(APP), runs("0/other"), ends("0/other", 3))
+
+    over = after(job, ends(APP, 0))
+
+    assert (over.status, over.attempts[0].decided, over.attempts[0].exit_code) == (Status.FAILED, "0/other", 3)
+
+
+def test_one_that_was_starting_when_its_node_closed_is_given_up():
+    job = tasked(app(), sidecar())
+
+    assert asks(job, ends(APP)) == ["abandon 0/sidecar"]
+    assert after(job, ends(APP), given_up(SIDECAR)).status is Status.SUCCEEDED
+
+
+def test_one_that_started_all_the_same_is_stopped():
+    assert asks(tasked(app(), sidecar()), ends(APP), runs(SIDECAR)) == ["stop 0/sidecar", "clear 0/app"]
+
+
+def test_one_that_waited_when_its_node_closed_never_starts():
+    job = tasked(app(), sidecar(after={"app": "COMPLETE"}))
+
+    over = after(job, ends(APP))
+
+    assert (over.status, part(over, SIDECAR).started_at) == (Status.SUCCEEDED, None)
+
+
+def test_an_essential_one_that_cannot_start_fails_the_job_and_stops_the_others():
+    job = tasked(app(), sidecar())
+
+    over = after(job, runs(SIDECAR), never_starts(APP, exit_code=127), ends(SIDECAR, 143))
+
+    assert asks(job, runs(SIDECAR), never_starts(APP)) == ["stop 0/sidecar", "clear 0/app"]
+    assert (over.status, over.status_reason) == (Status.FAILED, reasons.NOT_STARTED)
+    assert (over.attempts[0].exit_code, over.attempts[0].reason) == (127, "no such file")
+
+
+def test_one_that_cannot_start_for_no_reason_at_all_fails_the_job_too():
+    assert after(tasked(app()), never_starts(APP, reason="")).status is Status.FAILED
+
+
+def test_an_essential_one_that_is_lost_fails_the_job_as_a_lone_one_does():
+    over = after(tasked(app()), runs(APP), is_lost(APP))
+
+    assert (over.status, over.status_reason) == (Status.FAILED, reasons.DISAPPEARED)
+    assert (over.attempts[0].exit_code, over.attempts[0].reason) == (None, None)
+
+
+def test_an_essential_one_out_of_memory_says_so():
+    over = after(tasked(app()), runs(APP), ends(APP, 137, out_of_memory=True))
+
+    assert (over.attempts[0].exit_code, over.attempts[0].reason) == (137, reasons.OUT_OF_MEMORY)
+
+
+def test_a_success_is_not_out_of_memory():
+    assert after(tasked(app()), runs(APP), ends(APP, 0, out_of_memory=True)).attempts[0].reason is None
+
+
+def test_none_ends_before_it_began():
+    over = after(tasked(app()), ends(APP, started_at=at(9), stopped_at=at(3)), now=at(20))
+
+    assert (part(over, APP).started_at, part(over, APP).stopped_at, over.stopped_at) == (at(9), at(9), at(9))
+
+
+def test_one_that_is_lost_does_not_end_before_it_began():
+    over = after(after(tasked(app()), runs(APP, since=at(9)), now=at(9)), is_lost(APP), now=at(5))
+
+    assert part(over, APP).stopped_at == at(9)
+
+
+def test_containers_stay_until_nothing_of_the_attempt_is_yet_to_start():
+    job = tasked(init(), app(after={"init": "SUCCESS"}))
+
+    assert asks(job, ends(INIT)) == ["start 0/app"]
+    assert asks(job, ends(INIT), runs(APP)) == ["clear 0/init"]
+    assert asks(job, ends(INIT), runs(APP), ends(APP)) == ["clear 0/app"]
+
+
+def test_a_retry_starts_all_of_them_anew():
+    job = after(tasked(app(), sidecar(), attempts=2), runs(APP), runs(SIDECAR), ends(APP, 1), ends(SIDECAR, 143))
+
+    again, effects = lived(job, placed())
+
+    assert job.status is Status.RUNNABLE
+    assert [str(it.tag) for it in effects] == [f"{job.id}/2/0/app", f"{job.id}/2/0/sidecar"]
+    assert states(again) == {APP: "STARTING", SIDECAR: "STARTING"}
+    assert again.attempts == job.attempts
