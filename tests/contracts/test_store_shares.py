@@ -4,12 +4,16 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import Child, Family, Need, Status
 from batchq.domain.names import ConsumableName, QueueName, child_id
 from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
 from batchq.errors import Conflict
+from batchq.store.memory import MemoryStore
+from batchq.store.sqlite import SqliteStore
 from batchq.values import Changes, NeedQuery
 from tests.support.builders import NOON, attempt, container, job, resources
 
@@ -265,3 +269,53 @@ async def test_an_array_stands_for_its_children_in_the_list_of_a_resource(store,
     await insert(parent, one)
 
     assert await store.list_needing(query()) == (parent,)
+
+
+# ------------------------------------------------------------------------------------------- both stores say the same
+
+WAITING = st.lists(
+    st.fixed_dictionaries(
+        {
+            "status": st.sampled_from([Status.RUNNABLE, Status.RUNNABLE, Status.PENDING, Status.FAILED]),
+            "misfit": st.sampled_from([False, False, True]),
+            "queue": st.sampled_from([DEFAULT, DEFAULT, OTHER]),
+            "share_identifier": st.none() | st.sampled_from(["a", "b", "\u00e9", "\U0001f600"]),
+            "scheduling_priority": st.none() | st.integers(-1, 2),
+            "needs": st.sampled_from([(), needs(1), needs(2, resource="tokens")]),
+            "timeout": st.none() | st.timedeltas(timedelta(0), timedelta(days=9)),
+        }
+    ),
+    max_size=12,
+)
+MOVES = st.lists(st.tuples(st.integers(0, 11), st.sampled_from(Status), st.booleans()), max_size=4)
+PAGES = st.tuples(st.integers(1, 3), st.none() | st.tuples(st.integers(-2, 3), st.integers(-1, 12)))
+
+
+async def told(store, page):
+    """Whatever a turn asks of shares, and what is listed of a resource."""
+    limit, after = page
+    shares = await store.waiting_shares(DEFAULT)
+    return (
+        shares,
+        [await store.runnable_in_share(DEFAULT, share, limit, after=after) for share in shares],
+        await store.runnable(DEFAULT, limit, after=-1 if after is None else after[1]),
+        await store.misfits(limit),
+        await store.list_needing(query(limit=limit, before=None if after is None else after[1])),
+        await store.unfinished_in(DEFAULT),
+    )
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(made=WAITING, moves=MOVES, pages=st.lists(PAGES, min_size=1, max_size=5))
+async def test_sqlite_tells_of_shares_what_memory_tells(tmp_path_factory, made, moves, pages):
+    jobs = {number: job(number=number, **of) for number, of in enumerate(made)}
+    memory, sqlite = MemoryStore(), await SqliteStore.open(tmp_path_factory.mktemp("data"))
+    moved = {it: replace(jobs[it], status=to, misfit=misfit) for it, to, misfit in moves if it in jobs}
+    for store in (memory, sqlite):
+        await store.commit(Changes(inserted=tuple(jobs.values())))
+        await store.commit(Changes(updated=tuple(moved.values())))
+
+    answers = [(await told(memory, page), await told(sqlite, page)) for page in pages]
+    await sqlite.close()
+
+    assert [it for it, _ in answers] == [it for _, it in answers]
