@@ -76,7 +76,7 @@ def _outcome(job: Job, attempt: Attempt, task: Task, node: int) -> Attempt:
     parts = _parts(attempt, node)
     telling = decisive(parts, task)
     if telling is None:
-        return replace(attempt, parts=())
+        return replace(attempt, parts=(), started_at=None)
     started = [it.started_at for it in parts if it.started_at is not None]
     stopped = [it.stopped_at for it in parts if it.stopped_at is not None]
     return replace(

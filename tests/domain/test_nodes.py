@@ -1,0 +1,171 @@
+"""The nodes of a gang, told as jobs."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from batchq.domain import nodes, reasons
+from batchq.domain.job import Part, PartState, Status
+from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
+from tests.support import builders
+from tests.support.builders import NOON
+
+LATER = NOON + timedelta(seconds=90)
+ONE = Task(containers=(TaskContainer(name="default", spec=builders.container(command=("one",))),))
+TWO = Task(
+    containers=(
+        TaskContainer(name="side", spec=builders.container(), essential=False),
+        TaskContainer(name="work", spec=builders.container(command=("two",))),
+        TaskContainer(name="more", spec=builders.container()),
+    )
+)
+GANG = Nodes(count=3, main=1, ranges=(NodeRange(first=0, last=2, task=ONE), NodeRange(first=2, last=2, task=TWO)))
+
+
+def part(key, state=PartState.RUNNING, **changes):
+    started = None if state in {PartState.WAITING, PartState.STARTING} else NOON
+    return Part(**{"key": key, "state": state, "started_at": started} | changes)
+
+
+def over(key, exit_code=0, **changes):
+    return part(key, PartState.ENDED, **{"exit_code": exit_code, "stopped_at": LATER} | changes)
+
+
+def running(*parts, **changes):
+    attempt = builders.attempt(parts=parts, started_at=NOON)
+    return builders.job(nodes=GANG, status=Status.RUNNING, started_at=NOON, attempt=attempt, **changes)
+
+
+def ended(*parts, status=Status.SUCCEEDED, **changes):
+    last = builders.attempt(parts=parts, started_at=NOON, stopped_at=LATER, status_reason=reasons.EXITED, exit_code=0)
+    return builders.job(nodes=GANG, status=status, attempts=(last,), started_at=NOON, stopped_at=LATER, **changes)
+
+
+@pytest.mark.parametrize("status", [Status.SUBMITTED, Status.PENDING, Status.RUNNABLE])
+def test_a_node_waits_as_its_job_does(status):
+    job = builders.job(nodes=GANG, status=status)
+
+    assert [it.status for it in nodes.views(job)] == [status] * 3
+    assert [it.id for it in nodes.views(job)] == [f"{job.id}#0", f"{job.id}#1", f"{job.id}#2"]
+
+
+def test_a_node_has_its_own_containers_only():
+    job = running(part("1/default"), part("0/default"), part("2/side"), part("2/work"))
+
+    seen = nodes.view(job, 2)
+
+    assert [it.key for it in seen.attempt.parts] == ["2/side", "2/work"]
+    assert (seen.spec.task, seen.spec.container.command) == (TWO, ("two",))
+
+
+def test_the_main_node_fares_as_the_job():
+    job = ended(over("1/default", 3), over("0/default"), status=Status.FAILED, status_reason="why")
+    attempts = (replace(job.attempts[0], exit_code=3, decided="1/default"),)
+
+    main = nodes.view(replace(job, attempts=attempts), 1)
+
+    assert (main.status, main.status_reason, main.attempts[0].exit_code) == (Status.FAILED, "why", 3)
+    assert [it.key for it in main.attempts[0].parts] == ["1/default"]
+
+
+STATES = [
+    ((), Status.STARTING),
+    ((part("0/default", PartState.WAITING),), Status.STARTING),
+    ((part("0/default", PartState.STARTING),), Status.STARTING),
+    ((part("0/default"),), Status.RUNNING),
+    ((over("0/default"),), Status.SUCCEEDED),
+    ((over("0/default", 1),), Status.FAILED),
+    ((over("0/default", None),), Status.FAILED),
+]
+
+
+@pytest.mark.parametrize(("parts", "status"), STATES)
+def test_another_node_has_a_status_of_its_own_while_the_job_runs(parts, status):
+    assert nodes.view(running(part("1/default"), *parts), 0).status is status
+
+
+@pytest.mark.parametrize(("parts", "status"), STATES[4:])
+def test_and_keeps_it_when_the_job_is_over(parts, status):
+    job = ended(over("1/default"), *parts)
+
+    assert nodes.view(job, 0).status is status
+
+
+def test_a_node_that_is_over_before_the_job_shows_its_attempt_as_finished():
+    job = running(part("1/default"), over("0/default", 7))
+
+    seen = nodes.view(job, 0)
+
+    assert seen.attempt is None
+    assert (seen.attempts[0].exit_code, seen.stopped_at, seen.status_reason) == (7, LATER, reasons.EXITED)
+
+
+def test_a_node_ends_when_its_last_container_does():
+    job = running(part("1/default"), over("2/side"), over("2/work"), part("2/more", stopping=True))
+
+    assert nodes.view(job, 2).status is Status.RUNNING
+
+
+def test_the_essential_container_that_ended_first_tells_how_a_node_fared():
+    sooner = LATER - timedelta(seconds=1)
+    parts = (over("2/side", 9, stopped_at=NOON), over("2/work", 143), over("2/more", 0, stopped_at=sooner))
+
+    seen = nodes.view(running(part("1/default"), *parts), 2)
+
+    assert (seen.status, seen.attempts[0].decided) == (Status.SUCCEEDED, "2/more")
+
+
+def test_what_a_node_did_not_start_for():
+    parts = (part("0/default", PartState.ENDED, started_at=None, reason="CannotPullContainerError: no"),)
+
+    seen = nodes.view(running(part("1/default"), *parts), 0)
+
+    assert (seen.status, seen.status_reason) == (Status.FAILED, reasons.NOT_STARTED)
+    assert (seen.attempts[0].reason, seen.attempts[0].started_at) == ("CannotPullContainerError: no", None)
+
+
+def test_a_node_whose_container_was_lost_says_so():
+    lost = part("0/default", PartState.ENDED, reason=reasons.DISAPPEARED, stopped_at=LATER)
+
+    assert nodes.view(running(part("1/default"), lost), 0).status_reason == reasons.DISAPPEARED
+
+
+def test_a_node_that_was_stopped_with_its_job_has_the_callers_reason():
+    job = ended(over("1/default", 143), over("0/default", 143, stopping=True), status=Status.FAILED)
+
+    seen = nodes.view(replace(job, stop=builders.stop(reason="enough")), 0)
+
+    assert (seen.status_reason, seen.is_terminated) == ("enough", True)
+
+
+def test_a_node_that_succeeded_before_the_terminate_was_not_terminated():
+    job = ended(over("1/default", 143), over("0/default", 0), status=Status.FAILED)
+
+    seen = nodes.view(replace(job, stop=builders.stop()), 0)
+
+    assert (seen.status, seen.is_terminated, seen.status_reason) == (Status.SUCCEEDED, False, reasons.EXITED)
+
+
+def test_a_job_cancelled_before_it_ran_has_nodes_that_never_ran():
+    job = builders.job(nodes=GANG, status=Status.FAILED, cancelled="no", status_reason="no", stopped_at=NOON)
+
+    assert [(it.status, it.is_cancelled, it.attempts) for it in nodes.views(job)] == [(Status.FAILED, True, ())] * 3
+
+
+def test_between_two_attempts_a_node_waits_and_tells_of_the_first():
+    job = replace(ended(over("1/default", 1), over("0/default", 143)), status=Status.RUNNABLE)
+
+    seen = nodes.view(job, 0)
+
+    assert (seen.status, len(seen.attempts), seen.attempts[0].exit_code) == (Status.RUNNABLE, 1, 143)
+
+
+def test_no_other_job_has_nodes():
+    assert nodes.views(builders.job()) == ()
+    assert not nodes.exists(builders.job(), 0)
+
+
+@pytest.mark.parametrize(("node", "there"), [(-1, False), (0, True), (2, True), (3, False)])
+def test_a_gang_has_as_many_nodes_as_it_has(node, there):
+    assert nodes.exists(builders.job(nodes=GANG), node) is there

@@ -1,0 +1,56 @@
+"""Tasks and gangs: what they reserve, and what SubmitJob makes of them."""
+
+from batchq.domain.container import Overrides, Resources
+from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer, effective_nodes, effective_task, together
+from tests.support import builders
+
+
+def container(name, *, essential=True, **changes):
+    return TaskContainer(name=name, spec=builders.container(**changes), essential=essential)
+
+
+TASK = Task(
+    containers=(
+        container("side", essential=False, command=("Ref::what",), millicpus=250, memory_mib=32),
+        container("work", command=("run", "Ref::what"), millicpus=1000, memory_mib=64, gpus=1),
+    )
+)
+SMALL = Task(containers=(container("default", millicpus=1000, memory_mib=16),))
+GANG = Nodes(count=4, main=0, ranges=(NodeRange(first=0, last=3, task=SMALL), NodeRange(first=2, last=3, task=TASK)))
+
+
+def test_a_task_reserves_what_its_containers_do():
+    assert TASK.resources == Resources(millicpus=1250, memory_mib=96, gpus=1)
+
+
+def test_a_gang_reserves_what_all_its_nodes_do_and_the_narrower_range_wins():
+    assert GANG.resources == Resources(millicpus=2 * 1000 + 2 * 1250, memory_mib=2 * 16 + 2 * 96, gpus=2)
+
+
+def test_the_first_essential_container_speaks_for_the_task_and_the_main_nodes_for_the_gang():
+    assert TASK.leading.name == "work"
+    assert GANG.leading.name == "default"
+
+
+def test_each_container_has_its_own_overrides_and_all_have_the_parameters():
+    over = {"work": Overrides(environment=(("A", "1"),), memory_mib=128)}
+
+    made = effective_task(TASK, over, (("what", "it"),))
+
+    assert [it.spec.command for it in made.containers] == [("it",), ("run", "it")]
+    assert [it.spec.environment for it in made.containers] == [(), (("A", "1"),)]
+    assert [it.spec.resources.memory_mib for it in made.containers] == [32, 128]
+
+
+def test_overrides_of_a_range_reach_that_range_only():
+    made = effective_nodes(GANG, {(2, 3): {"side": Overrides(command=("x",))}}, ())
+
+    assert made.task(2).container("side").spec.command == ("x",)
+    assert made.task(0) == GANG.task(0)
+
+
+def test_the_overrides_of_a_task_are_measured_together():
+    one = Overrides(command=("a", "b"), environment=(("A", "1"),))
+    two = Overrides(command=("c",), environment=(("A", "2"),))
+
+    assert together([one, Overrides(), two]) == Overrides(command=("a", "b", "c"), environment=(("A", "1"), ("A", "2")))
