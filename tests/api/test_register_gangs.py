@@ -1,0 +1,188 @@
+"""RegisterJobDefinition of type multinode, and with consumable resources."""
+
+import pytest
+
+from batchq.domain.container import Resources
+from batchq.domain.job import Need
+from tests.api.conftest import ARN, CONTAINER
+from tests.api.several import DUO, ECS, GANG, RANGES, with_nodes, with_range
+
+EMPTY = {"environment": [], "mountPoints": [], "secrets": [], "ulimits": [], "volumes": []}
+LICENCE = {"consumableResourceList": [{"consumableResource": "licence", "quantity": 2}]}
+
+
+@pytest.fixture
+async def registered(http, server):
+    """Register a definition, and look it up as the inside has it."""
+
+    async def registered(asked):
+        status, _, answer = await http.post("RegisterJobDefinition", asked)
+        assert status == 200, answer
+        return await server.catalog.find_definition(answer["jobDefinitionName"], None)
+
+    return registered
+
+
+async def test_each_node_has_its_range_and_an_inner_one_goes_before_an_outer(registered):
+    made = await registered(GANG)
+
+    gang = made.nodes
+    assert (gang.count, gang.main) == (4, 0)
+    assert [(it.first, it.last) for it in gang.ranges] == [(0, 3), (2, 3)]
+    assert [len(gang.task(node).containers) for node in range(4)] == [1, 1, 2, 2]
+    assert gang.leading.name == "default"
+    assert made.container == gang.task(0).leading.spec
+    assert gang.resources == Resources(millicpus=2 * 1000 + 2 * 1250, memory_mib=2 * 64 + 2 * 96)
+
+
+async def test_what_was_registered_is_told_field_for_field(boto):
+    ranges = [RANGES[0] | {"consumableResourceProperties": LICENCE, "instanceTypes": ["c5.large"]}, RANGES[1]]
+    await boto.register_job_definition(**with_nodes(nodeRangeProperties=ranges))
+
+    (told,) = (await boto.describe_job_definitions(jobDefinitions=["gang:1"]))["jobDefinitions"]
+
+    assert told["type"] == "multinode"
+    assert told["nodeProperties"] == {
+        "numNodes": 4,
+        "mainNode": 0,
+        "nodeRangeProperties": [ranges[0] | {"container": EMPTY | CONTAINER}, ranges[1]],
+    }
+    assert "containerProperties" not in told
+
+
+def ranges(*texts):
+    return with_nodes(nodeRangeProperties=[RANGES[0] | {"targetNodes": text} for text in texts])
+
+
+COVERED = [
+    ranges("0:3"),
+    ranges(":3"),
+    ranges("0:"),
+    ranges(":"),
+    ranges("0:0", "1:3"),
+    ranges("0:1", "2:"),
+    ranges("0:0", "1:1", "2:2", "3:3"),
+    ranges(":3", "0:0", "1:1", "2:2", "3:3"),
+    with_nodes(numNodes=1, nodeRangeProperties=RANGES[:1]),
+    with_nodes(numNodes=1000, mainNode=999),
+    with_range(ecsProperties={}, eksProperties={}),
+    GANG | {"containerProperties": {}, "ecsProperties": {}},
+]
+
+
+@pytest.mark.parametrize("asked", COVERED, ids=str)
+async def test_what_aws_takes_is_taken(http, asked):
+    status, _, answer = await http.post("RegisterJobDefinition", asked)
+
+    assert status == 200, answer
+
+
+REFUSED = [
+    (GANG | {"nodeProperties": None}, "nodeProperties must be provided"),
+    (GANG | {"containerProperties": CONTAINER}, "in nodeProperties only"),
+    (GANG | {"ecsProperties": ECS}, "in nodeProperties only"),
+    (GANG | {"type": "container"}, "only for a job definition of type multinode"),
+    (GANG | {"platformCapabilities": ["FARGATE"]}, "multinode is not applicable for Fargate"),
+    (GANG | {"nodeProperties": {"numNodes": 2}}, "nodeProperties.mainNode"),
+    (with_nodes(numNodes=0), "numNodes must be between 1 and 1000"),
+    (with_nodes(numNodes=1001), "numNodes must be between 1 and 1000"),
+    (with_nodes(numNodes="4"), "nodeProperties.numNodes"),
+    (with_nodes(mainNode=-1), "mainNode must be from 0 to 3"),
+    (with_nodes(mainNode=4), "mainNode must be from 0 to 3"),
+    (with_nodes(nodeRangeProperties=[]), "1 to 5 ranges"),
+    (ranges(*(f"{n}:" for n in range(6))), "1 to 5 ranges"),
+    (ranges("0:2"), "Node 3 has no range"),
+    (ranges("1:"), "Node 0 has no range"),
+    (ranges("0:1", "3:3"), "Node 2 has no range"),
+    (ranges("0:4"), "must be within 0:3"),
+    (ranges("0:3", "4:4"), "has no nodes"),
+    (ranges("0:3", "0:"), "more than once"),
+    (ranges("3:0"), "ends before it begins"),
+    (ranges("0"), "targetNodes must be a range"),
+    (ranges(""), "targetNodes must be a range"),
+    (ranges("0-3"), "targetNodes must be a range"),
+    (ranges("0:3\n"), "targetNodes must be a range"),
+    (ranges("-1:3"), "targetNodes must be a range"),
+    (ranges(f"0:{'9' * 30}"), "targetNodes must be a range"),
+    (with_range(container=None), "exactly one of container and ecsProperties"),
+    (with_range(ecsProperties=ECS), "exactly one of container and ecsProperties"),
+    (with_range(eksProperties={"podProperties": {}}), "eksProperties is not supported"),
+    (with_range(container=CONTAINER | {"image": ""}), "image"),
+    (with_range(container=CONTAINER | {"resourceRequirements": []}), "vCPU is not provided."),
+    (with_range(container=CONTAINER | {"networkConfiguration": {}}), "not applicable for EC2"),
+    (with_nodes(nodeRangeProperties=[RANGES[0] | {"container": {}}]), "exactly one of"),
+]
+
+
+@pytest.mark.parametrize(("asked", "text"), REFUSED, ids=str)
+async def test_what_cannot_be_is_refused_and_nothing_is_stored(server, http, asked, text):
+    before = server.remembers()
+
+    status, headers, answer = await http.post("RegisterJobDefinition", asked)
+
+    assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException"), answer
+    assert text in answer["message"]
+    assert server.remembers() == before
+
+
+def needing(*entries, of=DUO):
+    return of | {"consumableResourceProperties": {"consumableResourceList": list(entries)}}
+
+
+async def test_the_resources_a_job_needs_are_kept_by_name_and_told_as_they_were_registered(registered, boto):
+    entries = [
+        {"consumableResource": ARN + "consumable-resource/licence", "quantity": 2},
+        {"consumableResource": "seat", "quantity": 1},
+    ]
+
+    made = await registered(needing(*entries))
+
+    (told,) = (await boto.describe_job_definitions(jobDefinitions=["duo:1"]))["jobDefinitions"]
+    assert made.needs == (Need(resource="licence", quantity=2), Need(resource="seat", quantity=1))
+    assert told["consumableResourceProperties"] == {"consumableResourceList": entries}
+
+
+async def test_a_gang_needs_for_each_node_what_its_range_needs(registered):
+    asked = with_nodes(
+        nodeRangeProperties=[RANGES[0] | {"consumableResourceProperties": LICENCE}, RANGES[1]],
+    )
+
+    made = await registered(needing({"consumableResource": "licence", "quantity": 1}, of=asked))
+
+    assert made.needs == (Need(resource="licence", quantity=1 + 2 * 2),)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"consumableResource": "licence"},
+        {"consumableResource": "licence", "quantity": 0},
+        {"consumableResource": "licence", "quantity": -1},
+        {"consumableResource": "licence", "quantity": 1.0},
+        {"consumableResource": "licence", "quantity": 2**63},
+        {"consumableResource": "", "quantity": 1},
+        {"consumableResource": ARN + "job-queue/licence", "quantity": 1},
+        {"quantity": 1},
+    ],
+    ids=str,
+)
+async def test_needs_that_cannot_be_are_refused(server, http, entry):
+    before = server.remembers()
+
+    status, headers, _ = await http.post("RegisterJobDefinition", needing(entry))
+
+    assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
+    assert server.remembers() == before
+
+
+async def test_a_resource_is_named_once(http):
+    twice = [
+        {"consumableResource": "licence", "quantity": 1},
+        {"consumableResource": ARN + "consumable-resource/licence", "quantity": 1},
+    ]
+
+    assert (await http.post("RegisterJobDefinition", needing(*twice)))[0] == 400
+
+
+async def test_an_empty_list_of_needs_is_none(registered):
+    assert (await registered(needing())).needs == ()
