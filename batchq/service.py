@@ -18,7 +18,7 @@ from batchq.domain.task import Nodes, Task, effective_nodes, effective_task
 from batchq.engine.engine import Engine
 from batchq.errors import Invalid, NotFound
 from batchq.ports import JobStore
-from batchq.values import ChildQuery, JobQuery, Moment, SubmissionKey
+from batchq.values import ChildQuery, JobQuery, Moment, NeedQuery, Snapshot, SubmissionKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,10 +90,20 @@ class JobService:
         """One page; empty for what is no array."""
         return await self._store.list_children(query)
 
+    async def list_needing(self, query: NeedQuery) -> tuple[Job, ...]:
+        """One page. Raises NotFound for an unknown resource."""
+        rules.must_exist("ConsumableResource", [query.resource], self._catalog.consumables)
+        return await self._store.list_needing(query)
+
     async def list_nodes(self, job_id: JobId) -> tuple[Job, ...]:
         """The nodes of a gang, each as a job; none for what is no gang."""
         job = (await self._store.jobs([job_id])).get(job_id)
         return () if job is None else nodes.views(job)
+
+    async def snapshot(self, queue: QueueName) -> Snapshot:
+        """Who is next in a queue, and what its jobs hold. Raises NotFound for an unknown queue."""
+        rules.must_exist("JobQueue", [queue], self._catalog.queues)
+        return await self._engine.snapshot(queue)
 
     async def cancel(self, job_id: JobId, reason: str) -> None:
         """End a job that is not STARTING yet; to one that is, forbid another attempt. An unknown id changes nothing."""

@@ -16,11 +16,13 @@ class Kind(StrEnum):
     QUEUE = "job-queue"
     DEFINITION = "job-definition"
     JOB = "job"
+    POLICY = "scheduling-policy"
+    CONSUMABLE = "consumable-resource"
 
 
 _ARN = re.compile(r"arn:aws[a-z-]*:batch:[a-z0-9-]*:(?P<account>\d*):(?P<kind>[a-z-]+)/(?P<name>[^/]+)")
 _DEFINITION = re.compile(r"(?P<name>[A-Za-z0-9_-]{1,128})(?::(?P<revision>[1-9][0-9]{0,8}))?")
-_JOB = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:[:#][0-9]{1,5})?")
+_JOB = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?P<member>[:#][0-9]{1,5})?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,12 @@ class Arns:
 
     def job(self, job_id: JobId) -> str:
         return self._batch(Kind.JOB, job_id)
+
+    def policy(self, name: str) -> str:
+        return self._batch(Kind.POLICY, name)
+
+    def consumable(self, name: str) -> str:
+        return self._batch(Kind.CONSUMABLE, name)
 
     def task(self, tag: Tag) -> str:
         return self._ecs(f"task/batchq/{tag.task_id}")
@@ -93,3 +101,9 @@ def revision_of(text: str) -> tuple[str, int | None] | None:
 def is_job_id(text: str) -> bool:
     """Whether it looks like an id this service gives: a uuid, or one of a child or node."""
     return _JOB.fullmatch(text) is not None
+
+
+def is_member_id(text: str) -> bool:
+    """Whether it looks like the id of a child of an array, or of a node."""
+    parts = _JOB.fullmatch(text)
+    return parts is not None and parts["member"] is not None

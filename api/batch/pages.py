@@ -5,6 +5,7 @@ from typing import Protocol, TypeVar
 
 from api.tokens import Tokens
 
+Name = TypeVar("Name", bound=str)
 Listed = TypeVar("Listed")
 
 MOST = 100
@@ -21,7 +22,7 @@ class Paged(Protocol):
 
 
 def page(
-    found: Mapping[str, Listed], given: Paged, *, query: object, tokens: Tokens
+    found: Mapping[Name, Listed], given: Paged, *, query: object, tokens: Tokens
 ) -> tuple[list[Listed], dict[str, str]]:
     """What was found, by name, as much as was asked for; and the nextToken to answer with, if there is more."""
     after = tokens.read(query, given.nextToken) if given.nextToken else ""

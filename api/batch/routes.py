@@ -6,9 +6,10 @@ from aiohttp import web
 
 from api.batch.desk import Answer, Call, Desk, call
 from api.batch.errors import client_exception
-from api.batch.handlers import definitions, environments, jobs, queues, tags
+from api.batch.handlers import consumables, definitions, environments, jobs, policies, queues, tags
+from api.batch.translate import unserved
 from api.http import REQUEST_ID, Dialect, Refused, reply
-from batchq.errors import Invalid, NotSupported
+from batchq.errors import Invalid
 
 Handle = Callable[[Desk, Call], Awaitable[Answer]]
 Endpoint = Callable[[web.Request], Awaitable[web.Response]]
@@ -35,6 +36,18 @@ RESOURCES: Mapping[str, Handle] = {
     "UpdateJobQueue": queues.update,
     "DeleteJobQueue": queues.delete,
     "DescribeJobQueues": queues.describe,
+    "GetJobQueueSnapshot": queues.snapshot,
+    "CreateSchedulingPolicy": policies.create,
+    "UpdateSchedulingPolicy": policies.update,
+    "DeleteSchedulingPolicy": policies.delete,
+    "DescribeSchedulingPolicies": policies.describe,
+    "ListSchedulingPolicies": policies.list_,
+    "CreateConsumableResource": consumables.create,
+    "UpdateConsumableResource": consumables.update,
+    "DeleteConsumableResource": consumables.delete,
+    "DescribeConsumableResource": consumables.describe,
+    "ListConsumableResources": consumables.list_,
+    "ListJobsByConsumableResource": consumables.list_jobs,
 }
 # AWS: the ARN is in the path, and the method says which.
 TAGS: Mapping[str, tuple[str, Handle]] = {
@@ -42,35 +55,24 @@ TAGS: Mapping[str, tuple[str, Handle]] = {
     "UntagResource": ("DELETE", tags.untag),
     "ListTagsForResource": ("GET", tags.list_),
 }
-UNSUPPORTED = (
-    "CreateConsumableResource",
-    "CreateQuotaShare",
-    "CreateSchedulingPolicy",
-    "CreateServiceEnvironment",
-    "DeleteConsumableResource",
-    "DeleteQuotaShare",
-    "DeleteSchedulingPolicy",
-    "DeleteServiceEnvironment",
-    "DescribeConsumableResource",
-    "DescribeQuotaShare",
-    "DescribeSchedulingPolicies",
-    "DescribeServiceEnvironments",
-    "DescribeServiceJob",
-    "GetJobQueueSnapshot",
-    "ListConsumableResources",
-    "ListJobsByConsumableResource",
-    "ListQuotaShares",
-    "ListSchedulingPolicies",
-    "ListServiceJobs",
-    "SubmitServiceJob",
-    "TerminateServiceJob",
-    "TerminateServiceJobs",
-    "UpdateConsumableResource",
-    "UpdateQuotaShare",
-    "UpdateSchedulingPolicy",
-    "UpdateServiceEnvironment",
-    "UpdateServiceJob",
-)
+# AWS: what Batch does with SageMaker Training.
+UNSUPPORTED: Mapping[str, str] = {
+    "CreateQuotaShare": unserved.QUOTA_SHARES,
+    "DeleteQuotaShare": unserved.QUOTA_SHARES,
+    "DescribeQuotaShare": unserved.QUOTA_SHARES,
+    "ListQuotaShares": unserved.QUOTA_SHARES,
+    "UpdateQuotaShare": unserved.QUOTA_SHARES,
+    "CreateServiceEnvironment": unserved.SERVICE_ENVIRONMENTS,
+    "DeleteServiceEnvironment": unserved.SERVICE_ENVIRONMENTS,
+    "DescribeServiceEnvironments": unserved.SERVICE_ENVIRONMENTS,
+    "UpdateServiceEnvironment": unserved.SERVICE_ENVIRONMENTS,
+    "DescribeServiceJob": unserved.SERVICE_JOBS,
+    "ListServiceJobs": unserved.SERVICE_JOBS,
+    "SubmitServiceJob": unserved.SERVICE_JOBS,
+    "TerminateServiceJob": unserved.SERVICE_JOBS,
+    "TerminateServiceJobs": unserved.SERVICE_JOBS,
+    "UpdateServiceJob": unserved.SERVICE_JOBS,
+}
 
 
 def dialect(desk: Desk) -> Dialect:
@@ -81,8 +83,8 @@ def dialect(desk: Desk) -> Dialect:
             app.router.add_post(_path(name), _endpoint(desk, handle, bare=True))
         for method, handle in TAGS.values():
             app.router.add_route(method, "/v1/tags/{arn:.+}", _endpoint(desk, handle, bare=True))
-        for name in UNSUPPORTED:
-            app.router.add_post(_path(name), _endpoint(desk, _unsupported(name), bare=True))
+        for name, why in UNSUPPORTED.items():
+            app.router.add_post(_path(name), _endpoint(desk, _unsupported(name, why), bare=True))
 
     return mount
 
@@ -103,8 +105,8 @@ def _endpoint(desk: Desk, handle: Handle, *, bare: bool) -> Endpoint:
     return endpoint
 
 
-def _unsupported(name: str) -> Handle:
+def _unsupported(name: str, why: str) -> Handle:
     async def refuse(_desk: Desk, _call: Call) -> Answer:
-        raise NotSupported(f"{name} is not supported by this server.")
+        raise unserved.refusal(name, why)
 
     return refuse

@@ -14,7 +14,7 @@ from batchq.domain.lifecycle import step
 from batchq.domain.names import QueueName
 from batchq.service import JobService
 from batchq.store.memory import MemoryStore
-from batchq.values import Changes, Moment
+from batchq.values import Changes, Moment, Snapshot
 from tests.support.builders import NOON
 
 ACCOUNT = "123456789012"
@@ -23,7 +23,8 @@ ACCOUNT = "123456789012"
 class PaperEngine:
     """Answers what `batchq.engine.engine.Engine` answers to the services.
 
-    `broken` is raised by every request. While `gate` is closed none is decided; `reached` tells that one waits there.
+    `seen` is what it sees in every queue. `broken` is raised by every request. While `gate` is closed none is decided;
+    `reached` tells that one waits there.
     """
 
     def __init__(self, *, store, clock):
@@ -35,6 +36,7 @@ class PaperEngine:
         self._made = {}
         self._next = 0
         self.broken = None
+        self.seen = Snapshot(jobs=(), updated_at=NOON, millicpus=0)
 
     async def submit(self, *, job_id, spec, tags, key):
         await self._enter()
@@ -55,6 +57,10 @@ class PaperEngine:
     async def amend(self, job_id, change):
         await self._enter()
         await self.save(change(await self.job(job_id)))
+
+    async def snapshot(self, queue):
+        await self._enter()
+        return self.seen
 
     async def happens(self, job_id, *events):
         """What the loop would hear of the job, one after the other."""

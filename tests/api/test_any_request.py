@@ -28,12 +28,27 @@ TELLING = {
     "DescribeJobDefinitions": {},
     "DescribeJobQueues": {},
     "DescribeComputeEnvironments": {},
+    "DescribeSchedulingPolicies": {"arns": [ARN + "scheduling-policy/fair", ARN + "scheduling-policy/new"]},
+    "ListConsumableResources": {},
     "ListJobs": {"jobQueue": "default", "filters": [{"name": "JOB_NAME", "values": ["*"]}]},
 }
 PARSER = create_parser("rest-json")
 
 # Each operation, asked as it may be asked.
 RETRY = {"attempts": 2, "evaluateOnExit": [{"onReason": "Cannot*", "onExitCode": "1*", "action": "retry"}]}
+LIMITS = [
+    {
+        "reason": "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY",
+        "state": "RUNNABLE",
+        "maxTimeSeconds": 600,
+        "action": "CANCEL",
+    }
+]
+FAIR = {
+    "shareDecaySeconds": 60,
+    "computeReservation": 10,
+    "shareDistribution": [{"shareIdentifier": "a*", "weightFactor": 0.5}, {"shareIdentifier": "b"}],
+}
 WELL_ASKED = {
     "SubmitJob": {
         "jobName": "new",
@@ -105,6 +120,8 @@ WELL_ASKED = {
         "state": "ENABLED",
         "computeEnvironmentOrder": [{"order": 1, "computeEnvironment": "local"}],
         "jobQueueType": "ECS",
+        "schedulingPolicyArn": ARN + "scheduling-policy/fair",
+        "jobStateTimeLimitActions": LIMITS,
         "tags": {"a": "b"},
     },
     "UpdateJobQueue": {
@@ -112,13 +129,57 @@ WELL_ASKED = {
         "state": "DISABLED",
         "priority": 2,
         "computeEnvironmentOrder": [{"order": 2, "computeEnvironment": "local"}],
+        "jobStateTimeLimitActions": LIMITS,
     },
     "DeleteJobQueue": {"jobQueue": "spare"},
     "DescribeJobQueues": {"jobQueues": ["default", "x"], "maxResults": 1},
+    "GetJobQueueSnapshot": {"jobQueue": "default"},
+    "CreateSchedulingPolicy": {"name": "new", "fairsharePolicy": FAIR, "tags": {"a": "b"}},
+    "UpdateSchedulingPolicy": {"arn": ARN + "scheduling-policy/fair", "fairsharePolicy": FAIR},
+    "DeleteSchedulingPolicy": {"arn": ARN + "scheduling-policy/fair"},
+    "DescribeSchedulingPolicies": {"arns": [ARN + "scheduling-policy/fair", "x"]},
+    "ListSchedulingPolicies": {"maxResults": 1},
+    "CreateConsumableResource": {
+        "consumableResourceName": "new",
+        "totalQuantity": 10,
+        "resourceType": "NON_REPLENISHABLE",
+        "tags": {"a": "b"},
+    },
+    "UpdateConsumableResource": {
+        "consumableResource": "licences",
+        "operation": "ADD",
+        "quantity": 1,
+        "clientToken": "token",
+    },
+    "DeleteConsumableResource": {"consumableResource": "licences"},
+    "DescribeConsumableResource": {"consumableResource": ARN + "consumable-resource/licences"},
+    "ListConsumableResources": {
+        "filters": [{"name": "CONSUMABLE_RESOURCE_NAME", "values": ["l*", "x"]}],
+        "maxResults": 1,
+    },
+    "ListJobsByConsumableResource": {
+        "consumableResource": "licences",
+        "filters": [{"name": "JOB_STATUS", "values": ["RUNNING"]}, {"name": "JOB_NAME", "values": ["a*"]}],
+        "maxResults": 1,
+    },
 }
 
 # Names that are there, names that could be, and texts that break things.
-THERE = ["local", "default", "sleeper", "sleeper:1", "a-job", "busybox", "/data", "nofile", "1", "0.25", "64", "512"]
+THERE = [
+    "local",
+    "default",
+    "sleeper",
+    "licences",
+    "sleeper:1",
+    "a-job",
+    "busybox",
+    "/data",
+    "nofile",
+    "1",
+    "0.25",
+    "64",
+    "512",
+]
 WORDS = ["VCPU", "MEMORY", "retry", "EC2", "FARGATE", "ENABLED", "DISABLED", "RUNNING", "SUBMITTED", "JOB_NAME", "*"]
 OF_AWS = [
     ARN + "job-queue/default",
@@ -184,6 +245,8 @@ class Asker:
         await self.inside.lay_ground()
         definition = {"jobDefinitionName": "sleeper", "type": "container", "containerProperties": CONTAINER}
         await self.ask("RegisterJobDefinition", definition)
+        await self.ask("CreateSchedulingPolicy", {"name": "fair"})
+        await self.ask("CreateConsumableResource", {"consumableResourceName": "licences"})
         await self.ask("SubmitJob", {"jobName": "a-job", "jobQueue": "default", "jobDefinition": "sleeper"})
 
 

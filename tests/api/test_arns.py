@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from api.batch.arns import Arns, Kind, is_job_id, revision_of
+from api.batch.arns import Arns, Kind, is_job_id, is_member_id, revision_of
 from api.caller import Caller, caller
 from batchq.domain.names import DefinitionRef, JobId
 
@@ -17,6 +17,8 @@ JOB = "5d1f6c1e-0000-4000-8000-000000000000"
 def test_an_arn_means_the_name_it_was_made_of(name):
     assert ARNS.named(Kind.QUEUE, ARNS.queue(name)) == name
     assert ARNS.named(Kind.ENVIRONMENT, ARNS.environment(name)) == name
+    assert ARNS.named(Kind.POLICY, ARNS.policy(name)) == name
+    assert ARNS.named(Kind.CONSUMABLE, ARNS.consumable(name)) == name
     assert ARNS.resource(ARNS.job(JobId(name))) == (Kind.JOB, name)
 
 
@@ -66,11 +68,13 @@ def test_the_region_of_an_arn_is_anyones(partition, region):
 @pytest.mark.parametrize("text", [JOB, JOB + ":0", JOB + ":9999", JOB + "#12"])
 def test_an_id_of_a_job_a_child_or_a_node_is_one(text):
     assert is_job_id(text)
+    assert is_member_id(text) == (text != JOB)
 
 
 @pytest.mark.parametrize("text", ["", "garbage", JOB.upper(), JOB + ":", JOB + ":x", JOB + "\n", JOB + "/..", JOB[1:]])
 def test_another_text_is_no_id(text):
     assert not is_job_id(text)
+    assert not is_member_id(text)
 
 
 SCOPE = "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20261121/eu-west-3/batch/aws4_request, SignedHeaders=host, Signature=0"

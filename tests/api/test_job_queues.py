@@ -82,14 +82,15 @@ REFUSED = [
     ({"computeEnvironmentOrder": entries("local", "a", orders=(1, 1))}, "more than once"),
     ({"computeEnvironmentOrder": entries("nowhere")}, "nowhere"),
     ({"computeEnvironmentOrder": entries(ARN + "job-queue/local")}, "not found"),
-    ({"schedulingPolicyArn": ARN + "scheduling-policy/fair"}, "schedulingPolicyArn is not supported"),
     (
         {"serviceEnvironmentOrder": [{"order": 1, "serviceEnvironment": "x"}]},
-        "serviceEnvironmentOrder is not supported",
+        "serviceEnvironmentOrder is not supported by this server: service environments are",
     ),
-    ({"jobStateTimeLimitActions": [{"reason": "x"}]}, "jobStateTimeLimitActions is not supported"),
-    ({"jobQueueType": "SAGEMAKER_TRAINING"}, "jobQueueType SAGEMAKER_TRAINING is not supported"),
-    ({"jobQueueType": "EKS"}, "jobQueueType EKS is not supported"),
+    (
+        {"jobQueueType": "SAGEMAKER_TRAINING"},
+        "jobQueueType SAGEMAKER_TRAINING is not supported by this server: service",
+    ),
+    ({"jobQueueType": "EKS"}, "jobQueueType EKS is not supported by this server: it is for Kubernetes"),
 ]
 
 
@@ -134,7 +135,6 @@ async def test_an_update_changes_only_what_it_names(environments, boto, told):
         ({"jobQueue": "nowhere", "computeEnvironmentOrder": ENVIRONMENTS}, "nowhere"),
         ({"jobQueue": ""}, "'jobQueue' is a required field"),
         ({"computeEnvironmentOrder": entries("nowhere")}, "nowhere"),
-        ({"schedulingPolicyArn": "x"}, "schedulingPolicyArn is not supported"),
         ({"priority": "high"}, "'priority'"),
     ],
     ids=str,

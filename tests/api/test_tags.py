@@ -9,9 +9,21 @@ from tests.api.conftest import ARN
 NOBODY = "5d1f6c1e-0000-4000-8000-000000000000"
 
 
-@pytest.fixture(params=["compute-environment/local", "job-queue/default", "job-definition/sleeper:1", "job/{job}"])
-async def arn(request, submit):
+KINDS = [
+    "compute-environment/local",
+    "job-queue/default",
+    "job-definition/sleeper:1",
+    "job/{job}",
+    "scheduling-policy/fair",
+    "consumable-resource/licences",
+]
+
+
+@pytest.fixture(params=KINDS)
+async def arn(request, boto, submit):
     """The ARN of each kind of resource that has tags."""
+    await boto.create_scheduling_policy(name="fair")
+    await boto.create_consumable_resource(consumableResourceName="licences")
     return ARN + request.param.format(job=await submit())
 
 
@@ -62,6 +74,9 @@ UNKNOWN = [
     ARN + f"job/{NOBODY}",
     ARN + "job/../../etc/passwd",
     ARN + "scheduling-policy/fair",
+    ARN + "consumable-resource/licences",
+    ARN + "service-environment/it",
+    ARN + "quota-share/it",
     ARN.replace("123456789012", "210987654321") + "job-queue/default",
     "arn:aws:s3:::bucket",
     "default",
@@ -78,6 +93,19 @@ async def test_what_is_not_there_has_no_tags(server, sleeper, boto, operation, a
 
     with pytest.raises(boto.exceptions.ClientException, match="not found"):
         await getattr(boto, operation)(resourceArn=arn, **asked)
+
+    assert server.remembers() == before
+
+
+@pytest.mark.parametrize("member", [":0", ":9999", "#0", "#12"])
+@pytest.mark.parametrize("operation", ["tag_resource", "untag_resource", "list_tags_for_resource"])
+async def test_children_and_nodes_have_no_tags_of_their_own(server, submit, boto, operation, member):
+    asked = {"tag_resource": {"tags": {"a": "b"}}, "untag_resource": {"tagKeys": ["a"]}}.get(operation, {})
+    job_id = await submit()
+    before = server.remembers()
+
+    with pytest.raises(boto.exceptions.ClientException, match="have no tags of their own"):
+        await getattr(boto, operation)(resourceArn=f"{ARN}job/{job_id}{member}", **asked)
 
     assert server.remembers() == before
 

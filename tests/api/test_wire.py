@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Union, get_args, get_origin
 import pytest
 
 from api.batch.routes import JOBS, RESOURCES, TAGS
-from api.batch.wire import definitions, environments, jobs, queues, tags
+from api.batch.wire import consumables, definitions, environments, jobs, policies, queues, tags
 from api.batch.wire.shape import Shape
 from tests.api.model import OPERATIONS
 
@@ -31,6 +31,18 @@ SHAPES = {
     "UpdateJobQueue": queues.UpdateJobQueue,
     "DeleteJobQueue": queues.DeleteJobQueue,
     "DescribeJobQueues": queues.DescribeJobQueues,
+    "GetJobQueueSnapshot": queues.GetJobQueueSnapshot,
+    "CreateSchedulingPolicy": policies.CreateSchedulingPolicy,
+    "UpdateSchedulingPolicy": policies.UpdateSchedulingPolicy,
+    "DeleteSchedulingPolicy": policies.DeleteSchedulingPolicy,
+    "DescribeSchedulingPolicies": policies.DescribeSchedulingPolicies,
+    "ListSchedulingPolicies": policies.ListSchedulingPolicies,
+    "CreateConsumableResource": consumables.CreateConsumableResource,
+    "UpdateConsumableResource": consumables.UpdateConsumableResource,
+    "DeleteConsumableResource": consumables.DeleteConsumableResource,
+    "DescribeConsumableResource": consumables.DescribeConsumableResource,
+    "ListConsumableResources": consumables.ListConsumableResources,
+    "ListJobsByConsumableResource": consumables.ListJobsByConsumableResource,
 }
 IN_THE_PATH = {"resourceArn"}
 
@@ -42,7 +54,6 @@ REFUSED_WHOLE = {
     "efsVolumeConfiguration": "file systems of AWS",
     "s3filesVolumeConfiguration": "file systems of AWS",
     "serviceEnvironmentOrder": "SageMaker",
-    "jobStateTimeLimitActions": "not yet",
 }
 # Required by the model, and not by us: the texts of AWS for these are said in `translate`, or nothing depends on them.
 NOT_REQUIRED = {

@@ -1,11 +1,11 @@
-"""Job queues: create, update, delete, describe."""
+"""Job queues: create, update, delete, describe, and who is next."""
 
 from typing import TypeVar
 
 from api.batch.arns import Kind
 from api.batch.desk import Answer, Call, Desk
 from api.batch.pages import page
-from api.batch.translate import checks, queues
+from api.batch.translate import checks, queues, snapshots, time_limits
 from api.batch.wire import queues as wire
 from api.http import parse
 from batchq.domain.catalog import JobQueue, State
@@ -21,6 +21,8 @@ async def create(desk: Desk, call: Call) -> Answer:
         state=State(given.state or State.ENABLED),
         priority=given.priority,
         environments=queues.environments(given.computeEnvironmentOrder or (), call.arns),
+        policy=queues.policy(given.schedulingPolicyArn, call.arns),
+        time_limits=time_limits.limits(given.jobStateTimeLimitActions or ()),
         document=queues.document(given),
         tags=checks.tags(given.tags),
     )
@@ -47,6 +49,13 @@ async def describe(desk: Desk, call: Call) -> Answer:
     query = ("DescribeJobQueues", names)
     told, more = page({it.name: it for it in found}, given, query=query, tokens=desk.tokens)
     return {"jobQueues": [queues.detail(it, call.arns) for it in told], **more}
+
+
+async def snapshot(desk: Desk, call: Call) -> Answer:
+    given = parse(wire.GetJobQueueSnapshot, call.body)
+    name = queues.name_of(given.jobQueue, call.arns)
+    found = await desk.jobs.snapshot(name)
+    return snapshots.detail(found, call.arns, fair=desk.catalog.queues[name].policy is not None)
 
 
 def _asked(shape: type[Asked], call: Call) -> Asked:

@@ -2,26 +2,30 @@
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
-from api.batch.arns import Kind, revision_of
+from api.batch.arns import Kind, is_member_id, revision_of
 from api.batch.desk import Answer, Call, Desk
 from api.batch.translate import checks
 from api.batch.wire import tags as wire
 from api.http import check, parse
-from batchq.domain.catalog import EnvironmentName, Tags
-from batchq.domain.names import DefinitionRef, JobId, QueueName
-from batchq.errors import NotFound
+from batchq.domain.catalog import EnvironmentName, PolicyName, Tags
+from batchq.domain.names import ConsumableName, DefinitionRef, JobId, QueueName
+from batchq.errors import Invalid, NotFound
 
 TAG: Mapping[Kind, Callable[[Desk, str, Tags], Awaitable[None]]] = {
     Kind.ENVIRONMENT: lambda desk, name, tags: desk.catalog.tag_environment(EnvironmentName(name), tags),
     Kind.QUEUE: lambda desk, name, tags: desk.catalog.tag_queue(QueueName(name), tags),
     Kind.DEFINITION: lambda desk, name, tags: desk.catalog.tag_definition(_ref(name), tags),
     Kind.JOB: lambda desk, name, tags: desk.jobs.tag(JobId(name), tags),
+    Kind.POLICY: lambda desk, name, tags: desk.catalog.scheduling_policies.tag(PolicyName(name), tags),
+    Kind.CONSUMABLE: lambda desk, name, tags: desk.catalog.consumable_resources.tag(ConsumableName(name), tags),
 }
 UNTAG: Mapping[Kind, Callable[[Desk, str, Collection[str]], Awaitable[None]]] = {
     Kind.ENVIRONMENT: lambda desk, name, keys: desk.catalog.untag_environment(EnvironmentName(name), keys),
     Kind.QUEUE: lambda desk, name, keys: desk.catalog.untag_queue(QueueName(name), keys),
     Kind.DEFINITION: lambda desk, name, keys: desk.catalog.untag_definition(_ref(name), keys),
     Kind.JOB: lambda desk, name, keys: desk.jobs.untag(JobId(name), keys),
+    Kind.POLICY: lambda desk, name, keys: desk.catalog.scheduling_policies.untag(PolicyName(name), keys),
+    Kind.CONSUMABLE: lambda desk, name, keys: desk.catalog.consumable_resources.untag(ConsumableName(name), keys),
 }
 
 
@@ -57,6 +61,16 @@ async def _queue(desk: Desk, name: str) -> Tags | None:
     return None if found is None else found.tags
 
 
+async def _policy(desk: Desk, name: str) -> Tags | None:
+    found = desk.catalog.policies.get(PolicyName(name))
+    return None if found is None else found.tags
+
+
+async def _consumable(desk: Desk, name: str) -> Tags | None:
+    found = desk.catalog.consumables.get(ConsumableName(name))
+    return None if found is None else found.tags
+
+
 async def _definition(desk: Desk, name: str) -> Tags | None:
     found = await desk.catalog.definition(_ref(name))
     return None if found is None else found.tags
@@ -72,6 +86,8 @@ _TAGS: Mapping[Kind, Callable[[Desk, str], Awaitable[Tags | None]]] = {
     Kind.QUEUE: _queue,
     Kind.DEFINITION: _definition,
     Kind.JOB: _job,
+    Kind.POLICY: _policy,
+    Kind.CONSUMABLE: _consumable,
 }
 
 
@@ -79,6 +95,9 @@ def _resource(call: Call) -> tuple[Kind, str]:
     found = call.arns.resource(call.arn)
     if found is None:
         raise _unknown(call.arn)
+    kind, name = found
+    if kind is Kind.JOB and is_member_id(name):
+        raise Invalid("The children of array jobs and the nodes of multi-node parallel jobs have no tags of their own.")
     return found
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from api.batch.arns import Arns, Kind
-from api.batch.translate import checks
+from api.batch.translate import checks, unserved
 from api.batch.translate.rules import Rules
 from api.batch.wire.environments import ComputeResource, CreateComputeEnvironment, UpdateComputeEnvironment
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, State
@@ -51,7 +51,7 @@ def name_of(text: str, arns: Arns) -> EnvironmentName:
 
 def created(given: CreateComputeEnvironment) -> Document:
     """What is kept of a new one."""
-    checks.unserved({"eksConfiguration": given.eksConfiguration})
+    unserved.refuse({"eksConfiguration": given.eksConfiguration}, unserved.KUBERNETES)
     if given.type == "MANAGED":
         _check_managed(given.computeResources, given.unmanagedvCpus)
     return _said(given)
@@ -59,7 +59,7 @@ def created(given: CreateComputeEnvironment) -> Document:
 
 def changed(before: ComputeEnvironment, given: UpdateComputeEnvironment, rules: Rules) -> ComputeEnvironment:
     """What is not said stays."""
-    checks.unserved({"eksConfiguration": given.eksConfiguration})
+    unserved.refuse({"eksConfiguration": given.eksConfiguration}, unserved.KUBERNETES)
     after = before if given.state is None else replace(before, state=State(given.state))
     if not (said := _said(given)):
         return after

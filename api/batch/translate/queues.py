@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from api.batch.arns import Arns, Kind
-from api.batch.translate import checks
+from api.batch.translate import checks, policies, time_limits, unserved
 from api.batch.wire.queues import ComputeEnvironmentOrder, CreateJobQueue, UpdateJobQueue
-from batchq.domain.catalog import EnvironmentName, JobQueue, State
+from batchq.domain.catalog import EnvironmentName, JobQueue, PolicyName, State
 from batchq.domain.names import QueueName
 from batchq.errors import Invalid, NotFound
 
 MOST_ENVIRONMENTS = 3
-UNSERVED_TYPES = ("EKS", "SAGEMAKER_TRAINING")
+UNSERVED_TYPES = {"EKS": unserved.KUBERNETES, "SAGEMAKER_TRAINING": unserved.SERVICE_JOBS}
 
 
 def name_of(text: str, arns: Arns) -> QueueName:
@@ -24,14 +24,9 @@ def name_of(text: str, arns: Arns) -> QueueName:
 
 def check_served(given: CreateJobQueue | UpdateJobQueue) -> None:
     kind = given.jobQueueType if isinstance(given, CreateJobQueue) else None
-    checks.unserved(
-        {
-            "schedulingPolicyArn": given.schedulingPolicyArn,
-            "serviceEnvironmentOrder": given.serviceEnvironmentOrder,
-            "jobStateTimeLimitActions": given.jobStateTimeLimitActions,
-            f"jobQueueType {kind}": kind in UNSERVED_TYPES,
-        }
-    )
+    unserved.refuse({"serviceEnvironmentOrder": given.serviceEnvironmentOrder}, unserved.SERVICE_ENVIRONMENTS)
+    if kind in UNSERVED_TYPES:
+        raise unserved.refusal(f"jobQueueType {kind}", UNSERVED_TYPES[kind])
 
 
 def environments(given: Sequence[ComputeEnvironmentOrder], arns: Arns) -> tuple[EnvironmentName, ...]:
@@ -44,19 +39,27 @@ def environments(given: Sequence[ComputeEnvironmentOrder], arns: Arns) -> tuple[
     return named
 
 
+def policy(text: str | None, arns: Arns) -> PolicyName | None:
+    """An empty ARN says nothing."""
+    return policies.name_of(text, arns, said="schedulingPolicyArn") if text else None
+
+
 def document(given: CreateJobQueue) -> str:
     told: dict[str, object] = {"jobQueueType": given.jobQueueType} if given.jobQueueType else {}
     return json.dumps(told | {"orders": _orders(given.computeEnvironmentOrder or ())})
 
 
 def changed(before: JobQueue, given: UpdateJobQueue, arns: Arns) -> JobQueue:
-    """What is not said stays."""
+    """What is not said stays; jobStateTimeLimitActions that are empty take away those that were there."""
     order = given.computeEnvironmentOrder
+    actions = given.jobStateTimeLimitActions
     return replace(
         before,
         state=before.state if given.state is None else State(given.state),
         priority=before.priority if given.priority is None else given.priority,
         environments=environments(order, arns) if order else before.environments,
+        policy=policy(given.schedulingPolicyArn, arns) or before.policy,
+        time_limits=before.time_limits if actions is None else time_limits.limits(actions),
         document=json.dumps(json.loads(before.document) | {"orders": _orders(order)}) if order else before.document,
     )
 
@@ -77,7 +80,8 @@ def detail(queue: JobQueue, arns: Arns) -> dict[str, object]:
             for order, name in zip(numbers, queue.environments, strict=True)
         ],
         "serviceEnvironmentOrder": [],
-        "jobStateTimeLimitActions": [],
+        "jobStateTimeLimitActions": time_limits.shown(queue.time_limits),
+        **({} if queue.policy is None else {"schedulingPolicyArn": arns.policy(queue.policy)}),
         "tags": dict(queue.tags),
         **told,
     }

@@ -13,6 +13,13 @@ class ComputeEnvironmentOrder(Shape):
     computeEnvironment: Text
 
 
+class JobStateTimeLimitAction(Shape):
+    reason: Text
+    state: Literal["RUNNABLE"]
+    maxTimeSeconds: Integer
+    action: Literal["CANCEL", "TERMINATE"]
+
+
 class CreateJobQueue(Shape):
     jobQueueName: Text
     priority: Integer
@@ -22,7 +29,7 @@ class CreateJobQueue(Shape):
     serviceEnvironmentOrder: list[Unserved] | None = None
     jobQueueType: QueueType | None = None
     tags: Tags | None = None
-    jobStateTimeLimitActions: list[Unserved] | None = None
+    jobStateTimeLimitActions: list[JobStateTimeLimitAction] | None = None
 
 
 class UpdateJobQueue(Shape):
@@ -32,10 +39,14 @@ class UpdateJobQueue(Shape):
     priority: Integer | None = None
     computeEnvironmentOrder: list[ComputeEnvironmentOrder] | None = None
     serviceEnvironmentOrder: list[Unserved] | None = None
-    jobStateTimeLimitActions: list[Unserved] | None = None
+    jobStateTimeLimitActions: list[JobStateTimeLimitAction] | None = None
 
 
 class DeleteJobQueue(Shape):
+    jobQueue: Text
+
+
+class GetJobQueueSnapshot(Shape):
     jobQueue: Text
 
 

@@ -1,0 +1,71 @@
+"""Consumable resources: create, update, delete, describe, list; and the jobs that need one."""
+
+from dataclasses import replace
+
+from api.batch.desk import Answer, Call, Desk
+from api.batch.pages import page
+from api.batch.translate import checks, consumables
+from api.batch.wire import consumables as wire
+from api.http import parse
+from batchq.domain.catalog import ConsumableResource
+from batchq.domain.names import ConsumableName
+
+
+async def create(desk: Desk, call: Call) -> Answer:
+    given = parse(wire.CreateConsumableResource, call.body)
+    made = await desk.catalog.consumable_resources.create(
+        name=ConsumableName(checks.name(given.consumableResourceName, "consumableResourceName")),
+        total=given.totalQuantity or 0,
+        kind=consumables.kind(given.resourceType),
+        tags=checks.tags(given.tags),
+    )
+    return _named(made, call)
+
+
+async def update(desk: Desk, call: Call) -> Answer:
+    given = parse(wire.UpdateConsumableResource, call.body)
+    name = consumables.name_of(given.consumableResource, call.arns)
+    operation, quantity = consumables.operation(given)
+    resources = desk.catalog.consumable_resources
+    made = await resources.update(name, operation=operation, quantity=quantity, token=given.clientToken)
+    return _named(made, call) | {"totalQuantity": resources.quantities(made).total}
+
+
+async def delete(desk: Desk, call: Call) -> Answer:
+    given = parse(wire.DeleteConsumableResource, call.body)
+    await desk.catalog.consumable_resources.delete(consumables.name_of(given.consumableResource, call.arns))
+    return {}
+
+
+async def describe(desk: Desk, call: Call) -> Answer:
+    given = parse(wire.DescribeConsumableResource, call.body)
+    resources = desk.catalog.consumable_resources
+    found = resources.get(consumables.name_of(given.consumableResource, call.arns))
+    return consumables.detail(found, resources.quantities(found), call.arns)
+
+
+async def list_(desk: Desk, call: Call) -> Answer:
+    given = parse(wire.ListConsumableResources, call.body)
+    wanted = consumables.patterns(given.filters)
+    resources = desk.catalog.consumable_resources
+    found = {name: it for name, it in resources.known.items() if wanted is None or consumables.matches(name, wanted)}
+    told, more = page(found, given, query=("ListConsumableResources", wanted), tokens=desk.tokens)
+    listed = [consumables.summary(it, resources.quantities(it), call.arns) for it in told]
+    return {"consumableResources": listed, **more}
+
+
+async def list_jobs(desk: Desk, call: Call) -> Answer:
+    given = parse(wire.ListJobsByConsumableResource, call.body)
+    query = consumables.need_query(given, call.arns)
+    asked = ("ListJobsByConsumableResource", query.resource, query.status, query.name)
+    if given.nextToken:
+        query = replace(query, before=int(desk.tokens.read(asked, given.nextToken)))
+    jobs = await desk.jobs.list_needing(replace(query, limit=query.limit + 1))
+    told = jobs[: query.limit]
+    answer: Answer = {"jobs": [consumables.needing(it, query.resource, call.arns) for it in told]}
+    return answer | ({"nextToken": desk.tokens.make(asked, str(told[-1].order))} if len(jobs) > len(told) else {})
+
+
+def _named(resource: ConsumableResource, call: Call) -> Answer:
+    arn = call.arns.consumable(resource.name)
+    return {"consumableResourceName": resource.name, "consumableResourceArn": arn}

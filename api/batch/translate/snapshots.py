@@ -1,0 +1,36 @@
+"""GetJobQueueSnapshot as it is answered."""
+
+from api.batch.arns import Arns
+from api.times import milliseconds
+from batchq.values import Snapshot
+
+UNIT = "VCPU"
+"""AWS: the capacityUnit of jobs that are not on Kubernetes."""
+
+Content = dict[str, object]
+
+
+def detail(snapshot: Snapshot, arns: Arns, *, fair: bool) -> Content:
+    """`fair`: the queue goes by a policy, and so its shares are told."""
+    updated = {"lastUpdatedAt": milliseconds(snapshot.updated_at)}
+    shares = {"fairshareUtilization": _shares(snapshot)} if fair else {}
+    front = [
+        {"jobArn": arns.job(job_id), "earliestTimeAtPosition": milliseconds(since)} for job_id, since in snapshot.jobs
+    ]
+    return {
+        "frontOfQueue": {"jobs": front, **updated},
+        "queueUtilization": {"totalCapacityUsage": [_usage(snapshot.millicpus)], **shares, **updated},
+    }
+
+
+def _shares(snapshot: Snapshot) -> Content:
+    return {
+        "activeShareCount": snapshot.active_shares,
+        "topCapacityUtilization": [
+            {"shareIdentifier": share, "capacityUsage": [_usage(millicpus)]} for share, millicpus in snapshot.shares
+        ],
+    }
+
+
+def _usage(millicpus: int) -> Content:
+    return {"capacityUnit": UNIT, "quantity": millicpus / 1000}

@@ -1,0 +1,259 @@
+"""CreateSchedulingPolicy, UpdateSchedulingPolicy, DeleteSchedulingPolicy, DescribeSchedulingPolicies, List."""
+
+from datetime import timedelta
+
+import pytest
+
+from batchq.domain.catalog import ShareWeight
+from tests.api.conftest import ARN
+
+FAIR = {
+    "shareDecaySeconds": 3600,
+    "computeReservation": 10,
+    "shareDistribution": [{"shareIdentifier": "teamA*", "weightFactor": 0.125}, {"shareIdentifier": "b"}],
+}
+ARN_OF = ARN + "scheduling-policy/"
+IT = ARN_OF + "it"
+
+
+@pytest.fixture
+async def it(boto):
+    """The policy `it`, as FAIR says."""
+    await boto.create_scheduling_policy(name="it", fairsharePolicy=FAIR)
+
+
+@pytest.fixture
+def told(boto):
+    async def told(*arns):
+        return (await boto.describe_scheduling_policies(arns=list(arns or (IT,))))["schedulingPolicies"]
+
+    return told
+
+
+async def test_a_policy_is_told_as_it_was_made(server, boto, told):
+    made = await boto.create_scheduling_policy(name="it", fairsharePolicy=FAIR, tags={"a": "b"})
+
+    assert (made["name"], made["arn"]) == ("it", IT)
+    assert await told() == [{"name": "it", "arn": IT, "fairsharePolicy": FAIR, "tags": {"a": "b"}}]
+    kept = server.catalog.policies["it"]
+    assert kept.shares == (ShareWeight(identifier="teamA*", weight=0.125), ShareWeight(identifier="b", weight=1.0))
+    assert (kept.decay, kept.reservation) == (timedelta(hours=1), 10)
+
+
+async def test_a_policy_that_says_nothing_is_a_fair_share_policy(server, boto, told):
+    await boto.create_scheduling_policy(name="it")
+
+    assert await told() == [{"name": "it", "arn": IT, "fairsharePolicy": {}, "tags": {}}]
+    kept = server.catalog.policies["it"]
+    assert (kept.shares, kept.decay, kept.reservation) == ((), timedelta(), 0)
+
+
+def distribution(identifier="a", **entry):
+    return {"fairsharePolicy": {"shareDistribution": [{"shareIdentifier": identifier} | entry]}}
+
+
+TAKEN = [
+    {"name": "p" * 128},
+    {"fairsharePolicy": {"shareDecaySeconds": 0}},
+    {"fairsharePolicy": {"shareDecaySeconds": 604_800}},
+    {"fairsharePolicy": {"computeReservation": 0}},
+    {"fairsharePolicy": {"computeReservation": 99}},
+    {"fairsharePolicy": {"shareDistribution": []}},
+    distribution(weightFactor=0.0001),
+    distribution(weightFactor=999.9999),
+    distribution(weightFactor=3),
+    distribution("a" * 255 + "*"),
+]
+
+
+@pytest.mark.parametrize("asked", TAKEN, ids=lambda it: str(it)[:60])
+async def test_what_aws_takes_is_taken(http, asked):
+    status, _, answer = await http.post("CreateSchedulingPolicy", {"name": "it"} | asked)
+
+    assert status == 200, answer
+
+
+OVERLAPPING = {"fairsharePolicy": {"shareDistribution": [{"shareIdentifier": "a*"}, {"shareIdentifier": "a1"}]}}
+BAD_POLICIES = [
+    ({"fairsharePolicy": {"shareDecaySeconds": -1}}, "shareDecaySeconds must be between 0 and 604800"),
+    ({"fairsharePolicy": {"shareDecaySeconds": 604_801}}, "shareDecaySeconds must be"),
+    ({"fairsharePolicy": {"shareDecaySeconds": 1.5}}, "shareDecaySeconds"),
+    ({"fairsharePolicy": {"computeReservation": -1}}, "computeReservation must be between 0 and 99"),
+    ({"fairsharePolicy": {"computeReservation": 100}}, "computeReservation must be"),
+    (distribution(weightFactor=0.00009), "weightFactor must be between 0.0001 and 999.9999"),
+    (distribution(weightFactor=1000), "weightFactor must be"),
+    (distribution(weightFactor=0), "weightFactor must be"),
+    (distribution(weightFactor="1"), "weightFactor"),
+    (distribution(weightFactor=True), "weightFactor"),
+    (distribution(weightFactor=float("nan")), "weightFactor"),
+    (distribution(""), "shareIdentifier must be"),
+    (distribution("*"), "shareIdentifier must be"),
+    (distribution("a*b"), "shareIdentifier must be"),
+    (distribution("a_b"), "shareIdentifier must be"),
+    (distribution("a" * 256), "shareIdentifier must be"),
+    ({"fairsharePolicy": {"shareDistribution": [{"weightFactor": 1}]}}, "shareIdentifier' is a required field"),
+    (OVERLAPPING, "a* and a1 of a fair-share policy overlap"),
+    (
+        {"quotaSharePolicy": {"idleResourceAssignmentStrategy": "FIFO"}},
+        "quotaSharePolicy is not supported by this server: quota shares divide the capacity that SageMaker",
+    ),
+]
+BAD_NEW_ONES = [
+    ({"name": ""}, "name must be"),
+    ({"name": "p" * 129}, "name must be"),
+    ({"name": "a b"}, "name must be"),
+    ({"name": None}, "'name'"),
+    ({"tags": {f"{n}": "" for n in range(51)}}, "'tags'"),
+]
+
+
+@pytest.mark.parametrize(("asked", "text"), BAD_POLICIES + BAD_NEW_ONES, ids=lambda it: str(it)[:60])
+async def test_what_cannot_be_is_refused_and_nothing_is_stored(server, http, asked, text):
+    before = server.remembers()
+
+    status, headers, answer = await http.post("CreateSchedulingPolicy", {"name": "it"} | asked)
+
+    assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
+    assert text in answer["message"]
+    assert server.remembers() == before
+
+
+async def test_a_taken_name_is_refused(it, boto):
+    with pytest.raises(boto.exceptions.ClientException, match="Object already exists"):
+        await boto.create_scheduling_policy(name="it")
+
+
+async def test_an_update_replaces_the_policy_and_keeps_the_tags(server, boto, told):
+    await boto.create_scheduling_policy(name="it", fairsharePolicy=FAIR, tags={"a": "b"})
+
+    await boto.update_scheduling_policy(arn=IT, fairsharePolicy={"shareDecaySeconds": 60})
+
+    assert await told() == [{"name": "it", "arn": IT, "fairsharePolicy": {"shareDecaySeconds": 60}, "tags": {"a": "b"}}]
+    kept = server.catalog.policies["it"]
+    assert (kept.shares, kept.decay, kept.reservation) == ((), timedelta(minutes=1), 0)
+
+
+async def test_an_update_that_says_nothing_changes_nothing(server, it, boto):
+    before = server.remembers()
+
+    await boto.update_scheduling_policy(arn=IT)
+
+    assert server.remembers() == before
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        *BAD_POLICIES,
+        ({"arn": ""}, "'arn' is a required field"),
+        ({"arn": ARN_OF + "nothing"}, "SchedulingPolicy nothing not found"),
+        ({"arn": ARN + "job-queue/it"}, "not found"),
+    ],
+    ids=lambda it: str(it)[:60],
+)
+async def test_an_update_that_cannot_be_changes_nothing(server, it, http, asked, text):
+    before = server.remembers()
+
+    status, headers, answer = await http.post("UpdateSchedulingPolicy", {"arn": IT} | asked)
+
+    assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
+    assert text in answer["message"]
+    assert server.remembers() == before
+
+
+async def test_one_is_deleted_and_one_that_never_was_is_gone(it, boto, told):
+    await boto.delete_scheduling_policy(arn=IT)
+    await boto.delete_scheduling_policy(arn=IT)
+
+    assert await told() == []
+
+
+async def test_they_are_described_by_their_arns_and_the_unknown_left_out(it, boto, told):
+    await boto.create_scheduling_policy(name="other")
+
+    assert [it["name"] for it in await told(IT, ARN_OF + "nothing", ARN_OF + "other", IT)] == ["it", "other"]
+    assert await told(ARN + "job-queue/it") == []
+
+
+async def test_a_hundred_are_described_at_once_and_no_more(it, http):
+    asked = {"arns": [IT, *(f"{ARN_OF}{n}" for n in range(99))]}
+
+    status, _, answer = await http.post("DescribeSchedulingPolicies", asked)
+    refused, _, _ = await http.post("DescribeSchedulingPolicies", {"arns": [*asked["arns"], "one more"]})
+
+    assert (status, len(answer["schedulingPolicies"]), refused) == (200, 1, 400)
+
+
+async def test_they_are_listed_by_name_page_by_page(boto):
+    for name in ("c", "a", "b"):
+        await boto.create_scheduling_policy(name=name)
+
+    pages = await boto.pages("list_scheduling_policies", PaginationConfig={"PageSize": 2})
+
+    assert [page["schedulingPolicies"] for page in pages] == [
+        [{"arn": ARN_OF + "a"}, {"arn": ARN_OF + "b"}],
+        [{"arn": ARN_OF + "c"}],
+    ]
+
+
+# -------------------------------------------------------------------------------------------------------------- queues
+
+ORDER = [{"order": 1, "computeEnvironment": "local"}]
+QUEUE = {"jobQueueName": "fair", "priority": 1, "computeEnvironmentOrder": ORDER}
+
+
+async def test_a_queue_tells_the_policy_it_goes_by(ground, it, boto):
+    await boto.create_job_queue(**QUEUE, schedulingPolicyArn=IT)
+
+    (fair,) = (await boto.describe_job_queues(jobQueues=["fair"]))["jobQueues"]
+    (fifo,) = (await boto.describe_job_queues(jobQueues=["default"]))["jobQueues"]
+
+    assert fair["schedulingPolicyArn"] == IT
+    assert "schedulingPolicyArn" not in fifo
+
+
+async def test_a_queue_that_says_an_empty_policy_has_none(ground, http, server):
+    status, _, _ = await http.post("CreateJobQueue", QUEUE | {"schedulingPolicyArn": ""})
+
+    assert (status, server.catalog.queues["fair"].policy) == (200, None)
+
+
+async def test_the_policy_of_a_queue_is_replaced_and_stays_otherwise(ground, it, boto, server):
+    await boto.create_scheduling_policy(name="other")
+    await boto.create_job_queue(**QUEUE, schedulingPolicyArn=IT)
+
+    await boto.update_job_queue(jobQueue="fair", schedulingPolicyArn=ARN_OF + "other")
+    await boto.update_job_queue(jobQueue="fair", priority=2, schedulingPolicyArn="")
+
+    assert server.catalog.queues["fair"].policy == "other"
+
+
+async def test_a_policy_in_use_is_not_deleted(ground, it, boto):
+    await boto.create_job_queue(**QUEUE, schedulingPolicyArn=IT)
+
+    with pytest.raises(boto.exceptions.ClientException, match="Cannot delete, found existing JobQueue relationship"):
+        await boto.delete_scheduling_policy(arn=IT)
+
+
+@pytest.mark.parametrize("arn", [ARN_OF + "nothing", ARN + "job-queue/default"])
+async def test_a_policy_that_is_not_there_is_refused(server, ground, it, http, arn):
+    await http.post("CreateJobQueue", QUEUE | {"schedulingPolicyArn": IT})
+    before = server.remembers()
+
+    asked = {"schedulingPolicyArn": arn}
+    made, _, said = await http.post("CreateJobQueue", QUEUE | {"jobQueueName": "another"} | asked)
+    changed, _, told = await http.post("UpdateJobQueue", {"jobQueue": "fair"} | asked)
+
+    assert (made, changed) == (400, 400)
+    assert "not found" in said["message"]
+    assert "not found" in told["message"]
+    assert server.remembers() == before
+
+
+async def test_a_queue_made_without_a_policy_gets_none(server, ground, it, boto):
+    before = server.remembers()
+
+    with pytest.raises(boto.exceptions.ClientException, match="none can be added"):
+        await boto.update_job_queue(jobQueue="default", schedulingPolicyArn=IT)
+
+    assert server.remembers() == before

@@ -1,0 +1,101 @@
+"""Every operation of botocore's own service model gets an answer in AWS's shape, whether this server does it or not."""
+
+import json
+
+import pytest
+from botocore.exceptions import ClientError
+
+from api.batch.routes import JOBS, RESOURCES, TAGS, UNSUPPORTED
+from tests.api.conftest import ARN
+from tests.api.model import OPERATIONS, sample
+
+SERVED = JOBS.keys() | RESOURCES.keys() | TAGS.keys()
+FINE = (200, None)
+REFUSED = (400, "ClientException")
+
+
+def snake(name):
+    return "".join("_" + letter.lower() if letter.isupper() else letter for letter in name).removeprefix("_")
+
+
+def asked_of(name, *, whole=False):
+    """A request that botocore takes: of least members, or of all."""
+    asked = sample(OPERATIONS[name].input_shape, whole=whole)
+    return asked | ({"resourceArn": ARN + "job-queue/default"} if "resourceArn" in asked else {})
+
+
+@pytest.fixture
+def post(http):
+    """Send a body to an operation, past what botocore would say of it. Answers status, error type and content."""
+
+    async def post(name, content):
+        method, path = TAGS[name][0] if name in TAGS else "POST", OPERATIONS[name].http["requestUri"].partition("?")[0]
+        where = path.replace("{resourceArn}", ARN + "job-queue/default")
+        status, headers, answer = await http.ask(method, where, data=json.dumps(content))
+        return (status, headers.get("x-amzn-ErrorType")), answer
+
+    return post
+
+
+def test_each_is_either_served_or_known_not_to_be():
+    assert SERVED.isdisjoint(UNSUPPORTED)
+    assert OPERATIONS.keys() == SERVED | UNSUPPORTED.keys()
+
+
+@pytest.mark.parametrize("name", sorted(OPERATIONS))
+async def test_a_least_request_is_answered_as_the_model_says_or_refused(ground, boto, name):
+    try:
+        answer = await getattr(boto, snake(name))(**asked_of(name))
+    except ClientError as why:
+        answer = why.response
+
+    told = answer["ResponseMetadata"]
+    assert told["HTTPHeaders"]["content-type"] == "application/json"
+    assert len(told["RequestId"]) == 36
+    assert (told["HTTPStatusCode"], answer.get("Error", {}).get("Code")) in {FINE, REFUSED}
+    assert "is not an operation" not in answer.get("Error", {}).get("Message", "")
+
+
+@pytest.mark.parametrize("name", sorted(OPERATIONS))
+async def test_a_request_that_says_everything_is_answered_or_refused(server, ground, post, name):
+    before = server.remembers()
+
+    outcome, answer = await post(name, asked_of(name, whole=True))
+
+    assert outcome in {FINE, REFUSED}
+    assert outcome == FINE or server.remembers() == before
+    assert "is not an operation" not in answer.get("message", "")
+
+
+@pytest.mark.parametrize("name", sorted(SERVED - TAGS.keys()))
+async def test_an_empty_request_is_refused_where_something_is_required(server, ground, post, name):
+    required = OPERATIONS[name].input_shape.required_members
+    before = server.remembers()
+
+    outcome, answer = await post(name, {})
+
+    assert outcome == (REFUSED if required or name == "ListJobs" else FINE)
+    assert not required or f"'{required[0]}' is a required field" in answer["message"]
+    assert server.remembers() == before
+
+
+@pytest.mark.parametrize("name", sorted(TAGS))
+async def test_an_empty_request_about_tags_is_refused_unless_it_only_asks(ground, post, name):
+    outcome, _ = await post(name, {})
+
+    assert outcome == (FINE if name == "ListTagsForResource" else REFUSED)
+
+
+@pytest.mark.parametrize("name", sorted(UNSUPPORTED))
+@pytest.mark.parametrize("whole", ["empty", "least", "whole"])
+async def test_one_that_is_not_served_is_refused_by_its_name_and_says_why(server, ground, post, name, whole):
+    asked = {} if whole == "empty" else asked_of(name, whole=whole == "whole")
+    before = server.remembers()
+
+    outcome, answer = await post(name, asked)
+
+    assert outcome == REFUSED
+    assert answer["message"].startswith(f"{name} is not supported by this server: ")
+    assert "SageMaker" in answer["message"]
+    assert answer["message"].endswith("this server runs containers on a Docker engine.")
+    assert server.remembers() == before
