@@ -12,6 +12,7 @@ ALTER TABLE jobs ADD COLUMN needs TEXT;
 ALTER TABLE jobs ADD COLUMN longest INTEGER;
 ALTER TABLE jobs ADD COLUMN rank INTEGER NOT NULL DEFAULT 0;
 
+-- Of jobs that are over nobody asks it.
 UPDATE jobs SET longest = microseconds(asked.timeout), rank = -coalesce(asked.priority, 0)
 FROM (
     SELECT
@@ -20,7 +21,8 @@ FROM (
         json_extract(spec, '$.scheduling_priority') AS priority
     FROM specs
 ) AS asked
-WHERE asked.ord = jobs.ord AND (asked.timeout IS NOT NULL OR asked.priority IS NOT NULL);
+WHERE asked.ord = jobs.ord AND status NOT IN ('SUCCEEDED', 'FAILED')
+    AND (asked.timeout IS NOT NULL OR asked.priority IS NOT NULL);
 
 -- ListJobs shows no children of arrays, so these do not hold them.
 DROP INDEX jobs_by_status;
