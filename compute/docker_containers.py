@@ -4,6 +4,7 @@ A container is known by its name until its id has been seen: a name can come to 
 call did, where its answer does not tell, is found by inspection.
 """
 
+import logging
 from collections.abc import Callable, Iterable
 from contextlib import closing, nullcontext, suppress
 from dataclasses import replace
@@ -18,13 +19,23 @@ from batchq.errors import ContainerGone, EngineUnknown, NameTaken
 from batchq.values import ContainerState, Found, Launch
 from compute import gpus, mounts
 from compute.docker_client import Client
-from compute.docker_errors import CONFLICT, NOT_FOUND, NOT_IMPLEMENTED, create_failed, start_failed, told
+from compute.docker_errors import (
+    CONFLICT,
+    NOT_FOUND,
+    NOT_IMPLEMENTED,
+    create_failed,
+    start_failed,
+    told,
+    unknown_unless_told,
+)
 from compute.docker_found import address_of, found, labels_of, member, surveyed
 from compute.docker_logs import since
 from compute.docker_spec import GPUS, INSTANCE, MIB, Looked, Place, creation, name_of, tag_of
 from compute.policy import Policy
 from compute.secrets import Secrets
 from compute.surroundings import Surroundings
+
+log = logging.getLogger(__name__)
 
 BESIDE = "container:"  # begins the network mode of a container that is on another's
 
@@ -101,7 +112,7 @@ class Containers:
     def survey(self, client: Client) -> tuple[Found, ...]:
         """By a list, which the engine answers also while one of the containers cannot be inspected."""
         rows = client.containers(all=True, filters={"label": f"{INSTANCE}={self._instance}"})
-        seen = surveyed(rows, self._instance)
+        seen = surveyed(rows, self._instance, lambda container_id, tag: _look_closer(client, container_id, tag))
         # Not added to those known: what has been removed meanwhile would stay known for ever.
         self._ids = {it.tag: container_id for container_id, it in seen.items()}
         return tuple(seen.values())
@@ -257,6 +268,16 @@ def stop_signal(inspected: object) -> str:
     """The image's, or else the usual one."""
     own = member(inspected, "Config", of=dict).get("StopSignal")
     return own if isinstance(own, str) and own else "SIGTERM"
+
+
+def _look_closer(client: Client, container_id: str, tag: Tag) -> ContainerState:
+    """Of one whose state in the list says nothing to us. If all fails it is taken to run: then nothing is decided."""
+    try:
+        with unknown_unless_told("inspect"):
+            return found(tag, client.inspect_container(container_id)).state
+    except EngineUnknown as unknown:
+        log.warning("container %s: its state cannot be told: %s", tag, unknown)
+        return ContainerState.RUNNING
 
 
 def capacity(client: Client) -> Resources:

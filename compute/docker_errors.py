@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from docker.errors import APIError, DockerException, ImageNotFound, StreamParseError
-from requests.exceptions import RequestException
+from requests.exceptions import ReadTimeout, RequestException
 from urllib3.exceptions import HTTPError as TransportError
+from urllib3.exceptions import ReadTimeoutError
 
 from batchq.errors import ContainerGone, EngineError, EngineUnknown, ImageMissing, StartRefused
 from batchq.values import ContainerState
@@ -48,6 +49,11 @@ def unknown_unless_told(call: str) -> Iterator[None]:
         yield
     except _NO_ANSWER as error:
         raise EngineUnknown(f"{call}: {told(error)}") from error
+
+
+def was_silent(unknown: EngineUnknown) -> bool:
+    """Whether the engine took the call and did not answer it in time."""
+    return isinstance(unknown.__cause__, ReadTimeout | ReadTimeoutError)
 
 
 def told(error: Exception) -> str:

@@ -1,6 +1,6 @@
 """What the engine tells of a container, read into ours. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -42,17 +42,30 @@ def labels_of(described: object, *path: str) -> Mapping[str, str]:
     return labels if isinstance(labels, dict) else {}
 
 
-def state_of(word: object) -> ContainerState:
-    """The engine's word for a state, as it stands in a list."""
-    if not isinstance(word, str) or word not in STATES:
+def state_of(word: object) -> ContainerState | None:
+    """By the engine's word for it, as it stands in a list; None for a word that is new to us."""
+    return STATES.get(word) if isinstance(word, str) else None
+
+
+def state_in(state: Mapping[str, object]) -> ContainerState:
+    """As inspected. Of a container whose state has a new name, what else is told of it decides."""
+    known = state_of(state.get("Status"))
+    if known is not None:
+        return known
+    word = member(state, "Status", of=str)
+    if member(state, "Pid", of=int) > 0:
+        return ContainerState.RUNNING
+    if time_of(state, "StartedAt") is None:
+        return ContainerState.CREATED
+    if time_of(state, "FinishedAt") is None:
         raise EngineUnknown(f"the engine calls a container's state {word!r}")
-    return STATES[word]
+    return ContainerState.EXITED
 
 
 def found(tag: Tag, inspected: object) -> Found:
     """Raises EngineUnknown where the answer is not one of an engine."""
     state = member(inspected, "State", of=dict)
-    now, started_at = state_of(state.get("Status")), time_of(state, "StartedAt")
+    now, started_at = state_in(state), time_of(state, "StartedAt")
     if started_at is None:
         # Its exit code means nothing: a container that never ran has 0.
         return Found(tag=tag, state=ContainerState.CREATED if now is ContainerState.EXITED else now)
@@ -76,15 +89,15 @@ def address_of(inspected: object) -> str | None:
     return next((it for it in addresses if isinstance(it, str) and it), None)
 
 
-def surveyed(rows: object, instance: str) -> dict[str, Found]:
-    """The containers of an instance in a list, by their ids."""
+def surveyed(rows: object, instance: str, look: Callable[[str, Tag], ContainerState]) -> dict[str, Found]:
+    """The containers of an instance in a list, by their ids. `look` is asked of one whose state has a new name."""
     if not isinstance(rows, list):
         raise EngineUnknown("the engine's list of containers is none")
     tags = ((row, tag_of(labels_of(row, "Labels"), instance)) for row in rows)
+    ours = ((member(row, "Id", of=str), row, tag) for row, tag in tags if tag is not None)
     return {
-        member(row, "Id", of=str): Found(tag=tag, state=state_of(member(row, "State", of=str)))
-        for row, tag in tags
-        if tag is not None
+        container_id: Found(tag=tag, state=state_of(member(row, "State", of=object)) or look(container_id, tag))
+        for container_id, row, tag in ours
     }
 
 

@@ -12,12 +12,12 @@ from typing import TypeVar
 
 from batchq.domain.container import Resources
 from batchq.domain.names import Tag
-from batchq.errors import EngineUnknown
+from batchq.errors import EngineError, EngineUnknown
 from batchq.values import ContainerState, Found, Launch, LogLine
 from compute import docker_events, gpus
 from compute.docker_client import Client, Door
 from compute.docker_containers import Containers, capacity
-from compute.docker_errors import unknown_unless_told
+from compute.docker_errors import unknown_unless_told, was_silent
 from compute.docker_pull import pull
 from compute.docker_reading import Reading
 from compute.policy import STRICT, Policy
@@ -34,17 +34,23 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Threads for each kind of call, and how many seconds the engine may be silent in one."""
+    """Threads for each kind of call, and how many seconds the engine may be silent in one.
+
+    A container that is stuck holds up each call about it: `patience_with_one` frees the thread for others, and after
+    that its calls have the `stuck` threads, until one of them is answered.
+    """
 
     control: int = 2 * CORES
     look: int = 2 * CORES
     survey: int = 1
-    stop: int = 4
-    kill: int = 4
+    stop: int = 8
+    kill: int = 8
+    stuck: int = 4
     clear: int = 2 * CORES
     logs: int = 4
     pull: int = 2
     patience: float = 60.0
+    patience_with_one: float = 20.0
     patience_with_registry: float = 300.0
     patience_with_events: float = 300.0
 
@@ -76,19 +82,27 @@ class DockerRuntime:
         )
         self._limits = limits
         self._crews: list[Crew[Client]] = []
-        self._control = self._crew("control", limits.control, limits.patience)
-        self._look = self._crew("look", limits.look, limits.patience)
-        self._survey = self._crew("survey", limits.survey, limits.patience)
-        self._stop = self._crew("stop", limits.stop, limits.patience)
-        self._kill = self._crew("kill", limits.kill, limits.patience)
+        with_one = min(limits.patience, limits.patience_with_one)
+        control = self._crew("control", limits.control, limits.patience)
         self._clear = self._crew("clear", limits.clear, limits.patience)
-        self._logs = self._crew("logs", limits.logs, limits.patience)
+        self._lanes = {
+            "create": control,
+            "start": control,
+            "inspect": self._crew("look", limits.look, with_one),
+            "stop": self._crew("stop", limits.stop, with_one),
+            "kill": self._crew("kill", limits.kill, with_one),
+            "remove": self._clear,
+            "logs": self._crew("logs", limits.logs, limits.patience),
+        }
+        self._stuck = self._crew("stuck", limits.stuck, limits.patience)
+        self._silent: set[Tag] = set()
+        self._survey = self._crew("survey", limits.survey, limits.patience)
         self._pull = self._crew("pull", limits.pull, limits.patience_with_registry)
         self._pulls: Shared[tuple[str, str | None]] = Shared("pull")
         self._sweeps: Shared[str] = Shared("sweep")
 
     async def create(self, launch: Launch) -> ContainerState:
-        return await _ask(self._control, "create", lambda client: self._containers.create(client, launch))
+        return await self._about(launch.tag, "create", lambda client: self._containers.create(client, launch))
 
     async def pull(self, image: str, platform: str | None) -> None:
         async def once() -> None:
@@ -97,19 +111,19 @@ class DockerRuntime:
         await self._pulls.do((image, platform), once)
 
     async def start(self, tag: Tag) -> None:
-        await _ask(self._control, "start", lambda client: self._containers.start(client, tag))
+        await self._about(tag, "start", lambda client: self._containers.start(client, tag))
 
     async def inspect(self, tag: Tag) -> Found | None:
-        return await _ask(self._look, "inspect", lambda client: self._containers.inspect(client, tag))
+        return await self._about(tag, "inspect", lambda client: self._containers.inspect(client, tag))
 
     async def signal_stop(self, tag: Tag) -> None:
-        await _ask(self._stop, "stop", lambda client: self._containers.signal_stop(client, tag))
+        await self._about(tag, "stop", lambda client: self._containers.signal_stop(client, tag))
 
     async def kill(self, tag: Tag) -> None:
-        await _ask(self._kill, "kill", lambda client: self._containers.kill(client, tag))
+        await self._about(tag, "kill", lambda client: self._containers.kill(client, tag))
 
     async def remove(self, tag: Tag) -> None:
-        await _ask(self._clear, "remove", lambda client: self._containers.remove(client, tag))
+        await self._about(tag, "remove", lambda client: self._containers.remove(client, tag))
 
     async def survey(self) -> tuple[Found, ...]:
         found = await _ask(self._survey, "survey", self._containers.survey)
@@ -129,7 +143,7 @@ class DockerRuntime:
         reading = Reading(self._containers, tag, after=after)
         with closing(reading):
             while not reading.done:
-                for line in await _ask(self._logs, "logs", reading.some):
+                for line in await self._about(tag, "logs", reading.some):
                     yield line
 
     async def capacity(self) -> Resources:
@@ -140,6 +154,20 @@ class DockerRuntime:
         await self._pulls.close()
         await self._sweeps.close()
         await asyncio.gather(*(crew.close() for crew in self._crews))
+
+    async def _about(self, tag: Tag, call: str, work: Callable[[Client], Answer]) -> Answer:
+        """A call about one container, which may be stuck while all others are well."""
+        try:
+            answer = await _ask(self._stuck if tag in self._silent else self._lanes[call], call, work)
+        except EngineUnknown as unknown:
+            if was_silent(unknown):
+                self._silent.add(tag)
+            raise
+        except EngineError:
+            self._silent.discard(tag)
+            raise
+        self._silent.discard(tag)
+        return answer
 
     async def _sweep(self, living: tuple[Tag, ...]) -> None:
         """What a crash left of attempts that have no container. What cannot be taken away now is tried again."""

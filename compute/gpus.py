@@ -9,7 +9,7 @@ from batchq.values import ContainerState
 from compute.docker_found import labels_of, member, state_of
 from compute.docker_spec import GPUS
 
-HOLDS = frozenset({ContainerState.CREATED, ContainerState.RUNNING})
+HOLDS_NONE = frozenset({ContainerState.EXITED, ContainerState.GOING})
 
 
 def count() -> int:
@@ -21,7 +21,7 @@ def held(rows: object) -> Mapping[str, int]:
     """How many containers in a list of the engine's hold each, by what their labels say."""
     if not isinstance(rows, list):
         raise EngineUnknown("the engine's list of containers is none")
-    labels = (labels_of(row, "Labels") for row in rows if state_of(member(row, "State", of=str)) in HOLDS)
+    labels = (labels_of(row, "Labels") for row in rows if state_of(member(row, "State", of=object)) not in HOLDS_NONE)
     return Counter(gpu for it in labels for gpu in it.get(GPUS, "").split(",") if gpu)
 
 

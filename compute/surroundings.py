@@ -18,7 +18,7 @@ from batchq.values import ContainerState, Launch
 from compute import keeper, networks
 from compute.docker_client import Client
 from compute.docker_errors import CONFLICT, reason, told, trouble_below
-from compute.docker_found import labels_of, member, state_of
+from compute.docker_found import labels_of, member, state_in
 from compute.docker_spec import (
     INSTANCE,
     Place,
@@ -110,7 +110,7 @@ class Surroundings:
             keeper_id = self._make_keeper(client, launch, network)
         else:
             keeper_id = member(inspected, "Id", of=str)
-            if state_of(member(inspected, "State", "Status", of=str)) is ContainerState.RUNNING:
+            if state_in(member(inspected, "State", of=dict)) is ContainerState.RUNNING:
                 return keeper_id
         client.start(keeper_id)
         return keeper_id

@@ -14,12 +14,31 @@ from tests.support.containers import new_tag
 NEVER = "0001-01-01T00:00:00Z"
 BEGUN = "2026-11-21T11:28:21.414364123Z"
 BEGUN_AT = datetime(2026, 11, 21, 11, 28, 21, 414364, tzinfo=UTC)
-TAG = new_tag()
+TAG, OTHER = new_tag(), new_tag()
 
 
 def inspected(**state):
     usual = {"Status": "exited", "StartedAt": BEGUN, "FinishedAt": BEGUN, "ExitCode": 0, "OOMKilled": False}
     return found(TAG, {"State": usual | state})
+
+
+def not_asked(container_id, tag):
+    raise AssertionError(container_id, tag)
+
+
+@pytest.mark.parametrize(
+    ("told", "state"),
+    [
+        ({"Pid": 7, "FinishedAt": NEVER}, ContainerState.RUNNING),
+        ({"Pid": 0, "StartedAt": NEVER, "FinishedAt": NEVER}, ContainerState.CREATED),
+        ({"Pid": 0, "ExitCode": 3}, ContainerState.EXITED),
+    ],
+)
+def test_a_state_of_a_new_name_is_told_by_all_else(told, state):
+    it = inspected(Status="dreaming", **told)
+
+    assert it.state is state
+    assert it.exit_code == (3 if state is ContainerState.EXITED else None)
 
 
 @pytest.mark.parametrize("status", ["created", "exited"])
@@ -67,7 +86,15 @@ def test_lack_of_memory_is_what_the_engine_says_of_it(killed):
 
 
 @pytest.mark.parametrize(
-    "nonsense", [{"Status": "dreaming"}, {"StartedAt": "noon"}, {"StartedAt": None}, {"ExitCode": "0"}, {"Status": []}]
+    "nonsense",
+    [
+        {"Status": "dreaming"},
+        {"Status": "dreaming", "Pid": 0, "FinishedAt": NEVER},
+        {"StartedAt": "noon"},
+        {"StartedAt": None},
+        {"ExitCode": "0"},
+        {"Status": []},
+    ],
 )
 def test_nonsense_is_not_believed(nonsense):
     with pytest.raises(EngineUnknown):
@@ -81,7 +108,19 @@ def test_a_survey_leaves_out_whom_it_does_not_know():
         {"Id": "c", "State": "running", "Labels": None},
     ]
 
-    assert surveyed(rows, "i1") == {"a": Found(tag=TAG, state=ContainerState.RUNNING)}
+    assert surveyed(rows, "i1", not_asked) == {"a": Found(tag=TAG, state=ContainerState.RUNNING)}
+
+
+@pytest.mark.parametrize("word", ["dreaming", None, 5])
+def test_a_state_of_a_new_name_is_looked_at_and_fails_no_survey(word):
+    rows = [
+        {"Id": "a", "State": word, "Labels": labels_of("i1", TAG)},
+        {"Id": "b", "State": "running", "Labels": labels_of("i1", OTHER)},
+    ]
+
+    seen = surveyed(rows, "i1", lambda container_id, _: {"a": ContainerState.EXITED}[container_id])
+
+    assert [it.state for it in seen.values()] == [ContainerState.EXITED, ContainerState.RUNNING]
 
 
 @pytest.mark.parametrize(

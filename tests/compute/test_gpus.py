@@ -48,6 +48,7 @@ class Engine:
         ([holder("0")], ("1", "2")),
         ([holder("1", "2")], ("0", "3")),
         ([holder("0", state="created"), holder("2", state="paused")], ("1", "3")),
+        ([holder("0", state="of a new name")], ("1", "2")),
         ([holder("0", state="exited"), holder("1", state="dead"), holder("2", state="removing")], ("0", "1")),
     ],
 )
@@ -65,7 +66,7 @@ def test_more_than_there_are_is_for_the_engine_to_refuse():
     assert gpus.choose(2, of=1, held={}) == ("0", "1")
 
 
-@pytest.mark.parametrize("rows", [None, {}, [None], [{"State": "dreaming"}]])
+@pytest.mark.parametrize("rows", [None, {}])
 def test_an_answer_that_is_none_is_not_believed(rows):
     with pytest.raises(EngineUnknown):
         gpus.held(rows)

@@ -1,0 +1,120 @@
+"""Containers that are stuck, as one is whose shim hangs: the engine answers nothing about them, and all else (SP24)."""
+
+import asyncio
+import json
+import threading
+
+import pytest
+
+from batchq.errors import EngineUnknown
+from batchq.values import ContainerState, Found
+from compute.docker_runtime import DockerRuntime, Limits
+from compute.docker_spec import labels_of, name_of
+from tests.compute.test_docker_garbage import engine, says
+from tests.support.containers import new_tag
+
+INSTANCE, MANY = "i", 30
+IMPATIENT = Limits(stop=4, kill=4, look=4, patience=60, patience_with_one=0.2)
+CALLS = ["signal_stop", "kill", "inspect"]
+
+
+class Engine:
+    """Each container runs. It is silent about those that are stuck, until it is let go."""
+
+    def __init__(self):
+        self.stuck = [new_tag() for _ in range(MANY)]
+        self.well = new_tag()
+        self.states = {}
+        self._go = threading.Event()
+
+    def answer(self, handler):
+        if any(name_of(INSTANCE, tag) in handler.path for tag in self.stuck):
+            self._go.wait(10)
+            handler.close_connection = True
+            return
+        says(200, json.dumps(self._body(handler.path)).encode())(handler)
+
+    def let_go(self):
+        self._go.set()
+
+    def recover(self):
+        self.let_go()
+        self.well, self.stuck = self.stuck[0], []
+
+    def _body(self, path):
+        if "/containers/json" in path:
+            return [self._row("1", self.well, "running"), *(self._row(*it) for it in self.states.items())]
+        if path.endswith("/json"):
+            return self._inspected()
+        return {}
+
+    def _row(self, container_id, tag, state="dreaming"):
+        return {"Id": container_id, "State": state, "Labels": labels_of(INSTANCE, tag)}
+
+    def _inspected(self):
+        state = {"Status": "running", "StartedAt": "2026-11-21T11:28:21Z"}
+        return {
+            "Id": name_of(INSTANCE, self.well),
+            "State": state,
+            "Config": {"Labels": labels_of(INSTANCE, self.well)},
+        }
+
+
+@pytest.fixture
+async def world(tmp_path):
+    its = Engine()
+    with engine(tmp_path, its.answer) as url:
+        runtime = DockerRuntime(instance=INSTANCE, base_url=url, limits=IMPATIENT)
+        yield its, runtime
+        its.let_go()
+        await runtime.close()
+
+
+async def ask_of_the_stuck(runtime, its, call):
+    return [asyncio.create_task(getattr(runtime, call)(tag)) for tag in its.stuck]
+
+
+async def gave_up(tasks):
+    return all(isinstance(it, EngineUnknown) for it in await asyncio.gather(*tasks, return_exceptions=True))
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_a_call_about_one_that_is_stuck_gives_its_thread_back_soon(world, call):
+    its, runtime = world
+
+    async with asyncio.timeout(10):
+        assert await gave_up(await ask_of_the_stuck(runtime, its, call))
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_however_many_are_known_to_be_stuck_the_others_do_not_wait(world, call):
+    its, runtime = world
+    await gave_up(await ask_of_the_stuck(runtime, its, call))
+    again = await ask_of_the_stuck(runtime, its, call)
+
+    async with asyncio.timeout(2):
+        await getattr(runtime, call)(its.well)
+
+    assert not any(it.done() for it in again)
+    its.let_go()
+    await gave_up(again)
+
+
+async def test_one_that_is_not_stuck_any_more_is_like_the_others(world):
+    its, runtime = world
+    await gave_up(await ask_of_the_stuck(runtime, its, "inspect"))
+    its.recover()
+
+    await runtime.inspect(its.well)
+
+    assert its.well not in runtime._silent
+
+
+async def test_a_state_of_a_new_name_fails_no_survey(world):
+    its, runtime = world
+    its.states = {name_of(INSTANCE, tag): tag for tag in its.stuck[:1]}
+    its.let_go()  # each call about it breaks off
+
+    seen = await runtime.survey()
+
+    assert seen == tuple(Found(tag=tag, state=ContainerState.RUNNING) for tag in (its.well, its.stuck[0]))
