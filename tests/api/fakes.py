@@ -43,7 +43,7 @@ class PaperEngine:
         if key is not None and key in self._made:
             return await self.job(self._made[key])
         job = Job(id=job_id, order=self._next, spec=spec, created_at=self._clock.now(), tags=tags)
-        self._next += 1
+        self._next += 1 + (spec.array_size or 0)  # its children's orders come after its own
         self._made[key] = job_id
         await self._store.commit(Changes(inserted=(job,), history=(self._moment(job),)))
         return job

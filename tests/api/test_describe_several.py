@@ -1,0 +1,358 @@
+"""DescribeJobs and ListJobs of arrays, of jobs of several containers, and of jobs of several nodes and their nodes."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from batchq.domain.job import Child, Family, Part, PartState, Status
+from batchq.domain.names import JobId, Tag, child_id
+from batchq.values import Changes
+from tests.api.conftest import ARN, CONTAINER
+from tests.api.several import DUO, GANG
+from tests.support import builders
+from tests.support.builders import NOON
+
+MS = 1795262400000  # noon
+EXITED = "Essential container in task exited"
+LISTS = {"environment": [], "mountPoints": [], "secrets": [], "ulimits": [], "volumes": []}
+
+
+def part(key, **changes):
+    return Part(**{"key": key, "state": PartState.RUNNING, "started_at": NOON} | changes)
+
+
+def over(key, exit_code, **changes):
+    ended = {"state": PartState.ENDED, "exit_code": exit_code, "stopped_at": NOON + timedelta(seconds=90)}
+    return part(key, **ended | changes)
+
+
+def stream(job_id, part, name="gang"):
+    tag = Tag(job_id=JobId(job_id), attempt=1, part=part)
+    return f"{name}/{tag.container}/{tag.task_id}"
+
+
+@pytest.fixture
+async def several(submit, boto):
+    """Submit a job of `duo` or of `gang`; answers its id."""
+    await boto.register_job_definition(**DUO)
+    await boto.register_job_definition(**GANG)
+    return submit
+
+
+@pytest.fixture
+def becomes(server):
+    """A job as the engine would have made it."""
+
+    async def becomes(job_id, **changes):
+        await server.engine.save(replace(await server.engine.job(JobId(job_id)), **changes))
+
+    return becomes
+
+
+@pytest.fixture
+def runs(becomes):
+    """A job whose attempt has these containers."""
+
+    async def runs(job_id, *parts):
+        attempt = builders.attempt(parts=parts, started_at=NOON)
+        await becomes(job_id, status=Status.RUNNING, attempt=attempt, started_at=NOON)
+
+    return runs
+
+
+@pytest.fixture
+def ends(becomes):
+    """A job whose only attempt was these containers, and was decided by the first."""
+
+    async def ends(job_id, *parts, status=Status.SUCCEEDED):
+        first = parts[0]
+        attempt = builders.attempt(
+            parts=parts,
+            started_at=first.started_at,
+            stopped_at=first.stopped_at,
+            exit_code=first.exit_code,
+            status_reason=EXITED,
+            decided=first.key,
+        )
+        await becomes(
+            job_id, status=status, status_reason=EXITED, attempt=None, attempts=(attempt,), stopped_at=first.stopped_at
+        )
+
+    return ends
+
+
+@pytest.fixture
+async def array(server, submit, becomes):
+    """An array of three: one child SUCCEEDED, one RUNNING, one not spawned yet."""
+    job_id = await submit("many", arrayProperties={"size": 3}, retryStrategy={"attempts": 2}, tags={"a": "b"})
+    counts = ((Status.RUNNING, 1), (Status.SUCCEEDED, 1))
+    await becomes(job_id, status=Status.PENDING, family=Family(spawned=2, counts=counts, counted_at=NOON))
+    parent = await server.engine.job(JobId(job_id))
+    done = builders.attempt(started_at=NOON, stopped_at=NOON, exit_code=0, status_reason=EXITED)
+    children = [
+        {"status": Status.SUCCEEDED, "attempts": (done,), "status_reason": EXITED, "stopped_at": NOON},
+        {"status": Status.RUNNING, "attempt": builders.attempt(started_at=NOON)},
+    ]
+    made = tuple(
+        replace(
+            parent,
+            id=child_id(parent.id, n),
+            order=parent.order + 1 + n,
+            created_at=NOON,
+            started_at=NOON,
+            child=Child(parent=parent.id, index=n),
+            family=None,
+            tags=(),
+            **changes,
+        )
+        for n, changes in enumerate(children)
+    )
+    await server.store.commit(Changes(inserted=made))
+    return job_id
+
+
+async def test_an_array_tells_its_size_and_how_its_children_fare(array, told):
+    job = await told(array)
+
+    assert (job["status"], job["attempts"]) == ("PENDING", [])
+    assert job["container"]["image"] == CONTAINER["image"]
+    assert "taskArn" not in job["container"]
+    assert job["arrayProperties"] == {
+        "size": 3,
+        "statusSummary": {
+            "SUBMITTED": 0,
+            "PENDING": 0,
+            "RUNNABLE": 0,
+            "STARTING": 0,
+            "RUNNING": 1,
+            "SUCCEEDED": 1,
+            "FAILED": 0,
+        },
+        "statusSummaryLastUpdatedAt": MS,
+    }
+
+
+async def test_an_array_that_has_no_children_yet_counts_none(submit, told):
+    properties = (await told(await submit(arrayProperties={"size": 2})))["arrayProperties"]
+
+    assert set(properties["statusSummary"].values()) == {0}
+    assert "statusSummaryLastUpdatedAt" not in properties
+
+
+async def test_a_child_tells_its_index_and_no_size(array, told):
+    job = await told(f"{array}:0")
+
+    assert (job["jobId"], job["jobArn"]) == (f"{array}:0", f"{ARN}job/{array}:0")
+    assert (job["status"], job["arrayProperties"], job["tags"]) == ("SUCCEEDED", {"index": 0}, {})
+    assert (job["attempts"][0]["container"]["exitCode"], job["container"]["exitCode"]) == (0, 0)
+    assert job["retryStrategy"]["attempts"] == 2
+
+
+async def test_a_job_that_is_no_array_says_nothing_of_arrays(submit, told):
+    assert (
+        not {"arrayProperties", "nodeProperties", "nodeDetails", "ecsProperties"} & (await told(await submit())).keys()
+    )
+
+
+async def test_a_queue_lists_arrays_and_an_array_its_children(array, boto):
+    queue = await boto.list_jobs(jobQueue="default", jobStatus="PENDING")
+    running = await boto.list_jobs(arrayJobId=array)
+    done = await boto.list_jobs(arrayJobId=f"{ARN}job/{array}", jobStatus="SUCCEEDED")
+
+    (parent,) = queue["jobSummaryList"]
+    assert (parent["jobId"], parent["arrayProperties"]["size"]) == (array, 3)
+    assert "capacityUsage" not in parent
+    assert [it["jobId"] for it in running["jobSummaryList"]] == [f"{array}:1"]
+    assert [it["arrayProperties"] for it in done["jobSummaryList"]] == [{"index": 0}]
+
+
+async def test_filters_are_not_applied_to_children(array, boto):
+    found = await boto.list_jobs(arrayJobId=array, filters=[{"name": "JOB_NAME", "values": ["other"]}])
+
+    assert [it["jobId"] for it in found["jobSummaryList"]] == [f"{array}:1"]
+
+
+@pytest.mark.parametrize("name", ["garbage", "5d1f6c1e-0000-4000-8000-000000000000", "arn:aws:batch:x"])
+@pytest.mark.parametrize("selector", ["arrayJobId", "multiNodeJobId"])
+async def test_what_is_no_array_and_no_gang_lists_nothing(ground, boto, selector, name):
+    assert (await boto.list_jobs(**{selector: name}))["jobSummaryList"] == []
+
+
+async def test_children_come_in_pages(server, array, boto):
+    first = await server.engine.job(child_id(JobId(array), 0))
+    await server.engine.save(replace(first, status=Status.RUNNING, attempts=(), attempt=builders.attempt()))
+
+    pages = await boto.pages("list_jobs", arrayJobId=array, PaginationConfig={"PageSize": 1})
+
+    assert sorted(it["jobId"] for page in pages for it in page["jobSummaryList"]) == [f"{array}:0", f"{array}:1"]
+    assert "nextToken" not in pages[-1]
+
+
+@pytest.mark.parametrize("selector", ["arrayJobId", "multiNodeJobId"])
+async def test_a_token_of_one_listing_serves_no_other(array, submit, boto, selector):
+    for _ in range(2):
+        await submit()
+    token = (await boto.list_jobs(jobQueue="default", jobStatus="SUBMITTED", maxResults=1))["nextToken"]
+
+    with pytest.raises(boto.exceptions.ClientException, match="nextToken is not valid"):
+        await boto.list_jobs(**{selector: array}, jobStatus="SUBMITTED", nextToken=token)
+
+
+async def test_a_task_that_waits_tells_what_it_will_run(several, told):
+    job = await told(await several(jobDefinition="duo", parameters={"port": "80"}))
+
+    (task,) = job["ecsProperties"]["taskProperties"]
+    assert job["container"] == {}
+    assert [it["command"] for it in task["containers"]] == [["serve", "80"], ["run", "80"]]
+    assert task["containers"][1]["dependsOn"] == [{"containerName": "side", "condition": "START"}]
+    assert not {"taskArn", "containerInstanceArn"} & task.keys()
+    assert not {"exitCode", "logStreamName", "reason"} & task["containers"][0].keys()
+
+
+async def test_a_task_that_runs_tells_each_containers_log(several, runs, told):
+    job_id = await several(jobDefinition="duo")
+    await runs(job_id, part("0/side"), part("0/work", state=PartState.STARTING, started_at=None))
+
+    (task,) = (await told(job_id))["ecsProperties"]["taskProperties"]
+
+    side, work = task["containers"]
+    assert side["logStreamName"] == stream(job_id, "0/side", "duo")
+    assert "logStreamName" not in work
+    assert task["taskArn"].endswith(Tag(job_id=JobId(job_id), attempt=1, part="0/work").task_id)
+
+
+async def test_a_task_that_ended_tells_each_containers_end(several, ends, told):
+    job_id = await several(jobDefinition="duo")
+    await ends(job_id, over("0/work", 3, reason="why"), over("0/side", 143), status=Status.FAILED)
+
+    job = await told(job_id)
+
+    (task,) = job["ecsProperties"]["taskProperties"]
+    (attempt,) = job["attempts"]
+    assert [(it["name"], it["exitCode"], it.get("reason")) for it in task["containers"]] == [
+        ("side", 143, None),
+        ("work", 3, "why"),
+    ]
+    assert (attempt["container"]["exitCode"], attempt["startedAt"], attempt["stoppedAt"]) == (3, MS, MS + 90000)
+    assert attempt["container"]["logStreamName"] == stream(job_id, "0/work", "duo")
+    (told_task,) = attempt["taskProperties"]
+    assert told_task["taskArn"] == task["taskArn"]
+    assert told_task["containers"][0] == {
+        "name": "work",
+        "exitCode": 3,
+        "reason": "why",
+        "logStreamName": stream(job_id, "0/work", "duo"),
+        "networkInterfaces": [],
+    }
+
+
+async def test_a_gang_tells_its_nodes_and_no_container(several, told):
+    over = {"command": ["x"], "environment": [{"name": "A", "value": "1"}]}
+    job = await told(
+        await several(
+            jobDefinition="gang",
+            parameters={"port": "80"},
+            nodeOverrides={"numNodes": 5, "nodePropertyOverrides": [{"targetNodes": "0:", "containerOverrides": over}]},
+        )
+    )
+
+    properties = job["nodeProperties"]
+    first, second = properties["nodeRangeProperties"]
+    assert "container" not in job
+    assert (properties["numNodes"], properties["mainNode"]) == (5, 0)
+    assert first == {"targetNodes": "0:", "container": LISTS | CONTAINER | over}
+    assert second["targetNodes"] == "2:3"
+    (task,) = second["ecsProperties"]["taskProperties"]
+    assert [it["command"] for it in task["containers"]] == [["serve", "80"], ["run", "80"]]
+
+
+async def test_a_gang_that_ended_tells_how_its_main_node_did(several, ends, told):
+    job_id = await several(jobDefinition="gang")
+    await ends(job_id, over("0/default", 4), over("1/default", 0), status=Status.FAILED)
+
+    (attempt,) = (await told(job_id))["attempts"]
+
+    assert attempt["container"]["exitCode"] == 4
+    assert attempt["container"]["logStreamName"] == stream(job_id, "0/default")
+
+
+async def test_each_node_is_told_as_a_job(several, runs, boto):
+    job_id = await several(jobDefinition="gang")
+    address = part("0/default", address="10.1.0.2")
+    await runs(job_id, address, over("1/default", 9), part("2/side"), part("2/work"))
+
+    ids = [f"{job_id}#{n}" for n in (0, 1, 2, 4)] + [f"{ARN}job/{job_id}#3", f"{job_id}#03"]
+    main, failed, several_, waiting = (await boto.describe_jobs(jobs=ids))["jobs"]
+
+    assert [it["nodeDetails"] for it in (main, failed)] == [
+        {"nodeIndex": 0, "isMainNode": True},
+        {"nodeIndex": 1, "isMainNode": False},
+    ]
+    assert (main["jobArn"], main["status"]) == (f"{ARN}job/{job_id}#0", "RUNNING")
+    assert main["container"]["networkInterfaces"] == [{"privateIpv4Address": "10.1.0.2"}]
+    assert main["container"]["logStreamName"] == stream(job_id, "0/default")
+    assert "nodeProperties" not in main
+    assert (failed["status"], failed["container"]["exitCode"], failed["stoppedAt"]) == ("FAILED", 9, MS + 90000)
+    assert failed["attempts"][0]["container"]["exitCode"] == 9
+    assert several_["container"] == {}
+    assert [it["name"] for it in several_["ecsProperties"]["taskProperties"][0]["containers"]] == ["side", "work"]
+    assert (waiting["jobId"], waiting["status"]) == (f"{job_id}#3", "STARTING")
+
+
+async def test_a_gang_lists_its_nodes(several, runs, boto):
+    job_id = await several("the-gang", jobDefinition="gang")
+    await runs(job_id, part("0/default"), over("1/default", 0), part("2/work"), part("3/work"))
+
+    running = await boto.list_jobs(multiNodeJobId=job_id)
+    done = await boto.list_jobs(multiNodeJobId=f"{ARN}job/{job_id}", jobStatus="SUCCEEDED")
+
+    assert [it["nodeProperties"] for it in running["jobSummaryList"]] == [
+        {"isMainNode": True, "numNodes": 4, "nodeIndex": 0},
+        {"isMainNode": False, "numNodes": 4, "nodeIndex": 2},
+        {"isMainNode": False, "numNodes": 4, "nodeIndex": 3},
+    ]
+    assert [it["capacityUsage"][0]["quantity"] for it in running["jobSummaryList"]] == [1, 1.25, 1.25]
+    (one,) = done["jobSummaryList"]
+    assert (one["jobId"], one["jobName"], one["container"]) == (f"{job_id}#1", "the-gang", {"exitCode": 0})
+
+
+async def test_nodes_come_in_pages(several, boto):
+    job_id = await several(jobDefinition="gang")
+
+    pages = await boto.pages(
+        "list_jobs", multiNodeJobId=job_id, jobStatus="SUBMITTED", PaginationConfig={"PageSize": 3}
+    )
+
+    told = [[it["nodeProperties"]["nodeIndex"] for it in page["jobSummaryList"]] for page in pages]
+    assert told == [[0, 1, 2], [3]]
+
+
+async def test_the_queue_lists_a_gang_as_one_job(several, boto):
+    await several(jobDefinition="gang")
+
+    (job,) = (await boto.list_jobs(jobQueue="default", jobStatus="SUBMITTED"))["jobSummaryList"]
+
+    assert job["nodeProperties"] == {"numNodes": 4}
+    assert job["capacityUsage"] == [{"capacityUnit": "VCPU", "quantity": 4.5}]
+
+
+async def test_what_a_job_needs_is_told_by_arn(several, told):
+    needs = {"consumableResourceList": [{"consumableResource": "licence", "quantity": 2}]}
+
+    job = await told(await several(consumableResourcePropertiesOverride=needs))
+
+    assert job["consumableResourceProperties"] == {
+        "consumableResourceList": [{"consumableResource": ARN + "consumable-resource/licence", "quantity": 2}]
+    }
+
+
+async def test_whole_numbers_are_told_as_whole_numbers(several, runs, http):
+    job_id = await several(jobDefinition="gang")
+    await runs(job_id, over("0/default", 0))
+
+    _, _, listed = await http.post("ListJobs", {"multiNodeJobId": job_id})
+    _, _, described = await http.post("DescribeJobs", {"jobs": [f"{job_id}#0", job_id]})
+
+    assert repr(listed["jobSummaryList"][0]["capacityUsage"][0]["quantity"]) == "1"
+    assert ".0" not in repr(described)
