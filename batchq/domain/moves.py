@@ -69,4 +69,10 @@ def attempt_of(job: Job) -> Attempt:
 
 def story(job: Job) -> str:
     """The job in a line, for whoever must understand how it came here."""
-    return f"{job.id}: {job.status}, attempt {job.attempt}, {len(job.attempts)} ended, stop {job.stop}"
+    return f"{job.id}: {job.status}, attempt {_in_short(job.attempt)}, {len(job.attempts)} ended, stop {job.stop}"
+
+
+def _in_short(attempt: Attempt | None) -> str:
+    if attempt is None or not attempt.parts:
+        return str(attempt)
+    return f"{attempt.number} ({', '.join(f'{it.key} {it.state}' for it in attempt.parts)})"

@@ -140,10 +140,9 @@ def _kill(job: Job, part: Part, _: on.GraceExpired, now: datetime) -> Job:
 def _start_timed_out(job: Job, part: Part, _: on.StartTimedOut, now: datetime) -> Job:
     """AWS: who waits for it in vain gives up, and the task stops."""
     waiting = {it.key: dependency for it, dependency in gates.waiting_for(job, part)}
-    if not waiting:
-        return job
     limit = gates.container_of(job, part).start_timeout
-    assert limit is not None, f"{part} has no time to start in"
+    if not waiting or limit is None:
+        return job
 
     def told(it: Part) -> Part:
         if it.key in waiting:
@@ -202,8 +201,10 @@ def tags_kept(job: Job) -> tuple[Tag, ...]:
     """Those that are over, and stay until nothing of the attempt is yet to come."""
     if not has_parts(job):
         return ()
-    gone = cleared(attempt_of(job).parts)
-    return tuple(tag for tag in _tags(job, frozenset({PartState.ENDED})) if tag.part not in gone)
+    parts = attempt_of(job).parts
+    gone = cleared(parts)
+    there = (it.key for it in parts if it.state is PartState.ENDED and it.begun_at is not None)
+    return tuple(replace(job.tag, part=key) for key in there if key not in gone)
 
 
 def came_to_run(before: Job, after: Job) -> tuple[Tag, ...]:

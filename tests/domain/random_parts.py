@@ -1,0 +1,126 @@
+"""Lives of tasks and gangs at random: any news of any container that may come, at any moment, in any order."""
+
+from datetime import timedelta
+
+from hypothesis import strategies as some
+
+from batchq.domain import events as on
+from batchq.domain.job import ACTIVE, QUEUED, PartState
+from batchq.domain.lifecycle import ring, step
+from batchq.domain.parts import TRANSITIONS
+from batchq.domain.task import Condition, ContainerDependency, NodeRange, Nodes, Task
+from tests.domain.lives import cancel, placed, timed_out
+from tests.domain.part_lives import in_words, parts
+from tests.support.builders import NOON, job, task_container
+
+EXIT_CODES = [0, 0, 1, 137]
+ONWARD = {PartState.STARTING: on.ContainerStarted, PartState.RUNNING: on.ContainerExited}
+DUE, TERMINATES, CANCELS, TIMES_OUT, LEADS_ON = 30, 40, 46, 52, 190
+
+seconds = some.integers(0, 20).map(lambda number: timedelta(seconds=number))
+
+
+class PartStep:
+    """As `Step`, told in short: an attempt of several containers fills pages."""
+
+    def __init__(self, *, before, event, now):
+        self.before, self.event, self.now = before, event, now
+        self.after, self.effects = step(before, event, now)
+
+    def __repr__(self):
+        asks = ", ".join(in_words(it) for it in self.effects)
+        what = f"{type(self.event).__name__} {getattr(self.event, 'part', '')}"
+        how = {it.key: str(it.state) for it in parts(self.after)}
+        return f"\n{self.now:%X} {what} makes it {self.after.status} {how}, asks: {asks}"
+
+
+@some.composite
+def tasks(draw, most=4):
+    """Each container may wait for those before it, and at least one is essential."""
+    names = [f"c{number}" for number in range(draw(some.integers(1, most)))]
+    essential = draw(some.sampled_from(names))
+    return Task(
+        containers=tuple(
+            task_container(
+                name,
+                essential=name == essential or draw(some.booleans()),
+                start_timeout=draw(some.none() | seconds),
+                stop_timeout=draw(some.none() | seconds),
+                depends_on=tuple(draw(dependencies(names[:number]))),
+            )
+            for number, name in enumerate(names)
+        )
+    )
+
+
+@some.composite
+def dependencies(draw, before):
+    named = draw(some.lists(some.sampled_from(before), max_size=2, unique=True)) if before else []
+    return [ContainerDependency(container=it, condition=draw(some.sampled_from(Condition))) for it in named]
+
+
+@some.composite
+def gangs(draw):
+    count = draw(some.integers(1, 3))
+    ranges = tuple(NodeRange(first=node, last=node, task=draw(tasks(most=2))) for node in range(count))
+    return Nodes(count=count, main=draw(some.integers(0, count - 1)), ranges=ranges)
+
+
+@some.composite
+def placed_jobs(draw):
+    """A task or a gang, just before it is placed for the first time."""
+    several = {"nodes": draw(gangs())} if draw(some.booleans()) else {"task": draw(tasks())}
+    asked = {"attempts": draw(some.integers(1, 2)), "timeout": draw(some.none() | seconds), "stop_grace": draw(seconds)}
+    return step(job(number=1, **several, **asked), on.DependenciesMet(), NOON)[0]
+
+
+@some.composite
+def part_lives(draw):
+    """From its being placed on. Bytes are the dice, four for a step."""
+    it, now, steps = draw(placed_jobs()), NOON, []
+    dice = iter(draw(some.binary(min_size=24, max_size=160)))
+    for which, whom, later, detail in zip(dice, dice, dice, dice, strict=False):
+        now += timedelta(seconds=later % 8)
+        event = happening(it, now, which=which, whom=whom, detail=detail)
+        if event is None:
+            break
+        steps.append(PartStep(before=it, event=event, now=now))
+        it = steps[-1].after
+    return steps
+
+
+def happening(it, now, *, which, whom, detail):
+    """None when nothing more can happen."""
+    if it.status in QUEUED:
+        return placed()
+    if it.status not in ACTIVE:
+        return None
+    if which < DUE and (due := ring(it, now)) is not None:
+        return due
+    if which < TERMINATES:
+        node = None if detail % 2 or it.spec.nodes is None else whom % (it.spec.nodes.count + 1)
+        return on.TerminateRequested(reason="enough", node=node, grace=timedelta(0) if detail % 3 == 0 else None)
+    if which < CANCELS or (which < TIMES_OUT and it.attempt.started_at is None):
+        return cancel()
+    if which < TIMES_OUT:
+        return timed_out(it.attempt.number)
+    return news(it, now, which=which, whom=whom, detail=detail)
+
+
+def news(it, now, *, which, whom, detail):
+    """Of a container that is under way, mostly of what leads on; now and then of one that is over."""
+    under_way = [part for part in it.attempt.parts if part.state is not PartState.WAITING]
+    living = [part for part in under_way if part.state is not PartState.ENDED]
+    part = (living or under_way)[whom % len(living or under_way)] if detail < 240 else under_way[whom % len(under_way)]
+    legal = [kind for kind in TRANSITIONS[part.state] if kind is not on.StartAbandoned or part.stopping]
+    kind = ONWARD.get(part.state, legal[0]) if which > LEADS_ON else legal[which % len(legal)]
+    about = {"attempt": it.attempt.number, "part": part.key}
+    match kind:
+        case on.ContainerStarted:
+            return kind(**about, started_at=now, address=f"10.0.0.{part.node}")
+        case on.StartFailed:
+            return kind(**about, reason="no such file", exit_code=127 if detail % 2 else None)
+        case on.ContainerExited:
+            began = part.started_at or now
+            return kind(**about, exit_code=EXIT_CODES[detail % 4], started_at=began, stopped_at=now)
+    return kind(**about)

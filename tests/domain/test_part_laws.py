@@ -1,0 +1,268 @@
+"""What holds in every life of a task or a gang, whatever is told of its containers, in whatever order."""
+
+from collections import Counter
+
+from hypothesis import given, settings
+
+from batchq.domain import effects as do
+from batchq.domain import events as on
+from batchq.domain.gates import closed, main_node
+from batchq.domain.job import ACTIVE, FINISHED, PartState, Status
+from batchq.domain.lifecycle import next_wakeup, ring, step
+from batchq.domain.parts import came_to_run, tags_kept, tags_running, tags_under_way
+from batchq.domain.recovery import Seen, reconcile
+from batchq.domain.task import Condition
+from tests.domain.lives import placed
+from tests.domain.part_lives import ends, given_up, parts, runs
+from tests.domain.random_parts import part_lives
+
+LAWS = []
+MOST_STEPS = 200
+
+
+def law(holds):
+    LAWS.append(holds)
+    return holds
+
+
+@settings(max_examples=300, deadline=None)
+@given(part_lives())
+def test_every_law_holds_in_every_life(life):
+    for holds in LAWS if life else []:
+        holds(life)
+
+
+@law
+def no_container_is_started_twice(life):
+    assert [count for count in asked(life, do.StartContainer).values() if count > 1] == []
+
+
+@law
+def nothing_starts_on_a_node_that_is_to_end(life):
+    for it in life:
+        begun = [tag.part for tag in told(it, do.StartContainer)]
+        assert not [key for key in begun if it.after.attempt and node_of(key) in closed(it.after)]
+
+
+@law
+def who_waits_starts_when_all_it_waits_for_has_come_true_and_not_before(life):
+    for it in life:
+        begun = {tag.part for tag in told(it, do.StartContainer)}
+        for part in it.after.attempt.parts if it.after.attempt else ():
+            may = may_start(it.after, part)
+            assert may if part.key in begun else not (may and part.state is PartState.WAITING)
+
+
+@law
+def what_is_to_end_has_ended_or_was_asked_to(life):
+    for number, it in enumerate(life):
+        asked_for = set(asked(life[: number + 1], do.StopContainer, do.AbandonStart))
+        for part in it.after.attempt.parts if it.after.attempt else ():
+            if part.node in closed(it.after):
+                assert part.state is PartState.ENDED or (part.stopping and tag_of(it.after, part) in asked_for)
+
+
+@law
+def a_running_container_that_is_to_end_is_asked_once(life):
+    to_stop = {
+        tag_of(it.after, part)
+        for it in life
+        for part in (it.after.attempt.parts if it.after.attempt else ())
+        if part.state is PartState.RUNNING and part.stopping
+    }
+
+    assert asked(life, do.StopContainer) == Counter(to_stop)
+
+
+@law
+def nothing_is_killed_that_was_not_asked_to_stop(life):
+    for it in life:
+        for tag in told(it, do.KillContainer):
+            assert next(part.kill_at for part in it.before.attempt.parts if part.key == tag.part) is not None
+
+
+@law
+def what_was_started_is_cleared_away_once_when_the_attempt_is_over_and_none_before_its_end(life):
+    last = life[-1].after
+    begun, gone = asked(life, do.StartContainer), asked(life, do.ClearAway)
+
+    assert [count for count in gone.values() if count > 1] == []
+    assert begun.keys() - gone.keys() == {*(tags_under_way(last) + tags_kept(last) if last.attempt else ())}
+
+
+@law
+def while_a_container_is_yet_to_start_none_is_cleared_away(life):
+    waits = {PartState.WAITING, PartState.STARTING}
+    for it in life:
+        assert not (told(it, do.ClearAway) and it.after.attempt and {part.state for part in parts(it.after)} & waits)
+
+
+@law
+def when_it_is_over_all_its_containers_are(life):
+    over = [it.after for it in life if it.after.attempt is None]
+
+    assert all(part.state is PartState.ENDED for it in over for attempt in it.attempts for part in attempt.parts)
+
+
+@law
+def the_verdict_is_that_of_the_container_that_decided(life):
+    for attempt in life[-1].after.attempts:
+        decider = next((part for part in attempt.parts if part.key == attempt.decided), None)
+        assert attempt.exit_code == (decider and decider.exit_code)
+        assert decider is None or decider.node == main_node(life[-1].after)
+
+
+@law
+def what_decided_stands(life):
+    for it in life:
+        if it.before.attempt and it.before.attempt.decided is not None and it.after.attempt:
+            assert it.after.attempt.decided == it.before.attempt.decided
+
+
+@law
+def only_an_exit_of_0_that_nobody_ordered_is_a_success(life):
+    for it in life:
+        if it.after.status is Status.SUCCEEDED:
+            assert (it.after.attempts[-1].exit_code, it.after.stop) == (0, None)
+        if it.after.status is Status.FAILED and it.after.stop is None:
+            assert it.after.attempts[-1].exit_code != 0
+
+
+@law
+def a_job_that_was_ordered_to_stop_fails_with_the_reason_of_the_order(life):
+    over = [it.after for it in life if it.after.status in FINISHED and it.after.stop is not None]
+
+    assert all((it.status, it.status_reason) == (Status.FAILED, it.stop.reason) for it in over)
+
+
+@law
+def it_runs_exactly_since_one_of_its_containers_has(life):
+    active = [it.after for it in life if it.after.status in ACTIVE]
+
+    for it in active:
+        ran = any(part.started_at is not None for part in it.attempt.parts)
+        assert (it.status is Status.RUNNING) == ran == (it.attempt.started_at is not None)
+
+
+@law
+def each_container_comes_to_run_once(life):
+    begun = [tag for it in life for tag in came_to_run(it.before, it.after)]
+    ran = {(attempt.number, part.key) for attempt in attempts(life) for part in attempt.parts if part.started_at}
+
+    assert sorted((tag.attempt, tag.part) for tag in begun) == sorted(ran)
+
+
+@law
+def its_alarm_rings_when_it_is_due_and_falls_silent(life):
+    for it in life:
+        due = next_wakeup(it.after) if it.after.attempt else None
+        assert (ring(it.after, it.now) is not None) == (due is not None and due <= it.now)
+    job, rings = life[-1].after, 0
+    while (event := ring(job, life[-1].now)) is not None:
+        job, rings = step(job, event, life[-1].now)[0], rings + 1
+        assert rings < MOST_STEPS
+
+
+@law
+def who_was_asked_to_stop_and_runs_has_an_alarm(life):
+    for it in life:
+        for part in it.after.attempt.parts if it.after.attempt else ():
+            if part.state is PartState.RUNNING and part.kill_at is not None:
+                assert next_wakeup(it.after) <= part.kill_at
+
+
+@law
+def after_a_crash_a_survey_asks_for_all_that_is_still_to_be_done(life):
+    job = life[-1].after
+    if job.attempt is None:
+        return
+    seen = [Seen(tag=tag, lives=True) for tag in (*tags_running(job), *tags_kept(job))]
+
+    found = reconcile(active={job.id: job}, known={job.id}, seen=seen, expected=tags_running(job))
+
+    assert set(found.effects) == set(still_to_do(job))
+    assert (found.news, found.strays) == ((), ())
+
+
+@law
+def every_life_ends(life):
+    job, now = life[-1].after, life[-1].now
+    for _ in range(MOST_STEPS):
+        if job.status in FINISHED:
+            return
+        job = step(job, what_leads_on(job), now)[0]
+    raise AssertionError(f"it never ends: {job}")
+
+
+def test_among_the_lives_is_everything_that_matters():
+    seen = set()
+
+    @settings(max_examples=400, deadline=None, database=None, derandomize=True)
+    @given(part_lives())
+    def look(life):
+        seen.update(it.after.status for it in life)
+        seen.update(type(effect) for it in life for effect in it.effects)
+        seen.update(type(it.event) for it in life if it.after is not it.before)
+
+    look()
+
+    assert seen >= {Status.RUNNABLE, Status.STARTING, Status.RUNNING, Status.SUCCEEDED, Status.FAILED}
+    assert seen >= {do.StartContainer, do.StopContainer, do.KillContainer, do.AbandonStart, do.ClearAway}
+    assert seen >= {on.StartTimedOut, on.GraceExpired, on.TimedOut, on.StartAbandoned, on.ContainerLost, on.StopAsked}
+
+
+def told(step, *kinds):
+    return [effect.tag for effect in step.effects if isinstance(effect, kinds)]
+
+
+def asked(life, *kinds):
+    return Counter(tag for it in life for tag in told(it, *kinds))
+
+
+def attempts(life):
+    last = life[-1].after
+    return [*last.attempts, *([last.attempt] if last.attempt else [])]
+
+
+def node_of(key):
+    return int(key.partition("/")[0])
+
+
+def tag_of(job, part):
+    return next(tag for tag in (*tags_under_way(job), *tags_kept(job)) if tag.part == part.key)
+
+
+def may_start(job, part):
+    """As the words of AWS have it, of containers and of nodes."""
+    here = {it.name: it for it in job.attempt.parts if it.node == part.node}
+    main_runs = any(it.started_at for it in job.attempt.parts if it.node == main_node(job))
+    spec = (job.spec.task or job.spec.nodes.task(part.node)).container(part.name)
+    come_true = {
+        Condition.START: lambda it: it.started_at is not None,
+        Condition.COMPLETE: lambda it: it.state is PartState.ENDED,
+        Condition.SUCCESS: lambda it: it.state is PartState.ENDED and it.exit_code == 0,
+    }
+    met = all(come_true[it.condition](here[it.container]) for it in spec.depends_on)
+    return met and (main_runs or part.node == main_node(job))
+
+
+def still_to_do(job):
+    for part in job.attempt.parts:
+        tag = next((tag for tag in tags_under_way(job) if tag.part == part.key), None)
+        if part.state is PartState.STARTING:
+            yield do.StartContainer(tag=tag)
+        if part.state is PartState.STARTING and part.stopping:
+            yield do.AbandonStart(tag=tag)
+        if part.state is PartState.RUNNING and part.stopping and part.kill_at is None:
+            yield do.StopContainer(tag=tag)
+
+
+def what_leads_on(job):
+    """The news that an honest engine has next."""
+    if job.status is Status.RUNNABLE:
+        return placed()
+    number = job.attempt.number
+    part = next(it for it in job.attempt.parts if it.state in {PartState.STARTING, PartState.RUNNING})
+    if part.state is PartState.RUNNING:
+        return ends(part.key, attempt=number, started_at=part.started_at, stopped_at=part.started_at)
+    return type(given_up(part.key))(attempt=number, part=part.key) if part.stopping else runs(part.key, attempt=number)
