@@ -122,6 +122,7 @@ def assemble(
         bus=Bus(),
         survey_every=settings.survey_every,
     )
+    catalog.consumable_resources.usage = engine
     jobs = JobService(engine=engine, store=store, catalog=catalog, stop_grace=settings.grace)
     return Parts(store=store, catalog=catalog, engine=engine, logs=logs, jobs=jobs)
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from batchq.domain import events as on
 from batchq.domain.job import Job, JobSpec
-from batchq.domain.names import JobId, Tag
+from batchq.domain.names import ConsumableName, JobId, QueueName, Tag
 from batchq.engine.alarms import Alarms
 from batchq.engine.executor import Executor
 from batchq.engine.ground import Ground
@@ -18,7 +18,7 @@ from batchq.engine.tasks import Tasks
 from batchq.engine.waiting import within
 from batchq.engine.watcher import Watcher
 from batchq.ports import Clock, ContainerRuntime, EventBus, JobStore
-from batchq.values import SubmissionKey
+from batchq.values import Snapshot, SubmissionKey
 
 Answer = TypeVar("Answer")
 
@@ -112,6 +112,18 @@ class Engine:
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.inbox.post(Amend(job_id=job_id, change=change, answer=answer))
         await _wait(answer)
+
+    async def snapshot(self, queue: QueueName) -> Snapshot:
+        """Who is next in a queue, and what its jobs hold."""
+        return await self.loop.snapshot(queue)
+
+    def in_use(self, name: ConsumableName) -> int:
+        """Units of a consumable resource that jobs hold now."""
+        return self.loop.scheduler.in_use(name, self.loop.active.values())
+
+    def used_up(self, name: ConsumableName) -> int:
+        """Units of a consumable resource that jobs took while it was NON_REPLENISHABLE."""
+        return self.loop.scheduler.used_up(name)
 
     def health(self) -> Health:
         return Health(store=self.loop.store_fails, engine=self._watcher.engine_fails, loops=self.tasks.health())

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from batchq.domain import effects as do
 from batchq.domain.container import Resources
 from batchq.domain.job import Job, Status
-from batchq.domain.names import JobId, Tag
+from batchq.domain.names import JobId, QueueName, Tag
 from batchq.engine.families import Families
 from batchq.engine.ground import Ground
 from batchq.engine.inbox import Inbox
@@ -23,6 +23,7 @@ from batchq.engine.tasks import Tasks
 from batchq.engine.turn import Turn
 from batchq.errors import BatchqError, Conflict, StoreFailed, Unavailable
 from batchq.ports import Clock, EventBus, JobStore
+from batchq.values import Snapshot
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +79,11 @@ class Loop:
         for job in self.active.values():
             self._wake(job)
         self._behind = False
+
+    async def snapshot(self, queue: QueueName) -> Snapshot:
+        """Who is next in a queue, and what its jobs hold."""
+        skip = self._families.under_order(Turn(now=self._clock.now(), active=self.active))
+        return await self.scheduler.snapshot(queue, self.active.values(), skip)
 
     async def run(self) -> None:
         while True:

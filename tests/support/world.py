@@ -98,6 +98,7 @@ class World:
             bus=self.bus,
             survey_every=self._survey_every,
         )
+        self.catalog.consumable_resources.usage = self.engine
         self.service = JobService(engine=self.engine, store=self.store, catalog=self.catalog, stop_grace=GRACE)
         await self.catalog.load()
         await self.engine.start()

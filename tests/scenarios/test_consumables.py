@@ -1,0 +1,95 @@
+"""Jobs that need consumable resources, what is told of these, and who is next."""
+
+from dataclasses import replace
+
+import pytest
+
+from batchq.consumables import Quantities
+from batchq.domain.catalog import Operation, ResourceKind
+from batchq.domain.job import Need, Status
+from batchq.domain.names import ConsumableName
+from tests.support.scripts import Script
+
+LICENCES = ConsumableName("licences")
+LONG = Script(seconds=600)
+
+
+@pytest.fixture
+def there(world):
+    """Make the resource, with so many units."""
+
+    async def there(total, kind=ResourceKind.REPLENISHABLE):
+        await world.catalog.consumable_resources.create(name=LICENCES, total=total, kind=kind, tags=())
+
+    return there
+
+
+def quantities(world):
+    return world.catalog.consumable_resources.quantities(world.catalog.consumables[LICENCES])
+
+
+async def needing(world, quantity, script=None, **asked):
+    submission = await world.submission(script, **asked)
+    needs = (Need(resource=LICENCES, quantity=quantity),)
+    return (await world.service.submit(replace(submission, needs=needs))).id
+
+
+async def test_a_job_holds_what_it_needs_until_it_is_over(world, there):
+    await there(10)
+
+    job = await needing(world, 4, LONG)
+    await world.then(job, Status.RUNNING)
+    held = quantities(world)
+    await world.terminate(job)
+    await world.then(job, Status.FAILED)
+
+    assert held == Quantities(total=10, in_use=4, available=6)
+    assert quantities(world) == Quantities(total=10, in_use=0, available=10)
+
+
+async def test_what_is_used_up_does_not_come_back(world, there):
+    await there(10, ResourceKind.NON_REPLENISHABLE)
+
+    await world.then(await needing(world, 4), Status.SUCCEEDED)
+    await world.restart()
+
+    assert quantities(world) == Quantities(total=6, in_use=0, available=6)
+
+
+async def test_a_job_waits_for_units_and_starts_when_there_are_more(world, there):
+    await there(1)
+
+    job = await needing(world, 2)
+    await world.then(job, Status.RUNNABLE)
+    await world.catalog.consumable_resources.update(LICENCES, operation=Operation.ADD, quantity=1, token=None)
+
+    await world.then(job, Status.SUCCEEDED)
+
+
+async def test_a_job_waits_for_units_that_another_holds(world, there):
+    await there(1)
+    first = await needing(world, 1, LONG)
+    await world.then(first, Status.RUNNING)
+
+    second = await needing(world, 1)
+    await world.then(second, Status.RUNNABLE)
+    await world.terminate(first)
+
+    await world.then(second, Status.SUCCEEDED)
+
+
+async def test_who_waits_for_units_is_next_in_the_snapshot(world, there):
+    await there(1)
+    first = await needing(world, 1, LONG)
+    await world.then(first, Status.RUNNING)
+    waiting = [await needing(world, 1, LONG) for _ in range(2)]
+    for job in waiting:
+        await world.then(job, Status.RUNNABLE)
+
+    snapshot = await world.service.snapshot("default")
+
+    assert [job for job, _ in snapshot.jobs] == waiting
+    assert snapshot.millicpus == 250
+    assert all(since <= snapshot.updated_at for _, since in snapshot.jobs)
+    for job in waiting:
+        await world.cancel(job)
