@@ -1,6 +1,7 @@
 """What the outside is asked, and how often, when its answers are late or do not come."""
 
 import asyncio
+from dataclasses import replace
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
@@ -12,8 +13,11 @@ from batchq.engine.tasks import Tasks
 from batchq.errors import ImageMissing
 from compute.script import Script
 from compute.simulated import SimulatedRuntime
+from compute.simulated_faults import NOT_CARRIED_OUT
 from tests.domain.lives import starting
+from tests.domain.part_lives import tasked
 from tests.engine.turns import HOST
+from tests.support.builders import task, task_container
 from tests.support.clock import VirtualClock
 from tests.support.recorder import Recorder
 from tests.support.scripts import spec
@@ -24,7 +28,8 @@ class Outside:
 
     def __init__(self, **container):
         clock = VirtualClock()
-        self.engine = Recorder(SimulatedRuntime(clock=clock, capacity=HOST))
+        self.simulated = SimulatedRuntime(clock=clock, capacity=HOST)
+        self.engine = Recorder(self.simulated)
         self.news, self.alive, self.tasks = [], 0, Tasks(clock)
         self.executor = Executor(
             runtime=self.engine,
@@ -126,3 +131,54 @@ async def test_a_stop_signal_is_sent_until_it_is_answered():
 
     await outside.tasks.drain(patience=1000)
     assert outside.news[1:] == [on.StopAsked(attempt=1)]
+
+
+# ------------------------------------------------------------------------------------------------------- one of several
+
+
+class Several(Outside):
+    """As above, of a task of two: of the `app` what the script says, of the other nothing."""
+
+    def __init__(self, **container):
+        super().__init__()
+        scripted = spec(Script(**container))
+        self.job = tasked(task_container("app"), task_container("other"))
+        own = replace(self.job.spec.task.containers[0], spec=scripted)
+        self.job = replace(self.job, spec=replace(self.job.spec, task=task(own, self.job.spec.task.containers[1])))
+
+    @property
+    def tag(self) -> Tag:
+        return replace(self.job.tag, part="0/app")
+
+
+async def test_when_it_has_started_its_address_is_learnt():
+    outside = Several(seconds=60)
+
+    await outside.does(do.StartContainer(tag=outside.tag))
+
+    (started,) = outside.news
+    assert (type(started), started.part, started.address is None) == (on.ContainerStarted, "0/app", False)
+
+
+async def test_a_look_for_the_address_that_is_not_answered_is_made_again_and_starts_nothing_again():
+    outside = Several(seconds=60)
+    outside.simulated.faults.plan("inspect", NOT_CARRIED_OUT, times=2)
+
+    await outside.does(do.StartContainer(tag=outside.tag))
+
+    assert outside.engine.asked(outside.tag).count("start") == 1
+    assert [(it.part, it.address is None) for it in outside.news] == [("0/app", False)]
+
+
+async def test_one_that_is_refused_given_up_or_asked_to_stop_is_told_by_its_name():
+    refused, given_up, asked = Several(refuse="no such file"), Several(seconds=60), Several(seconds=60)
+
+    await refused.does(do.StartContainer(tag=refused.tag))
+    given_up.executor.act(do.StartContainer(tag=given_up.tag), given_up.job)
+    await given_up.does(do.AbandonStart(tag=given_up.tag))
+    await asked.does(do.StartContainer(tag=asked.tag))
+    await asked.does(do.StopContainer(tag=asked.tag))
+
+    assert [(type(it), it.part) for it in refused.news] == [(on.StartFailed, "0/app")]
+    assert given_up.news == [on.StartAbandoned(attempt=1, part="0/app")]
+    assert asked.news[-1] == on.StopAsked(attempt=1, part="0/app")

@@ -1,5 +1,7 @@
 """What an inspected container says of its attempt."""
 
+from dataclasses import replace
+
 from batchq.domain import events as on
 from batchq.domain import reasons
 from batchq.domain.names import JobId, Tag
@@ -39,3 +41,15 @@ def test_one_that_is_over_has_started_and_exited():
         on.ContainerStarted(attempt=2, started_at=at(1)),
         on.ContainerExited(attempt=2, exit_code=137, started_at=at(1), stopped_at=at(2), out_of_memory=True),
     )
+
+
+PART = replace(TAG, part="1/app")
+
+
+def test_what_is_told_of_one_of_several_names_it_and_its_address():
+    runs = found(ContainerState.RUNNING, started_at=at(1), address="10.0.0.7")
+    over = found(ContainerState.EXITED, started_at=at(1), stopped_at=at(2), exit_code=0)
+
+    assert report(PART, None) == (on.ContainerLost(attempt=2, part="1/app"),)
+    assert report(PART, runs) == (on.ContainerStarted(attempt=2, part="1/app", started_at=at(1), address="10.0.0.7"),)
+    assert [it.part for it in report(PART, over)] == ["1/app", "1/app"]

@@ -1,0 +1,72 @@
+"""What a container is told of its job, and with whom it is launched. aws-batch.md 12."""
+
+from batchq.domain.job import Child
+from batchq.domain.names import Tag
+from batchq.engine.launch import launch
+from tests.domain.lives import after, starting
+from tests.domain.part_lives import app, ganged, runs, sidecar, tasked
+from tests.support.builders import gang, task
+
+
+def tag(job, key=""):
+    return Tag(job_id=job.id, attempt=1, part=key)
+
+
+def told(job, key=""):
+    """The variables that are batchq's own, without their common beginning."""
+    said = dict(launch(job, tag(job, key)).environment)
+    return {name.removeprefix("AWS_BATCH_"): value for name, value in said.items() if name.startswith("AWS_BATCH_")}
+
+
+def test_a_job_of_one_container_is_told_of_its_attempt_queue_and_environment():
+    job = starting()
+
+    assert told(job) == {"JOB_ID": job.id, "JOB_ATTEMPT": "1", "JQ_NAME": "default", "CE_NAME": "local"}
+    assert launch(job, tag(job)).spec == job.spec.container
+    assert ("AWS_EXECUTION_ENV", "AWS_ECS_EC2") in launch(job, tag(job)).environment
+
+
+def test_a_child_is_told_which_it_is_and_of_how_many():
+    child = starting(array_size=3, child=Child(parent="parent", index=2))
+
+    said = told(child)
+
+    assert (said["JOB_ARRAY_INDEX"], said["JOB_ARRAY_SIZE"], said["JOB_ID"]) == ("2", "3", child.id)
+
+
+def test_a_container_of_a_task_is_told_what_a_lone_one_is():
+    job = tasked(app(image="this"), sidecar(image="that"))
+
+    assert told(job, "0/sidecar") == told(job, "0/app") == {**told(starting()), "JOB_ID": job.id}
+    assert launch(job, tag(job, "0/sidecar")).spec.image == "that"
+
+
+def test_the_containers_of_a_task_are_launched_beside_each_other():
+    job = starting(task=task(app(), sidecar(), share_ipc=True))
+
+    made = launch(job, tag(job, "0/sidecar"))
+
+    assert (made.tag, made.beside) == (tag(job, "0/sidecar"), ("app",))
+    assert (made.share_ipc, made.share_pids) == (True, False)
+
+
+def test_each_node_is_told_who_it_is():
+    job = ganged(gang(3, main=1))
+
+    said = told(job, "1/app")
+
+    assert said["JOB_ID"] == f"{job.id}#1"
+    assert (said["JOB_NODE_INDEX"], said["JOB_MAIN_NODE_INDEX"], said["JOB_NUM_NODES"]) == ("1", "1", "3")
+
+
+def test_the_other_nodes_are_told_where_the_main_one_is():
+    job = after(ganged(gang(3, main=1)), runs("1/app", address="10.0.0.7"))
+
+    assert told(job, "0/app")["JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS"] == "10.0.0.7"
+    assert "JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS" not in told(job, "1/app")
+
+
+def test_on_an_engine_without_addresses_none_is_told():
+    job = after(ganged(), runs("0/app"))
+
+    assert "JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS" not in told(job, "1/app")
