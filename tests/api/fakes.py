@@ -25,6 +25,7 @@ class PaperEngine:
 
     `seen` is what it sees in every queue. `broken` is raised by every request. While `gate` is closed none is decided;
     `reached` tells that one waits there.
+    `heard` are the requests to stop jobs.
     """
 
     def __init__(self, *, store, clock):
@@ -36,6 +37,7 @@ class PaperEngine:
         self._made = {}
         self._next = 0
         self.broken = None
+        self.heard = []
         self.seen = Snapshot(jobs=(), updated_at=NOON, millicpus=0)
 
     async def submit(self, *, job_id, spec, tags, key):
@@ -50,6 +52,7 @@ class PaperEngine:
 
     async def deliver(self, job_id, event):
         await self._enter()
+        self.heard.append((job_id, event))
         job = await self.job(job_id)
         if job is not None:
             await self.save(step(job, event, self._clock.now())[0])

@@ -1,0 +1,46 @@
+"""CancelJob and TerminateJob of one node of a gang. What becomes of it is told in the scenarios."""
+
+import pytest
+
+from batchq.domain import events as on
+from tests.api.conftest import ARN
+from tests.api.several import GANG
+
+EVENTS = {"CancelJob": on.CancelRequested, "TerminateJob": on.TerminateRequested}
+
+
+@pytest.fixture
+async def gang(submit, boto):
+    await boto.register_job_definition(**GANG)
+    return await submit(jobDefinition="gang")
+
+
+@pytest.mark.parametrize("operation", EVENTS)
+@pytest.mark.parametrize("name", ["{}#3", ARN + "job/{}#3"])
+async def test_a_node_is_named_to_the_engine(server, gang, http, operation, name):
+    status, _, answer = await http.post(operation, {"jobId": name.format(gang), "reason": "no"})
+
+    assert (status, answer) == (200, {})
+    assert server.engine.heard == [(gang, EVENTS[operation](reason="no", node=3))]
+
+
+@pytest.mark.parametrize("operation", EVENTS)
+async def test_the_job_is_named_without_a_node(server, gang, http, operation):
+    await http.post(operation, {"jobId": gang, "reason": "no"})
+
+    assert server.engine.heard == [(gang, EVENTS[operation](reason="no"))]
+
+
+@pytest.mark.parametrize("operation", EVENTS)
+@pytest.mark.parametrize("node", ["4", "03", "99999"])
+async def test_a_node_that_is_not_there_is_no_error_and_nothing_happens(server, gang, http, operation, node):
+    status, _, answer = await http.post(operation, {"jobId": f"{gang}#{node}", "reason": "no"})
+
+    assert (status, answer, server.engine.heard) == (200, {}, [])
+
+
+@pytest.mark.parametrize("operation", EVENTS)
+async def test_a_job_that_is_no_gang_has_no_nodes_to_stop(server, submit, http, operation):
+    status, _, answer = await http.post(operation, {"jobId": f"{await submit()}#0", "reason": "no"})
+
+    assert (status, answer, server.engine.heard) == (200, {}, [])
