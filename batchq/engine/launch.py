@@ -1,7 +1,5 @@
 """What a container is told of its job: the environment of AWS Batch. Pure."""
 
-from collections.abc import Mapping
-
 from batchq.domain.gates import main_node, task_of
 from batchq.domain.job import Job
 from batchq.domain.moves import attempt_of
@@ -25,7 +23,7 @@ def launch(job: Job, tag: Tag) -> Launch:
     )
 
 
-def _environment(job: Job, tag: Tag) -> Mapping[str, str]:
+def _environment(job: Job, tag: Tag) -> dict[str, str]:
     attempt = attempt_of(job)
     of_all = {
         "AWS_BATCH_JOB_ID": job.id,
@@ -37,7 +35,7 @@ def _environment(job: Job, tag: Tag) -> Mapping[str, str]:
     return of_all | _of_child(job) | _of_node(job, tag)
 
 
-def _of_child(job: Job) -> Mapping[str, str]:
+def _of_child(job: Job) -> dict[str, str]:
     if job.child is None:
         return {}
     return {
@@ -46,7 +44,7 @@ def _of_child(job: Job) -> Mapping[str, str]:
     }
 
 
-def _of_node(job: Job, tag: Tag) -> Mapping[str, str]:
+def _of_node(job: Job, tag: Tag) -> dict[str, str]:
     """AWS: the nodes have ids of their own, and all but the main one are told where that is."""
     nodes = job.spec.nodes
     if nodes is None:

@@ -12,6 +12,7 @@ from batchq.domain import effects as do
 from batchq.domain.container import Resources
 from batchq.domain.job import Job, Status
 from batchq.domain.names import JobId, QueueName, Tag
+from batchq.domain.parts import tags_running
 from batchq.engine.families import Families
 from batchq.engine.ground import Ground
 from batchq.engine.inbox import Inbox
@@ -104,7 +105,7 @@ class Loop:
         return self._store_failed[0]
 
     def running(self) -> frozenset[Tag]:
-        return frozenset(job.tag for job in self.active.values() if job.status is Status.RUNNING)
+        return frozenset(tag for job in self.active.values() for tag in tags_running(job))
 
     async def turn(self, letters: Sequence[Letter]) -> None:
         """One turn. When the store fails nothing has happened: requests are told, and news is read again later."""

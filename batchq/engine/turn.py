@@ -10,7 +10,8 @@ from batchq.domain.arrays import Moved, is_parent
 from batchq.domain.fairshare import Change
 from batchq.domain.job import ACTIVE, FINISHED, Job, Status
 from batchq.domain.lifecycle import step
-from batchq.domain.names import JobId, Tag, stream_name
+from batchq.domain.names import JobId, stream_name
+from batchq.domain.parts import came_to_run
 from batchq.engine.letters import Letter
 from batchq.values import Changes, LogStream, Moment, StatusChanged, SubmissionKey
 
@@ -75,6 +76,9 @@ class Turn:
         if after is before:
             return
         (self._inserted if after.id in self._inserted else self._updated)[after.id] = after
+        for tag in came_to_run(before, after):
+            name = stream_name(after.spec.definition.name, tag)
+            self._streams.append(LogStream(name=name, tag=tag, created_at=self.now))
         if after.status is not before.status:
             self._tell(before, after)
         if before.family is None and after.family is not None:
@@ -138,24 +142,12 @@ class Turn:
             Moment(job_id=after.id, at=self.now, status=after.status, reason=after.status_reason, attempt=attempt)
         )
         self._changed.append(StatusChanged(before=before.status if before else None, job=after))
-        if (tag := began(before, after)) is not None:
-            self._streams.append(
-                LogStream(name=stream_name(after.spec.definition.name, tag), tag=tag, created_at=self.now)
-            )
         if after.status in FINISHED:
             self._stirred.append(after.id)
         if after.child is not None:
             moved = Moved(index=after.child.index, before=before.status if before else None, after=after.status)
             self._moved.setdefault(after.child.parent, []).append(moved)
         self.place = self.place or makes_room(before, after)
-
-
-def began(before: Job | None, after: Job) -> Tag | None:
-    """The attempt whose container came to run by this change, also if it is over already."""
-    if before is None or before.status is not Status.STARTING or before.attempt is None:
-        return None
-    ran = len(after.attempts) > len(before.attempts) and after.attempts[-1].started_at is not None
-    return before.tag if ran or after.status is Status.RUNNING else None
 
 
 def makes_room(before: Job | None, after: Job) -> bool:
