@@ -106,7 +106,10 @@ REFUSED = [
     (UNMANAGED | {"type": "OTHER"}, "'type'"),
     (UNMANAGED | {"state": "ON"}, "'state'"),
     (UNMANAGED | {"unmanagedvCpus": -1}, "'unmanagedvCpus'"),
-    (UNMANAGED | {"eksConfiguration": {"eksClusterArn": "x"}}, "eksConfiguration is not supported"),
+    (
+        UNMANAGED | {"eksConfiguration": {"eksClusterArn": "x"}},
+        "eksConfiguration is not supported by this server: it is for Kubernetes",
+    ),
     (UNMANAGED | {"tags": {"k": 1}}, "'tags.k'"),
     (ASKED | {"computeResources": None}, "computeResources must be provided"),
     (ASKED | {"unmanagedvCpus": 1}, "unmanagedvCpus is not applicable"),
@@ -172,7 +175,7 @@ async def test_an_update_of_the_state_leaves_the_capacity(server, boto):
         ({"computeEnvironment": ARN + "job-queue/it"}, "not found"),
         ({"computeResources": {"minvCpus": 9}}, "minvCpus must not be above maxvCpus"),
         ({"unmanagedvCpus": 4}, "unmanagedvCpus is not applicable"),
-        ({"eksConfiguration": {"x": "y"}}, "eksConfiguration is not supported"),
+        ({"eksConfiguration": {"x": "y"}}, "eksConfiguration is not supported by this server: it is for Kubernetes"),
     ],
     ids=str,
 )
@@ -242,3 +245,13 @@ async def test_pages_tell_every_environment_once(boto):
 
     assert [len(page["computeEnvironments"]) for page in pages] == [2, 2, 1]
     assert [it["computeEnvironmentName"] for page in pages for it in page["computeEnvironments"]] == list("abcde")
+
+
+async def test_a_hundred_are_named_at_once_and_no_more(ground, http):
+    names = ["local", *(f"no-{n}" for n in range(99))]
+
+    status, _, answer = await http.post("DescribeComputeEnvironments", {"computeEnvironments": names})
+    refused, headers, _ = await http.post("DescribeComputeEnvironments", {"computeEnvironments": [*names, "one more"]})
+
+    assert (status, len(answer["computeEnvironments"])) == (200, 1)
+    assert (refused, headers["x-amzn-ErrorType"]) == (400, "ClientException")

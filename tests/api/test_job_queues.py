@@ -176,6 +176,16 @@ async def test_they_are_told_by_name_or_arn_page_by_page(ground, boto):
     assert [it["jobQueueName"] for it in chosen["jobQueues"]] == ["a", "x"]
 
 
+async def test_a_hundred_are_named_at_once_and_no_more(ground, http):
+    names = ["default", *(f"no-{n}" for n in range(99))]
+
+    status, _, answer = await http.post("DescribeJobQueues", {"jobQueues": names})
+    refused, headers, _ = await http.post("DescribeJobQueues", {"jobQueues": [*names, "one more"]})
+
+    assert (status, len(answer["jobQueues"])) == (200, 1)
+    assert (refused, headers["x-amzn-ErrorType"]) == (400, "ClientException")
+
+
 async def test_a_token_of_one_listing_is_of_no_use_to_another(ground, boto):
     await boto.create_job_queue(**ASKED)
     token = (await boto.describe_job_queues(maxResults=1))["nextToken"]

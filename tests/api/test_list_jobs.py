@@ -116,6 +116,7 @@ WRONG = [
     ),
     (QUEUE | by("job_name", "a"), "The name of a filter must be one of JOB_NAME"),
     (QUEUE | by("JOB_NAME"), "must have a value"),
+    (QUEUE | by("JOB_NAME", *["a"] * 101), "The filter JOB_NAME must have at most 100 values."),
     (QUEUE | {"filters": [{"values": ["a"]}]}, "The name of a filter"),
     (QUEUE | by("BEFORE_CREATED_AT", "yesterday"), "milliseconds"),
     (QUEUE | by("AFTER_CREATED_AT", "-1"), "milliseconds"),
@@ -134,6 +135,14 @@ async def test_a_question_that_makes_no_sense_is_refused(ground, http, asked, te
 
     assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
     assert text in answer["message"]
+
+
+async def test_a_hundred_values_are_taken(submit, boto):
+    job_id = await submit("one")
+
+    told = await boto.list_jobs(jobQueue="default", **by("JOB_NAME", "one", *(f"no-{n}" for n in range(99))))
+
+    assert [it["jobId"] for it in told["jobSummaryList"]] == [job_id]
 
 
 async def test_an_empty_next_token_is_none(submit, boto):

@@ -12,6 +12,7 @@ from batchq.values import ChildQuery, Filter, JobQuery
 
 MOST = 1000
 MOST_FILTERED = 100
+MOST_VALUES = 100
 
 _MILLISECONDS = re.compile(r"[0-9]{1,19}")
 
@@ -70,6 +71,8 @@ def _filter(given: list[KeyValuesPair], arns: Arns) -> tuple[Filter | None, tupl
         raise Invalid(f"The name of a filter must be one of {', '.join(Filter)}.")
     if not values:
         raise Invalid(f"The filter {name} must have a value.")
+    if len(values) > MOST_VALUES:
+        raise Invalid(f"The filter {name} must have at most {MOST_VALUES} values.")
     by = Filter(name)
     return by, tuple(_value(by, value, arns) for value in values)
 
