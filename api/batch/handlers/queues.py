@@ -54,8 +54,9 @@ async def describe(desk: Desk, call: Call) -> Answer:
 async def snapshot(desk: Desk, call: Call) -> Answer:
     given = parse(wire.GetJobQueueSnapshot, call.body)
     name = queues.name_of(given.jobQueue, call.arns)
+    queue = desk.catalog.queues.get(name)  # before the wait, in which it may be deleted
     found = await desk.jobs.snapshot(name)
-    return snapshots.detail(found, call.arns, fair=desk.catalog.queues[name].policy is not None)
+    return snapshots.detail(found, call.arns, fair=queue is not None and queue.policy is not None)
 
 
 def _asked(shape: type[Asked], call: Call) -> Asked:
