@@ -5,6 +5,7 @@ The version of its API is asked for once, not by each client: `/version` answers
 
 import logging
 import socket
+from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
 
@@ -63,6 +64,21 @@ class Client(docker.APIClient):
         adapter = self.get_adapter(self.base_url)
         if isinstance(adapter, UnixHTTPAdapter):
             self.mount("http+docker://", OnePool(adapter.socket_path))
+
+    @property
+    def _general_configs(self) -> Mapping[str, object]:
+        return self._config
+
+    @_general_configs.setter
+    def _general_configs(self, config: object) -> None:
+        """What the SDK has read of docker's config, without credentials: in bad order they would let nothing be asked.
+
+        Only pulls need them, and read them themselves.
+        """
+        headers = config.get("HttpHeaders") if isinstance(config, dict) else None
+        self._config: Mapping[str, object] = {"auths": {}} | (
+            {"HttpHeaders": headers} if isinstance(headers, dict) else {}
+        )
 
     def request(self, *named: Any, **options: Any) -> requests.Response:  # noqa: ANN401 - whatever the SDK asks for
         return super().request(*named, **options | {"timeout": self.patience})

@@ -172,6 +172,7 @@ class Containers:
         return Looked(
             place=place,
             secrets=self._secrets.resolve(spec.secrets),
+            log_secrets=self._secrets.resolve(spec.logging.secret_options),
             mounts=tuple(mounts.resolve(mount, self._policy) for mount in spec.mounts),
             gpus=self._free_gpus(client, spec.resources.gpus) if spec.resources.gpus else (),
             knows_swappiness=spec.swappiness is None or client.info().get("CgroupVersion") != "2",

@@ -57,6 +57,7 @@ class Looked:
     """What has been looked up for a launch: secrets, real paths, GPUs, its place, and what the kernel knows."""
 
     secrets: tuple[tuple[str, str], ...] = ()
+    log_secrets: tuple[tuple[str, str], ...] = ()
     mounts: tuple[Mount, ...] = ()
     gpus: tuple[str, ...] = ()
     place: Place | None = None
@@ -150,7 +151,7 @@ def _host(launch: Launch, policy: Policy, looked: Looked) -> dict[str, Any]:
         "Devices": [_device(device) for device in spec.devices],
         "DeviceRequests": _gpus(looked.gpus),
         "Tmpfs": {it.container_path: ",".join([f"size={it.size_mib}m", *it.options]) for it in spec.tmpfs},
-        "LogConfig": _logging(spec.logging),
+        "LogConfig": _logging(spec.logging, looked),
         # An attempt is one container that starts once, and it is removed when its end is known.
         "RestartPolicy": {"Name": "no"},
         "AutoRemove": False,
@@ -218,8 +219,8 @@ def _endpoint(place: Place | None) -> dict[str, Any]:
     return {"NetworkingConfig": {"EndpointsConfig": {place.network: {"Aliases": [place.node]}}}}
 
 
-def _logging(logging: Logging) -> dict[str, Any]:
+def _logging(logging: Logging, looked: Looked) -> dict[str, Any]:
     """What batchq keeps the engine keeps first, in files of a bounded size."""
     if logging.driver in KEPT_BY_BATCHQ:
         return ROTATED
-    return {"Type": logging.driver, "Config": dict(logging.options)}
+    return {"Type": logging.driver, "Config": dict(logging.options) | dict(looked.log_secrets)}

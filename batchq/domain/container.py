@@ -64,10 +64,14 @@ class Secret:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logging:
-    """Where the output goes. Driver None is batchq's own capture, as AWS's awslogs is by default."""
+    """Where the output goes. Driver None is batchq's own capture, as AWS's awslogs is by default.
+
+    `secret_options` are options of the driver whose values are looked up when the container is made.
+    """
 
     driver: str | None = None
     options: tuple[tuple[str, str], ...] = ()
+    secret_options: tuple[Secret, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

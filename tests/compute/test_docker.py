@@ -440,3 +440,30 @@ async def test_its_secrets_reach_it(docker_engine):
         found = await ended(runtime, command=says_in_shell('echo "$PASSWORD"'), secrets=asked)
 
         assert await output(runtime, found.tag) == ["s3cret"]
+
+
+async def test_secret_options_reach_the_log_driver_and_nothing_else(docker_engine, engine, caplog):
+    caplog.set_level("DEBUG")
+    secrets = Secrets(file=None, environment={"BATCHQ_SECRET_DB": "s3cret"})
+    logging = Logging(
+        driver="syslog",
+        options=(("syslog-address", "udp://127.0.0.1:1"),),
+        secret_options=(Secret(name="tag", value_from="DB"),),
+    )
+    async with docker_runtime(docker_engine, secrets=secrets) as runtime:
+        it = launch(logging=logging)
+        await runtime.create(it)
+        made = engine.inspect_container(named(runtime, it.tag))
+
+    assert made["HostConfig"]["LogConfig"]["Config"] == {"syslog-address": "udp://127.0.0.1:1", "tag": "s3cret"}
+    assert "s3cret" not in str(made["Config"])
+    assert "s3cret" not in caplog.text
+
+
+async def test_a_secret_option_that_is_nowhere_makes_no_container(runtime):
+    logging = Logging(driver="syslog", secret_options=(Secret(name="tag", value_from="NONE"),))
+
+    with pytest.raises(StartRefused, match=r"^ResourceInitializationError: .*NONE"):
+        await runtime.create(launch(logging=logging))
+
+    assert await runtime.survey() == ()

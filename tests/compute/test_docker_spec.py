@@ -236,6 +236,14 @@ def test_swappiness_is_dropped_with_a_log_line_where_the_kernel_has_none(caplog)
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
 
 
+def test_secret_options_of_a_log_driver_are_looked_up():
+    logging = Logging(driver="splunk", options=(("splunk-url", "u"),))
+
+    made = host(logging=logging, looked=Looked(log_secrets=(("splunk-token", "t"),)))
+
+    assert made["LogConfig"] == {"Type": "splunk", "Config": {"splunk-url": "u", "splunk-token": "t"}}
+
+
 def test_volumes_are_mounts_and_never_binds():
     looked = Looked(mounts=(Mount(container_path="/c", host_path="/h", read_only=True),))
 

@@ -1,0 +1,161 @@
+"""Real pulls, from a registry of the test's own."""
+
+import asyncio
+import base64
+import json
+from contextlib import closing
+
+import docker
+import pytest
+
+from batchq.errors import ImageMissing, ImageUnavailable
+from batchq.values import ContainerState
+from compute.docker_runtime import Limits
+from tests.support.containers import docker_runtime, ended, launch, output
+from tests.support.registry import LAYER, MANIFEST, NAMES, PASSWORD, USER, registry
+from tests.support.scripts import IMAGE, Script
+
+pytestmark = pytest.mark.docker
+
+QUICK = Script(seconds=0, output=("one",))
+FEW = Limits(control=1, look=1, pull=1)
+
+
+@pytest.fixture
+async def runtime(docker_engine):
+    async with docker_runtime(docker_engine, limits=FEW) as it:
+        yield it
+
+
+@pytest.fixture
+async def images(docker_engine):
+    async with registry(docker_engine) as it:
+        yield it
+
+
+@pytest.fixture
+async def private(docker_engine):
+    async with registry(docker_engine, private=True) as it:
+        yield it
+
+
+@pytest.fixture(autouse=True)
+def log_in(monkeypatch, tmp_path):
+    """Writes docker's config, which is empty at first."""
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    config = tmp_path / "config.json"
+    config.write_text("{}")
+
+    def write(images, user=USER, password=PASSWORD):
+        auth = base64.b64encode(f"{user}:{password}".encode()).decode()
+        config.write_text(json.dumps({"auths": {images.address: {"auth": auth}}}))
+
+    write.config = config
+    return write
+
+
+async def test_an_image_that_is_not_there_is_pulled_and_runs(runtime, images):
+    it = launch(QUICK, image=images.image())
+    with pytest.raises(ImageMissing):
+        await runtime.create(it)
+
+    await runtime.pull(images.image(), None)
+
+    found = await ended(runtime, QUICK, image=images.image())
+    assert await output(runtime, found.tag) == ["one"]
+
+
+async def test_many_who_wait_for_an_image_pull_it_once(runtime, images):
+    await asyncio.gather(*(runtime.pull(images.image(), None) for _ in range(20)))
+
+    assert (images.asked[MANIFEST], images.asked[LAYER]) == (1, 1)
+
+
+async def test_who_gives_up_waiting_leaves_the_pull_to_the_others(runtime, images):
+    images.open.clear()
+    impatient, patient = (asyncio.create_task(runtime.pull(images.image(), None)) for _ in range(2))
+    await asyncio.sleep(0)
+    impatient.cancel()
+    images.open.set()
+
+    await patient
+
+    assert images.asked[LAYER] == 1
+
+
+async def test_a_slow_pull_holds_up_nothing_else(runtime, images):
+    images.open.clear()
+    slow = asyncio.create_task(runtime.pull(images.image(), None))
+
+    found = await ended(runtime, QUICK)
+
+    assert found.exit_code == 0
+    assert not slow.done()
+    images.open.set()
+    await slow
+
+
+async def test_an_image_that_the_registry_has_not_is_told(runtime, images):
+    with pytest.raises(ImageUnavailable, match=r"^CannotPullContainerError: .*(not found|no such image)"):
+        await runtime.pull(f"{images.address}/none:latest", None)
+
+
+@pytest.mark.parametrize("repository", ["127.0.0.1:1/none/private", "batchq-test.invalid/team/app", "batchq/test-here"])
+async def test_an_image_that_is_there_is_never_pulled_whatever_its_registry(runtime, docker_engine, repository):
+    with closing(docker.APIClient(base_url=docker_engine, version="1.41")) as engine:
+        engine.tag(IMAGE, repository, "v1")
+        try:
+            assert await runtime.create(launch(image=f"{repository}:v1")) is ContainerState.CREATED
+        finally:
+            engine.remove_image(f"{repository}:v1", force=True)
+
+
+async def test_a_private_registry_is_shown_the_credentials_of_dockers_config(runtime, private, log_in):
+    log_in(private)
+
+    await runtime.pull(private.image(), None)
+
+    assert private.asked[LAYER] == 1
+
+
+async def test_without_credentials_a_private_image_cannot_be_had(runtime, private):
+    with pytest.raises(ImageUnavailable, match=r"^CannotPullContainerError: .*no basic auth credentials"):
+        await runtime.pull(private.image(), None)
+
+
+async def test_with_wrong_credentials_it_cannot_be_had_and_they_are_not_told(runtime, private, log_in):
+    log_in(private, password="wr0ng-one")
+
+    with pytest.raises(ImageUnavailable, match=r"^CannotPullContainerError: ") as refused:
+        await runtime.pull(private.image(), None)
+
+    assert "wr0ng-one" not in str(refused.value)
+
+
+async def test_who_logs_in_later_need_not_restart_the_server(runtime, private, log_in):
+    log_in(private, password="expired")
+    with pytest.raises(ImageUnavailable):
+        await runtime.pull(private.image(), None)
+
+    log_in(private)
+
+    await runtime.pull(private.image(NAMES[1]), None)
+
+
+@pytest.mark.filterwarnings("ignore:docker-credential")
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"credsStore": "batchq-has-none"}, "docker-credential-batchq-has-none"),
+        ({"auths": {"a": "text"}}, "docker's config cannot be read"),
+        ({"auths": {"a": {"auth": "bm8tY29sb24="}}}, "docker's config cannot be read"),
+        ([], "docker's config cannot be read"),
+    ],
+)
+async def test_a_config_in_bad_order_is_the_reason_why(runtime, images, log_in, config, words):
+    log_in.config.write_text(json.dumps(config))
+
+    with pytest.raises(ImageUnavailable, match=f"^CannotPullContainerError: .*{words}"):
+        await runtime.pull(images.image(), None)
+
+    log_in.config.write_text("{}")  # the test's own clients read it too

@@ -1,0 +1,124 @@
+"""A registry of images, as much of one as a pull needs. Engines speak plain http with what is on the loopback."""
+
+import asyncio
+import base64
+import gzip
+import hashlib
+import io
+import json
+import tarfile
+from collections import Counter
+from contextlib import asynccontextmanager, closing, suppress
+
+import docker
+from aiohttp import web
+from docker.errors import ImageNotFound
+
+from tests.support.scripts import IMAGE
+
+MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
+CONFIG = "application/vnd.docker.container.image.v1+json"
+LAYER = "application/vnd.docker.image.rootfs.diff.tar.gzip"
+NAMES = ("test/one", "test/two")
+USER, PASSWORD = "somebody", "s3cret-of-the-registry"
+
+
+class Registry:
+    """It has the test image by two names, any tag. `asked` counts what was asked for; `open` it must be to answer."""
+
+    def __init__(self, *, private: bool) -> None:
+        self.asked: Counter[str] = Counter()
+        self.open = asyncio.Event()
+        self.open.set()
+        self.address = ""
+        self._private = private
+        self._blobs: dict[str, tuple[str, bytes]] = {}
+        self._manifest = b""
+
+    def image(self, name: str = NAMES[0], tag: str = "latest") -> str:
+        return f"{self.address}/{name}:{tag}"
+
+    def keep(self, saved: bytes) -> None:
+        """An image as `docker save` writes it. Its layer is changed: an engine takes no layer twice."""
+        with tarfile.open(fileobj=io.BytesIO(saved)) as archive:
+            (listed,) = json.loads(_member(archive, "manifest.json"))
+            config, (layer,) = json.loads(_member(archive, listed["Config"])), listed["Layers"]
+            content = _own(_member(archive, layer), self.address)
+        config["rootfs"]["diff_ids"] = [_digest(content)]
+        described = [self._blob(CONFIG, json.dumps(config).encode()), self._blob(LAYER, gzip.compress(content, 1))]
+        manifest = {"schemaVersion": 2, "mediaType": MANIFEST, "config": described[0], "layers": described[1:]}
+        self._manifest = json.dumps(manifest).encode()
+        self._blob(MANIFEST, self._manifest)
+
+    async def answer(self, request: web.Request) -> web.Response:
+        if self._private and request.headers.get("Authorization") != _basic(USER, PASSWORD):
+            self.asked["refused"] += 1
+            return web.Response(status=401, headers={"WWW-Authenticate": 'Basic realm="tests"'})
+        kind, _, reference = request.match_info["rest"].rpartition("/")
+        if not kind:
+            return web.json_response({})
+        if kind.rpartition("/")[0] not in NAMES:
+            return web.json_response({"errors": [{"code": "NAME_UNKNOWN", "message": "no such image"}]}, status=404)
+        await self.open.wait()
+        media, content = self._blobs[reference if reference.startswith("sha256:") else _digest(self._manifest)]
+        if request.method == "GET":
+            self.asked[media] += 1
+        headers = {"Docker-Content-Digest": _digest(content), "Content-Type": media}
+        return web.Response(body=content, headers=headers)
+
+    def _blob(self, media: str, content: bytes) -> dict[str, str | int]:
+        self._blobs[_digest(content)] = media, content
+        return {"mediaType": media, "digest": _digest(content), "size": len(content)}
+
+
+@asynccontextmanager
+async def registry(engine_url, *, private=False):
+    """A registry on a port of its own. What was pulled from it is removed in the end."""
+    it = Registry(private=private)
+    application = web.Application()
+    application.router.add_route("*", "/v2/{rest:.*}", it.answer)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    it.address = f"127.0.0.1:{runner.addresses[0][1]}"
+    with closing(docker.APIClient(base_url=engine_url, version="1.41")) as engine:
+        it.keep(await asyncio.to_thread(lambda: b"".join(engine.get_image(IMAGE))))
+        try:
+            yield it
+        finally:
+            it.open.set()
+            await runner.cleanup()
+            for image in engine.images():
+                for tag in image["RepoTags"] or ():
+                    if tag.startswith(it.address):
+                        _forget(engine, tag)
+
+
+def _forget(engine, tag):
+    with suppress(ImageNotFound):
+        engine.remove_image(tag, force=True)
+
+
+def _member(archive, name):
+    return archive.extractfile(name).read()
+
+
+def _own(layer, mark):
+    """With a file of its own in it."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=io.BytesIO(layer)) as old, tarfile.open(fileobj=content, mode="w") as new:
+        for entry in old:
+            new.addfile(entry, old.extractfile(entry) if entry.isreg() else None)
+        marker = tarfile.TarInfo("etc/registry")
+        marker.size = len(mark)
+        new.addfile(marker, io.BytesIO(mark.encode()))
+    return content.getvalue()
+
+
+def _digest(content):
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+def _basic(user, password):
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
