@@ -23,7 +23,7 @@ class Recorder:
 
     def __init__(self, runtime: ContainerRuntime) -> None:
         self._runtime = runtime
-        self._asked: list[tuple[Tag, str]] = []
+        self.all_asked: list[tuple[Tag, str]] = []
         self._held: dict[str, asyncio.Event] = {}
         self.refusals: dict[str, list[Exception]] = {}
         self.loses_answers: dict[str, int] = {}
@@ -32,7 +32,7 @@ class Recorder:
         self.deaf_to_deaths = False
 
     def asked(self, tag: Tag) -> list[str]:
-        return [what for of, what in self._asked if of == tag]
+        return [what for of, what in self.all_asked if of == tag]
 
     async def create(self, launch: Launch) -> ContainerState:
         return await self._ask(launch.tag, "create", self._runtime.create(launch))
@@ -83,7 +83,7 @@ class Recorder:
         self._held.pop(what).set()
 
     async def _ask(self, tag: Tag, what: str, call: Coroutine[None, None, T]) -> T:
-        self._asked.append((tag, what))
+        self.all_asked.append((tag, what))
         try:
             if what in self._held:
                 await self._held[what].wait()

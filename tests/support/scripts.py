@@ -8,7 +8,9 @@ from shlex import quote
 from typing import Any
 
 from batchq.domain.container import ContainerSpec, Resources
+from batchq.domain.task import TaskContainer
 from compute.script import Script, write
+from tests.support.builders import task_container
 
 IMAGE = "batchq-test:latest"
 SMALL = Resources(millicpus=250, memory_mib=64)
@@ -29,6 +31,12 @@ def spec(
     plays = {"image": IMAGE, "resources": SMALL, "command": for_children(command(*scripts), children)}
     own = (write(script, child=index) for index, script in children.items())
     return ContainerSpec(**plays | changes, environment=(*environment, write(*scripts), *own))
+
+
+def contained(name: str, *scripts: Script, **changes: Any) -> TaskContainer:
+    """One container of a task. Members of TaskContainer and ContainerSpec may be given, and whom it comes `after`."""
+    own = {it: changes.pop(it) for it in changes.keys() & {"environment", "mounts"}}
+    return task_container(name, **{"spec": spec(*scripts, **own)} | changes)
 
 
 def for_children(others: tuple[str, ...], children: Mapping[int, Script]) -> tuple[str, ...]:

@@ -20,11 +20,12 @@ from batchq.domain import events as on
 from batchq.domain.container import Overrides, Resources
 from batchq.domain.job import FINISHED, Dependency, Job, RetryStrategy, Status
 from batchq.domain.names import JobId, QueueName, Tag
+from batchq.domain.task import Nodes, Task
 from batchq.engine.bus import Bus
 from batchq.engine.engine import Engine
 from batchq.engine.inbox import Inbox
 from batchq.engine.letters import Deliver
-from batchq.errors import StoreFailed
+from batchq.errors import ContainerGone, StoreFailed
 from batchq.logs import Logs
 from batchq.ports import CatalogStore, Clock, ContainerRuntime, JobStore, LogArchive
 from batchq.service import JobService, Submission, specify
@@ -155,6 +156,8 @@ class World:
         rules: tuple[Any, ...] = (),
         limit: float | None = None,
         after: Sequence[JobId | Dependency] = (),
+        task: Task | None = None,
+        nodes: Nodes | None = None,
         array_size: int | None = None,
         children: Mapping[int, Script] = {},
         queue: str = "default",
@@ -174,6 +177,8 @@ class World:
             overrides=Overrides(),
             retry=RetryStrategy(attempts=attempts, evaluate_on_exit=rules),
             timeout=None if limit is None else timedelta(seconds=limit),
+            task=task,
+            nodes=nodes,
             array_size=array_size,
             depends_on=tuple(it if isinstance(it, Dependency) else Dependency(job_id=it) for it in after),
         )
@@ -198,24 +203,29 @@ class World:
         """The statuses that the job has been through."""
         return [str(moment.status) for moment in await self.store.history(job_id)]
 
-    async def asked(self, job_id: JobId, attempt: int = 1) -> list[str]:
+    async def asked(self, job_id: JobId, attempt: int = 1, part: str = "") -> list[str]:
         """What the engine was asked about an attempt's container, once nothing more is being asked.
 
         Removals that follow each other are one: a survey may see what is being removed, and ask again.
         """
         await self.quiet()
-        asked = self.runtime.asked(Tag(job_id=job_id, attempt=attempt))
+        asked = self.runtime.asked(Tag(job_id=job_id, attempt=attempt, part=part))
         return [what for after, what in pairwise(["", *asked]) if (after, what) != ("remove", "remove")]
 
-    async def output(self, job_id: JobId, attempt: int = 1) -> list[str]:
-        """What the attempt wrote, as it is kept."""
-        tag = Tag(job_id=job_id, attempt=attempt)
+    async def asked_of_all(self, job_id: JobId, what: str) -> list[str]:
+        """The containers of a job of several, in the order in which this was asked of them."""
+        await self.quiet()
+        return [tag.part for tag, asked in self.runtime.all_asked if tag.job_id == job_id and asked == what]
+
+    async def output(self, job_id: JobId, attempt: int = 1, part: str = "") -> list[str]:
+        """What the attempt wrote, as it is kept; of an attempt of several containers, what one of them did."""
+        tag = Tag(job_id=job_id, attempt=attempt, part=part)
         page = await self._archive.read(tag.log_id, position=0, limit=1000, max_bytes=1 << 20)
         return [line.message for line in page.lines]
 
-    async def says(self, job_id: JobId, message: str) -> None:
-        """Wait until the job runs and its attempt has written a line."""
-        tag = (await self.then(job_id, Status.RUNNING)).tag
+    async def says(self, job_id: JobId, message: str, part: str = "") -> None:
+        """Wait until the job runs and its attempt (or the container of it that is named) has written a line."""
+        tag = replace((await self.then(job_id, Status.RUNNING)).tag, part=part)
         await self._until(lambda: self._wrote(tag, message), f"{job_id} never wrote {message!r}")
 
     async def passes(self, seconds: float) -> None:
@@ -289,7 +299,11 @@ class World:
         return not await self.runtime.survey()
 
     async def _wrote(self, tag: Tag, message: str) -> bool:
-        lines: list[LogLine] = [line async for line in self.runtime.logs(tag, after=0)]
+        """Of several containers, one may not be there yet."""
+        try:
+            lines: list[LogLine] = [line async for line in self.runtime.logs(tag, after=0)]
+        except ContainerGone:
+            return False
         return any(line.message == message for line in lines)
 
 

@@ -1,0 +1,195 @@
+"""Multi-node parallel jobs: placed together, started by the main node, and ended by it. aws-batch.md 5.6, 9."""
+
+from batchq.domain import reasons
+from batchq.domain.job import Status
+from batchq.domain.names import node_id
+from tests.support.builders import gang, task
+from tests.support.scripts import Script, contained
+
+MAIN = "0/default"
+BRIEF = Script(seconds=0)
+SOME_TIME = Script(seconds=1)
+POLITE = Script(seconds=60, on_term=0, output=("ready",))
+DEAF = Script(seconds=60, on_term=None, output=("ready",))
+
+
+def node(*scripts, **changes):
+    """A node of one container, as AWS's `container` of a range is."""
+    return task(contained("default", *scripts, **changes))
+
+
+def worked(main, *, others=POLITE, count=3):
+    return gang(count, leader=node(main), each=node(others))
+
+
+def codes(attempt):
+    return {it.key: it.exit_code for it in attempt.parts}
+
+
+async def all_ready(world, job, *keys):
+    for key in keys:
+        await world.says(job, "ready", key)
+
+
+async def test_the_main_node_starts_first_and_its_end_ends_all(world):
+    job = await world.submit(nodes=worked(SOME_TIME))
+
+    done = await world.then(job, Status.SUCCEEDED, status_reason=reasons.EXITED)
+
+    assert (await world.asked_of_all(job, "start"))[0] == MAIN
+    assert codes(done.attempts[0])[MAIN] == 0
+    assert await world.asked(job, part="2/default") == ["create", "start", "stop", "remove"]
+    await world.containers_gone()
+
+
+async def test_each_node_is_told_who_it_is_and_where_the_main_one_is(world):
+    names = ("AWS_BATCH_JOB_ID", "AWS_BATCH_JOB_NODE_INDEX", "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS")
+    tells = Script(seconds=1, prints_environment=names)
+    job = await world.submit(nodes=worked(Script(seconds=3), others=tells, count=2))
+
+    done = await world.then(job, Status.SUCCEEDED)
+
+    await world.quiet()
+    address = done.attempts[0].parts[0].address
+    assert address is not None
+    assert await world.output(job, part="1/default") == [f"{job}#1", "1", address]
+
+
+async def test_a_gang_is_placed_all_or_none(world):
+    holder = await world.submit(SOME_TIME, millicpus=3500)
+    job = await world.submit(nodes=worked(BRIEF))
+
+    await world.then(holder, Status.RUNNING)
+    assert (await world.job(job)).status is Status.RUNNABLE
+
+    done = await world.then(job, Status.SUCCEEDED)
+    assert done.started_at >= (await world.job(holder)).stopped_at
+
+
+async def test_the_failure_of_another_node_is_not_the_jobs(world):
+    job = await world.submit(nodes=worked(Script(seconds=2), others=Script(seconds=0, exit_code=3)))
+
+    done = await world.then(job, Status.SUCCEEDED)
+
+    assert codes(done.attempts[0]) == {MAIN: 0, "1/default": 3, "2/default": 3}
+
+
+async def test_a_failed_main_node_begins_the_whole_gang_anew(world):
+    main = node(Script(seconds=1, exit_code=5), BRIEF)
+    job = await world.submit(nodes=gang(2, leader=main, each=node(POLITE)), attempts=2)
+
+    done = await world.then(job, Status.SUCCEEDED)
+
+    assert [it.exit_code for it in done.attempts] == [5, 0]
+    assert [len(it.parts) for it in done.attempts] == [2, 2]
+
+
+async def test_a_main_node_that_cannot_start_starts_no_other(world):
+    job = await world.submit(nodes=worked(Script(refuse="no such file")))
+
+    await world.then(job, Status.FAILED, status_reason=reasons.NOT_STARTED)
+
+    assert await world.asked(job, part="1/default") == []
+
+
+async def test_a_main_node_other_than_the_first_leads(world):
+    job = await world.submit(nodes=gang(2, main=1, leader=node(SOME_TIME), each=node(POLITE)))
+
+    await world.then(job, Status.SUCCEEDED)
+
+    assert await world.asked_of_all(job, "start") == ["1/default", MAIN]
+
+
+# -------------------------------------------------------------------------------------------------------------- stopped
+
+
+async def test_a_terminate_stops_every_node(world):
+    job = await world.submit(nodes=worked(POLITE), attempts=3)
+    await all_ready(world, job, MAIN, "1/default", "2/default")
+
+    await world.terminate(job, "stop it")
+
+    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    assert done.is_terminated
+    assert [codes(it) for it in done.attempts] == [{MAIN: 0, "1/default": 0, "2/default": 0}]
+
+
+async def test_a_terminate_of_the_main_node_is_one_of_the_job(world):
+    job = await world.submit(nodes=worked(POLITE, count=2))
+    await all_ready(world, job, MAIN, "1/default")
+
+    await world.terminate(node_id(job, 0), "stop it")
+
+    await world.then(job, Status.FAILED, status_reason="stop it")
+
+
+async def test_a_terminate_of_another_node_stops_that_one_only(world):
+    job = await world.submit(nodes=worked(Script(seconds=3), count=3))
+    await all_ready(world, job, "1/default", "2/default")
+
+    await world.terminate(node_id(job, 1), "not you")
+
+    done = await world.then(job, Status.SUCCEEDED)
+    assert not done.is_terminated
+    stopped, spared = done.attempts[0].parts[1:]
+    assert (stopped.exit_code, stopped.reason) == (0, "not you")
+    assert stopped.stopped_at <= done.stopped_at <= spared.stopped_at
+
+
+async def test_a_deaf_node_keeps_the_room_of_the_gang_until_it_is_dead(world):
+    job = await world.submit(nodes=worked(SOME_TIME, others=DEAF, count=2))
+    await all_ready(world, job, "1/default")
+    waiting = await world.submit(millicpus=4000)
+
+    done = await world.then(job, Status.SUCCEEDED)
+
+    assert codes(done.attempts[0]) == {MAIN: 0, "1/default": 137}
+    assert (await world.then(waiting, Status.SUCCEEDED)).started_at >= done.attempts[0].parts[1].stopped_at
+
+
+async def test_out_of_time_every_node_is_stopped(world):
+    job = await world.submit(nodes=worked(POLITE, count=2), limit=1, attempts=3)
+
+    done = await world.then(job, Status.FAILED, status_reason=reasons.TIMED_OUT)
+
+    assert len(done.attempts) == 1
+
+
+async def test_a_cancel_of_a_node_forbids_another_attempt_of_the_job(world):
+    main = node(Script(seconds=2, exit_code=5), BRIEF)
+    job = await world.submit(nodes=gang(2, leader=main, each=node(POLITE)), attempts=2)
+    await world.then(job, Status.RUNNING)
+
+    await world.cancel(node_id(job, 1), "not wanted")
+
+    done = await world.then(job, Status.FAILED, status_reason="not wanted")
+    assert done.is_cancelled
+    assert len(done.attempts) == 1
+
+
+# -------------------------------------------------------------------------------------------------------------- crashes
+
+
+async def test_after_a_crash_between_the_main_nodes_start_and_the_others_they_start(world):
+    job = await world.submit(nodes=worked(Script(seconds=3, output=("ready",)), count=2))
+    await world.says(job, "ready", MAIN)
+
+    await world.restart()
+
+    done = await world.then(job, Status.SUCCEEDED)
+    assert sorted(await world.asked_of_all(job, "start")) == [MAIN, "1/default"]
+    assert done.attempts[0].number == 1
+
+
+async def test_a_crash_in_the_midst_of_its_start_starts_no_node_twice(world):
+    world.runtime.hold("start")
+    job = await world.submit(nodes=worked(SOME_TIME, count=2))
+    await world.then(job, Status.STARTING)
+    await world.passes(1)
+
+    await world.crash()
+    world.runtime.let_go("start")
+    await world.boot()
+
+    await world.then(job, Status.SUCCEEDED)
+    await world.containers_gone()

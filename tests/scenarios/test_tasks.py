@@ -1,0 +1,266 @@
+"""Jobs of several containers: who starts when, who ends whom, and who decides. aws-batch.md 5.4, 11.3; faults.md 6."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from batchq.domain import reasons
+from batchq.domain.container import Mount
+from batchq.domain.job import Status
+from batchq.domain.names import Tag, stream_name
+from tests.support.builders import task
+from tests.support.scripts import Script, contained
+
+APP, SIDECAR, INIT = "0/app", "0/sidecar", "0/init"
+BRIEF = Script(seconds=0)
+SOME_TIME = Script(seconds=1)
+POLITE = Script(seconds=60, on_term=0, output=("ready",))
+DEAF = Script(seconds=60, on_term=None, output=("ready",))
+
+
+def app(*scripts, **changes):
+    return contained("app", *scripts, **changes)
+
+
+def sidecar(script=POLITE, **changes):
+    return contained("sidecar", script, essential=False, **changes)
+
+
+def init(script=BRIEF, **changes):
+    return contained("init", script, essential=False, **changes)
+
+
+def codes(attempt):
+    return {it.key: it.exit_code for it in attempt.parts}
+
+
+async def both_ready(world, job):
+    await world.says(job, "ready", APP)
+    await world.says(job, "ready", SIDECAR)
+
+
+async def test_when_the_essential_one_is_over_so_is_the_job(world):
+    job = await world.submit(task=task(app(SOME_TIME), sidecar()))
+
+    done = await world.then(job, Status.SUCCEEDED, status_reason=reasons.EXITED)
+
+    assert await world.walk(job) == ["SUBMITTED", "RUNNABLE", "STARTING", "RUNNING", "SUCCEEDED"]
+    assert done.attempts[0].exit_code == 0
+    assert await world.asked(job, part=APP) == ["create", "start", "remove"]
+    assert await world.asked(job, part=SIDECAR) == ["create", "start", "stop", "remove"]
+
+
+async def test_one_that_waits_for_a_success_starts_after_it(world):
+    job = await world.submit(task=task(init(SOME_TIME), app(BRIEF, after={"init": "SUCCESS"})))
+
+    done = await world.then(job, Status.SUCCEEDED)
+
+    first, second = done.attempts[0].parts
+    assert first.stopped_at <= second.started_at
+    assert await world.asked_of_all(job, "start") == [INIT, APP]
+
+
+async def test_what_one_leaves_in_a_shared_volume_is_there_for_the_next(world):
+    shared = (Mount(container_path="/shared", host_path=None, volume="work"),)
+    writes = replace(init(mounts=shared), spec=replace(init(mounts=shared).spec, command=("touch", "/shared/it")))
+    it = app(BRIEF, mounts=shared, after={"init": "SUCCESS"})
+    reads = replace(it, spec=replace(it.spec, command=("test", "-e", "/shared/it")))
+
+    job = await world.submit(task=task(writes, reads))
+
+    await world.then(job, Status.SUCCEEDED)
+
+
+async def test_one_that_can_never_start_fails_the_job(world):
+    job = await world.submit(task=task(init(Script(seconds=0, exit_code=3)), app(BRIEF, after={"init": "SUCCESS"})))
+
+    done = await world.then(job, Status.FAILED, status_reason=reasons.NOT_STARTED)
+
+    assert done.attempts[0].reason == "ContainerDependencyError: container init will not reach SUCCESS"
+    assert codes(done.attempts[0]) == {INIT: 3, APP: None}
+    assert await world.asked(job, part=APP) == []
+
+
+async def test_the_failure_of_one_that_is_not_essential_is_no_failure(world):
+    job = await world.submit(task=task(app(SOME_TIME), sidecar(Script(seconds=0, exit_code=3))))
+
+    done = await world.then(job, Status.SUCCEEDED)
+
+    assert codes(done.attempts[0]) == {APP: 0, SIDECAR: 3}
+
+
+async def test_an_essential_one_that_cannot_start_fails_the_job_and_stops_the_rest(world):
+    job = await world.submit(task=task(app(Script(refuse="no such file")), sidecar()))
+
+    done = await world.then(job, Status.FAILED, status_reason=reasons.NOT_STARTED)
+
+    assert done.attempts[0].exit_code == 127
+    await world.containers_gone()
+
+
+async def test_a_failed_attempt_begins_anew_with_all_of_them(world):
+    failing, well = Script(seconds=1, exit_code=5), BRIEF
+    job = await world.submit(task=task(app(failing, well), sidecar()), attempts=2)
+
+    done = await world.then(job, Status.SUCCEEDED)
+
+    assert [it.exit_code for it in done.attempts] == [5, 0]
+    assert [len(it.parts) for it in done.attempts] == [2, 2]
+    assert await world.asked(job, attempt=2, part=SIDECAR) != []
+
+
+async def test_each_has_a_log_of_its_own(world):
+    said, also = Script(seconds=1, output=("one",)), Script(seconds=1, output=("two",))
+    job = await world.submit(task=task(app(said), sidecar(also, after={"app": "START"})))
+
+    done = await world.then(job, Status.SUCCEEDED)
+
+    await world.quiet()
+    assert (await world.output(job, part=APP), await world.output(job, part=SIDECAR)) == (["one"], ["two"])
+    for key in (APP, SIDECAR):
+        tag = Tag(job_id=job, attempt=1, part=key)
+        assert (await world.store.stream(stream_name(done.spec.definition.name, tag))).tag == tag
+
+
+# -------------------------------------------------------------------------------------------------------------- stopped
+
+
+async def test_a_terminate_stops_all_of_them(world):
+    job = await world.submit(task=task(app(POLITE), sidecar()), attempts=3)
+    await both_ready(world, job)
+
+    await world.terminate(job, "stop it")
+
+    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    assert done.is_terminated
+    assert [codes(it) for it in done.attempts] == [{APP: 0, SIDECAR: 0}]
+
+
+async def test_one_that_is_deaf_is_killed_after_its_own_grace(world):
+    deaf = sidecar(DEAF, stop_timeout=timedelta(seconds=1))
+    job = await world.submit(task=task(app(POLITE), deaf))
+    await both_ready(world, job)
+
+    await world.terminate(job, "stop it")
+
+    done = await world.then(job, Status.FAILED)
+    assert codes(done.attempts[0]) == {APP: 0, SIDECAR: 137}
+    assert await world.asked(job, part=SIDECAR) == ["create", "start", "stop", "kill", "remove"]
+    assert await world.asked(job, part=APP) == ["create", "start", "stop", "remove"]
+
+
+async def test_terminated_before_the_engine_is_asked_none_is_started(world):
+    world.runtime.hold("create")
+    job = await world.submit(task=task(app(POLITE), sidecar()))
+    await world.then(job, Status.STARTING)
+
+    await world.terminate(job, "stop it")
+    world.runtime.let_go("create")
+
+    await world.then(job, Status.FAILED, status_reason="stop it", attempts=())
+    assert await world.asked_of_all(job, "start") == []
+
+
+async def test_terminated_at_any_moment_nothing_is_left_running(world):
+    tasks = task(init(), app(POLITE, after={"init": "SUCCESS"}), sidecar())
+    jobs = [await world.submit(task=tasks) for _ in range(4)]
+
+    for number, job in enumerate(jobs):
+        await world.passes(0.05 * number)
+        await world.terminate(job, "stop it")
+
+    for job in jobs:
+        await world.then(job, Status.FAILED, status_reason="stop it")
+    await world.containers_gone()
+
+
+async def test_out_of_time_all_of_them_are_stopped(world):
+    job = await world.submit(task=task(app(POLITE), sidecar()), limit=1, attempts=3)
+
+    done = await world.then(job, Status.FAILED, status_reason=reasons.TIMED_OUT)
+
+    assert len(done.attempts) == 1
+    assert not done.is_terminated
+
+
+async def test_who_waits_too_long_gives_up(world):
+    slow = init(POLITE, start_timeout=timedelta(seconds=1))
+    job = await world.submit(task=task(slow, app(BRIEF, after={"init": "COMPLETE"})))
+
+    done = await world.then(job, Status.FAILED, status_reason=reasons.NOT_STARTED)
+
+    why = "DependencyTimeoutError: container init did not reach COMPLETE within 1 seconds"
+    assert done.attempts[0].reason == why
+    assert await world.asked(job, part=APP) == []
+
+
+async def test_a_cancel_leaves_them_alone(world):
+    job = await world.submit(task=task(app(SOME_TIME), sidecar()), attempts=3)
+    await world.then(job, Status.RUNNING)
+
+    await world.cancel(job)
+
+    done = await world.then(job, Status.SUCCEEDED)
+    assert not done.is_cancelled
+
+
+# -------------------------------------------------------------------------------------------------------------- crashes
+
+
+async def test_after_a_crash_they_go_on(world):
+    job = await world.submit(task=task(app(Script(seconds=2)), sidecar()))
+    await world.says(job, "ready", SIDECAR)
+
+    await world.restart()
+
+    await world.then(job, Status.SUCCEEDED)
+    assert await world.asked_of_all(job, "start") == [APP, SIDECAR]
+
+
+async def test_what_ended_during_the_crash_has_ended(world):
+    job = await world.submit(task=task(app(SOME_TIME), sidecar()))
+    await world.says(job, "ready", SIDECAR)
+
+    await world.crash()
+    await world.passes(2)
+    await world.boot()
+
+    done = await world.then(job, Status.SUCCEEDED)
+    assert codes(done.attempts[0]) == {APP: 0, SIDECAR: 0}
+
+
+async def test_one_that_waited_during_the_crash_starts_after_it(world):
+    job = await world.submit(task=task(init(SOME_TIME), app(BRIEF, after={"init": "SUCCESS"})))
+    await world.then(job, Status.RUNNING)
+
+    await world.crash()
+    await world.passes(2)
+    await world.boot()
+
+    await world.then(job, Status.SUCCEEDED)
+
+
+async def test_an_order_is_not_forgotten_in_a_crash(world):
+    job = await world.submit(task=task(app(POLITE), sidecar()))
+    await both_ready(world, job)
+    world.runtime.hold("stop")
+    await world.terminate(job, "stop it")
+
+    await world.crash()
+    world.runtime.let_go("stop")
+    await world.boot()
+
+    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    assert codes(done.attempts[0]) == {APP: 0, SIDECAR: 0}
+
+
+async def test_one_that_somebody_removed_is_lost_and_its_job_begins_anew(world):
+    job = await world.submit(task=task(app(POLITE, BRIEF), sidecar()), attempts=2)
+    await both_ready(world, job)
+
+    await world.runtime.remove(Tag(job_id=job, attempt=1, part=APP))
+
+    done = await world.then(job, Status.SUCCEEDED)
+    assert [(it.status_reason, it.exit_code) for it in done.attempts] == [
+        (reasons.DISAPPEARED, None),
+        (reasons.EXITED, 0),
+    ]
