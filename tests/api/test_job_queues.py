@@ -105,6 +105,22 @@ async def test_what_cannot_be_is_refused_and_nothing_is_stored(server, environme
     assert server.remembers() == before
 
 
+async def test_environments_on_fargate_stand_beside_no_others(server, environments, boto):
+    fargate = {"type": "FARGATE", "maxvCpus": 1, "subnets": [], "securityGroupIds": []}
+    for name in ("f", "g"):
+        await boto.create_compute_environment(computeEnvironmentName=name, type="MANAGED", computeResources=fargate)
+
+    await boto.create_job_queue(**ASKED | {"computeEnvironmentOrder": entries("f", "g")})
+    with pytest.raises(boto.exceptions.ClientException, match="EC2 and Fargate compute environments cannot be mixed"):
+        await boto.create_job_queue(**ASKED | {"jobQueueName": "other", "computeEnvironmentOrder": entries("f", "a")})
+    with pytest.raises(boto.exceptions.ClientException, match="cannot be mixed"):
+        await boto.update_job_queue(jobQueue="default", computeEnvironmentOrder=entries("local", "f"))
+
+    assert server.catalog.queues["it"].environments == ("f", "g")
+    assert server.catalog.queues["default"].environments == ("local",)
+    assert "other" not in server.catalog.queues
+
+
 async def test_a_taken_name_is_refused_with_aws_text_and_bare(ground, http):
     _, _, answer = await http.post("CreateJobQueue", ASKED | {"jobQueueName": "default"})
 

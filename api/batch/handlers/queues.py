@@ -20,7 +20,7 @@ async def create(desk: Desk, call: Call) -> Answer:
         name=QueueName(checks.name(given.jobQueueName, "jobQueueName")),
         state=State(given.state or State.ENABLED),
         priority=given.priority,
-        environments=queues.environments(given.computeEnvironmentOrder or (), call.arns),
+        environments=queues.environments(given.computeEnvironmentOrder or (), call.arns, desk.catalog.environments),
         policy=queues.policy(given.schedulingPolicyArn, call.arns),
         time_limits=time_limits.limits(given.jobStateTimeLimitActions or ()),
         document=queues.document(given),
@@ -32,7 +32,8 @@ async def create(desk: Desk, call: Call) -> Answer:
 async def update(desk: Desk, call: Call) -> Answer:
     given = _asked(wire.UpdateJobQueue, call)
     name = queues.name_of(given.jobQueue, call.arns)
-    made = await desk.catalog.update_queue(name, lambda it: queues.changed(it, given, call.arns))
+    known = desk.catalog.environments
+    made = await desk.catalog.update_queue(name, lambda it: queues.changed(it, given, call.arns, known))
     return _named(made, call)
 
 

@@ -87,6 +87,11 @@ def millicpus(document: Document, rules: Rules) -> int:
     return int(vcpus) * 1000
 
 
+def on_fargate(environment: ComputeEnvironment) -> bool:
+    """An UNMANAGED one has machines, as EC2 has."""
+    return json.loads(environment.document).get("computeResources", {}).get("type") in ON_FARGATE
+
+
 def detail(environment: ComputeEnvironment, arns: Arns) -> dict[str, object]:
     """AWS: VALID takes a moment, and a cluster. Here the machine is there."""
     return {

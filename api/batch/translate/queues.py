@@ -1,15 +1,18 @@
 """Job queues, both ways."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from api.batch.arns import Arns, Kind
 from api.batch.translate import checks, policies, time_limits, unserved
+from api.batch.translate.environments import on_fargate
 from api.batch.wire.queues import ComputeEnvironmentOrder, CreateJobQueue, UpdateJobQueue
-from batchq.domain.catalog import EnvironmentName, JobQueue, PolicyName, State
+from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, JobQueue, PolicyName, State
 from batchq.domain.names import QueueName
 from batchq.errors import Invalid, NotFound
+
+Known = Mapping[EnvironmentName, ComputeEnvironment]
 
 MOST_ENVIRONMENTS = 3
 UNSERVED_TYPES = {"EKS": unserved.KUBERNETES, "SAGEMAKER_TRAINING": unserved.SERVICE_JOBS}
@@ -29,13 +32,15 @@ def check_served(given: CreateJobQueue | UpdateJobQueue) -> None:
         raise unserved.refusal(f"jobQueueType {kind}", UNSERVED_TYPES[kind])
 
 
-def environments(given: Sequence[ComputeEnvironmentOrder], arns: Arns) -> tuple[EnvironmentName, ...]:
-    """Their names, in the order they are to be tried."""
+def environments(given: Sequence[ComputeEnvironmentOrder], arns: Arns, known: Known) -> tuple[EnvironmentName, ...]:
+    """Their names, in the order they are to be tried. AWS: those of one queue are all on Fargate, or none is."""
     if not 1 <= len(given) <= MOST_ENVIRONMENTS:
         raise Invalid(f"computeEnvironmentOrder must name 1 to {MOST_ENVIRONMENTS} compute environments.")
     checks.once((it.order for it in given), "An order of computeEnvironmentOrder")
     named = tuple(_environment(it.computeEnvironment, arns) for it in sorted(given, key=lambda it: it.order))
     checks.once(named, "A compute environment")
+    if len({on_fargate(known[name]) for name in named if name in known}) > 1:
+        raise Invalid("EC2 and Fargate compute environments cannot be mixed in a job queue.")
     return named
 
 
@@ -49,7 +54,7 @@ def document(given: CreateJobQueue) -> str:
     return json.dumps(told | {"orders": _orders(given.computeEnvironmentOrder or ())})
 
 
-def changed(before: JobQueue, given: UpdateJobQueue, arns: Arns) -> JobQueue:
+def changed(before: JobQueue, given: UpdateJobQueue, arns: Arns, known: Known) -> JobQueue:
     """What is not said stays; jobStateTimeLimitActions that are empty take away those that were there."""
     order = given.computeEnvironmentOrder
     actions = given.jobStateTimeLimitActions
@@ -57,7 +62,7 @@ def changed(before: JobQueue, given: UpdateJobQueue, arns: Arns) -> JobQueue:
         before,
         state=before.state if given.state is None else State(given.state),
         priority=before.priority if given.priority is None else given.priority,
-        environments=environments(order, arns) if order else before.environments,
+        environments=environments(order, arns, known) if order else before.environments,
         policy=policy(given.schedulingPolicyArn, arns) or before.policy,
         time_limits=before.time_limits if actions is None else time_limits.limits(actions),
         document=json.dumps(json.loads(before.document) | {"orders": _orders(order)}) if order else before.document,
