@@ -222,8 +222,8 @@ def others(value):
     return some.integers(0, 3).flatmap(lambda drawn: alike if drawn else VALUES)
 
 
-def requests(name):
-    asked = WELL_ASKED[name]
+def requests(asked):
+    """The like of a request, with other values in up to three places."""
     change = some.sampled_from(list(places(asked))).flatmap(
         lambda place: some.tuples(some.just(place), others(reduce(getitem, place, asked)))
     )
@@ -257,8 +257,8 @@ def check(name, body):
     PARSER.parse(answer, OPERATIONS[name].output_shape)
 
 
-async def play(name, asked):
-    asker = Asker()
+async def play(name, asked, *, among=Asker):
+    asker = among()
     await asker.prepare()
     before = asker.inside.remembers()
 
@@ -270,7 +270,8 @@ async def play(name, asked):
     for telling, question in TELLING.items():
         check(telling, await asker.ask(telling, question))
     jobs = [str(job_id) for job_id in asker.inside.store._jobs]
-    check("DescribeJobs", await asker.ask("DescribeJobs", {"jobs": jobs}))
+    members = [f"{job_id}{member}" for job_id in jobs for member in ("", "#0", "#3")]
+    check("DescribeJobs", await asker.ask("DescribeJobs", {"jobs": members}))
 
 
 @pytest.mark.parametrize("name", HANDLERS)
@@ -284,7 +285,7 @@ async def test_a_request_that_is_well_asked_is_carried_out(name):
 @pytest.mark.parametrize("name", HANDLERS)
 def test_no_request_breaks_the_server(name):
     @settings(max_examples=50, deadline=None)
-    @given(requests(name))
+    @given(requests(WELL_ASKED[name]))
     def any_request(asked):
         asyncio.run(play(name, asked))
 
