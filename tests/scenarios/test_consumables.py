@@ -56,6 +56,25 @@ async def test_what_is_used_up_does_not_come_back(world, there):
     assert quantities(world) == Quantities(total=6, in_use=0, available=6)
 
 
+async def test_one_that_is_made_anew_has_all_of_its_units(world, there):
+    await there(4, ResourceKind.NON_REPLENISHABLE)
+    await world.then(await needing(world, 4), Status.SUCCEEDED)
+    await world.catalog.consumable_resources.delete(LICENCES)
+
+    await there(4, ResourceKind.NON_REPLENISHABLE)
+
+    await world.then(await needing(world, 4), Status.SUCCEEDED)
+    assert quantities(world).total == 0
+
+
+async def test_a_retry_of_what_uses_up_takes_anew(world, there):
+    await there(10, ResourceKind.NON_REPLENISHABLE)
+
+    await world.then(await needing(world, 4, Script(seconds=0, exit_code=1), attempts=2), Status.FAILED)
+
+    assert quantities(world).total == 2
+
+
 async def test_a_job_waits_for_units_and_starts_when_there_are_more(world, there):
     await there(1)
 
