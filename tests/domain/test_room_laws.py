@@ -1,6 +1,5 @@
 """What holds of a room whatever is offered to it. The test keeps books of its own."""
 
-from collections import Counter
 from dataclasses import dataclass
 
 from hypothesis import given, settings
@@ -9,8 +8,8 @@ from hypothesis import strategies as some
 from batchq.domain.catalog import State
 from batchq.domain.container import Resources
 from batchq.domain.job import Status
-from batchq.domain.placement import Fits, Misfit, Room, Waits
-from tests.support.builders import attempt, environment, job
+from batchq.domain.placement import Candidate, Fits, Misfit, Room, Site, Waits
+from tests.support.builders import NOON, attempt, environment, job, job_id
 
 HOST = Resources(millicpus=10, memory_mib=10, gpus=2)
 LIVING, DELETED = ["a", "b", "c"], "deleted"
@@ -31,12 +30,15 @@ environments = some.fixed_dictionaries(
 
 @dataclass(frozen=True, kw_only=True)
 class Offer:
-    """`able` are the environments that could ever hold it, `free` those with room now, if the host has the rest."""
+    """`able` are the environments that could ever hold it, `free` those with room now, if the host has the rest.
+
+    `beside` are those of the free ones that have it beside all that is set aside.
+    """
 
     names: list[str]
     able: set[str]
     free: set[str]
-    host_has: bool
+    beside: set[str]
     outcome: Fits | Waits | Misfit
 
 
@@ -45,12 +47,14 @@ def offers(draw):
     """Some jobs under way, then one offer after another."""
     grounds = draw(environments)
     active = draw(some.lists(some.tuples(resources, some.sampled_from([*LIVING, DELETED])), max_size=2))
-    room = Room(environments=grounds, host=HOST, active=[under_way(*it) for it in active])
-    taken, made = list(active), []
-    for wanted, names in draw(some.lists(some.tuples(resources, queues), min_size=1, max_size=12)):
-        outcome = room.offer(wanted, names)
-        made.append(judged(wanted, names, outcome, grounds=grounds, taken=taken))
+    site = Site(environments=grounds, host=HOST, stocks={})
+    room = Room(site=site, active=[under_way(*it) for it in active], now=NOON)
+    taken, aside, made = list(active), [], []
+    for number, (wanted, names) in enumerate(draw(some.lists(some.tuples(resources, queues), min_size=1, max_size=12))):
+        outcome = room.offer(Candidate(job_id=job_id(number), order=number, resources=wanted), names)
+        made.append(judged(wanted, names, outcome, grounds=grounds, taken=taken, aside=aside))
         taken += [(wanted, outcome.environment)] if isinstance(outcome, Fits) else []
+        aside += [(wanted, made[-1].able)] if made[-1].able and isinstance(outcome, Waits) else []
     return made
 
 
@@ -59,21 +63,34 @@ def under_way(wanted, name):
     return job(status=Status.RUNNING, attempt=attempt(environment=name), **asked)
 
 
-def judged(wanted, names, outcome, *, grounds, taken):
-    vcpus = Counter()
-    for it, name in taken:
-        vcpus[name] += it.millicpus
-    enabled = {name for name in names if name in grounds and grounds[name].state is State.ENABLED}
-    possible = wanted.memory_mib <= HOST.memory_mib and wanted.gpus <= HOST.gpus
-    able = {name for name in enabled if possible and wanted.millicpus <= grounds[name].max_millicpus}
-    memory, gpus = sum(it.memory_mib for it, _ in taken), sum(it.gpus for it, _ in taken)
+def judged(wanted, names, outcome, *, grounds, taken, aside):
+    enabled = [name for name in names if name in grounds and grounds[name].state is State.ENABLED]
+    able = {name for name in enabled if goes_in(wanted, HOST, grounds[name].max_millicpus)}
+    free = {name for name in able if goes_in(wanted, *left(name, grounds, taken))}
+    kept = [(it, name) for it, names in aside for name in names]
+    hosts = [(it, None) for it, _ in aside]
     return Offer(
-        names=[name for name in names if name in enabled],
+        names=enabled,
         able=able,
-        free={name for name in able if vcpus[name] + wanted.millicpus <= grounds[name].max_millicpus},
-        host_has=memory + wanted.memory_mib <= HOST.memory_mib and gpus + wanted.gpus <= HOST.gpus,
+        free=free,
+        beside={name for name in free if goes_in(wanted, *left(name, grounds, [*taken, *kept], [*taken, *hosts]))},
         outcome=outcome,
     )
+
+
+def left(name, grounds, on_environments, on_host=None):
+    """What the host, and the vCPUs that this environment, have left."""
+    on_host = on_environments if on_host is None else on_host
+    memory, gpus = sum(it.memory_mib for it, _ in on_host), sum(it.gpus for it, _ in on_host)
+    vcpus = sum(it.millicpus for it, where in on_environments if where == name)
+    host = Resources(millicpus=0, memory_mib=HOST.memory_mib - memory, gpus=HOST.gpus - gpus)
+    return host, grounds[name].max_millicpus - vcpus
+
+
+def goes_in(wanted, host, millicpus):
+    """What is not wanted need not be there."""
+    pairs = (wanted.millicpus, millicpus), (wanted.memory_mib, host.memory_mib), (wanted.gpus, host.gpus)
+    return all(amount == 0 or amount <= there for amount, there in pairs)
 
 
 LAWS = []
@@ -96,7 +113,7 @@ def test_every_law_holds_whatever_is_offered(made):
 def nothing_is_placed_where_it_does_not_go_in(made):
     placed = [it for it in made if isinstance(it.outcome, Fits)]
 
-    assert all(it.host_has and it.outcome.environment in it.free for it in placed)
+    assert all(it.outcome.environment in it.free for it in placed)
 
 
 @law
@@ -107,23 +124,11 @@ def a_misfit_is_what_no_enabled_environment_could_hold(made):
 
 
 @law
-def up_to_the_first_that_waits_everybody_gets_the_first_place_that_is_free(made):
-    waits = [number for number, it in enumerate(made) if it.able and isinstance(it.outcome, Waits)]
-    before = [it for it in made[: min(waits, default=len(made))] if it.able]
+def everybody_gets_the_first_place_that_has_room_beside_what_is_set_aside(made):
+    judged = [it for it in made if it.able]
+    places = [[name for name in it.names if name in it.beside] for it in judged]
 
-    assert [it.outcome.environment for it in before] == [
-        next(name for name in it.names if name in it.free) for it in before
+    assert [it.outcome for it in judged if isinstance(it.outcome, Fits)] == [
+        Fits(environment=names[0]) for names in places if names
     ]
-    assert not [made[number] for number in waits[:1] if made[number].free and made[number].host_has]
-
-
-@law
-def nobody_takes_what_somebody_before_waits_for(made):
-    pairs = [(first, later) for number, first in enumerate(made) for later in made[number + 1 :]]
-    passed = [
-        (first, later)
-        for first, later in pairs
-        if first.able and isinstance(first.outcome, Waits) and isinstance(later.outcome, Fits)
-    ]
-
-    assert all(first.host_has and later.outcome.environment not in first.able for first, later in passed)
+    assert [isinstance(it.outcome, Waits) for it in judged] == [not names for names in places]

@@ -1,0 +1,291 @@
+"""Who may start before a job that waits in front of it, and who may not."""
+
+from datetime import timedelta
+from itertools import count
+
+import pytest
+
+from batchq.domain import reasons
+from batchq.domain.amounts import Stock
+from batchq.domain.backfill import START_ALLOWANCE, STOP_ALLOWANCE
+from batchq.domain.job import Need, Status
+from batchq.domain.placement import Candidate, Fits, Misfit, Room, Site, Waits
+from tests.domain.lives import after, at, running, terminate
+from tests.support.builders import NOON, attempt, environment, job, job_id, resources
+
+HOST = resources(millicpus=64_000, memory_mib=8_000, gpus=2)
+LOCAL = Fits(environment="local")
+ALLOWANCES = START_ALLOWANCE + STOP_ALLOWANCE
+HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
+
+numbers = count(1)
+
+
+def room(*active, environments=None, now=NOON, promised=None, **stocks):
+    """Four vCPUs, unless told otherwise."""
+    ground = {it.name: it for it in environments or [environment(max_millicpus=4000)]}
+    site = Site(environments=ground, host=HOST, stocks=stocks)
+    return Room(site=site, active=active, now=now, promised=promised)
+
+
+def one(*needs, longest=None, number=None, **asked):
+    return Candidate(
+        job_id=job_id(next(numbers) if number is None else number),
+        order=0,
+        resources=resources(**{"memory_mib": 1} | asked),
+        needs=needs,
+        longest=longest,
+    )
+
+
+def under_way(*, started_at=NOON, on="local", **asked):
+    """RUNNING since noon."""
+    return job(status=Status.RUNNING, attempt=attempt(environment=on, started_at=started_at), **asked)
+
+
+def need(quantity, resource="licence"):
+    return Need(resource=resource, quantity=quantity)
+
+
+def licences(amount, *, returns=True):
+    return Stock(amount=amount, returns=returns)
+
+
+# ----------------------------------------------------------------------------------------------------------- beside it
+
+
+def test_what_is_beside_the_waiting_job_may_be_taken():
+    free = room(under_way(gpus=2))
+    assert isinstance(free.offer(one(millicpus=1000, gpus=1), ["local"]), Waits)
+
+    assert free.squeeze(one(millicpus=2000), ["local"]) == LOCAL
+    assert isinstance(free.squeeze(one(millicpus=1), ["local"]), Waits)
+
+
+def test_what_the_waiting_job_needs_of_memory_is_kept_too():
+    free = room(under_way(millicpus=4000, memory_mib=1), environments=[environment(), environment("other")])
+    assert isinstance(free.offer(one(memory_mib=6_000), ["local"]), Waits)
+
+    assert isinstance(free.squeeze(one(memory_mib=2_000), ["other"]), Waits)
+    assert free.squeeze(one(memory_mib=1_999), ["other"]) == Fits(environment="other")
+
+
+def test_one_that_is_squeezed_in_and_does_not_fit_keeps_nothing_from_others():
+    free = room(under_way(millicpus=1000))
+
+    assert isinstance(free.squeeze(one(millicpus=4000), ["local"]), Waits)
+    assert free.squeeze(one(millicpus=3000), ["local"]) == LOCAL
+
+
+def test_what_is_set_aside_for_two_is_the_sum():
+    free = room(under_way(gpus=2))
+    free.offer(one(millicpus=1000, gpus=1), ["local"])
+    free.offer(one(millicpus=1000, gpus=1), ["local"])
+
+    assert isinstance(free.squeeze(one(millicpus=1001), ["local"]), Waits)
+    assert free.squeeze(one(millicpus=1000), ["local"]) == LOCAL
+
+
+# ----------------------------------------------------------------------------------------------- before its known start
+
+
+def test_one_that_ends_before_the_known_start_may_take_what_is_set_aside():
+    free = room(under_way(millicpus=1000, timeout=HOUR, stop_grace=timedelta()))
+    free.offer(one(millicpus=4000), ["local"])
+
+    assert free.squeeze(one(longest=HOUR - ALLOWANCES - MINUTE), ["local"]) == LOCAL
+
+
+@pytest.mark.parametrize("longest", [None, HOUR - ALLOWANCES])
+def test_one_that_may_not_end_before_it_may_not(longest):
+    free = room(under_way(millicpus=1000, timeout=HOUR, stop_grace=timedelta()))
+    free.offer(one(millicpus=4000), ["local"])
+
+    assert isinstance(free.squeeze(one(longest=longest), ["local"]), Waits)
+
+
+def test_the_grace_of_what_runs_counts():
+    free = room(under_way(millicpus=1000, timeout=HOUR, stop_grace=2 * MINUTE))
+    free.offer(one(millicpus=4000), ["local"])
+
+    assert free.squeeze(one(longest=HOUR - ALLOWANCES + MINUTE), ["local"]) == LOCAL
+
+
+def test_a_start_that_no_timeout_tells_is_unknown():
+    free = room(under_way(millicpus=1000), under_way(millicpus=1000, timeout=HOUR))
+    free.offer(one(millicpus=4000), ["local"])
+
+    assert isinstance(free.squeeze(one(longest=MINUTE), ["local"]), Waits)
+
+
+def test_only_as_many_must_end_as_make_room():
+    free = room(under_way(millicpus=1000), under_way(millicpus=2000, timeout=HOUR))
+    free.offer(one(millicpus=3000), ["local"])
+
+    assert free.squeeze(one(longest=MINUTE), ["local"]) == LOCAL
+
+
+def test_what_ends_elsewhere_makes_no_room():
+    environments = [environment(), environment("other")]
+    free = room(under_way(millicpus=1000, timeout=HOUR, on="other"), under_way(), environments=environments)
+    free.offer(one(millicpus=4000), ["local"])
+
+    assert isinstance(free.squeeze(one(longest=MINUTE), ["local"]), Waits)
+
+
+def test_the_first_environment_to_have_room_counts():
+    environments = [environment(), environment("other")]
+    soon, late = under_way(timeout=HOUR, on="other"), under_way(timeout=3 * HOUR)
+    free = room(soon, late, environments=environments)
+    free.offer(one(millicpus=4000), ["local", "other"])
+
+    assert isinstance(free.squeeze(one(longest=2 * HOUR), ["local"]), Waits)
+    assert free.squeeze(one(longest=HOUR / 2), ["local"]) == LOCAL
+
+
+def test_a_job_that_is_past_its_timeout_may_end_at_once():
+    free = room(under_way(millicpus=1000, timeout=MINUTE), now=at(3600))
+    free.offer(one(millicpus=4000), ["local"])
+
+    assert isinstance(free.squeeze(one(longest=timedelta(seconds=1)), ["local"]), Waits)
+
+
+def test_a_job_that_was_told_to_stop_ends_within_its_grace():
+    free = room(after(running(stop_grace=HOUR), terminate()))
+    free.offer(one(millicpus=4000), ["local"])
+
+    assert free.squeeze(one(longest=MINUTE), ["local"]) == LOCAL
+
+
+def test_a_job_that_is_not_started_yet_has_all_its_time():
+    free = room(job(status=Status.STARTING, timeout=HOUR))
+    free.offer(one(millicpus=4000), ["local"])
+
+    assert free.squeeze(one(longest=HOUR - MINUTE), ["local"]) == LOCAL
+    assert isinstance(free.squeeze(one(longest=HOUR), ["local"]), Waits)
+
+
+def test_who_waits_behind_another_does_not_count_on_what_is_kept_for_it():
+    free = room(under_way(millicpus=1000, timeout=HOUR))
+    free.offer(one(millicpus=4000), ["local"])
+    free.offer(one(millicpus=4000), ["local"])
+
+    assert isinstance(free.squeeze(one(longest=MINUTE), ["local"]), Waits)
+
+
+def test_a_promise_is_never_put_off():
+    slow = job(status=Status.STARTING, timeout=HOUR)
+    first = room(slow)
+    first.offer(one(millicpus=4000, number=7), ["local"])
+
+    later = room(slow, now=at(1800), promised=first.promises)
+    later.offer(one(millicpus=4000, number=7), ["local"])
+
+    assert later.promises == first.promises
+    assert isinstance(later.squeeze(one(longest=HOUR / 2), ["local"]), Waits)
+
+
+def test_a_promise_comes_nearer():
+    first = room(under_way(millicpus=1000, timeout=3 * HOUR))
+    first.offer(one(millicpus=4000, number=7), ["local"])
+
+    later = room(under_way(millicpus=1000, timeout=HOUR), promised=first.promises)
+    later.offer(one(millicpus=4000, number=7), ["local"])
+
+    assert later.promises[job_id(7)] < first.promises[job_id(7)]
+
+
+# ------------------------------------------------------------------------------------------------- consumable resources
+
+
+def test_units_in_use_are_not_there():
+    free = room(under_way(needs=(need(2),)), licence=licences(3))
+
+    assert isinstance(free.squeeze(one(need(2)), ["local"]), Waits)
+    assert free.squeeze(one(need(1)), ["local"]) == LOCAL
+    assert isinstance(free.squeeze(one(need(1)), ["local"]), Waits)
+
+
+def test_units_that_are_used_up_are_not_counted_twice():
+    free = room(under_way(needs=(need(2),)), licence=licences(1, returns=False))
+
+    assert free.squeeze(one(need(1)), ["local"]) == LOCAL
+
+
+def test_more_units_than_there_are_is_a_misfit():
+    free = room(licence=licences(3))
+
+    assert free.offer(one(need(4)), ["local"]) == Misfit(reason=reasons.too_many_units("licence"))
+    assert free.offer(one(need(2), need(2)), ["local"]) == Misfit(reason=reasons.too_many_units("licence"))
+
+
+def test_units_of_a_resource_that_is_not_there_are_a_misfit():
+    assert room().offer(one(need(1)), ["local"]) == Misfit(reason=reasons.no_such_resource("licence"))
+
+
+def test_what_others_have_used_up_makes_a_misfit_of_the_next():
+    free = room(token=licences(3, returns=False))
+
+    assert free.offer(one(need(2, "token")), ["local"]) == LOCAL
+    assert free.offer(one(need(2, "token")), ["local"]) == Misfit(reason=reasons.too_many_units("token"))
+
+
+def test_units_are_set_aside_and_nothing_else_is_kept_from_those_who_need_none():
+    free = room(under_way(needs=(need(2),)), licence=licences(3))
+    free.offer(one(need(2), millicpus=1000), ["local"])
+
+    assert isinstance(free.squeeze(one(need(1)), ["local"]), Waits)
+    assert free.squeeze(one(millicpus=2000), ["local"]) == LOCAL
+
+
+def test_units_come_back_when_a_timeout_says_so():
+    free = room(under_way(needs=(need(2),), timeout=HOUR), licence=licences(3))
+    free.offer(one(need(3)), ["local"])
+
+    assert free.squeeze(one(need(1), longest=MINUTE), ["local"]) == LOCAL
+
+
+# -------------------------------------------------------------------------------------------------------------- reasons
+
+
+@pytest.mark.parametrize(
+    ("asked", "waits_for"),
+    [
+        ({"millicpus": 4000}, "vCPUs of compute environment local"),
+        ({"memory_mib": 8_000}, "memory"),
+        ({"gpus": 2}, "GPUs"),
+        ({"millicpus": 4000, "gpus": 2}, "vCPUs of compute environment local, GPUs"),
+    ],
+)
+def test_it_says_what_it_waits_for(asked, waits_for):
+    outcome = room(under_way(millicpus=1000, gpus=1)).offer(one(**asked), ["local"])
+
+    text = f"CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - The job waits for {waits_for}."
+    assert outcome == Waits(reason=text)
+
+
+def test_it_says_which_consumable_resource_it_waits_for():
+    outcome = room(under_way(needs=(need(2),)), licence=licences(3)).offer(one(need(2)), ["local"])
+
+    assert outcome == Waits(reason=reasons.no_room("consumable resource licence"))
+
+
+def test_with_no_environment_enabled_it_says_so():
+    assert room().offer(one(), ["gone"]) == Waits(reason=reasons.NO_ENVIRONMENT)
+
+
+# --------------------------------------------------------------------------------------------------------------- closed
+
+
+def test_a_full_environment_is_closed():
+    assert room(under_way(millicpus=4000)).closed(["local"])
+    assert not room(under_way(millicpus=3999)).closed(["local"])
+
+
+def test_what_is_set_aside_for_a_known_start_leaves_it_open():
+    known, unknown = room(under_way(timeout=HOUR)), room(under_way())
+    known.offer(one(millicpus=4000), ["local"])
+    unknown.offer(one(millicpus=4000), ["local"])
+
+    assert not known.closed(["local"])
+    assert unknown.closed(["local"])

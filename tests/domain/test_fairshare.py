@@ -1,0 +1,282 @@
+"""Whose turn it is: use that decays, weights, reservation, and what comes of it over days."""
+
+import math
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as some
+
+from batchq.domain import events as on
+from batchq.domain.catalog import SchedulingPolicy, ShareWeight
+from batchq.domain.fairshare import (
+    LEAST_DECAY,
+    MOST_SHARES,
+    Change,
+    Picker,
+    ShareKey,
+    ShareUse,
+    accrued,
+    active_shares,
+    follow,
+    may_open,
+    most_held,
+    window,
+)
+from batchq.domain.job import Child
+from tests.domain.lives import after, at, cancel, exited, pending, placed, runnable, running, starting, submitted
+from tests.support.builders import NOON
+
+TEN_MINUTES = timedelta(minutes=10)
+RED = ShareKey("default", "red")
+
+
+def policy(decay=timedelta(), reservation=0, **weights):
+    shares = tuple(ShareWeight(identifier=name, weight=weight) for name, weight in weights.items())
+    return SchedulingPolicy(
+        name="fair", shares=shares, decay=decay, reservation=reservation, document="{}", created_at=NOON
+    )
+
+
+def use(**changes):
+    return ShareUse(**{"as_of": NOON} | changes)
+
+
+def picks(picker, count, millicpus=1000):
+    taken = []
+    for _ in range(count):
+        taken.append(picker.next)
+        picker.took(millicpus)
+    return taken
+
+
+def picker(scheme=None, now=NOON, **uses):
+    return Picker(uses=uses, policy=scheme or policy(), now=now)
+
+
+# ------------------------------------------------------------------------------------------------------------------ use
+
+
+def test_what_is_held_is_used_as_time_passes():
+    later = accrued(use(millicpus=2000), at(1), TEN_MINUTES)
+
+    assert later.used == pytest.approx(2000, rel=0.001)
+    assert later.as_of == at(1)
+
+
+def test_use_decays_to_a_part_of_e_in_one_window():
+    assert accrued(use(used=1000.0), at(600), TEN_MINUTES).used == pytest.approx(1000 / math.e)
+
+
+def test_what_is_held_for_ever_is_worth_one_window_of_it():
+    assert accrued(use(millicpus=2000), at(10**6), TEN_MINUTES).used == pytest.approx(2000 * 600)
+
+
+def test_it_does_not_matter_in_how_many_steps_time_passes():
+    steps = use(millicpus=500, used=70.0)
+    for second in range(0, 900, 7):
+        steps = accrued(steps, at(second), TEN_MINUTES)
+
+    assert accrued(steps, at(900), TEN_MINUTES).used == pytest.approx(
+        accrued(use(millicpus=500, used=70.0), at(900), TEN_MINUTES).used
+    )
+
+
+def test_time_that_goes_back_changes_nothing():
+    assert accrued(use(used=5.0, millicpus=1), at(-60), TEN_MINUTES) == use(used=5.0, millicpus=1)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "decay"),
+    [(policy(), LEAST_DECAY), (policy(decay=TEN_MINUTES * 6), TEN_MINUTES * 6), (None, LEAST_DECAY)],
+)
+def test_the_window_is_the_policys_or_the_least(scheme, decay):
+    assert window(scheme) == decay
+
+
+# --------------------------------------------------------------------------------------------------------------- follow
+
+
+def followed(*changes, uses=None, now=NOON):
+    return follow(uses or {}, [Change(*it) for it in changes], now, {})
+
+
+def test_a_new_job_is_active_and_holds_nothing():
+    assert followed((None, submitted(share_identifier="red"))) == {RED: use(active=1)}
+
+
+def test_what_is_placed_is_held_and_what_has_ended_is_not():
+    waits = runnable(share_identifier="red", millicpus=3000)
+    starts = after(waits, placed())
+    ends = after(starts, on.ContainerStarted(attempt=1, started_at=NOON), exited(0))
+
+    held = followed((None, waits), (waits, starts))
+
+    assert held == {RED: use(active=1, millicpus=3000)}
+    assert followed((starts, ends), uses=held)[RED] == use()
+
+
+def test_a_job_that_is_retried_holds_nothing_and_is_active():
+    runs = running(share_identifier="red", millicpus=3000, attempts=2)
+
+    assert followed((runs, after(runs, exited(1))), uses={RED: use(active=1, millicpus=3000)}) == {RED: use(active=1)}
+
+
+def test_a_job_that_is_cancelled_is_not_active():
+    waits = pending(share_identifier="red")
+
+    assert followed((waits, after(waits, cancel())), uses={RED: use(active=2)}) == {RED: use(active=1)}
+
+
+def test_children_of_an_array_hold_room_and_are_no_jobs_of_their_own():
+    child = starting(share_identifier="red", child=Child(parent="parent", index=0))
+
+    assert followed((None, child)) == {RED: use(millicpus=1000)}
+
+
+def test_what_was_held_is_accrued_before_it_changes():
+    runs = running(share_identifier="red")
+
+    (changed,) = followed(
+        (runs, after(runs, exited(0))), uses={RED: use(active=1, millicpus=1000)}, now=at(10)
+    ).values()
+
+    assert changed.used == pytest.approx(10_000, rel=0.01)
+    assert changed.as_of == at(10)
+
+
+@pytest.mark.parametrize("asked", [{}, {"share_identifier": "red"}])
+def test_what_moves_no_share_is_not_written(asked):
+    waits = submitted(**asked)
+
+    assert followed((waits, after(waits, on.DependenciesMet()))) == {}
+
+
+def test_jobs_without_a_share_are_not_followed():
+    assert followed((None, submitted())) == {}
+
+
+# --------------------------------------------------------------------------------------------------------------- shares
+
+
+def test_a_queue_has_so_many_active_shares_and_no_more():
+    uses = {ShareKey("default", str(number)): use(active=1) for number in range(MOST_SHARES)}
+
+    assert not may_open(uses, ShareKey("default", "one more"))
+    assert may_open(uses, ShareKey("default", "7"))
+    assert may_open(uses, ShareKey("other", "one more"))
+
+
+def test_a_share_whose_jobs_are_over_makes_place_for_another():
+    uses = {ShareKey("default", str(number)): use(active=1) for number in range(MOST_SHARES)}
+    uses[ShareKey("default", "7")] = use(used=1000.0)
+
+    assert active_shares(uses, "default") == MOST_SHARES - 1
+    assert may_open(uses, ShareKey("default", "one more"))
+
+
+@pytest.mark.parametrize(("active", "most"), [(0, 0), (1, 50_000), (2, 75_000), (3, 87_500)])
+def test_a_reservation_of_half_keeps_a_half_a_quarter_an_eighth(active, most):
+    assert most_held(policy(reservation=50), active=active, max_millicpus=100_000) == most
+
+
+# ---------------------------------------------------------------------------------------------------------------- picks
+
+
+def test_shares_take_turns_from_the_first_placing_on():
+    assert picks(picker(a=use(), b=use()), 6) == ["a", "b", "a", "b", "a", "b"]
+
+
+def test_the_lower_the_weight_the_more_it_gets():
+    taken = picks(picker(policy(a=1.0, b=0.25), a=use(), b=use()), 500)
+
+    assert Counter(taken) == {"a": 100, "b": 400}
+
+
+def test_large_jobs_count_for_more():
+    line = picker(a=use(), b=use())
+    line.took(4000)
+
+    assert picks(line, 5) == ["b", "b", "b", "b", "a"]
+
+
+def test_who_has_used_less_comes_first():
+    assert picks(picker(a=use(used=1000.0), b=use()), 1) == ["b"]
+
+
+def test_what_was_used_long_ago_is_forgotten():
+    line = picker(now=at(86_400), a=use(used=10**6), b=use(used=1.0, as_of=at(86_400)))
+
+    assert line.next == "a"
+
+
+def test_what_runs_counts_although_it_has_used_nothing_yet():
+    assert picks(picker(a=use(millicpus=1000), b=use()), 2) == ["b", "a"]
+
+
+def test_a_share_without_jobs_is_passed_over():
+    line = picker(a=use(), b=use())
+    line.drop()
+
+    assert picks(line, 2) == ["b", "b"]
+    line.drop()
+    assert line.next is None
+
+
+# ----------------------------------------------------------------------------------------------------------- long times
+
+
+class Shop:
+    """A machine of so many vCPUs, always asked for more by every share; an hour is over in no time."""
+
+    def __init__(self, weights, sizes, lasts, vcpus):
+        self.policy = policy(**weights)
+        self.sizes, self.lasts, self.vcpus = sizes, lasts, vcpus
+        self.uses = {share: use() for share in weights}
+        self.runs, self.second, self.given, self.count = [], 0, Counter(), 0
+
+    def live(self, seconds):
+        while self.second < seconds:
+            self._fill()
+            ends = min(end for end, _ in self.runs)
+            for _, share in self.runs:
+                self.given[share] += self.sizes[share] * (ends - self.second)
+            self.second = ends
+            for share in [share for end, share in self.runs if end <= self.second]:
+                self._hold(share, -self.sizes[share])
+            self.runs = [it for it in self.runs if it[0] > self.second]
+
+    def _fill(self):
+        line = Picker(uses=self.uses, policy=self.policy, now=at(self.second))
+        while self._held() + self.sizes[line.next] <= self.vcpus:
+            share = line.next
+            line.took(self.sizes[share])
+            self._hold(share, self.sizes[share])
+            self.count += 1
+            self.runs.append((self.second + self.lasts[share] + 7 * (self.count % 5), share))
+
+    def _held(self):
+        return sum(self.sizes[share] for _, share in self.runs)
+
+    def _hold(self, share, millicpus):
+        known = accrued(self.uses[share], at(self.second), LEAST_DECAY)
+        self.uses[share] = ShareUse(millicpus=known.millicpus + millicpus, used=known.used, as_of=at(self.second))
+
+
+@settings(max_examples=8, deadline=None, phases=[Phase.generate])
+@given(
+    weights=some.lists(some.sampled_from([0.25, 0.5, 1.0, 2.0]), min_size=2, max_size=4),
+    data=some.data(),
+)
+def test_over_a_long_time_each_share_gets_its_part(weights, data):
+    names = "abcd"[: len(weights)]
+    sizes = {name: data.draw(some.integers(1, 4)) * 1000 for name in names}
+    lasts = {name: data.draw(some.integers(60, 400)) for name in names}
+    shop = Shop(dict(zip(names, weights, strict=True)), sizes, lasts, vcpus=32_000)
+
+    shop.live(3 * 3600)
+
+    total, parts = shop.given.total(), sum(1 / it for it in weights)
+    for name, weight in zip(names, weights, strict=True):
+        assert shop.given[name] / total == pytest.approx(1 / weight / parts, abs=0.04)

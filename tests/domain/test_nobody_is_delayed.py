@@ -1,0 +1,90 @@
+"""The proof of decision 0008, tried: whatever comes behind a job that waits, it starts in bounded time.
+
+Jobs end in any order, some by their timeouts at the latest, and an endless stream of others asks for the room.
+"""
+
+from datetime import timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from batchq.domain.container import Resources
+from batchq.domain.job import Status
+from batchq.domain.placement import Candidate, Fits, Room, Site
+from tests.support.builders import NOON, attempt, environment, job, job_id
+
+HOST = Resources(millicpus=0, memory_mib=10, gpus=1)
+ENVIRONMENTS = {"a": environment("a", max_millicpus=8), "b": environment("b", max_millicpus=6)}
+SITE = Site(environments=ENVIRONMENTS, host=HOST, stocks={})
+NAMES = ["a", "b"]
+MINUTE = timedelta(minutes=1)
+HEAD = job_id(0)
+
+resources = some.builds(
+    Resources, millicpus=some.integers(1, 8), memory_mib=some.integers(1, 10), gpus=some.sampled_from([0, 0, 0, 1])
+)
+minutes = some.integers(1, 40)
+longest = some.none() | some.integers(4, 40)
+
+
+class Machine:
+    """What runs on it, each with the minute in which it ends, and the one that waits."""
+
+    def __init__(self, head):
+        self.minute, self.promised, self.number = 0, {}, 0
+        self.head = Candidate(job_id=HEAD, order=0, resources=head)
+        self.runs = {}
+
+    @property
+    def now(self):
+        return NOON + self.minute * MINUTE
+
+    def room(self):
+        active = [it for it, _ in self.runs.values()]
+        return Room(site=SITE, active=active, now=self.now, promised=self.promised)
+
+    def put(self, room, wanted, *, takes, most=None, squeezed=True):
+        """Offer one; if it is placed it runs for as long as it takes, or its timeout."""
+        self.number += 1
+        timeout = None if most is None else most * MINUTE
+        offered = Candidate(job_id=job_id(self.number), order=self.number, resources=wanted, longest=timeout)
+        outcome = (room.squeeze if squeezed else room.offer)(offered, NAMES)
+        if isinstance(outcome, Fits):
+            asked = {"millicpus": wanted.millicpus, "memory_mib": wanted.memory_mib, "gpus": wanted.gpus}
+            under_way = attempt(environment=outcome.environment, started_at=self.now)
+            placed = job(number=self.number, status=Status.RUNNING, attempt=under_way, timeout=timeout, **asked)
+            self.runs[placed.id] = (placed, self.minute + min(takes, most or takes))
+
+    def turn(self, others):
+        """Whether the head starts now; if it does not, what comes behind it is tried."""
+        room = self.room()
+        started = isinstance(room.offer(self.head, NAMES), Fits)
+        self.promised = room.promises
+        for wanted, takes, most in others:
+            self.put(room, wanted, takes=takes, most=most)
+        return started
+
+    def pass_a_minute(self):
+        self.minute += 1
+        self.runs = {key: it for key, it in self.runs.items() if it[1] > self.minute}
+
+
+works = some.tuples(resources, minutes, longest)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    before=some.lists(works, min_size=1, max_size=6), head=resources, stream=some.lists(works, min_size=1, max_size=8)
+)
+def test_it_starts_when_all_that_ran_has_ended_at_the_latest(before, head, stream):
+    machine = Machine(head)
+    full = machine.room()
+    for wanted, takes, most in before:
+        machine.put(full, wanted, takes=takes, most=most)
+    ran = {key: ends for key, (_, ends) in machine.runs.items()}
+    last = max(ran.values(), default=0)
+
+    while not machine.turn(stream):
+        promise = machine.promised.get(HEAD)
+        assert machine.minute < last or (promise is not None and machine.now < promise)
+        machine.pass_a_minute()
