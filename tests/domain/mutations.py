@@ -1,5 +1,7 @@
 """Bugs somebody might write: what breaks, the text as it is, and the text with the bug. All in code that decides."""
 
+from tests.domain.mutations_of_placing import PLACING
+
 LIFECYCLE = [
     (
         "news of an earlier attempt is believed",
@@ -147,79 +149,6 @@ RECOVERY = [
     ("an order is not asked again", "if job.stop is not None and job.stop.kill_at is None:", "if False:"),
     ("an order is asked again and again", "job.stop is not None and job.stop.kill_at is None", "job.stop is not None"),
 ]
-PLACEMENT = [
-    ("a job that waits is passed", "        self._hold(wanted, able)\n", ""),
-    ("who waits for the host is passed elsewhere", "able if self._host_has(wanted) else self._environments", "able"),
-    ("who waits stops everybody", "able if self._host_has(wanted) else self._environments", "self._environments"),
-    ("what is held back is taken", "if name not in self._held and self._now", "if self._now"),
-    (
-        "what is placed takes no room",
-        "                self._take(name, wanted)\n                return",
-        "                return",
-    ),
-    ("memory is overcommitted", "        return wanted.memory_mib <= self._memory_mib and", "        return"),
-    ("GPUs are overcommitted", "<= self._memory_mib and wanted.gpus <= self._gpus", "<= self._memory_mib"),
-    ("vCPUs are overcommitted", "wanted.millicpus <= self._millicpus[name] and self._host_has", "self._host_has"),
-    (
-        "what runs holds no room",
-        "self._take(EnvironmentName(job.attempt.environment), job.spec.container.resources)",
-        "pass",
-    ),
-    (
-        "a deleted environment's jobs hold no memory",
-        "-= wanted.memory_mib\n",
-        "-= wanted.memory_mib if name in self._millicpus else 0\n",
-    ),
-    ("disabled environments are used", " and self._environments[it].state is State.ENABLED", ""),
-    (
-        "more memory than the host has waits for ever",
-        "roomy and wanted.memory_mib <= self._host.memory_mib and",
-        "roomy and",
-    ),
-    ("more GPUs than the host has wait for ever", " and wanted.gpus <= self._host.gpus", ""),
-    (
-        "what fits exactly is a misfit",
-        "wanted.millicpus <= self._environments[name].max_millicpus",
-        "wanted.millicpus < self._environments[name].max_millicpus",
-    ),
-    ("the largest of the queue's environments does not count", "most = max(", "most = min("),
-    (
-        "memory too large is told of the vCPUs",
-        "TOO_MANY_VCPUS if wanted.millicpus > most",
-        "TOO_MANY_VCPUS if wanted.millicpus >= most",
-    ),
-    ("the last environment is tried first", "        for name in able:\n", "        for name in reversed(able):\n"),
-    (
-        "the machine keeps no memory for itself",
-        "machine.memory_mib - min(machine.memory_mib // 10, 2048)",
-        "machine.memory_mib",
-    ),
-    ("a large machine keeps too much for itself", "min(machine.memory_mib // 10, 2048)", "machine.memory_mib // 10"),
-]
-SCHEDULING = [
-    ("the youngest start first", "min(ready.items()", "max(ready.items()"),
-    ("lower priorities go first", "(-it.priority, it.name)", "(it.priority, it.name)"),
-    (
-        "between two pages a job is lost",
-        "after, limit = page[-1].order, PAGE",
-        "after, limit = page[-1].order + 1, PAGE",
-    ),
-    (
-        "what this turn has changed is offered as it was",
-        "        if not turn.touched(stored.job_id):\n            yield stored",
-        "        yield stored",
-    ),
-    (
-        "what this turn has changed is offered last",
-        "while changed and changed[0].order < stored.order:",
-        "while False:",
-    ),
-    (
-        "a misfit of a deleted queue stops everybody",
-        "ground.queues.get(job.spec.queue)",
-        "ground.queues[job.spec.queue]",
-    ),
-]
 SETTLING = [
     ("the dependents of dependents wait", "waiting, ended = [], turn.take_ended()", "waiting, ended = [], []"),
     ("dependents that are new are forgotten", "for job in (*stored, *here)", "for job in stored"),
@@ -254,8 +183,7 @@ MUTATIONS = {
     "batchq/domain/retry.py": RETRY,
     "batchq/domain/dependencies.py": DEPENDENCIES,
     "batchq/domain/recovery.py": RECOVERY,
-    "batchq/domain/placement.py": PLACEMENT,
-    "batchq/engine/scheduling.py": SCHEDULING,
+    **PLACING,
     "batchq/engine/settling.py": SETTLING,
     "batchq/engine/turn.py": TURN,
     "batchq/engine/alarms.py": ALARMS,

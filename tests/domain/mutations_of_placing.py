@@ -1,0 +1,152 @@
+"""The bugs of `mutations` that are in placing: who goes first, what is free, who may pass whom."""
+
+PLACEMENT = [
+    ("who waits keeps nothing", "            self._set_aside(job, self._able(job, names))\n", "            pass\n"),
+    ("what is placed takes no room", "                self._take(wanted, until)\n", ""),
+    ("what runs holds no room", "self._hold(self._returning(wanted), until=ends(job, now))", "pass"),
+    (
+        "only what fits on the first environment is set aside",
+        "for wanted in able.values() for",
+        "for wanted in [*able.values()][:1] for",
+    ),
+    (
+        "what is set aside is forgotten by the next",
+        "self._asides.append(Aside",
+        "self._asides[:] = [Aside(amounts={}, starts=None)]; (Aside",
+    ),
+    ("disabled environments are used", " and self.environments[it].state is State.ENABLED", ""),
+    ("what could never fit waits for ever", "if within(amounts, self._most)}", "}"),
+    ("the largest of the queue's environments does not count", "most = max(", "most = min("),
+    (
+        "memory too large is told of the vCPUs",
+        "if job.resources.millicpus > most:",
+        "if job.resources.millicpus >= most:",
+    ),
+    ("a machine keeps nothing for itself", "min(machine.memory_mib // 10, 2048)", "0"),
+    (
+        "a promise is put off",
+        "known = (starts(list(able.values()), there, self._endings), self._promised.get(job.job_id))",
+        "known = (starts(list(able.values()), there, self._endings),)",
+    ),
+    (
+        "a deleted environment's jobs stop the scheduler",
+        "            if of in self._free:  # a deleted environment's last jobs may still run\n    ",
+        "",
+    ),
+    ("what is used up can be had again", "            self._most[of] -= wanted[of]\n", ""),
+    ("what is used up counts twice", "if of not in self._used_up}", "}"),
+    ("nothing is ever closed", "return there[MEMORY] <= 0 or", "return False and"),
+]
+BACKFILL = [
+    ("the grace of what runs is forgotten", "+ job.spec.timeout + _grace(job)", "+ job.spec.timeout"),
+    ("what has not started yet is nearly over", "return would_end(job.spec.timeout, now)", "return now"),
+    ("what is past its timeout never ends", "return max(due, now)", "return due"),
+    ("a start takes no time", "now + START_ALLOWANCE + longest", "now + longest"),
+    ("an end takes no time", "longest + STOP_ALLOWANCE", "longest"),
+    (
+        "one that ends too late passes",
+        "until is None or aside.starts is None or until >= aside.starts",
+        "until is None or aside.starts is None",
+    ),
+    (
+        "one that never ends passes",
+        "until is None or aside.starts is None or",
+        "until is not None and aside.starts is None or until is not None and",
+    ),
+    (
+        "an unknown start is one at the end of days",
+        "aside.starts is None or until",
+        "aside.starts is not None and until",
+    ),
+    (
+        "the last to end decides",
+        "sorted(endings, key=lambda it: it.at)",
+        "sorted(endings, key=lambda it: it.at, reverse=True)",
+    ),
+    ("every environment must have room", "if any(within(each, there)", "if all(within(each, there)"),
+]
+AMOUNTS = [
+    (
+        "what is wanted twice is taken once",
+        "wanted[of] = wanted.get(of, 0) + need.quantity",
+        "wanted[of] = need.quantity",
+    ),
+    ("what fits exactly does not fit", "all(amount <= there.get", "all(amount < there.get"),
+    ("what is used up is still there", "max(0, resource.total - used_up)", "resource.total"),
+    (
+        "a second attempt uses nothing up",
+        "return after.spec.needs if after.attempt.number != under_way else ()",
+        "return after.spec.needs if under_way is None else ()",
+    ),
+    ("every change of a job uses up again", "if after.attempt.number != under_way else ()", ""),
+]
+FAIRSHARE = [
+    ("what is used never decays", "kept = math.exp(-passed)", "kept = 1.0"),
+    ("what is held is not used", "use.used * kept + held * (1 - kept)", "use.used * kept"),
+    (
+        "weights are upside down",
+        "self._each * self._weights[share], share))",
+        "self._each / self._weights[share], share))",
+    ),
+    ("what a turn places counts for the next only", "weighted + millicpus *", "weighted + 0 *"),
+    ("children of arrays are jobs of their own", "0 if after.child is not None else _lives(after)", "_lives(after)"),
+    (
+        "what is held is accrued after it has changed",
+        "use = changed.get(key) or accrued(",
+        "use = changed.get(key) or (lambda it, *_: it)(",
+    ),
+    ("a reservation does not shrink", "** active", "** min(active, 1)"),
+    ("one share too many", "< MOST_SHARES", "<= MOST_SHARES"),
+    ("a share that is over counts as active", "key.queue == queue and use.active > 0", "key.queue == queue"),
+]
+SCHEDULING = [
+    ("the youngest start first", "line = min(ready, key=_order)", "line = max(ready, key=_order)"),
+    ("lower priorities go first", "(-it.priority, it.name)", "(it.priority, it.name)"),
+    (
+        "a misfit of a deleted queue stops everybody",
+        "ground.queues.get(job.spec.queue)",
+        "ground.queues[job.spec.queue]",
+    ),
+    ("everybody who waits is a head", "self.room.offer if line.head is None else", "self.room.offer if True else"),
+    ("nobody behind a head is looked at", "return line.looked_at <= MOST_LOOKED_AT and", "return False and"),
+    ("everybody behind a head is looked at", "line.looked_at <= MOST_LOOKED_AT and not", "not"),
+    ("a reservation keeps the first from starting", "self.held == 0 or", ""),
+    ("a reservation is not kept within a turn", "line.allowance.held += job.resources.millicpus", "pass"),
+    ("a disabled environment counts for a reservation", " and it.state is State.ENABLED", ""),
+]
+LINES = [
+    ("the second page is the first", "after, limit = place(page[-1]), PAGE", "after, limit = place(page[0]), PAGE"),
+    (
+        "what this turn has changed is offered as it was",
+        "if not self._turn.touched(other.job_id) and self._may_start(other):",
+        "if self._may_start(other):",
+    ),
+    ("what this turn has changed is offered last", "while mine and rank(mine[-1]) < rank(other):", "while False:"),
+    ("the lowest priority of a share goes first", "return -it.priority, it.order", "return it.priority, it.order"),
+    (
+        "the children of an array under order start",
+        "return parent is None or parent[0] not in self._skip",
+        "return True",
+    ),
+]
+HEADS = [
+    ("an old head keeps its mark", "            if _is_marked(turn.get(job_id)):\n", "            if False:\n"),
+    ("a misfit that was a head is freed", " and not job.misfit and job.blocked_at", " and job.blocked_at"),
+    ("a head is written again", "if job.status_reason != head.reason or job.blocked_at is None:", "if True:"),
+]
+LIMITS = [
+    ("who is not due is cancelled", " or due > turn.now:", ":"),
+    ("another reason counts as well", "if reasons.code(it.reason) == reasons.code(reason)]", "]"),
+    ("the longest limit counts", "return since + min(asked)", "return since + max(asked)"),
+    ("only a page of misfits is looked through", "if len(page) == PAGE:", "if False:"),
+]
+PLACING = {
+    "batchq/domain/placement.py": PLACEMENT,
+    "batchq/domain/backfill.py": BACKFILL,
+    "batchq/domain/amounts.py": AMOUNTS,
+    "batchq/domain/fairshare.py": FAIRSHARE,
+    "batchq/engine/scheduling.py": SCHEDULING,
+    "batchq/engine/lines.py": LINES,
+    "batchq/engine/heads.py": HEADS,
+    "batchq/engine/limits.py": LIMITS,
+}
