@@ -282,8 +282,8 @@ REFUSED = [
     (with_container(logConfiguration={"logDriver": "none"}), "logDriver"),
     (with_container(logConfiguration={"logDriver": "awsfirelens"}), "awsfirelens is not supported"),
     (
-        with_container(logConfiguration={"logDriver": "splunk", "secretOptions": [{"name": "t", "valueFrom": "x"}]}),
-        "secretOptions",
+        with_container(logConfiguration={"logDriver": "splunk", "secretOptions": [{"name": "t", "valueFrom": ""}]}),
+        "'valueFrom' is a required field",
     ),
     (with_container(runtimePlatform={"operatingSystemFamily": "WINDOWS_SERVER_2022_CORE"}), "is not supported"),
     (with_container(runtimePlatform={"cpuArchitecture": "RISCV"}), "cpuArchitecture must be one of"),
@@ -332,6 +332,16 @@ async def test_the_log_that_aws_reads_is_the_one_kept_here(server, http):
     await http.post("RegisterJobDefinition", with_container(logConfiguration={"logDriver": "awslogs"}))
 
     assert (await server.catalog.find_definition("it", 1)).container.logging == Logging()
+
+
+async def test_options_of_a_log_driver_may_be_secret(server, http):
+    secret = {"name": "splunk-token", "valueFrom": "token"}
+    await http.post(
+        "RegisterJobDefinition", with_container(logConfiguration={"logDriver": "splunk", "secretOptions": [secret]})
+    )
+
+    logging = (await server.catalog.find_definition("it", 1)).container.logging
+    assert logging.secret_options == (Secret(name="splunk-token", value_from="token"),)
 
 
 def padded(size):

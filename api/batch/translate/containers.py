@@ -143,13 +143,21 @@ def _logging(given: LogConfiguration | None) -> Logging:
     """AWS: awslogs is the log that GetLogEvents reads, and that is here what batchq keeps of every container."""
     if given is None:
         return Logging()
-    if given.secretOptions:
-        raise NotSupported("secretOptions of logConfiguration is not supported by this server.")
     if given.logDriver == "awsfirelens":
         raise NotSupported("The log driver awsfirelens is not supported by this server.")
     if given.logDriver == "awslogs":
         return Logging()
-    return Logging(driver=given.logDriver, options=tuple((given.options or {}).items()))
+    return Logging(
+        driver=given.logDriver,
+        options=tuple((given.options or {}).items()),
+        secret_options=tuple(_secret_option(it) for it in given.secretOptions or ()),
+    )
+
+
+def _secret_option(given: Secret) -> SecretVariable:
+    return SecretVariable(
+        name=checks.required(given.name, "name"), value_from=checks.required(given.valueFrom, "valueFrom")
+    )
 
 
 def _secret(given: Secret) -> SecretVariable:
