@@ -103,17 +103,19 @@ def count(job: Job, moves: Iterable[Moved], now: datetime) -> Job:
         if move.before is not None:
             counts[move.before] -= 1
         if move.after is Status.FAILED and job.spec.sequential:
-            family = _broken(family, move.index)
+            family = _broken(job, family, move.index)
     kept = tuple((status, counts[status]) for status in Status if counts[status])
     after = replace(job, family=replace(family, counts=kept, counted_at=now))
     over = sum(counts[status] for status in FINISHED) == size(job)
     return _finish(after, now, failed=counts[Status.FAILED] > 0) if over else after
 
 
-def _broken(family: Family, index: int) -> Family:
-    if family.broken_at is not None:
+def _broken(job: Job, family: Family, index: int) -> Family:
+    """The first child that failed counts, by index; under an order of its own the parent goes on telling that."""
+    if family.broken_at is not None and family.broken_at <= index:
         return family
-    return replace(family, broken_at=index, told=index + 1)
+    ordered = job.stop is not None or job.cancelled is not None
+    return replace(family, broken_at=index, told=family.told if ordered else index + 1)
 
 
 def _finish(job: Job, now: datetime, *, failed: bool) -> Job:

@@ -112,9 +112,11 @@ def _named(job_id: JobId, known: Mapping[JobId, Job]) -> Status:
 
 
 def _before(job: Job, known: Mapping[JobId, Job]) -> set[Status]:
-    """The child before it, in an array whose children come one after another."""
+    """The child before it, in an array whose children come one after another. If that failed, the array will tell."""
     before = _predecessor(job)
-    return set() if before is None else {known[before].status if before in known else Status.FAILED}
+    if before is None:
+        return set()
+    return {Status.SUCCEEDED if before in known and known[before].status is Status.SUCCEEDED else Status.PENDING}
 
 
 def _predecessor(job: Job) -> JobId | None:

@@ -1,0 +1,80 @@
+"""SEQUENTIAL arrays in the engine: whichever child fails first, every one after it hears of it, or of the order."""
+
+import pytest
+
+from batchq.domain import events as on
+from batchq.domain import reasons
+from batchq.domain.job import Dependency, DependencyType, Status
+from batchq.domain.names import child_id
+from batchq.engine import families
+from batchq.engine.letters import Deliver, MoreToDo
+from tests.engine.desk import LOOKED, ONE, desk_over, submit
+
+SEQUENTIAL = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
+FAILS = on.StartFailed(attempt=1, reason="no image")
+
+
+@pytest.fixture(autouse=True)
+def few_at_a_time(monkeypatch):
+    monkeypatch.setattr(families, "MOST", 2)
+
+
+async def sequential_of(size):
+    desk = await desk_over()
+    await desk.turn(submit(ONE, array_size=size, depends_on=[SEQUENTIAL]), LOOKED)
+    await at_rest(desk)
+    return desk
+
+
+async def at_rest(desk):
+    while desk.loop._families.busy:
+        await desk.turn(MoreToDo())
+
+
+def told(index, event):
+    return Deliver(job_id=child_id(ONE, index), event=event)
+
+
+async def ends(desk, size):
+    ids = [child_id(ONE, index) for index in range(size)]
+    jobs = await desk.store.jobs(ids)
+    return [(jobs[it].status, jobs[it].status_reason) for it in ids]
+
+
+async def test_a_later_child_that_failed_first_hides_no_failure_before_it():
+    desk = await sequential_of(4)
+    await desk.turn(told(3, on.TerminateRequested(reason="not this one")))
+    await at_rest(desk)
+
+    await desk.turn(told(0, FAILS))
+    await at_rest(desk)
+
+    assert await ends(desk, 4) == [
+        (Status.FAILED, reasons.NOT_STARTED),
+        (Status.FAILED, reasons.DEPENDENCY_FAILED),
+        (Status.FAILED, reasons.DEPENDENCY_FAILED),
+        (Status.FAILED, "not this one"),
+    ]
+
+
+async def test_a_failure_does_not_keep_those_before_it_from_hearing_of_an_order():
+    desk = await sequential_of(5)
+    await desk.turn(
+        Deliver(job_id=ONE, event=on.TerminateRequested(reason="all of it")),
+        told(3, on.TerminateRequested(reason="this one first")),
+    )
+    await at_rest(desk)
+
+    jobs = await desk.store.jobs([child_id(ONE, index) for index in range(5)])
+    assert [it.stop.reason for it in jobs.values()] == ["all of it"] * 3 + ["this one first", "all of it"]
+
+
+async def test_children_that_come_after_an_order_hear_that_and_not_of_each_other():
+    desk = await desk_over()
+    await desk.turn(submit(ONE, array_size=5, depends_on=[SEQUENTIAL]))
+    await desk.turn(MoreToDo())
+
+    await desk.turn(Deliver(job_id=ONE, event=on.CancelRequested(reason="enough")), LOOKED)
+    await at_rest(desk)
+
+    assert await ends(desk, 5) == [(Status.FAILED, "enough")] * 5
