@@ -1,0 +1,281 @@
+"""What must become of jobs, by the rules as AWS tells them (aws-batch.md 5, 7, 8). It shares no code with the domain.
+
+Of each job: how it may end, given what was granted and how far the job was seen to be at that moment; and what may
+never have been seen. Mostly there is one end; two where an order and an end of its own fell into one instant.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tests.machine.facts import ACTIVE, OVER, Array, Asked, Facts, Leaf, Seen, Sight
+
+EXITED, DEPENDENT, CHILD = "Essential container in task exited", "Dependent Job failed", "Array Child Job failed"
+FLAGS = {"cancel": "cancelled", "terminate": "terminated"}
+STOPS_WITHIN = 2.0 + 0.5  # seconds: the grace of the world, and what a kill takes
+
+
+@dataclass(frozen=True, kw_only=True)
+class End:
+    status: str
+    reason: str | None
+    flag: str | None = None
+
+
+def end_of(sight: Sight) -> End:
+    flags = [name for name in ("cancelled", "terminated") if getattr(sight, name)]
+    return End(status=sight.status, reason=sight.reason, flag=" and ".join(flags) or None)
+
+
+def ordered(order: Asked) -> End:
+    return End(status="FAILED", reason=order.reason, flag=FLAGS[order.kind])
+
+
+def broken(facts: Facts) -> Iterator[str]:
+    """Each rule that a job broke, in a line."""
+    for refused in facts.refused:
+        if not any(_never_comes(facts, it, refused.commit) for it in refused.after):
+            yield f"refused for no reason: {refused}"
+    for job_id in facts.ids():
+        if job_id not in facts.seen:
+            yield from _unseen(facts, job_id)
+            continue
+        seen = facts.seen[job_id]
+        if seen.over is None:
+            yield f"{job_id} never ends: {seen.last}"
+        elif job_id in facts.arrays:
+            yield from _array(facts, job_id, facts.arrays[job_id], seen)
+        else:
+            yield from _leaf(facts, job_id, facts.leaves[job_id], seen)
+
+
+def _never_comes(facts, job_id, commit):
+    """A child of an array that was over before it had any."""
+    parent = facts.leaves[job_id].parent if job_id in facts.leaves else None
+    return parent is not None and facts.seen[parent].begun is None and facts.seen[parent].at(commit).status in OVER
+
+
+def _unseen(facts, job_id):
+    parent = facts.leaves[job_id].parent if job_id in facts.leaves else None
+    if parent is None:
+        yield f"{job_id} was acknowledged and is lost"
+    elif facts.seen[parent].begun is not None:
+        yield f"{job_id} never came to be, and its array had begun"
+
+
+# ---------------------------------------------------------------------------------------------------- one that runs
+
+
+def _leaf(facts, job_id, leaf: Leaf, seen: Seen):
+    may = ends_of_leaf(facts, job_id, leaf, seen)
+    if end_of(seen.over) not in may:
+        yield f"{job_id} ended {end_of(seen.over)}, and may only {may}"
+    yield from _starts(facts, job_id, leaf, seen)
+    yield from _attempts(facts, job_id, leaf, seen)
+    if any(it.terminated and it.cancelled for it in seen.sights):
+        yield f"{job_id} is cancelled and terminated"
+
+
+def _orders(facts, job_id, leaf) -> list[Asked]:
+    """Those that reach it: before its array has begun a child is nobody."""
+    return [it for it in facts.orders if it.of == leaf.parent or (it.of == job_id and _is_there(facts, it))]
+
+
+def _is_there(facts, order):
+    parent = facts.leaves[order.of].parent
+    begun = None if parent is None else facts.seen[parent].begun
+    return parent is None or (begun is not None and begun.commit <= order.granted)
+
+
+def ends_of_leaf(facts, job_id, leaf, seen) -> set[End]:
+    orders = _orders(facts, job_id, leaf)
+    own = [it for it in orders if it.of == job_id]
+    ends = {_fold(leaf, seen, orders, facts)}
+    if any(it.of == leaf.parent and _same_instant(it, seen.over) for it in orders):
+        ends.add(_fold(leaf, seen, own, facts))  # it was over before it heard
+    ends |= {_fold(leaf, seen, it, facts) for it in _as_heard(leaf, orders)}
+    for order in own:
+        before = seen.at(order.sent)
+        if before is not None and before.status not in OVER and seen.over.commit <= order.granted:
+            ends.add(_fold(leaf, seen, [it for it in orders if it != order], facts))  # both in one turn
+    failed = [it for it in (facts.seen[other].over for other in leaf.after if other in facts.seen) if it is not None]
+    failed = [it for it in failed if it.status == "FAILED"]
+    if any(it.at == order.at or _born_to_both(seen, it, order) for it in failed for order in orders):
+        ends.add(End(status="FAILED", reason=DEPENDENT))
+    return ends
+
+
+def _as_heard(leaf, orders) -> Iterator[list[Asked]]:
+    """What its array is told a child hears a little later: in one instant any order may be its first, or its next."""
+    for first in orders:
+        together = [it for it in orders if it.at == first.at]
+        if any(it.of == leaf.parent for it in together):
+            for then in together:
+                yield sorted(orders, key=lambda it: (it.at, it is not first, it is not then))
+
+
+def _born_to_both(seen, failed, order):
+    """Its array was ordered to end before it was there, and what it would wait for had failed."""
+    born = seen.sights[0].commit
+    return order.granted < born and failed.commit <= born
+
+
+def _fold(leaf, seen, orders, facts) -> End:
+    """The first order that finds it not over stands; but a terminate outdoes a cancel that a running one remembers."""
+    stands: Asked | None = None
+    spared = 0  # the attempt that a cancel leaves alone
+    for order in orders:
+        before = seen.at(order.sent)
+        if before is not None and before.status in OVER:
+            continue
+        runs = _under_way(seen, order)
+        if stands is None or (order.kind == "terminate" and stands.kind == "cancel" and runs):
+            stands, spared = order, runs if order.kind == "cancel" else 0
+    if stands is None:
+        return _course(leaf, seen, facts)
+    if spared and leaf.act(spared)[1] == 0 and leaf.act(spared)[0] is not None:
+        return End(status="SUCCEEDED", reason=EXITED)
+    return ordered(stands)
+
+
+def _under_way(seen, order) -> int:
+    """The number of the attempt that was under way when the order was granted, 0 if none was."""
+    sights = [seen.at(commit) for commit in range(order.sent, order.granted + 1)]
+    active = any(it is not None and it.status in ACTIVE for it in sights)
+    return len([it for it in seen.starts if it.commit <= order.granted]) if active else 0
+
+
+def _course(leaf, seen, facts) -> End:
+    """Nobody stopped it: its dependencies decide, then its own exits."""
+    if any(facts.seen[it].over is None or facts.seen[it].over.status == "FAILED" for it in _known(facts, leaf.after)):
+        return End(status="FAILED", reason=DEPENDENT)
+    if any(it not in facts.seen for it in leaf.after):
+        return End(status="FAILED", reason=DEPENDENT)
+    return End(status="SUCCEEDED" if _exits(leaf)[-1] == 0 else "FAILED", reason=EXITED)
+
+
+def _known(facts, job_ids):
+    return [it for it in job_ids if it in facts.seen]
+
+
+def _exits(leaf) -> list[int]:
+    """The exit codes of its attempts, if nobody stops it."""
+    exits = []
+    for attempt in range(1, leaf.attempts + 1):
+        exits.append(leaf.act(attempt)[1])
+        if exits[-1] == 0 or (exits[-1] == 3 and leaf.gives_up):
+            break
+    return exits
+
+
+def _starts(facts, job_id, leaf, seen):
+    """None before what it waits for has succeeded; none after an order to it, or to its array, was granted."""
+    for start in seen.starts:
+        for other in leaf.after:
+            over = facts.seen[other].over if other in facts.seen else None
+            if over is None or over.status != "SUCCEEDED" or over.commit > start.commit:
+                yield f"{job_id} started by commit {start.commit}, but {other} had not succeeded"
+        for order in _orders(facts, job_id, leaf):
+            if order.granted < start.commit:
+                yield f"{job_id} started by commit {start.commit}, after {order} was granted"
+    for before in leaf.after:
+        ends = facts.seen[before].last.stopped_at if before in facts.seen else None
+        if seen.starts and seen.last.started_at is not None and ends is not None and seen.last.started_at < ends:
+            yield f"{job_id} started at {seen.last.started_at}, {before} stopped at {ends}"
+
+
+def _attempts(facts, job_id, leaf, seen):
+    """Each ends as its script says, unless it was stopped; a job that nobody stopped has all that it may."""
+    exits, may = list(seen.last.exits), _exits(leaf)
+    orders = _orders(facts, job_id, leaf)
+    last = exits[:-1] if orders else exits
+    if last != may[: len(last)] or len(exits) > len(may):
+        yield f"{job_id} had the exits {exits}, of {may}"
+    if (
+        end_of(seen.last) in {End(status="SUCCEEDED", reason=EXITED), End(status="FAILED", reason=EXITED)}
+        and exits != may
+    ):
+        yield f"{job_id} came by itself to the exits {exits}, not {may}"
+    for order in orders:
+        before = seen.at(order.granted)
+        late = order.kind == "terminate" and facts.served(order.at, seen.over.at) > STOPS_WITHIN
+        if late and before is not None and before.status in ACTIVE:
+            yield f"{job_id} was over at {seen.over.at}, and terminated at {order.at}"
+
+
+def _same_instant(order, sight):
+    return sight is not None and sight.at == order.at
+
+
+# ------------------------------------------------------------------------------------------ the parent of an array
+
+
+def _array(facts, job_id, array: Array, seen: Seen):
+    may = ends_of_array(facts, job_id, array, seen)
+    if end_of(seen.over) not in may:
+        yield f"{job_id} ended {end_of(seen.over)}, and may only {may}"
+    if seen.starts or seen.last.attempts:
+        yield f"{job_id} is an array, and started"
+    yield from _waits(facts, job_id, array, seen)
+    yield from _family(facts, job_id, array, seen)
+
+
+def ends_of_array(facts, job_id, array, seen) -> set[End]:
+    orders = [it for it in facts.orders if it.of == job_id]
+    kept = [it for it in orders if seen.at(it.sent) is None or seen.at(it.sent).status not in OVER]
+    if seen.begun is None:
+        return _ends_unbegun(facts, array, seen, kept)
+    ends = {_end_begun(facts, array, kept)}
+    for order in kept:
+        if seen.over.commit <= order.granted:
+            ends.add(_end_begun(facts, array, [it for it in kept if it != order]))  # both in one turn
+    return ends
+
+
+def _ends_unbegun(facts, array, seen, orders):
+    ends = {ordered(orders[0])} if orders else set()
+    failed = [it for it in _known(facts, array.after) if facts.seen[it].over and facts.seen[it].over.status == "FAILED"]
+    failed += [it for it in array.after if it not in facts.seen]
+    failed += [it for it in array.begins_after if facts.seen[it].begun is None]
+    if failed and not any(it.granted < seen.over.commit for it in orders):
+        ends.add(End(status="FAILED", reason=DEPENDENT))
+    return ends
+
+
+def _end_begun(facts, array, orders) -> End:
+    for kind in ("terminate", "cancel"):
+        for order in orders:
+            if order.kind == kind:
+                return ordered(order)
+    if any(facts.seen[it].last.status == "FAILED" for it in _known(facts, array.children)):
+        return End(status="FAILED", reason=CHILD)
+    return End(status="SUCCEEDED", reason=None)
+
+
+def _waits(facts, job_id, array, seen):
+    """It has children once all it waits for has succeeded, and its counterpart has children."""
+    if seen.begun is None:
+        return
+    for other in array.after:
+        over = facts.seen[other].over if other in facts.seen else None
+        if over is None or over.status != "SUCCEEDED" or over.commit > seen.begun.commit:
+            yield f"{job_id} began by commit {seen.begun.commit}, but {other} had not succeeded"
+    for other in array.begins_after:
+        begun = facts.seen[other].begun
+        if begun is None or begun.commit > seen.begun.commit:
+            yield f"{job_id} began by commit {seen.begun.commit}, but {other} had not"
+
+
+def _family(facts, job_id, array, seen):
+    children = [facts.seen[it] for it in _known(facts, array.children)]
+    if seen.begun is None:
+        if children:
+            yield f"{job_id} never began, and has {len(children)} children"
+        return
+    if any(it.sights[0].commit < seen.begun.commit for it in children):
+        yield f"{job_id} had children before it began"
+    if any(it.over is None or it.over.commit > seen.over.commit for it in children):
+        yield f"{job_id} was over before its children"
+    told, true = dict(seen.last.counts), Counter(it.last.status for it in children)
+    if told != dict(true):
+        yield f"{job_id} counts {told}, and it is {dict(true)}"

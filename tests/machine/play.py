@@ -1,0 +1,188 @@
+"""A story is told to the real engine in the pretended world, to the end: until every job is over."""
+
+import asyncio
+from itertools import count
+from uuid import UUID
+
+import pytest
+
+from batchq import service
+from batchq.domain.job import Action, Dependency, DependencyType, ExitRule
+from batchq.domain.names import JobId, child_id
+from batchq.engine import families
+from batchq.errors import Invalid
+from batchq.store.memory_logs import MemoryArchive
+from compute.script import Script, write
+from compute.simulated import SimulatedRuntime
+from tests.machine.deeds import Order, Pass, Restart, Story, Submit
+from tests.machine.facts import ACTIVE, Array, Asked, Facts, Journal, Leaf, Refused
+from tests.support.clock import VirtualClock, VirtualLoop
+from tests.support.world import HOST, World
+
+FEW = 2  # children that one turn spawns, and tells: so that much comes in between
+LOOKS = 200  # ten seconds apart
+RULES = (ExitRule(action=Action.EXIT, on_exit_code="3"), ExitRule(action=Action.RETRY, on_reason="*"))
+NOBODY = JobId(str(UUID(int=10**9, version=4)))
+SEQUENTIAL = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
+
+
+def play(story: Story) -> Facts:
+    """What was asked and seen."""
+    with pytest.MonkeyPatch.context() as patch, asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        patch.setattr(families, "MOST", FEW)
+        patch.setattr(service, "uuid4", map(_id, count()).__next__)
+        return runner.run(_play(story))
+
+
+async def _play(story):
+    clock = VirtualClock()
+    runtime = SimulatedRuntime(clock=clock, capacity=HOST)
+    facts = Facts()
+    journal = Journal(facts, asyncio.get_running_loop().time, _breathe)
+    world = World(store=journal, runtime=runtime, archive=MemoryArchive(), clock=clock, survey_every=10.0)
+    await world.boot()
+    await world.settle_ground()
+    player = Player(world, facts, journal)
+    try:
+        for deed in story.deeds:
+            await player.do(deed)
+        if await player.see_it_through():
+            await world.end()
+    except (AssertionError, TimeoutError) as why:
+        facts.trouble.append(f"the world is not left as it should be: {why}")
+    finally:
+        await world.crash()
+        await runtime.close()
+    return facts
+
+
+async def _breathe():
+    """Long enough for whoever was answered to ask again."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+class Player:
+    def __init__(self, world: World, facts: Facts, journal: Journal) -> None:
+        self._world = world
+        self._facts = facts
+        self._journal = journal
+        self._ids: list[JobId] = []
+        self._reasons = count()
+
+    async def do(self, deed):
+        match deed:
+            case Submit():
+                await self._submit(deed)
+            case Order(kind=kind):
+                await self._order(kind, self._named(deed))
+            case Pass(seconds=seconds):
+                await self._world.passes(seconds)
+            case Restart(away=away):
+                await self._restart(away)
+
+    async def _restart(self, away):
+        gone = asyncio.get_running_loop().time()
+        await self._world.crash()
+        await self._world.passes(away)
+        self._facts.away.append((gone, gone + away))
+        await self._world.boot()
+
+    async def see_it_through(self) -> bool:
+        """Whether every job comes to its end. Whoever would run for ever is terminated when it runs."""
+        for _ in range(LOOKS):
+            await self._world.passes(10)
+            left = [it for it in self._facts.ids() if not self._over(it)]
+            if not left:
+                return True
+            for job_id in filter(self._is_endless, left):
+                await self._order("terminate", job_id)
+        return False
+
+    async def _submit(self, deed):
+        other = self._counterpart(deed)
+        size = deed.size if other is None else len(self._facts.arrays[other].children)
+        after = tuple(dict.fromkeys(self._named(it) for it in deed.after)) if self._ids else ()
+        waits = [Dependency(job_id=it) for it in after]
+        if deed.sequential:
+            waits.append(SEQUENTIAL)
+        if other is not None:
+            waits.append(Dependency(job_id=other, type=DependencyType.N_TO_N))
+        asked = self._world.submit(
+            array_size=size,
+            after=waits,
+            attempts=deed.attempts,
+            rules=RULES if deed.gives_up else (),
+            millicpus=2000 if deed.large else 250,
+            environment=(
+                write(*map(_script, deed.acts)),
+                *(write(_script(act), child=index) for index, act in deed.own),
+            ),
+        )
+        try:
+            job_id = await asked
+        except Invalid as why:
+            self._facts.refused.append(Refused(after=after, commit=self._journal.commits, why=str(why)))
+            return
+        self._ids.append(job_id)
+        self._note(job_id, deed, size=size, after=after, other=other)
+
+    def _note(self, job_id, deed, *, size, after, other):
+        if size is None:
+            self._facts.leaves[job_id] = _leaf(deed, deed.acts, after=after)
+            return
+        children = tuple(child_id(job_id, index) for index in range(size))
+        begins_after = () if other is None else (other,)
+        self._facts.arrays[job_id] = Array(children=children, after=after, begins_after=begins_after)
+        for index, it in enumerate(children):
+            waits = [children[index - 1]] if deed.sequential and index else []
+            waits += [] if other is None else [child_id(other, index)]
+            own = dict(deed.own)
+            acts = (own[index],) if index in own else deed.acts
+            self._facts.leaves[it] = _leaf(deed, acts, after=tuple(waits), parent=job_id)
+
+    def _counterpart(self, deed):
+        arrays = list(self._facts.arrays)
+        return arrays[deed.counterpart % len(arrays)] if deed.counterpart is not None and arrays else None
+
+    def _named(self, deed):
+        """The id that a dependency or an order speaks of."""
+        number = deed.of if isinstance(deed, Order) else deed.job
+        if number is None or not self._ids:
+            return NOBODY
+        job_id = self._ids[number % len(self._ids)]
+        array = self._facts.arrays.get(job_id)
+        return job_id if array is None or deed.child is None else array.children[deed.child % len(array.children)]
+
+    async def _order(self, kind, job_id):
+        sent, reason = self._journal.commits, f"{kind} {next(self._reasons)}"
+        await getattr(self._world, kind)(job_id, reason)
+        granted, at = self._journal.commits, asyncio.get_running_loop().time()
+        self._facts.orders.append(Asked(kind=kind, of=job_id, reason=reason, sent=sent, granted=granted, at=at))
+
+    def _over(self, job_id):
+        """A child that its array never had is none that anybody waits for."""
+        seen = self._facts.seen.get(job_id)
+        if seen is not None:
+            return seen.over is not None
+        parent = self._facts.leaves[job_id].parent
+        return parent is not None and self._over(parent)
+
+    def _is_endless(self, job_id):
+        leaf, seen = self._facts.leaves.get(job_id), self._facts.seen.get(job_id)
+        if leaf is None or seen is None or seen.last.status not in ACTIVE:
+            return False
+        return leaf.act(len(seen.starts))[0] is None
+
+
+def _id(number):
+    return UUID(int=number, version=4)
+
+
+def _leaf(deed, acts, *, after, parent=None):
+    told = tuple((act.seconds, act.exit_code) for act in acts)
+    return Leaf(parent=parent, acts=told, attempts=deed.attempts, gives_up=deed.gives_up, after=after)
+
+
+def _script(act):
+    return Script(seconds=act.seconds, exit_code=act.exit_code, on_term=None if act.deaf else 143)
