@@ -206,11 +206,13 @@ def _mount(mount: Mount, instance: str, tag: Tag) -> dict[str, Any]:
     return {"Type": "volume", "Source": volume_name(instance, tag, mount.volume), "VolumeOptions": options} | where
 
 
-def _namespaces(place: Place | None) -> dict[str, str]:
+def _namespaces(place: Place | None) -> dict[str, Any]:
     if place is None:
         return {}
     modes = {"NetworkMode": place.network, "IpcMode": place.ipc, "PidMode": place.pid}
-    return {name: mode for name, mode in modes.items() if mode is not None}
+    # Where processes are shared the keeper is the first of them; another would but complain that it is not.
+    init = {} if place.pid is None else {"Init": False}
+    return {name: mode for name, mode in modes.items() if mode is not None} | init
 
 
 def _endpoint(place: Place | None) -> dict[str, Any]:

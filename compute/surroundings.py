@@ -142,7 +142,7 @@ class Surroundings:
         return member(made, "Id", of=str)
 
     def _has_containers(self, client: Client, tag: Tag) -> bool:
-        return bool(_containers(client, labels_for(self._instance, replace(tag, part=""))))
+        return bool(_containers(client, labels_for(self._instance, replace(tag, part="")), most=1))
 
     def _take_away(self, client: Client, tag: Tag) -> None:
         """The network last: as long as it is there, so may be what else there was."""
@@ -183,8 +183,8 @@ def _create(client: Client, wanted: Mapping[str, object], name: str) -> object:
     return made
 
 
-def _containers(client: Client, labels: Mapping[str, str]) -> list[object]:
-    rows: object = client.containers(all=True, filters={"label": _each(labels)})
+def _containers(client: Client, labels: Mapping[str, str], most: int = -1) -> list[object]:
+    rows: object = client.containers(all=True, limit=most, filters={"label": _each(labels)})
     if not isinstance(rows, list):
         raise EngineUnknown("the engine's list of containers is none")
     return rows

@@ -28,8 +28,8 @@ PART = replace(WHOLE, part="3/side-car")
 OWN, BESIDE = Place(network="n1", node="node-3"), Place(network="container:k1")
 
 
-def config(*, tag=PART, place=OWN, mounts=()):
-    launch = Launch(tag=tag, spec=builders.container(), environment=())
+def config(*, tag=PART, place=OWN, mounts=(), **spec):
+    launch = Launch(tag=tag, spec=builders.container(**spec), environment=())
     return creation(launch, instance="i1", policy=STRICT, looked=Looked(place=place, mounts=mounts)).config
 
 
@@ -85,6 +85,11 @@ def test_namespaces_that_are_shared_are_the_keepers():
     made = host(place=replace(BESIDE, ipc="container:k1", pid="container:k1"))
 
     assert (made["IpcMode"], made["PidMode"]) == ("container:k1", "container:k1")
+
+
+def test_the_first_of_shared_processes_is_the_keeper():
+    assert host(place=replace(BESIDE, pid="container:k1"), init=True)["Init"] is False
+    assert host(place=BESIDE, init=True)["Init"] is True
 
 
 def test_a_whole_is_put_nowhere_in_particular():

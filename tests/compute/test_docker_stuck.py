@@ -2,8 +2,13 @@
 
 import asyncio
 import json
+import os
+import signal
 import threading
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 
+import docker
 import pytest
 
 from batchq.errors import EngineUnknown
@@ -11,7 +16,8 @@ from batchq.values import ContainerState, Found
 from compute.docker_runtime import DockerRuntime, Limits
 from compute.docker_spec import labels_of, name_of
 from tests.compute.test_docker_garbage import engine, says
-from tests.support.containers import new_tag
+from tests.support.containers import docker_runtime, new_tag, over, started
+from tests.support.scripts import Script
 
 INSTANCE, MANY = "i", 30
 IMPATIENT = Limits(stop=4, kill=4, look=4, patience=60, patience_with_one=0.2)
@@ -118,3 +124,38 @@ async def test_a_state_of_a_new_name_fails_no_survey(world):
     seen = await runtime.survey()
 
     assert seen == tuple(Found(tag=tag, state=ContainerState.RUNNING) for tag in (its.well, its.stuck[0]))
+
+
+@contextmanager
+def frozen_shim(base_url, instance, tag):
+    """The process that holds a container for the engine stands still."""
+    with closing(docker.APIClient(base_url=base_url, version="1.41")) as client:
+        container_id = client.inspect_container(name_of(instance, tag))["Id"].encode()
+    (shim,) = [it for it in processes() if container_id in it[1] and b"containerd-shim" in it[1]]
+    os.kill(shim[0], signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(shim[0], signal.SIGCONT)
+
+
+def processes():
+    for each in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            yield int(each.parent.name), each.read_bytes()
+
+
+@pytest.mark.docker
+async def test_a_real_one_that_is_stuck_is_asked_in_vain_and_dies_when_it_goes_on(docker_engine):
+    async with docker_runtime(docker_engine, limits=Limits(patience_with_one=1)) as runtime:
+        stuck, well = [await started(runtime, Script(seconds=None)) for _ in range(2)]
+        with frozen_shim(docker_engine, runtime._instance, stuck):
+            with pytest.raises(EngineUnknown):
+                await runtime.kill(stuck)
+            seen = {found.tag: found.state for found in await runtime.survey()}
+            async with asyncio.timeout(5):
+                await runtime.kill(well)
+                await over(runtime, well)
+
+        assert seen[stuck] is ContainerState.RUNNING
+        assert (await over(runtime, stuck)).exit_code == 137
