@@ -72,7 +72,7 @@ class Consumables:
 
     def quantities(self, resource: ConsumableResource) -> Quantities:
         """AWS: units of a NON_REPLENISHABLE one leave its total when a job takes them, so they are not held as well."""
-        total = resource.total - self._gone(resource)
+        total = self._left(resource)
         in_use = self.usage.in_use(resource.name)
         held = in_use if resource.kind is ResourceKind.REPLENISHABLE else 0
         return Quantities(total=total, in_use=in_use, available=max(0, total - held))
@@ -136,6 +136,10 @@ class Consumables:
         await self._store.put_consumable(after)
         self._keep(after)
 
+    def _left(self, resource: ConsumableResource) -> int:
+        """Never negative: jobs may take what is there while a lower total is being saved."""
+        return max(0, resource.total - self._gone(resource))
+
     def _gone(self, resource: ConsumableResource) -> int:
         return self.usage.used_up(resource.name) if resource.kind is ResourceKind.NON_REPLENISHABLE else 0
 
@@ -149,9 +153,8 @@ class Consumables:
         return True
 
     def _updated(self, before: ConsumableResource, asked: ConsumableUpdate) -> ConsumableResource:
-        gone = self._gone(before)
-        total = rules.updated_total(before.total - gone, asked.operation, asked.quantity)
-        return replace(before, total=total + gone)
+        total = rules.updated_total(self._left(before), asked.operation, asked.quantity)
+        return replace(before, total=total + self._gone(before))
 
     def _keep(self, resource: ConsumableResource) -> ConsumableResource:
         self._known[resource.name] = resource

@@ -259,6 +259,15 @@ async def test_a_total_is_changed_as_it_is_told(catalog, update, operation, quan
     assert await update(operation, quantity) == left
 
 
+async def test_a_total_that_jobs_overtook_is_nothing_and_raised_from_there(catalog, update):
+    await make_consumable(catalog, total=2, kind=ResourceKind.NON_REPLENISHABLE)
+    catalog.consumable_resources.usage = Taken(used_up=3)  # as after a SET to 2 while jobs took 3
+
+    overtaken = total(catalog)
+
+    assert (overtaken, await update("ADD", 4)) == (0, 4)
+
+
 async def test_no_more_is_taken_off_than_is_left(catalog, update):
     await make_consumable(catalog, kind=ResourceKind.NON_REPLENISHABLE)
     catalog.consumable_resources.usage = Taken(used_up=3)
