@@ -1,0 +1,94 @@
+"""Who may start behind the head of a queue, and how far a turn looks."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from batchq.domain.job import Child
+from batchq.domain.names import child_id
+from batchq.engine.scheduling import MOST_LOOKED_AT
+from tests.domain.lives import pending, runnable, running
+from tests.engine.turns import fill, filled, ground, placed_in, stored, turn_over
+from tests.support.builders import environment, queue
+
+HOUR = timedelta(hours=1)
+WIDE = environment(max_millicpus=64_000)
+
+
+async def test_one_that_fits_beside_the_head_starts():
+    runs, head = running(millicpus=1000, gpus=1), runnable(millicpus=1000, gpus=1)
+    stays, goes = runnable(millicpus=3000), runnable(millicpus=2000)
+    store = await stored(runs, head, stays, goes)
+
+    turn = await filled(store, ground(), host=replace(HOST, gpus=1))
+
+    assert placed_in(turn, head, stays, goes) == [None, None, "local"]
+
+
+async def test_one_that_ends_before_the_head_can_start_goes_first():
+    runs = running(millicpus=1000, timeout=HOUR)
+    head = runnable(millicpus=4000)
+    long, short = runnable(millicpus=1000), runnable(millicpus=1000, timeout=HOUR / 2)
+    store = await stored(runs, head, long, short)
+
+    turn = await filled(store, ground())
+
+    assert placed_in(turn, head, long, short) == [None, None, "local"]
+
+
+async def test_of_a_lower_priority_too():
+    runs = running(millicpus=1000, timeout=HOUR)
+    head = runnable(millicpus=4000, queue="high")
+    short = runnable(millicpus=1000, timeout=HOUR / 2, queue="low")
+    store = await stored(runs, head, short)
+
+    turn = await filled(store, ground(queue("high", priority=2), queue("low", priority=1)))
+
+    assert placed_in(turn, head, short) == [None, "local"]
+
+
+async def test_a_misfit_behind_the_head_is_found():
+    runs, head, huge = running(timeout=HOUR), runnable(millicpus=4000), runnable(millicpus=9000)
+    store = await stored(runs, head, huge)
+
+    turn = await filled(store, ground())
+
+    assert turn.get(huge.id).misfit
+
+
+async def test_so_many_behind_the_head_are_looked_at_and_no_more():
+    runs, head = running(millicpus=1000, timeout=HOUR), runnable(millicpus=64_000)
+    long = [runnable(millicpus=1) for _ in range(MOST_LOOKED_AT - 1)]
+    last, beyond = (runnable(millicpus=1, timeout=HOUR / 2) for _ in range(2))
+    store = await stored(runs, head, *long, last, beyond)
+
+    turn = await filled(store, ground(environments=[WIDE]))
+
+    assert placed_in(turn, last, beyond) == ["local", None]
+
+
+async def test_the_head_is_told_with_what_it_waits_for():
+    runs, head = running(millicpus=1000), runnable(millicpus=4000)
+    store = await stored(runs, head, runnable())
+    turn = turn_over(runs)
+
+    told = await fill(turn, store, ground())
+
+    assert told.heads["default"].job_id == head.id
+    assert told.heads["default"].reason.endswith("waits for vCPUs of compute environment local.")
+
+
+async def test_where_all_is_placed_there_is_no_head():
+    store = await stored(runnable())
+
+    assert (await fill(turn_over(), store, ground())).heads == {}
+
+
+async def test_the_children_of_an_array_under_order_do_not_start():
+    parent = pending(array_size=4, number=7_000_000)
+    index = {"child": Child(parent=parent.id, index=3), "order": parent.order + 4}
+    child, other = runnable(id=child_id(parent.id, 3), **index), runnable()
+    store = await stored(parent, child, other)
+
+    turn = await filled(store, ground(), skip={parent.id})
+
+    assert placed_in(turn, child, other) == [None, "local"]

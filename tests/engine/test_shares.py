@@ -1,0 +1,179 @@
+"""A queue with a fair-share policy, filled turn by turn out of the store."""
+
+from datetime import timedelta
+
+import pytest
+
+from batchq.domain import events as on
+from batchq.domain import reasons
+from batchq.domain.catalog import SchedulingPolicy, ShareWeight
+from batchq.domain.fairshare import ShareKey, ShareUse
+from batchq.domain.job import Status
+from tests.domain.lives import after, exited, placed, runnable, running, submitted
+from tests.engine.turns import fill, filled, ground, placed_in, stored, turn_over
+from tests.support.builders import NOON, environment, queue
+
+
+def policy(reservation=0, **weights):
+    shares = tuple(ShareWeight(identifier=name, weight=weight) for name, weight in weights.items())
+    return SchedulingPolicy(
+        name="fair", shares=shares, decay=timedelta(), reservation=reservation, document="{}", created_at=NOON
+    )
+
+
+def fair(*environments, reservation=0, **weights):
+    """The queue named default goes by shares."""
+    return ground(queue(policy="fair"), environments=environments or None, policies=[policy(reservation, **weights)])
+
+
+def waiting(share, **asked):
+    return runnable(share_identifier=share, **asked)
+
+
+async def test_shares_take_turns_though_one_came_first():
+    first = [waiting("red") for _ in range(4)]
+    second = [waiting("blue") for _ in range(4)]
+    store = await stored(*first, *second)
+
+    turn = await filled(store, fair())
+
+    assert placed_in(turn, *first, *second) == ["local", "local", None, None] * 2
+
+
+async def test_a_share_of_half_the_weight_gets_twice_as_much():
+    first = [waiting("red", millicpus=500) for _ in range(8)]
+    second = [waiting("blue", millicpus=500) for _ in range(8)]
+    store = await stored(*first, *second)
+
+    turn = await filled(store, fair(environment(max_millicpus=3000), red=1.0, blue=0.5))
+
+    assert placed_in(turn, *first).count("local") == 2
+    assert placed_in(turn, *second).count("local") == 4
+
+
+async def test_who_has_used_less_comes_first():
+    red, blue = waiting("red", millicpus=4000), waiting("blue", millicpus=4000)
+    store = await stored(red, blue)
+
+    turn = await filled(store, fair(), uses={ShareKey("default", "red"): ShareUse(used=1.0, as_of=NOON)})
+
+    assert placed_in(turn, red, blue) == [None, "local"]
+
+
+async def test_within_a_share_the_highest_priority_goes_first_and_then_the_oldest():
+    old, young = waiting("red", millicpus=2000), waiting("red", millicpus=2000)
+    urgent = waiting("red", millicpus=2000, scheduling_priority=9)
+    store = await stored(old, young, urgent)
+
+    turn = await filled(store, fair())
+
+    assert placed_in(turn, old, young, urgent) == ["local", None, "local"]
+
+
+async def test_what_this_turn_has_changed_takes_its_place_in_its_share():
+    old = waiting("red", millicpus=4000)
+    urgent = submitted(share_identifier="red", scheduling_priority=9, millicpus=4000)
+    store = await stored(old)
+    turn = turn_over()
+    turn.insert(urgent, None)
+    turn.step(urgent.id, on.DependenciesMet())
+
+    await fill(turn, store, fair())
+
+    assert placed_in(turn, old, urgent) == [None, "local"]
+
+
+async def test_a_share_that_is_new_in_this_turn_has_its_turn():
+    new, store = submitted(share_identifier="green"), await stored()
+    turn = turn_over()
+    turn.insert(new, None)
+    turn.step(new.id, on.DependenciesMet())
+
+    await fill(turn, store, fair())
+
+    assert placed_in(turn, new) == ["local"]
+
+
+async def test_a_job_that_does_not_fit_is_not_passed_by_another_share():
+    runs = running(millicpus=2000)
+    head, small = waiting("a", millicpus=3000), waiting("b", millicpus=1000)
+    store = await stored(runs, head, small)
+
+    turn = turn_over(runs)
+    told = await fill(turn, store, fair())
+
+    assert placed_in(turn, head, small) == [None, None]
+    assert told.heads["default"].job_id == head.id
+
+
+@pytest.mark.parametrize(("active", "placed_of_four"), [(1, 2), (2, 3)])
+async def test_a_reservation_keeps_room_for_shares_to_come(active, placed_of_four):
+    jobs = [waiting("red") for _ in range(4)]
+    store = await stored(*jobs)
+    uses = {ShareKey("default", str(number)): ShareUse(active=1, as_of=NOON) for number in range(active)}
+    turn = turn_over()
+
+    told = await fill(turn, store, fair(reservation=50), uses=uses)
+
+    assert placed_in(turn, *jobs).count("local") == placed_of_four
+    assert told.heads["default"].reason == reasons.KEPT_FOR_SHARES
+
+
+async def test_what_is_kept_for_shares_is_there_for_other_queues():
+    jobs, other = [waiting("red") for _ in range(4)], runnable(queue="other", millicpus=2000)
+    store = await stored(*jobs, other)
+    on_ground = ground(queue(policy="fair"), queue("other", priority=0), policies=[policy(reservation=50)])
+    uses = {ShareKey("default", "red"): ShareUse(active=4, as_of=NOON)}
+
+    turn = await filled(store, on_ground, uses=uses)
+
+    assert placed_in(turn, other) == ["local"]
+
+
+async def test_a_job_larger_than_a_reservation_leaves_is_placed_when_nothing_of_its_queue_runs():
+    large = waiting("red", millicpus=3000)
+    store = await stored(large)
+    uses = {ShareKey("default", "red"): ShareUse(active=1, as_of=NOON)}
+
+    turn = await filled(store, fair(reservation=50), uses=uses)
+
+    assert placed_in(turn, large) == ["local"]
+
+
+async def test_what_the_queue_holds_already_counts_for_the_reservation():
+    runs = after(waiting("red", millicpus=2000), placed())
+    waits = waiting("red", millicpus=1000)
+    store = await stored(runs, waits)
+    uses = {ShareKey("default", "red"): ShareUse(active=2, millicpus=2000, as_of=NOON)}
+
+    turn = await filled(store, fair(environment(max_millicpus=5000), reservation=50), uses=uses)
+
+    assert placed_in(turn, waits) == [None]
+
+
+async def test_disabled_environments_do_not_count_for_the_reservation():
+    jobs = [waiting("red") for _ in range(4)]
+    store = await stored(*jobs)
+    on_ground = ground(
+        queue(policy="fair", environments=("local", "off")),
+        environments=[environment(), environment("off", state="DISABLED")],
+        policies=[policy(reservation=50)],
+    )
+    uses = {ShareKey("default", "red"): ShareUse(active=1, as_of=NOON)}
+
+    turn = await filled(store, on_ground, uses=uses)
+
+    assert placed_in(turn, *jobs).count("local") == 2
+
+
+async def test_a_retried_job_goes_before_the_younger_ones_of_its_share():
+    again = running(share_identifier="red", attempts=2, millicpus=4000)
+    waits = waiting("red", millicpus=4000)
+    store = await stored(again, waits)
+    turn = turn_over(again)
+    turn.step(again.id, exited(1))
+
+    await fill(turn, store, fair())
+
+    assert placed_in(turn, again, waits) == ["local", None]
+    assert turn.get(again.id).status is Status.STARTING
