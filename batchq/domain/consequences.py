@@ -81,6 +81,8 @@ def _asks(old: Part, new: Part) -> Callable[..., do.Effect] | None:  # type: ign
         return do.AbandonStart
     if new.state is PartState.RUNNING and new.stopping and (old.state is not new.state or not old.stopping):
         return do.StopContainer
+    if new.state is PartState.ENDED and old.state is PartState.STARTING and new.started_at is not None:
+        return do.AbandonStart  # over before its start was answered: asked again, it would run twice
     return do.KillContainer if new.killed_at is not None and new.kill_at != old.kill_at else None
 
 

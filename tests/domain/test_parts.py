@@ -65,7 +65,7 @@ CELLS = {
     (PartState.STARTING, on.ContainerStarted): ("RUNNING", []),
     (PartState.STARTING, on.StartFailed): ("ENDED", []),
     (PartState.STARTING, on.StartAbandoned): ("ENDED", []),  # told to end
-    (PartState.STARTING, on.ContainerExited): ("ENDED", ["start 0/waits"]),
+    (PartState.STARTING, on.ContainerExited): ("ENDED", ["abandon 0/it", "start 0/waits"]),
     (PartState.STARTING, on.ContainerLost): ("ENDED", []),
     (PartState.STARTING, on.StartTimedOut): ("STARTING", ["abandon 0/it", "abandon 0/app"]),
     (PartState.RUNNING, on.ContainerStarted): ("RUNNING", []),

@@ -48,13 +48,14 @@ def test_a_task_of_one_container_is_a_task():
 
 
 @pytest.mark.parametrize(
-    ("condition", "event"), [("START", runs(INIT)), ("COMPLETE", ends(INIT, 3)), ("SUCCESS", ends(INIT, 0))]
+    ("condition", "events"),
+    [("START", [runs(INIT)]), ("COMPLETE", [runs(INIT), ends(INIT, 3)]), ("SUCCESS", [runs(INIT), ends(INIT, 0)])],
 )
-def test_who_waits_starts_when_its_condition_has_come_true(condition, event):
+def test_who_waits_starts_when_its_condition_has_come_true(condition, events):
     job = tasked(init(), app(after={"init": condition}))
 
     assert states(job) == {INIT: "STARTING", APP: "WAITING"}
-    assert asks(job, event) == ["start 0/app"]
+    assert asks(job, *events) == ["start 0/app"]
 
 
 @pytest.mark.parametrize("condition", ["COMPLETE", "SUCCESS"])
@@ -67,8 +68,8 @@ def test_who_waits_for_an_end_does_not_start_before(condition):
 def test_who_waits_for_two_starts_after_both():
     job = tasked(init(), sidecar(), app(after={"init": "SUCCESS", "sidecar": "START"}))
 
-    assert asks(job, ends(INIT)) == []
-    assert asks(job, ends(INIT), runs(SIDECAR)) == ["start 0/app"]
+    assert asks(job, runs(INIT), ends(INIT)) == []
+    assert asks(job, runs(INIT), ends(INIT), runs(SIDECAR)) == ["start 0/app"]
 
 
 def test_the_job_runs_from_its_first_containers_start():
@@ -124,7 +125,7 @@ def test_none_starts_in_the_moment_in_which_its_node_closes():
     helper = task_container("helper", after={"init": "START"}, essential=False)
     job = tasked(init(), app(after={"init": "SUCCESS"}), helper)
 
-    assert asks(job, ends(INIT, 1)) == ["clear 0/init"]
+    assert asks(job, runs(INIT), ends(INIT, 1)) == ["clear 0/init"]
 
 
 # ----------------------------------------------------------------------------------------------------------------- ends
@@ -164,7 +165,7 @@ def test_the_first_essential_one_to_end_decides():
 
 
 def test_one_that_was_starting_when_its_node_closed_is_given_up():
-    job = tasked(app(), sidecar())
+    job = after(tasked(app(), sidecar()), runs(APP))
 
     assert asks(job, ends(APP)) == ["abandon 0/sidecar"]
     assert after(job, ends(APP), given_up(SIDECAR)).status is Status.SUCCEEDED
@@ -228,9 +229,15 @@ def test_one_that_is_lost_does_not_end_before_it_began():
 def test_containers_stay_until_nothing_of_the_attempt_is_yet_to_start():
     job = tasked(init(), app(after={"init": "SUCCESS"}))
 
-    assert asks(job, ends(INIT)) == ["start 0/app"]
-    assert asks(job, ends(INIT), runs(APP)) == ["clear 0/init"]
-    assert asks(job, ends(INIT), runs(APP), ends(APP)) == ["clear 0/app"]
+    assert asks(job, runs(INIT), ends(INIT)) == ["start 0/app"]
+    assert asks(job, runs(INIT), ends(INIT), runs(APP)) == ["clear 0/init"]
+    assert asks(job, runs(INIT), ends(INIT), runs(APP), ends(APP)) == ["clear 0/app"]
+
+
+def test_one_that_was_over_before_its_start_was_answered_is_not_started_again():
+    job = tasked(init(), app(after={"init": "SUCCESS"}))
+
+    assert asks(job, ends(INIT)) == ["abandon 0/init", "start 0/app"]
 
 
 def test_a_retry_starts_all_of_them_anew():

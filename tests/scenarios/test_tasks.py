@@ -213,7 +213,7 @@ async def test_after_a_crash_they_go_on(world):
     await world.restart()
 
     await world.then(job, Status.SUCCEEDED)
-    assert await world.asked_of_all(job, "start") == [APP, SIDECAR]
+    assert sorted(await world.asked_of_all(job, "start")) == [APP, SIDECAR]
 
 
 async def test_what_ended_during_the_crash_has_ended(world):
