@@ -1,0 +1,70 @@
+"""Tasks and gangs on an engine that knows no keeper yet, and on one that dies and comes back."""
+
+import asyncio
+
+import pytest
+
+from batchq.errors import EngineError
+from batchq.values import ContainerState
+from tests.support.containers import docker_runtime, new_tag, over, part_of, until
+from tests.support.scripts import Script
+from tests.support.second_engine import second_engine
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+
+LONG = Script(seconds=None, on_term=7, output=("ready",))
+NAMES = ("a", "b", "c")
+
+
+@pytest.fixture
+def engine():
+    with second_engine() as second:
+        yield second
+
+
+@pytest.fixture
+async def runtime(engine):
+    async with docker_runtime(engine.url) as it:
+        yield it
+
+
+def task(tag):
+    return [part_of(tag, f"0/{name}", LONG, beside=tuple(it for it in NAMES if it != name)) for name in NAMES]
+
+
+async def begin(runtime, it):
+    await runtime.create(it)
+    await runtime.start(it.tag)
+
+
+async def answers(runtime):
+    try:
+        await runtime.survey()
+    except EngineError:
+        return False
+    return True
+
+
+async def test_an_engine_that_has_no_keeper_is_given_one(runtime):
+    tasks = [it for _ in range(3) for it in task(new_tag())]
+
+    await asyncio.gather(*(begin(runtime, it) for it in tasks))
+
+    seen = await runtime.survey()
+    assert {found.tag for found in seen} == {it.tag for it in tasks}
+    assert {found.state for found in seen} == {ContainerState.RUNNING}
+
+
+async def test_after_the_engine_died_what_ran_is_over_and_what_had_not_begun_begins(runtime, engine):
+    ran, ran_too, waits = task(new_tag())
+    await begin(runtime, ran)
+    await begin(runtime, ran_too)
+    await runtime.create(waits)
+
+    engine.kill()
+    engine.start()
+    await until(lambda: answers(runtime))
+
+    assert (await over(runtime, ran.tag)).stopped_at is not None
+    await begin(runtime, waits)
+    assert (await runtime.inspect(waits.tag)).address is not None
