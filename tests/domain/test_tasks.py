@@ -125,7 +125,7 @@ def test_none_starts_in_the_moment_in_which_its_node_closes():
     helper = task_container("helper", after={"init": "START"}, essential=False)
     job = tasked(init(), app(after={"init": "SUCCESS"}), helper)
 
-    assert asks(job, runs(INIT), ends(INIT, 1)) == ["clear 0/init"]
+    assert asks(job, ends(INIT, 1)) == ["abandon 0/init", "clear 0/init"]
 
 
 # ----------------------------------------------------------------------------------------------------------------- ends
