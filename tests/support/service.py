@@ -73,10 +73,15 @@ class Service:
             return engine.containers(all=True, filters={"label": f"io.batchq.instance={self.instance}"})
 
     def sweep(self) -> None:
-        """Remove what its containers are when nobody will take them up again."""
+        """Remove its containers, and what they share, when nobody will take them up again."""
         with closing(docker.APIClient()) as engine:
             for it in self.containers():
                 engine.remove_container(it["Id"], v=True, force=True)
+            ours = {"label": f"io.batchq.instance={self.instance}"}
+            for network in engine.networks(filters=ours):
+                engine.remove_network(network["Id"])
+            for volume in engine.volumes(filters=ours)["Volumes"] or ():
+                engine.remove_volume(volume["Name"])
 
     def environment(self) -> dict[str, str]:
         """For programs that read their endpoint and keys from the environment, as the AWS CLI does."""
