@@ -1,0 +1,63 @@
+"""Requests that meet: queues and definitions change while jobs are submitted."""
+
+import asyncio
+from itertools import chain
+
+from tests.api.conftest import CONTAINER
+from tests.api.several import GANG
+
+ASKED = {"jobName": "a-job", "jobQueue": "default", "jobDefinition": "sleeper"}
+
+
+async def outcomes(requests):
+    """The statuses and ids of requests that are sent together."""
+    answers = await asyncio.gather(*requests)
+    return {status for status, _, _ in answers}, [it["jobId"] for _, _, it in answers if "jobId" in it]
+
+
+def mixed(http, change):
+    """Ten submissions, the change, and ten more."""
+    operation, asked = change
+    submissions = [http.post("SubmitJob", ASKED) for _ in range(20)]
+    return chain(submissions[:10], [http.post(operation, asked)], submissions[10:])
+
+
+async def test_a_definition_that_is_deregistered_meanwhile_makes_whole_jobs_or_none(server, sleeper, http, boto):
+    statuses, made = await outcomes(mixed(http, ("DeregisterJobDefinition", {"jobDefinition": "sleeper:1"})))
+
+    assert statuses <= {200, 400}
+    assert len((await boto.describe_jobs(jobs=made))["jobs"]) == len(made) == len(server.store._jobs)
+
+
+async def test_a_queue_that_is_disabled_meanwhile_takes_whole_jobs_or_none(server, sleeper, http, boto):
+    statuses, made = await outcomes(mixed(http, ("UpdateJobQueue", {"jobQueue": "default", "state": "DISABLED"})))
+
+    assert statuses <= {200, 400}
+    assert len((await boto.describe_jobs(jobs=made))["jobs"]) == len(made) == len(server.store._jobs)
+
+
+async def test_a_definition_that_becomes_another_kind_meanwhile_is_taken_as_it_was_or_as_it_is(sleeper, http, boto):
+    asked = GANG | {"jobDefinitionName": "sleeper"}
+
+    statuses, made = await outcomes(mixed(http, ("RegisterJobDefinition", asked)))
+
+    assert statuses == {200}
+    jobs = (await boto.describe_jobs(jobs=made))["jobs"]
+    kinds = {job["jobDefinition"].rpartition(":")[2]: "nodeProperties" in job for job in jobs}
+    assert kinds.items() <= {"1": False, "2": True}.items()
+
+
+async def test_what_is_changed_of_one_revision_is_never_laid_over_another(sleeper, http, boto):
+    """An override is weighed against the revision that the job is then made of."""
+    bigger = CONTAINER | {"resourceRequirements": [], "vcpus": 2, "memory": 128}
+    change = http.post(
+        "RegisterJobDefinition",
+        {"jobDefinitionName": "sleeper", "type": "container", "containerProperties": bigger},
+    )
+    asked = ASKED | {"containerOverrides": {"memory": 256}}
+
+    _, made = await outcomes([change, *(http.post("SubmitJob", asked) for _ in range(20))])
+
+    jobs = (await boto.describe_jobs(jobs=made))["jobs"]
+    memories = {job["jobDefinition"].rpartition(":")[2]: job["container"].get("memory") for job in jobs}
+    assert memories.items() <= {"1": None, "2": 256}.items()
