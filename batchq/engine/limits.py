@@ -6,7 +6,7 @@ are looked through, a page a turn, when the first of them may be due.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from batchq.domain import events as on
@@ -72,10 +72,8 @@ class Limits:
         before, self._look = self.due, self._staged
         queues = self._ground.queues
         self._heads_due = _first(_due(queues.get(name), it.reason, it.since) for name, it in marks.items())
-        misfits_due = _first(self._due_of(job) for job in jobs if job.misfit)
-        if misfits_due is not None and (self._look is None or misfits_due < self._look.at):
-            self._look = self._staged = Look(at=misfits_due)
-        if self.due != before:
+        self._look = self._staged = _sooner(self._look, _first(self._due_of(job) for job in jobs if job.misfit))
+        if self.due != before or (self._look is not None and self._look.after >= 0):
             self._sooner.set()
 
     async def run(self) -> None:
@@ -121,6 +119,15 @@ def _due(queue: JobQueue | None, reason: str, since: datetime) -> datetime | Non
     limits = () if queue is None else queue.time_limits
     asked = [it.most for it in limits if reasons.code(it.reason) == reasons.code(reason)]
     return since + min(asked) if asked else None
+
+
+def _sooner(look: Look | None, due: datetime | None) -> Look | None:
+    """The next look, when one of these is due too."""
+    if look is None or due is None:
+        return look if due is None else Look(at=due)
+    if look.after >= 0:
+        return replace(look, first_due=_first((look.first_due, due)))
+    return replace(look, at=min(look.at, due))
 
 
 def _first(dues: Iterable[datetime | None]) -> datetime | None:

@@ -7,7 +7,7 @@ from batchq.domain.job import Child
 from batchq.domain.names import child_id
 from batchq.engine.scheduling import MOST_LOOKED_AT
 from tests.domain.lives import pending, runnable, running
-from tests.engine.turns import fill, filled, ground, placed_in, stored, turn_over
+from tests.engine.turns import HOST, fill, filled, ground, placed_in, stored, turn_over
 from tests.support.builders import environment, queue
 
 HOUR = timedelta(hours=1)

@@ -1,0 +1,121 @@
+"""The head of a queue says that it is blocked, since when, and what it waits for."""
+
+from dataclasses import replace
+
+from batchq.domain import events as on
+from batchq.domain import reasons
+from batchq.domain.job import Status
+from tests.domain.lives import after, at, cancel, exited, runnable, running
+from tests.engine.desk import LOOKED, ONE, desk_over, news, request, submit
+from tests.engine.turns import ground
+from tests.support.builders import environment, queue
+
+FOR_VCPUS = reasons.no_room("vCPUs of compute environment local")
+
+
+async def blocked(desk, job):
+    """What the store says of it."""
+    stored = (await desk.store.jobs([job.id]))[job.id]
+    return stored.status_reason, stored.blocked_at
+
+
+async def test_the_head_says_what_it_waits_for_and_since_when():
+    runs, head, behind = running(millicpus=4000), runnable(), runnable()
+    desk = await desk_over(runs, head, behind)
+
+    await desk.turn(LOOKED)
+
+    assert await blocked(desk, head) == (FOR_VCPUS, at(0))
+    assert await blocked(desk, behind) == (None, None)
+
+
+async def test_each_queue_has_its_head():
+    runs, one, two = running(millicpus=4000), runnable(), runnable(queue="other")
+    desk = await desk_over(runs, one, two, on_ground=ground(queue(), queue("other")))
+
+    await desk.turn(LOOKED)
+
+    assert [await blocked(desk, it) for it in (one, two)] == [(FOR_VCPUS, at(0))] * 2
+
+
+async def test_what_is_written_is_not_written_again():
+    runs, head = running(millicpus=4000), runnable()
+    desk = await desk_over(runs, head)
+    await desk.turn(LOOKED)
+
+    await desk.turn(LOOKED, submit(ONE))
+
+    assert (await desk.store.jobs([head.id]))[head.id].version == 1
+
+
+async def test_nor_after_a_restart():
+    runs, head = running(millicpus=4000), runnable()
+    desk = await desk_over(runs, after(head, on.FoundBlocked(reason=FOR_VCPUS)))
+
+    await desk.turn(LOOKED)
+
+    assert (await desk.store.jobs([head.id]))[head.id].version == 0
+
+
+async def test_another_explanation_of_one_reason_keeps_the_time():
+    runs, head = running(millicpus=4000), runnable()
+    desk = await desk_over(runs, after(head, on.FoundBlocked(reason=reasons.no_room("memory")), now=at(-60)))
+
+    await desk.turn(LOOKED)
+
+    assert await blocked(desk, head) == (FOR_VCPUS, at(-60))
+
+
+async def test_one_that_is_placed_says_nothing_any_more():
+    runs, head = running(millicpus=4000), runnable()
+    desk = await desk_over(runs, head)
+    await desk.turn(LOOKED)
+
+    await desk.turn(news(runs, exited(0)))
+
+    assert (await blocked(desk, head), await desk.status(head)) == ((None, None), Status.STARTING)
+
+
+async def test_when_the_head_is_cancelled_the_next_is_marked():
+    runs, head, behind = running(millicpus=4000), runnable(), runnable()
+    desk = await desk_over(runs, head, behind)
+    await desk.turn(LOOKED)
+
+    await desk.turn(request(head, cancel()))
+
+    assert await desk.status(head) is Status.FAILED
+    assert await blocked(desk, behind) == (FOR_VCPUS, at(0))
+
+
+async def test_an_older_job_that_comes_back_takes_the_place_of_the_head():
+    again, runs, head = running(attempts=2, millicpus=2000), running(millicpus=2000), runnable(millicpus=4000)
+    wants_more = replace(again, spec=replace(again.spec, container=head.spec.container))
+    desk = await desk_over(wants_more, runs, head)
+    await desk.turn(LOOKED)
+
+    await desk.turn(news(wants_more, exited(1)))
+
+    assert await blocked(desk, head) == (None, None)
+    assert await blocked(desk, wants_more) == (FOR_VCPUS, at(0))
+
+
+async def test_a_turn_that_is_not_saved_has_marked_nobody():
+    runs, head = running(millicpus=4000), runnable()
+    desk = await desk_over(runs, head)
+    desk.store.failing = True
+    await desk.turn(LOOKED)
+
+    desk.store.failing = False
+    await desk.turn(LOOKED)
+
+    assert await blocked(desk, head) == (FOR_VCPUS, at(0))
+    await desk.tasks.cancel()
+
+
+async def test_with_its_environment_disabled_the_head_says_so():
+    head = runnable()
+    desk = await desk_over(head, on_ground=ground(environments=[environment(state="DISABLED")]))
+
+    await desk.turn(LOOKED)
+
+    assert (await blocked(desk, head))[0] == reasons.NO_ENVIRONMENT

@@ -1,0 +1,200 @@
+"""AWS's jobStateTimeLimitActions: who is blocked too long for a reason is cancelled."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from batchq.domain import events as on
+from batchq.domain import reasons
+from batchq.domain.catalog import TimeLimit
+from batchq.domain.job import Status
+from batchq.engine import limits
+from batchq.engine.letters import GroundChanged
+from tests.domain.lives import after, at, pending, runnable, running
+from tests.engine.desk import LOOKED, desk_over
+from tests.engine.turns import ground
+from tests.support.builders import queue
+
+CAPACITY = reasons.code(reasons.no_room("memory"))
+TOO_LARGE = reasons.code(reasons.TOO_LARGE)
+TOO_MANY = reasons.code(reasons.TOO_MANY_VCPUS)
+TEN_MINUTES = timedelta(minutes=10)
+
+
+def limited(*reasons_, most=TEN_MINUTES, environments=None):
+    limits_ = tuple(TimeLimit(reason=it, most=most) for it in reasons_ or (CAPACITY,))
+    return ground(queue(time_limits=limits_), environments=environments)
+
+
+def misfit(**asked):
+    return after(runnable(millicpus=9000, **asked), on.FoundMisfit(reason=reasons.TOO_MANY_VCPUS))
+
+
+class Watched:
+    """A desk whose time limits ring it, and which reads its letters."""
+
+    def __init__(self, desk):
+        self.desk = desk
+        self._tasks = [asyncio.create_task(it()) for it in (desk.loop.scheduler.limits.run, self._read)]
+
+    async def _read(self):
+        while True:
+            await self.desk.turn(*await self.desk.inbox.take(100))
+
+    async def stop(self):
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.wait(self._tasks)
+
+
+@pytest.fixture
+async def watch():
+    """Lets a desk live until the test is over."""
+    lives = []
+
+    async def live(desk, seconds):
+        lives.append(Watched(desk))
+        await asyncio.sleep(seconds)
+
+    yield live
+    for it in lives:
+        await it.stop()
+
+
+async def ended(desk, job):
+    stored = (await desk.store.jobs([job.id]))[job.id]
+    return stored.status_reason if stored.status is Status.FAILED else None
+
+
+def text(code):
+    return f"Canceled by JobStateTimeLimit action due to reason: {code}"
+
+
+async def test_a_head_that_is_blocked_too_long_is_cancelled(watch):
+    runs, head = running(millicpus=4000), runnable()
+    desk = await desk_over(runs, head, on_ground=limited())
+    await desk.turn(LOOKED)
+
+    await watch(desk, 601)
+
+    assert await ended(desk, head) == text(CAPACITY)
+
+
+async def test_and_not_a_second_before(watch):
+    runs, head = running(millicpus=4000), runnable()
+    desk = await desk_over(runs, head, on_ground=limited())
+    await desk.turn(LOOKED)
+
+    await watch(desk, 599)
+
+    assert await ended(desk, head) is None
+
+
+async def test_the_next_head_has_its_own_time(watch):
+    runs, head, behind = running(millicpus=4000), runnable(), runnable()
+    desk = await desk_over(runs, head, behind, on_ground=limited())
+    await desk.turn(LOOKED)
+
+    await watch(desk, 1199)
+    assert (await ended(desk, head), await ended(desk, behind)) == (text(CAPACITY), None)
+
+    await asyncio.sleep(2)
+    assert await ended(desk, behind) == text(CAPACITY)
+
+
+@pytest.mark.parametrize("on_ground", [ground(), limited(TOO_LARGE)])
+async def test_without_an_action_for_its_reason_it_waits(watch, on_ground):
+    runs, head = running(millicpus=4000), runnable()
+    desk = await desk_over(runs, head, on_ground=on_ground)
+    await desk.turn(LOOKED)
+
+    await watch(desk, 10_000)
+
+    assert await ended(desk, head) is None
+
+
+async def test_time_that_passed_before_a_restart_counts(watch):
+    runs = running(millicpus=4000)
+    head = after(runnable(), on.FoundBlocked(reason=reasons.no_room("memory")), now=at(-300))
+    desk = await desk_over(runs, head, on_ground=limited())
+    await desk.turn(LOOKED)
+
+    await watch(desk, 301)
+
+    assert await ended(desk, head) == text(CAPACITY)
+
+
+async def test_misfits_are_cancelled_wherever_they_stand(watch):
+    huge, runs, head = runnable(millicpus=9000), running(millicpus=4000), runnable()
+    desk = await desk_over(huge, runs, head, on_ground=limited(TOO_MANY))
+    await desk.turn(LOOKED)
+
+    await watch(desk, 601)
+
+    assert (await ended(desk, huge), await ended(desk, head)) == (text(TOO_MANY), None)
+
+
+async def test_misfits_found_before_a_restart_are_cancelled(watch, monkeypatch):
+    monkeypatch.setattr(limits, "PAGE", 2)
+    jobs = [misfit() for _ in range(5)]
+    desk = await desk_over(*jobs, on_ground=limited(TOO_MANY))
+
+    await watch(desk, 601)
+
+    assert [await ended(desk, it) for it in jobs] == [text(TOO_MANY)] * 5
+
+
+async def test_a_limit_that_comes_later_holds_for_those_who_wait(watch):
+    job = misfit()
+    on_ground = ground()
+    desk = await desk_over(job, on_ground=on_ground)
+    await desk.turn(LOOKED)
+    on_ground.queues.update(limited(TOO_MANY).queues)
+    await desk.turn(GroundChanged())
+
+    await watch(desk, 601)
+
+    assert await ended(desk, job) == text(TOO_MANY)
+
+
+async def test_the_shortest_of_two_limits_for_one_reason_counts(watch):
+    runs, head = running(millicpus=4000), runnable()
+    limits_ = tuple(TimeLimit(reason=CAPACITY, most=it * TEN_MINUTES) for it in (2, 1))
+    desk = await desk_over(runs, head, on_ground=ground(queue(time_limits=limits_)))
+    await desk.turn(LOOKED)
+
+    await watch(desk, 601)
+
+    assert await ended(desk, head) == text(CAPACITY)
+
+
+async def test_who_depends_on_a_cancelled_job_fails_with_it(watch):
+    runs, head = running(millicpus=4000), runnable()
+    desk = await desk_over(runs, head, pending(depends_on=[head], number=9_000_000), on_ground=limited())
+    await desk.turn(LOOKED)
+
+    await watch(desk, 601)
+
+    (dependent,) = (await desk.store.jobs([pending(number=9_000_000).id])).values()
+    assert dependent.status is Status.FAILED
+
+
+async def test_a_store_that_fails_puts_it_off(watch):
+    jobs = [misfit(), misfit()]
+    desk = await desk_over(*jobs, on_ground=limited(TOO_MANY))
+    desk.store.failing = True
+    await watch(desk, 700)
+
+    desk.store.failing = False
+    await asyncio.sleep(30)
+
+    assert [await ended(desk, it) for it in jobs] == [text(TOO_MANY)] * 2
+    await desk.tasks.cancel()
+
+
+async def test_nothing_rings_when_nobody_is_due(watch):
+    desk = await desk_over(runnable(), on_ground=limited(TOO_MANY))
+    await watch(desk, 10_000)
+
+    assert desk.loop.scheduler.limits.due is None
