@@ -1,5 +1,6 @@
 """Bugs somebody might write: what breaks, the text as it is, and the text with the bug. All in code that decides."""
 
+from tests.domain.mutations_of_parts import SEVERAL
 from tests.domain.mutations_of_placing import PLACING
 
 LIFECYCLE = [
@@ -20,7 +21,11 @@ LIFECYCLE = [
         "",
     ),
     ("every attempt is the first", "number=len(job.attempts) + 1", "number=1"),
-    ("a new attempt shows the reason of the one before", "attempt=attempt, status_reason=None", "attempt=attempt"),
+    (
+        "a new attempt shows the reason of the one before",
+        "attempt=attempt, status_reason=None, blocked_at=None",
+        "attempt=attempt, blocked_at=None",
+    ),
     ("a start in the future is believed", "min(event.started_at, now)", "event.started_at"),
     (
         "a container that started in spite of an order is not asked",
@@ -29,24 +34,64 @@ LIFECYCLE = [
     ),
     (
         "an abandoned start is not cleared away",
-        "now, job.stop.reason), (do.ClearAway(tag=job.tag),)",
-        "now, job.stop.reason), ()",
-    ),
-    (
-        "an abandoned start shows a remembered cancel",
-        "_end(replace(job, cancelled=None), Status.FAILED",
-        "_end(job, Status.FAILED",
+        "return abandon(job, now), (do.ClearAway(tag=job.tag),)",
+        "return abandon(job, now), ()",
     ),
     ("a success is out of memory", "if event.out_of_memory and event.exit_code != 0", "if event.out_of_memory"),
     ("an attempt ends before it began", "max(event.stopped_at, event.started_at)", "event.stopped_at"),
     ("a lost attempt ends before it began", "stopped_at=max(now, attempt.started_at or now)", "stopped_at=now"),
+    ("the last terminate wins", "    if job.stop is not None:\n        return job, ()\n    ask =", "    ask ="),
+    (
+        "a start is asked to stop, not given up",
+        "do.AbandonStart(tag=job.tag) if job.status is Status.STARTING else do.StopContainer(tag=job.tag)",
+        "do.StopContainer(tag=job.tag)",
+    ),
+    (
+        "a timeout beats terminate",
+        "    if job.stop is not None:\n        return job, ()\n    return stopping.time_out",
+        "    return stopping.time_out",
+    ),
+    ("the grace counts from the order", "kill_at=now + job.stop.grace", "kill_at=job.stop.ordered_at + job.stop.grace"),
+    ("being asked twice stretches the grace", "job.stop is None or job.stop.kill_at is not None", "job.stop is None"),
+    ("who was not asked is killed", "job.stop is None or job.stop.kill_at is None", "job.stop is None"),
+    ("a kill is not repeated", "kill_at=now + stopping.KILL_AGAIN", "kill_at=None"),
+    ("nobody is ever unkillable", "job.stop.killed_at or now", "now"),
+    (
+        "a misfit no longer stays one",
+        "misfit=False, status_reason=None, blocked_at=None",
+        "status_reason=None, blocked_at=None",
+    ),
+    ("terminate of a job that is over is illegal", "    on.TerminateRequested: late,\n", ""),
+    (
+        "what is placed is blocked",
+        "attempt=attempt, status_reason=None, blocked_at=None",
+        "attempt=attempt, status_reason=None",
+    ),
+    ("what fits at last is blocked", "status_reason=None, blocked_at=None), ()", "status_reason=None), ()"),
+    (
+        "a misfit found again counts anew",
+        "blocked_at=(job.blocked_at if same else None) or now)",
+        "blocked_at=now)",
+    ),
+    (
+        "what is given up for waiting is no cancel",
+        "end(replace(job, cancelled=reason), Status.FAILED, now, reason)",
+        "end(job, Status.FAILED, now, reason)",
+    ),
+]
+MOVES = [
+    (
+        "an abandoned start shows a remembered cancel",
+        "    return end(replace(job, cancelled=None), Status.FAILED, now, job.stop.reason)",
+        "    return end(job, Status.FAILED, now, job.stop.reason)",
+    ),
     ("earlier attempts are forgotten", "attempts=(*job.attempts, ended)", "attempts=(ended,)"),
     (
         "a terminated attempt shows an ordinary end",
         "status_reason if job.stop is None else job.stop.reason",
         "status_reason",
     ),
-    ("a success shows a cancel", "_end(replace(over, cancelled=None), Status.SUCCEEDED", "_end(over, Status.SUCCEEDED"),
+    ("a success shows a cancel", "end(replace(over, cancelled=None), Status.SUCCEEDED", "end(over, Status.SUCCEEDED"),
     (
         "a retry shows the end of the attempt before",
         "attempt=None, stopped_at=None, status_reason",
@@ -62,38 +107,27 @@ LIFECYCLE = [
         "job.cancelled if job.cancelled is not None else ended.status_reason",
         "ended.status_reason",
     ),
-    ("a cancel is not remembered", "return replace(job, cancelled=event.reason), ()", "return job, ()"),
+    ("the dead are misfits", "attempt=None, misfit=False, blocked_at", "attempt=None, blocked_at"),
+    ("the dead hold an attempt", "attempt=None, misfit=False, blocked_at", "misfit=False, blocked_at"),
+    ("a job that is over has no end", "job.stopped_at or max(now, job.started_at or now)", "job.stopped_at"),
+    (
+        "a job that succeeded may come back",
+        "Status.SUCCEEDED: frozenset()",
+        "Status.SUCCEEDED: frozenset({Status.FAILED})",
+    ),
+    ("the dead are blocked", "misfit=False, blocked_at=None", "misfit=False"),
+]
+STOPPING = [
+    ("a cancel is not remembered", "    return replace(job, cancelled=event.reason)\n", "    return job\n"),
     ("the last cancel wins", "if job.cancelled is not None or job.stop is not None:", "if job.stop is not None:"),
     (
         "a cancel is remembered after an order",
         "if job.cancelled is not None or job.stop is not None:",
         "if job.cancelled is not None:",
     ),
-    ("the last terminate wins", "    if job.stop is not None:\n        return job, ()\n    ask =", "    ask ="),
-    (
-        "a start is asked to stop, not given up",
-        "do.AbandonStart(tag=job.tag) if job.status is Status.STARTING else do.StopContainer(tag=job.tag)",
-        "do.StopContainer(tag=job.tag)",
-    ),
-    ("a timeout beats terminate", "    if job.stop is not None:\n        return job, ()\n    stop =", "    stop ="),
     ("a timeout is a terminate", "cause=StopCause.TIMED_OUT", "cause=StopCause.TERMINATED"),
-    ("the grace counts from the order", "kill_at=now + job.stop.grace", "kill_at=job.stop.ordered_at + job.stop.grace"),
-    ("being asked twice stretches the grace", "job.stop is None or job.stop.kill_at is not None", "job.stop is None"),
-    ("who was not asked is killed", "job.stop is None or job.stop.kill_at is None", "job.stop is None"),
-    ("a kill is not repeated", "kill_at=now + KILL_AGAIN", "kill_at=None"),
-    ("nobody is ever unkillable", "job.stop.killed_at or now", "now"),
     ("a grace of nothing is the job's own", "event.grace is None", "not event.grace"),
     ("a terminate may not bring its own grace", "if event.grace is None else event.grace", ""),
-    ("the dead are misfits", "attempt=None, misfit=False", "attempt=None"),
-    ("the dead hold an attempt", "attempt=None, misfit=False", "misfit=False"),
-    ("a job that is over has no end", "job.stopped_at or max(now, job.started_at or now)", "job.stopped_at"),
-    ("a misfit no longer stays one", "misfit=False, status_reason=None", "status_reason=None"),
-    (
-        "a job that succeeded may come back",
-        "Status.SUCCEEDED: frozenset()",
-        "Status.SUCCEEDED: frozenset({Status.FAILED})",
-    ),
-    ("terminate of a job that is over is illegal", "    on.TerminateRequested: late,\n", ""),
 ]
 RETRY = [
     ("exit 0 saves a terminated job", "    if job.stop is not None:\n        return Verdict.FAIL\n", ""),
@@ -119,7 +153,11 @@ RETRY = [
     ("a pattern without a star matches a beginning", "else text == pattern", "else text.startswith(pattern)"),
 ]
 DEPENDENCIES = [
-    ("a dependency nobody knows has succeeded", "else Status.FAILED for it", "else Status.SUCCEEDED for it"),
+    (
+        "a dependency nobody knows has succeeded",
+        "return Status.FAILED if array is None or",
+        "return Status.SUCCEEDED if array is None or",
+    ),
     ("overrides may be a little longer", "> LONGEST_OVERRIDES", "> LONGEST_OVERRIDES + 1"),
     ("overrides may be a little shorter only", "> LONGEST_OVERRIDES", ">= LONGEST_OVERRIDES"),
     ("a failure waits for the others", "if Status.FAILED in statuses:", "if statuses == {Status.FAILED}:"),
@@ -137,27 +175,46 @@ RECOVERY = [
     ("leftovers are strays", "for tag in leftovers if tag.job_id not in known)", "for tag in leftovers)"),
     (
         "a start that is to stop is made",
-        "(start,) if job.stop is None else (start, do.AbandonStart(tag=job.tag))",
+        "(start, do.AbandonStart(tag=tag)) if standing.is_to_stop else (start,)",
         "(start,)",
     ),
     (
         "a start is forgotten in a crash",
-        "return (start,) if job.stop is None else",
-        "return () if job.stop is None else",
+        "if standing.is_to_stop else (start,)",
+        "if standing.is_to_stop else ()",
     ),
     ("what died while we were away is not looked at", "if seen is not None and not seen.lives:", "if False:"),
-    ("an order is not asked again", "if job.stop is not None and job.stop.kill_at is None:", "if False:"),
-    ("an order is asked again and again", "job.stop is not None and job.stop.kill_at is None", "job.stop is not None"),
+    ("an order is not asked again", "if standing.is_to_stop and not standing.was_asked else", "if False else"),
+    (
+        "an order is asked again and again",
+        "if standing.is_to_stop and not standing.was_asked",
+        "if standing.is_to_stop",
+    ),
+    (
+        "what is kept for the next is a leftover",
+        "if tag not in under_way and tag not in kept]",
+        "if tag not in under_way]",
+    ),
+    (
+        "the lost one of several has no name",
+        "on.ContainerLost(attempt=tag.attempt, part=tag.part)",
+        "on.ContainerLost(attempt=tag.attempt)",
+    ),
+    ("what runs is started again", "starts = part.state is PartState.STARTING", "starts = True"),
 ]
 SETTLING = [
-    ("the dependents of dependents wait", "waiting, ended = [], turn.take_ended()", "waiting, ended = [], []"),
+    (
+        "the dependents of dependents wait",
+        "turn, store)\n\n\nasync def _count",
+        "turn, store)\n        return\n\n\nasync def _count",
+    ),
     ("dependents that are new are forgotten", "for job in (*stored, *here)", "for job in stored"),
 ]
 TURN = [
     ("a saved job keeps its version", "version=job.version + 1", "version=job.version"),
     ("what ended in this turn holds room", "if job_id not in changed}", "}"),
     ("what began in this turn holds no room", "if job.status in ACTIVE}", "if job_id in self._active}"),
-    ("an attempt that nobody saw running has no log", "if ran or after.status is", "if after.status is"),
+    ("what comes to run has no log", "for tag in came_to_run(before, after):", "for tag in ():"),
     (
         "a cancel at the head of a queue frees nobody",
         "before.status in ACTIVE | {Status.RUNNABLE}",
@@ -180,6 +237,9 @@ STRAYS = [
 ]
 MUTATIONS = {
     "batchq/domain/lifecycle.py": LIFECYCLE,
+    "batchq/domain/moves.py": MOVES,
+    "batchq/domain/stopping.py": STOPPING,
+    **SEVERAL,
     "batchq/domain/retry.py": RETRY,
     "batchq/domain/dependencies.py": DEPENDENCIES,
     "batchq/domain/recovery.py": RECOVERY,
