@@ -1,0 +1,180 @@
+"""What shares and consumable resources are charged, saved with the turn that charges it."""
+
+from batchq.domain import events as on
+from batchq.domain import reasons
+from batchq.domain.catalog import ResourceKind
+from batchq.domain.fairshare import ShareKey
+from batchq.domain.job import Need, Status
+from batchq.engine.letters import GroundChanged
+from tests.domain.lives import exited, runnable, running
+from tests.engine.desk import LOOKED, ONE, TWO, desk_over, news, request, submit
+from tests.engine.turns import ground
+from tests.support.builders import consumable, policy, queue
+
+RED = ShareKey("default", "red")
+FAIR = ground(queue(policy="fair"), policies=[policy()])
+USED_UP = ResourceKind.NON_REPLENISHABLE
+
+
+def licences(total, kind=ResourceKind.REPLENISHABLE):
+    return ground(consumables=[consumable("licence", total=total, kind=kind)])
+
+
+def need(quantity):
+    return (Need(resource="licence", quantity=quantity),)
+
+
+async def share(desk):
+    kept = (await desk.store.shares())[RED]
+    return kept.active, kept.millicpus
+
+
+# --------------------------------------------------------------------------------------------------------------- shares
+
+
+async def test_a_share_is_charged_in_the_turn_that_places_its_job():
+    desk = await desk_over(on_ground=FAIR)
+
+    await desk.turn(LOOKED, submit(ONE, share_identifier="red", millicpus=3000))
+
+    assert await share(desk) == (1, 3000)
+
+
+async def test_a_share_gets_back_what_its_job_held():
+    desk = await desk_over(on_ground=FAIR)
+    await desk.turn(LOOKED, submit(ONE, share_identifier="red"), submit(TWO, share_identifier="red", millicpus=4000))
+    (job,) = (await desk.store.jobs([ONE])).values()
+
+    await desk.turn(news(job, exited(0)))
+
+    assert await share(desk) == (1, 4000)
+
+
+async def test_a_turn_that_is_not_saved_charges_nobody():
+    desk = await desk_over(on_ground=FAIR)
+    await desk.turn(LOOKED)
+    desk.store.failing = True
+    lost = submit(ONE, share_identifier="red")
+    await desk.turn(lost)
+    desk.store.failing = False
+
+    await desk.turn(submit(TWO, share_identifier="red"))
+
+    assert lost.answer.exception() is not None
+    assert await share(desk) == (1, 1000)
+
+
+async def test_a_new_life_of_the_engine_goes_on_with_what_was_kept():
+    desk = await desk_over(on_ground=FAIR)
+    await desk.turn(LOOKED, submit(ONE, share_identifier="red"))
+    await desk.loop.load()
+
+    await desk.turn(submit(TWO, share_identifier="red"))
+
+    assert await share(desk) == (2, 2000)
+
+
+async def test_a_queue_without_a_policy_keeps_no_shares():
+    desk = await desk_over()
+
+    await desk.turn(LOOKED, submit(ONE))
+
+    assert await desk.store.shares() == {}
+
+
+# ------------------------------------------------------------------------------------------------- consumable resources
+
+
+async def test_units_come_back_with_the_end_of_the_job():
+    runs, waits = running(needs=need(2)), runnable(needs=need(2))
+    desk = await desk_over(runs, waits, on_ground=licences(3))
+    await desk.turn(LOOKED)
+    assert (await desk.store.jobs([waits.id]))[waits.id].status_reason == reasons.no_room("consumable resource licence")
+
+    await desk.turn(news(runs, exited(0)))
+
+    assert await desk.status(waits) is Status.STARTING
+    assert await desk.store.used_up() == {}
+
+
+async def test_units_come_back_between_two_attempts():
+    runs, waits = running(needs=need(2), attempts=2), runnable(needs=need(1))
+    desk = await desk_over(runs, waits, on_ground=licences(2))
+    await desk.turn(LOOKED)
+
+    await desk.turn(news(runs, exited(1)))
+
+    assert (await desk.status(runs), await desk.status(waits)) == (Status.STARTING, Status.RUNNABLE)
+
+
+async def test_what_is_not_replenished_is_used_up_when_a_job_is_placed():
+    desk = await desk_over(runnable(needs=need(2)), on_ground=licences(5, USED_UP))
+
+    await desk.turn(LOOKED)
+
+    assert await desk.store.used_up() == {"licence": 2}
+
+
+async def test_and_again_with_each_attempt_but_not_with_what_happens_in_one():
+    job = runnable(needs=need(2), attempts=3)
+    desk = await desk_over(job, on_ground=licences(4, USED_UP))
+    await desk.turn(LOOKED)
+    await desk.turn(news(job, on.ContainerStarted(attempt=1, started_at=job.created_at)))
+    assert await desk.store.used_up() == {"licence": 2}
+
+    await desk.turn(news(job, exited(1)))
+
+    assert await desk.store.used_up() == {"licence": 4}
+
+
+async def test_when_all_is_used_up_the_next_is_a_misfit_and_stops_nobody():
+    first, next_, other = runnable(needs=need(2)), runnable(needs=need(2)), runnable()
+    desk = await desk_over(first, next_, other, on_ground=licences(3, USED_UP))
+
+    await desk.turn(LOOKED)
+
+    (stored,) = (await desk.store.jobs([next_.id])).values()
+    assert (stored.misfit, stored.status_reason) == (True, reasons.too_many_units("licence"))
+    assert await desk.status(other) is Status.STARTING
+
+
+async def test_it_is_freed_when_there_is_more():
+    job = runnable(needs=need(2))
+    on_ground = licences(1)
+    desk = await desk_over(job, on_ground=on_ground)
+    await desk.turn(LOOKED)
+    on_ground.consumables.update(licences(2).consumables)
+
+    await desk.turn(GroundChanged())
+
+    assert await desk.status(job) is Status.STARTING
+
+
+async def test_nothing_is_freed_by_what_is_used_up_already():
+    job, next_ = runnable(needs=need(2)), runnable(needs=need(2))
+    desk = await desk_over(job, next_, on_ground=licences(3, USED_UP))
+    await desk.turn(LOOKED)
+
+    await desk.turn(GroundChanged())
+
+    assert (await desk.store.jobs([next_.id]))[next_.id].misfit
+
+
+async def test_a_job_cancelled_before_it_starts_has_taken_nothing():
+    runs, waits = running(millicpus=4000), runnable(needs=need(2))
+    desk = await desk_over(runs, waits, on_ground=licences(5, USED_UP))
+    await desk.turn(LOOKED)
+
+    await desk.turn(request(waits, on.CancelRequested(reason="enough")))
+
+    assert await desk.store.used_up() == {}
+
+
+async def test_it_is_told_what_is_in_use_and_what_is_used_up():
+    desk = await desk_over(runnable(needs=need(2)), on_ground=licences(5, USED_UP))
+    await desk.turn(LOOKED)
+
+    scheduler = desk.loop.scheduler
+
+    assert (scheduler.in_use("licence", desk.loop.active.values()), scheduler.used_up("licence")) == (2, 2)
+    assert (scheduler.in_use("other", desk.loop.active.values()), scheduler.used_up("other")) == (0, 0)
