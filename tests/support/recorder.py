@@ -28,6 +28,7 @@ class Recorder:
         self.refusals: dict[str, list[Exception]] = {}
         self.loses_answers: dict[str, int] = {}
         self.looks = 0
+        self.pulls = 0
         self.away = False
         self.deaf_to_deaths = False
 
@@ -38,6 +39,9 @@ class Recorder:
         return await self._ask(launch.tag, "create", self._runtime.create(launch))
 
     async def pull(self, image: str, platform: str | None) -> None:
+        self.pulls += 1
+        if "pull" in self._held:
+            await self._held["pull"].wait()
         await self._reach(self._runtime.pull(image, platform))
 
     async def start(self, tag: Tag) -> None:

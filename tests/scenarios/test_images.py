@@ -1,0 +1,91 @@
+"""Images that are not there: pulled, once for all who wait, and told of where they cannot be had. aws-batch.md 4.2."""
+
+import asyncio
+import os
+
+import pytest
+
+from batchq.domain.job import Action, ExitRule, Status
+from tests.support.registry import registry
+from tests.support.scripts import Script
+
+NOWHERE = "127.0.0.1:1/none:latest"
+
+
+@pytest.fixture
+async def absent(world):
+    """An image that a pull gets."""
+    if world.virtual:
+        world.runtime._runtime.lack("127.0.0.1:2/test/one:latest")
+        world.runtime._runtime.lack(NOWHERE, why_for_ever="connection refused")
+        yield "127.0.0.1:2/test/one:latest"
+        return
+    async with registry(os.environ.get("DOCKER_HOST")) as images:
+        yield images.image()
+        await world.quiet()
+
+
+async def pulls(world, number):
+    while world.runtime.pulls < number:  # noqa: ASYNC110 - nobody tells
+        await asyncio.sleep(0)
+
+
+async def test_an_image_that_is_absent_is_pulled(world, absent):
+    job = await world.submit(Script(seconds=0, output=("one",)), image=absent)
+
+    await world.then(job, Status.SUCCEEDED)
+
+    await world.containers_gone()
+    assert await world.output(job) == ["one"]
+    assert await world.asked(job) == ["create", "create", "start", "remove"]
+
+
+async def test_many_jobs_wait_for_the_same_image(world, absent):
+    jobs = [await world.submit(image=absent) for _ in range(6)]
+
+    for job in jobs:
+        await world.then(job, Status.SUCCEEDED)
+
+
+async def test_a_pull_holds_up_nobody_who_has_his_image(world, absent):
+    world.runtime.hold("pull")
+    waiting = await world.submit(image=absent)
+    await world.then(waiting, Status.STARTING)
+
+    other = await world.submit()
+
+    await world.then(other, Status.SUCCEEDED)
+    assert (await world.job(waiting)).status is Status.STARTING
+    world.runtime.let_go("pull")
+    await world.then(waiting, Status.SUCCEEDED)
+
+
+async def test_terminated_while_its_image_is_pulled_it_is_over_at_once(world, absent):
+    world.runtime.hold("pull")
+    job = await world.submit(image=absent)
+    await pulls(world, 1)
+
+    await world.terminate(job, "too slow")
+
+    await world.then(job, Status.FAILED, status_reason="too slow")
+    world.runtime.let_go("pull")
+
+
+async def test_an_image_that_cannot_be_had_is_the_reason_of_the_attempt(world, absent):
+    job = await world.submit(image=NOWHERE)
+
+    done = await world.then(job, Status.FAILED)
+
+    (attempt,) = done.attempts
+    assert attempt.reason.startswith("CannotPullContainerError: ")
+    assert "connection refused" in attempt.reason
+    assert (attempt.exit_code, attempt.started_at) == (None, None)
+
+
+async def test_a_rule_may_give_up_on_an_image_that_cannot_be_had(world, absent):
+    rules = (ExitRule(action=Action.EXIT, on_reason="CannotPullContainerError:*"),)
+
+    job = await world.submit(image=NOWHERE, attempts=3, rules=rules)
+
+    done = await world.then(job, Status.FAILED)
+    assert len(done.attempts) == 1
