@@ -79,10 +79,24 @@ def follow(
     return changed
 
 
-def may_open(uses: Mapping[ShareKey, ShareUse], key: ShareKey) -> bool:
-    """Whether a job of this share may be submitted: not when the queue has all the active shares it may have."""
-    known = uses.get(key)
-    return (known is not None and known.active > 0) or active_shares(uses, key.queue) < MOST_SHARES
+def may_open(uses: Mapping[ShareKey, ShareUse], key: ShareKey, opened: Iterable[ShareKey]) -> bool:
+    """Whether a job of this share may be submitted: not when the queue has all the active shares it may have.
+
+    `opened` are the shares of jobs that are newer than `uses`. They are read no further than needed.
+    """
+    if _is_active(uses, key):
+        return True
+    newer: set[ShareKey] = set()
+    for other in opened:
+        if other == key:
+            return True
+        if other.queue == key.queue and not _is_active(uses, other):
+            newer.add(other)
+    return active_shares(uses, key.queue) + len(newer) < MOST_SHARES
+
+
+def _is_active(uses: Mapping[ShareKey, ShareUse], key: ShareKey) -> bool:
+    return key in uses and uses[key].active > 0
 
 
 def active_shares(uses: Mapping[ShareKey, ShareUse], queue: QueueName) -> int:

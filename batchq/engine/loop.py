@@ -60,9 +60,9 @@ class Loop:
         self._wake = wake
         self._tasks = tasks
         self._inbox = inbox
-        self._reader = Reader(ground)
         self._families = Families()
         self.scheduler = Scheduler(store=store, ground=ground, clock=clock, ring=lambda: inbox.post(MoreToDo()))
+        self._reader = Reader(ground, admit=self.scheduler.admit)
         self._place_due = True
         self._behind = True
         self.active: dict[JobId, Job] = {}

@@ -1,13 +1,13 @@
 """What each kind of letter does to a turn."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
 from batchq.domain import arrays
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.container import Resources
-from batchq.domain.job import Job
+from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle import ring
 from batchq.domain.names import JobId, child_id, parent_of
 from batchq.domain.parts import tag_timed
@@ -33,10 +33,14 @@ from batchq.values import SubmissionKey
 
 
 class Reader:
-    """`host` is what jobs may have of the machine, None while its engine is away; `next_order` the next job's place."""
+    """`host` is what jobs may have of the machine, None while its engine is away; `next_order` the next job's place.
 
-    def __init__(self, ground: Ground) -> None:
+    `admit` raises Invalid for a job that the scheduler may not take.
+    """
+
+    def __init__(self, ground: Ground, *, admit: Callable[[Turn, JobSpec], None]) -> None:
         self._ground = ground
+        self._admit = admit
         self._strays = Strays()
         self._repeats: Mapping[SubmissionKey, JobId] = {}
         self.host: Resources | None = None
@@ -80,6 +84,7 @@ class Reader:
             return
         if letter.spec.queue not in self._ground.queues:
             raise Invalid(f"JobQueue {letter.spec.queue} not found.")
+        self._admit(turn, letter.spec)
         job = Job(id=letter.job_id, order=self.next_order, spec=letter.spec, created_at=turn.now, tags=letter.tags)
         self.next_order += 1 + (letter.spec.array_size or 0)
         turn.insert(job, letter.key)

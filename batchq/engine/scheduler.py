@@ -8,8 +8,8 @@ from datetime import datetime
 
 from batchq.domain.amounts import stocks
 from batchq.domain.container import Resources
-from batchq.domain.fairshare import ShareKey, may_open
-from batchq.domain.job import Job
+from batchq.domain.fairshare import MOST_SHARES, ShareKey, may_open
+from batchq.domain.job import Job, JobSpec
 from batchq.domain.names import ConsumableName, JobId, QueueName
 from batchq.domain.placement import Room, Site
 from batchq.engine.ground import Ground
@@ -20,6 +20,7 @@ from batchq.engine.positions import Positions
 from batchq.engine.scheduling import Filled, fill_room, free_misfits
 from batchq.engine.snapshot import snapshot
 from batchq.engine.turn import Turn
+from batchq.errors import Invalid
 from batchq.ports import Clock, JobStore
 from batchq.values import Changes, Snapshot
 
@@ -81,9 +82,13 @@ class Scheduler:
         self._promises = self._staged_promises
         self.limits.adopt(self._heads.marks, jobs)
 
-    def may_open(self, key: ShareKey) -> bool:
-        """AWS: a queue has 500 active shares at most."""
-        return may_open(self._ledger.shares, key)
+    def admit(self, turn: Turn, spec: JobSpec) -> None:
+        """AWS: a queue has 500 active shares at most. Raises Invalid."""
+        if spec.share_identifier is None:
+            return
+        key = ShareKey(spec.queue, spec.share_identifier)
+        if not may_open(self._ledger.shares, key, turn.opened()):
+            raise Invalid(f"JobQueue {spec.queue} has {MOST_SHARES} active share identifiers, which is the most.")
 
     def in_use(self, name: ConsumableName, active: Iterable[Job]) -> int:
         """How many units of a resource the jobs under way hold."""

@@ -7,7 +7,7 @@ from datetime import datetime
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.arrays import Moved, is_parent
-from batchq.domain.fairshare import Change
+from batchq.domain.fairshare import Change, ShareKey
 from batchq.domain.job import ACTIVE, FINISHED, Job, Status
 from batchq.domain.lifecycle import step
 from batchq.domain.names import JobId, stream_name
@@ -120,6 +120,12 @@ class Turn:
     def parents(self) -> Iterator[Job]:
         """The array parents that this turn has changed."""
         return (job for job in (*self._inserted.values(), *self._updated.values()) if is_parent(job))
+
+    def opened(self) -> Iterator[ShareKey]:
+        """The shares of the jobs that are new in this turn."""
+        for job in self._inserted.values():
+            if job.spec.share_identifier is not None:
+                yield ShareKey(job.spec.queue, job.spec.share_identifier)
 
     def changes(self, *, forget_before: datetime) -> Changes:
         return Changes(

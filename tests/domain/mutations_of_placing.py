@@ -96,7 +96,7 @@ FAIRSHARE = [
         "use = changed.get(key) or (lambda it, *_: it)(",
     ),
     ("a reservation does not shrink", "** active", "** min(active, 1)"),
-    ("one share too many", "< MOST_SHARES", "<= MOST_SHARES"),
+    ("one share too many", "len(newer) < MOST_SHARES", "len(newer) <= MOST_SHARES"),
     ("a share that is over counts as active", "key.queue == queue and use.active > 0", "key.queue == queue"),
 ]
 SCHEDULING = [

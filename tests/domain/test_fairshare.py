@@ -163,9 +163,18 @@ def test_jobs_without_a_share_are_not_followed():
 def test_a_queue_has_so_many_active_shares_and_no_more():
     uses = {ShareKey("default", str(number)): use(active=1) for number in range(MOST_SHARES)}
 
-    assert not may_open(uses, ShareKey("default", "one more"))
-    assert may_open(uses, ShareKey("default", "7"))
-    assert may_open(uses, ShareKey("other", "one more"))
+    assert not may_open(uses, ShareKey("default", "one more"), ())
+    assert may_open(uses, ShareKey("default", "7"), ())
+    assert may_open(uses, ShareKey("other", "one more"), ())
+
+
+def test_shares_that_have_just_been_opened_count_too():
+    uses = {ShareKey("default", str(number)): use(active=1) for number in range(MOST_SHARES - 2)}
+    opened = [ShareKey("default", "7"), ShareKey("default", "new"), ShareKey("other", "new")]
+
+    assert may_open(uses, ShareKey("default", "one more"), opened)
+    assert may_open(uses, ShareKey("default", "new"), [*opened, ShareKey("default", "another")])
+    assert not may_open(uses, ShareKey("default", "one more"), [*opened, ShareKey("default", "another")])
 
 
 def test_a_share_whose_jobs_are_over_makes_place_for_another():
@@ -173,7 +182,7 @@ def test_a_share_whose_jobs_are_over_makes_place_for_another():
     uses[ShareKey("default", "7")] = use(used=1000.0)
 
     assert active_shares(uses, "default") == MOST_SHARES - 1
-    assert may_open(uses, ShareKey("default", "one more"))
+    assert may_open(uses, ShareKey("default", "one more"), ())
 
 
 @pytest.mark.parametrize(("active", "most"), [(0, 0), (1, 50_000), (2, 75_000), (3, 87_500)])

@@ -7,11 +7,14 @@ import pytest
 from batchq.domain import events as on
 from batchq.domain import reasons
 from batchq.domain.catalog import SchedulingPolicy, ShareWeight
-from batchq.domain.fairshare import ShareKey, ShareUse
+from batchq.domain.fairshare import MOST_SHARES, ShareKey, ShareUse
 from batchq.domain.job import Status
+from batchq.errors import Invalid
+from batchq.values import Changes
 from tests.domain.lives import after, exited, placed, runnable, running, submitted
+from tests.engine.desk import desk_over, submit
 from tests.engine.turns import fill, filled, ground, placed_in, stored, turn_over
-from tests.support.builders import NOON, environment, queue
+from tests.support.builders import NOON, environment, job_id, queue
 
 
 def policy(reservation=0, **weights):
@@ -177,3 +180,17 @@ async def test_a_retried_job_goes_before_the_younger_ones_of_its_share():
 
     assert placed_in(turn, again, waits) == ["local", None]
     assert turn.get(again.id).status is Status.STARTING
+
+
+async def test_one_active_share_too_many_is_refused():
+    on_ground = fair()
+    desk = await desk_over(on_ground=on_ground)
+    uses = {ShareKey("default", str(number)): ShareUse(active=1, as_of=NOON) for number in range(MOST_SHARES - 1)}
+    await desk.store.commit(Changes(shares=tuple(uses.items())))
+    await desk.loop.load()
+    last, known, more = (submit(job_id(it), share_identifier=name) for it, name in ((1, "new"), (2, "7"), (3, "more")))
+
+    await desk.turn(last, known, more)
+
+    assert (last.answer.exception(), known.answer.exception()) == (None, None)
+    assert isinstance(more.answer.exception(), Invalid)
