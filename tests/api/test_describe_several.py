@@ -5,8 +5,12 @@ from datetime import timedelta
 
 import pytest
 
+from api.batch.arns import Arns
+from api.batch.translate.details import job_detail
+from batchq.domain import nodes
 from batchq.domain.job import Child, Family, Part, PartState, Status
 from batchq.domain.names import JobId, Tag, child_id
+from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
 from batchq.values import Changes
 from tests.api.conftest import ARN, CONTAINER
 from tests.api.several import DUO, GANG
@@ -356,3 +360,18 @@ async def test_whole_numbers_are_told_as_whole_numbers(several, runs, http):
 
     assert repr(listed["jobSummaryList"][0]["capacityUsage"][0]["quantity"]) == "1"
     assert ".0" not in repr(described)
+
+
+def test_a_job_whose_definition_is_lost_still_tells_what_it_runs():
+    arns = Arns(account="123456789012", region="eu-central-1")
+    task = Task(containers=(TaskContainer(name="work", spec=builders.container(image="busybox")),))
+    gang = Nodes(count=2, main=0, ranges=(NodeRange(first=0, last=1, task=task),))
+
+    of_task = job_detail(builders.job(task=task), None, arns)
+    of_gang = job_detail(builders.job(nodes=gang), None, arns)
+    of_node = job_detail(nodes.view(builders.job(nodes=gang), 1), None, arns)
+
+    told = [of_task, of_gang["nodeProperties"]["nodeRangeProperties"][0], of_node]
+    containers = [it["ecsProperties"]["taskProperties"][0]["containers"] for it in told]
+    assert [(it["name"], it["image"]) for (it,) in containers] == [("work", "busybox")] * 3
+    assert of_gang["nodeProperties"]["numNodes"] == 2

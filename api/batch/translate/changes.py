@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from api.batch.arns import Arns
-from api.batch.translate import checks, nodes, overrides, resources
+from api.batch.translate import checks, nodes, overrides, resources, unserved
 from api.batch.translate.needs import Needs, needs, of_gang
 from api.batch.wire.jobs import SubmitJob
 from api.batch.wire.needs import ConsumableResourceProperties
@@ -30,7 +30,7 @@ class Changes:
 
 
 def changes(given: SubmitJob, definition: JobDefinition, arns: Arns) -> Changes:
-    checks.unserved({"eksPropertiesOverride": given.eksPropertiesOverride})
+    unserved.refuse({"eksPropertiesOverride": given.eksPropertiesOverride}, unserved.KUBERNETES)
     document = json.loads(definition.document)
     if definition.nodes is not None:
         _only(given, "nodeOverrides", "nodeProperties")
@@ -123,7 +123,7 @@ def _plain(text: str, count: int) -> str:
 
 
 def _of_range(given: NodePropertyOverride, range_: NodeRange, registered: NodeRangeProperty) -> ByName:
-    checks.unserved({"eksPropertiesOverride": given.eksPropertiesOverride})
+    unserved.refuse({"eksPropertiesOverride": given.eksPropertiesOverride}, unserved.KUBERNETES)
     if registered.container is None:
         if _says(given.containerOverrides):
             raise Invalid(f"containerOverrides cannot be specified for the nodes {given.targetNodes}.")

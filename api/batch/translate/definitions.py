@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from api.batch.arns import Arns
-from api.batch.translate import checks, needs, nodes, tasks
+from api.batch.translate import checks, needs, nodes, tasks, unserved
 from api.batch.translate.containers import alone
 from api.batch.translate.retries import retry
 from api.batch.translate.rules import Rules
@@ -84,7 +84,7 @@ class Work:
 
 def _work(given: RegisterJobDefinition, arns: Arns) -> Work:
     """AWS: a job definition has exactly one kind of properties, the one that goes with its type."""
-    checks.unserved({"eksProperties": given.eksProperties})
+    unserved.refuse({"eksProperties": given.eksProperties}, unserved.KUBERNETES)
     fargate = "FARGATE" in (given.platformCapabilities or ())
     own = needs.needs(given.consumableResourceProperties, arns)
     if given.type == "multinode":

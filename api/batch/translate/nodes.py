@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from api.batch.translate import checks, tasks
+from api.batch.translate import checks, tasks, unserved
 from api.batch.translate.containers import alone
 from api.batch.wire.nodes import NodeProperties, NodeRangeProperty
 from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
@@ -83,7 +83,7 @@ def _check_spans(spans: Sequence[Span], count: int) -> None:
 
 def _task(given: NodeRangeProperty) -> Task:
     """A node with one container is a task with one, named `default`."""
-    checks.unserved({"eksProperties": given.eksProperties})
+    unserved.refuse({"eksProperties": given.eksProperties}, unserved.KUBERNETES)
     if (given.container is None) == (given.ecsProperties is None):
         raise Invalid("A node range must have exactly one of container and ecsProperties.")
     if given.ecsProperties is not None:
