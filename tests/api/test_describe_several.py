@@ -332,6 +332,17 @@ async def test_nodes_come_in_pages(several, boto):
     assert told == [[0, 1, 2], [3]]
 
 
+async def test_a_page_of_nodes_goes_on_after_the_last_told_while_nodes_end(several, runs, boto):
+    job_id = await several(jobDefinition="gang")
+    await runs(job_id, *(part(f"{n}/default") for n in range(2)), part("2/work"), part("3/work"))
+    first = await boto.list_jobs(multiNodeJobId=job_id, maxResults=2)
+    await runs(job_id, part("0/default"), over("1/default", 0), part("2/work"), part("3/work"))
+
+    rest = await boto.list_jobs(multiNodeJobId=job_id, maxResults=2, nextToken=first["nextToken"])
+
+    assert [it["nodeProperties"]["nodeIndex"] for it in rest["jobSummaryList"]] == [2, 3]
+
+
 async def test_the_queue_lists_a_gang_as_one_job(several, boto):
     await several(jobDefinition="gang")
 

@@ -119,6 +119,20 @@ async def test_the_needs_of_a_gang_are_counted_anew(boto, submitted):
     assert spec.needs == (Need(resource="seat", quantity=1 + 3), Need(resource="licence", quantity=4))
 
 
+async def test_empty_lists_of_needs_leave_a_gang_with_the_definitions(boto, submitted):
+    seat = {"consumableResourceList": [{"consumableResource": "seat", "quantity": 1}]}
+    ranges = [RANGES[0] | {"consumableResourceProperties": seat}, RANGES[1]]
+    await boto.register_job_definition(**with_nodes(nodeRangeProperties=ranges), consumableResourceProperties=seat)
+    none = {"consumableResourceList": []}
+
+    spec = await submitted(
+        **gang({"targetNodes": "0:", "consumableResourcePropertiesOverride": none}),
+        consumableResourcePropertiesOverride=none,
+    )
+
+    assert spec.needs == (Need(resource="seat", quantity=1 + 2),)
+
+
 async def test_a_gang_that_nothing_is_changed_of_is_as_registered(server, submitted):
     spec = await submitted(jobDefinition="gang", nodeOverrides={})
 

@@ -12,7 +12,7 @@ from api.batch.wire import jobs as wire
 from api.http import parse
 from batchq.domain.catalog import JobDefinition
 from batchq.domain.job import Job
-from batchq.domain.names import JobId
+from batchq.domain.names import JobId, node_of
 from batchq.errors import Invalid, NotFound, Unavailable
 from batchq.values import ChildQuery
 
@@ -59,10 +59,14 @@ async def list_(desk: Desk, call: Call) -> Answer:
 async def _list_nodes(desk: Desk, given: wire.ListJobs, call: Call) -> Answer:
     job_id, status = listing.job_named(given.multiNodeJobId or "", call.arns), listing.status(given)
     token = ("ListJobs", "nodes", job_id, status)
-    first = int(desk.tokens.read(token, given.nextToken)) if given.nextToken else 0
-    nodes = [it for it in await desk.jobs.list_nodes(job_id) if it.status is status][first:]
+    after = int(desk.tokens.read(token, given.nextToken)) if given.nextToken else -1
+    nodes = [it for it in await desk.jobs.list_nodes(job_id) if it.status is status and _number(it) > after]
     page = nodes[: listing.limit(given)]
-    return _page(desk, call, page, token=token, on=first + len(page) if len(nodes) > len(page) else None)
+    return _page(desk, call, page, token=token, on=_number(page[-1]) if len(nodes) > len(page) else None)
+
+
+def _number(node: Job) -> int:
+    return node_of(node.id)[1] or 0
 
 
 def _page(desk: Desk, call: Call, page: Sequence[Job], *, token: object, on: int | None) -> Answer:

@@ -44,8 +44,8 @@ def changes(given: SubmitJob, definition: JobDefinition, arns: Arns) -> Changes:
 
 def _only(given: SubmitJob, member: str, kind: str) -> None:
     """A job is overridden in the way it was defined."""
-    for other in {"containerOverrides", "ecsPropertiesOverride", "nodeOverrides"} - {member}:
-        if _says(getattr(given, other)):
+    for other in ("containerOverrides", "ecsPropertiesOverride", "nodeOverrides"):
+        if other != member and _says(getattr(given, other)):
             raise Invalid(f"{other} cannot be specified for a job definition that has {kind}: use {member}.")
 
 
@@ -66,7 +66,7 @@ def _task(given: SubmitJob, task: Task, document: Mapping[str, Any], arns: Arns)
 
 
 def _needs(given: SubmitJob, arns: Arns) -> Needs | None:
-    """AWS: they take the place of the definition's. An empty list is as good as none."""
+    """None where the definition's hold."""
     return needs(given.consumableResourcePropertiesOverride, arns) or None
 
 
@@ -98,9 +98,9 @@ def _gang(given: SubmitJob, registered: Nodes, document: Mapping[str, Any], arns
     for it in wanted.ranges:
         _checked(it.task, fargate=False)
     longest = max((together(it.values()) for it in by_range.values()), key=length, default=Overrides())
-    own = given.consumableResourcePropertiesOverride or _registered_needs(document)
-    each = _each_needs(properties, targets)
-    return Changes(overrides=longest, nodes=wanted, needs=of_gang(needs(own, arns), each, wanted, arns))
+    own = needs(_instead(given.consumableResourcePropertiesOverride, _registered_needs(document)), arns)
+    needed = of_gang(own, _each_needs(properties, targets), wanted, arns)
+    return Changes(overrides=longest, nodes=wanted, needs=needed)
 
 
 def _targets(asked: NodeOverrides, properties: NodeProperties, gang: Nodes) -> dict[int, NodePropertyOverride]:
@@ -141,7 +141,13 @@ def _registered_needs(document: Mapping[str, Any]) -> ConsumableResourceProperti
 def _each_needs(
     properties: NodeProperties, targets: Mapping[int, NodePropertyOverride]
 ) -> list[ConsumableResourceProperties | None]:
-    """By range: what SubmitJob says takes the place of what was registered."""
-    each = [it.consumableResourceProperties for it in properties.nodeRangeProperties]
     over = {place: it.consumableResourcePropertiesOverride for place, it in targets.items()}
-    return [over.get(place) or registered for place, registered in enumerate(each)]
+    registered = [it.consumableResourceProperties for it in properties.nodeRangeProperties]
+    return [_instead(over.get(place), it) for place, it in enumerate(registered)]
+
+
+def _instead(
+    given: ConsumableResourceProperties | None, registered: ConsumableResourceProperties | None
+) -> ConsumableResourceProperties | None:
+    """AWS: what SubmitJob says takes the place of what was registered. An empty list is as good as none."""
+    return given if given is not None and given.consumableResourceList else registered
