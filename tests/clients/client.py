@@ -1,0 +1,52 @@
+"""Clients as they come from PyPI, each run as a program of its own, outside batchq's environment."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from tests.support.service import Service
+
+HOME = Path(__file__).parent
+PROGRAMS = HOME / "programs"
+INSTALLED = HOME.parents[1] / ".venv" / "clients"
+BIN = INSTALLED / "bin"
+PATIENCE = 110  # seconds
+
+
+class Client:
+    """They are told where the server is by `AWS_ENDPOINT_URL`, and nothing else about it."""
+
+    def __init__(self, service: Service, folder: Path) -> None:
+        assert BIN.exists(), "the clients are not installed: run .ci/clients"
+        self.service = service
+        self.folder = folder
+        self.environment = service.environment() | {
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+            "HOME": str(folder),
+            "AWS_REGION": "eu-central-1",
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+
+    def run(self, *words: object, status: int | None = 0, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of theirs in a folder of its own; None takes any exit status."""
+        done = subprocess.run(
+            [str(word) for word in words],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+            cwd=self.folder,
+            env=self.environment | variables,
+        )
+        assert status in (None, done.returncode), f"{words} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def tells(self, program: str, *words: object, **variables: str) -> Any:
+        """What a program of `programs/` says in its last line, as JSON."""
+        done = self.run("python", self.program(program), *words, **variables)
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def program(self, name: str) -> Path:
+        return PROGRAMS / f"{name}.py"

@@ -1,0 +1,33 @@
+"""Each worker has one real server with real containers, and the clients of `.ci/clients` beside it."""
+
+import pytest
+
+from tests.clients.client import HOME, Client
+from tests.clients.image import see_to_image
+from tests.support.service import serving
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.is_relative_to(HOME):
+            item.add_marker(pytest.mark.clients)
+            item.add_marker(pytest.mark.docker)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory, docker_engine):
+    with serving(tmp_path_factory.mktemp("clients") / "data", "--stop-grace", "2") as service:
+        yield service
+    service.sweep()
+
+
+@pytest.fixture
+def client(server, tmp_path):
+    """Programs and libraries of the clients' own environment, pointed at the server by variables alone."""
+    return Client(server, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def image(docker_engine):
+    """The name of an image with bash, Python and the clients: what jobs of workflow engines run in."""
+    return see_to_image()

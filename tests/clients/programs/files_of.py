@@ -1,0 +1,27 @@
+"""The files of distributions and of all that they need, as installed here: a JSON list."""
+
+import json
+import sys
+from importlib.metadata import PackageNotFoundError, distribution
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+
+def closure(names):
+    seen, left = {}, list(names)
+    while left:
+        name = canonicalize_name(left.pop())
+        if name in seen:
+            continue
+        try:
+            seen[name] = distribution(name)
+        except PackageNotFoundError:  # for another system, or of an extra nobody asked for
+            continue
+        needs = map(Requirement, seen[name].requires or ())
+        left += [it.name for it in needs if it.marker is None or it.marker.evaluate({"extra": ""})]
+    return seen.values()
+
+
+found = {str(file.locate().resolve()) for it in closure(sys.argv[1:]) for file in it.files or ()}
+print(json.dumps(sorted(found)))
