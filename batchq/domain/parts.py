@@ -220,13 +220,13 @@ def came_to_run(before: Job, after: Job) -> tuple[Tag, ...]:
     return tuple(replace(before.tag, part=key) for key in begun)
 
 
-def tag_timed(job: Job) -> Tag:
-    """The container of a RUNNING job that is looked at before its timeout is ordered: the one likeliest to decide."""
+def tag_timed(job: Job) -> Tag | None:
+    """The container that is looked at before a timeout is ordered, the likeliest to decide; None if none runs now."""
     running = tags_running(job)
-    if not has_parts(job) or not running:
+    if not has_parts(job):
         return job.tag
     main = gates.main_node(job)
-    return min(running, key=lambda it: _rank(job, part_of(job, it.part), main))
+    return min(running, key=lambda it: _rank(job, part_of(job, it.part), main), default=None)
 
 
 def _rank(job: Job, part: Part, main: int) -> tuple[bool, bool]:

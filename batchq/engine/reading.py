@@ -101,8 +101,8 @@ class Reader:
         for effect in found.effects:
             turn.effects.append((effect, turn.get(effect.tag.job_id)))
         for job in turn.active().values():  # a look after a timeout may have had no answer
-            if isinstance(ring(job, turn.now), on.TimedOut):
-                turn.effects.append((do.InspectContainer(tag=tag_timed(job)), job))
+            if isinstance(ring(job, turn.now), on.TimedOut) and (tag := tag_timed(job)) is not None:
+                turn.effects.append((do.InspectContainer(tag=tag), job))
         for tag in self._strays.ripe(found.strays, turn.now):
             turn.effects.append((do.ClearAway(tag=tag), None))
 
@@ -135,8 +135,9 @@ def _comes(turn: Turn, job_id: JobId) -> bool:
 def _ring(turn: Turn, job: Job, *, alive: bool) -> None:
     """A timeout is ordered of a container that is seen alive: it may have ended in time while nobody could look."""
     alarm = ring(job, turn.now)
-    if isinstance(alarm, on.TimedOut) and not alive:
-        turn.effects.append((do.InspectContainer(tag=tag_timed(job)), job))
+    look_at = tag_timed(job) if isinstance(alarm, on.TimedOut) and not alive else None
+    if look_at is not None:
+        turn.effects.append((do.InspectContainer(tag=look_at), job))
     elif alarm is not None:
         turn.step(job.id, alarm)
 

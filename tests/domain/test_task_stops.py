@@ -6,7 +6,8 @@ from batchq.domain import events as on
 from batchq.domain import reasons
 from batchq.domain.job import Status
 from batchq.domain.lifecycle import next_wakeup, ring
-from tests.domain.lives import after, at, cancel, lived, marks, terminate, timed_out
+from batchq.domain.parts import tag_timed
+from tests.domain.lives import after, at, cancel, lived, marks, starting, terminate, timed_out
 from tests.domain.part_lives import (
     app,
     asks,
@@ -21,7 +22,7 @@ from tests.domain.part_lives import (
     tasked,
     too_late,
 )
-from tests.support.builders import task_container
+from tests.support.builders import gang, task, task_container
 
 APP, SIDECAR, INIT = "0/app", "0/sidecar", "0/init"
 MINUTE = timedelta(minutes=1)
@@ -255,3 +256,31 @@ def test_a_timeout_that_is_due_before_a_grace_rings_first():
 
     assert ring(job, at(60)) == on.TimedOut(attempt=1)
     assert ring(job, at(59.999)) is None
+
+
+# ------------------------------------------------------------------------------------------ looked at before a timeout
+
+
+def looked_at(job):
+    tag = tag_timed(job)
+    return None if tag is None else tag.part
+
+
+def test_before_its_timeout_is_ordered_the_one_that_may_decide_is_looked_at():
+    nodes = gang(2, main=1, leader=task(init(), app()))
+    job = after(starting(nodes=nodes), runs("1/init"), runs("1/app"), runs("0/app"))
+
+    assert looked_at(job) == "1/app"
+
+
+def test_a_helper_of_the_main_node_is_looked_at_before_other_nodes():
+    nodes = gang(2, main=1, leader=task(init(), app(after={"init": "COMPLETE"})))
+    job = after(starting(nodes=nodes), runs("1/init"), runs("0/app"))
+
+    assert looked_at(job) == "1/init"
+
+
+def test_of_a_job_none_of_whose_containers_runs_just_now_none_is_looked_at():
+    job = after(tasked(init(), app(after={"init": "COMPLETE"})), runs(INIT), ends(INIT))
+
+    assert (job.status, looked_at(job)) == (Status.RUNNING, None)

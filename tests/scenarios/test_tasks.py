@@ -182,6 +182,20 @@ async def test_out_of_time_all_of_them_are_stopped(world):
     assert not done.is_terminated
 
 
+async def test_out_of_time_while_the_next_one_is_being_made_it_is_not_started(world):
+    tasks = task(init(SOME_TIME), app(POLITE, after={"init": "SUCCESS"}))
+    job = await world.submit(task=tasks, limit=2)
+    await world.then(job, Status.RUNNING)
+    world.runtime.hold("create")
+    await world.passes(4)
+
+    world.runtime.let_go("create")
+
+    done = await world.then(job, Status.FAILED, status_reason=reasons.TIMED_OUT)
+    assert done.attempts[0].exit_code is None
+    assert await world.asked_of_all(job, "start") == [INIT]
+
+
 async def test_who_waits_too_long_gives_up(world):
     slow = init(POLITE, start_timeout=timedelta(seconds=1))
     job = await world.submit(task=task(slow, app(BRIEF, after={"init": "COMPLETE"})))
