@@ -30,6 +30,14 @@ def test_blocked_for_another_reason_it_counts_anew():
     assert blocked(after(job, on.FoundBlocked(reason="no share"), now=at(9))) == ("no share", at(9), False)
 
 
+def test_what_is_only_explained_otherwise_has_been_so_since_the_first_time():
+    job = after(runnable(), on.FoundBlocked(reason="CAPACITY:THIS - vCPUs"), now=at(5))
+
+    later = after(job, on.FoundBlocked(reason="CAPACITY:THIS - memory"), now=at(9))
+
+    assert blocked(later) == ("CAPACITY:THIS - memory", at(5), False)
+
+
 def test_a_misfit_is_blocked_too():
     job = after(runnable(), on.FoundMisfit(reason=reasons.TOO_LARGE), now=at(5))
 
