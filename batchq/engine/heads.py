@@ -46,6 +46,11 @@ class Heads:
         return mark is not None and (mark.job_id, mark.reason) == (head.job_id, head.reason)
 
 
+def may_stand(job: Job | None) -> bool:
+    """Whether a mark is still true of its job, None one that the turn has not looked at."""
+    return job is None or _is_marked(job)
+
+
 def _mark(turn: Turn, head: Head) -> Mark:
     job = turn.get(head.job_id)
     assert job is not None, f"{head.job_id} was offered and is not known"

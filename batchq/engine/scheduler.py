@@ -13,7 +13,7 @@ from batchq.domain.job import Job, JobSpec
 from batchq.domain.names import ConsumableName, JobId, QueueName
 from batchq.domain.placement import Room, Site
 from batchq.engine.ground import Ground
-from batchq.engine.heads import Heads, Mark
+from batchq.engine.heads import Heads, Mark, may_stand
 from batchq.engine.ledger import Ledger
 from batchq.engine.limits import Limits
 from batchq.engine.positions import Positions
@@ -49,9 +49,8 @@ class Scheduler:
     async def cancel_overdue(self, turn: Turn) -> None:
         """At the beginning of a turn: those that were blocked too long are over."""
         self._staged_promises = self._promises
+        self._staged_marks = self._heads.marks
         await self.limits.cancel(turn, self._heads.marks)
-        gone = {it.job_id for it in self._heads.marks.values() if turn.touched(it.job_id)}
-        self._staged_marks = {queue: it for queue, it in self._heads.marks.items() if it.job_id not in gone}
 
     async def free_misfits(self, turn: Turn, host: Resources) -> None:
         """After the ground has changed."""
@@ -78,7 +77,7 @@ class Scheduler:
         """The turn is saved, and these jobs with it."""
         self._ledger.adopt(self._ledger.page(turn.pairs(), turn.now))
         self._positions.adopt(turn.pairs(), turn.now)
-        self._heads.marks = dict(self._staged_marks)
+        self._heads.marks = {queue: it for queue, it in self._staged_marks.items() if may_stand(turn.get(it.job_id))}
         self._promises = self._staged_promises
         self.limits.adopt(self._heads.marks, jobs)
 

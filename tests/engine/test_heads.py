@@ -5,8 +5,10 @@ from dataclasses import replace
 from batchq.domain import events as on
 from batchq.domain import reasons
 from batchq.domain.job import Status
-from tests.domain.lives import after, at, cancel, exited, runnable, running
-from tests.engine.desk import LOOKED, ONE, desk_over, news, request, submit
+from batchq.engine import scheduling
+from batchq.engine.letters import Amend, MoreToDo
+from tests.domain.lives import after, at, cancel, exited, not_started, runnable, running
+from tests.engine.desk import LOOKED, ONE, answer, desk_over, news, request, submit
 from tests.engine.turns import ground
 from tests.support.builders import environment, queue
 
@@ -97,6 +99,32 @@ async def test_an_older_job_that_comes_back_takes_the_place_of_the_head():
 
     assert await blocked(desk, head) == (None, None)
     assert await blocked(desk, wants_more) == (FOR_VCPUS, at(0))
+
+
+async def test_a_head_that_started_and_comes_back_is_marked_anew_however_full_those_turns_were(monkeypatch):
+    monkeypatch.setattr(scheduling, "MOST_FOUND", 1)
+    runs, head = running(millicpus=4000), runnable(millicpus=4000, attempts=2)
+    desk = await desk_over(runs, head, on_ground=ground(queue(), queue("urgent", priority=9)))
+    await desk.turn(LOOKED)
+    await desk.turn(news(runs, exited(0)))
+    assert await desk.status(head) is Status.STARTING
+
+    await desk.turn(news(head, not_started()), submit(ONE, millicpus=4000, queue="urgent"))
+    await desk.turn(MoreToDo())
+
+    assert await blocked(desk, head) == (FOR_VCPUS, at(0))
+
+
+async def test_a_head_that_was_tagged_loses_its_mark_when_it_is_the_head_no_longer():
+    again, runs, head = running(attempts=2, millicpus=2000), running(millicpus=2000), runnable(millicpus=4000)
+    wants_more = replace(again, spec=replace(again.spec, container=head.spec.container))
+    desk = await desk_over(wants_more, runs, head)
+    await desk.turn(LOOKED)
+    await desk.turn(Amend(job_id=head.id, change=lambda it: replace(it, tags=(("team", "blue"),)), answer=answer()))
+
+    await desk.turn(news(wants_more, exited(1)))
+
+    assert await blocked(desk, head) == (None, None)
 
 
 async def test_a_turn_that_is_not_saved_has_marked_nobody():

@@ -1,6 +1,7 @@
 """AWS's jobStateTimeLimitActions: who is blocked too long for a reason is cancelled."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,11 +11,11 @@ from batchq.domain import reasons
 from batchq.domain.catalog import TimeLimit
 from batchq.domain.job import Status
 from batchq.engine import limits
-from batchq.engine.letters import GroundChanged
-from tests.domain.lives import after, at, pending, runnable, running
-from tests.engine.desk import LOOKED, desk_over
+from batchq.engine.letters import Amend, Deliver, GroundChanged
+from tests.domain.lives import after, at, exited, pending, runnable, running
+from tests.engine.desk import LOOKED, answer, desk_over
 from tests.engine.turns import ground
-from tests.support.builders import queue
+from tests.support.builders import environment, queue
 
 CAPACITY = reasons.code(reasons.no_room("memory"))
 TOO_LARGE = reasons.code(reasons.TOO_LARGE)
@@ -103,6 +104,17 @@ async def test_the_next_head_has_its_own_time(watch):
     assert await ended(desk, behind) == text(CAPACITY)
 
 
+async def test_a_head_that_is_tagged_meanwhile_is_cancelled_all_the_same(watch):
+    runs, head = running(millicpus=4000), runnable()
+    desk = await desk_over(runs, head, on_ground=limited())
+    await desk.turn(LOOKED)
+    await desk.turn(Amend(job_id=head.id, change=lambda it: replace(it, tags=(("team", "blue"),)), answer=answer()))
+
+    await watch(desk, 601)
+
+    assert await ended(desk, head) == text(CAPACITY)
+
+
 @pytest.mark.parametrize("on_ground", [ground(), limited(TOO_LARGE)])
 async def test_without_an_action_for_its_reason_it_waits(watch, on_ground):
     runs, head = running(millicpus=4000), runnable()
@@ -143,6 +155,20 @@ async def test_misfits_found_before_a_restart_are_cancelled(watch, monkeypatch):
     await watch(desk, 601)
 
     assert [await ended(desk, it) for it in jobs] == [text(TOO_MANY)] * 5
+
+
+async def test_a_misfit_found_while_others_are_looked_through_is_not_forgotten(watch, monkeypatch):
+    monkeypatch.setattr(limits, "PAGE", 2)
+    again = running(attempts=2)
+    on_ground = limited(TOO_MANY)
+    desk = await desk_over(again, *(misfit(queue="unlimited") for _ in range(5)), on_ground=on_ground)
+    await desk.turn(LOOKED)
+    on_ground.environments.update({"local": environment(max_millicpus=500)})
+    await desk.turn(Deliver(job_id=again.id, event=exited(1)))
+
+    await watch(desk, 700)
+
+    assert await ended(desk, again) == text(TOO_MANY)
 
 
 async def test_a_limit_that_comes_later_holds_for_those_who_wait(watch):
