@@ -9,7 +9,8 @@ from typing import Any
 from batchq.domain.catalog import EnvironmentName, State
 from batchq.domain.container import Overrides
 from batchq.domain.job import Action, Dependency, ExitRule, RetryStrategy
-from batchq.domain.names import JobId, QueueName
+from batchq.domain.names import JobId, QueueName, node_id
+from batchq.domain.task import Condition, NodeRange, Nodes, Task, TaskContainer
 from batchq.errors import BatchqError, Invalid
 from batchq.ports import Clock
 from batchq.service import Submission
@@ -138,7 +139,15 @@ class Client:
         return job.id
 
     async def _terminate(self) -> None:
-        await self._request_terminate(self._any_job())
+        """Of a gang, now and then of one node."""
+        job_id = self._any_job()
+        nodes = self._witness.jobs[job_id].spec.nodes if job_id in self._witness.jobs else None
+        if nodes is not None and self._dice.random() < 0.4:
+            node = self._dice.randrange(nodes.count)
+            await self.ask(lambda it: it.jobs.terminate(node_id(job_id, node), "a user stops it"))
+            self._story.tell(f"client terminated node {node} of {self._story.called(job_id)}")
+        else:
+            await self._request_terminate(job_id)
 
     async def _cancel(self) -> None:
         await self._request_cancel(self._any_job())
@@ -201,7 +210,8 @@ class Client:
     def _submission(self) -> Submission:
         self._count += 1
         dice = self._dice
-        scripts = [self._script() for _ in range(dice.choice([1, 1, 2, 3]))]
+        scripts = self._scripts()
+        task, nodes = self._several()
         after = dice.sample(self.ids[-8:], min(len(self.ids[-8:]), dice.choice([0, 0, 0, 1, 2])))
         rules = (ExitRule(action=Action.EXIT, on_exit_code="3"), ExitRule(action=Action.RETRY, on_reason="*"))
         return Submission(
@@ -213,11 +223,49 @@ class Client:
                 millicpus=LARGEST * 2 if dice.random() < 0.05 else dice.choice([250, 500, 1000, 1500]),
                 memory_mib=dice.choice([32, 32, 512]),
             ),
+            task=task,
+            nodes=nodes,
             retry=RetryStrategy(attempts=dice.choice([1, 2, 3, 5]), evaluate_on_exit=dice.choice([(), (), rules])),
             timeout=dice.choice([None, None, timedelta(seconds=5), timedelta(seconds=20)]),
             depends_on=tuple(Dependency(job_id=it) for it in after),
             key=self._key() if dice.random() < 0.7 else None,
         )
+
+    def _several(self) -> tuple[Task | None, Nodes | None]:
+        """A task, a gang, or (mostly) neither."""
+        dice = self._dice
+        what = dice.random()
+        if what < 0.2:
+            return self._task(most=4), None
+        if what < 0.35:
+            count = dice.choice([1, 2, 3])
+            ranges = tuple(NodeRange(first=it, last=it, task=self._task(most=2)) for it in range(count))
+            return None, Nodes(count=count, main=dice.randrange(count), ranges=ranges)
+        return None, None
+
+    def _task(self, *, most: int) -> Task:
+        """Each may wait for those before it."""
+        names = [f"c{it}" for it in range(self._dice.randint(1, most))]
+        essential = self._dice.choice(names)
+        return Task(containers=tuple(self._container(name, names[:it], essential) for it, name in enumerate(names)))
+
+    def _container(self, name: str, before: list[str], essential: str) -> TaskContainer:
+        dice = self._dice
+        after = dice.sample(before, min(len(before), dice.choice([0, 0, 1, 2])))
+        return builders.task_container(
+            name,
+            after={it: dice.choice(list(Condition)) for it in after},
+            essential=name == essential or dice.random() < 0.4,
+            start_timeout=dice.choice([None, None, timedelta(seconds=5)]),
+            stop_timeout=dice.choice([None, timedelta(0), timedelta(seconds=4)]),
+            image=dice.choices(list(DEFINITIONS.values()), weights=[10, 2, 1])[0],
+            environment=(write(*self._scripts()),),
+            millicpus=250,
+            memory_mib=32,
+        )
+
+    def _scripts(self) -> list[Script]:
+        return [self._script() for _ in range(self._dice.choice([1, 1, 2, 3]))]
 
     def _script(self) -> Script:
         dice = self._dice

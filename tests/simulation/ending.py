@@ -3,12 +3,14 @@
 from datetime import datetime, timedelta
 from itertools import pairwise
 
+from batchq.domain.container import ContainerSpec
 from batchq.domain.job import FINISHED, Job, Status
-from batchq.domain.lifecycle import EDGES
+from batchq.domain.moves import EDGES
 from tests.simulation.server import SURVEY_EVERY
 
 SETTLES_WITHIN = timedelta(minutes=60)
 DIES_WITHIN = timedelta(seconds=5)  # beyond its grace
+LONGEST_GRACE = timedelta(seconds=4)  # that a container of several has of its own
 REST = 60.0  # seconds of looking at a world that should do nothing
 
 
@@ -64,9 +66,14 @@ async def _until(world, holds, ends: datetime) -> None:
 
 
 def _is_endless(job: Job) -> bool:
-    """One of its scripts never ends by itself."""
-    text = dict(job.spec.container.environment)["BATCHQ_SIMULATED"]
-    return '"seconds": null' in text
+    """One of the scripts of one of its containers never ends by itself."""
+    return any('"seconds": null' in dict(it.environment)["BATCHQ_SIMULATED"] for it in _containers(job))
+
+
+def _containers(job: Job) -> list[ContainerSpec]:
+    if job.spec.nodes is not None:
+        return [it.spec for node in job.spec.nodes.ranges for it in node.task.containers]
+    return [job.spec.container] if job.spec.task is None else [it.spec for it in job.spec.task.containers]
 
 
 def _is_hopeless(world, job_id) -> bool:
@@ -84,7 +91,9 @@ def _died_in_time(world, endless, ordered: datetime) -> None:
     """I7: with an engine that answers, a terminated job's container is dead soon after its grace."""
     for job_id in endless:
         for seen in filter(lambda it: it.ran, world.witness.truth.of_job(job_id)):
-            grace = world.witness.jobs[job_id].spec.stop_grace + timedelta(seconds=seen.it.script.kill_delay)
+            grace = max(world.witness.jobs[job_id].spec.stop_grace, LONGEST_GRACE) + timedelta(
+                seconds=seen.it.script.kill_delay
+            )
             took = seen.died_at - max(ordered, seen.it.started_at)
             if took > grace + DIES_WITHIN:
                 world.story.breaks("I7 dead within its grace", f"{world.story.called(seen.tag)} {took}")

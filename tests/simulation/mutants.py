@@ -27,8 +27,26 @@ MUTANTS = [
     Mutant(
         file="batchq/engine/launch.py",
         breaks="each try has another name",
-        old="tag=job.tag,",
-        new="tag=type(job.tag)(job_id=job.id, attempt=__import__('random').randrange(1, 99)),",
+        old="Launch(tag=tag, spec",
+        new="Launch(tag=type(tag)(job_id=job.id, attempt=__import__('random').randrange(1, 99)), spec",
+    ),
+    Mutant(
+        file="batchq/domain/consequences.py",
+        breaks="who waits for a success does not",
+        old="if gate is gates.Gate.OPEN}",
+        new="if gate is not gates.Gate.NEVER}",
+    ),
+    Mutant(
+        file="batchq/domain/consequences.py",
+        breaks="what ends others is over before they are asked",
+        old="return do.StopContainer",
+        new="return do.ClearAway",
+    ),
+    Mutant(
+        file="batchq/domain/parts.py",
+        breaks="a job of several is over with its first container",
+        old="over = all(it.state is PartState.ENDED",
+        new="over = any(it.state is PartState.ENDED",
     ),
     Mutant(
         file="batchq/engine/starting.py",
@@ -46,7 +64,7 @@ MUTANTS = [
     Mutant(
         file="batchq/engine/reports.py",
         breaks="a lost container has exited with 0",
-        old="return (on.ContainerLost(attempt=number),)",
+        old="return (on.ContainerLost(attempt=number, part=part),)",
         new="at = __import__('tests.support.builders').support.builders.NOON\n"
         "        return (on.ContainerExited(attempt=number, exit_code=0, started_at=at, stopped_at=at),)",
     ),
@@ -77,7 +95,7 @@ MUTANTS = [
     Mutant(
         file="batchq/domain/recovery.py",
         breaks="a start begun before a crash is forgotten",
-        old="return (start,) if job.stop is None else (start, do.AbandonStart(tag=job.tag))",
+        old="return (start, do.AbandonStart(tag=tag)) if standing.is_to_stop else (start,)",
         new="return ()",
     ),
     Mutant(

@@ -10,9 +10,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from batchq.domain.catalog import ComputeEnvironment
-from batchq.domain.job import ACTIVE, FINISHED, Job, Status, StopCause
-from batchq.domain.lifecycle import EDGES
+from batchq.domain.consequences import part_of
+from batchq.domain.gates import main_node, task_of
+from batchq.domain.job import ACTIVE, FINISHED, Attempt, Job, Part, PartState, Status, StopCause
+from batchq.domain.moves import EDGES
 from batchq.domain.names import JobId, Tag
+from batchq.domain.parts import tags_kept, tags_under_way
 from batchq.values import Changes
 from tests.simulation.story import Story
 from tests.simulation.truth import Truth
@@ -96,18 +99,18 @@ class Witness:
     def _room_is_kept(self, before: Job, after: Job) -> None:
         """I10: what a container may still use is not given away. Only what a lost start will start is not known yet."""
         over = before.attempt is not None and (after.attempt is None or after.tag != before.tag)
-        if over and self.truth.tag_lives(before.tag) and not self.truth.late["start", before.tag]:
-            self._story.breaks("I10 room is kept while a container runs", self._story.called(before.tag))
+        for tag in self.truth.attempt_lives(before.tag) if over else ():
+            if not self.truth.late["start", tag]:
+                self._story.breaks("I10 room is kept while a container runs", self._story.called(tag))
 
     def _ends_true(self, before: Job, after: Job) -> None:
         """I6, I14: an end is what an inspection would say, and SUCCEEDED is an exit 0 that nobody had ordered."""
         for ended in after.attempts[len(before.attempts) :]:
             tag = Tag(job_id=after.id, attempt=ended.number)
-            ends = [it for it in self.truth.of(tag) if it.ran and it.end is not None and it.ended(self._now())]
-            told = (ended.started_at, ended.stopped_at, ended.exit_code)
-            true = {(it.it.started_at, it.end.at, it.end.exit_code) for it in ends}
-            if ended.started_at is not None and ended.exit_code is not None and told not in true:
-                self._story.breaks("I14 an attempt ends as its container did", f"{self._story.called(tag)} {ended}")
+            for it in ended.parts:
+                self._ended_true(replace(tag, part=it.key), it)
+            if not ended.parts:
+                self._ended_true(tag, ended)
         if after.status is Status.SUCCEEDED and before.status is not Status.SUCCEEDED:
             last = after.attempts[-1]
             if last.exit_code != 0 or last.started_at is None or after.stop is not None:
@@ -115,9 +118,16 @@ class Witness:
             if after.id in self.stopped or (before.stop is not None and before.stop.cause is StopCause.TERMINATED):
                 self._story.breaks("I7 what was terminated never succeeds", f"{self._name(after)} {after}")
 
+    def _ended_true(self, tag: Tag, ended: Attempt | Part) -> None:
+        ends = [it for it in self.truth.of(tag) if it.ran and it.end is not None and it.ended(self._now())]
+        told = (ended.started_at, ended.stopped_at, ended.exit_code)
+        true = {(it.it.started_at, it.end.at, it.end.exit_code) for it in ends}
+        if ended.started_at is not None and ended.exit_code is not None and told not in true:
+            self._story.breaks("I14 an attempt ends as its container did", f"{self._story.called(tag)} {ended}")
+
     def _timeouts_are_not_early(self, before: Job, after: Job) -> None:
         if before.stop is None and after.stop is not None and after.stop.cause is StopCause.TIMED_OUT:
-            began = min(it.it.started_at for it in self.truth.of(after.tag) if it.ran)
+            began = min(it.it.started_at for it in self.truth.of_attempt(after.tag) if it.ran)
             if after.stop.ordered_at - began < after.spec.timeout:
                 self._story.breaks("I16 a timeout counts from the start", self._name(after))
 
@@ -133,7 +143,7 @@ class Witness:
 
     def _room_is_not_given_twice(self, environment: str) -> None:
         active = [it for it in self.jobs.values() if it.attempt is not None and it.attempt.environment == environment]
-        used = sum(it.spec.container.resources.millicpus for it in active)
+        used = sum(it.spec.resources.millicpus for it in active)
         if used > self._largest(environment):
             self._story.breaks("I10 no more than there is", f"{environment}: {used} of {self._largest(environment)}")
 
@@ -163,10 +173,13 @@ class Witness:
         job = None if tag is None else self.jobs.get(tag.job_id)
         if job is None:
             return
-        under_way = job.attempt is not None and job.tag == tag
-        if call == "start" and not (under_way and job.status is Status.STARTING and job.stop is None):
+        under_way = job.attempt is not None and tag in (*tags_under_way(job), *tags_kept(job))
+        part = part_of(job, tag.part) if under_way and tag.part else None
+        starts = under_way and (job.status is Status.STARTING if part is None else part.state is PartState.STARTING)
+        stops = job.stop is not None if part is None else part.stopping
+        if call == "start" and (not starts or stops):
             self._story.breaks("I5 only what is STARTING is started", f"{self._story.called(tag)}: {job}")
-        if call in {"signal_stop", "kill"} and under_way and job.stop is None:
+        if call in {"signal_stop", "kill"} and under_way and not stops:
             self._story.breaks("I15 nothing runs is stopped unordered", f"{call} {self._story.called(tag)}")
         if call == "remove" and under_way and job.status in ACTIVE:
             self._story.breaks("I15 nothing under way is removed", self._story.called(tag))
@@ -180,7 +193,8 @@ class Witness:
 
     def made(self, tag: Tag) -> None:
         job = self.jobs.get(tag.job_id)
-        if job is not None and (job.attempt is None or job.tag != tag) and not self.truth.late["create", tag]:
+        known = job is not None and job.attempt is not None and tag in tags_under_way(job)
+        if job is not None and not known and not self.truth.late["create", tag]:
             self._story.breaks("I8 nothing is made but for an attempt under way", self._story.called(tag))
 
     def started(self, tag: Tag) -> None:
@@ -191,12 +205,29 @@ class Witness:
             self._story.counts["attempts begun anew after a human removed their container"] += 1
         elif len(ran) > 1:
             self._story.breaks("I5 an attempt starts once", self._story.called(tag))
-        if len(self.truth.live(tag.job_id)) > 1:
-            self._story.breaks("I4 one live container a job", self._story.called(tag))
+        live = [it.tag for it in self.truth.live(tag.job_id)]
+        if len(set(live)) < len(live) or len({it.attempt for it in live}) > 1:
+            self._story.breaks("I4 one live attempt a job", self._story.called(tag))
         job = self.jobs.get(tag.job_id)
-        everyone = {it.tag for it in self.truth.of_job(tag.job_id) if it.ran}
+        everyone = {it.tag.attempt for it in self.truth.of_job(tag.job_id) if it.ran}
         if job is not None and len(everyone) > job.spec.retry.attempts:
             self._story.breaks("I5 no more starts than attempts", self._story.called(tag))
+        if job is not None and tag.part:
+            self._waited(job, tag)
+
+    def _waited(self, job: Job, tag: Tag) -> None:
+        """What one of several waits for has come true, by what the containers did; and the main node came first."""
+        main = main_node(job)
+        ran = {it.tag.part: it for it in self.truth.of_attempt(tag) if it.ran}
+        if int(tag.node) != main and not any(it.startswith(f"{main}/") for it in ran):
+            self._story.breaks("the main node starts first", self._story.called(tag))
+        for on in task_of(job, int(tag.node)).container(tag.container).depends_on:
+            it = ran.get(f"{tag.node}/{on.container}")
+            ended = it is not None and it.ended(self._now())
+            well = ended and it.end is not None and it.end.exit_code == 0
+            came_true = {"START": it is not None, "COMPLETE": it is None or ended, "SUCCESS": well}
+            if not came_true[on.condition]:
+                self._story.breaks("a container waits for what it depends on", f"{self._story.called(tag)} {on}")
 
     # ------------------------------------------------------------------------------------------- at each answer
 

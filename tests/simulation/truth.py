@@ -76,5 +76,11 @@ class Truth:
         now = self._now()
         return [it for it in self._seen.get(job_id, ()) if it.lives(now)]
 
-    def tag_lives(self, tag: Tag) -> bool:
-        return any(it.tag == tag for it in self.live(tag.job_id))
+    def of_attempt(self, tag: Tag) -> list[Seen]:
+        """All containers of the attempt that the tag is of."""
+        return [it for it in self._seen.get(tag.job_id, ()) if it.tag.attempt == tag.attempt]
+
+    def attempt_lives(self, tag: Tag) -> list[Tag]:
+        """Those of its containers that live."""
+        now = self._now()
+        return [it.tag for it in self.of_attempt(tag) if it.lives(now)]
