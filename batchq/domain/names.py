@@ -8,6 +8,7 @@ JobId = NewType("JobId", str)
 QueueName = NewType("QueueName", str)
 ConsumableName = NewType("ConsumableName", str)
 
+MOST_DIGITS = 18  # no index, and no number of a node, has as many
 _TASKS = UUID("5f1c9d0e-3c53-4b7a-9a53-0b9c1f6b2f5e")
 
 
@@ -71,10 +72,15 @@ def node_id(job_id: JobId, node: int) -> JobId:
 def node_of(job_id: JobId) -> tuple[JobId, int | None]:
     """The job that an id speaks of, and which of its nodes, if one: `<id>#<node>`."""
     whole, mark, node = job_id.rpartition("#")
-    return (JobId(whole), int(node)) if mark and node.isascii() and node.isdigit() else (job_id, None)
+    return (JobId(whole), int(node)) if mark and _is_number(node) else (job_id, None)
 
 
 def parent_of(job_id: JobId) -> tuple[JobId, int] | None:
     """The array that an id is a child of, and which: `<id>:<index>`."""
     parent, mark, index = job_id.rpartition(":")
-    return (JobId(parent), int(index)) if mark and index.isascii() and index.isdigit() else None
+    return (JobId(parent), int(index)) if mark and _is_number(index) else None
+
+
+def _is_number(said: str) -> bool:
+    """One that an index may be: Python refuses to read a number of thousands of digits."""
+    return said.isascii() and said.isdigit() and len(said) <= MOST_DIGITS
