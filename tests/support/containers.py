@@ -1,6 +1,7 @@
 """Containers to test runtimes with."""
 
 import asyncio
+import os
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from uuid import uuid4
@@ -100,9 +101,9 @@ def part_of(tag, part, *played, beside=(), share_ipc=False, share_pids=False, **
 
 
 def left_over(base_url, instance):
-    """The names of all that carries the instance's label."""
+    """The names of all that carries the instance's label. Without an address the engine is where DOCKER_HOST says."""
     labelled = {"label": f"{INSTANCE}={instance}"}
-    with closing(docker.APIClient(base_url=base_url, version="1.41")) as client:
+    with closing(docker.APIClient(base_url=base_url or os.environ.get("DOCKER_HOST"), version="1.41")) as client:
         volumes = client.volumes(filters=labelled)["Volumes"] or []
         containers = client.containers(all=True, filters=labelled)
         named = [*(it["Names"][0] for it in containers), *client.networks(filters=labelled), *volumes]

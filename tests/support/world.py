@@ -38,6 +38,7 @@ from compute.docker_runtime import DockerRuntime
 from compute.simulated import SimulatedRuntime
 from tests.support import builders, scripts
 from tests.support.clock import VirtualClock
+from tests.support.containers import left_over, until
 from tests.support.recorder import Recorder
 from tests.support.scripts import Script
 
@@ -328,11 +329,18 @@ async def real(directory: Path) -> AsyncIterator[World]:
     try:
         async with _living(world):
             yield world
+        await until(lambda: _nothing_is_left(runtime))
     finally:
         for found in await runtime.survey():
             await runtime.remove(found.tag)
         await runtime.close()
         await store.close()
+
+
+async def _nothing_is_left(runtime: DockerRuntime) -> bool:
+    """No container, nor what containers shared; what a crash left is swept after two surveys."""
+    await runtime.survey()
+    return left_over(None, runtime._instance) == []
 
 
 @asynccontextmanager
