@@ -16,11 +16,11 @@ def test_the_id_of_a_node_names_its_job_and_its_number():
     assert node_of(node_id(WHOLE, 12)) == (WHOLE, 12)
 
 
-@pytest.mark.parametrize("index", ["", "x", "-1", "1.0", "²", "١", ENDLESS])
+@pytest.mark.parametrize("index", ["", "x", "-1", "1.0", "²", "٣", ENDLESS])
 def test_what_no_child_is_called_names_no_array(index):
     assert parent_of(JobId(f"{WHOLE}:{index}")) is None
 
 
-@pytest.mark.parametrize("number", ["", "x", "-1", "1.0", "²", "١", ENDLESS])
+@pytest.mark.parametrize("number", ["", "x", "-1", "1.0", "²", "٣", ENDLESS])
 def test_what_no_node_is_called_names_the_whole(number):
     assert node_of(JobId(f"{WHOLE}#{number}")) == (f"{WHOLE}#{number}", None)
