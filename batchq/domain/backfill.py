@@ -62,13 +62,16 @@ def starts(wanted: Sequence[Amounts], free: Mapping[Dimension, int], endings: It
     return None
 
 
-def kept_from(until: datetime | None, asides: Iterable[Aside]) -> dict[Dimension, int]:
-    """What a job may not take that ends at `until`: all that is set aside for those who may start before that."""
+def may_start_before(aside: Aside, until: datetime | None) -> bool:
+    """Whether one that ends at `until` (None: nobody knows) could delay the one for whom this is set aside."""
+    return until is None or aside.starts is None or until >= aside.starts
+
+
+def total(asides: Iterable[Aside]) -> dict[Dimension, int]:
     kept: dict[Dimension, int] = {}
     for aside in asides:
-        if until is None or aside.starts is None or until >= aside.starts:
-            for of, amount in aside.amounts.items():
-                kept[of] = kept.get(of, 0) + amount
+        for of, amount in aside.amounts.items():
+            kept[of] = kept.get(of, 0) + amount
     return kept
 
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from batchq.domain import reasons
 from batchq.domain.amounts import GPUS, MEMORY, Amounts, Dimension, Stock, demand, lacking, units, vcpus, within
-from batchq.domain.backfill import Aside, Ending, ends, kept_from, starts, would_end
+from batchq.domain.backfill import Aside, Ending, ends, may_start_before, starts, total, would_end
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, State
 from batchq.domain.container import Resources
 from batchq.domain.job import Job, Need
@@ -101,6 +101,7 @@ class Room:
         self._used_up = {units(name) for name, it in site.stocks.items() if not it.returns}
         self._free = dict(self._most)
         self._asides: list[Aside] = []
+        self._too_large: dict[tuple[object, ...], str] = {}  # what did not fit: room only ever gets less
         self._endings: list[Ending] = []
         self.promises: dict[JobId, datetime] = {}
         for job in active:
@@ -117,20 +118,25 @@ class Room:
 
     def squeeze(self, job: Candidate, names: Sequence[EnvironmentName]) -> Fits | Waits | Misfit:
         """The same for one behind a job that waits: nothing is set aside for it."""
+        until = would_end(job.longest, self._now)
+        before = [it for it in self._asides if may_start_before(it, until)]
+        shape = (job.resources, job.needs, tuple(names), len(before))
+        if shape in self._too_large:
+            return Waits(reason=self._too_large[shape])
         able = self._able(job, names)
         if not able:
             return self._hopeless(job, names)
-        until = would_end(job.longest, self._now)
-        there = self._beside(until)
+        there = self._beside(before)
         for name, wanted in able.items():
             if within(wanted, there):
                 self._take(wanted, until)
                 return Fits(environment=name)
-        return Waits(reason=reasons.no_room(*lacking(next(iter(able.values())), there)))
+        self._too_large[shape] = reasons.no_room(*lacking(next(iter(able.values())), there))
+        return Waits(reason=self._too_large[shape])
 
     def closed(self, names: Sequence[EnvironmentName]) -> bool:
         """Whether nothing is left on these environments for anybody, however small and short."""
-        there = self._beside(self._now)
+        there = self._beside([it for it in self._asides if may_start_before(it, self._now)])
         return there[MEMORY] <= 0 or all(there[vcpus(name)] <= 0 for name in self._site.enabled(names))
 
     def could_hold(self, job: Candidate, names: Sequence[EnvironmentName]) -> bool:
@@ -142,23 +148,22 @@ class Room:
         wanted = {name: demand(job.resources, job.needs, name) for name in self._site.enabled(names)}
         return {name: amounts for name, amounts in wanted.items() if within(amounts, self._most)}
 
-    def _beside(self, until: datetime | None) -> dict[Dimension, int]:
-        """What is free for a job that ends at `until`: not what is set aside for others who may start before."""
-        if not self._asides:
-            return self._free
-        kept = kept_from(until, self._asides)
-        return {of: amount - kept.get(of, 0) for of, amount in self._free.items()}
+    def _beside(self, asides: Iterable[Aside]) -> Mapping[Dimension, int]:
+        """What is free and not kept by these."""
+        kept = total(asides)
+        return {of: amount - kept.get(of, 0) for of, amount in self._free.items()} if kept else self._free
 
     def _set_aside(self, job: Candidate, able: Mapping[EnvironmentName, Amounts]) -> None:
         """On every environment that could hold it, for nobody knows which will be the first to."""
         if not able:
             return
-        there = self._beside(None)
+        there = self._beside(self._asides)
         known = (starts(list(able.values()), there, self._endings), self._promised.get(job.job_id))
         promise = min((it for it in known if it is not None), default=None)
         if promise is not None:
             self.promises[job.job_id] = promise
         amounts = {of: amount for wanted in able.values() for of, amount in wanted.items()}
+        self._too_large.clear()  # the same number of asides may be others now
         self._asides.append(Aside(amounts=amounts, starts=promise))
 
     def _hopeless(self, job: Candidate, names: Sequence[EnvironmentName]) -> Waits | Misfit:
@@ -180,6 +185,7 @@ class Room:
         """What does not come back is gone for those who wait, too."""
         returning = self._returning(wanted)
         for of in wanted.keys() - returning.keys():
+            self._too_large.clear()
             self._free[of] -= wanted[of]
             self._most[of] -= wanted[of]
         self._hold(returning, until=until)

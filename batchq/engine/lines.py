@@ -18,7 +18,7 @@ from batchq.ports import JobStore
 Place = TypeVar("Place", int, tuple[int, int])
 Read = Callable[[int, Place | None], Awaitable[tuple[Candidate, ...]]]
 
-FIRST_PAGE, PAGE = 8, 128
+FIRST_PAGE, PAGE = 8, 64
 
 
 class Waiting:

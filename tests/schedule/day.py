@@ -1,0 +1,72 @@
+"""The whole engine at that work."""
+
+from datetime import timedelta
+
+from batchq.domain.catalog import ShareWeight
+from batchq.domain.container import Resources
+from batchq.domain.names import Tag
+from batchq.domain.placement import usable
+from batchq.engine.bus import Bus
+from batchq.engine.engine import Engine
+from batchq.engine.inbox import Inbox
+from batchq.store.memory import MemoryStore
+from compute.simulated import SimulatedRuntime
+from tests.engine.turns import ground
+from tests.schedule.witness import Sums, Witness
+from tests.schedule.work import FAIR, FIFO, WEIGHTS, Task, waves
+from tests.support.builders import environment, policy, queue
+from tests.support.clock import VirtualClock
+
+LOAD = 1.2  # of what the machine can do, while the work comes in
+PATIENCE = timedelta(days=7)
+
+
+async def live(jobs: int, *, vcpus: int, seed: int) -> Sums:
+    """A machine of so many vCPUs, in two environments that both queues use, does so many jobs."""
+    clock, bus, inbox = VirtualClock(), Bus(), Inbox()
+    host = Resources(millicpus=1000 * vcpus, memory_mib=2560 * vcpus)
+    environments = {"east": 500 * vcpus, "west": 500 * vcpus}
+    witness = Witness(usable(host), environments, clock)
+    bus.listen(witness.hear)
+    engine = Engine(
+        inbox=inbox,
+        store=MemoryStore(),
+        ground=_ground(environments),
+        runtime=SimulatedRuntime(clock=clock, capacity=host),
+        keep_log=_keep_nothing,
+        clock=clock,
+        bus=bus,
+        survey_every=600.0,
+    )
+    await engine.start()
+    for wave in waves(jobs, seed):
+        for task in wave:
+            await engine.submit(job_id=task.job_id, spec=task.spec, tags=(), key=None)
+        await clock.sleep(sum(map(_work, wave)) / (1000 * vcpus) / LOAD)
+    ends = clock.now() + PATIENCE
+    while witness.left and clock.now() < ends:
+        await clock.sleep(60)
+    await engine.stop()
+    return witness.sums()
+
+
+def _ground(environments):
+    names = tuple(environments)
+    return ground(
+        queue(FAIR, policy="fair", environments=names),
+        queue(FIFO, environments=names[::-1], priority=2),
+        environments=[environment(name, max_millicpus=most) for name, most in environments.items()],
+        policies=[policy(shares=_weights())],
+    )
+
+
+def _weights():
+    return tuple(ShareWeight(identifier=share, weight=weight) for share, weight in WEIGHTS.items())
+
+
+def _work(task: Task) -> float:
+    return task.millicpu_seconds
+
+
+async def _keep_nothing(_: Tag) -> None:
+    pass
