@@ -14,7 +14,7 @@ from batchq.domain.names import ConsumableName, JobId, QueueName
 from batchq.domain.placement import Room, Site
 from batchq.engine.ground import Ground
 from batchq.engine.heads import Heads, Mark, may_stand
-from batchq.engine.ledger import Ledger
+from batchq.engine.ledger import Ledger, Page
 from batchq.engine.limits import Limits
 from batchq.engine.positions import Positions
 from batchq.engine.scheduling import Filled, fill_room, free_misfits
@@ -38,6 +38,7 @@ class Scheduler:
         self._promises: Mapping[JobId, datetime] = {}
         self._staged_marks: Mapping[QueueName, Mark] = {}
         self._staged_promises: Mapping[JobId, datetime] = {}
+        self._staged_page = Page(shares={}, used_up={})
         self.limits = Limits(store=store, ground=ground, clock=clock, ring=ring)
 
     async def load(self) -> None:
@@ -70,12 +71,13 @@ class Scheduler:
         return filled.finished
 
     def written_to(self, turn: Turn, changes: Changes) -> Changes:
-        """What the turn saves, with the ledger's part of it."""
-        return self._ledger.page(turn.pairs(), turn.now).written_to(changes)
+        """What the turn saves, with the ledger's part of it. That is adopted as it is written, whatever changes then."""
+        self._staged_page = self._ledger.page(turn.pairs(), turn.now)
+        return self._staged_page.written_to(changes)
 
     def adopt(self, turn: Turn, jobs: Iterable[Job]) -> None:
         """The turn is saved, and these jobs with it."""
-        self._ledger.adopt(self._ledger.page(turn.pairs(), turn.now))
+        self._ledger.adopt(self._staged_page)
         self._positions.adopt(turn.pairs(), turn.now)
         self._heads.marks = {queue: it for queue, it in self._staged_marks.items() if may_stand(turn.get(it.job_id))}
         self._promises = self._staged_promises

@@ -7,8 +7,8 @@ from batchq.domain.fairshare import ShareKey
 from batchq.domain.job import Need, Status
 from batchq.engine.letters import GroundChanged
 from tests.domain.lives import exited, runnable, running
-from tests.engine.desk import LOOKED, ONE, TWO, desk_over, news, request, submit
-from tests.engine.turns import ground
+from tests.engine.desk import LOOKED, ONE, TWO, Desk, desk_over, news, request, submit
+from tests.engine.turns import ground, stored
 from tests.support.builders import consumable, policy, queue
 
 RED = ShareKey("default", "red")
@@ -27,6 +27,20 @@ def need(quantity):
 async def share(desk):
     kept = (await desk.store.shares())[RED]
     return kept.active, kept.millicpus
+
+
+class Meanwhile:
+    """A store during whose commit something else happens."""
+
+    def __init__(self, store, happens):
+        self._store, self._happens = store, happens
+
+    async def commit(self, changes):
+        await self._store.commit(changes)
+        self._happens()
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
 
 
 # --------------------------------------------------------------------------------------------------------------- shares
@@ -178,3 +192,14 @@ async def test_it_is_told_what_is_in_use_and_what_is_used_up():
 
     assert (scheduler.in_use("licence", desk.loop.active.values()), scheduler.used_up("licence")) == (2, 2)
     assert (scheduler.in_use("other", desk.loop.active.values()), scheduler.used_up("other")) == (0, 0)
+
+
+async def test_what_is_deleted_while_its_use_is_saved_is_remembered_as_it_was_saved():
+    on_ground = licences(5, USED_UP)
+    store = Meanwhile(await stored(runnable(needs=need(2))), on_ground.consumables.clear)
+    desk = Desk(store, on_ground)
+
+    await desk.turn(LOOKED)
+
+    assert await store.used_up() == {"licence": 2}
+    assert desk.loop.scheduler.used_up("licence") == 2
