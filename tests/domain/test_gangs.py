@@ -22,8 +22,9 @@ from tests.domain.part_lives import (
     runs,
     sidecar,
     states,
+    too_late,
 )
-from tests.support.builders import gang, task
+from tests.support.builders import gang, task, task_container
 
 ALL_RUN = (runs("0/app"), runs("1/app"), runs("2/app"))
 
@@ -111,6 +112,17 @@ def test_within_another_node_the_end_of_its_essential_one_stops_it():
     running = after(job, runs("0/app"), runs("0/sidecar"), runs("1/app"), runs("1/sidecar"))
 
     assert asks(running, ends("1/app", 1)) == ["stop 1/sidecar", "clear 1/app"]
+
+
+def test_within_another_node_who_waits_in_vain_closes_that_node_only():
+    slow = task_container("init", essential=False, start_timeout=timedelta(seconds=5))
+    job = ganged(gang(3, leader=task(app()), each=task(slow, app(after={"init": "SUCCESS"}))))
+    job = after(job, runs("0/app"), runs("1/init"), runs("2/init"))
+
+    later = after(job, too_late("1/init"))
+
+    assert asks(job, too_late("1/init")) == ["stop 1/init"]
+    assert (later.attempt.decided, states(later)["1/app"], states(later)["2/app"]) == (None, "ENDED", "WAITING")
 
 
 def test_a_main_node_that_cannot_start_ends_it_before_the_others_began():

@@ -244,6 +244,16 @@ def test_the_task_stops_also_for_one_that_is_not_essential():
     assert (over.status, over.attempts[0].decided, over.attempts[0].exit_code) == (Status.FAILED, SIDECAR, None)
 
 
+def test_of_those_who_waited_in_vain_an_essential_one_decides():
+    slow = init(start_timeout=MINUTE)
+    job = tasked(slow, sidecar(after={"init": "SUCCESS"}), app(after={"init": "COMPLETE"}))
+
+    over = after(job, runs(INIT), too_late(INIT), ends(INIT, 143))
+
+    why = "DependencyTimeoutError: container init did not reach COMPLETE within 60 seconds"
+    assert (over.attempts[0].decided, over.attempts[0].reason) == (APP, why)
+
+
 def test_a_time_to_start_that_came_true_in_that_moment_is_no_matter():
     job = after(waiting(), runs(INIT), ends(INIT))
 
