@@ -6,6 +6,7 @@ code of its own essential one, whatever becomes of the job.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from batchq.domain import reasons
 from batchq.domain.job import QUEUED, Attempt, Job, Part, PartState, Status
@@ -61,7 +62,7 @@ def _other(job: Job, task: Task, node: int) -> Job:
 
 
 def _over(job: Job, last: Attempt, status: Status) -> Job:
-    """One that SUCCEEDED before its job was told to end was not touched by that."""
+    """What its job was told after a node was over has nothing to do with the node."""
     ended = replace(
         job,
         status=status if status is Status.SUCCEEDED else Status.FAILED,
@@ -69,7 +70,12 @@ def _over(job: Job, last: Attempt, status: Status) -> Job:
         started_at=last.started_at,
         stopped_at=last.stopped_at or job.stopped_at,
     )
-    return replace(ended, stop=None, cancelled=None) if status is Status.SUCCEEDED else ended
+    untouched = status is Status.SUCCEEDED or _over_before_order(job, last.stopped_at)
+    return replace(ended, stop=None, cancelled=None) if untouched else ended
+
+
+def _over_before_order(job: Job, stopped_at: datetime | None) -> bool:
+    return job.stop is not None and stopped_at is not None and stopped_at < job.stop.ordered_at
 
 
 def _outcome(job: Job, attempt: Attempt, task: Task, node: int) -> Attempt:
@@ -95,9 +101,9 @@ def _reason(job: Job, attempt: Attempt, telling: Part) -> str | None:
     """What stopped it, where something did; else its own end."""
     if telling.state is not PartState.ENDED:
         return attempt.status_reason
-    ordered = attempt.status_reason if job.stop is None else job.stop.reason
-    if telling.stopping and ordered:
-        return ordered
+    if telling.stopping and not _over_before_order(job, telling.stopped_at):
+        ordered = attempt.status_reason if job.stop is None else job.stop.reason
+        return ordered or reasons.EXITED
     if telling.started_at is not None and telling.exit_code is None:
         return telling.reason or reasons.DISAPPEARED
     return reasons.NOT_STARTED if telling.started_at is None else reasons.EXITED

@@ -147,6 +147,14 @@ def test_a_node_that_succeeded_before_the_terminate_was_not_terminated():
     assert (seen.status, seen.is_terminated, seen.status_reason) == (Status.SUCCEEDED, False, reasons.EXITED)
 
 
+def test_a_node_that_was_stopped_before_its_job_keeps_its_own_end():
+    job = ended(over("1/default", 143), over("0/default", 7, stopping=True), status=Status.FAILED)
+
+    seen = nodes.view(replace(job, stop=builders.stop(ordered_at=LATER + timedelta(seconds=1))), 0)
+
+    assert (seen.status, seen.is_terminated, seen.status_reason) == (Status.FAILED, False, reasons.EXITED)
+
+
 def test_a_job_cancelled_before_it_ran_has_nodes_that_never_ran():
     job = builders.job(nodes=GANG, status=Status.FAILED, cancelled="no", status_reason="no", stopped_at=NOON)
 
