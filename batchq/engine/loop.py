@@ -154,9 +154,9 @@ class Loop:
         self._place_due = self._place_due or turn.place or self._reader.ground_changed
         if not self._place_due or self.host is None or self.closing:
             return
-        if self._reader.ground_changed:
-            await self.scheduler.free_misfits(turn, self.host)
-        if not await self.scheduler.fill(turn, self.host, skip=self._families.under_order(turn)):
+        looked = await self.scheduler.free_misfits(turn, self.host, ground_changed=self._reader.ground_changed)
+        filled = await self.scheduler.fill(turn, self.host, skip=self._families.under_order(turn))
+        if not looked or not filled:
             self._inbox.post(MoreToDo())
 
     def _adopt(self, turn: Turn) -> None:

@@ -38,6 +38,8 @@ class Scheduler:
         self._promises: Mapping[JobId, datetime] = {}
         self._staged_marks: Mapping[QueueName, Mark] = {}
         self._staged_promises: Mapping[JobId, datetime] = {}
+        self._misfits_after: int | None = None  # behind which order misfits are yet to be looked at
+        self._staged_misfits_after: int | None = None
         self._staged_page = Page(shares={}, used_up={})
         self.limits = Limits(store=store, ground=ground, clock=clock, ring=ring)
 
@@ -51,14 +53,21 @@ class Scheduler:
         """At the beginning of a turn: those that were blocked too long are over."""
         self._staged_promises = self._promises
         self._staged_marks = self._heads.marks
+        self._staged_misfits_after = self._misfits_after
         await self.limits.cancel(turn, self._heads.marks)
 
-    async def free_misfits(self, turn: Turn, host: Resources) -> None:
-        """After the ground has changed."""
-        self.limits.look_through(turn.now)
-        await free_misfits(
-            turn, self._store, self._ground, room=Room(site=self._site(host, turn), active=(), now=turn.now)
+    async def free_misfits(self, turn: Turn, host: Resources, *, ground_changed: bool) -> bool:
+        """After the ground has changed, a page of them a turn; False if there are more."""
+        if ground_changed:
+            self.limits.look_through(turn.now)
+            self._misfits_after = -1
+        if self._misfits_after is None:
+            return True
+        room = Room(site=self._site(host, turn), active=(), now=turn.now)
+        self._staged_misfits_after = await free_misfits(
+            turn, self._store, self._ground, room=room, after=self._misfits_after
         )
+        return self._staged_misfits_after is None
 
     async def fill(self, turn: Turn, host: Resources, *, skip: Collection[JobId]) -> bool:
         """Place what fits; False if it stopped before that, at what one turn may do."""
@@ -71,7 +80,7 @@ class Scheduler:
         return filled.finished
 
     def written_to(self, turn: Turn, changes: Changes) -> Changes:
-        """What the turn saves, with the ledger's part of it. That is adopted as it is written, whatever changes then."""
+        """What the turn saves, with the ledger's part of it, which is adopted as written whatever changes meanwhile."""
         self._staged_page = self._ledger.page(turn.pairs(), turn.now)
         return self._staged_page.written_to(changes)
 
@@ -81,6 +90,7 @@ class Scheduler:
         self._positions.adopt(turn.pairs(), turn.now)
         self._heads.marks = {queue: it for queue, it in self._staged_marks.items() if may_stand(turn.get(it.job_id))}
         self._promises = self._staged_promises
+        self._misfits_after = self._staged_misfits_after
         self.limits.adopt(self._heads.marks, jobs)
 
     def admit(self, turn: Turn, spec: JobSpec) -> None:

@@ -161,16 +161,18 @@ async def fill_room(
     return Filled(finished=not filling.full, heads=heads)
 
 
-async def free_misfits(turn: Turn, store: JobStore, ground: Ground, *, room: Room) -> None:
-    """After the ground has changed: misfits that could now be held are misfits no longer."""
-    after = -1
-    while page := await store.misfits(MISFIT_PAGE, after):
-        after = page[-1].order
-        turn.learn(page)
-        for job in filter(None, [turn.get(it.id) for it in page]):
-            queue = ground.queues.get(job.spec.queue)
-            if job.misfit and queue is not None and room.could_hold(candidate(job), queue.environments):
-                turn.step(job.id, on.FoundFitting())
+async def free_misfits(turn: Turn, store: JobStore, ground: Ground, *, room: Room, after: int) -> int | None:
+    """A page of misfits, from the first above `after`: those that could now be held are misfits no longer.
+
+    The answer is the order to go on behind, None after the last.
+    """
+    page = await store.misfits(MISFIT_PAGE, after)
+    turn.learn(page)
+    for job in filter(None, [turn.get(it.id) for it in page]):
+        queue = ground.queues.get(job.spec.queue)
+        if job.misfit and queue is not None and room.could_hold(candidate(job), queue.environments):
+            turn.step(job.id, on.FoundFitting())
+    return page[-1].order if len(page) == MISFIT_PAGE else None
 
 
 def _order(line: Line) -> int:

@@ -2,13 +2,17 @@
 
 from dataclasses import replace
 
+import pytest
+
 from batchq.domain import events as on
 from batchq.domain import reasons
 from batchq.domain.job import Status
 from batchq.domain.placement import Room
-from batchq.engine.scheduling import MISFIT_PAGE
+from batchq.engine import scheduling
+from batchq.engine.letters import EngineLost, GroundChanged, MoreToDo
 from batchq.engine.scheduling import free_misfits as free_misfits_of
 from tests.domain.lives import after, cancel, runnable, running
+from tests.engine.desk import LOOKED, desk_over
 from tests.engine.turns import filled, ground, placed_in, site, statuses, stored, turn_over
 from tests.support.builders import environment
 
@@ -21,7 +25,7 @@ WIDER = ground(environments=[environment(max_millicpus=9000)])
 
 
 async def free_misfits(turn, store, on_ground):
-    await free_misfits_of(turn, store, on_ground, room=Room(site=site(on_ground), active=(), now=turn.now))
+    await free_misfits_of(turn, store, on_ground, room=Room(site=site(on_ground), active=(), now=turn.now), after=-1)
 
 
 async def test_a_misfit_is_marked_and_those_behind_it_go_on():
@@ -65,14 +69,69 @@ async def test_a_freed_misfit_is_placed_in_the_same_turn_at_its_own_place_in_the
     assert placed_in(turn, huge, small) == ["local", None]
 
 
-async def test_misfits_are_freed_however_many_they_are():
-    jobs = [misfit(millicpus=9000) for _ in range(MISFIT_PAGE + 1)]
-    store = await stored(*jobs)
-    turn = turn_over()
+async def misfits_of(desk, jobs):
+    stored = await desk.store.jobs([job.id for job in jobs])
+    return [it.misfit for it in stored.values()].count(True)
 
-    await free_misfits(turn, store, WIDER)
 
-    assert not [job for job in jobs if turn.get(job.id).misfit]
+@pytest.fixture
+def few_at_a_time(monkeypatch):
+    monkeypatch.setattr(scheduling, "MISFIT_PAGE", 2)
+
+
+async def test_misfits_are_freed_however_many_they_are_a_few_a_turn(few_at_a_time):
+    jobs = [misfit(millicpus=9000) for _ in range(5)]
+    desk = await desk_over(*jobs, on_ground=WIDER)
+
+    left = []
+    await desk.turn(LOOKED)
+    while not desk.inbox.empty:
+        left.append(await misfits_of(desk, jobs))
+        await desk.turn(*await desk.inbox.take(10))
+
+    assert left == [3, 1]
+    assert await misfits_of(desk, jobs) == 0
+
+
+async def test_a_page_that_was_not_saved_is_looked_at_again(few_at_a_time):
+    jobs = [misfit(millicpus=9000) for _ in range(5)]
+    desk = await desk_over(*jobs, on_ground=WIDER)
+    await desk.turn(LOOKED)
+    desk.store.failing = True
+    await desk.turn(MoreToDo())
+    desk.store.failing = False
+
+    await desk.turn(MoreToDo())
+    await desk.turn(MoreToDo())
+
+    assert await misfits_of(desk, jobs) == 0
+    await desk.tasks.cancel()
+
+
+async def test_ground_that_changes_again_half_way_is_looked_at_from_the_first(few_at_a_time):
+    jobs = [misfit(millicpus=it) for it in (10_000, 9000, 9000)]
+    on_ground = ground(environments=[environment(max_millicpus=9000)])
+    desk = await desk_over(*jobs, on_ground=on_ground)
+    await desk.turn(LOOKED)
+    on_ground.environments.update({"local": environment(max_millicpus=10_000)})
+
+    await desk.turn(GroundChanged())
+    await desk.turn(MoreToDo())
+
+    assert await misfits_of(desk, jobs) == 0
+
+
+async def test_while_the_engine_is_away_nobody_is_forgotten(few_at_a_time):
+    jobs = [misfit(millicpus=9000) for _ in range(5)]
+    desk = await desk_over(*jobs, on_ground=WIDER)
+    await desk.turn(LOOKED)
+
+    await desk.turn(*await desk.inbox.take(10), EngineLost())
+    await desk.turn(LOOKED)
+    while not desk.inbox.empty:
+        await desk.turn(*await desk.inbox.take(10))
+
+    assert await misfits_of(desk, jobs) == 0
 
 
 async def test_what_runs_does_not_make_a_misfit_of_anybody():
