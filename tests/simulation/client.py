@@ -6,26 +6,29 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from batchq.domain.catalog import EnvironmentName, State
-from batchq.domain.container import Overrides
-from batchq.domain.job import Action, Dependency, ExitRule, RetryStrategy
-from batchq.domain.names import JobId, QueueName, node_id
-from batchq.domain.task import Condition, NodeRange, Nodes, Task, TaskContainer
+from batchq.domain.catalog import (
+    EnvironmentName,
+    Operation,
+    PolicyName,
+    ResourceKind,
+    ShareWeight,
+    State,
+    TimeLimit,
+)
+from batchq.domain.names import ConsumableName, JobId, QueueName
 from batchq.errors import BatchqError, Invalid
 from batchq.ports import Clock
 from batchq.service import Submission
 from batchq.values import SubmissionKey
-from compute.script import Script, write
 from tests.simulation.dice import Dice
 from tests.simulation.oracles import Witness
 from tests.simulation.server import Server
 from tests.simulation.story import Story
+from tests.simulation.wishes import DEFINITIONS, ENVIRONMENTS, FAIR, LARGEST, LICENCES, QUEUES, TOKENS, Wishes
 from tests.support import builders
 
-LARGEST = 4000  # thousandths of a vCPU that an environment ever has
-ENVIRONMENTS = ("east", "west")
-QUEUES = {"urgent": (10, ENVIRONMENTS), "usual": (1, ENVIRONMENTS[::-1])}
-DEFINITIONS = {"plain": "batchq-test:latest", "pulled": "far/away:1", "missing": "no/such:1"}
+POLICY = PolicyName("in turns")
+TOTALS = {LICENCES: 4, TOKENS: 20}
 
 
 class Lost(Exception):
@@ -43,21 +46,38 @@ class Client:
         self._dice = dice.client
         self._story = story
         self._witness = witness
-        self._count = 0
-        self.ids: list[JobId] = []
+        self._keys = 0
+        self.known: dict[JobId, Submission] = {}
+        self._wishes = Wishes(dice.client, self.known, self._key)
 
     async def settle_ground(self) -> None:
         """Before anything goes wrong."""
         for name in ENVIRONMENTS:
             await self._resize(name, LARGEST, new=True)
+        await self._make_policy()
+        for name, total in TOTALS.items():
+            kind = ResourceKind.REPLENISHABLE if name == LICENCES else ResourceKind.NON_REPLENISHABLE
+            await self.ask(
+                lambda it, name=name, total=total, kind=kind: it.catalog.consumable_resources.create(
+                    name=name, total=total, kind=kind, tags=()
+                )
+            )
         for name, (priority, environments) in QUEUES.items():
-            made = builders.queue(name, priority=priority, environments=environments)
+            made = builders.queue(
+                name,
+                priority=priority,
+                environments=environments,
+                policy=POLICY if name == FAIR else None,
+                time_limits=self._limits(name),
+            )
             await self.ask(
                 lambda it, made=made: it.catalog.create_queue(
                     name=made.name,
                     state=made.state,
                     priority=made.priority,
                     environments=made.environments,
+                    policy=made.policy,
+                    time_limits=made.time_limits,
                     document="{}",
                     tags=(),
                 )
@@ -66,9 +86,27 @@ class Client:
             made = builders.definition(name=name, image=image)
             await self.ask(lambda it, made=made: it.catalog.register(made))
 
+    async def _make_policy(self) -> None:
+        reservation = self._dice.choice([0, 0, 40])
+        weights = (ShareWeight(identifier="red", weight=0.5), ShareWeight(identifier="bl*", weight=2.0))
+        await self.ask(
+            lambda it: it.catalog.scheduling_policies.create(
+                name=POLICY, shares=weights, decay=timedelta(), reservation=reservation, document="{}", tags=()
+            )
+        )
+
+    def _limits(self, queue: str) -> tuple[TimeLimit, ...]:
+        most = self._dice.choice([None, None, timedelta(seconds=15)])
+        if most is not None:
+            self._witness.limits[queue] = most
+        reasons = ("CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY", "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT")
+        return () if most is None else tuple(TimeLimit(reason=it, most=most) for it in reasons)
+
     async def restore_ground(self) -> None:
         for name in ENVIRONMENTS:
             await self._insist(lambda name=name: self._resize(name, LARGEST))
+        for name in TOTALS:
+            await self._insist(lambda name=name: self._stock(name, 1000))
         for name in QUEUES:
             await self._insist(lambda name=name: self._switch(QueueName(name), State.ENABLED))
 
@@ -108,7 +146,7 @@ class Client:
 
     async def _submit(self) -> None:
         """With a key it may be sent again after it was lost, as boto3 does; without one it is sent once."""
-        submission = self._submission()
+        submission = self._wishes.next()
         for _ in range(3 if submission.key else 1):
             try:
                 await self._request_submit(submission)
@@ -123,7 +161,7 @@ class Client:
 
     async def _submit_twice(self) -> None:
         """The first is still under way when the second comes."""
-        submission = replace(self._submission(), key=self._key())
+        submission = replace(self._wishes.next(), key=self._key())
         answers = await asyncio.gather(
             self._request_submit(submission), self._request_submit(submission), return_exceptions=True
         )
@@ -134,23 +172,14 @@ class Client:
         job = await self.ask(lambda it: it.jobs.submit(submission), patience=self._patience())
         self._witness.submitted(submission.name, job.id)
         self._story.tell(f"client has {submission.name}")
-        if job.id not in self.ids:
-            self.ids.append(job.id)
+        self.known.setdefault(job.id, submission)
         return job.id
 
     async def _terminate(self) -> None:
-        """Of a gang, now and then of one node."""
-        job_id = self._any_job()
-        nodes = self._witness.jobs[job_id].spec.nodes if job_id in self._witness.jobs else None
-        if nodes is not None and self._dice.random() < 0.4:
-            node = self._dice.randrange(nodes.count)
-            await self.ask(lambda it: it.jobs.terminate(node_id(job_id, node), "a user stops it"))
-            self._story.tell(f"client terminated node {node} of {self._story.called(job_id)}")
-        else:
-            await self._request_terminate(job_id)
+        await self._request_terminate(self._wishes.any_id())
 
     async def _cancel(self) -> None:
-        await self._request_cancel(self._any_job())
+        await self._request_cancel(self._wishes.any_id())
 
     async def _request_terminate(self, job_id: JobId) -> None:
         await self.ask(lambda it: it.jobs.terminate(job_id, "a user stops it"), patience=self._patience())
@@ -163,7 +192,10 @@ class Client:
         self._story.tell(f"client cancelled {self._story.called(job_id)}")
 
     async def _change_ground(self) -> None:
-        if self._dice.random() < 0.7:
+        which = self._dice.random()
+        if which < 0.3:
+            await self._stock(self._dice.choice(list(TOTALS)), self._dice.choice([0, 1, 2, 5, 30]))
+        elif which < 0.8:
             await self._resize(self._dice.choice(ENVIRONMENTS), self._dice.choice([500, 1000, 2000, LARGEST]))
         else:
             await self._switch(QueueName(self._dice.choice(list(QUEUES))), self._dice.choice(list(State)))
@@ -182,6 +214,13 @@ class Client:
             )
         self._story.tell(f"client gave {name} {millicpus}")
 
+    async def _stock(self, name: ConsumableName, total: int) -> None:
+        """A total as its owner sees it: without what is used up."""
+        await self.ask(
+            lambda it: it.catalog.consumable_resources.update(name, operation=Operation.SET, quantity=total, token=None)
+        )
+        self._story.tell(f"client has {total} {name}")
+
     async def _switch(self, name: QueueName, state: State) -> None:
         await self.ask(lambda it: it.catalog.update_queue(name, lambda was: replace(was, state=state)))
         self._story.tell(f"client {state} {name}")
@@ -193,93 +232,9 @@ class Client:
             except (Lost, BatchqError):
                 await self._clock.sleep(1)
 
-    # -------------------------------------------------------------------------------------------------- what they want
-
-    def _any_job(self) -> JobId:
-        """Young ones rather than old ones, and now and then one that nobody knows."""
-        if not self.ids or self._dice.random() < 0.05:
-            return builders.job_id(self._dice.randrange(10**6))
-        return self._dice.choice(self.ids[-6:] if self._dice.random() < 0.7 else self.ids)
-
     def _patience(self) -> float | None:
         return self._dice.choice([None, None, None, 30.0, 0.0, 0.01])
 
     def _key(self) -> SubmissionKey:
-        return builders.submission(invocation_id=f"call {self._count}")
-
-    def _submission(self) -> Submission:
-        self._count += 1
-        dice = self._dice
-        scripts = self._scripts()
-        task, nodes = self._several()
-        after = dice.sample(self.ids[-8:], min(len(self.ids[-8:]), dice.choice([0, 0, 0, 1, 2])))
-        rules = (ExitRule(action=Action.EXIT, on_exit_code="3"), ExitRule(action=Action.RETRY, on_reason="*"))
-        return Submission(
-            name=f"job-{self._count}",
-            queue=QueueName(dice.choice(list(QUEUES))),
-            definition_name=dice.choices(list(DEFINITIONS), weights=[10, 2, 1])[0],
-            overrides=Overrides(
-                environment=(write(*scripts),),
-                millicpus=LARGEST * 2 if dice.random() < 0.05 else dice.choice([250, 500, 1000, 1500]),
-                memory_mib=dice.choice([32, 32, 512]),
-            ),
-            task=task,
-            nodes=nodes,
-            retry=RetryStrategy(attempts=dice.choice([1, 2, 3, 5]), evaluate_on_exit=dice.choice([(), (), rules])),
-            timeout=dice.choice([None, None, timedelta(seconds=5), timedelta(seconds=20)]),
-            depends_on=tuple(Dependency(job_id=it) for it in after),
-            key=self._key() if dice.random() < 0.7 else None,
-        )
-
-    def _several(self) -> tuple[Task | None, Nodes | None]:
-        """A task, a gang, or (mostly) neither."""
-        dice = self._dice
-        what = dice.random()
-        if what < 0.2:
-            return self._task(most=4), None
-        if what < 0.35:
-            count = dice.choice([1, 2, 3])
-            ranges = tuple(NodeRange(first=it, last=it, task=self._task(most=2)) for it in range(count))
-            return None, Nodes(count=count, main=dice.randrange(count), ranges=ranges)
-        return None, None
-
-    def _task(self, *, most: int) -> Task:
-        """Each may wait for those before it."""
-        names = [f"c{it}" for it in range(self._dice.randint(1, most))]
-        essential = self._dice.choice(names)
-        return Task(containers=tuple(self._container(name, names[:it], essential) for it, name in enumerate(names)))
-
-    def _container(self, name: str, before: list[str], essential: str) -> TaskContainer:
-        dice = self._dice
-        after = dice.sample(before, min(len(before), dice.choice([0, 0, 1, 2])))
-        return builders.task_container(
-            name,
-            after={it: dice.choice(list(Condition)) for it in after},
-            essential=name == essential or dice.random() < 0.4,
-            start_timeout=dice.choice([None, None, timedelta(seconds=5)]),
-            stop_timeout=dice.choice([None, timedelta(0), timedelta(seconds=4)]),
-            image=dice.choices(list(DEFINITIONS.values()), weights=[10, 2, 1])[0],
-            environment=(write(*self._scripts()),),
-            millicpus=250,
-            memory_mib=32,
-        )
-
-    def _scripts(self) -> list[Script]:
-        return [self._script() for _ in range(self._dice.choice([1, 1, 2, 3]))]
-
-    def _script(self) -> Script:
-        dice = self._dice
-        lasts = dice.choice([0, 0, 0.3, 2, 8, 30, None])
-        return Script(
-            seconds=lasts,
-            exit_code=dice.choice([0, 0, 0, 1, 3]),
-            out_of_memory=dice.random() < 0.05,
-            on_term=dice.choice([None, 0, 143]),
-            term_delay=dice.choice([0, 0, 1, 3]),
-            kill_delay=dice.choice([0, 0, 0, 7]),
-            output=tuple(f"line {it}" for it in range(dice.choice([0, 1, 3]))),
-            start_delay=dice.choice([0, 0, 0, 2, 6]),
-            refuse=dice.choices([None, "no such program"], weights=[12, 1])[0],
-            refusals=dice.choice([None, 1, 2, 5]),
-            refuse_certain=dice.random() < 0.5,
-        )
+        self._keys += 1
+        return builders.submission(invocation_id=f"call {self._keys}")

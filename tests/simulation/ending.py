@@ -3,14 +3,15 @@
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from batchq.domain.container import ContainerSpec
 from batchq.domain.job import FINISHED, Job, Status
 from batchq.domain.moves import EDGES
+from batchq.domain.names import parent_of
+from tests.simulation.kin import counterparts, waits
 from tests.simulation.server import SURVEY_EVERY
+from tests.simulation.wishes import specs
 
 SETTLES_WITHIN = timedelta(minutes=60)
 DIES_WITHIN = timedelta(seconds=5)  # beyond its grace
-LONGEST_GRACE = timedelta(seconds=4)  # that a container of several has of its own
 REST = 60.0  # seconds of looking at a world that should do nothing
 
 
@@ -45,6 +46,8 @@ async def check(world) -> None:
     surveys = REST / SURVEY_EVERY + 1
     if world.story.counts["engine calls"] - calls > 2 * surveys or len(world.story.lines) != changes:
         world.story.breaks("I12 a world at rest is left in peace", "\n".join(world.story.lines[changes:]))
+    if world.machine.runtime.networks:
+        world.story.breaks("I9 nothing is left over", f"{world.machine.runtime.networks}")
     await _store_agrees(world)
     await _logs_are_whole(world)
 
@@ -66,34 +69,34 @@ async def _until(world, holds, ends: datetime) -> None:
 
 
 def _is_endless(job: Job) -> bool:
-    """One of the scripts of one of its containers never ends by itself."""
-    return any('"seconds": null' in dict(it.environment)["BATCHQ_SIMULATED"] for it in _containers(job))
-
-
-def _containers(job: Job) -> list[ContainerSpec]:
-    if job.spec.nodes is not None:
-        return [it.spec for node in job.spec.nodes.ranges for it in node.task.containers]
-    return [job.spec.container] if job.spec.task is None else [it.spec for it in job.spec.task.containers]
+    """One of its scripts never ends by itself."""
+    environments = [dict(it.environment) for it in specs(job.spec.nodes, job.spec.task, job.spec.container)]
+    return any('"seconds": null' in text for it in environments for text in it.values())
 
 
 def _is_hopeless(world, job_id) -> bool:
-    """It fits nowhere, or waits for one that fits nowhere."""
-    job = world.witness.jobs[job_id]
+    """It fits nowhere, or waits for one that fits nowhere; an array does whose children do."""
+    jobs = world.witness.jobs
+    if job_id not in jobs:
+        return _is_hopeless(world, parent_of(job_id)[0])
+    job = jobs[job_id]
     if job.misfit:
         return True
-    waits_for = [it.job_id for it in job.spec.depends_on]
-    return job.status is Status.PENDING and any(
-        _is_hopeless(world, it) for it in waits_for if world.witness.jobs[it].status not in FINISHED
-    )
+    if job.status is not Status.PENDING:
+        return False
+    if job.family is not None:
+        left = [it for it in world.witness.kin.children(job_id) if it.status not in FINISHED]
+        return len(left) > 0 and all(_is_hopeless(world, it.id) for it in left)
+    waits_for = [it for it in (*waits(job), *counterparts(job)) if it not in jobs or jobs[it].status not in FINISHED]
+    return any(_is_hopeless(world, it) for it in waits_for)
 
 
 def _died_in_time(world, endless, ordered: datetime) -> None:
     """I7: with an engine that answers, a terminated job's container is dead soon after its grace."""
     for job_id in endless:
-        for seen in filter(lambda it: it.ran, world.witness.truth.of_job(job_id)):
-            grace = max(world.witness.jobs[job_id].spec.stop_grace, LONGEST_GRACE) + timedelta(
-                seconds=seen.it.script.kill_delay
-            )
+        family = (job_id, *(it.id for it in world.witness.kin.children(job_id)))
+        for seen in (it for each in family for it in world.witness.truth.of_job(each) if it.ran):
+            grace = world.witness.jobs[job_id].spec.stop_grace + timedelta(seconds=seen.it.script.kill_delay)
             took = seen.died_at - max(ordered, seen.it.started_at)
             if took > grace + DIES_WITHIN:
                 world.story.breaks("I7 dead within its grace", f"{world.story.called(seen.tag)} {took}")
@@ -104,6 +107,9 @@ async def _store_agrees(world) -> None:
     stored = await store.jobs(list(world.witness.jobs))
     if dict(stored) != world.witness.jobs:
         world.story.breaks("I1 what was committed is what is stored", "")
+    world.witness.ledger.shares_are_true(await store.shares())
+    if dict(await store.used_up()) != {name: used for name, used in world.witness.ledger.used_up.items() if used}:
+        world.story.breaks("I1 what was used up is what is stored", f"{await store.used_up()}")
     for job_id in world.witness.acknowledged:
         if job_id not in stored:
             world.story.breaks("I1 no acknowledged job is lost", world.story.called(job_id))

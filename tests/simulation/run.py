@@ -7,18 +7,20 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from batchq.domain.container import Resources
+from batchq.domain.gates import keys
 from batchq.domain.job import FINISHED
 from batchq.domain.names import JobId, Tag
 from batchq.store.memory_logs import MemoryArchive
 from batchq.values import Launch
 from tests.simulation import ending
-from tests.simulation.client import DEFINITIONS, LARGEST, Client
+from tests.simulation.client import Client
 from tests.simulation.dice import Dice
 from tests.simulation.engine import Machine
 from tests.simulation.oracles import Witness
 from tests.simulation.server import Server
 from tests.simulation.store import disk
 from tests.simulation.story import Broken, Complaints, Story
+from tests.simulation.wishes import DEFINITIONS, LARGEST
 from tests.support import builders
 from tests.support.clock import VirtualClock, VirtualLoop
 
@@ -93,6 +95,7 @@ class World:
         self.clock = VirtualClock()
         self.dice = Dice(seed)
         self.witness = Witness(now=self.clock.now, story=story)
+        self.witness.ledger.host = HOST
         self.archive = MemoryArchive()
         self.connection = disk()
         self.machine = Machine(clock=self.clock, capacity=HOST, dice=self.dice, story=story, witness=self.witness)
@@ -204,7 +207,8 @@ class World:
         known = [it for it in self.witness.jobs.values() if it.status not in FINISHED]
         if known:
             job = self.dice.world.choice(known)
-            self.machine.runtime.occupy(Tag(job_id=job.id, attempt=len(job.attempts) + 2))
+            part = self.dice.world.choice(keys(job)) if job.spec.task or job.spec.nodes else ""
+            self.machine.runtime.occupy(Tag(job_id=job.id, attempt=len(job.attempts) + 2, part=part))
 
     def _a_stray(self) -> None:
         """A container of a job that nobody remembers; so few that they are no sign of a wrong database."""
@@ -230,7 +234,8 @@ class World:
             await self.clock.sleep(0.5)
 
     def unfinished(self) -> list[JobId]:
-        return [it.id for it in self.witness.jobs.values() if it.status not in FINISHED]
+        """Children are their array's affair."""
+        return [it.id for it in self.witness.jobs.values() if it.status not in FINISHED and it.child is None]
 
     def _spawn(self, work, name: str) -> asyncio.Task[None]:
         task = asyncio.create_task(work, name=name)

@@ -75,6 +75,7 @@ class Server:
             bus=Bus(),
             survey_every=SURVEY_EVERY,
         )
+        self.catalog.consumable_resources.usage = self.engine
         dealing = Dealing(self.engine, dice)
         self.jobs = JobService(engine=dealing, store=self.store, catalog=self.catalog, stop_grace=grace)
 

@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Callable
 from functools import partial
 
-from batchq.domain.catalog import ComputeEnvironment
+from batchq.domain.catalog import ComputeEnvironment, ConsumableResource
 from batchq.errors import Conflict, StoreFailed
 from batchq.store import catalog, jobs, migrations
 from batchq.store.sqlite import SqliteStore
@@ -93,5 +93,10 @@ class WatchedStore(SqliteStore):
 
     async def put_environment(self, environment: ComputeEnvironment) -> None:
         await self._database.write(
-            lambda it: catalog.put_environment(it, environment), then=lambda: self._witness.resized(environment)
+            lambda it: catalog.put_environment(it, environment), then=lambda: self._witness.ledger.resized(environment)
+        )
+
+    async def put_consumable(self, resource: ConsumableResource) -> None:
+        await self._database.write(
+            lambda it: catalog.put_consumable(it, resource), then=lambda: self._witness.ledger.stocked(resource)
         )

@@ -76,11 +76,7 @@ class Truth:
         now = self._now()
         return [it for it in self._seen.get(job_id, ()) if it.lives(now)]
 
-    def of_attempt(self, tag: Tag) -> list[Seen]:
-        """All containers of the attempt that the tag is of."""
-        return [it for it in self._seen.get(tag.job_id, ()) if it.tag.attempt == tag.attempt]
-
-    def attempt_lives(self, tag: Tag) -> list[Tag]:
-        """Those of its containers that live."""
-        now = self._now()
-        return [it.tag for it in self.of_attempt(tag) if it.lives(now)]
+    def of_node(self, tag: Tag, node: int) -> list[Seen]:
+        """Those of a node of the same attempt."""
+        same = [it for it in self._seen.get(tag.job_id, ()) if it.tag.attempt == tag.attempt]
+        return [it for it in same if it.tag.node == str(node)]

@@ -1,0 +1,89 @@
+"""What there is and who holds it, counted anew from what was committed: vCPUs, memory, consumable resources, shares."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+
+from batchq.domain.catalog import ComputeEnvironment, ConsumableResource, ResourceKind
+from batchq.domain.container import Resources
+from batchq.domain.fairshare import ShareKey, ShareUse
+from batchq.domain.job import FINISHED, Job
+from batchq.domain.names import ConsumableName, JobId
+from batchq.domain.placement import usable
+from batchq.values import Changes
+from tests.simulation.story import Story
+
+JUST_NOW = timedelta(seconds=1)  # a server hears of what there is a moment after the store has it
+
+
+class Ledger:
+    """`jobs` are as last committed."""
+
+    def __init__(self, *, jobs: Mapping[JobId, Job], now: Callable[[], datetime], story: Story) -> None:
+        self._jobs = jobs
+        self._now = now
+        self._story = story
+        self._sizes: dict[str, list[tuple[datetime, int]]] = defaultdict(list)
+        self._kinds: dict[ConsumableName, ResourceKind] = {}
+        self.host: Resources | None = None
+        self.used_up: Counter[ConsumableName] = Counter()
+
+    def resized(self, environment: ComputeEnvironment) -> None:
+        self._sizes[environment.name].append((self._now(), environment.max_millicpus))
+
+    def stocked(self, resource: ConsumableResource) -> None:
+        self._kinds[resource.name] = resource.kind
+        self._sizes[resource.name].append((self._now(), resource.total))
+
+    def begun(self, job: Job) -> None:
+        """I10: an attempt began. There was room for it, and what it needs."""
+        self._no_more_than(job.attempt.environment, self._held(job.attempt.environment))
+        memory = sum(it.spec.resources.memory_mib for it in self._active())
+        if memory > usable(self.host).memory_mib:
+            self._breaks("I10 no more than there is", f"memory: {memory}")
+        for need in job.spec.needs:
+            if self._kinds[need.resource] is ResourceKind.NON_REPLENISHABLE:
+                self.used_up[need.resource] += need.quantity
+                self._no_more_than(need.resource, self.used_up[need.resource])
+            else:
+                self._no_more_than(need.resource, self._in_use(need.resource))
+
+    def written(self, changes: Changes, begun: Iterable[Job]) -> None:
+        """What a commit says of shares and of what is used up is what its jobs, and those before, come to."""
+        used = {
+            need.resource: self.used_up[need.resource]
+            for job in begun
+            for need in job.spec.needs
+            if self._kinds[need.resource] is ResourceKind.NON_REPLENISHABLE
+        }
+        if dict(changes.used_up) != used:
+            self._breaks("I10 what is used up is counted once", f"{changes.used_up}, and it is {used}")
+        self.shares_are_true(dict(changes.shares))
+
+    def shares_are_true(self, shares: Mapping[ShareKey, ShareUse]) -> None:
+        for key, use in shares.items():
+            of = [it for it in self._jobs.values() if (it.spec.queue, it.spec.share_identifier) == key]
+            active = sum(it.status not in FINISHED and it.child is None for it in of)
+            held = sum(it.spec.resources.millicpus for it in of if it.attempt is not None)
+            if (use.active, use.millicpus) != (active, held) or use.used < 0:
+                self._breaks("I10 a share is told what its jobs hold", f"{key} {use}, and it is {active} {held}")
+
+    def _active(self) -> list[Job]:
+        return [it for it in self._jobs.values() if it.attempt is not None]
+
+    def _held(self, environment: str) -> int:
+        return sum(it.spec.resources.millicpus for it in self._active() if it.attempt.environment == environment)
+
+    def _in_use(self, resource: ConsumableName) -> int:
+        return sum(need.quantity for it in self._active() for need in it.spec.needs if need.resource == resource)
+
+    def _no_more_than(self, name: str, used: int) -> None:
+        """Than what it has, or had a moment ago."""
+        sizes, now = self._sizes[name], self._now()
+        until = [at for at, _ in sizes[1:]] + [now]
+        largest = max(size for (_, size), ends in zip(sizes, until, strict=True) if now - ends <= JUST_NOW)
+        if used > largest:
+            self._breaks("I10 no more than there is", f"{name}: {used} of {largest}")
+
+    def _breaks(self, promise: str, how: str) -> None:
+        self._story.breaks(promise, how)

@@ -1,0 +1,70 @@
+"""The containers of an attempt that has several: who starts after whom, and that all of them are over when it is."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+from batchq.domain.job import Attempt, Job, PartState
+from batchq.domain.names import Tag
+from batchq.domain.task import Condition, Task
+from tests.simulation.story import Story
+from tests.simulation.truth import Truth
+
+
+class Company:
+    def __init__(self, *, truth: Truth, now: Callable[[], datetime], story: Story) -> None:
+        self._truth = truth
+        self._now = now
+        self._story = story
+
+    def begun(self, job: Job) -> None:
+        """All or none: with the room of a gang come all of its containers, one each."""
+        keys = sorted(it.key for it in job.attempt.parts)
+        if keys != sorted(f"{node}/{it.name}" for node, task in _tasks(job).items() for it in task.containers):
+            self._story.breaks("I4 a gang is placed all or none", f"{self._story.called(job.tag)} {keys}")
+
+    def started(self, job: Job, tag: Tag) -> None:
+        """aws-batch.md 9 and 11.3: the main node first, and within a node as its task says."""
+        main = 0 if job.spec.nodes is None else job.spec.nodes.main
+        if int(tag.node) != main and not any(it.ran for it in self._truth.of_node(tag, main)):
+            self._story.breaks("I11 the main node starts first", self._story.called(tag))
+        for it in _tasks(job)[int(tag.node)].container(tag.container).depends_on:
+            if not self._met(job, replace(tag, part=f"{tag.node}/{it.container}"), it.condition):
+                self._story.breaks(f"I11 a container waits for the {it.condition} of another", self._story.called(tag))
+
+    def over(self, job: Job, ended: Attempt) -> None:
+        """I6: each of its containers is over, and the outcome is the deciding one's."""
+        if not ended.parts:
+            return
+        if any(it.state is not PartState.ENDED for it in ended.parts):
+            self._story.breaks(
+                "I10 an attempt is over when all its containers are", f"{self._story.called(job.id)} {ended}"
+            )
+        decider = next((it for it in ended.parts if it.key == ended.decided), None)
+        main = 0 if job.spec.nodes is None else job.spec.nodes.main
+        if decider is not None and decider.node != main:
+            self._story.breaks("I6 the main node decides", f"{self._story.called(job.id)} {ended}")
+        if ended.exit_code is not None and (decider is None or decider.exit_code != ended.exit_code):
+            self._story.breaks(
+                "I6 an attempt's exit is its deciding container's", f"{self._story.called(job.id)} {ended}"
+            )
+
+    def _met(self, job: Job, other: Tag, condition: Condition) -> bool:
+        """One whose start failed is over too, as far as the server knows."""
+        seen = [it for it in self._truth.of(other) if it.ran]
+        ended = [it for it in seen if it.ended(self._now())]
+        match condition:
+            case Condition.START:
+                return bool(seen)
+            case Condition.SUCCESS:
+                return any(it.end is not None and it.end.exit_code == 0 for it in ended)
+            case Condition.COMPLETE:
+                known = () if job.attempt is None else job.attempt.parts
+                return bool(ended) or any(it.key == other.part and it.state is PartState.ENDED for it in known)
+
+
+def _tasks(job: Job) -> dict[int, Task]:
+    """What each node runs."""
+    if job.spec.nodes is not None:
+        return {node: job.spec.nodes.task(node) for node in range(job.spec.nodes.count)}
+    return {} if job.spec.task is None else {0: job.spec.task}
