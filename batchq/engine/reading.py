@@ -98,6 +98,8 @@ class Reader:
         found = reconcile(active=turn.active(), known=known, seen=letter.seen, expected=letter.expected)
         for job_id, lost in found.news:
             turn.step(job_id, lost)
+        if found.news:  # the loss of one container may change what is wanted of others
+            found = reconcile(active=turn.active(), known=known, seen=letter.seen, expected=letter.expected)
         for effect in found.effects:
             turn.effects.append((effect, turn.get(effect.tag.job_id)))
         for job in turn.active().values():  # a look after a timeout may have had no answer

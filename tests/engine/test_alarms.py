@@ -5,8 +5,10 @@ from datetime import timedelta
 
 import pytest
 
+from batchq.domain.lifecycle import ring
 from batchq.engine.alarms import Alarms
 from tests.domain.lives import after, asked, at, exited, grace_over, placed, running, started, starting, terminate
+from tests.domain.part_lives import app, is_asked, runs, sidecar, tasked
 from tests.support.clock import VirtualClock
 
 MINUTE = timedelta(minutes=1)
@@ -163,6 +165,18 @@ async def test_jobs_without_an_alarm_ring_never(bell):
     await bell.clock.sleep(1000)
 
     assert bell.rang == []
+
+
+async def test_of_two_containers_that_are_due_at_once_the_alarm_rings_for_each(bell):
+    job = after(tasked(app(), sidecar()), runs("0/app"), runs("0/sidecar"), terminate())
+    job = after(job, is_asked("0/app"), is_asked("0/sidecar"))
+    bell.alarms.set(job)
+    await bell.clock.sleep(31)
+
+    bell.alarms.set(after(job, ring(job, at(31)), now=at(31)))
+    await bell.clock.sleep(1)
+
+    assert bell.rang == [(job.id, 30), (job.id, 31)]
 
 
 async def test_alarms_taken_off_do_not_pile_up(bell):

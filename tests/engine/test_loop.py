@@ -12,10 +12,23 @@ from batchq.engine.letters import Amend, Deliver, EngineLost, GroundChanged, Sur
 from batchq.engine.loop import AFTER_FAILURE, OF_LATE
 from batchq.errors import Invalid, StoreFailed, Unavailable
 from batchq.values import Changes
-from tests.domain.lives import cancel, exited, failed, lost, placed, runnable, running, started, starting, terminate
+from tests.domain.lives import (
+    after,
+    cancel,
+    exited,
+    failed,
+    lost,
+    placed,
+    runnable,
+    running,
+    started,
+    starting,
+    terminate,
+)
+from tests.domain.part_lives import runs, tasked
 from tests.engine.desk import LOOKED, ONE, TWO, answer, desk_over, news, request, submit
 from tests.engine.turns import HOST, ground
-from tests.support.builders import environment, submission
+from tests.support.builders import environment, submission, task_container
 
 # -------------------------------------------------------------------------------------------------------- one at a time
 
@@ -332,3 +345,14 @@ async def test_changed_ground_frees_misfits_and_places_them():
     await desk.turn(GroundChanged())
 
     assert await desk.status(huge) is Status.STARTING
+
+
+async def test_the_loss_of_one_container_gives_up_the_start_of_another_that_was_not_made_yet():
+    job = after(tasked(task_container("app"), task_container("other")), runs("0/app"))
+    desk = await desk_over(job)
+    app, other = (replace(job.tag, part=key) for key in ("0/app", "0/other"))
+
+    await desk.turn(Surveyed(seen=(), expected=frozenset({app}), capacity=HOST))
+
+    about_other = [it for it in desk.asked if it.tag == other]
+    assert about_other[-2:] == [do.StartContainer(tag=other), do.AbandonStart(tag=other)]

@@ -23,6 +23,7 @@ from tests.domain.lives import (
     submitted,
     terminate,
 )
+from tests.domain.part_lives import app, ends, given_up, runs, sidecar, tasked
 from tests.engine.turns import changes, learnt, turn_over
 from tests.support.builders import NOON, submission
 
@@ -180,5 +181,38 @@ def test_what_never_ran_or_ran_before_has_no_new_stream(job, event):
     turn = turn_over(job)
 
     turn.step(job.id, event)
+
+    assert changes(turn).streams == ()
+
+
+def test_each_container_that_comes_to_run_has_a_stream_of_its_own():
+    job = tasked(app(), sidecar())
+    turn = turn_over(job)
+
+    turn.step(job.id, runs("0/app"))
+    turn.step(job.id, runs("0/sidecar"))
+    turn.step(job.id, runs("0/sidecar"))
+
+    tags = [replace(job.tag, part=key) for key in ("0/app", "0/sidecar")]
+    assert [(it.tag, it.name) for it in changes(turn).streams] == [
+        (tag, stream_name("a-definition", tag)) for tag in tags
+    ]
+
+
+def test_one_that_was_over_before_it_was_seen_to_run_has_a_stream_also_if_it_was_the_last():
+    job = tasked(app())
+    turn = turn_over(job)
+
+    turn.step(job.id, ends("0/app"))
+
+    assert [it.tag.part for it in changes(turn).streams] == ["0/app"]
+
+
+def test_what_is_given_up_has_none():
+    job = tasked(app(), attempts=2)
+    turn = turn_over(job)
+
+    turn.step(job.id, terminate())
+    turn.step(job.id, given_up("0/app"))
 
     assert changes(turn).streams == ()
