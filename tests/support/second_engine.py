@@ -10,13 +10,13 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import docker
 
-BRIDGE = "bqtest0"
-ADDRESS, MASK = "172.31.250.1", "255.255.255.0"
+BRIDGES = {f"bqtest{number}": f"172.31.{250 - number}.1" for number in range(20)}
+MASK = "255.255.255.0"
 IMAGE = "batchq-test:latest"
 API = "1.40"  # spoken by engines since 2019
 PATIENCE = 40.0  # seconds for an engine to come up, or to go down
@@ -28,8 +28,9 @@ UP, DOWN = 0x1, 0x0
 
 
 class SecondEngine:
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, bridge: str) -> None:
         self._directory = directory
+        self._bridge = bridge
         self._process: subprocess.Popen[bytes] | None = None
         self.url = f"unix://{directory}/docker.sock"
 
@@ -41,7 +42,7 @@ class SecondEngine:
         if self._process is not None:
             self._process.wait(PATIENCE)
         with (at / "log").open("ab") as log:
-            command = ["dockerd", *map(str, roots), "--bridge", BRIDGE, "--iptables=false"]
+            command = ["dockerd", *map(str, roots), "--bridge", self._bridge, "--iptables=false"]
             self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         end = time.monotonic() + PATIENCE
         while not self.answers():
@@ -98,8 +99,8 @@ def second_engine() -> Iterator[SecondEngine]:
     """In a folder of a short name: a socket's path has room for 107 characters."""
     directory = Path(tempfile.mkdtemp(prefix="bq"))
     try:
-        with _bridge():
-            engine = SecondEngine(directory)
+        with _bridge() as bridge:
+            engine = SecondEngine(directory, bridge)
             engine.start()
             try:
                 engine.load()
@@ -113,17 +114,25 @@ def second_engine() -> Iterator[SecondEngine]:
 
 
 @contextmanager
-def _bridge() -> Iterator[None]:
-    """A network of its own, by the kernel's own calls: no tool need be installed."""
+def _bridge() -> Iterator[str]:
+    """A network of its own, by the kernel's own calls: no tool need be installed. The bridge's name."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
-        name = BRIDGE.encode() + b"\0"
-        fcntl.ioctl(control, ADD_BRIDGE, name)
+        name = _new_bridge(control)
         try:
-            for call, address in ((SET_ADDRESS, ADDRESS), (SET_MASK, MASK)):
+            for call, address in ((SET_ADDRESS, BRIDGES[name]), (SET_MASK, MASK)):
                 packed = struct.pack("HH4s8x", socket.AF_INET, 0, socket.inet_aton(address))
-                fcntl.ioctl(control, call, struct.pack("16s16s", BRIDGE.encode(), packed))
-            fcntl.ioctl(control, SET_FLAGS, struct.pack("16sH14x", BRIDGE.encode(), UP))
-            yield
+                fcntl.ioctl(control, call, struct.pack("16s16s", name.encode(), packed))
+            fcntl.ioctl(control, SET_FLAGS, struct.pack("16sH14x", name.encode(), UP))
+            yield name
         finally:
-            fcntl.ioctl(control, SET_FLAGS, struct.pack("16sH14x", BRIDGE.encode(), DOWN))
-            fcntl.ioctl(control, REMOVE_BRIDGE, name)
+            fcntl.ioctl(control, SET_FLAGS, struct.pack("16sH14x", name.encode(), DOWN))
+            fcntl.ioctl(control, REMOVE_BRIDGE, name.encode() + b"\0")
+
+
+def _new_bridge(control: socket.socket) -> str:
+    """The first that no other test has."""
+    for name in BRIDGES:
+        with suppress(FileExistsError):
+            fcntl.ioctl(control, ADD_BRIDGE, name.encode() + b"\0")
+            return name
+    raise FileExistsError(*BRIDGES)
