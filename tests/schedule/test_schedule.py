@@ -2,7 +2,6 @@
 
 from tests.schedule.day import live
 from tests.schedule.work import LONGEST
-from tests.support.clock import pytest_asyncio_loop_factories  # noqa: F401 - a hook
 
 
 async def test_two_thousand_jobs():
