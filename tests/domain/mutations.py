@@ -160,6 +160,7 @@ DEPENDENCIES = [
     ),
     ("overrides may be a little longer", "> LONGEST_OVERRIDES", "> LONGEST_OVERRIDES + 1"),
     ("overrides may be a little shorter only", "> LONGEST_OVERRIDES", ">= LONGEST_OVERRIDES"),
+    ("one tag more may be propagated", "> MOST_TAGS", "> MOST_TAGS + 1"),
     ("a failure waits for the others", "if Status.FAILED in statuses:", "if statuses == {Status.FAILED}:"),
     ("one success is enough", "if statuses - {Status.SUCCEEDED} else", "if Status.SUCCEEDED not in statuses else"),
 ]
@@ -210,6 +211,10 @@ SETTLING = [
     ),
     ("dependents that are new are forgotten", "for job in (*stored, *here)", "for job in stored"),
 ]
+READING = [
+    ("one lost container changes nothing for others", "        if found.news:", "        if False:"),
+    ("a timeout is ordered unseen", "if isinstance(alarm, on.TimedOut) and not alive else None", "if False else None"),
+]
 TURN = [
     ("a saved job keeps its version", "version=job.version + 1", "version=job.version"),
     ("what ended in this turn holds room", "if job_id not in changed}", "}"),
@@ -245,6 +250,7 @@ MUTATIONS = {
     "batchq/domain/recovery.py": RECOVERY,
     **PLACING,
     "batchq/engine/settling.py": SETTLING,
+    "batchq/engine/reading.py": READING,
     "batchq/engine/turn.py": TURN,
     "batchq/engine/alarms.py": ALARMS,
     "batchq/engine/strays.py": STRAYS,

@@ -127,7 +127,7 @@ CONSEQUENCES = [
     ),
     (
         "the job's grace beats the container's",
-        "container_of(job, part).stop_timeout, job.spec.stop_grace)",
+        "gates.container_of(job, part).stop_timeout, job.spec.stop_grace)",
         "job.spec.stop_grace)",
     ),
     ("a terminate may not bring a grace to parts", "(None if own is None else own.grace, gates", "(gates"),
