@@ -11,7 +11,7 @@ from batchq.domain import events as on
 from batchq.domain import nodes
 from batchq.domain.catalog import JobDefinition, JobQueue, State, Tags
 from batchq.domain.container import Overrides, effective, merge
-from batchq.domain.dependencies import refusal
+from batchq.domain.dependencies import invalid, refusal
 from batchq.domain.job import Dependency, Job, JobSpec, Need, RetryStrategy
 from batchq.domain.names import DefinitionRef, JobId, QueueName, node_id, node_of, parent_of
 from batchq.domain.task import Nodes, Task, effective_nodes, effective_task
@@ -174,6 +174,8 @@ def specify(submission: Submission, definition: JobDefinition, stop_grace: timed
     task = task and effective_task(task, {}, parameters)
     gang = gang and effective_nodes(gang, {}, parameters)
     several = gang or task
+    propagate = definition.propagate_tags if propagate is None else propagate
+    tags = merge(definition.tags, submission.tags) if propagate else ()
     return JobSpec(
         name=submission.name,
         queue=submission.queue,
@@ -192,7 +194,8 @@ def specify(submission: Submission, definition: JobDefinition, stop_grace: timed
         depends_on=submission.depends_on,
         scheduling_priority=definition.scheduling_priority if priority is None else priority,
         share_identifier=submission.share_identifier,
-        propagate_tags=definition.propagate_tags if propagate is None else propagate,
+        propagate_tags=propagate,
+        invalid=invalid(submission.overrides, len(tags)),
         stop_grace=stop_grace,
     )
 

@@ -156,7 +156,7 @@ _RULES: Mapping[type[on.Event], Callable[..., Job]] = {  # type: ignore[explicit
     on.DependenciesPending: _ignored,
     on.DependenciesMet: _ignored,
     on.DependencyFailed: _ignored,
-    on.OverridesTooLong: _ignored,
+    on.FoundInvalid: _ignored,
     on.CancelRequested: _cancel,
     on.TerminateRequested: _terminate,
 }

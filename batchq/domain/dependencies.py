@@ -8,19 +8,28 @@ children of one array, and told by `arrays`.
 from collections.abc import Mapping
 
 from batchq.domain import events as on
-from batchq.domain.container import length
+from batchq.domain import reasons
+from batchq.domain.container import Overrides, length
 from batchq.domain.job import FINISHED, Dependency, DependencyType, Job, Status
 from batchq.domain.names import JobId, child_id, node_of, parent_of
 
-Judgement = on.DependenciesMet | on.DependenciesPending | on.DependencyFailed | on.OverridesTooLong
+Judgement = on.DependenciesMet | on.DependenciesPending | on.DependencyFailed | on.FoundInvalid
 
 LONGEST_OVERRIDES = 8192
+MOST_TAGS = 50
+
+
+def invalid(overrides: Overrides, propagated: int) -> str | None:
+    """Why a job with these overrides and so many tags to propagate is taken and then FAILED, None if it is not."""
+    if length(overrides) > LONGEST_OVERRIDES:
+        return reasons.OVERRIDES_TOO_LONG
+    return reasons.TOO_MANY_TAGS if propagated > MOST_TAGS else None
 
 
 def judge(job: Job, known: Mapping[JobId, Job]) -> Judgement:
     """A dependency that FAILED, or is no longer known, fails the job; all SUCCEEDED frees it; else it waits."""
-    if length(job.spec.overrides) > LONGEST_OVERRIDES:
-        return on.OverridesTooLong()
+    if job.spec.invalid is not None:
+        return on.FoundInvalid(reason=job.spec.invalid)
     statuses = {_standing(job, it, known) for it in job.spec.depends_on} | _before(job, known)
     if Status.FAILED in statuses:
         return on.DependencyFailed()

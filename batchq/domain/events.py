@@ -24,10 +24,10 @@ class DependencyFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OverridesTooLong:
+class FoundInvalid:
     """AWS: such a job is taken, and then FAILED, for a reason its container service has."""
 
-    reason: str = reasons.OVERRIDES_TOO_LONG
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +171,7 @@ Event = (
     DependenciesPending
     | DependenciesMet
     | DependencyFailed
-    | OverridesTooLong
+    | FoundInvalid
     | FoundMisfit
     | FoundFitting
     | FoundBlocked

@@ -77,6 +77,7 @@ class JobSpec:
 
     `task` is there when a job has several containers, `nodes` when it has several nodes; `container` is then the
     first essential one, of the main node. The children of an array share its spec.
+    `invalid` is why AWS takes the job only to fail it.
     """
 
     name: str
@@ -95,6 +96,7 @@ class JobSpec:
     scheduling_priority: int | None = None
     share_identifier: str | None = None
     propagate_tags: bool = False
+    invalid: str | None = None
     stop_grace: timedelta
 
     @property

@@ -69,7 +69,7 @@ def _ready(job: Job, _: on.DependenciesMet, now: datetime) -> Outcome:
     return arrays.begin(job, now) if arrays.is_parent(job) else to(job, Status.RUNNABLE), ()
 
 
-def _fail_waiting(job: Job, event: on.DependencyFailed | on.OverridesTooLong, now: datetime) -> Outcome:
+def _fail_waiting(job: Job, event: on.DependencyFailed | on.FoundInvalid, now: datetime) -> Outcome:
     return end(job, Status.FAILED, now, event.reason), ()
 
 
@@ -200,7 +200,7 @@ _OVER: Mapping[type[on.Event], Rule] = {
     on.DependenciesPending: late,
     on.DependenciesMet: late,
     on.DependencyFailed: late,
-    on.OverridesTooLong: late,
+    on.FoundInvalid: late,
     on.FoundMisfit: late,
     on.FoundFitting: late,
     on.FoundBlocked: late,
@@ -214,7 +214,7 @@ TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
         on.DependenciesPending: _wait,
         on.DependenciesMet: _ready,
         on.DependencyFailed: _fail_waiting,
-        on.OverridesTooLong: _fail_waiting,
+        on.FoundInvalid: _fail_waiting,
         on.CancelRequested: _cancel_queued,
         on.TerminateRequested: _terminate_queued,
     },
@@ -222,7 +222,7 @@ TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
         on.DependenciesPending: ignored,
         on.DependenciesMet: _ready,
         on.DependencyFailed: _fail_waiting,
-        on.OverridesTooLong: _fail_waiting,
+        on.FoundInvalid: _fail_waiting,
         on.CancelRequested: _cancel_queued,
         on.TerminateRequested: _terminate_queued,
     },

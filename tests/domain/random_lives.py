@@ -72,7 +72,7 @@ def happening(it, now, *, which, detail, ago):
     attempt = (it.attempt.number if it.attempt else 1) - (detail > 230)
     reason = REASONS[detail % 3]
     match kind:
-        case on.FoundMisfit | on.FoundBlocked | on.BlockedTooLong | on.CancelRequested:
+        case on.FoundInvalid | on.FoundMisfit | on.FoundBlocked | on.BlockedTooLong | on.CancelRequested:
             return kind(reason=reason)
         case on.TerminateRequested:
             return on.TerminateRequested(reason=reason, grace=ago if detail % 2 else None)

@@ -132,7 +132,7 @@ def test_a_second_failure_changes_nothing_of_what_is_told():
 
 def test_what_it_waited_for_is_behind_it():
     begun = parent()
-    for event in (on.DependenciesMet(), on.DependenciesPending(), on.DependencyFailed(), on.OverridesTooLong()):
+    for event in (on.DependenciesMet(), on.DependenciesPending(), on.DependencyFailed(), on.FoundInvalid(reason="?")):
         assert step(begun, event, LATER) == (begun, ())
 
 

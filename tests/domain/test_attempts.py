@@ -204,7 +204,7 @@ def test_a_dependency_that_failed_fails_the_job():
 
 
 def test_overrides_that_are_too_long_fail_the_job():
-    over = after(submitted(), on.OverridesTooLong(), now=at(2))
+    over = after(submitted(), on.FoundInvalid(reason=reasons.OVERRIDES_TOO_LONG), now=at(2))
 
     assert (over.status, over.status_reason, over.stopped_at) == (Status.FAILED, reasons.OVERRIDES_TOO_LONG, at(2))
 

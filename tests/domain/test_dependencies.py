@@ -1,8 +1,9 @@
 import pytest
 
 from batchq.domain import events as on
+from batchq.domain import reasons
 from batchq.domain.container import Overrides
-from batchq.domain.dependencies import judge
+from batchq.domain.dependencies import invalid, judge
 from batchq.domain.job import Status
 from batchq.domain.names import JobId
 from tests.support.builders import job
@@ -50,10 +51,18 @@ BEYOND = {
 }
 
 
-def test_overrides_as_long_as_may_be_hold_nothing_up():
-    assert judge(job(overrides=BOUND), {}) == on.DependenciesMet()
+def test_overrides_and_tags_as_many_as_may_be_hold_nothing_up():
+    assert invalid(BOUND, 50) is None
 
 
 @pytest.mark.parametrize("overrides", BEYOND.values(), ids=BEYOND)
-def test_longer_ones_end_the_job_whatever_it_depends_on(overrides):
-    assert judge(job(overrides=overrides, depends_on=(RUNS,)), {RUNS.id: RUNS}) == on.OverridesTooLong()
+def test_longer_overrides_do_not(overrides):
+    assert invalid(overrides, 0) == reasons.OVERRIDES_TOO_LONG
+
+
+def test_more_tags_do_not():
+    assert invalid(BOUND, 51) == reasons.TOO_MANY_TAGS
+
+
+def test_what_is_invalid_ends_the_job_whatever_it_depends_on():
+    assert judge(job(invalid="why", depends_on=(RUNS,)), {RUNS.id: RUNS}) == on.FoundInvalid(reason="why")

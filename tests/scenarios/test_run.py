@@ -111,3 +111,12 @@ async def test_the_container_is_told_of_its_job(world):
 
     await world.quiet()
     assert await world.output(job) == ["1", "default", "local"]
+
+
+async def test_more_tags_than_can_be_propagated_end_it_too(world):
+    submission = await world.submission()
+    tags = tuple((f"key-{number}", "") for number in range(51))
+
+    job = await world.service.submit(replace(submission, tags=tags, propagate_tags=True))
+
+    await world.then(job.id, Status.FAILED, status_reason=reasons.TOO_MANY_TAGS, attempts=(), started_at=None)
