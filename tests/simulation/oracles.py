@@ -5,17 +5,17 @@ asks the server how it thinks it fares. `kin` and `ledger` have the promises abo
 """
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from batchq.domain.job import ACTIVE, FINISHED, Attempt, Job, Part, PartState, Status, StopCause
+from batchq.domain.job import FINISHED, Job, Status, StopCause
 from batchq.domain.moves import EDGES
 from batchq.domain.names import JobId, Tag, node_of, parent_of
 from batchq.values import Changes
 from tests.simulation.kin import Kin
 from tests.simulation.ledger import Ledger
-from tests.simulation.parts import Company
+from tests.simulation.parts import Company, has, is_kept, is_to_stop, may_start, outcomes
 from tests.simulation.story import Story
 from tests.simulation.truth import Truth
 
@@ -117,7 +117,7 @@ class Witness:
     def _ends_true(self, before: Job, after: Job) -> None:
         """I6, I14: an end is what an inspection would say, and SUCCEEDED is an exit 0 that nobody had ordered."""
         for ended in after.attempts[len(before.attempts) :]:
-            for tag, told in _outcomes(after, ended):
+            for tag, told in outcomes(after, ended):
                 true = {
                     (it.it.started_at, it.end.at, it.end.exit_code)
                     for it in self.truth.of(tag)
@@ -179,11 +179,11 @@ class Witness:
             return
         under_way = job.attempt is not None and job.attempt.number == tag.attempt
         part = next((it for it in job.attempt.parts if it.key == tag.part), None) if under_way else None
-        if call == "start" and not (under_way and _may_start(job, part)):
+        if call == "start" and not (under_way and may_start(job, part)):
             self._story.breaks("I5 only what is STARTING is started", f"{self._story.called(tag)}: {job}")
-        if call in {"signal_stop", "kill"} and under_way and not _is_to_stop(job, part):
+        if call in {"signal_stop", "kill"} and under_way and not is_to_stop(job, part):
             self._story.breaks("I15 nothing runs is stopped unordered", f"{call} {self._story.called(tag)}")
-        if call == "remove" and under_way and _is_kept(job, part):
+        if call == "remove" and under_way and is_kept(job, part):
             self._story.breaks("I15 nothing under way is removed", self._story.called(tag))
 
     def _not_too_often(self, call: str, tag: Tag | None) -> None:
@@ -197,7 +197,7 @@ class Witness:
         job = self.jobs.get(tag.job_id)
         if job is None or self.truth.late["create", tag]:
             return
-        if job.attempt is None or job.attempt.number != tag.attempt or not _has(job, tag):
+        if job.attempt is None or job.attempt.number != tag.attempt or not has(job, tag):
             self._story.breaks("I8 nothing is made but for an attempt under way", self._story.called(tag))
 
     def started(self, tag: Tag) -> None:
@@ -267,36 +267,6 @@ def _begins(before: Job | None, after: Job) -> bool:
     if after.attempt is None:
         return False
     return before is None or before.attempt is None or before.attempt.number != after.attempt.number
-
-
-def _outcomes(job: Job, ended: Attempt) -> Iterator[tuple[Tag, tuple[object, ...]]]:
-    """What was told of each container of an attempt that ran to its own end."""
-    for it in ended.parts or (ended,):
-        if it.started_at is not None and it.exit_code is not None:
-            part = it.key if isinstance(it, Part) else ""
-            yield Tag(job_id=job.id, attempt=ended.number, part=part), (it.started_at, it.stopped_at, it.exit_code)
-
-
-def _has(job: Job, tag: Tag) -> bool:
-    return tag.part in {it.key for it in job.attempt.parts} if job.attempt.parts else not tag.part
-
-
-def _may_start(job: Job, part: Part | None) -> bool:
-    if part is not None:
-        return part.state is PartState.STARTING and not part.stopping
-    return not job.attempt.parts and job.status is Status.STARTING and job.stop is None
-
-
-def _is_to_stop(job: Job, part: Part | None) -> bool:
-    return job.stop is not None if part is None else part.stopping
-
-
-def _is_kept(job: Job, part: Part | None) -> bool:
-    """With the last container of an attempt go its network and its volumes: none goes while others are to come."""
-    if part is None:
-        return job.status in ACTIVE
-    to_come = any(it.state in {PartState.WAITING, PartState.STARTING} for it in job.attempt.parts)
-    return part.state is not PartState.ENDED or to_come
 
 
 def _life(job: Job) -> tuple[object, ...]:

@@ -1,10 +1,10 @@
-"""The containers of an attempt that has several: who starts after whom, and that all of them are over when it is."""
+"""The containers of an attempt: who starts after whom, what may be asked of each, and that all end before it does."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
 
-from batchq.domain.job import Attempt, Job, PartState
+from batchq.domain.job import ACTIVE, Attempt, Job, Part, PartState, Status
 from batchq.domain.names import Tag
 from batchq.domain.task import Condition, Task
 from tests.simulation.story import Story
@@ -68,3 +68,33 @@ def _tasks(job: Job) -> dict[int, Task]:
     if job.spec.nodes is not None:
         return {node: job.spec.nodes.task(node) for node in range(job.spec.nodes.count)}
     return {} if job.spec.task is None else {0: job.spec.task}
+
+
+def has(job: Job, tag: Tag) -> bool:
+    return tag.part in {it.key for it in job.attempt.parts} if job.attempt.parts else not tag.part
+
+
+def may_start(job: Job, part: Part | None) -> bool:
+    if part is not None:
+        return part.state is PartState.STARTING and not part.stopping
+    return not job.attempt.parts and job.status is Status.STARTING and job.stop is None
+
+
+def is_to_stop(job: Job, part: Part | None) -> bool:
+    return job.stop is not None if part is None else part.stopping
+
+
+def is_kept(job: Job, part: Part | None) -> bool:
+    """With the last container of an attempt go its network and its volumes: none goes while others are to come."""
+    if part is None:
+        return job.status in ACTIVE
+    to_come = any(it.state in {PartState.WAITING, PartState.STARTING} for it in job.attempt.parts)
+    return part.state is not PartState.ENDED or to_come
+
+
+def outcomes(job: Job, ended: Attempt) -> Iterator[tuple[Tag, tuple[object, ...]]]:
+    """What was told of each container of an attempt that ran to its own end."""
+    for it in ended.parts or (ended,):
+        if it.started_at is not None and it.exit_code is not None:
+            part = it.key if isinstance(it, Part) else ""
+            yield Tag(job_id=job.id, attempt=ended.number, part=part), (it.started_at, it.stopped_at, it.exit_code)
