@@ -1,0 +1,213 @@
+"""Random requests and news, and a store that fails, conflicts and is read anew: memory is always what is stored.
+
+Arrays, shares and consumable resources are all kept turn by turn, in memory and in the store. A story is played by a
+seed; after each of its turns both are compared, and at its end, when nothing fails any more, every job must end.
+"""
+
+import asyncio
+from asyncio import Future
+from collections import Counter
+from datetime import timedelta
+from random import Random
+
+import pytest
+
+from batchq.domain import events as on
+from batchq.domain.catalog import ResourceKind
+from batchq.domain.fairshare import ShareKey
+from batchq.domain.job import ACTIVE, FINISHED, Dependency, DependencyType, Need, Status
+from batchq.domain.names import child_id
+from batchq.engine import families, scheduling
+from batchq.engine.letters import Amend, Deliver, GroundChanged
+from batchq.errors import Conflict, StoreFailed
+from tests.engine.desk import LOOKED, Desk, answer, submit
+from tests.engine.turns import ground, stored
+from tests.support.builders import consumable, job_id, policy, queue, retry
+
+SEEDS = range(25)
+TURNS = 60
+SEQUENTIAL = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
+
+
+class Trouble:
+    """A store some of whose commits fail, or say that memory is not what is stored."""
+
+    def __init__(self, store, dice):
+        self._store, self._dice = store, dice
+        self.over = False
+
+    async def commit(self, changes):
+        thrown = self._dice.random()
+        if not self.over and thrown < 0.1:
+            raise Conflict("it is at another version")
+        if not self.over and thrown < 0.25:
+            raise StoreFailed("no space left on device")
+        await self._store.commit(changes)
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+
+class Story:
+    def __init__(self, desk, dice):
+        self.desk, self.dice = desk, dice
+        self.ids, self.sizes = [], {}
+
+    async def turn(self):
+        """All that lies in the inbox, and a little more. Now and then the server is another one."""
+        inbox = [] if self.desk.inbox.empty else await self.desk.inbox.take(1000)
+        if self.desk.loop._behind or self.dice.random() < 0.1:
+            await self.desk.loop.load()
+        more = [self._letter() for _ in range(self.dice.randrange(4))]
+        for letter in more:
+            if not isinstance(letter, GroundChanged):
+                letter.answer.add_done_callback(Future.exception)
+        await self.desk.turn(*inbox, *more, *self._news())
+        await asyncio.sleep(self.dice.choice([0, 0, 1.5, 60]))
+
+    def _letter(self):
+        kind = self.dice.randrange(10)
+        if kind < 5 or not self.ids:
+            return self._submit()
+        if kind == 5:
+            return GroundChanged()
+        if kind == 6:
+            return Amend(job_id=self._any(), change=lambda it: it, answer=answer())
+        order = self.dice.choice([on.CancelRequested(reason="enough"), on.TerminateRequested(reason="now")])
+        return Deliver(job_id=self._any(), event=order, answer=answer())
+
+    def _submit(self):
+        new, size = job_id(2_000_000 + len(self.ids)), self.dice.choice([None, None, 2, 5, 9])
+        asked = {
+            "array_size": size,
+            "depends_on": [*self._dependencies(size)],
+            "retry": retry(self.dice.choice([1, 2])),
+            "millicpus": self.dice.choice([500, 1000, 3000, 5000]),
+            "needs": self.dice.choice([(), (Need(resource="licence", quantity=1),)]),
+            "queue": self.dice.choice(["default", "fair"]),
+        }
+        asked |= {"share_identifier": self.dice.choice(["red", "blue"])} if asked["queue"] == "fair" else {}
+        self.ids.append(new)
+        self.sizes[new] = size
+        return submit(new, **asked)
+
+    def _dependencies(self, size):
+        if self.ids and self.dice.random() < 0.4:
+            yield from {Dependency(job_id=self._any()) for _ in range(self.dice.randrange(1, 4))}
+        if size and self.dice.random() < 0.3:
+            yield SEQUENTIAL
+        same = [it for it in self.ids if size and self.sizes[it] == size]
+        if same and self.dice.random() < 0.6:
+            yield Dependency(job_id=self.dice.choice(same), type=DependencyType.N_TO_N)
+
+    def _any(self):
+        chosen = self.dice.choice(self.ids)
+        size = self.sizes[chosen]
+        return chosen if size is None or self.dice.random() < 0.5 else child_id(chosen, self.dice.randrange(size))
+
+    def _news(self, chance=0.4):
+        jobs = [it for it in self.desk.loop.active.values() if self.dice.random() < chance]
+        return [Deliver(job_id=it.id, event=self._news_of(it)) for it in jobs]
+
+    def _news_of(self, job):
+        number, now = job.attempt.number, self.desk.loop._clock.now()
+        code = self.dice.choice([0, 0, 1])
+        exited = on.ContainerExited(attempt=number, exit_code=code, started_at=now, stopped_at=now)
+        if job.status is Status.RUNNING:
+            return exited
+        if job.stop is not None and self.dice.random() < 0.5:
+            return on.StartAbandoned(attempt=number)
+        started = on.ContainerStarted(attempt=number, started_at=now)
+        return self.dice.choice([exited, started, on.StartFailed(attempt=number, reason="no image")])
+
+    async def known(self):
+        """Every job in the store, by its id."""
+        own = await self.desk.store.jobs(self.ids)
+        children = [child_id(it, index) for it in own for index in range(self.sizes[it] or 0)]
+        return {**own, **await self.desk.store.jobs(children)}
+
+    async def end(self):
+        """Nothing fails any more, and whatever starts succeeds or fails."""
+        self.desk.store.over = True
+        for _ in range(400):
+            await asyncio.sleep(2)
+            await self.desk.loop.load()
+            inbox = [] if self.desk.inbox.empty else await self.desk.inbox.take(1000)
+            await self.desk.turn(*inbox, LOOKED, *self._news(chance=1))
+            if self.desk.inbox.empty and not self.desk.loop.active:
+                return
+
+
+async def memory_is_what_is_stored(desk):
+    loop, store = desk.loop, desk.store
+    if loop._behind:
+        return
+    assert loop.active == {it.id: it for it in await store.active()}
+    assert loop._families._at_work == {it.id: it for it in await store.parents_at_work()}
+    assert loop.scheduler._ledger.shares == await store.shares()
+    assert loop.scheduler._ledger.used_up == await store.used_up()
+    marks = loop.scheduler._heads.marks.values()
+    heads = await store.jobs([it.job_id for it in marks])
+    assert [(heads[it.job_id].status_reason, heads[it.job_id].blocked_at) for it in marks] == [
+        (it.reason, it.since) for it in marks
+    ]
+
+
+async def what_is_kept_is_true(story):
+    """Counts of children, and what shares hold."""
+    jobs, now = await story.known(), await story.desk.store.shares()
+    for job in jobs.values():
+        if job.family is not None:
+            children = [it for it in jobs.values() if it.child is not None and it.child.parent == job.id]
+            assert Counter(it.status for it in children) == Counter(dict(job.family.counts)), job
+            assert len(children) == job.family.spawned
+            assert (job.status in FINISHED) == (sum(it.status in FINISHED for it in children) == story.sizes[job.id])
+    for share in ("red", "blue"):
+        mine = [it for it in jobs.values() if it.spec.share_identifier == share]
+        held = sum(it.spec.resources.millicpus for it in mine if it.status in ACTIVE)
+        lives = sum(it.status not in FINISHED for it in mine if it.child is None)
+        use = now.get(ShareKey("fair", share))
+        assert (lives, held) == ((0, 0) if use is None else (use.active, use.millicpus))
+
+
+async def nobody_waits_for_what_is_over(story):
+    """Every job is over, but for those that no room would help, and for those that wait for these."""
+    jobs = await story.known()
+    over = {it.id for it in jobs.values() if it.status in FINISHED}
+    for job in jobs.values():
+        if job.id in over or job.misfit or job.family is not None:
+            continue
+        named = {it.job_id for it in job.spec.depends_on if it.job_id is not None}
+        assert job.status is Status.PENDING, job
+        assert job.child is not None or not named <= over, job
+
+
+@pytest.fixture(autouse=True)
+def few_at_a_time(monkeypatch):
+    monkeypatch.setattr(families, "MOST", 3)
+    monkeypatch.setattr(scheduling, "MOST_FOUND", 4)
+    monkeypatch.setattr(scheduling, "MISFIT_PAGE", 2)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_memory_is_what_is_stored_whatever_fails(seed):
+    dice = Random(seed)
+    licences = consumable("licence", total=12, kind=ResourceKind.NON_REPLENISHABLE)
+    on_ground = ground(
+        queue(), queue("fair", policy="fair"), policies=[policy(decay=timedelta(hours=1))], consumables=[licences]
+    )
+    desk = Desk(Trouble(await stored(), dice), on_ground)
+    await desk.loop.load()
+    await desk.turn(LOOKED)
+    story = Story(desk, dice)
+
+    for _ in range(TURNS):
+        await story.turn()
+        await memory_is_what_is_stored(desk)
+        await what_is_kept_is_true(story)
+    await story.end()
+
+    await memory_is_what_is_stored(desk)
+    await what_is_kept_is_true(story)
+    await nobody_waits_for_what_is_over(story)
+    await desk.tasks.cancel()
