@@ -1,0 +1,162 @@
+"""Who starts first when there is not room for all, who may pass, and what is said of the one that waits."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from batchq.domain import reasons
+from batchq.domain.catalog import ShareWeight
+from batchq.domain.job import Status
+from tests.support import builders
+from tests.support.scripts import FOR_EVER, Script
+
+LONG = Script(seconds=FOR_EVER)
+SHORT = Script(seconds=0.5)
+WHOLE = 4000  # all of the environment
+FOR_VCPUS = reasons.no_room("vCPUs of compute environment local")
+
+
+@pytest.fixture
+async def shared(world):
+    """The queue named shared, whose shares take turns: blue gets twice what others get."""
+    fair = builders.policy()
+    await world.catalog.scheduling_policies.create(
+        name=fair.name,
+        shares=(ShareWeight(identifier="blue", weight=0.5),),
+        decay=timedelta(),
+        reservation=0,
+        document="{}",
+        tags=(),
+    )
+    made = builders.queue("shared", policy=fair.name)
+    await world.catalog.create_queue(
+        name=made.name,
+        state=made.state,
+        priority=1,
+        environments=made.environments,
+        policy=made.policy,
+        document="{}",
+        tags=(),
+    )
+
+
+async def of_share(world, share, script=None, *, priority=0, **asked):
+    submission = await world.submission(script, queue="shared", **asked)
+    asked_for = replace(submission, share_identifier=share, scheduling_priority=priority)
+    return (await world.service.submit(asked_for)).id
+
+
+async def started(world, *jobs):
+    """Whether they have."""
+    found = await world.store.jobs(jobs)
+    return [found[it].status not in {Status.SUBMITTED, Status.PENDING, Status.RUNNABLE} for it in jobs]
+
+
+# ---------------------------------------------------------------------------------------------------------- the blocked
+
+
+async def test_a_job_that_waits_in_front_says_what_for(world):
+    first = await world.submit(LONG, millicpus=WHOLE)
+    await world.then(first, Status.RUNNING)
+
+    head = await world.submit(millicpus=1000)
+
+    await world.then(head, Status.RUNNABLE, status_reason=FOR_VCPUS)
+    await world.terminate(first)
+    await world.then(head, Status.SUCCEEDED)
+
+
+async def test_since_when_it_waits_survives_a_restart(world):
+    await world.then(await world.submit(LONG, millicpus=WHOLE), Status.RUNNING)
+    head = await world.submit(millicpus=1000)
+    since = (await world.then(head, Status.RUNNABLE, status_reason=FOR_VCPUS)).blocked_at
+
+    await world.restart()
+    await world.quiet()
+
+    await world.then(head, Status.RUNNABLE, status_reason=FOR_VCPUS, blocked_at=since)
+
+
+# ------------------------------------------------------------------------------------------------------------- backfill
+
+
+async def test_a_small_job_does_not_pass_one_that_waits(world):
+    await world.then(await world.submit(LONG, millicpus=2000), Status.RUNNING)
+    head = await world.submit(millicpus=WHOLE)
+
+    small = await world.submit(SHORT, millicpus=1000)
+    await world.quiet()
+
+    assert await started(world, head, small) == [False, False]
+    await world.cancel(head)
+
+
+async def test_one_that_is_over_before_the_other_can_start_goes_first(world):
+    first = await world.submit(LONG, millicpus=2000, limit=7200)
+    await world.then(first, Status.RUNNING)
+    head = await world.submit(millicpus=WHOLE)
+
+    small = await world.submit(SHORT, millicpus=1000, limit=600)
+
+    await world.then(small, Status.SUCCEEDED)
+    await world.then(head, Status.RUNNABLE)
+    await world.terminate(first)
+    await world.then(head, Status.SUCCEEDED)
+
+
+# ----------------------------------------------------------------------------------------------------------- fair share
+
+
+async def test_shares_take_turns_whoever_came_first(world, shared):
+    first = await of_share(world, "red", LONG, millicpus=WHOLE)
+    await world.then(first, Status.RUNNING)
+    reds = [await of_share(world, "red", LONG, millicpus=2000) for _ in range(2)]
+    blue = await of_share(world, "blue", LONG, millicpus=2000)
+
+    await world.terminate(first)
+
+    await world.then(blue, Status.RUNNING)
+    await world.then(reds[0], Status.RUNNING)
+    assert await started(world, reds[1]) == [False]
+    await world.cancel(reds[1])
+
+
+async def test_within_a_share_the_higher_priority_goes_first(world, shared):
+    first = await of_share(world, "red", LONG, millicpus=WHOLE)
+    await world.then(first, Status.RUNNING)
+    usual = await of_share(world, "red", millicpus=WHOLE)
+    urgent = await of_share(world, "red", LONG, millicpus=WHOLE, priority=9)
+
+    await world.terminate(first)
+
+    await world.then(urgent, Status.RUNNING)
+    assert await started(world, usual) == [False]
+    await world.cancel(usual)
+
+
+async def test_what_a_share_used_is_held_against_it_after_a_restart(world, shared):
+    first = await of_share(world, "red", LONG, millicpus=WHOLE)
+    await world.then(first, Status.RUNNING)
+    await world.passes(2)
+    old = await of_share(world, "red", millicpus=WHOLE)
+    new = await of_share(world, "violet", LONG, millicpus=WHOLE)
+
+    await world.restart()
+    await world.terminate(first)
+
+    await world.then(new, Status.RUNNING)
+    assert await started(world, old) == [False]
+    await world.cancel(old)
+
+
+async def test_the_snapshot_tells_the_order_in_which_they_start(world, shared):
+    first = await of_share(world, "red", LONG, millicpus=WHOLE)
+    await world.then(first, Status.RUNNING)
+    reds = [await of_share(world, "red", SHORT, millicpus=WHOLE) for _ in range(2)]
+    blue = await of_share(world, "blue", SHORT, millicpus=WHOLE)
+
+    told = await world.service.snapshot("shared")
+
+    assert [job_id for job_id, _ in told.jobs] == [blue, *reds]
+    assert (told.millicpus, told.shares, told.active_shares) == (WHOLE, (("red", WHOLE),), 2)
