@@ -95,7 +95,7 @@ class Filling:
         """Offer the next of a line; whether another may come after it."""
         job = line.next
         assert job is not None, f"{line.queue.name} is through"
-        if line.allowance is not None and not line.allowance.allows(job.resources.millicpus):
+        if self._kept_back(line, job):
             line.head = line.head or Head(job_id=job.job_id, reason=reasons.KEPT_FOR_SHARES)
             return False
         self._offer(line, job)
@@ -103,6 +103,12 @@ class Filling:
             return True
         line.looked_at += 1
         return line.looked_at <= MOST_LOOKED_AT and not self.room.closed(line.queue.environments)
+
+    def _kept_back(self, line: Line, job: Candidate) -> bool:
+        """Whether what it would take is kept for shares to come. Not of a misfit, which is to be found out."""
+        if line.allowance is None or line.allowance.allows(job.resources.millicpus):
+            return False
+        return self.room.could_hold(job, line.queue.environments)
 
     def _offer(self, line: Line, job: Candidate) -> None:
         offer = self.room.offer if line.head is None else self.room.squeeze

@@ -194,3 +194,15 @@ async def test_one_active_share_too_many_is_refused():
 
     assert (last.answer.exception(), known.answer.exception()) == (None, None)
     assert isinstance(more.answer.exception(), Invalid)
+
+
+async def test_a_misfit_does_not_wait_for_its_share_of_what_it_can_never_have():
+    runs, huge, small = running(millicpus=1000), waiting("red", millicpus=9000), waiting("red")
+    store = await stored(runs, huge, small)
+    uses = {ShareKey("default", "red"): ShareUse(active=3, millicpus=1000, as_of=NOON)}
+    turn = turn_over(runs)
+
+    await fill(turn, store, fair(reservation=50), uses=uses)
+
+    assert turn.get(huge.id).misfit
+    assert placed_in(turn, small) == ["local"]
