@@ -8,7 +8,7 @@ from datetime import datetime
 
 from batchq.domain.amounts import stocks
 from batchq.domain.container import Resources
-from batchq.domain.fairshare import MOST_SHARES, ShareKey, may_open
+from batchq.domain.fairshare import MOST_SHARES, ShareKey, ShareUse, may_open
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.names import ConsumableName, JobId, QueueName
 from batchq.domain.placement import Room, Site
@@ -63,7 +63,8 @@ class Scheduler:
             self._misfits_after = -1
         if self._misfits_after is None:
             return True
-        room = Room(site=self._site(host, turn), active=(), now=turn.now)
+        _, used_up = self._ledger_after(turn)
+        room = Room(site=self._site(host, used_up), active=(), now=turn.now)
         self._staged_misfits_after = await free_misfits(
             turn, self._store, self._ground, room=room, after=self._misfits_after
         )
@@ -71,9 +72,9 @@ class Scheduler:
 
     async def fill(self, turn: Turn, host: Resources, *, skip: Collection[JobId]) -> bool:
         """Place what fits; False if it stopped before that, at what one turn may do."""
+        uses, used_up = self._ledger_after(turn)
         active = turn.active().values()
-        room = Room(site=self._site(host, turn), active=active, now=turn.now, promised=self._promises)
-        uses, _ = self._ledger.with_page(self._ledger.page(turn.pairs(), turn.now))
+        room = Room(site=self._site(host, used_up), active=active, now=turn.now, promised=self._promises)
         filled = await fill_room(turn, self._store, self._ground, room=room, uses=uses, skip=skip)
         if filled.finished:
             await self._mark(turn, filled, room)
@@ -129,7 +130,10 @@ class Scheduler:
         self._staged_marks = await self._heads.mark(turn, self._store, filled.heads)
         self._staged_promises = room.promises
 
-    def _site(self, host: Resources, turn: Turn) -> Site:
-        _, used_up = self._ledger.with_page(self._ledger.page(turn.pairs(), turn.now))
+    def _ledger_after(self, turn: Turn) -> tuple[Mapping[ShareKey, ShareUse], Mapping[ConsumableName, int]]:
+        """What is used, and used up, as the turn leaves it so far."""
+        return self._ledger.with_page(self._ledger.page(turn.pairs(), turn.now))
+
+    def _site(self, host: Resources, used_up: Mapping[ConsumableName, int]) -> Site:
         stock = stocks(self._ground.consumables, used_up)
         return Site(environments=self._ground.environments, host=host, stocks=stock)
