@@ -1,11 +1,15 @@
-"""dependsOn between single jobs. aws-batch.md 7."""
+"""dependsOn between jobs that are no arrays. aws-batch.md 7."""
 
 import pytest
 
 from batchq.domain import reasons
-from batchq.domain.job import Status
+from batchq.domain.job import FINISHED, Dependency, DependencyType, Status
+from batchq.domain.names import node_id
 from batchq.errors import Invalid
-from tests.support.scripts import Script
+from tests.support.builders import gang, task
+from tests.support.scripts import Script, contained
+
+LONG = Script(seconds=None, on_term=0)
 
 
 async def test_a_job_waits_for_all_it_depends_on(world):
@@ -60,3 +64,108 @@ async def test_it_waits_through_all_attempts(world):
 async def test_an_id_that_was_never_given_is_refused(world):
     with pytest.raises(Invalid, match="does not exist"):
         await world.submit(after=["00000000-0000-0000-0000-000000000000"])
+
+
+async def test_a_failure_goes_down_a_chain_at_once(world):
+    first = await world.submit(LONG)
+    second = await world.submit(after=[first])
+    third = await world.submit(after=[second])
+
+    await world.terminate(first)
+
+    await world.then(first, Status.FAILED)
+    for job in (second, third):
+        done = await world.then(job, Status.FAILED, status_reason=reasons.DEPENDENCY_FAILED, attempts=())
+        assert (done.is_cancelled, done.is_terminated) == (False, False)
+
+
+async def test_a_cancelled_job_fails_those_that_wait_for_it(world):
+    held = await world.submit(LONG)
+    waiting = await world.submit(after=[held])
+    last = await world.submit(after=[waiting])
+
+    await world.cancel(waiting, "not this one")
+
+    await world.then(waiting, Status.FAILED, status_reason="not this one", is_cancelled=True)
+    await world.then(last, Status.FAILED, status_reason=reasons.DEPENDENCY_FAILED, is_cancelled=False)
+    assert (await world.job(held)).status not in FINISHED
+    await world.terminate(held)
+
+
+@pytest.mark.parametrize("request_name", ["cancel", "terminate"])
+async def test_one_that_waits_is_over_at_once_and_what_it_waited_for_goes_on(world, request_name):
+    held = await world.submit(Script(seconds=1))
+    waiting = await world.submit(after=[held])
+
+    await getattr(world, request_name)(waiting, "no more of it")
+
+    assert (await world.job(waiting)).status is Status.FAILED
+    await world.then(waiting, Status.FAILED, status_reason="no more of it", attempts=())
+    await world.then(held, Status.SUCCEEDED)
+
+
+async def test_the_same_job_named_twice_is_one_wait(world):
+    before = await world.submit(Script(seconds=0.3))
+
+    job = await world.submit(after=[before, Dependency(job_id=before, type=DependencyType.SEQUENTIAL)])
+
+    done = await world.then(job, Status.SUCCEEDED)
+    assert done.started_at >= (await world.job(before)).stopped_at
+
+
+async def test_sequential_with_an_id_is_a_wait_like_any(world):
+    before = await world.submit(Script(seconds=0.3))
+    job = await world.submit(after=[Dependency(job_id=before, type=DependencyType.SEQUENTIAL)])
+    assert (await world.job(job)).status is Status.PENDING
+
+    await world.then(job, Status.SUCCEEDED)
+
+
+async def test_jobs_wait_across_queues(world):
+    await world.queue("other", priority=9)
+    before = await world.submit(Script(seconds=0.5))
+
+    job = await world.submit(after=[before], queue="other")
+
+    done = await world.then(job, Status.SUCCEEDED)
+    assert done.started_at >= (await world.job(before)).stopped_at
+
+
+async def test_twenty_dependencies_are_all_waited_for(world):
+    before = [await world.submit(Script(seconds=0), millicpus=200) for _ in range(19)]
+    slow = await world.submit(Script(seconds=1), millicpus=200)
+
+    job = await world.submit(after=[*before, slow])
+
+    done = await world.then(job, Status.SUCCEEDED)
+    ends = [(await world.job(it)).stopped_at for it in (*before, slow)]
+    assert done.started_at >= max(ends)
+
+
+async def test_a_gang_is_waited_for_as_a_whole(world):
+    node = task(contained("default", Script(seconds=0.5)))
+    before = await world.submit(nodes=gang(2, each=node))
+    job = await world.submit(after=[before])
+
+    done = await world.then(job, Status.SUCCEEDED)
+
+    assert done.started_at >= (await world.job(before)).stopped_at
+
+
+async def test_a_node_is_nobody_to_wait_for(world):
+    before = await world.submit(nodes=gang(2, each=task(contained("default", Script(seconds=0)))))
+
+    with pytest.raises(Invalid, match="is a node"):
+        await world.submit(after=[node_id(before, 1)])
+
+    await world.then(before, Status.SUCCEEDED)
+
+
+async def test_who_waits_is_judged_by_a_server_that_comes_back(world):
+    before = await world.submit(Script(seconds=0.3))
+    well, badly = await world.submit(after=[before]), await world.submit(Script(seconds=0, exit_code=1), after=[before])
+    last = await world.submit(after=[badly])
+    await world.restart()
+
+    await world.then(well, Status.SUCCEEDED)
+    await world.then(last, Status.FAILED, status_reason=reasons.DEPENDENCY_FAILED)
