@@ -49,6 +49,48 @@ MUTANTS = [
         new="over = any(it.state is PartState.ENDED",
     ),
     Mutant(
+        file="batchq/engine/families.py",
+        breaks="children of an array under order start",
+        old="if arrays.order(job) is not None)",
+        new="if False)",
+    ),
+    Mutant(
+        file="batchq/domain/arrays.py",
+        breaks="an array's summary forgets where a child was",
+        old="            counts[move.before] -= 1\n",
+        new="            pass\n",
+    ),
+    Mutant(
+        file="batchq/domain/arrays.py",
+        breaks="a later failure of a sequential array hides an earlier one",
+        old="family.broken_at is not None and family.broken_at <= index",
+        new="family.broken_at is not None",
+    ),
+    Mutant(
+        file="batchq/domain/dependencies.py",
+        breaks="a child does not wait for its counterpart",
+        old="return Status.PENDING if counterpart is None else counterpart.status",
+        new="return Status.SUCCEEDED",
+    ),
+    Mutant(
+        file="batchq/domain/amounts.py",
+        breaks="another attempt takes nothing",
+        old="under_way = None if before is None or before.attempt is None else before.attempt.number",
+        new="under_way = None if before is None or not before.attempts else after.attempt.number",
+    ),
+    Mutant(
+        file="batchq/domain/placement.py",
+        breaks="consumable resources are taken by nobody",
+        old="self._hold(self._returning(wanted), until=ends(job, now))",
+        new="self._hold({of: it for of, it in wanted.items() if 'consumable' not in of}, until=ends(job, now))",
+    ),
+    Mutant(
+        file="batchq/domain/fairshare.py",
+        breaks="the children of an array are jobs of its share",
+        old="active = 0 if after.child is not None else _lives(after)",
+        new="active = _lives(after)",
+    ),
+    Mutant(
         file="batchq/engine/starting.py",
         breaks="no answer to a start is a failed start",
         old="            except EngineUnknown as unknown:\n",

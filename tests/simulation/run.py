@@ -10,6 +10,7 @@ from batchq.domain.container import Resources
 from batchq.domain.gates import keys
 from batchq.domain.job import FINISHED
 from batchq.domain.names import JobId, Tag
+from batchq.engine import families
 from batchq.store.memory_logs import MemoryArchive
 from batchq.values import Launch
 from tests.simulation import ending
@@ -57,7 +58,7 @@ def check(seed: int) -> Told:
 async def _run(seed: int) -> Told:
     story = Story()
     complaints, log = Complaints(story), logging.getLogger("batchq")
-    told_before = log.propagate
+    told_before, most_before = log.propagate, families.MOST
     log.addHandler(complaints)
     log.propagate = False
     asyncio.get_running_loop().set_exception_handler(lambda _, it: complaints.complain(it["message"], it))
@@ -65,7 +66,7 @@ async def _run(seed: int) -> Told:
         await _until_over(World(seed, story), story)
     finally:
         log.removeHandler(complaints)
-        log.propagate = told_before
+        log.propagate, families.MOST = told_before, most_before
     return Told(
         seed=seed,
         lines=tuple(story.lines),
@@ -103,6 +104,7 @@ class World:
         self.client = Client(
             server=lambda: self.server, clock=self.clock, dice=self.dice, story=story, witness=self.witness
         )
+        families.MOST = self.dice.world.choice([1, 3, families.MOST])  # of an array, in a turn
         self._grace = timedelta(seconds=self.dice.world.choice([0, 2, 6]))
         self._tasks: set[asyncio.Task[None]] = set()
 
