@@ -12,7 +12,7 @@ HOME = Path(__file__).parent
 PROGRAMS = HOME / "programs"
 INSTALLED = HOME.parents[1] / ".venv" / "clients"
 BIN = INSTALLED / "bin"
-PATIENCE = 110  # seconds
+PATIENCE = 200  # seconds: a machine may be busy, and an engine starts itself anew in each job
 
 
 class Client:

@@ -16,7 +16,9 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory, docker_engine):
-    with serving(tmp_path_factory.mktemp("clients") / "data", "--stop-grace", "2") as service:
+    # Snakemake's jobs ask for privileges that they do not need, and that no engine within a sandbox can give.
+    settings = ("--stop-grace", "2", "--privileged", "drop")
+    with serving(tmp_path_factory.mktemp("clients") / "data", *settings) as service:
         yield service
     service.sweep()
 

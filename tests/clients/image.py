@@ -19,13 +19,14 @@ from docker.errors import ImageNotFound
 from tests.clients.client import BIN, INSTALLED, PROGRAMS
 
 NAME = "batchq-clients:latest"
+WHEELS = INSTALLED / "wheels"
 BASE = "batchq-test:latest"
 LABEL = "io.batchq.test.made-of"
-ENGINES = ("snakemake", "snakemake-storage-plugin-s3", "toil")
+ENGINES = ("snakemake", "snakemake-storage-plugin-s3", "pip")
 TOOLS = tuple(map(Path, ("/bin/bash", "/usr/bin/env")))
 NOT_NEEDED = re.compile(
     r"/(__pycache__|tests?|examples|idlelib|dist-packages|config-3[^/]*|include)/"
-    r"|/botocore/data/(?!s3/|sts/|[^/]*$)|/toil/(cwl|wdl|test)/test"
+    r"|/botocore/data/(?!s3/|sts/|[^/]*$)"
 )
 LOADED = re.compile(r"(?:=> )?(/\S+) \(0x")
 
@@ -53,8 +54,8 @@ def revision(engine: Any) -> str | None:
 
 def environment(loaded: list[Path]) -> list[str]:
     folders = ":".join(sorted({str(it.parent) for it in loaded}))
-    # What engines would install in their jobs is there already, and pip has nobody to ask.
-    pip = "PIP_NO_INDEX=1 PIP_NO_DEPS=1 PIP_FIND_LINKS=/tmp"
+    # Pip has nobody to ask, and what a job installs for itself has all it needs beside it.
+    pip = f"PIP_NO_INDEX=1 PIP_NO_DEPS=1 PIP_FIND_LINKS={WHEELS}"
     return [f"ENV PATH={BIN}:/bin:/usr/bin LD_LIBRARY_PATH={folders} HOME=/tmp LANG=C.UTF-8 {pip}"]
 
 
@@ -65,7 +66,7 @@ def gathered() -> tuple[list[Path], list[Path]]:
     python = Path(executable).resolve()
     engines = [Path(it) for it in json.loads(told(BIN / "python", PROGRAMS / "files_of.py", *ENGINES))]
     library = [it for it in Path(standard).rglob("*") if "site-packages" not in it.parts]
-    own = sorted({it for it in (*engines, *library, INSTALLED / "pyvenv.cfg") if wanted(it)})
+    own = sorted({it for it in (*engines, *library, *WHEELS.iterdir(), INSTALLED / "pyvenv.cfg") if wanted(it)})
     binaries = [python, *TOOLS, *(it for it in own if ".so" in it.suffixes)]
     loaded = {Path(it) for it in LOADED.findall(told("ldd", *binaries))}
     return [*own, python, *TOOLS], sorted(it for it in loaded if not it.is_relative_to(INSTALLED))
@@ -97,7 +98,7 @@ def packed(base: bytes, files: list[Path]) -> bytes:
         for it in files:
             tar.add(it.resolve(), str(it))
         python = next(str(it) for it in files if it.name.startswith("python3.") and it.parent.name == "bin")
-        for link in (BIN / "python", BIN / "python3", Path("/bin/python3"), Path("/bin/python")):
+        for link in (BIN / "python", BIN / "python3", BIN / Path(python).name):
             tar.addfile(linked(link, python))
     return made.getvalue()
 

@@ -1,4 +1,4 @@
-"""Two tasks of luigi.contrib.batch run by Luigi's own scheduler: one that succeeds, one that fails. Says what came of them."""
+"""Two tasks of luigi.contrib.batch in Luigi's own scheduler. Says what came of them."""
 
 import json
 import sys

@@ -5,9 +5,10 @@ import json
 from metaflow.plugins.aws.batch.batch_client import BatchClient
 
 CHOICES = (
-    "execution_role shared_memory max_swap swappiness inferentia efa memory host_volumes efs_volumes use_tmpfs"
-    " tmpfs_tempdir tmpfs_size tmpfs_path num_parallel ephemeral_storage log_driver log_options privileged"
-).split()
+    *("execution_role", "shared_memory", "max_swap", "swappiness", "inferentia", "efa", "memory", "host_volumes"),
+    *("efs_volumes", "use_tmpfs", "tmpfs_tempdir", "tmpfs_size", "tmpfs_path", "num_parallel", "ephemeral_storage"),
+    *("log_driver", "log_options", "privileged"),
+)
 
 
 def launch(script, **choices):

@@ -1,0 +1,20 @@
+"""Walks every paginator of boto3's batch client, a resource a page. Says what each told, or the refusal."""
+
+import json
+import sys
+
+import boto3
+from botocore.exceptions import ClientError
+
+WORDS = json.loads(sys.argv[1])  # by operation, what it is to be asked
+
+batch = boto3.client("batch")
+operations = [it for it in sorted(batch.meta.method_to_api_mapping) if batch.can_paginate(it)]
+seen = {}
+for operation in operations:
+    pages = batch.get_paginator(operation).paginate(**WORDS.get(operation, {}), PaginationConfig={"PageSize": 1})
+    try:
+        seen[operation] = [json.dumps(it, sort_keys=True, default=str) for it in pages.result_key_iters()[0]]
+    except ClientError as why:
+        seen[operation] = f"{why.response['Error']['Code']}: {why.response['Error']['Message']}"
+print(json.dumps(seen))

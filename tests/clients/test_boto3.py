@@ -1,0 +1,70 @@
+"""boto3 as others install it: every paginator of the service, a resource a page."""
+
+import json
+
+import pytest
+
+from tests.service.waiting import reaches, register
+
+REFUSED = {"describe_service_environments", "list_quota_shares", "list_service_jobs"}
+
+
+@pytest.fixture
+def pages(client):
+    """Three of each that has pages, and what boto3 made of them."""
+    batch = client.service.client()
+    batch.create_consumable_resource(consumableResourceName="licences", totalQuantity=100)
+    for number in range(3):
+        register(batch, f"paged-{number}", "sleep", "60")
+        batch.create_consumable_resource(consumableResourceName=f"licence-{number}", totalQuantity=1)
+        batch.create_scheduling_policy(name=f"paged-{number}", fairsharePolicy={})
+    for number in range(2):
+        environment(batch, f"paged-{number}")
+    needs = {"consumableResourceList": [{"consumableResource": "licences", "quantity": 1}]}
+    jobs = [
+        batch.submit_job(
+            jobName="paged", jobQueue="paged-0", jobDefinition="paged-0", consumableResourcePropertiesOverride=needs
+        )["jobId"]
+        for _ in range(3)
+    ]
+    told = client.tells("boto3_pages", json.dumps(asked()))
+    for job in jobs:
+        batch.terminate_job(jobId=job, reason="seen")
+        reaches(batch, job, "FAILED")
+    return told
+
+
+def environment(batch, name):
+    resources = {"type": "EC2", "minvCpus": 0, "maxvCpus": 4, "subnets": ["s"], "instanceRole": "r"}
+    batch.create_compute_environment(computeEnvironmentName=name, type="MANAGED", computeResources=resources)
+    batch.create_job_queue(
+        jobQueueName=name, priority=1, computeEnvironmentOrder=[{"order": 1, "computeEnvironment": name}]
+    )
+
+
+def asked():
+    every_job = [{"name": "JOB_NAME", "values": ["paged"]}]
+    return {
+        "describe_job_definitions": {"status": "ACTIVE"},
+        "list_jobs": {"jobQueue": "paged-0", "filters": every_job},
+        "list_jobs_by_consumable_resource": {"consumableResource": "licences"},
+        "list_quota_shares": {"jobQueue": "paged-0"},
+        "list_service_jobs": {"jobQueue": "paged-0"},
+    }
+
+
+def test_every_paginator_ends_and_tells_each_resource_once(pages):
+    walked = {operation: told for operation, told in pages.items() if operation not in REFUSED}
+
+    counts = {operation: len(told) for operation, told in walked.items() if isinstance(told, list)}
+    assert counts == {
+        "describe_compute_environments": 3,
+        "describe_job_definitions": 3,
+        "describe_job_queues": 3,
+        "list_consumable_resources": 4,
+        "list_jobs": 3,
+        "list_jobs_by_consumable_resource": 3,
+        "list_scheduling_policies": 3,
+    }, walked
+    assert all(len(set(told)) == len(told) for told in walked.values())
+    assert {operation: told for operation, told in pages.items() if operation in REFUSED and "not" not in told} == {}
