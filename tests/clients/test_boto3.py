@@ -5,8 +5,17 @@ import json
 import pytest
 
 from tests.service.waiting import reaches, register
+from tests.support.service import serving
 
 REFUSED = {"describe_service_environments", "list_quota_shares", "list_service_jobs"}
+
+
+@pytest.fixture
+def server(tmp_path, docker_engine):
+    """One that no other client has made anything in."""
+    with serving(tmp_path / "data", "--stop-grace", "2") as service:
+        yield service
+    service.sweep()
 
 
 @pytest.fixture
