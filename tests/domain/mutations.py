@@ -1,5 +1,6 @@
 """Bugs somebody might write: what breaks, the text as it is, and the text with the bug. All in code that decides."""
 
+from tests.domain.mutations_of_arrays import ARRAYS, OF_CHILDREN, OF_PARENTS
 from tests.domain.mutations_of_parts import SEVERAL
 from tests.domain.mutations_of_placing import PLACING
 
@@ -244,12 +245,13 @@ MUTATIONS = {
     "batchq/domain/lifecycle.py": LIFECYCLE,
     "batchq/domain/moves.py": MOVES,
     "batchq/domain/stopping.py": STOPPING,
+    **ARRAYS,
     **SEVERAL,
     "batchq/domain/retry.py": RETRY,
-    "batchq/domain/dependencies.py": DEPENDENCIES,
+    "batchq/domain/dependencies.py": [*DEPENDENCIES, *OF_CHILDREN],
     "batchq/domain/recovery.py": RECOVERY,
     **PLACING,
-    "batchq/engine/settling.py": SETTLING,
+    "batchq/engine/settling.py": [*SETTLING, *OF_PARENTS],
     "batchq/engine/reading.py": READING,
     "batchq/engine/turn.py": TURN,
     "batchq/engine/alarms.py": ALARMS,

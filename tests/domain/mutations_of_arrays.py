@@ -1,0 +1,180 @@
+"""Bugs somebody might write about arrays and their children: `mutations` has the rest."""
+
+ARRAYS = {
+    "batchq/domain/arrays.py": [
+        (
+            "an array with children is RUNNABLE",
+            "job if job.status is Status.PENDING else to(job, Status.PENDING)",
+            "job",
+        ),
+        ("one child is never spawned", "job.family.spawned < size(job) or", "job.family.spawned < size(job) - 1 or"),
+        (
+            "an order is told to one less",
+            "order(job) is not None and job.family.told < size(job)",
+            "order(job) is not None and job.family.told < size(job) - 1",
+        ),
+        (
+            "a cancel hides a terminate",
+            "    if job.stop is not None:\n        return on.Terminate",
+            "    if job.stop is not None and job.cancelled is None:\n        return on.Terminate",
+        ),
+        ("a child has its array's place", "order=job.order + 1 + index", "order=job.order"),
+        (
+            "more are spawned than there are",
+            "min(family.spawned + most, size(job))",
+            "family.spawned + most",
+        ),
+        (
+            "who is not there yet is told",
+            "min(family.told + most, family.spawned)",
+            "min(family.told + most, size(job))",
+        ),
+        ("who has moved is counted twice", "            counts[move.before] -= 1\n", "            pass\n"),
+        (
+            "a failed child breaks any array",
+            "move.after is Status.FAILED and job.spec.sequential",
+            "move.after is Status.FAILED",
+        ),
+        (
+            "an array is over when all are spawned",
+            "== size(job)\n    return _finish",
+            "== family.spawned\n    return _finish",
+        ),
+        (
+            "an array is over with its first failure",
+            "    over = sum(counts[status] for status in FINISHED) == size(job)",
+            "    over = counts[Status.FAILED] > 0 or sum(counts[status] for status in FINISHED) == size(job)",
+        ),
+        (
+            "an array is over when all have succeeded",
+            "sum(counts[status] for status in FINISHED)",
+            "counts[Status.SUCCEEDED]",
+        ),
+        (
+            "a later failure hides an earlier one",
+            "family.broken_at is not None and family.broken_at <= index",
+            "family.broken_at is not None",
+        ),
+        (
+            "the latest failure counts",
+            "    if family.broken_at is not None and family.broken_at <= index:\n        return family\n",
+            "",
+        ),
+        ("a failure is told in the place of an order", "told=family.told if ordered else index + 1", "told=index + 1"),
+        ("a failure is told to the one that failed", "else index + 1)", "else index)"),
+        ("a failure is not told to the next", "else index + 1)", "else index + 2)"),
+        (
+            "an array succeeds in spite of a failure",
+            "reasons.CHILD_FAILED) if failed else",
+            "reasons.CHILD_FAILED) if not failed else",
+        ),
+        (
+            "a terminated array shows a cancel",
+            "return end(replace(job, cancelled=None), Status.FAILED, now, job.stop.reason)",
+            "return end(job, Status.FAILED, now, job.stop.reason)",
+        ),
+        (
+            "a cancelled array whose children succeed has succeeded",
+            "if job.cancelled is not None:\n        return end(job",
+            "if job.cancelled is not None and failed:\n        return end(job",
+        ),
+        (
+            "a cancel after a terminate is told",
+            "if job.cancelled is not None or job.stop is not None:\n        return job\n    return",
+            "if job.cancelled is not None:\n        return job\n    return",
+        ),
+        (
+            "a cancel is told to those alone who come after it",
+            "cancelled=event.reason, family=replace(_family(job), told=0)",
+            "cancelled=event.reason, family=_family(job)",
+        ),
+        (
+            "a terminate is told to those alone who have not heard of the cancel",
+            "status_reason=event.reason, family=replace(_family(job), told=0)",
+            "status_reason=event.reason",
+        ),
+        (
+            "a second terminate is the one that counts",
+            "    if job.stop is not None:\n        return job\n    grace",
+            "    grace",
+        ),
+    ],
+    "batchq/engine/families.py": [
+        ("after a restart an array is forgotten", "{job.id: job for job in await store.parents_at_work()}", "{}"),
+        ("children of an array under order may start", "if arrays.order(job) is not None)", "if False)"),
+        (
+            "an order of this very turn is not known",
+            "known = {*self._at_work, *(job.id for job in turn.parents())}",
+            "known = {*self._at_work}",
+        ),
+        ("a turn does as much for each array", "left -= spawned + await", "spawned += await"),
+        ("the younger array comes first", "key=lambda it: it.order)", "key=lambda it: -it.order)"),
+        (
+            "children forget who is not in memory",
+            "    turn.learn(await store.children(parent_id, indices.start, len(indices)))\n",
+            "",
+        ),
+    ],
+}
+
+OF_CHILDREN = [
+    (
+        "a child does not wait for its counterpart",
+        "return Status.PENDING if counterpart is None else counterpart.status",
+        "return Status.SUCCEEDED",
+    ),
+    (
+        "an array need not wait for its counterpart's children",
+        "    if array.family is not None:\n        return Status.SUCC",
+        "    if array.family is not None or array.status not in FINISHED:\n        return Status.SUCC",
+    ),
+    (
+        "an array waits for its counterpart's end",
+        "    if array.family is not None:\n        return Status.SUCCEEDED\n",
+        "    if array.status is Status.SUCCEEDED:\n        return Status.SUCCEEDED\n",
+    ),
+    (
+        "a child that will never come is waited for",
+        "return Status.FAILED if array is None or array.status in FINISHED else Status.PENDING\n\n\ndef _before",
+        "return Status.FAILED if array is None else Status.PENDING\n\n\ndef _before",
+    ),
+    (
+        "children of a sequential array come at once",
+        "if job.child is None or job.child.index == 0 or not job.spec.sequential",
+        "if True",
+    ),
+    (
+        "the first child of a sequential array waits",
+        "job.child is None or job.child.index == 0 or",
+        "job.child is None or",
+    ),
+    (
+        "a child is judged by the one before it",
+        "{Status.SUCCEEDED if before in known and known[before].status is Status.SUCCEEDED else Status.PENDING}",
+        "{known[before].status if before in known else Status.PENDING}",
+    ),
+    (
+        "who waits for a child is not told of its array",
+        "return (dependency.job_id,) if parent is None else (dependency.job_id, parent[0])",
+        "return (dependency.job_id,)",
+    ),
+    (
+        "a child waits for what its array waited for",
+        "return Status.SUCCEEDED if job.child is not None else _named",
+        "return _named",
+    ),
+    (
+        "arrays of two sizes are counterparts",
+        "if array_size is None or other != array_size:",
+        "if array_size is None or other is None:",
+    ),
+    (
+        "a child beyond its array may be waited for",
+        "parent[1] < array.spec.array_size and job_id",
+        "parent[1] <= array.spec.array_size and job_id",
+    ),
+]
+
+OF_PARENTS = [
+    ("the next child is not called", "    return (child_id(job.child.parent, job.child.index + 1),)", "    return ()"),
+]
