@@ -78,3 +78,20 @@ async def test_children_that_come_after_an_order_hear_that_and_not_of_each_other
     await at_rest(desk)
 
     assert await ends(desk, 5) == [(Status.FAILED, "enough")] * 5
+
+
+@pytest.mark.parametrize("order", [on.CancelRequested(reason="enough"), on.TerminateRequested(reason="enough")])
+async def test_an_order_to_an_array_that_is_broken_reaches_those_before_the_failure(order):
+    desk = await sequential_of(5)
+    await desk.turn(told(3, on.TerminateRequested(reason="this one first")))
+    await at_rest(desk)
+
+    await desk.turn(Deliver(job_id=ONE, event=order))
+    await at_rest(desk)
+
+    assert (await ends(desk, 5))[1:] == [
+        (Status.FAILED, "enough"),
+        (Status.FAILED, "enough"),
+        (Status.FAILED, "this one first"),
+        (Status.FAILED, reasons.DEPENDENCY_FAILED),
+    ]
