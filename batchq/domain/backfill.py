@@ -33,17 +33,15 @@ class Aside:
 
 
 def ends(job: Job, now: datetime) -> datetime | None:
-    """When at the latest a job under way is over, None if nothing ends it. One that is past that may end at once."""
+    """When at the latest a job under way is over, None if nothing ends it. Past that it may end at any moment."""
     assert job.attempt is not None, f"{job.id} holds room and has no attempt"
     if job.stop is not None:
-        due = job.stop.kill_at or now + job.stop.grace
-    elif job.spec.timeout is None:
+        return job.stop.kill_at or now + job.stop.grace
+    if job.spec.timeout is None:
         return None
-    elif job.attempt.started_at is None:
+    if job.attempt.started_at is None:
         return would_end(job.spec.timeout, now)
-    else:
-        due = job.attempt.started_at + job.spec.timeout + _grace(job)
-    return max(due, now)
+    return job.attempt.started_at + job.spec.timeout + _grace(job)
 
 
 def would_end(longest: timedelta | None, now: datetime) -> datetime | None:

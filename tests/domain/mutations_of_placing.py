@@ -40,7 +40,6 @@ PLACEMENT = [
 BACKFILL = [
     ("the grace of what runs is forgotten", "+ job.spec.timeout + _grace(job)", "+ job.spec.timeout"),
     ("what has not started yet is nearly over", "return would_end(job.spec.timeout, now)", "return now"),
-    ("what is past its timeout never ends", "return max(due, now)", "return due"),
     ("a start takes no time", "now + START_ALLOWANCE + longest", "now + longest"),
     ("an end takes no time", "longest + STOP_ALLOWANCE", "longest"),
     (
