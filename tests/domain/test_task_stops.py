@@ -176,6 +176,12 @@ def test_after_its_grace_it_is_killed_and_again_until_it_is_dead():
     assert asks(killed, grace_over(SIDECAR), now=at(35)) == ["kill 0/sidecar"]
 
 
+def test_one_that_died_in_its_grace_is_not_killed():
+    job = after(tasked(app(), sidecar()), runs(APP), runs(SIDECAR), terminate(), is_asked(APP), ends(APP))
+
+    assert next_wakeup(job) is None
+
+
 def test_one_that_was_not_asked_is_not_killed():
     job = stopping()
 
