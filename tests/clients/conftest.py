@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.clients.client import HOME, Client
+from tests.clients.client import HOME, PATIENCE, Client
 from tests.clients.image import see_to_image
 from tests.support.service import serving
 
@@ -12,6 +12,7 @@ def pytest_collection_modifyitems(items):
         if item.path.is_relative_to(HOME):
             item.add_marker(pytest.mark.clients)
             item.add_marker(pytest.mark.docker)
+            item.add_marker(pytest.mark.timeout(PATIENCE + 60))
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,6 @@ import pytest
 from tests.clients.client import BIN
 
 HASTE = ("--seconds-between-status-checks", "1", "--latency-wait", "1")
-pytestmark = pytest.mark.timeout(240)
 WORKFLOW = """
 rule says:
     output: "said.txt"
