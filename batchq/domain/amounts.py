@@ -3,7 +3,7 @@
 A dimension is named as a user reads it in a status reason.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NewType
 
@@ -52,10 +52,23 @@ class Stock:
     returns: bool
 
 
-def stocks(
-    resources: Mapping[ConsumableName, ConsumableResource], used_up: Mapping[ConsumableName, int]
-) -> dict[ConsumableName, Stock]:
-    return {name: _stock(resource, used_up.get(name, 0)) for name, resource in resources.items()}
+class Stocks(Mapping[ConsumableName, Stock]):
+    """Made as they are asked for: there may be thousands of resources, and few that anybody needs."""
+
+    def __init__(
+        self, resources: Mapping[ConsumableName, ConsumableResource], used_up: Mapping[ConsumableName, int]
+    ) -> None:
+        self._resources = resources
+        self._used_up = used_up
+
+    def __getitem__(self, name: ConsumableName) -> Stock:
+        return _stock(self._resources[name], self._used_up.get(name, 0))
+
+    def __iter__(self) -> Iterator[ConsumableName]:
+        return iter(self._resources)
+
+    def __len__(self) -> int:
+        return len(self._resources)
 
 
 def _stock(resource: ConsumableResource, used_up: int) -> Stock:

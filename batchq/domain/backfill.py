@@ -5,6 +5,7 @@ take what is set aside if it is sure to give it back in time: the start of the o
 runs has a timeout), and the other has a timeout too, and ends before.
 """
 
+from bisect import bisect_right, insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -30,6 +31,37 @@ class Aside:
 
     amounts: Amounts
     starts: datetime | None
+
+
+class Asides:
+    """All that is set aside. What of it is kept from a job is added up beforehand: there may be many queues."""
+
+    def __init__(self) -> None:
+        self._known: list[Aside] = []  # those whose start is known, by that
+        self._unknown = 0
+        self._of_unknown: dict[Dimension, int] = {}
+        self._of_all: dict[Dimension, int] = {}
+
+    def add(self, aside: Aside) -> None:
+        _add(self._of_all, aside.amounts)
+        if aside.starts is None:
+            self._unknown += 1
+            _add(self._of_unknown, aside.amounts)
+        else:
+            insort(self._known, aside, key=_start)
+
+    def before(self, until: datetime | None) -> int:
+        """How many of those for whom it is may start before `until` (None: nobody knows when), the first to start."""
+        return self._unknown + (len(self._known) if until is None else bisect_right(self._known, until, key=_start))
+
+    def kept_for(self, count: int) -> Amounts:
+        """What is kept for the first so many of them."""
+        if count == self._unknown + len(self._known):
+            return self._of_all
+        kept = dict(self._of_unknown)
+        for aside in self._known[: count - self._unknown]:
+            _add(kept, aside.amounts)
+        return kept
 
 
 def ends(job: Job, now: datetime) -> datetime | None:
@@ -60,19 +92,16 @@ def starts(wanted: Sequence[Amounts], free: Mapping[Dimension, int], endings: It
     return None
 
 
-def may_start_before(aside: Aside, until: datetime | None) -> bool:
-    """Whether one that ends at `until` (None: nobody knows) could delay the one for whom this is set aside."""
-    return until is None or aside.starts is None or until >= aside.starts
-
-
-def total(asides: Iterable[Aside]) -> dict[Dimension, int]:
-    kept: dict[Dimension, int] = {}
-    for aside in asides:
-        for of, amount in aside.amounts.items():
-            kept[of] = kept.get(of, 0) + amount
-    return kept
-
-
 def _grace(job: Job) -> timedelta:
     """The containers of a task may have graces of their own."""
     return job.spec.stop_grace if job.spec.task is None and job.spec.nodes is None else STOP_ALLOWANCE
+
+
+def _start(aside: Aside) -> datetime:
+    assert aside.starts is not None, "nobody knows when it starts"
+    return aside.starts
+
+
+def _add(kept: dict[Dimension, int], amounts: Amounts) -> None:
+    for of, amount in amounts.items():
+        kept[of] = kept.get(of, 0) + amount

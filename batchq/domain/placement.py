@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from batchq.domain import reasons
 from batchq.domain.amounts import GPUS, MEMORY, Amounts, Dimension, Stock, demand, lacking, units, vcpus, within
-from batchq.domain.backfill import Aside, Ending, ends, may_start_before, starts, total, would_end
+from batchq.domain.backfill import Aside, Asides, Ending, ends, starts, would_end
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, State
 from batchq.domain.container import Resources
 from batchq.domain.job import Job, Need
@@ -60,11 +60,11 @@ class Site:
         return [it for it in names if it in self.environments and self.environments[it].state is State.ENABLED]
 
     def amounts(self) -> dict[Dimension, int]:
+        """All but the consumable resources: of these there may be thousands that nobody asks for."""
         return {
             MEMORY: self.host.memory_mib,
             GPUS: self.host.gpus,
             **{vcpus(name): it.max_millicpus for name, it in self.environments.items()},
-            **{units(name): it.amount for name, it in self.stocks.items()},
         }
 
 
@@ -98,14 +98,15 @@ class Room:
         self._now = now
         self._promised = promised or {}
         self._most = site.amounts()
-        self._used_up = {units(name) for name, it in site.stocks.items() if not it.returns}
+        self._used_up: set[Dimension] = set()
         self._free = dict(self._most)
-        self._asides: list[Aside] = []
+        self._asides = Asides()
         self._too_large: dict[tuple[object, ...], str] = {}  # what did not fit: room only ever gets less
         self._endings: list[Ending] = []
         self.promises: dict[JobId, datetime] = {}
         for job in active:
             assert job.attempt is not None, f"{job.id} holds room and has no attempt"
+            self._count(job.spec.needs)
             wanted = demand(job.spec.resources, job.spec.needs, EnvironmentName(job.attempt.environment))
             self._hold(self._returning(wanted), until=ends(job, now))
 
@@ -119,8 +120,8 @@ class Room:
     def squeeze(self, job: Candidate, names: Sequence[EnvironmentName]) -> Fits | Waits | Misfit:
         """The same for one behind a job that waits: nothing is set aside for it."""
         until = would_end(job.longest, self._now)
-        before = [it for it in self._asides if may_start_before(it, until)]
-        shape = (job.resources, job.needs, tuple(names), len(before))
+        before = self._asides.before(until)
+        shape = (job.resources, job.needs, tuple(names), before)
         if shape in self._too_large:
             return Waits(reason=self._too_large[shape])
         able = self._able(job, names)
@@ -136,7 +137,7 @@ class Room:
 
     def closed(self, names: Sequence[EnvironmentName]) -> bool:
         """Whether nothing is left on these environments for anybody, however small and short."""
-        there = self._beside([it for it in self._asides if may_start_before(it, self._now)])
+        there = self._beside(self._asides.before(self._now))
         return there[MEMORY] <= 0 or all(there[vcpus(name)] <= 0 for name in self._site.enabled(names))
 
     def could_hold(self, job: Candidate, names: Sequence[EnvironmentName]) -> bool:
@@ -145,26 +146,36 @@ class Room:
 
     def _able(self, job: Candidate, names: Sequence[EnvironmentName]) -> dict[EnvironmentName, Amounts]:
         """What it would take on each enabled environment that could ever hold it."""
+        self._count(job.needs)
         wanted = {name: demand(job.resources, job.needs, name) for name in self._site.enabled(names)}
         return {name: amounts for name, amounts in wanted.items() if within(amounts, self._most)}
 
-    def _beside(self, asides: Iterable[Aside]) -> Mapping[Dimension, int]:
-        """What is free and not kept by these."""
-        kept = total(asides)
+    def _count(self, needs: Iterable[Need]) -> None:
+        """Know from now on how much there is of what these ask for."""
+        for need in needs:
+            of, stock = units(need.resource), self._site.stocks.get(need.resource)
+            if stock is not None and of not in self._most:
+                self._most[of] = self._free[of] = stock.amount
+                if not stock.returns:
+                    self._used_up.add(of)
+
+    def _beside(self, before: int) -> Mapping[Dimension, int]:
+        """What is free and not kept for the first so many of those who wait."""
+        kept = self._asides.kept_for(before)
         return {of: amount - kept.get(of, 0) for of, amount in self._free.items()} if kept else self._free
 
     def _set_aside(self, job: Candidate, able: Mapping[EnvironmentName, Amounts]) -> None:
         """On every environment that could hold it, for nobody knows which will be the first to."""
         if not able:
             return
-        there = self._beside(self._asides)
+        there = self._beside(self._asides.before(None))
         known = (starts(list(able.values()), there, self._endings), self._promised.get(job.job_id))
         promise = min((it for it in known if it is not None), default=None)
         if promise is not None:
             self.promises[job.job_id] = promise
         amounts = {of: amount for wanted in able.values() for of, amount in wanted.items()}
         self._too_large.clear()  # the same number of asides may be others now
-        self._asides.append(Aside(amounts=amounts, starts=promise))
+        self._asides.add(Aside(amounts=amounts, starts=promise))
 
     def _hopeless(self, job: Candidate, names: Sequence[EnvironmentName]) -> Waits | Misfit:
         """With no environment enabled nobody can say; the job waits."""

@@ -6,7 +6,7 @@ What a turn decides is staged here and adopted when the turn is saved; a turn th
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 
-from batchq.domain.amounts import stocks
+from batchq.domain.amounts import Stocks
 from batchq.domain.container import Resources
 from batchq.domain.fairshare import MOST_SHARES, ShareKey, ShareUse, may_open
 from batchq.domain.job import Job, JobSpec
@@ -135,5 +135,6 @@ class Scheduler:
         return self._ledger.with_page(self._ledger.page(turn.pairs(), turn.now))
 
     def _site(self, host: Resources, used_up: Mapping[ConsumableName, int]) -> Site:
-        stock = stocks(self._ground.consumables, used_up)
-        return Site(environments=self._ground.environments, host=host, stocks=stock)
+        """As it is now: the catalog may change while the store is read."""
+        stocks = Stocks(dict(self._ground.consumables), used_up)
+        return Site(environments=dict(self._ground.environments), host=host, stocks=stocks)

@@ -11,8 +11,8 @@ PLACEMENT = [
     ),
     (
         "what is set aside is forgotten by the next",
-        "self._asides.append(Aside",
-        "self._asides[:] = [Aside(amounts={}, starts=None)]; (Aside",
+        "self._asides.add(Aside(",
+        "self._asides = Asides(); self._asides.add(Aside(",
     ),
     ("disabled environments are used", " and self.environments[it].state is State.ENABLED", ""),
     ("what could never fit waits for ever", "if within(amounts, self._most)}", "}"),
@@ -42,20 +42,13 @@ BACKFILL = [
     ("what has not started yet is nearly over", "return would_end(job.spec.timeout, now)", "return now"),
     ("a start takes no time", "now + START_ALLOWANCE + longest", "now + longest"),
     ("an end takes no time", "longest + STOP_ALLOWANCE", "longest"),
+    ("one that ends too late passes", "bisect_right(self._known, until, key=_start)", "0"),
+    ("one that never ends passes", "len(self._known) if until is None else", "0 if until is None else"),
+    ("an unknown start is one at the end of days", "kept = dict(self._of_unknown)", "kept = {}"),
     (
-        "one that ends too late passes",
-        "until is None or aside.starts is None or until >= aside.starts",
-        "until is None or aside.starts is None",
-    ),
-    (
-        "one that never ends passes",
-        "until is None or aside.starts is None or",
-        "until is not None and aside.starts is None or until is not None and",
-    ),
-    (
-        "an unknown start is one at the end of days",
-        "aside.starts is None or until",
-        "aside.starts is not None and until",
+        "the one that starts last is kept from first",
+        "in self._known[: count - self._unknown]",
+        "in self._known[self._unknown - count :]",
     ),
     (
         "the last to end decides",

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from batchq.domain.amounts import stocks
+from batchq.domain.amounts import Stocks
 from batchq.domain.catalog import ComputeEnvironment, ConsumableResource, JobQueue, SchedulingPolicy
 from batchq.domain.job import ACTIVE, Job
 from batchq.domain.placement import Room, Site
@@ -75,7 +75,7 @@ async def fill(turn, store, on_ground, host=HOST, *, skip=(), uses=None):
 
 def site(on_ground, host=HOST):
     """With nothing used up."""
-    return Site(environments=on_ground.environments, host=host, stocks=stocks(on_ground.consumables, {}))
+    return Site(environments=on_ground.environments, host=host, stocks=Stocks(on_ground.consumables, {}))
 
 
 def learnt(job, **changes):

@@ -1,0 +1,28 @@
+"""What is set aside for those who wait, and kept from one that may end too late."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batchq.domain.backfill import Aside, Asides
+from tests.domain.lives import at
+
+MINUTES = st.none() | st.integers(0, 9)
+AMOUNTS = st.dictionaries(st.sampled_from(["memory", "GPUs", "vCPUs of compute environment local"]), st.integers(1, 9))
+
+
+def moment(minute):
+    return None if minute is None else at(60 * minute)
+
+
+@given(listed=st.lists(st.tuples(MINUTES, AMOUNTS), max_size=6), minute=MINUTES)
+def test_all_is_kept_for_those_who_may_start_before_it_ends_and_nothing_for_others(listed, minute):
+    asides = Asides()
+    for start, amounts in listed:
+        asides.add(Aside(amounts=amounts, starts=moment(start)))
+
+    kept = asides.kept_for(asides.before(moment(minute)))
+
+    mine = [amounts for start, amounts in listed if start is None or minute is None or start <= minute]
+    assert {of: amount for of, amount in kept.items() if amount} == {
+        of: sum(it.get(of, 0) for it in mine) for each in mine for of in each
+    }
