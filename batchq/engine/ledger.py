@@ -3,15 +3,18 @@
 from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from batchq.domain.amounts import taken
 from batchq.domain.catalog import ResourceKind
-from batchq.domain.fairshare import Change, ShareKey, ShareUse, follow, window
-from batchq.domain.names import ConsumableName
+from batchq.domain.fairshare import Change, ShareKey, ShareUse, accrued, follow, window
+from batchq.domain.names import ConsumableName, QueueName
 from batchq.engine.ground import Ground
 from batchq.ports import JobStore
 from batchq.values import Changes
+
+MOST_KEPT = 1000  # shares in memory before those that count no more are looked for
+NOTHING = 1.0  # thousandths of a vCPU-second: less was not used
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +35,20 @@ class Ledger:
         self._ground = ground
         self.shares: dict[ShareKey, ShareUse] = {}
         self.used_up: dict[ConsumableName, int] = {}
+        self._most_kept = MOST_KEPT
 
-    async def load(self, store: JobStore) -> None:
+    async def load(self, store: JobStore, now: datetime) -> None:
         self.shares = dict(await store.shares())
         self.used_up = dict(await store.used_up())
+        self.forget(now)
+
+    def forget(self, now: datetime) -> None:
+        """Shares that count no more: whose use is long past, or was of a queue that is gone, though one has its name.
+
+        Users may name as many shares as they like. The store keeps a row of each; memory only of those that matter.
+        """
+        self.shares = {key: use for key, use in self.shares.items() if self._counts(key, use, now)}
+        self._most_kept = max(MOST_KEPT, 2 * len(self.shares))
 
     def page(self, changes: Iterable[Change], now: datetime) -> Page:
         """What these changes change, all those of a turn so far."""
@@ -46,17 +59,28 @@ class Ledger:
         """The ledger as the turn leaves it."""
         return ChainMap({**page.shares}, self.shares), ChainMap({**page.used_up}, self.used_up)
 
-    def adopt(self, page: Page) -> None:
+    def adopt(self, page: Page, now: datetime) -> None:
         """It is saved."""
         self.shares |= page.shares
         self.used_up |= page.used_up
+        if len(self.shares) > self._most_kept:
+            self.forget(now)
+
+    def _counts(self, key: ShareKey, use: ShareUse, now: datetime) -> bool:
+        queue = self._ground.queues.get(key.queue)
+        if use.active > 0 or use.millicpus > 0:
+            return True
+        if queue is None or use.as_of < queue.created_at:
+            return False
+        return accrued(use, now, self._decay(key.queue)).used >= NOTHING
 
     def _shares(self, changes: tuple[Change, ...], now: datetime) -> dict[ShareKey, ShareUse]:
-        queues, policies = self._ground.queues, self._ground.policies
         named = {it.after.spec.queue for it in changes if it.after.spec.share_identifier is not None}
-        policy_of = {name: queues[name].policy for name in named if name in queues}
-        decays = {name: window(policies.get(it)) for name, it in policy_of.items() if it is not None}
-        return follow(self.shares, changes, now, decays)
+        return follow(self.shares, changes, now, {name: self._decay(name) for name in named})
+
+    def _decay(self, name: QueueName) -> timedelta:
+        queue = self._ground.queues.get(name)
+        return window(None if queue is None or queue.policy is None else self._ground.policies.get(queue.policy))
 
     def _used_up(self, changes: tuple[Change, ...]) -> dict[ConsumableName, int]:
         known = self._ground.consumables

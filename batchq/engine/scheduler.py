@@ -45,12 +45,14 @@ class Scheduler:
 
     async def load(self) -> None:
         """Take up what is stored, at the start and when memory may not be that."""
-        await self._ledger.load(self._store)
+        await self._ledger.load(self._store, self._clock.now())
         self._heads.marks = {}
         self.limits.look_through(self._clock.now())
 
-    async def cancel_overdue(self, turn: Turn) -> None:
+    async def cancel_overdue(self, turn: Turn, *, ground_changed: bool) -> None:
         """At the beginning of a turn: those that were blocked too long are over."""
+        if ground_changed:
+            self._ledger.forget(turn.now)
         self._staged_promises = self._promises
         self._staged_marks = self._heads.marks
         self._staged_misfits_after = self._misfits_after
@@ -87,7 +89,7 @@ class Scheduler:
 
     def adopt(self, turn: Turn, jobs: Iterable[Job]) -> None:
         """The turn is saved, and these jobs with it."""
-        self._ledger.adopt(self._staged_page)
+        self._ledger.adopt(self._staged_page, turn.now)
         self._positions.adopt(turn.pairs(), turn.now)
         self._heads.marks = {queue: it for queue, it in self._staged_marks.items() if may_stand(turn.get(it.job_id))}
         self._promises = self._staged_promises

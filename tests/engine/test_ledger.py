@@ -1,15 +1,20 @@
 """What shares and consumable resources are charged, saved with the turn that charges it."""
 
+import asyncio
+
+import pytest
+
 from batchq.domain import events as on
 from batchq.domain import reasons
 from batchq.domain.catalog import ResourceKind
 from batchq.domain.fairshare import ShareKey
 from batchq.domain.job import Need, Status
-from batchq.engine.letters import GroundChanged
-from tests.domain.lives import exited, runnable, running
-from tests.engine.desk import LOOKED, ONE, TWO, Desk, desk_over, news, request, submit
+from batchq.engine import ledger
+from batchq.engine.letters import Deliver, EngineLost, GroundChanged
+from tests.domain.lives import at, exited, runnable, running
+from tests.engine.desk import LOOKED, ONE, TWO, Desk, answer, desk_over, news, request, submit
 from tests.engine.turns import ground, stored
-from tests.support.builders import consumable, policy, queue
+from tests.support.builders import consumable, job_id, policy, queue
 
 RED = ShareKey("default", "red")
 FAIR = ground(queue(policy="fair"), policies=[policy()])
@@ -94,6 +99,62 @@ async def test_a_queue_without_a_policy_keeps_no_shares():
     await desk.turn(LOOKED, submit(ONE))
 
     assert await desk.store.shares() == {}
+
+
+async def known_shares(desk):
+    return set(desk.loop.scheduler._ledger.shares)
+
+
+async def used_by_red(on_ground):
+    """A desk where a job of this share ran for an hour, and is over."""
+    desk = await desk_over(on_ground=on_ground)
+    await desk.turn(LOOKED, submit(ONE, share_identifier="red"))
+    await asyncio.sleep(3600)
+    (job,) = (await desk.store.jobs([ONE])).values()
+    await desk.turn(news(job, exited(0)))
+    return desk
+
+
+def fair(**changes):
+    return ground(queue(policy="fair", **changes), policies=[policy()])
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_a_new_queue_does_not_pay_for_one_that_had_its_name(restarted):
+    on_ground = fair()
+    desk = await used_by_red(on_ground)
+    assert await known_shares(desk) == {RED}
+
+    on_ground.queues.update(fair(created_at=at(3601)).queues)
+    await asyncio.sleep(2)
+    await desk.turn(GroundChanged(), EngineLost())
+    if restarted:
+        await desk.loop.load()
+    await desk.turn(submit(TWO, share_identifier="red"))
+
+    assert (await desk.store.shares())[RED].used == 0
+
+
+async def test_use_is_remembered_through_other_changes_of_the_ground():
+    desk = await used_by_red(fair())
+
+    await desk.turn(GroundChanged())
+
+    assert await known_shares(desk) == {RED}
+
+
+async def test_shares_that_are_long_over_are_no_burden(monkeypatch):
+    monkeypatch.setattr(ledger, "MOST_KEPT", 3)
+    desk = await used_by_red(fair())
+    await asyncio.sleep(86_400)
+
+    for number in range(8):
+        new = job_id(3_000_000 + number)
+        await desk.turn(submit(new, share_identifier=f"s{number}", millicpus=9000))
+        await desk.turn(Deliver(job_id=new, event=on.CancelRequested(reason="enough"), answer=answer()))
+
+    assert len(await known_shares(desk)) <= 4
+    assert len(await desk.store.shares()) == 9
 
 
 # ------------------------------------------------------------------------------------------------- consumable resources

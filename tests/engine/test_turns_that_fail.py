@@ -14,10 +14,11 @@ import pytest
 
 from batchq.domain import events as on
 from batchq.domain.catalog import ResourceKind
-from batchq.domain.fairshare import ShareKey
+from batchq.domain.fairshare import ShareKey, accrued
 from batchq.domain.job import ACTIVE, FINISHED, Dependency, DependencyType, Need, Status
 from batchq.domain.names import child_id
 from batchq.engine import families, scheduling
+from batchq.engine.ledger import NOTHING
 from batchq.engine.letters import Amend, Deliver, GroundChanged
 from batchq.errors import Conflict, StoreFailed
 from tests.engine.desk import LOOKED, Desk, answer, submit
@@ -26,6 +27,7 @@ from tests.support.builders import consumable, job_id, policy, queue, retry
 
 SEEDS = range(25)
 TURNS = 60
+DECAY = timedelta(hours=1)
 SEQUENTIAL = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
 
 
@@ -144,13 +146,22 @@ async def memory_is_what_is_stored(desk):
         return
     assert loop.active == {it.id: it for it in await store.active()}
     assert loop._families._at_work == {it.id: it for it in await store.parents_at_work()}
-    assert loop.scheduler._ledger.shares == await store.shares()
+    assert known_shares(loop) == {key: use for key, use in (await store.shares()).items() if counts(use, loop)}
     assert loop.scheduler._ledger.used_up == await store.used_up()
     marks = loop.scheduler._heads.marks.values()
     heads = await store.jobs([it.job_id for it in marks])
     assert [(heads[it.job_id].status_reason, heads[it.job_id].blocked_at) for it in marks] == [
         (it.reason, it.since) for it in marks
     ]
+
+
+def known_shares(loop):
+    return {key: use for key, use in loop.scheduler._ledger.shares.items() if counts(use, loop)}
+
+
+def counts(use, loop):
+    """What is long past may be forgotten, and need not."""
+    return use.active or use.millicpus or accrued(use, loop._clock.now(), DECAY).used >= NOTHING
 
 
 async def what_is_kept_is_true(story):
@@ -193,9 +204,7 @@ def few_at_a_time(monkeypatch):
 async def test_memory_is_what_is_stored_whatever_fails(seed):
     dice = Random(seed)
     licences = consumable("licence", total=12, kind=ResourceKind.NON_REPLENISHABLE)
-    on_ground = ground(
-        queue(), queue("fair", policy="fair"), policies=[policy(decay=timedelta(hours=1))], consumables=[licences]
-    )
+    on_ground = ground(queue(), queue("fair", policy="fair"), policies=[policy(decay=DECAY)], consumables=[licences])
     desk = Desk(Trouble(await stored(), dice), on_ground)
     await desk.loop.load()
     await desk.turn(LOOKED)
