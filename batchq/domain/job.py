@@ -157,7 +157,7 @@ class Attempt:
     """One placing of a job on an environment. The finished ones are a job's `attempts`.
 
     `parts` are its containers where it has several, main node first; `decided` is the key of the essential one of the
-    main node whose end decides.
+    main node whose end decides, or of one that waited in vain and so ended the task.
     """
 
     number: int
