@@ -6,10 +6,11 @@ from typing import assert_never
 from batchq.domain import arrays
 from batchq.domain import effects as do
 from batchq.domain import events as on
+from batchq.domain.catalog import State
 from batchq.domain.container import Resources
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle import ring
-from batchq.domain.names import JobId, child_id, parent_of
+from batchq.domain.names import JobId, QueueName, child_id, parent_of
 from batchq.domain.parts import tag_timed
 from batchq.domain.placement import usable
 from batchq.domain.recovery import reconcile
@@ -82,12 +83,19 @@ class Reader:
     def _submit(self, turn: Turn, letter: Submit) -> None:
         if turn.knows(self.submitted_as(turn, letter)):
             return
-        if letter.spec.queue not in self._ground.queues:
-            raise Invalid(f"JobQueue {letter.spec.queue} not found.")
+        self._check_queue(letter.spec.queue)
         self._admit(turn, letter.spec)
         job = Job(id=letter.job_id, order=self.next_order, spec=letter.spec, created_at=turn.now, tags=letter.tags)
         self.next_order += 1 + (letter.spec.array_size or 0)
         turn.insert(job, letter.key)
+
+    def _check_queue(self, name: QueueName) -> None:
+        """Again, for the request was checked before it lay here: a queue that is being deleted takes no jobs."""
+        queue = self._ground.queues.get(name)
+        if queue is None:
+            raise Invalid(f"JobQueue {name} not found.")
+        if queue.state is not State.ENABLED:
+            raise Invalid(f"JobQueue {name} is disabled and takes no jobs.")
 
     def _reconcile(self, turn: Turn, letter: Surveyed) -> None:
         """A changed machine is changed ground."""

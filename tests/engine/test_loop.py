@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from batchq.domain import effects as do
+from batchq.domain.catalog import State
 from batchq.domain.job import Status
 from batchq.domain.names import JobId
 from batchq.engine.letters import Amend, Deliver, EngineLost, GroundChanged, Surveyed
@@ -28,7 +29,7 @@ from tests.domain.lives import (
 from tests.domain.part_lives import runs, tasked
 from tests.engine.desk import LOOKED, ONE, TWO, answer, desk_over, news, request, submit
 from tests.engine.turns import HOST, ground
-from tests.support.builders import environment, submission, task_container
+from tests.support.builders import environment, queue, submission, task_container
 
 # -------------------------------------------------------------------------------------------------------- one at a time
 
@@ -267,6 +268,16 @@ async def test_two_submissions_without_a_key_are_two_jobs():
 async def test_a_job_for_a_queue_that_went_away_is_refused():
     desk = await desk_over()
     letter = submit(ONE, queue="gone")
+
+    await desk.turn(letter)
+
+    assert isinstance(letter.answer.exception(), Invalid)
+    assert await desk.store.jobs([ONE]) == {}
+
+
+async def test_nor_does_one_that_was_disabled_before_the_request_was_read_take_a_job():
+    desk = await desk_over(on_ground=ground(queue(state=State.DISABLED)))
+    letter = submit(ONE)
 
     await desk.turn(letter)
 
