@@ -48,7 +48,9 @@ def gates(job: Job) -> dict[str, Gate]:
     """Those of the containers that wait."""
     parts = {part.key: part for part in attempt_of(job).parts}
     main_runs = has_started(job, main_node(job))
-    return {it.key: _gate(job, it, parts, main_runs) for it in parts.values() if it.state is PartState.WAITING}
+    return {
+        it.key: _gate(job, it, parts, main_runs=main_runs) for it in parts.values() if it.state is PartState.WAITING
+    }
 
 
 def has_started(job: Job, node: int) -> bool:
@@ -90,7 +92,7 @@ def hopeless(job: Job, part: Part) -> str:
     return f"ContainerDependencyError: container {never.container} will not reach {never.condition}"
 
 
-def _gate(job: Job, part: Part, parts: Mapping[str, Part], main_runs: bool) -> Gate:  # noqa: FBT001 - read once for all
+def _gate(job: Job, part: Part, parts: Mapping[str, Part], *, main_runs: bool) -> Gate:
     found = {_condition(it, parts[f"{part.node}/{it.container}"]) for it in container_of(job, part).depends_on}
     if Gate.NEVER in found:
         return Gate.NEVER
