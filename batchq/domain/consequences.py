@@ -51,11 +51,11 @@ def told_to_end(job: Job, part: Part, now: datetime, own: on.TerminateRequested 
     """Its grace is the terminate's `own`, or the container's, or the job's. Who is told already keeps what it has."""
     if part.state is PartState.ENDED or part.stopping:
         return part
-    reason = None if own is None or own.node is None else own.reason
+    told = replace(part, terminated=None if own is None or own.node is None else own.reason)
     if part.state is PartState.WAITING:
-        return ended(part, now, reason)
+        return ended(told, now, None)
     graces = (None if own is None else own.grace, gates.container_of(job, part).stop_timeout, job.spec.stop_grace)
-    return replace(part, stopping=True, grace=next(it for it in graces if it is not None), reason=reason)
+    return replace(told, stopping=True, grace=next(it for it in graces if it is not None))
 
 
 def ended(part: Part, now: datetime, reason: str | None) -> Part:

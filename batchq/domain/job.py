@@ -126,8 +126,8 @@ class Part:
     """One container of an attempt that has several.
 
     `key` is the `part` of its tag. `begun_at` is when its start was asked for. `stopping`: it is to end, and has its
-    `grace`; `kill_at` and `killed_at` are as in `Stop`, for this container. `address` is its node's on the network of
-    the attempt.
+    `grace`; `kill_at` and `killed_at` are as in `Stop`, for this container. `terminated`: its node alone was, with this
+    reason of the caller's. `address` is its node's on the network of the attempt.
     """
 
     key: str
@@ -138,6 +138,7 @@ class Part:
     exit_code: int | None = None
     reason: str | None = None
     stopping: bool = False
+    terminated: str | None = None
     grace: timedelta | None = None
     kill_at: datetime | None = None
     killed_at: datetime | None = None

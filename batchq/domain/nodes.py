@@ -1,7 +1,7 @@
 """The nodes of a gang, each told as a job of its own. Pure views: only a node's containers are remembered of it.
 
 The main node fares as the job does. Another is over when all its containers are, and is SUCCEEDED or FAILED by the exit
-code of its own essential one, whatever becomes of the job.
+code of its own essential one, whatever becomes of the job; one that was terminated by itself is FAILED, as a job is.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from batchq.domain import reasons
-from batchq.domain.job import QUEUED, Attempt, Job, Part, PartState, Status
+from batchq.domain.job import QUEUED, Attempt, Job, Part, PartState, Status, Stop, StopCause
 from batchq.domain.names import node_id
 from batchq.domain.task import Task
 
@@ -54,7 +54,7 @@ def _other(job: Job, task: Task, node: int) -> Job:
     own = [_outcome(job, it, task, node) for it in known]
     if job.status in QUEUED or not own:
         return replace(job, attempts=tuple(own))
-    status = _status(own[-1], task)
+    status, job = _status(own[-1], task), _terminated(job, own[-1])
     if job.attempt is not None and status in {Status.STARTING, Status.RUNNING}:
         latest = own[-1]
         return replace(job, status=status, attempts=tuple(own[:-1]), attempt=latest, started_at=latest.started_at)
@@ -70,8 +70,20 @@ def _over(job: Job, last: Attempt, status: Status) -> Job:
         started_at=last.started_at,
         stopped_at=last.stopped_at or job.stopped_at,
     )
+    if any(it.terminated is not None for it in last.parts):
+        return ended
     untouched = status is Status.SUCCEEDED or _over_before_order(job, last.stopped_at)
     return replace(ended, stop=None, cancelled=None) if untouched else ended
+
+
+def _terminated(job: Job, last: Attempt) -> Job:
+    """With the order that was the node's own, where it had one."""
+    own = next((it for it in last.parts if it.terminated is not None), None)
+    if own is None or own.terminated is None:
+        return job
+    at, grace = own.stopped_at or own.started_at or job.created_at, own.grace or job.spec.stop_grace
+    stop = Stop(cause=StopCause.TERMINATED, reason=own.terminated, ordered_at=at, grace=grace, kill_at=own.kill_at)
+    return replace(job, stop=stop, status_reason=own.terminated, cancelled=None)
 
 
 def _over_before_order(job: Job, stopped_at: datetime | None) -> bool:
@@ -99,6 +111,8 @@ def _outcome(job: Job, attempt: Attempt, task: Task, node: int) -> Attempt:
 
 def _reason(job: Job, attempt: Attempt, telling: Part) -> str | None:
     """What stopped it, where something did; else its own end."""
+    if telling.terminated is not None:
+        return telling.terminated
     if telling.state is not PartState.ENDED:
         return attempt.status_reason
     if telling.stopping and not _over_before_order(job, telling.stopped_at):
@@ -112,6 +126,8 @@ def _reason(job: Job, attempt: Attempt, telling: Part) -> str | None:
 def _status(own: Attempt, task: Task) -> Status:
     if any(it.state is not PartState.ENDED for it in own.parts) or not own.parts:
         return Status.STARTING if own.started_at is None else Status.RUNNING
+    if any(it.terminated is not None for it in own.parts):
+        return Status.FAILED
     telling = decisive(own.parts, task)
     return Status.SUCCEEDED if telling is not None and telling.exit_code == 0 else Status.FAILED
 

@@ -156,14 +156,14 @@ def test_terminate_of_another_node_stops_that_node_and_the_job_goes_on():
 
     assert asks(job, node(1)) == ["stop 1/app"]
     assert (later.status, later.stop, later.status_reason) == (Status.RUNNING, None, None)
-    assert (part(later, "1/app").exit_code, part(later, "1/app").reason) == (143, "not you")
+    assert (part(later, "1/app").exit_code, part(later, "1/app").terminated) == (143, "not you")
     assert after(later, ends("2/app"), ends("0/app")).status is Status.SUCCEEDED
 
 
 def test_terminate_of_a_node_that_has_not_begun_keeps_it_from_beginning():
     job = after(ganged(), node(1, "not you"))
 
-    assert (states(job)["1/app"], part(job, "1/app").reason) == ("ENDED", "not you")
+    assert (states(job)["1/app"], part(job, "1/app").terminated) == ("ENDED", "not you")
     assert asks(job, runs("0/app")) == ["start 2/app"]
 
 

@@ -147,6 +147,25 @@ def test_a_node_that_succeeded_before_the_terminate_was_not_terminated():
     assert (seen.status, seen.is_terminated, seen.status_reason) == (Status.SUCCEEDED, False, reasons.EXITED)
 
 
+@pytest.mark.parametrize("exit_code", [0, 143])
+def test_a_node_that_alone_was_terminated_has_the_callers_reason_whatever_its_exit_code(exit_code):
+    job = running(part("1/default"), over("0/default", exit_code, stopping=True, terminated="not you"))
+
+    seen = nodes.view(job, 0)
+
+    assert (seen.status, seen.status_reason, seen.is_terminated) == (Status.FAILED, "not you", True)
+    assert (seen.attempts[0].exit_code, seen.attempts[0].status_reason) == (exit_code, "not you")
+    assert not nodes.view(job, 1).is_terminated
+
+
+def test_until_it_is_over_it_runs_and_is_terminated():
+    job = running(part("1/default"), part("0/default", stopping=True, terminated="not you"))
+
+    seen = nodes.view(job, 0)
+
+    assert (seen.status, seen.status_reason, seen.is_terminated) == (Status.RUNNING, "not you", True)
+
+
 def test_a_node_that_was_stopped_before_its_job_keeps_its_own_end():
     job = ended(over("1/default", 143), over("0/default", 7, stopping=True), status=Status.FAILED)
 

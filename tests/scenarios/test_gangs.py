@@ -132,7 +132,7 @@ async def test_a_terminate_of_another_node_stops_that_one_only(world):
     done = await world.then(job, Status.SUCCEEDED)
     assert not done.is_terminated
     stopped, spared = done.attempts[0].parts[1:]
-    assert (stopped.exit_code, stopped.reason) == (0, "not you")
+    assert (stopped.exit_code, stopped.terminated) == (0, "not you")
     assert stopped.stopped_at <= done.stopped_at <= spared.stopped_at
 
 
