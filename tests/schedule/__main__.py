@@ -32,7 +32,7 @@ def told(sums: Sums, took: float) -> str:
     return (
         f"{sums.jobs} jobs in {sums.lasted / 3600:.1f} simulated hours ({took:.0f} s); {sums.unfinished} starved\n"
         f"utilisation {sums.utilisation:.1%}\n{waits}\n"
-        f"first of all and not started: {sums.delayed:.0f} s at most\n"
+        f"in fifo, with no older one that waits: {sums.delayed:.0f} s at most\n"
         f"while all shares waited: {given}; share error {sums.share_error:.1%}"
     )
 
