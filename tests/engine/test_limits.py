@@ -10,10 +10,11 @@ from batchq.domain import events as on
 from batchq.domain import reasons
 from batchq.domain.catalog import TimeLimit
 from batchq.domain.job import Status
+from batchq.domain.names import child_id
 from batchq.engine import limits
 from batchq.engine.letters import Amend, Deliver, GroundChanged
 from tests.domain.lives import after, at, exited, pending, runnable, running
-from tests.engine.desk import LOOKED, answer, desk_over
+from tests.engine.desk import LOOKED, ONE, answer, desk_over, submit
 from tests.engine.turns import ground
 from tests.support.builders import environment, queue
 
@@ -169,6 +170,16 @@ async def test_a_misfit_found_while_others_are_looked_through_is_not_forgotten(w
     await watch(desk, 700)
 
     assert await ended(desk, again) == text(TOO_MANY)
+
+
+async def test_the_array_of_cancelled_children_fails_with_them(watch):
+    desk = await desk_over(on_ground=limited(TOO_MANY))
+    await desk.turn(LOOKED, submit(ONE, millicpus=9000, array_size=3))
+
+    await watch(desk, 601)
+
+    stored = await desk.store.jobs([ONE, *(child_id(ONE, index) for index in range(3))])
+    assert [it.status_reason for it in stored.values()] == [reasons.CHILD_FAILED, *[text(TOO_MANY)] * 3]
 
 
 async def test_a_limit_that_comes_later_holds_for_those_who_wait(watch):

@@ -2,12 +2,12 @@
 
 from batchq.domain import events as on
 from batchq.domain.catalog import State
-from batchq.domain.job import Status
+from batchq.domain.job import Need, Status
 from batchq.engine.lines import FIRST_PAGE, PAGE
 from batchq.engine.scheduling import MOST_FOUND
 from tests.domain.lives import after, cancel, exited, placed, runnable, running, submitted
 from tests.engine.turns import fill, filled, ground, placed_in, statuses, stored, turn_over
-from tests.support.builders import environment, queue, resources
+from tests.support.builders import consumable, environment, queue, resources
 
 # ---------------------------------------------------------------------------------------------------------------- order
 
@@ -227,3 +227,39 @@ async def test_vcpus_are_the_environments_and_memory_is_the_hosts():
     turn = await filled(store, ground(), host=resources(millicpus=1, memory_mib=255))
 
     assert placed_in(turn, *jobs) == ["local", None]
+
+
+# ------------------------------------------------------------------------------------------- less than what jobs hold
+
+
+async def test_an_environment_that_shrank_below_what_runs_takes_nobody_until_there_is_room_again():
+    runs, small = running(millicpus=3000), runnable(millicpus=500)
+    store = await stored(runs, small)
+    shrunk = ground(environments=[environment(max_millicpus=1000)])
+
+    turn = await filled(store, shrunk, turn_over(runs))
+    assert (placed_in(turn, small), turn.get(runs.id)) == ([None], runs)
+    turn.step(runs.id, exited(0))
+    await fill(turn, store, shrunk)
+
+    assert placed_in(turn, small) == ["local"]
+
+
+async def test_a_resource_that_was_made_anew_while_a_job_holds_of_the_old_one_gives_only_the_rest():
+    runs = running(needs=(Need(resource="licences", quantity=3),))
+    one, two = (runnable(needs=(Need(resource="licences", quantity=2),)) for _ in range(2))
+    store = await stored(runs, one, two)
+
+    turn = await filled(store, ground(consumables=[consumable(total=6)]), turn_over(runs))
+
+    assert placed_in(turn, one, two) == ["local", None]
+
+
+async def test_a_total_below_what_is_in_use_takes_nothing_from_those_who_hold_it():
+    runs = running(needs=(Need(resource="licences", quantity=3),))
+    waits, other = runnable(needs=(Need(resource="licences", quantity=1),)), runnable()
+    store = await stored(runs, waits, other)
+
+    turn = await filled(store, ground(consumables=[consumable(total=1)]), turn_over(runs))
+
+    assert (turn.get(runs.id), placed_in(turn, waits, other)) == (runs, [None, "local"])
