@@ -95,3 +95,15 @@ async def test_an_order_to_an_array_that_is_broken_reaches_those_before_the_fail
         (Status.FAILED, "this one first"),
         (Status.FAILED, reasons.DEPENDENCY_FAILED),
     ]
+
+
+async def test_a_failure_in_an_array_whose_children_are_on_their_own_is_told_to_nobody():
+    desk = await desk_over()
+    await desk.turn(submit(ONE, array_size=5, millicpus=4000), LOOKED)
+    await at_rest(desk)
+
+    await desk.turn(told(0, FAILS))
+
+    parent = (await desk.store.jobs([ONE]))[ONE]
+    assert (parent.family.broken_at, desk.loop._families.busy) == (None, False)
+    assert [status for status, _ in await ends(desk, 5)].count(Status.FAILED) == 1

@@ -1,10 +1,10 @@
-"""dependsOn between jobs that are no arrays. aws-batch.md 7."""
+"""dependsOn of jobs that are no arrays. aws-batch.md 7."""
 
 import pytest
 
 from batchq.domain import reasons
 from batchq.domain.job import FINISHED, Dependency, DependencyType, Status
-from batchq.domain.names import node_id
+from batchq.domain.names import child_id, node_id
 from batchq.errors import Invalid
 from tests.support.builders import gang, task
 from tests.support.scripts import Script, contained
@@ -140,6 +140,17 @@ async def test_twenty_dependencies_are_all_waited_for(world):
     done = await world.then(job, Status.SUCCEEDED)
     ends = [(await world.job(it)).stopped_at for it in (*before, slow)]
     assert done.started_at >= max(ends)
+
+
+async def test_a_child_that_is_yet_to_come_is_waited_for(world):
+    held = await world.submit(Script(seconds=0.5))
+    array = await world.submit(Script(seconds=0), array_size=2, after=[held])
+    job = await world.submit(after=[child_id(array, 1)])
+    assert (await world.job(job)).status is Status.PENDING
+
+    done = await world.then(job, Status.SUCCEEDED)
+
+    assert done.started_at >= (await world.job(child_id(array, 1))).stopped_at
 
 
 async def test_a_gang_is_waited_for_as_a_whole(world):
