@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from tests.machine.deeds import stories
 from tests.machine.tell import check
@@ -16,7 +16,13 @@ def main() -> int:
     options = asked.parse_args()
     told = 0
 
-    @settings(max_examples=options.examples, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=options.examples,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
     @given(story=stories)
     def every_story_ends_as_the_model_says(story):
         nonlocal told

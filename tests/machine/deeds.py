@@ -1,4 +1,4 @@
-"""What users ask, and what befalls the server: one story is a list of deeds. Hypothesis writes them, and shortens them.
+"""What users ask, and what befalls the server: one story is a list of deeds. Hypothesis writes them.
 
 A deed speaks of earlier jobs by number, counted round: 7 of three jobs is the second. So every story can be told.
 """

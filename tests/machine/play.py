@@ -104,7 +104,7 @@ class Player:
         size = deed.size if other is None else len(self._facts.arrays[other].children)
         after = tuple(dict.fromkeys(self._named(it) for it in deed.after)) if self._ids else ()
         waits = [Dependency(job_id=it) for it in after]
-        if deed.sequential:
+        if deed.sequential and size is not None:
             waits.append(SEQUENTIAL)
         if other is not None:
             waits.append(Dependency(job_id=other, type=DependencyType.N_TO_N))
