@@ -124,7 +124,6 @@ LINES = [
 HEADS = [
     ("an old head keeps its mark", "            if _is_marked(turn.get(job_id)):\n", "            if False:\n"),
     ("a misfit that was a head is freed", " and not job.misfit and job.blocked_at", " and job.blocked_at"),
-    ("a head is written again", "if job.status_reason != head.reason or job.blocked_at is None:", "if True:"),
 ]
 LIMITS = [
     ("who is not due is cancelled", " or due > turn.now:", ":"),

@@ -6,7 +6,7 @@ from batchq.domain import events as on
 from batchq.domain import reasons
 from batchq.domain.job import Status
 from batchq.engine import scheduling
-from batchq.engine.letters import Amend, MoreToDo
+from batchq.engine.letters import Amend, GroundChanged, MoreToDo
 from tests.domain.lives import after, at, cancel, exited, not_started, runnable, running
 from tests.engine.desk import LOOKED, ONE, answer, desk_over, news, request, submit
 from tests.engine.turns import ground
@@ -147,3 +147,16 @@ async def test_with_its_environment_disabled_the_head_says_so():
     await desk.turn(LOOKED)
 
     assert (await blocked(desk, head))[0] == reasons.NO_ENVIRONMENT
+
+
+async def test_a_head_that_has_become_a_misfit_stays_one():
+    runs, head = running(millicpus=1000), runnable(millicpus=4000)
+    on_ground = ground()
+    desk = await desk_over(runs, head, on_ground=on_ground)
+    await desk.turn(LOOKED)
+    on_ground.environments["local"] = environment(max_millicpus=3000)
+
+    await desk.turn(GroundChanged())
+
+    assert (await desk.store.jobs([head.id]))[head.id].misfit
+    assert (await blocked(desk, head))[0] == reasons.TOO_MANY_VCPUS

@@ -235,3 +235,12 @@ async def test_nothing_rings_when_nobody_is_due(watch):
     await watch(desk, 10_000)
 
     assert desk.loop.scheduler.limits.due is None
+
+
+async def test_a_look_through_cancels_nobody_before_its_time(watch):
+    old, young = misfit(), after(runnable(millicpus=9000), on.FoundMisfit(reason=reasons.TOO_MANY_VCPUS), now=at(300))
+    desk = await desk_over(old, young, on_ground=limited(TOO_MANY))
+
+    await watch(desk, 899)
+
+    assert (await ended(desk, old), await ended(desk, young)) == (text(TOO_MANY), None)
