@@ -29,7 +29,7 @@ class Heads:
 
     async def mark(self, turn: Turn, store: JobStore, heads: Mapping[QueueName, Head]) -> dict[QueueName, Mark]:
         """Mark the heads, and free those that are heads no longer. The answer is what `marks` are, once it is saved."""
-        fresh = {queue: head for queue, head in heads.items() if not self._is_marked(queue, head)}
+        fresh = {queue: head for queue, head in heads.items() if not self._is_written(queue, head)}
         stale = [
             it.job_id for queue, it in self.marks.items() if queue not in heads or heads[queue].job_id != it.job_id
         ]
@@ -41,7 +41,7 @@ class Heads:
         marked = {queue: _mark(turn, head) for queue, head in fresh.items()}
         return {queue: marked.get(queue) or self.marks[queue] for queue in heads}
 
-    def _is_marked(self, queue: QueueName, head: Head) -> bool:
+    def _is_written(self, queue: QueueName, head: Head) -> bool:
         mark = self.marks.get(queue)
         return mark is not None and (mark.job_id, mark.reason) == (head.job_id, head.reason)
 

@@ -37,7 +37,7 @@ OF_LATE = timedelta(minutes=1)
 class Loop:
     """`act` is told each effect, with the job as saved; `wake` each job whose alarm may have changed.
 
-    While `closing` nothing more is placed.
+    While `closing` nothing more is placed. `_behind`: memory may not be what is stored, and is to be read anew.
     """
 
     def __init__(
