@@ -1,4 +1,4 @@
-"""Serves batchq on a free port, plays six jobs through boto3, and tells of each. Not 0 if one ended otherwise."""
+"""Serves batchq on a free port, plays jobs through boto3, and tells of each. Not 0 if one ended otherwise."""
 
 import json
 import sys
@@ -64,6 +64,7 @@ def submit(batch: Any, play: Play) -> str:
         jobQueue=play.queue,
         jobDefinition=play.name,
         retryStrategy={"attempts": play.attempts},
+        arrayProperties={} if play.array is None else {"size": play.array},
     )
     return job["jobId"]
 
@@ -98,6 +99,8 @@ def tell(service: Service, asked: Play, job_id: str) -> bool:
         code = attempt["container"].get("exitCode")
         wrote = output(service, attempt["container"]["logStreamName"])
         print(f"  try {number}   exit code {code} after {seconds:.2f} s, wrote {wrote}")
+    if asked.array:
+        print(f"  children {job['arrayProperties']['statusSummary']}")
     print("  as it must be\n" if not wrong else f"  WRONG   {'; '.join(wrong)}\n")
     return bool(wrong)
 

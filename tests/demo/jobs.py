@@ -1,4 +1,4 @@
-"""The six jobs of the demo: what each runs, what is done to it, and how it must end."""
+"""The jobs of the demo: what each runs, what is done to it, and how it must end."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,10 +16,11 @@ class Play:
     shell: str
     queue: str = "demo"
     attempts: int = 1
+    array: int | None = None
     when: str | None = None
     then: str | None = None
     status: str
-    reason: str
+    reason: str | None
     exit_codes: tuple[int, ...]
     walk: tuple[str, ...]
     flags: tuple[str, ...] = ()
@@ -59,6 +60,15 @@ PLAYS = (
         reason=EXITED,
         exit_codes=(1, 0),
         walk=(*ONE_TRY, "RUNNABLE", "STARTING", "RUNNING", "SUCCEEDED"),
+    ),
+    Play(
+        name="an-array-of-three",
+        shell="echo child $AWS_BATCH_JOB_ARRAY_INDEX of $AWS_BATCH_JOB_ARRAY_SIZE",
+        array=3,
+        status="SUCCEEDED",
+        reason=None,
+        exit_codes=(),
+        walk=("SUBMITTED", "PENDING", "SUCCEEDED"),
     ),
     Play(
         name="cancelled-while-runnable",
