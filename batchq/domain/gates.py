@@ -1,6 +1,7 @@
 """What the containers of an attempt wait for, and what closes their node. Pure, and it changes nothing.
 
-Within a node a container waits for what its task says of the others; on every other node also for the main node.
+Within a node a container waits for what its task says of the others; on every other node also for the main node's
+address. One that was over before it was seen to run tells none; so an essential one will do, on an engine without any.
 """
 
 from collections.abc import Iterator, Mapping
@@ -47,14 +48,10 @@ def keys(job: Job) -> tuple[str, ...]:
 def gates(job: Job) -> dict[str, Gate]:
     """Those of the containers that wait."""
     parts = {part.key: part for part in attempt_of(job).parts}
-    main_runs = has_started(job, main_node(job))
+    main_found = any(_finds(job, it) for it in parts.values() if it.node == main_node(job))
     return {
-        it.key: _gate(job, it, parts, main_runs=main_runs) for it in parts.values() if it.state is PartState.WAITING
+        it.key: _gate(job, it, parts, main_found=main_found) for it in parts.values() if it.state is PartState.WAITING
     }
-
-
-def has_started(job: Job, node: int) -> bool:
-    return any(it.started_at is not None for it in attempt_of(job).parts if it.node == node)
 
 
 def closed(job: Job) -> frozenset[int]:
@@ -92,11 +89,16 @@ def hopeless(job: Job, part: Part) -> str:
     return f"ContainerDependencyError: container {never.container} will not reach {never.condition}"
 
 
-def _gate(job: Job, part: Part, parts: Mapping[str, Part], *, main_runs: bool) -> Gate:
+def _gate(job: Job, part: Part, parts: Mapping[str, Part], *, main_found: bool) -> Gate:
     found = {_condition(it, parts[f"{part.node}/{it.container}"]) for it in container_of(job, part).depends_on}
     if Gate.NEVER in found:
         return Gate.NEVER
-    return Gate.OPEN if found <= {Gate.OPEN} and (main_runs or part.node == main_node(job)) else Gate.SHUT
+    return Gate.OPEN if found <= {Gate.OPEN} and (main_found or part.node == main_node(job)) else Gate.SHUT
+
+
+def _finds(job: Job, part: Part) -> bool:
+    """Whether by this container of the main node the others find it."""
+    return part.address is not None or (part.started_at is not None and container_of(job, part).essential)
 
 
 def _condition(dependency: ContainerDependency, part: Part) -> Gate:

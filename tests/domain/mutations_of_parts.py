@@ -171,7 +171,8 @@ CONSEQUENCES = [
     ("what was cleared away is cleared away again", "        if key not in gone:\n", "        if True:\n"),
 ]
 GATES = [
-    ("nodes start with the main one", "(main_runs or part.node == main_node(job))", "True"),
+    ("nodes start with the main one", "(main_found or part.node == main_node(job))", "True"),
+    ("nodes start though the main one has no address yet", "and container_of(job, part).essential)", ")"),
     ("one condition is enough", "if found <= {Gate.OPEN} and", "if (not found or Gate.OPEN in found) and"),
     ("what can never be waits", "    if Gate.NEVER in found:\n        return Gate.NEVER\n", ""),
     (

@@ -52,8 +52,17 @@ def test_the_others_start_when_the_main_node_has_started():
     assert part(after(job, runs("0/app", address="10.0.0.2")), "0/app").address == "10.0.0.2"
 
 
+def test_the_others_do_not_start_before_the_main_nodes_address_is_known():
+    leader = task(sidecar(), app(after={"sidecar": "SUCCESS"}))
+    job = ganged(gang(2, leader=leader))
+
+    assert asks(job, runs("0/sidecar", address=None)) == []
+    assert asks(job, ends("0/sidecar"), runs("0/app", address="10.0.0.2")) == ["start 1/app"]
+    assert asks(job, runs("0/sidecar", address="10.0.0.2"), ends("0/sidecar")) == ["start 0/app"]
+
+
 def test_an_address_that_is_learnt_later_is_kept():
-    job = after(ganged(), runs("0/app"), runs("0/app", address="10.0.0.2"))
+    job = after(ganged(), runs("0/app", address=None), runs("0/app", address="10.0.0.2"))
 
     assert part(job, "0/app").address == "10.0.0.2"
     assert lived(job, runs("0/app", address=None)) == (job, ())

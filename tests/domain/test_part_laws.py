@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain.gates import closed, main_node
+from batchq.domain.gates import closed, container_of, main_node
 from batchq.domain.job import ACTIVE, FINISHED, PartState, Status
 from batchq.domain.lifecycle import next_wakeup, ring, step
 from batchq.domain.parts import came_to_run, tags_kept, tags_running, tags_under_way
@@ -235,7 +235,8 @@ def tag_of(job, part):
 def may_start(job, part):
     """As the words of AWS have it, of containers and of nodes."""
     here = {it.name: it for it in job.attempt.parts if it.node == part.node}
-    main_runs = any(it.started_at for it in job.attempt.parts if it.node == main_node(job))
+    of_main = [it for it in job.attempt.parts if it.node == main_node(job)]
+    main_runs = any(it.address or (it.started_at and container_of(job, it).essential) for it in of_main)
     spec = (job.spec.task or job.spec.nodes.task(part.node)).container(part.name)
     come_true = {
         Condition.START: lambda it: it.started_at is not None,

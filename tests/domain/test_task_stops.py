@@ -291,7 +291,7 @@ def test_before_its_timeout_is_ordered_the_one_that_may_decide_is_looked_at():
 
 def test_a_helper_of_the_main_node_is_looked_at_before_other_nodes():
     nodes = gang(2, main=1, leader=task(init(), app(after={"init": "COMPLETE"})))
-    job = after(starting(nodes=nodes), runs("1/init"), runs("0/app"))
+    job = after(starting(nodes=nodes), runs("1/init", address="10.0.0.1"), runs("0/app"))
 
     assert looked_at(job) == "1/init"
 

@@ -55,6 +55,20 @@ async def test_each_node_is_told_who_it_is_and_where_the_main_one_is(world):
     assert await world.output(job, part="1/default") == [f"{job}#1", "1", address]
 
 
+async def test_a_main_node_whose_first_container_is_over_at_once_has_an_address_all_the_same(world):
+    first = contained("init", BRIEF, essential=False)
+    leader = task(first, contained("default", Script(seconds=3), after={"init": "SUCCESS"}))
+    tells = Script(seconds=1, prints_environment=("AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS",))
+    job = await world.submit(nodes=gang(2, leader=leader, each=node(tells)))
+
+    done = await world.then(job, Status.SUCCEEDED)
+
+    await world.quiet()
+    address = next(it.address for it in done.attempts[0].parts if it.key == MAIN)
+    assert address is not None
+    assert await world.output(job, part="1/default") == [address]
+
+
 async def test_a_gang_is_placed_all_or_none(world):
     holder = await world.submit(SOME_TIME, millicpus=3500)
     job = await world.submit(nodes=worked(BRIEF))
