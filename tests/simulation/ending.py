@@ -132,7 +132,8 @@ async def _logs_are_whole(world) -> None:
 
 
 def _came_too_late(world, tag: Tag) -> bool:
-    """Started by a late call, when it had been given up: of no attempt, and cleared away unheard."""
+    """Started by a late call, when it had been given up: no attempt knows it, and it is cleared away unheard."""
     job = world.witness.jobs.get(tag.job_id)
-    numbers = () if job is None else [it.number for it in job.attempts]
-    return world.witness.truth.late["start", tag] > 0 and tag.attempt not in numbers
+    known = () if job is None else [it for it in job.attempts if it.number == tag.attempt]
+    ran = [it for attempt in known for it in attempt.parts if it.key == tag.part and it.started_at is not None]
+    return world.witness.truth.late["start", tag] > 0 and not (ran if tag.part else known)

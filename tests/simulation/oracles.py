@@ -209,15 +209,20 @@ class Witness:
             self._story.counts["attempts begun anew after a human removed their container"] += 1
         elif len(ran) > 1:
             self._story.breaks("I5 an attempt starts once", self._story.called(tag))
-        live = [it.tag for it in self.truth.live(tag.job_id)]
+        job = self.jobs.get(tag.job_id)
+        live = [it.tag for it in self.truth.live(tag.job_id) if not self._came_too_late(job, it.tag)]
         if len(live) > len(set(live)) or len({it.attempt for it in live}) > 1:
             self._story.breaks("I4 one live container a job, or a part", self._story.called(tag))
-        job = self.jobs.get(tag.job_id)
         everyone = {it.tag.attempt for it in self.truth.of_job(tag.job_id) if it.ran}
         if job is not None and len(everyone) > job.spec.retry.attempts:
             self._story.breaks("I5 no more starts than attempts", self._story.called(tag))
         if job is not None and tag.part:
             self._company.started(job, tag)
+
+    def _came_too_late(self, job: Job | None, tag: Tag) -> bool:
+        """A start that was given up, and carried out when another attempt had begun: a survey sees to it."""
+        under_way = job is not None and job.attempt is not None and job.attempt.number == tag.attempt
+        return self.truth.late["start", tag] > 0 and not under_way
 
     # ------------------------------------------------------------------------------------------- at each answer
 

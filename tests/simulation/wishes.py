@@ -82,7 +82,7 @@ class Wishes:
         dice = self._dice
         arrays = [job_id for job_id, it in self._known.items() if it.array_size is not None][-4:]
         other = dice.choice(arrays) if arrays and dice.random() < 0.4 else None
-        size = dice.choice([2, 3, 6]) if other is None else self._known[other].array_size
+        size = dice.choice([2, 2, 3, 3, 6, 25]) if other is None else self._known[other].array_size
         waits = [] if other is None else [Dependency(job_id=other, type=DependencyType.N_TO_N)]
         waits += [SEQUENTIAL] if dice.random() < 0.3 else []
         own = [write(self._script(), child=index) for index in range(size) if dice.random() < 0.2]
