@@ -137,7 +137,7 @@ def _environment(launch: Launch, looked: Looked) -> list[str]:
 
 def _host(launch: Launch, policy: Policy, looked: Looked) -> dict[str, Any]:
     spec = launch.spec
-    privileged = _privileged(launch, policy)
+    privileged = spec.privileged and _is_given("privileged", launch, policy)
     return {
         "CpuShares": max(LEAST_SHARES, spec.resources.millicpus * SHARES_OF_A_CPU // 1000),
         **_memory(spec, looked),
@@ -148,7 +148,7 @@ def _host(launch: Launch, policy: Policy, looked: Looked) -> dict[str, Any]:
         "ReadonlyRootfs": spec.read_only_root,
         "Init": spec.init,
         "Ulimits": [{"Name": limit.name, "Soft": limit.soft, "Hard": limit.hard} for limit in spec.ulimits],
-        "Devices": [_device(device) for device in spec.devices],
+        "Devices": [_device(device) for device in spec.devices if _is_given("linuxParameters.devices", launch, policy)],
         "DeviceRequests": _gpus(looked.gpus),
         "Tmpfs": {it.container_path: ",".join([f"size={it.size_mib}m", *it.options]) for it in spec.tmpfs},
         "LogConfig": _logging(spec.logging, looked),
@@ -172,13 +172,13 @@ def _memory(spec: ContainerSpec, looked: Looked) -> dict[str, int]:
     return limits | {"MemorySwappiness": spec.swappiness}
 
 
-def _privileged(launch: Launch, policy: Policy) -> bool:
-    if not launch.spec.privileged or policy.privileged is Privileged.ALLOW:
-        return launch.spec.privileged
+def _is_given(member: str, launch: Launch, policy: Policy) -> bool:
+    """What opens the machine to a container: who has a disk of the host's is as good as privileged."""
     if policy.privileged is Privileged.REFUSE:
-        raise StartRefused("CannotCreateContainerError: this server refuses privileged containers")
-    log.warning("%s: privileged is left out, as this server is told to", launch.tag)
-    return False
+        raise StartRefused(f"CannotCreateContainerError: {member} is refused by this server")
+    if policy.privileged is Privileged.DROP:
+        log.warning("%s: %s is left out, as this server is told to", launch.tag, member)
+    return policy.privileged is Privileged.ALLOW
 
 
 def _device(device: Device) -> dict[str, str]:

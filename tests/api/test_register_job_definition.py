@@ -22,6 +22,7 @@ from batchq.domain.names import DefinitionRef
 from batchq.errors import NotSupported
 from tests.api.conftest import ARN, CONTAINER
 from tests.api.fakes import ACCOUNT
+from tests.api.several import RANGES, SIDECAR, WORKER, with_nodes, with_range, with_task, with_worker
 from tests.support.builders import NOON
 
 ASKED = {"jobDefinitionName": "it", "type": "container", "containerProperties": CONTAINER}
@@ -359,9 +360,30 @@ async def test_a_definition_of_24_kib_is_taken_and_a_byte_more_is_refused(server
     assert await server.catalog.definition(DefinitionRef(name="it", revision=2)) is None
 
 
-def test_a_server_that_gives_no_privileges_says_so_at_once():
-    rules = Rules(min_timeout=60, vcpus=4, privileged=False)
-    asked = RegisterJobDefinition.model_validate(with_container(privileged=True))
+DISK = {"devices": [{"hostPath": "/dev/sda"}]}
 
-    with pytest.raises(NotSupported, match="privileged containers are not allowed"):
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        with_container(privileged=True),
+        with_linux(**DISK),
+        with_worker(privileged=True),
+        with_worker(linuxParameters=DISK),
+        with_task(containers=[SIDECAR | {"privileged": True}, WORKER]),
+        with_range(container=CONTAINER | {"linuxParameters": DISK}),
+        with_nodes(
+            nodeRangeProperties=[
+                RANGES[0],
+                RANGES[1] | {"ecsProperties": with_worker(privileged=True)["ecsProperties"]},
+            ]
+        ),
+    ],
+    ids=str,
+)
+def test_a_server_that_gives_no_privileges_says_so_at_once(asked):
+    rules = Rules(min_timeout=60, vcpus=4, privileged=False)
+    asked = RegisterJobDefinition.model_validate(asked)
+
+    with pytest.raises(NotSupported, match="privileged containers, and devices of the host, are not allowed"):
         definition(asked, arns=ARNS, rules=rules, now=NOON)

@@ -133,21 +133,27 @@ def test_privileged_is_given_where_it_is_allowed():
     assert host()["Privileged"] is False
 
 
-def test_privileged_is_dropped_with_a_log_line(caplog):
+DISK = Device(host_path="/dev/sda", container_path="/dev/sda")
+AS_GOOD_AS_ROOT = pytest.mark.parametrize("asked", [{"privileged": True}, {"devices": (DISK,)}], ids=str)
+
+
+@AS_GOOD_AS_ROOT
+def test_privileges_are_dropped_with_a_log_line(asked, caplog):
     dropping = Policy(privileged=Privileged.DROP, volumes=())
 
-    made = host(privileged=True, policy=dropping)
+    made = host(**asked, policy=dropping)
 
-    assert made["Privileged"] is False
+    assert (made["Privileged"], made["Devices"]) == (False, [])
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     assert TAG.job_id in caplog.text
 
 
-def test_privileged_is_refused_with_a_reason():
+@AS_GOOD_AS_ROOT
+def test_privileges_are_refused_with_a_reason(asked):
     refusing = Policy(privileged=Privileged.REFUSE, volumes=())
 
-    with pytest.raises(StartRefused, match=r"^CannotCreateContainerError: .*privileged") as refused:
-        host(privileged=True, policy=refusing)
+    with pytest.raises(StartRefused, match=r"^CannotCreateContainerError: .*(privileged|devices)") as refused:
+        host(**asked, policy=refusing)
 
     assert refused.value.certain
 

@@ -48,7 +48,7 @@ def definition(given: RegisterJobDefinition, *, arns: Arns, rules: Rules, now: d
     ref = DefinitionRef(name=checks.name(given.jobDefinitionName, "jobDefinitionName"), revision=0)
     work = _work(given, arns)
     if work.privileged and not rules.privileged:
-        raise NotSupported("privileged containers are not allowed by this server.")
+        raise NotSupported("privileged containers, and devices of the host, are not allowed by this server.")
     return JobDefinition(
         ref=ref,
         status=DefinitionStatus.ACTIVE,
@@ -78,8 +78,10 @@ class Work:
 
     @property
     def privileged(self) -> bool:
-        all_of_it = [it.task for it in self.nodes.ranges] if self.nodes else [self.task] if self.task else []
-        return self.container.privileged or any(c.spec.privileged for it in all_of_it for c in it.containers)
+        """Whether any container of it is; one that is given devices of the host is as good as that."""
+        several = [it.task for it in self.nodes.ranges] if self.nodes else [self.task] if self.task else []
+        specs = [self.container, *(container.spec for task in several for container in task.containers)]
+        return any(it.privileged or it.devices for it in specs)
 
 
 def _work(given: RegisterJobDefinition, arns: Arns) -> Work:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Rules:
     """`min_timeout`: least attemptDurationSeconds (AWS: 60). `vcpus`: what an environment has that names none.
 
-    `privileged`: whether a job definition may ask for a privileged container at all.
+    `privileged`: whether a job definition may ask for a privileged container, or for devices of the host.
     """
 
     min_timeout: int
