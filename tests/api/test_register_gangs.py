@@ -152,6 +152,23 @@ async def test_a_gang_needs_for_each_node_what_its_range_needs(registered):
     assert made.needs == (Need(resource="licence", quantity=1 + 2 * 2),)
 
 
+@pytest.mark.parametrize("operation", ["RegisterJobDefinition", "SubmitJob"])
+async def test_the_nodes_together_need_no_more_than_a_client_can_read(http, operation):
+    half = {"consumableResourceList": [{"consumableResource": "licence", "quantity": 2**62}]}
+    ranges = [RANGES[0] | {"consumableResourceProperties": half, "targetNodes": "0:"}]
+    asked = with_nodes(numNodes=1, nodeRangeProperties=ranges)
+    assert (await http.post("RegisterJobDefinition", asked))[0] == 200
+
+    two = {
+        "RegisterJobDefinition": with_nodes(numNodes=2, nodeRangeProperties=ranges),
+        "SubmitJob": {"jobName": "x", "jobQueue": "default", "jobDefinition": "gang", "nodeOverrides": {"numNodes": 2}},
+    }
+    status, headers, answer = await http.post(operation, two[operation])
+
+    assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
+    assert "consumable resource" in answer["message"]
+
+
 @pytest.mark.parametrize(
     "entry",
     [

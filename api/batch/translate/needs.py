@@ -12,6 +12,8 @@ from batchq.errors import Invalid, NotFound
 
 Needs = tuple[Need, ...]
 
+MOST = 2**63 - 1  # that clients can read
+
 
 def needs(given: ConsumableResourceProperties | None, arns: Arns) -> Needs:
     made = tuple(_need(it, arns) for it in (given and given.consumableResourceList) or ())
@@ -20,11 +22,17 @@ def needs(given: ConsumableResourceProperties | None, arns: Arns) -> Needs:
 
 
 def of_gang(own: Needs, ranges: Sequence[ConsumableResourceProperties | None], gang: Nodes, arns: Arns) -> Needs:
-    """What a gang needs in all: its own, and for each node what its range needs. `ranges` are in the gang's order."""
+    """What a gang needs in all: its own, and for each node what its range needs. `ranges` are in the gang's order.
+
+    Raises Invalid where it is more than a client can read.
+    """
     each = [needs(it, arns) for it in ranges]
     places = {(it.first, it.last): place for place, it in enumerate(gang.ranges)}
     held = (gang.range_of(node) for node in range(gang.count))
-    return _sum([own, *(each[places[it.first, it.last]] for it in held)])
+    needed = _sum([own, *(each[places[it.first, it.last]] for it in held)])
+    if any(it.quantity > MOST for it in needed):
+        raise Invalid(f"All nodes together must not need more than {MOST} of a consumable resource.")
+    return needed
 
 
 def _sum(listed: Iterable[Needs]) -> Needs:
