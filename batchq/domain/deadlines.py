@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from batchq.domain import events as on
-from batchq.domain.gates import BEGUN, container_of, waiting_for
+from batchq.domain.gates import BEGUN, awaited, container_of
 from batchq.domain.job import Job, Status
 from batchq.domain.moves import attempt_of
 
@@ -26,11 +26,12 @@ def _wakeups(job: Job) -> Iterator[tuple[datetime, Alarm]]:
     if job.status is Status.RUNNING and job.spec.timeout is not None and job.stop is None and attempt.decided is None:
         assert job.started_at is not None, f"{job.id} is RUNNING and was never started"
         yield job.started_at + job.spec.timeout, on.TimedOut(attempt=attempt.number)
+    needed = awaited(job)
     for part in attempt.parts:
         if part.state not in BEGUN:
             continue
         if part.kill_at is not None:
             yield part.kill_at, on.GraceExpired(attempt=attempt.number, part=part.key)
         limit = container_of(job, part).start_timeout
-        if limit is not None and part.begun_at is not None and any(waiting_for(job, part)):
+        if limit is not None and part.begun_at is not None and part.key in needed:
             yield part.begun_at + limit, on.StartTimedOut(attempt=attempt.number, part=part.key)

@@ -78,6 +78,16 @@ def waiting_for(job: Job, part: Part) -> Iterator[tuple[Part, ContainerDependenc
                     yield other, dependency
 
 
+def awaited(job: Job) -> frozenset[str]:
+    """The containers that others still wait for, by one look at each."""
+    parts = {it.key: it for it in attempt_of(job).parts}
+    waits = (
+        (it, on) for it in parts.values() if it.state is PartState.WAITING for on in container_of(job, it).depends_on
+    )
+    keys = ((f"{it.node}/{on.container}", on) for it, on in waits)
+    return frozenset(key for key, on in keys if _condition(on, parts[key]) is not Gate.OPEN)
+
+
 def hopeless(job: Job, part: Part) -> str:
     """Why a container whose gate will never open is given up."""
     parts = {it.key: it for it in attempt_of(job).parts}

@@ -219,7 +219,7 @@ DEADLINES = [
     ("the last deadline rings first", "return min(due, key", "return max(due, key"),
     ("what is decided times out", " and attempt.decided is None:", ":"),
     ("what is to stop times out", "is not None and job.stop is None and attempt", "is not None and attempt"),
-    ("who nobody waits for has a time to start in", " and any(waiting_for(job, part)):", ":"),
+    ("who nobody waits for has a time to start in", " and part.key in needed:", ":"),
     ("what is over is killed", "        if part.state not in BEGUN:\n            continue\n", ""),
 ]
 SEVERAL = {
