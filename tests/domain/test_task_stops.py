@@ -260,6 +260,15 @@ def test_of_those_who_waited_in_vain_an_essential_one_decides():
     assert (over.attempts[0].decided, over.attempts[0].reason) == (APP, why)
 
 
+def test_who_waited_for_another_is_stopped_and_not_blamed():
+    last = task_container("last", essential=False, after={"app": "START"})
+    job = tasked(init(start_timeout=MINUTE), last, app(after={"init": "SUCCESS"}))
+
+    over = after(job, runs(INIT), too_late(INIT), ends(INIT, 143)).attempts[0]
+
+    assert {it.key: it.reason is not None for it in over.parts} == {INIT: False, "0/last": False, APP: True}
+
+
 def test_a_time_to_start_that_came_true_in_that_moment_is_no_matter():
     job = after(waiting(), runs(INIT), ends(INIT))
 
