@@ -115,7 +115,8 @@ def _reason(job: Job, attempt: Attempt, telling: Part) -> str | None:
         return telling.terminated
     if telling.state is not PartState.ENDED:
         return attempt.status_reason
-    if telling.stopping and not _over_before_order(job, telling.stopped_at):
+    given_up = telling.stopping or (telling.started_at is None and telling.reason is None)
+    if given_up and not _over_before_order(job, telling.stopped_at):
         ordered = attempt.status_reason if job.stop is None else job.stop.reason
         return ordered or reasons.EXITED
     if telling.started_at is not None and telling.exit_code is None:

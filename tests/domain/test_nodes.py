@@ -125,6 +125,14 @@ def test_what_a_node_did_not_start_for():
     assert (seen.attempts[0].reason, seen.attempts[0].started_at) == ("CannotPullContainerError: no", None)
 
 
+def test_a_node_that_waited_until_its_job_was_over_did_not_fail_to_start():
+    never = part("0/default", PartState.ENDED, started_at=None, stopped_at=LATER)
+
+    seen = nodes.view(ended(over("1/default"), never), 0)
+
+    assert (seen.status, seen.status_reason, seen.started_at) == (Status.FAILED, reasons.EXITED, None)
+
+
 def test_a_node_whose_container_was_lost_says_so():
     lost = part("0/default", PartState.ENDED, reason=reasons.DISAPPEARED, stopped_at=LATER)
 
