@@ -99,19 +99,15 @@ class Seen:
 
 @dataclass(kw_only=True)
 class Facts:
-    """`away` are the times that no server was there, from and to."""
+    """`away` is how long no server was there. All times are told without that: nothing happens meanwhile."""
 
     leaves: dict[str, Leaf] = field(default_factory=dict)
     arrays: dict[str, Array] = field(default_factory=dict)
     orders: list[Asked] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
-    away: list[tuple[float, float]] = field(default_factory=list)
+    away: float = 0.0
     trouble: list[str] = field(default_factory=list)
     seen: dict[str, Seen] = field(default_factory=lambda: defaultdict(Seen))
-
-    def served(self, begins: float, ends: float) -> float:
-        """How many of these seconds a server was there."""
-        return ends - begins - sum(max(0, min(ends, back) - max(begins, gone)) for gone, back in self.away)
 
     def ids(self):
         return [*self.leaves, *self.arrays]

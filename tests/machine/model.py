@@ -91,9 +91,7 @@ def ends_of_leaf(facts, job_id, leaf, seen) -> set[End]:
     orders = _orders(facts, job_id, leaf)
     own = [it for it in orders if it.of == job_id]
     ends = {_fold(leaf, seen, orders, facts)}
-    if any(it.of == leaf.parent and _same_instant(it, seen.over) for it in orders):
-        ends.add(_fold(leaf, seen, own, facts))  # it was over before it heard
-    ends |= {_fold(leaf, seen, it, facts) for it in _as_heard(leaf, orders)}
+    ends |= {_fold(leaf, seen, it, facts) for it in _as_heard(leaf, orders, seen)}
     for order in own:
         before = seen.at(order.sent)
         if before is not None and before.status not in OVER and seen.over.commit <= order.granted:
@@ -105,13 +103,22 @@ def ends_of_leaf(facts, job_id, leaf, seen) -> set[End]:
     return ends
 
 
-def _as_heard(leaf, orders) -> Iterator[list[Asked]]:
-    """What its array is told a child hears a little later: in one instant any order may be its first, or its next."""
+def _as_heard(leaf, orders, seen) -> Iterator[list[Asked]]:
+    """What its array is told a child hears a little later: in one instant any order may be its first, or its next.
+
+    What came in the instant of its end it may not have heard.
+    """
     for first in orders:
         together = [it for it in orders if it.at == first.at]
         if any(it.of == leaf.parent for it in together):
             for then in together:
-                yield sorted(orders, key=lambda it: (it.at, it is not first, it is not then))
+                heard = sorted(orders, key=lambda it: (it.at, it is not first, it is not then))
+                yield from (_but_the_last(leaf, heard, number, seen) for number in range(len(heard) + 1))
+
+
+def _but_the_last(leaf, orders, number, seen) -> list[Asked]:
+    missed = [it for it in orders[number:] if it.of == leaf.parent and it.at == seen.over.at]
+    return [it for it in orders if it not in missed]
 
 
 def _born_to_both(seen, failed, order):
@@ -198,13 +205,9 @@ def _attempts(facts, job_id, leaf, seen):
         yield f"{job_id} came by itself to the exits {exits}, not {may}"
     for order in orders:
         before = seen.at(order.granted)
-        late = order.kind == "terminate" and facts.served(order.at, seen.over.at) > STOPS_WITHIN
+        late = order.kind == "terminate" and seen.over.at - order.at > STOPS_WITHIN
         if late and before is not None and before.status in ACTIVE:
             yield f"{job_id} was over at {seen.over.at}, and terminated at {order.at}"
-
-
-def _same_instant(order, sight):
-    return sight is not None and sight.at == order.at
 
 
 # ------------------------------------------------------------------------------------------ the parent of an array

@@ -38,7 +38,7 @@ async def _play(story):
     clock = VirtualClock()
     runtime = SimulatedRuntime(clock=clock, capacity=HOST)
     facts = Facts()
-    journal = Journal(facts, asyncio.get_running_loop().time, _breathe)
+    journal = Journal(facts, lambda: _served(facts), _breathe)
     world = World(store=journal, runtime=runtime, archive=MemoryArchive(), clock=clock, survey_every=10.0)
     await world.boot()
     await world.settle_ground()
@@ -54,6 +54,11 @@ async def _play(story):
         await world.crash()
         await runtime.close()
     return facts
+
+
+def _served(facts):
+    """Seconds that a server was there."""
+    return round(asyncio.get_running_loop().time() - facts.away, 6)
 
 
 async def _breathe():
@@ -82,10 +87,9 @@ class Player:
                 await self._restart(away)
 
     async def _restart(self, away):
-        gone = asyncio.get_running_loop().time()
         await self._world.crash()
         await self._world.passes(away)
-        self._facts.away.append((gone, gone + away))
+        self._facts.away += away
         await self._world.boot()
 
     async def see_it_through(self) -> bool:
@@ -157,7 +161,7 @@ class Player:
     async def _order(self, kind, job_id):
         sent, reason = self._journal.commits, f"{kind} {next(self._reasons)}"
         await getattr(self._world, kind)(job_id, reason)
-        granted, at = self._journal.commits, asyncio.get_running_loop().time()
+        granted, at = self._journal.commits, _served(self._facts)
         self._facts.orders.append(Asked(kind=kind, of=job_id, reason=reason, sent=sent, granted=granted, at=at))
 
     def _over(self, job_id):
