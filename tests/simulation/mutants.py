@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.domain.mutants import Mutant, copy_to, write
 
-SEEDS = 600
+SEEDS = 2000
 HUNT = f"from tests.simulation.run import check\nfor seed in range({SEEDS}): check(seed)"
 GUARDED = "compare-and-set is gone"
 
