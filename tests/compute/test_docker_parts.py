@@ -77,7 +77,9 @@ async def test_the_containers_of_a_task_reach_each_other_at_localhost_and_by_nam
     tag = new_tag()
     await begin(runtime, member_of(tag, "main", **shell("echo hello | nc -l -p 8080")))
 
-    heard = await said(runtime, member_of(tag, "side", **shell(f"until nc {host} 8080; do sleep 0.1; done")))
+    heard = await said(
+        runtime, member_of(tag, "side", **shell(f"until nc {host} 8080 2>/dev/null; do sleep 0.1; done"))
+    )
 
     assert heard == ["hello"]
 
@@ -87,7 +89,7 @@ async def test_nodes_reach_each_other_by_address_and_by_name(runtime):
     serves = shell("echo hello | nc -l -p 8080", "echo again | nc -l -p 8080")
     main = await begin(runtime, part_of(tag, "0/default", **serves))
     address = (await runtime.inspect(main)).address
-    asks = shell(*(f"until nc {host} 8080; do sleep 0.1; done" for host in (address, "node-0")))
+    asks = shell(*(f"until nc {host} 8080 2>/dev/null; do sleep 0.1; done" for host in (address, "node-0")))
 
     assert await said(runtime, part_of(tag, "1/default", **asks)) == ["hello", "again"]
 
@@ -96,7 +98,9 @@ async def test_a_node_of_several_containers_is_found_like_any_other(runtime):
     tag = new_tag()
     await begin(runtime, member_of(tag, "main", **shell("echo hello | nc -l -p 8080")))
 
-    heard = await said(runtime, part_of(tag, "1/default", **shell("until nc node-0 8080; do sleep 0.1; done")))
+    heard = await said(
+        runtime, part_of(tag, "1/default", **shell("until nc node-0 8080 2>/dev/null; do sleep 0.1; done"))
+    )
 
     assert heard == ["hello"]
 
