@@ -42,6 +42,11 @@ def shell(*lines):
     return {"command": ("sh", "-c", "; ".join(lines))}
 
 
+def hears(host):
+    """Asks until somebody answers; what was refused before is nothing said."""
+    return f"until nc {host} 8080 2>/dev/null; do sleep 0.1; done"
+
+
 def member_of(tag, name, *played, **changes):
     """One of the two containers of a task."""
     return part_of(tag, f"0/{name}", *played, beside=tuple(it for it in NAMES if it != name), **changes)
@@ -77,9 +82,7 @@ async def test_the_containers_of_a_task_reach_each_other_at_localhost_and_by_nam
     tag = new_tag()
     await begin(runtime, member_of(tag, "main", **shell("echo hello | nc -l -p 8080")))
 
-    heard = await said(
-        runtime, member_of(tag, "side", **shell(f"until nc {host} 8080 2>/dev/null; do sleep 0.1; done"))
-    )
+    heard = await said(runtime, member_of(tag, "side", **shell(hears(host))))
 
     assert heard == ["hello"]
 
@@ -89,7 +92,7 @@ async def test_nodes_reach_each_other_by_address_and_by_name(runtime):
     serves = shell("echo hello | nc -l -p 8080", "echo again | nc -l -p 8080")
     main = await begin(runtime, part_of(tag, "0/default", **serves))
     address = (await runtime.inspect(main)).address
-    asks = shell(*(f"until nc {host} 8080 2>/dev/null; do sleep 0.1; done" for host in (address, "node-0")))
+    asks = shell(*(hears(host) for host in (address, "node-0")))
 
     assert await said(runtime, part_of(tag, "1/default", **asks)) == ["hello", "again"]
 
@@ -98,9 +101,7 @@ async def test_a_node_of_several_containers_is_found_like_any_other(runtime):
     tag = new_tag()
     await begin(runtime, member_of(tag, "main", **shell("echo hello | nc -l -p 8080")))
 
-    heard = await said(
-        runtime, part_of(tag, "1/default", **shell("until nc node-0 8080 2>/dev/null; do sleep 0.1; done"))
-    )
+    heard = await said(runtime, part_of(tag, "1/default", **shell(hears("node-0"))))
 
     assert heard == ["hello"]
 
