@@ -23,6 +23,7 @@ from compute.docker_errors import (
     CONFLICT,
     NOT_FOUND,
     NOT_IMPLEMENTED,
+    conceal,
     create_failed,
     start_failed,
     told,
@@ -50,11 +51,13 @@ class Containers:
         self._secrets = secrets
         self._ids: dict[Tag, str] = {}
         self._fresh: set[Tag] = set()
+        self._concealed: dict[Tag, tuple[str, ...]] = {}
         self._gpus = gpus
         self._choosing = Lock()
         self._surroundings = Surroundings(instance)
 
     def create(self, client: Client, launch: Launch) -> ContainerState:
+        self._concealed[launch.tag] = self._secrets.known(launch.spec.logging.secret_options)
         # Which GPUs are taken stands in the labels of those created before.
         with self._choosing if launch.spec.resources.gpus else nullcontext():
             return self._create_part(client, launch) if launch.tag.part else self._create(client, launch, None)
@@ -99,6 +102,7 @@ class Containers:
                 raise
         self._ids.pop(tag, None)
         self._fresh.discard(tag)
+        self._concealed.pop(tag, None)
         if tag.part:
             self._surroundings.clear(client, tag)
 
@@ -162,6 +166,7 @@ class Containers:
         except APIError as error:
             if error.status_code == CONFLICT:
                 return self._adopt(client, launch.tag, error)
+            conceal(error, self._concealed.get(launch.tag, ()))
             raise create_failed(error) from error
         self._ids[launch.tag] = member(made, "Id", of=str)
         self._fresh.add(launch.tag)
@@ -200,6 +205,7 @@ class Containers:
         return it.state is not ContainerState.CREATED
 
     def _judge_start(self, client: Client, tag: Tag, error: APIError) -> None:
+        conceal(error, self._concealed.get(tag, ()))
         inspected = self._inspect(client, tag)
         failure = start_failed(
             error,

@@ -6,7 +6,7 @@ timed out is carried out all the same, as soon as the engine can.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from docker.errors import APIError, DockerException, ImageNotFound, StreamParseError
@@ -17,6 +17,7 @@ from urllib3.exceptions import ReadTimeoutError
 from batchq.errors import ContainerGone, EngineError, EngineUnknown, ImageMissing, StartRefused
 from batchq.values import ContainerState
 
+LEAST_SECRET = 4  # characters: a shorter word would take half of what is said with it
 LONGEST_REASON, LONGEST_TOLD, LONGEST_HEARD = 1024, 2048, 4096  # of what the engine says, a user may have said most
 COMMAND_NOT_FOUND, COMMAND_NOT_EXECUTABLE = 127, 126
 NOT_FOUND, CONFLICT, SERVER_ERROR, NOT_IMPLEMENTED = 404, 409, 500, 501  # of HTTP
@@ -32,6 +33,7 @@ _TROUBLE_BELOW = (
     "ttrpc: closed",
     "context deadline exceeded",
 )
+_WORD = re.compile(r"[\w.-]+")
 _MEMBER = r"[\w-]{0,40}(?:token|password|secret|signature|credential)[\w-]{0,40}"
 _CREDENTIALS = (
     re.compile(r"(://)[^/@\s]+(?=@)"),
@@ -63,6 +65,14 @@ def told(error: Exception) -> str:
     for pattern in _CREDENTIALS:
         words = pattern.sub(r"\1***", words)
     return " ".join(words.split())[:LONGEST_TOLD]
+
+
+def conceal(error: APIError, secrets: Iterable[str]) -> None:
+    """Take secrets, and the words they are made of, out of what the engine says: it quotes options of log drivers."""
+    words = {word for it in secrets for word in (it, *_WORD.findall(it)) if len(word) >= LEAST_SECRET}
+    if words:
+        any_of_them = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+        error.explanation = re.sub(any_of_them, "***", told(error))
 
 
 def reason(kind: str, error: Exception) -> str:

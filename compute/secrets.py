@@ -8,6 +8,7 @@ part of `valueFrom` (after the last `/` or `:`) with everything but letters, dig
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +29,12 @@ class Secrets:
             return ()
         kept = self._read()
         return tuple((secret.name, self._value(secret.value_from, kept)) for secret in secrets)
+
+    def known(self, secrets: Sequence[Secret]) -> tuple[str, ...]:
+        """Their values, that nobody may be told; none where one cannot be had."""
+        with suppress(StartRefused):
+            return tuple(value for _, value in self.resolve(secrets))
+        return ()
 
     def _value(self, value_from: str, kept: Mapping[str, object]) -> str:
         value = kept.get(value_from, self.environment.get(variable(value_from)))

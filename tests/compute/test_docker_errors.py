@@ -11,7 +11,7 @@ from urllib3.exceptions import ProtocolError, ReadTimeoutError
 
 from batchq.errors import ContainerGone, EngineUnknown, ImageMissing, StartRefused
 from batchq.values import ContainerState
-from compute.docker_errors import create_failed, reason, start_failed, told, unknown_unless_told
+from compute.docker_errors import conceal, create_failed, reason, start_failed, told, unknown_unless_told
 
 CREATED = ContainerState.CREATED
 TRANSPORT = (
@@ -151,3 +151,20 @@ def test_a_start_in_conflict_is_looked_at_again():
 @pytest.mark.parametrize("state", [ContainerState.RUNNING, ContainerState.EXITED])
 def test_a_start_that_worked_for_all_that_worked(state):
     assert start_failed(answer(500, "broken pipe"), state=state, exit_code=0) is None
+
+
+def test_a_secret_that_the_engine_quotes_is_not_told():
+    error = answer(500, "dial tcp: lookup logs.example on 10.0.0.1: no such host; got udp://logs.example:51")
+
+    conceal(error, ["udp://logs.example:51"])
+
+    assert told(error) == "dial tcp: lookup *** on 10.0.0.1: no such host; got ***"
+
+
+@pytest.mark.parametrize("secrets", [[], [""], ["no"]], ids=str)
+def test_what_is_no_secret_is_told(secrets):
+    error = answer(500, "no such host")
+
+    conceal(error, secrets)
+
+    assert told(error) == "no such host"

@@ -7,10 +7,11 @@ from dataclasses import replace
 import docker
 import pytest
 
-from batchq.domain.container import Mount
+from batchq.domain.container import Logging, Mount, Secret
 from batchq.errors import EngineUnknown, NameTaken, StartRefused
 from batchq.values import ContainerState
 from compute.docker_spec import attempt_name, keeper_name, name_of, shared_labels
+from compute.secrets import Secrets
 from tests.support.containers import docker_runtime, left_over, new_tag, output, over, part_of, says, until
 from tests.support.scripts import IMAGE, Script
 
@@ -298,6 +299,24 @@ async def test_one_that_runs_is_never_made_again(runtime, engine):
     assert await runtime.create(it) is ContainerState.RUNNING
 
     assert engine.inspect_container(name_of(instance_of(runtime), it.tag))["Id"] == before
+
+
+# What it is not told
+
+
+@pytest.mark.parametrize("address", ["udp://hidden.invalid:514x", "tcp://hidden.invalid:514", "hidden"])
+async def test_the_secret_options_of_a_log_driver_are_in_no_reason(docker_engine, address):
+    secrets = Secrets(file=None, environment={"BATCHQ_SECRET_LOGS": address})
+    logging = Logging(driver="syslog", secret_options=(Secret(name="syslog-address", value_from="LOGS"),))
+    it = part_of(new_tag(), "0/default", LONG, logging=logging)
+
+    async with docker_runtime(docker_engine, secrets=secrets) as runtime:
+        with pytest.raises(StartRefused) as refused:
+            await begin(runtime, it)
+        await runtime.remove(it.tag)
+
+    assert "hidden" not in refused.value.reason
+    assert "***" in refused.value.reason
 
 
 # What a crash left
