@@ -163,7 +163,7 @@ class Executor:
         if tag not in self._starts or (found is not None and found.stopped_at is not None):
             self._tell(tag, report(tag, found))
         if found is not None and found.state is ContainerState.RUNNING:
-            self._post(Ring(job_id=tag.job_id, seen_alive=True))
+            self._post(Ring(job_id=tag.job_id, seen_alive=tag))
 
     def _tell(self, tag: Tag, events: tuple[on.News, ...]) -> None:
         for event in events:

@@ -43,10 +43,10 @@ class Amend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ring:
-    """A job's alarm went off, or may have: its container has just been `seen_alive`."""
+    """A job's alarm went off, or may have: this container of it has just been `seen_alive`."""
 
     job_id: JobId
-    seen_alive: bool = False
+    seen_alive: Tag | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from batchq.domain.catalog import State
 from batchq.domain.container import Resources
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle import ring
-from batchq.domain.names import JobId, QueueName, child_id, parent_of
+from batchq.domain.names import JobId, QueueName, Tag, child_id, parent_of
 from batchq.domain.parts import tag_timed
 from batchq.domain.placement import usable
 from batchq.domain.recovery import reconcile
@@ -129,8 +129,8 @@ def _tell(turn: Turn, letter: Deliver | Amend | Ring) -> None:
             turn.step(job.id, event)
         case Amend(change=change):
             turn.keep(job, change(job))
-        case Ring(seen_alive=alive):
-            _ring(turn, job, alive=alive)
+        case Ring(seen_alive=tag):
+            _ring(turn, job, seen_alive=tag)
 
 
 def _comes(turn: Turn, job_id: JobId) -> bool:
@@ -142,11 +142,11 @@ def _comes(turn: Turn, job_id: JobId) -> bool:
     return child[1] < arrays.size(parent) and job_id == child_id(*child)
 
 
-def _ring(turn: Turn, job: Job, *, alive: bool) -> None:
-    """A timeout is ordered of a container that is seen alive: it may have ended in time while nobody could look."""
+def _ring(turn: Turn, job: Job, *, seen_alive: Tag | None) -> None:
+    """A timeout is ordered when the container that may decide is seen alive: it may have ended in time, unseen."""
     alarm = ring(job, turn.now)
-    look_at = tag_timed(job) if isinstance(alarm, on.TimedOut) and not alive else None
-    if look_at is not None:
+    look_at = tag_timed(job) if isinstance(alarm, on.TimedOut) else None
+    if look_at is not None and look_at != seen_alive:
         turn.effects.append((do.InspectContainer(tag=look_at), job))
     elif alarm is not None:
         turn.step(job.id, alarm)

@@ -1,14 +1,18 @@
 """One alarm a job, rung when it is due: on a clock that costs nothing."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from batchq.domain import effects as do
 from batchq.domain.lifecycle import ring
 from batchq.engine.alarms import Alarms
+from batchq.engine.letters import Ring
 from tests.domain.lives import after, asked, at, exited, grace_over, placed, running, started, starting, terminate
 from tests.domain.part_lives import app, is_asked, runs, sidecar, tasked
+from tests.engine.desk import desk_over
 from tests.support.clock import VirtualClock
 
 MINUTE = timedelta(minutes=1)
@@ -189,3 +193,19 @@ async def test_alarms_taken_off_do_not_pile_up(bell):
     assert len(bell.alarms._heap) < 100
     await bell.clock.sleep(1000)
     assert [seconds for _, seconds in bell.rang] == [60, 120]
+
+
+# ---------------------------------------------------------------------------------------------------------- of several
+
+
+async def test_a_timeout_is_ordered_when_the_one_that_may_decide_is_seen_alive_and_not_its_helper():
+    begun = tasked(sidecar(), app(), timeout=MINUTE)
+    job = after(begun, runs("0/sidecar", since=at(-61)), runs("0/app", since=at(-61)))
+    desk = await desk_over(job)
+    look = do.InspectContainer(tag=replace(job.tag, part="0/app"))
+
+    await desk.turn(Ring(job_id=job.id), Ring(job_id=job.id, seen_alive=replace(job.tag, part="0/sidecar")))
+    assert desk.asked == [look, look]
+
+    await desk.turn(Ring(job_id=job.id, seen_alive=look.tag))
+    assert desk.asked[2:] == [do.StopContainer(tag=replace(job.tag, part=key)) for key in ("0/sidecar", "0/app")]

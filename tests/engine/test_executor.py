@@ -48,7 +48,7 @@ class Outside:
         match letter:
             case Deliver(event=event):
                 self.news.append(event)
-            case Ring(seen_alive=True):
+            case Ring(seen_alive=tag) if tag == self.tag:
                 self.alive += 1
 
     async def does(self, effect):
