@@ -86,11 +86,15 @@ class Start:
         return report(self._tag, await self._runtime.inspect(self._tag))
 
     async def _give_up(self) -> tuple[on.News, ...]:
-        """Before a restart of batchq, or by a call that was not answered, it may have been started all the same."""
+        """Before a restart of batchq, or by a call that was not answered, it may have been started all the same.
+
+        One that was not is removed at once: a call that is on its way yet finds nothing to start.
+        """
         found = await self._runtime.inspect(self._tag)
-        if found is None or found.state in (ContainerState.CREATED, ContainerState.GOING):
-            return (on.StartAbandoned(attempt=self._tag.attempt, part=self._tag.part),)
-        return report(self._tag, found)
+        if found is not None and found.state not in (ContainerState.CREATED, ContainerState.GOING):
+            return report(self._tag, found)
+        await self._runtime.remove(self._tag)
+        return (on.StartAbandoned(attempt=self._tag.attempt, part=self._tag.part),)
 
     async def _pull(self, missing: ImageMissing) -> None:
         """A pull cannot be called off, but nobody has to wait for it. One that got nothing is made again, later."""
