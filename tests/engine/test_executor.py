@@ -13,7 +13,7 @@ from batchq.engine.tasks import Tasks
 from batchq.errors import ImageMissing
 from compute.script import Script
 from compute.simulated import SimulatedRuntime
-from compute.simulated_faults import NOT_CARRIED_OUT
+from compute.simulated_faults import NOT_CARRIED_OUT, Fault
 from tests.domain.lives import starting
 from tests.domain.part_lives import tasked
 from tests.engine.turns import HOST
@@ -73,6 +73,20 @@ async def test_a_start_given_up_while_the_engine_is_away_asks_it_now_and_then():
     await outside.tasks.drain(patience=1000)
     assert outside.engine.looks < 20
     assert outside.news == [on.StartAbandoned(attempt=1)]
+
+
+async def test_a_start_given_up_is_not_made_by_a_call_that_comes_late():
+    outside = Outside(seconds=60)
+    outside.simulated.faults.plan("start", Fault(carried_out=True, late=30))
+    outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
+    await asyncio.sleep(0.1)
+
+    outside.executor.act(do.AbandonStart(tag=outside.tag), outside.job)
+    await outside.tasks.drain(patience=1000)
+    await asyncio.sleep(60)
+
+    assert outside.news == [on.StartAbandoned(attempt=1)]
+    assert await outside.simulated.survey() == ()
 
 
 async def test_an_image_that_no_pull_brings_fails_the_start():
