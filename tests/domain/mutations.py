@@ -214,7 +214,8 @@ SETTLING = [
 ]
 READING = [
     ("one lost container changes nothing for others", "        if found.news:", "        if False:"),
-    ("a timeout is ordered unseen", "if isinstance(alarm, on.TimedOut) and not alive else None", "if False else None"),
+    ("a timeout is ordered unseen", "if isinstance(alarm, on.TimedOut) else None", "if False else None"),
+    ("whoever is seen alive will do", "and look_at != seen_alive:", "and seen_alive is None:"),
 ]
 TURN = [
     ("a saved job keeps its version", "version=job.version + 1", "version=job.version"),
