@@ -85,7 +85,13 @@ def is_to_stop(job: Job, part: Part | None) -> bool:
 
 
 def is_kept(job: Job, part: Part | None) -> bool:
-    """With the last container of an attempt go its network and its volumes: none goes while others are to come."""
+    """With the last container of an attempt go its network and its volumes: none goes while others are to come.
+
+    But what was made for a start that is to be given up goes at once.
+    """
+    state = job.status if part is None else part.state
+    if is_to_stop(job, part) and state in {Status.STARTING, PartState.STARTING}:
+        return False
     if part is None:
         return job.status in ACTIVE
     to_come = any(it.state in {PartState.WAITING, PartState.STARTING} for it in job.attempt.parts)
