@@ -108,11 +108,11 @@ class Witness:
             self._story.breaks("I3 attempts only grow", f"{self._name(after)}: {before.attempts} {after.attempts}")
 
     def _room_is_kept(self, before: Job, after: Job) -> None:
-        """I10: what containers may still use is not given away. Only what a lost start will start is not known yet."""
+        """I10: what containers may still use is not given away."""
         if before.attempt is None or (after.attempt is not None and after.tag == before.tag):
             return
         for seen in self.truth.live(after.id):
-            if replace(seen.tag, part="") == before.tag and not self.truth.late["start", seen.tag]:
+            if replace(seen.tag, part="") == before.tag:
                 self._story.breaks("I10 room is kept while a container runs", self._story.called(seen.tag))
 
     def _ends_true(self, before: Job, after: Job) -> None:
