@@ -31,15 +31,14 @@ class Changes:
 
 def changes(given: SubmitJob, definition: JobDefinition, arns: Arns) -> Changes:
     unserved.refuse({"eksPropertiesOverride": given.eksPropertiesOverride}, unserved.KUBERNETES)
-    document = json.loads(definition.document)
     if definition.nodes is not None:
         _only(given, "nodeOverrides", "nodeProperties")
-        return _gang(given, definition.nodes, document, arns)
+        return _gang(given, definition.nodes, json.loads(definition.document), arns)
     if definition.task is not None:
         _only(given, "ecsPropertiesOverride", "ecsProperties")
-        return _task(given, definition.task, document, arns)
+        return _task(given, definition.task, json.loads(definition.document), arns)
     _only(given, "containerOverrides", "containerProperties")
-    return _container(given, definition, document, arns)
+    return _container(given, definition, arns)
 
 
 def _only(given: SubmitJob, member: str, kind: str) -> None:
@@ -53,7 +52,11 @@ def _says(given: BaseModel | None) -> bool:
     return given is not None and any(given.model_dump(exclude_none=True).values())
 
 
-def _container(given: SubmitJob, definition: JobDefinition, document: Mapping[str, Any], arns: Arns) -> Changes:
+def _container(given: SubmitJob, definition: JobDefinition, arns: Arns) -> Changes:
+    """What was checked when it was registered is not checked again for each job."""
+    if not _says(given.containerOverrides):
+        return Changes(overrides=Overrides(), needs=_needs(given, arns))
+    document = json.loads(definition.document)
     wanted = overrides.of_container(given.containerOverrides, document.get("containerProperties", {}))
     resources.check(effective(definition.container, wanted, ()).resources, fargate=_fargate(document))
     return Changes(overrides=wanted, needs=_needs(given, arns))
