@@ -59,7 +59,7 @@ def told_to_end(job: Job, part: Part, now: datetime, own: on.TerminateRequested 
 
 
 def ended(part: Part, now: datetime, reason: str | None) -> Part:
-    return replace(part, state=PartState.ENDED, stopped_at=now, reason=part.reason if reason is None else reason)
+    return replace(part, state=PartState.ENDED, stopped_at=now, reason=reason)
 
 
 def wanted(tag: Tag, before: tuple[Part, ...], after: tuple[Part, ...]) -> Iterator[do.Effect]:

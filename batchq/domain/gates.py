@@ -55,9 +55,9 @@ def gates(job: Job) -> dict[str, Gate]:
 
 
 def closed(job: Job) -> frozenset[int]:
-    """The nodes that are to end: an essential container of theirs is over, or they were told to, or all are."""
+    """The nodes that are to end: an essential container of theirs is over, or all are to. Who is told alone is told."""
     parts = attempt_of(job).parts
-    over = {it.node for it in parts if it.stopping or (it.state is PartState.ENDED and container_of(job, it).essential)}
+    over = {it.node for it in parts if it.state is PartState.ENDED and container_of(job, it).essential}
     everything = job.stop is not None or main_node(job) in over
     return frozenset(it.node for it in parts) if everything else frozenset(over)
 

@@ -18,7 +18,8 @@ from tests.house.rooms import ROOT
 
 COPIED = ["batchq", "compute", "api", "tests", "pyproject.toml"]
 QUICK = ["tests/domain", "tests/engine", "--ignore-glob=*laws.py"]
-SLOWER = ["tests/domain/test_laws.py", "tests/domain/test_room_laws.py", "tests/scenarios"]
+LAWS = ["tests/domain/test_laws.py", "tests/domain/test_room_laws.py", "tests/domain/test_part_laws.py"]
+SLOWER = [*LAWS, "tests/scenarios"]
 PATIENCE = 300  # seconds
 
 

@@ -138,11 +138,6 @@ CONSEQUENCES = [
         "None if own is None else",
     ),
     (
-        "why one was stopped is forgotten when it ends",
-        "reason=part.reason if reason is None else reason)\n\n\ndef wanted",
-        "reason=reason)\n\n\ndef wanted",
-    ),
-    (
         "a start is not given up",
         "if new.state is PartState.STARTING and new.stopping and not old.stopping:",
         "if False:",
@@ -184,10 +179,9 @@ GATES = [
     ("any end is a success", "Condition.SUCCESS: over and part.exit_code == 0", "Condition.SUCCESS: over"),
     (
         "a helper closes its node",
-        "it.state is PartState.ENDED and container_of(job, it).essential)",
-        "it.state is PartState.ENDED)",
+        "it.state is PartState.ENDED and container_of(job, it).essential}",
+        "it.state is PartState.ENDED}",
     ),
-    ("a node that was told goes on", "if it.stopping or (it.state", "if (it.state"),
     (
         "the main node's end is its own",
         "everything = job.stop is not None or main_node(job) in over",

@@ -42,7 +42,7 @@ def test_the_main_node_starts_first():
     job, effects = lived(runnable(nodes=gang(3, main=1)), placed())
 
     assert [in_words(it) for it in effects] == ["start 1/app"]
-    assert states(job) == {"1/app": "STARTING", "0/app": "WAITING", "2/app": "WAITING"}
+    assert [*states(job).items()] == [("1/app", "STARTING"), ("0/app", "WAITING"), ("2/app", "WAITING")]
 
 
 def test_the_others_start_when_the_main_node_has_started():
@@ -156,6 +156,7 @@ def test_terminate_of_the_main_node_is_terminate_of_the_job():
 
     assert asks(job, node(0)) == ["stop 0/app", "stop 1/app", "stop 2/app"]
     assert after(job, node(0)) == after(job, whole())
+    assert {it.terminated for it in parts(after(job, whole()))} == {None}
 
 
 def test_terminate_of_another_node_stops_that_node_and_the_job_goes_on():
