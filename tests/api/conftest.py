@@ -168,3 +168,15 @@ async def told(boto):
         return (await boto.describe_jobs(jobs=[job_id]))["jobs"][0]
 
     return told
+
+
+@pytest.fixture
+async def registered(http, server):
+    """Register a definition, and look it up as the inside has it."""
+
+    async def registered(asked):
+        status, _, answer = await http.post("RegisterJobDefinition", asked)
+        assert status == 200, answer
+        return await server.catalog.find_definition(answer["jobDefinitionName"], None)
+
+    return registered

@@ -11,18 +11,6 @@ EMPTY = {"environment": [], "mountPoints": [], "secrets": [], "ulimits": [], "vo
 LICENCE = {"consumableResourceList": [{"consumableResource": "licence", "quantity": 2}]}
 
 
-@pytest.fixture
-async def registered(http, server):
-    """Register a definition, and look it up as the inside has it."""
-
-    async def registered(asked):
-        status, _, answer = await http.post("RegisterJobDefinition", asked)
-        assert status == 200, answer
-        return await server.catalog.find_definition(answer["jobDefinitionName"], None)
-
-    return registered
-
-
 async def test_each_node_has_its_range_and_an_inner_one_goes_before_an_outer(registered):
     made = await registered(GANG)
 

@@ -15,18 +15,6 @@ FARGATE = with_task(containers=[SIDECAR | SMALL, WORKER | SMALL], executionRoleA
 }
 
 
-@pytest.fixture
-async def registered(http, server):
-    """Register a definition, and look it up as the inside has it."""
-
-    async def registered(asked):
-        status, _, answer = await http.post("RegisterJobDefinition", asked)
-        assert status == 200, answer
-        return await server.catalog.find_definition(answer["jobDefinitionName"], None)
-
-    return registered
-
-
 async def test_each_container_is_understood(registered):
     worker = {
         "dependsOn": [{"containerName": "side", "condition": "COMPLETE"}],

@@ -12,22 +12,10 @@ from batchq.domain.catalog import Operation, ResourceKind
 from batchq.errors import Invalid, NotFound, StoreFailed
 from tests.catalog.making import make_consumable
 from tests.support.builders import NOON, consumable
+from tests.support.usage import Taken
 
 LICENCES = "licences"
 MOST = 2**63 - 1
-
-
-class Taken:
-    """Usage as it is told."""
-
-    def __init__(self, *, in_use=0, used_up=0):
-        self._in_use, self._used_up = in_use, used_up
-
-    def in_use(self, name):
-        return self._in_use
-
-    def used_up(self, name):
-        return self._used_up
 
 
 class HandClock:
