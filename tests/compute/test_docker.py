@@ -1,9 +1,7 @@
 """What real engines do to the unwary, and that it does not happen here. Numbers are those of faults.md 2.1 and 6."""
 
 import asyncio
-from contextlib import closing
 
-import docker
 import pytest
 
 from batchq.domain.container import Logging, Mount, Secret, Tmpfs, Ulimit
@@ -13,30 +11,24 @@ from batchq.values import ContainerState
 from compute.docker_spec import labels_of, name_of
 from compute.policy import Policy
 from compute.secrets import Secrets
-from tests.support.containers import docker_runtime, ended, heard, launch, new_tag, output, over, says, started
+from tests.support.containers import (
+    docker_runtime,
+    ended,
+    heard,
+    instance_of,
+    launch,
+    new_tag,
+    output,
+    over,
+    says,
+    started,
+)
 from tests.support.scripts import IMAGE, Script
 
 pytestmark = pytest.mark.docker
 
 LONG = Script(seconds=None, on_term=7, output=("ready",))
 QUICK = Script(seconds=0, output=("one",))
-
-
-@pytest.fixture
-async def runtime(docker_engine):
-    async with docker_runtime(docker_engine) as it:
-        yield it
-
-
-@pytest.fixture
-def engine(docker_engine):
-    """The SDK, as somebody else uses it."""
-    with closing(docker.APIClient(base_url=docker_engine, version="1.41")) as client:
-        yield client
-
-
-def instance_of(runtime):
-    return runtime._instance
 
 
 def named(runtime, tag):

@@ -1,10 +1,8 @@
 """Tasks and gangs on a real engine: what their containers share, and that nothing of it is left."""
 
 import asyncio
-from contextlib import closing
 from dataclasses import replace
 
-import docker
 import pytest
 
 from batchq.domain.container import Logging, Mount, Secret
@@ -12,7 +10,7 @@ from batchq.errors import EngineUnknown, NameTaken, StartRefused
 from batchq.values import ContainerState
 from compute.docker_spec import attempt_name, keeper_name, name_of, shared_labels
 from compute.secrets import Secrets
-from tests.support.containers import docker_runtime, left_over, new_tag, output, over, part_of, says, until
+from tests.support.containers import docker_runtime, instance_of, left_over, new_tag, output, over, part_of, says, until
 from tests.support.scripts import IMAGE, Script
 
 pytestmark = pytest.mark.docker
@@ -20,23 +18,6 @@ pytestmark = pytest.mark.docker
 LONG = Script(seconds=None, on_term=7, output=("ready",))
 NAMES = ("main", "side")
 SCRATCH = (Mount(container_path="/scratch", host_path=None, volume="scratch"),)
-
-
-@pytest.fixture
-async def runtime(docker_engine):
-    async with docker_runtime(docker_engine) as it:
-        yield it
-
-
-@pytest.fixture
-def engine(docker_engine):
-    """The SDK, as somebody else uses it."""
-    with closing(docker.APIClient(base_url=docker_engine, version="1.41")) as client:
-        yield client
-
-
-def instance_of(runtime):
-    return runtime._instance
 
 
 def shell(*lines):

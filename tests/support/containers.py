@@ -19,6 +19,10 @@ PATIENCE = 20.0  # seconds; of the real world's time
 OFTEN = 0.02
 
 
+def instance_of(runtime):
+    return runtime._instance
+
+
 def new_tag(attempt=1):
     return Tag(job_id=JobId(str(uuid4())), attempt=attempt)
 
