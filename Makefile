@@ -4,7 +4,7 @@ STAMP := .venv/.installed
 SEEDS ?= 5000
 
 .DEFAULT_GOAL := help
-.PHONY: help install check engine docker-test test test-clients demo bench mutants simulate format clean
+.PHONY: help install check engine docker-test test test-clients faults demo bench mutants simulate format clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ test: check docker-test ## Everything: make check, then the same on real Docker.
 test-clients: install engine ## Real clients (AWS CLI, Snakemake, Airflow, ...) against a real server; minutes.
 	@.ci/clients
 	$(BIN)/pytest -q -m clients -n 4 --dist loadfile tests/clients
+
+faults: install engine ## Every fault of the catalogue, injected: a table of 159 rows and what came of each; minutes.
+	$(BIN)/python -m tests.faults
 
 demo: install engine ## Serve, and run, cancel and terminate jobs through boto3; a minute.
 	$(BIN)/python -m tests.demo

@@ -8,6 +8,12 @@ import pytest
 from docker.errors import DockerException
 
 
+def pytest_collection_modifyitems(items):
+    """What a test proves of the catalogue of faults goes with its report, wherever that is read."""
+    for item in items:
+        item.user_properties += [("fault", row) for mark in item.iter_markers("fault") for row in mark.args]
+
+
 @pytest.fixture(scope="session")
 def docker_engine():
     """The address of the engine that answers; None is the SDK's default. Where none answers, tests fail, not skip."""

@@ -1,14 +1,57 @@
-"""The server process: one line when it is ready, a quiet end on a first signal, an immediate one on a second."""
+"""`batchq serve`: one line when it is ready, a quiet end on a first signal, an immediate one on a second."""
 
+import argparse
 import asyncio
+import logging
 import os
 import signal
 import sys
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
 
 from batchq.bootstrap import serving
+from batchq.cli.complaint import MISUSED, complain
 from batchq.settings import Settings
 
 AT_ONCE = 130  # exit status of an end without ceremony; the database is whole all the same
+
+
+def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name for it
+    """Every flag is also a variable: --stop-grace is BATCHQ_STOP_GRACE."""
+    command = commands.add_parser("serve", help="run the service", description=add.__doc__)
+    command.set_defaults(run=run)
+    flag = command.add_argument
+    flag("--host", help="address to listen on (127.0.0.1)")
+    flag("--port", type=int, help="port to listen on, 0 for a free one (22824)")
+    flag("--data", type=Path, help="directory of the database and the logs (the platform's user data directory)")
+    flag("--runtime", choices=["docker", "simulated"], help="where containers run (docker)")
+    flag("--account-id", help="the account in ARNs (123456789012)")
+    flag("--region", help="the region in ARNs of requests that name none (us-east-1)")
+    flag("--stop-grace", type=float, help="seconds between SIGTERM and SIGKILL (30)")
+    flag("--min-timeout", type=int, help="the least attemptDurationSeconds that is accepted (60)")
+    flag("--privileged", choices=["allow", "drop", "refuse"], help="what becomes of privileged containers (allow)")
+    flag("--volumes", type=_paths, help="host paths that jobs may mount, with all below them, between colons (/)")
+    flag("--secrets-file", type=Path, help="JSON object of secrets, by their valueFrom")
+    flag("--allowed-hosts", type=_words, help="names beside localhost by which clients may call, between commas")
+    flag("--insecure-no-auth", action="store_true", default=None, help="listen on other addresses than loopback")
+
+
+def run(asked: argparse.Namespace) -> int:
+    """Until SIGTERM or SIGINT. Raises BatchqError or OSError when it cannot start."""
+    try:
+        settings = read(asked)
+    except ValidationError as wrong:
+        return complain(_first(wrong), MISUSED)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    return asyncio.run(serve(settings))
+
+
+def read(asked: argparse.Namespace) -> Settings:
+    """Settings from the flags that were given, whatever the command. Raises pydantic's ValidationError."""
+    given = {name: value for name, value in vars(asked).items() if value is not None and name in Settings.model_fields}
+    return Settings(**given)
 
 
 async def serve(settings: Settings) -> int:
@@ -33,3 +76,17 @@ def _signals() -> asyncio.Event:
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, heard)
     return over
+
+
+def _paths(text: str) -> tuple[Path, ...]:
+    return tuple(Path(it) for it in text.split(":") if it)
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(it.strip() for it in text.split(",") if it.strip())
+
+
+def _first(wrong: ValidationError) -> str:
+    error = wrong.errors()[0]
+    name = "-".join(str(it) for it in error["loc"]).replace("_", "-")
+    return f"--{name}: {error['msg']}"

@@ -1,0 +1,86 @@
+"""`python -m tests.faults` runs the catalogue and prints it, a row a line; `--missing` what none claims.
+
+`--read FILE` prints it from outcomes that other runs have written. 1 at the end: a row failed, or nobody proves it.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+from tests.faults.catalogue import ELSEWHERE, SECTIONS, claims, rows
+
+PYTEST = [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "tests.faults.outcomes"]
+RUNS = (
+    ["-m", "fault and not docker and not clients", "-n", "auto", "--maxprocesses", "4", "--dist", "worksteal"],
+    ["-m", "fault and docker and not clients"],
+)
+WIDTH = 72
+
+
+def main() -> None:
+    asked = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    asked.add_argument("--missing", action="store_true")
+    asked.add_argument("--read", type=Path)
+    options = asked.parse_args()
+    if options.missing:
+        sys.exit(missing())
+    outcomes = options.read or run()
+    sys.exit(show(outcomes))
+
+
+def missing() -> int:
+    claimed = claims()
+    open_rows = [row for row in rows() if row.id not in claimed and row.id not in ELSEWHERE]
+    for row in open_rows:
+        print(f"{row.id}  {row.in_short}: {row.outcome}")
+    return 1 if open_rows else 0
+
+
+def run() -> Path:
+    outcomes = Path(tempfile.mkstemp(prefix="batchq-faults-", suffix=".jsonl")[1])
+    for chosen in RUNS:
+        subprocess.run([*PYTEST, *chosen], env=os.environ | {"BATCHQ_OUTCOMES": str(outcomes)}, check=False)
+    return outcomes
+
+
+def show(outcomes: Path) -> int:
+    tests, failed = told(outcomes)
+    open_rows = 0
+    for row in rows():
+        if row.id[2:] == "01":
+            print(f"\n{SECTIONS[row.id[:2]]}")
+        passed = len(tests[row.id] - failed)
+        verdict = f"{passed} passed" if tests[row.id] and passed == len(tests[row.id]) else "FAILED"
+        if not tests[row.id]:
+            verdict = f"not here: {ELSEWHERE[row.id]}" if row.id in ELSEWHERE else "NO TEST"
+        open_rows += verdict in {"FAILED", "NO TEST"}
+        print(f"  {row.id}  {row.in_short[:WIDTH]:{WIDTH}}  {verdict}  {_where(tests[row.id])}")
+    proved = sum(1 for row in rows() if tests[row.id])
+    print(f"\n{len(rows())} rows, {proved} with tests that ran, {len(ELSEWHERE)} not here, {open_rows} open")
+    return 1 if open_rows else 0
+
+
+def told(outcomes: Path) -> tuple[dict[str, set[str]], set[str]]:
+    """The tests of each row, and those that failed."""
+    tests: dict[str, set[str]] = defaultdict(set)
+    failed = set()
+    for line in outcomes.read_text().splitlines():
+        said = json.loads(line)
+        for row in said["rows"]:
+            tests[row].add(said["test"])
+        if said["outcome"] != "passed":
+            failed.add(said["test"])
+    return tests, failed
+
+
+def _where(tests: set[str]) -> str:
+    return ", ".join(sorted({it.partition("::")[0].removeprefix("tests/") for it in tests}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""The catalogue: 159 faults and bad inputs, the outcome each must have, and the tests that inject it.
+
+A test says which rows it proves by `@pytest.mark.fault("ST01", ...)`. `make faults` runs them all and prints the table.
+"""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+SECTIONS = {
+    "ST": "The start path: the server is killed (-9)",
+    "SP": "The stop path and its races",
+    "EN": "The engine",
+    "DB": "The store",
+    "LC": "The process and its loops",
+    "TM": "Time and resources",
+    "IN": "HTTP and input",
+    "SE": "Security",
+}
+
+# Rows that cannot be proved here, and why.
+ELSEWHERE: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What goes wrong, when, and what must come of it."""
+
+    id: str
+    fault: str
+    when: str
+    outcome: str
+
+    @property
+    def in_short(self) -> str:
+        return self.fault if self.when in {"", "—", "-", "any", "each op"} else f"{self.fault}: {self.when}"
+
+
+def rows() -> tuple[Row, ...]:
+    lines = (HERE / "catalogue.tsv").read_text().splitlines()
+    return tuple(
+        Row(id=number, fault=fault, when=when, outcome=outcome)
+        for number, fault, when, outcome in (line.split("\t") for line in lines)
+    )
+
+
+def claims() -> Mapping[str, tuple[str, ...]]:
+    """The files whose tests claim a row, by its id."""
+    found: dict[str, set[str]] = defaultdict(set)
+    tests = HERE.parent
+    for source in tests.rglob("test_*.py"):
+        for row in _marked(source):
+            found[row].add(str(source.relative_to(tests.parent)))
+    return {row: tuple(sorted(files)) for row, files in found.items()}
+
+
+def _marked(source: Path) -> Iterator[str]:
+    for call in ast.walk(ast.parse(source.read_text())):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "fault":
+            yield from (it.value for it in call.args if isinstance(it, ast.Constant) and isinstance(it.value, str))
