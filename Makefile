@@ -26,7 +26,7 @@ engine: ## See to a Docker engine and the test images; installs nothing where an
 	@.ci/engine
 
 docker-test: install engine ## The tests that need a Docker engine.
-	$(BIN)/pytest -q -m "docker and not clients"
+	$(BIN)/pytest -q -m "docker and not clients" -n 2 --dist worksteal
 
 test: check docker-test ## Everything: make check, then the same on real Docker.
 

@@ -17,7 +17,7 @@ from tests.faults.catalogue import ELSEWHERE, SECTIONS, claims, rows
 PYTEST = [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "tests.faults.outcomes"]
 RUNS = (
     ["-m", "fault and not docker and not clients", "-n", "auto", "--maxprocesses", "4", "--dist", "worksteal"],
-    ["-m", "fault and docker and not clients"],
+    ["-m", "fault and docker and not clients", "-n", "2", "--dist", "worksteal"],
 )
 WIDTH = 72
 
