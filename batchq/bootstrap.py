@@ -18,12 +18,14 @@ from api.logs import routes as cloudwatch
 from api.logs.desk import Desk as LogsDesk
 from api.native import routes as native
 from api.tokens import Tokens
+from batchq import __version__
 from batchq.catalog import Catalog
 from batchq.clock import SystemClock
 from batchq.domain.container import Resources
 from batchq.engine.bus import Bus
 from batchq.engine.engine import Engine
 from batchq.engine.inbox import Inbox
+from batchq.engine.pulse import Pulse
 from batchq.errors import StartImpossible, StoreFailed
 from batchq.logs import Logs
 from batchq.ports import Clock, ContainerRuntime, LogArchive
@@ -48,6 +50,7 @@ class Parts:
     engine: Engine
     logs: Logs
     jobs: JobService
+    pulse: Pulse
 
 
 @asynccontextmanager
@@ -73,6 +76,7 @@ async def serving(settings: Settings) -> AsyncIterator[str]:
         await parts.catalog.install_defaults(max_millicpus=machine().millicpus)
         stack.push_async_callback(parts.engine.stop)
         await parts.engine.start()
+        parts.engine.tasks.supervise("pulse", parts.pulse.run)
         tokens = Tokens(await store.secret())
         runner = http.runner(application(settings, parts, clock, tokens), drain_seconds=DRAIN)
         stack.push_async_callback(runner.cleanup)
@@ -124,7 +128,7 @@ def assemble(
     )
     catalog.consumable_resources.usage = engine
     jobs = JobService(engine=engine, store=store, catalog=catalog, stop_grace=settings.grace)
-    return Parts(store=store, catalog=catalog, engine=engine, logs=logs, jobs=jobs)
+    return Parts(store=store, catalog=catalog, engine=engine, logs=logs, jobs=jobs, pulse=Pulse(clock))
 
 
 def application(settings: Settings, parts: Parts, clock: Clock, tokens: Tokens) -> web.Application:
@@ -154,13 +158,16 @@ def application(settings: Settings, parts: Parts, clock: Clock, tokens: Tokens) 
             cloudwatch.dialect(logs_desk),
             native.dialect(parts.jobs),
         ),
-        health=lambda: health(parts),
+        health=lambda: health(settings, parts, clock),
         hosts={settings.host, *settings.allowed_hosts},
     )
 
 
-async def health(parts: Parts) -> Mapping[str, object]:
-    """`degraded` is alive: requests are answered, and what cannot be done now is done when it can be."""
+async def health(settings: Settings, parts: Parts, clock: Clock) -> Mapping[str, object]:
+    """`degraded` is alive: requests are answered, and what cannot be done now is done when it can be.
+
+    `failing`: some of it is not done at all, and a human is needed.
+    """
     seen = parts.engine.health()
     store = seen.store
     try:
@@ -169,11 +176,15 @@ async def health(parts: Parts) -> Mapping[str, object]:
         store = str(failure)
     well = seen.well and store is None
     return {
-        "status": "ok" if well else "degraded",
+        "status": "failing" if seen.failing else "ok" if well else "degraded",
         "store": store or "ok",
         "engine": seen.engine or "ok",
         "loops": seen.loops,
+        "pulse": parts.pulse.health(),
         "instance": parts.store.instance,
+        "runtime": settings.runtime.value,
+        "version": __version__,
+        "now": clock.now().isoformat(),
     }
 
 

@@ -28,11 +28,15 @@ LAST_CALLS = 5.0  # seconds that a stop waits for calls under way
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """`store` and `engine` are None when well, else what is wrong; `loops` name each loop with how it fares."""
+    """`store` and `engine` are None when well, else what is wrong; `loops` name each loop with how it fares.
+
+    `failing`: a loop does not go on, however often it is started.
+    """
 
     store: str | None
     engine: str | None
     loops: dict[str, str]
+    failing: bool = False
 
     @property
     def well(self) -> bool:
@@ -126,7 +130,12 @@ class Engine:
         return self.loop.scheduler.used_up(name)
 
     def health(self) -> Health:
-        return Health(store=self.loop.store_fails, engine=self._watcher.engine_fails, loops=self.tasks.health())
+        return Health(
+            store=self.loop.store_fails,
+            engine=self._watcher.engine_fails,
+            loops=self.tasks.health(),
+            failing=self.tasks.failing,
+        )
 
 
 async def _wait(answer: asyncio.Future[Answer]) -> Answer:

@@ -13,6 +13,8 @@ log = logging.getLogger(__name__)
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds before a failed loop starts again
 MOST_DOUBLINGS = 5  # of the pause, which is the longest by then
 PEACE = timedelta(minutes=5)  # after which a failure is forgotten
+MINUTE = timedelta(minutes=1)
+TOO_OFTEN = 3  # failures, without a minute of peace after them
 
 
 class Tasks:
@@ -21,6 +23,7 @@ class Tasks:
         self._held: set[asyncio.Task[None]] = set()
         self._failures: dict[str, int] = {}
         self._failed_at: dict[str, datetime] = {}
+        self._ending = False
 
     def spawn(self, name: str, work: Coroutine[None, None, None]) -> None:
         """Run it to its end, whatever becomes of it; a failure that is not the engine's is logged."""
@@ -39,8 +42,13 @@ class Tasks:
         self._start(name, loop, 0.0)
 
     def health(self) -> dict[str, str]:
-        """Each loop by name: `ok`, or how often it has failed of late."""
-        return {name: f"restarted {count} times" if (count := self._lately(name)) else "ok" for name in self._failures}
+        """Each loop by name: `ok`, or how often it has failed of late, and whether it keeps failing."""
+        return {name: self._fares(name) for name in self._failures}
+
+    @property
+    def failing(self) -> bool:
+        """Whether some loop fails whenever it is started: what it does is not done at all."""
+        return any(self._keeps_failing(name) for name in self._failures)
 
     @property
     def names(self) -> list[str]:
@@ -58,6 +66,7 @@ class Tasks:
 
     async def cancel(self) -> None:
         """End everything, and wait until it has ended."""
+        self._ending = True
         while self._held:
             tasks = tuple(self._held)
             for task in tasks:
@@ -73,12 +82,24 @@ class Tasks:
             await self._clock.sleep(pause)
         await loop()
 
-    def _again(self, name: str, loop: Callable[[], Coroutine[None, None, None]], done: asyncio.Task[None]) -> None:
-        if done.cancelled():
+    def _again(self, name: str, loop: Callable[[], Coroutine[None, None, None]], _: asyncio.Task[None]) -> None:
+        """Also when it was cancelled, unless by us: a loop that waits for what others cancel would end with that."""
+        if self._ending:
             return
         before = self._lately(name)
         self._failures[name], self._failed_at[name] = before + 1, self._clock.now()
-        self._start(name, loop, min(FIRST_PAUSE * 2 ** min(before, MOST_DOUBLINGS), LONGEST_PAUSE))
+        pause = min(FIRST_PAUSE * 2 ** min(before, MOST_DOUBLINGS), LONGEST_PAUSE)
+        log.warning("loop %s ended; it begins again in %.0f s", name, pause)
+        self._start(name, loop, pause)
+
+    def _fares(self, name: str) -> str:
+        count = self._lately(name)
+        if not count:
+            return "ok"
+        return f"restarted {count} times{' and keeps failing' if self._keeps_failing(name) else ''}"
+
+    def _keeps_failing(self, name: str) -> bool:
+        return self._lately(name) >= TOO_OFTEN and self._clock.now() - self._failed_at[name] < MINUTE
 
     def _lately(self, name: str) -> int:
         """How often a loop has failed since it last had its peace."""
