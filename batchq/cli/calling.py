@@ -1,0 +1,65 @@
+"""How a command asks a running server: by HTTP, as anybody does. It has no short cut into the store."""
+
+import json
+import os
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from http.client import HTTPException
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import ProxyHandler, Request, build_opener
+
+from batchq.errors import Invalid, Unavailable
+
+VARIABLE = "BATCHQ_URL"
+HERE = "http://127.0.0.1:22824"
+PATIENCE = 30.0  # seconds
+MOST = 16 * 1024 * 1024  # bytes of an answer
+
+Answer = Mapping[str, object]
+
+
+def add_url(command: ArgumentParser) -> None:
+    command.add_argument("--url", help=f"where batchq answers (${VARIABLE}, or {HERE})")
+
+
+def url_of(asked: Namespace) -> str:
+    """Where the server is, by the flag, by the variable, or where it is unless told otherwise. Raises Invalid."""
+    url: str = asked.url or os.environ.get(VARIABLE) or HERE
+    if urlsplit(url).scheme not in {"http", "https"}:
+        raise Invalid(f"{url} is not the http:// or https:// URL of a server")
+    return url.rstrip("/")
+
+
+def call(url: str, path: str, content: Mapping[str, object] | None = None, *, patience: float = PATIENCE) -> Answer:
+    """The answer to a GET, or to a POST of the content.
+
+    Raises Invalid with the server's own words when it refuses; Unavailable when nobody answers, or nobody of ours.
+    """
+    body = None if content is None else json.dumps(content).encode()
+    request = Request(url + path, data=body, headers={"Content-Type": "application/json"})  # noqa: S310 - see url_of
+    try:
+        # What listens on this machine is not behind the proxy that the environment may name.
+        with build_opener(ProxyHandler({})).open(request, timeout=patience) as reply:
+            return _read(reply.read(MOST), url)
+    except HTTPError as refused:
+        with refused:
+            raise _refusal(refused, url) from None
+    except (OSError, HTTPException) as away:
+        why = getattr(away, "reason", None) or str(away) or type(away).__name__
+        raise Unavailable(f"no batchq answers at {url}: {why}") from None
+
+
+def _refusal(refused: HTTPError, url: str) -> Invalid | Unavailable:
+    message = str(_read(refused.read(MOST), url).get("message") or refused.reason)
+    return Invalid(message) if refused.code < 500 else Unavailable(message)  # noqa: PLR2004 - HTTP's own line
+
+
+def _read(body: bytes, url: str) -> Answer:
+    try:
+        content = json.loads(body)
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise Unavailable(f"what answers at {url} is not batchq")
+    return content
