@@ -2,7 +2,7 @@
 
 import ipaddress
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from socket import AF_INET, AF_INET6, create_server, socket
@@ -53,9 +53,17 @@ class Parts:
     pulse: Pulse
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """A server that is ready. `lost` waits until its database is gone for good, and says why."""
+
+    url: str
+    lost: Callable[[], Awaitable[str]]
+
+
 @asynccontextmanager
-async def serving(settings: Settings) -> AsyncIterator[str]:
-    """A server, and its URL once it is ready. Raises StartImpossible or StoreRefused; OSError for the port.
+async def serving(settings: Settings) -> AsyncIterator[Serving]:
+    """A server, once it is ready. Raises StartImpossible or StoreRefused; OSError for the port.
 
     It goes down in the reverse order: first no more requests, then no more decisions, last the database. Containers
     are left as they are.
@@ -83,7 +91,7 @@ async def serving(settings: Settings) -> AsyncIterator[str]:
         await runner.setup()
         site = Site(runner, door=door)
         await site.start()
-        yield site.name
+        yield Serving(url=site.name, lost=parts.engine.guard.lost)
 
 
 def check_door(settings: Settings) -> None:

@@ -25,6 +25,10 @@ class StoreFailed(Unavailable):
     """The database did not take a write or answer a read (disk full, input/output error, locked)."""
 
 
+class StoreLost(StoreFailed):
+    """The database is gone for good: its file was removed or replaced, or nobody serves it any more."""
+
+
 class Conflict(StoreFailed):
     """A row was not at the version that the write expected: somebody else writes to this database."""
 

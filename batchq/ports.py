@@ -106,6 +106,9 @@ class JobStore(Protocol):
     async def unfinished_in(self, queue: QueueName) -> int:
         """How many jobs of a queue are not SUCCEEDED or FAILED."""
 
+    async def check(self) -> None:
+        """Raise StoreFailed if it does not answer; StoreLost if it never will again."""
+
     async def history(self, job_id: JobId) -> tuple[Moment, ...]:
         """The job's walk through the statuses, oldest first."""
 

@@ -1,4 +1,7 @@
-"""`batchq serve`: one line when it is ready, a quiet end on a first signal, an immediate one on a second."""
+"""`batchq serve`: one line when it is ready, a quiet end on a first signal, an immediate one on a second.
+
+It ends whatever happens: at once when its database is gone, and without waiting for threads that never come back.
+"""
 
 import argparse
 import asyncio
@@ -6,8 +9,10 @@ import logging
 import os
 import signal
 import sys
+import threading
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
@@ -15,6 +20,9 @@ from batchq.bootstrap import serving
 from batchq.cli.complaint import MISUSED, complain
 from batchq.settings import Settings
 
+log = logging.getLogger(__name__)
+
+LAST_WORDS = 1.0  # seconds that a thread has to end
 AT_ONCE = 130  # exit status of an end without ceremony; the database is whole all the same
 
 
@@ -45,7 +53,16 @@ def run(asked: argparse.Namespace) -> int:
     except ValidationError as wrong:
         return complain(_first(wrong), MISUSED)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-    return asyncio.run(serve(settings))
+    try:
+        status = asyncio.run(serve(settings))
+    except Exception as why:
+        if _is_held():
+            log.exception("batchq ends, and a thread of it does not")
+            _leave(complain(str(why)))
+        raise
+    if _is_held():
+        _leave(status)
+    return status
 
 
 def read(asked: argparse.Namespace) -> Settings:
@@ -57,11 +74,33 @@ def read(asked: argparse.Namespace) -> Settings:
 async def serve(settings: Settings) -> int:
     """Until SIGTERM or SIGINT; containers run on. Raises BatchqError or OSError when it cannot start."""
     over = _signals()
-    async with serving(settings) as url:
-        sys.stdout.write(f"batchq is ready at {url}\n")
+    async with serving(settings) as server:
+        sys.stdout.write(f"batchq is ready at {server.url}\n")
         sys.stdout.flush()
+        watch = asyncio.ensure_future(_end_when_lost(server.lost))
         await over.wait()
+        watch.cancel()
     return 0
+
+
+async def _end_when_lost(lost: Callable[[], Awaitable[str]]) -> None:
+    """Without ceremony: to close a database whose file was replaced is to write to the files of another."""
+    why = await lost()
+    _leave(complain(f"{why}; it has to end, and containers run on"))
+
+
+def _is_held() -> bool:
+    """Whether a thread that does not end would keep the process from ending, for ever."""
+    others = [it for it in threading.enumerate() if it is not threading.current_thread() and not it.daemon]
+    for thread in others:
+        thread.join(LAST_WORDS)
+    return any(it.is_alive() for it in others)
+
+
+def _leave(status: int) -> NoReturn:
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(status)
 
 
 def _signals() -> asyncio.Event:

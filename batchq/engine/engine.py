@@ -11,6 +11,7 @@ from batchq.domain.names import ConsumableName, JobId, QueueName, Tag
 from batchq.engine.alarms import Alarms
 from batchq.engine.executor import Executor
 from batchq.engine.ground import Ground
+from batchq.engine.guard import Guard
 from batchq.engine.inbox import Inbox
 from batchq.engine.letters import Amend, Deliver, Submit
 from batchq.engine.loop import Loop
@@ -81,6 +82,7 @@ class Engine:
             look=executor.look,
             post=inbox.post,
         )
+        self.guard = Guard(store=store, clock=clock)
 
     async def start(self) -> None:
         """Take up what is remembered, and look at the engine once before anybody may ask for anything."""
@@ -90,6 +92,7 @@ class Engine:
         self.tasks.supervise("time limits", self.loop.scheduler.limits.run)
         self.tasks.supervise("watch", self._watcher.watch)
         self.tasks.supervise("survey", self._watcher.survey)
+        self.tasks.supervise("store", self.guard.run)
         await within(FIRST_LOOK, self._watcher.asked, self._clock)
 
     async def stop(self) -> None:

@@ -4,6 +4,9 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from typing import TypeVar
+
+from pydantic import TypeAdapter
 
 from batchq.domain.catalog import (
     ComputeEnvironment,
@@ -14,17 +17,18 @@ from batchq.domain.catalog import (
     SchedulingPolicy,
 )
 from batchq.domain.names import DefinitionRef
-from batchq.errors import Conflict
+from batchq.errors import Conflict, StoreRefused
 from batchq.store import rows
 from batchq.store.statements import named
 
 SQL = named("catalog.sql")
 
 Connection = sqlite3.Connection
+T = TypeVar("T")
 
 
 def environments(connection: Connection) -> tuple[ComputeEnvironment, ...]:
-    return tuple(rows.ENVIRONMENT.validate_json(value) for (value,) in connection.execute(SQL["environments"]))
+    return _ground(connection, "environments", rows.ENVIRONMENT)
 
 
 def put_environment(connection: Connection, environment: ComputeEnvironment) -> None:
@@ -37,7 +41,7 @@ def drop_environment(connection: Connection, name: str) -> None:
 
 
 def queues(connection: Connection) -> tuple[JobQueue, ...]:
-    return tuple(rows.QUEUE.validate_json(value) for (value,) in connection.execute(SQL["queues"]))
+    return _ground(connection, "queues", rows.QUEUE)
 
 
 def put_queue(connection: Connection, queue: JobQueue) -> None:
@@ -50,7 +54,7 @@ def drop_queue(connection: Connection, name: str) -> None:
 
 
 def policies(connection: Connection) -> tuple[SchedulingPolicy, ...]:
-    return tuple(rows.POLICY.validate_json(value) for (value,) in connection.execute(SQL["policies"]))
+    return _ground(connection, "policies", rows.POLICY)
 
 
 def put_policy(connection: Connection, policy: SchedulingPolicy) -> None:
@@ -63,7 +67,7 @@ def drop_policy(connection: Connection, name: str) -> None:
 
 
 def consumables(connection: Connection) -> tuple[ConsumableResource, ...]:
-    return tuple(rows.CONSUMABLE.validate_json(value) for (value,) in connection.execute(SQL["consumables"]))
+    return _ground(connection, "consumables", rows.CONSUMABLE)
 
 
 def put_consumable(connection: Connection, resource: ConsumableResource) -> None:
@@ -140,6 +144,20 @@ def flag(connection: Connection, name: str) -> bool:
 
 def set_flag(connection: Connection, name: str) -> None:
     connection.execute(SQL["set_flag"], {"name": _flag(name), "value": ""})
+
+
+def _ground(connection: Connection, table: str, adapter: TypeAdapter[T]) -> tuple[T, ...]:
+    """All of what jobs are placed by. To go on without a row would change what jobs may do, unasked."""
+    return tuple(_standing(table, name, value, adapter) for name, value in connection.execute(SQL[table]))
+
+
+def _standing(table: str, name: str, value: str, adapter: TypeAdapter[T]) -> T:
+    try:
+        return adapter.validate_json(value)
+    except ValueError as why:
+        raise StoreRefused(
+            f"{name!r} in the table {table} cannot be read: restore a backup, or remove that row and create it anew"
+        ) from why
 
 
 def _one(connection: Connection, statement: str, asked: Mapping[str, str | int]) -> JobDefinition | None:

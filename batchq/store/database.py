@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import aiosqlite
 
-from batchq.errors import Conflict, StoreFailed, StoreRefused
+from batchq.errors import Conflict, StoreFailed, StoreLost, StoreRefused
 from batchq.store import opening
 from batchq.store.lock import locked
 from batchq.store.transaction import Begin, transaction
@@ -64,14 +64,17 @@ class Database:
         return await _run(self._browser, partial(_within, Begin.READING, work))
 
     async def check(self) -> None:
-        """Raise StoreFailed if it does not answer, or its file is no longer there."""
+        """Raise StoreFailed if it does not answer; StoreLost if its file, or a thread of ours, is no longer there."""
         self._check_file()
+        if not all(it._thread.is_alive() for it in (self._writer, self._reader, self._browser)):  # noqa: SLF001 - aiosqlite tells it nowhere
+            # What is asked of a connection without its thread is never answered, and nobody would know why.
+            raise StoreLost(f"a thread of {self._path} has ended")
         await self.read(lambda it: it.execute("SELECT 1").fetchone())
 
     def _check_file(self) -> None:
         if _identity(self._path) != self._file:
             # SQLite would go on writing, without an error, into a file that nobody will ever find again.
-            raise StoreFailed(f"{self._path} was removed or replaced while it was in use")
+            raise StoreLost(f"{self._path} was removed or replaced while it was in use")
 
 
 async def opened(data: Path) -> Database:
@@ -130,6 +133,8 @@ def _within(begin: Begin, work: Callable[[sqlite3.Connection], T], connection: s
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
         found = path.stat()
-    except OSError:
+    except FileNotFoundError:
         return None
+    except OSError as why:
+        raise StoreFailed(f"{path} cannot be looked at: {why.strerror}") from why
     return found.st_dev, found.st_ino

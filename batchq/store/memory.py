@@ -35,6 +35,8 @@ class MemoryStore(MemoryCatalog):
 
     async def close(self) -> None: ...
 
+    async def check(self) -> None: ...
+
     # ---------------------------------------------------------------------------------------------------------- jobs
 
     async def commit(self, changes: Changes) -> None:

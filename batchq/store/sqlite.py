@@ -43,7 +43,7 @@ class SqliteStore:
         return await self._database.write(opening.secret)
 
     async def check(self) -> None:
-        """Raise StoreFailed if the database does not answer, or its file was removed or replaced."""
+        """Raise StoreFailed if the database does not answer, StoreLost if its file was removed or replaced."""
         await self._database.check()
 
     # ---------------------------------------------------------------------------------------------------------- jobs

@@ -1,5 +1,5 @@
 -- environments
-SELECT value FROM environments ORDER BY name;
+SELECT name, value FROM environments ORDER BY name;
 
 -- put_environment
 INSERT INTO environments (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = :value;
@@ -8,7 +8,7 @@ INSERT INTO environments (name, value) VALUES (:name, :value) ON CONFLICT (name)
 DELETE FROM environments WHERE name = :name;
 
 -- queues
-SELECT value FROM queues ORDER BY name;
+SELECT name, value FROM queues ORDER BY name;
 
 -- put_queue
 INSERT INTO queues (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = :value;
@@ -17,7 +17,7 @@ INSERT INTO queues (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UP
 DELETE FROM queues WHERE name = :name;
 
 -- policies
-SELECT value FROM policies ORDER BY name;
+SELECT name, value FROM policies ORDER BY name;
 
 -- put_policy
 INSERT INTO policies (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = :value;
@@ -26,7 +26,7 @@ INSERT INTO policies (name, value) VALUES (:name, :value) ON CONFLICT (name) DO 
 DELETE FROM policies WHERE name = :name;
 
 -- consumables
-SELECT value FROM consumables ORDER BY name;
+SELECT name, value FROM consumables ORDER BY name;
 
 -- put_consumable
 INSERT INTO consumables (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = :value;

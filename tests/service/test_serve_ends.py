@@ -1,0 +1,123 @@
+"""`batchq serve` that cannot go on: it says why in one line, and it does end."""
+
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+
+from tests.service.test_serve import refused
+from tests.service.waiting import reaches, register
+from tests.support.service import Service, serving
+
+NOTICED_WITHIN = 10.0  # seconds
+
+# batchq, in a process with a thread that a call holds for ever.
+HELD = """
+import sys, threading
+threading.Thread(target=threading.Event().wait).start()
+from batchq.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.fixture
+def doomed(tmp_path):
+    """One that is expected to end by itself."""
+    service = Service(tmp_path / "data", "--runtime", "simulated").start()
+    yield service
+    service.process.kill()
+    service.process.wait()
+    service.process.stdout.close()
+
+
+def last_line(service):
+    return [line for line in service.log.read_text().splitlines() if line.startswith("batchq:")][-1]
+
+
+@pytest.mark.fault("DB08")
+def test_when_its_database_is_removed_it_ends_and_says_so(doomed):
+    (doomed.data / "batchq.db").unlink()
+
+    status = doomed.process.wait(NOTICED_WITHIN)
+
+    assert status == 1
+    assert "batchq.db was removed or replaced while it was in use" in last_line(doomed)
+    assert "Traceback" not in doomed.log.read_text()
+
+
+@pytest.mark.fault("DB08")
+def test_when_its_database_is_replaced_it_ends_and_leaves_the_other_alone(doomed):
+    database = doomed.data / "batchq.db"
+    other = doomed.data.parent / "other"
+    with serving(other, "--runtime", "simulated"):
+        pass
+    content = (other / "batchq.db").read_bytes()
+
+    shutil.move(other / "batchq.db", database)
+    status = doomed.process.wait(NOTICED_WITHIN)
+
+    assert status == 1
+    assert database.read_bytes() == content
+
+
+@pytest.mark.docker
+@pytest.mark.fault("DB08")
+def test_containers_run_on_when_the_database_is_gone_and_are_taken_up_when_it_is_back(tmp_path):
+    service = Service(tmp_path / "data", "--stop-grace", "1").start()
+    batch = service.client()
+    register(batch, "long", "sleep", "60")
+    job = batch.submit_job(jobName="long", jobQueue="default", jobDefinition="long")["jobId"]
+    reaches(batch, job, "RUNNING")
+    before = [it["Id"] for it in service.containers()]
+    aside = tmp_path / "aside"
+    aside.mkdir()
+
+    for file in service.data.glob("batchq.db*"):
+        file.rename(aside / file.name)
+    status = service.process.wait(NOTICED_WITHIN)
+    service.process.stdout.close()
+    meanwhile = [it["Id"] for it in service.containers() if it["State"] == "running"]
+    for file in aside.iterdir():
+        file.rename(service.data / file.name)
+    service.start()
+
+    assert (status, meanwhile) == (1, before)
+    assert len(reaches(service.client(), job, "RUNNING")["attempts"]) == 0
+    service.client().terminate_job(jobId=job, reason="seen enough")
+    reaches(service.client(), job, "FAILED")
+    service.stop()
+    service.sweep()
+
+
+@pytest.fixture
+def unreadable(tmp_path):
+    """Data that fails a start after the database was opened."""
+    data = tmp_path / "data"
+    with serving(data, "--runtime", "simulated"):
+        pass
+    with closing(sqlite3.connect(data / "batchq.db", isolation_level=None)) as left:
+        left.execute("UPDATE queues SET value = '{'")
+    return data
+
+
+@pytest.mark.fault("LC07")
+def test_what_fails_after_the_database_was_opened_ends_the_process(unreadable):
+    status, line = refused("--data", unreadable, "--port", 0, "--runtime", "simulated")
+
+    assert status == 1
+    assert "queues" in line
+
+
+@pytest.mark.fault("LC07")
+def test_a_thread_that_never_ends_does_not_keep_a_failed_start_from_ending(unreadable):
+    arguments = ["serve", "--data", str(unreadable), "--port", "0", "--runtime", "simulated"]
+
+    done = subprocess.run(
+        [sys.executable, "-c", HELD, *arguments], capture_output=True, text=True, timeout=20, check=False
+    )
+
+    assert done.returncode == 1
+    assert [it for it in done.stderr.splitlines() if it.startswith("batchq:")] != []
