@@ -31,6 +31,7 @@ from batchq.values import (
     LogStream,
     Moment,
     NeedQuery,
+    Restoration,
     StatusChanged,
     SubmissionKey,
 )
@@ -89,6 +90,9 @@ class JobStore(Protocol):
 
     async def used_up(self) -> Mapping[ConsumableName, int]:
         """How much of each NON_REPLENISHABLE resource jobs have used up."""
+
+    async def restoration(self) -> Restoration:
+        """What is kept of it; nothing where the data is no backup's."""
 
     async def submissions(self, keys: Sequence[SubmissionKey]) -> Mapping[SubmissionKey, JobId]:
         """Those of them that are remembered."""

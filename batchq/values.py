@@ -40,12 +40,24 @@ class LogStream:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Restoration:
+    """What is remembered of the last time the data was replaced by a backup.
+
+    `at` is there until an operator says that the engine's containers are as they should be. `spared` are those that
+    nobody knew when he said so, and that he did not have cleared away.
+    """
+
+    at: datetime | None = None
+    spared: frozenset[Tag] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
     """All that one turn saves, in one transaction.
 
     `inserted` are new jobs, `updated` known ones: each `version` is that of the row as it was read; the store writes
     `version + 1`. `submissions` are remembered with `at`; those older than `forget_before` may be forgotten. `shares`
-    and `used_up` replace what was kept of that share, and of that NON_REPLENISHABLE resource.
+    and `used_up` replace what was kept of that share, and of that NON_REPLENISHABLE resource; `restoration` all of it.
     """
 
     inserted: tuple[Job, ...] = ()
@@ -55,12 +67,13 @@ class Changes:
     shares: tuple[tuple[ShareKey, ShareUse], ...] = ()
     used_up: tuple[tuple[ConsumableName, int], ...] = ()
     streams: tuple[LogStream, ...] = ()
+    restoration: Restoration | None = None
     forget_before: datetime | None = None
 
     @property
     def empty(self) -> bool:
         rows = (self.inserted, self.updated, self.history, self.submissions, self.streams, self.shares, self.used_up)
-        return not any(rows)
+        return not any(rows) and self.restoration is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,18 +3,22 @@
 import argparse
 from collections.abc import Sequence
 
+from pydantic import ValidationError
+
 from batchq import __version__
-from batchq.cli import serve
-from batchq.cli.complaint import complain
+from batchq.cli import backup, check, restore, serve
+from batchq.cli.complaint import MISUSED, complain
 from batchq.errors import BatchqError
 
-COMMANDS = (serve,)
+COMMANDS = (serve, backup, restore, check)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser().parse_args(arguments)
     try:
         return int(asked.run(asked))
+    except ValidationError as wrong:
+        return complain(_first(wrong), MISUSED)
     except (BatchqError, OSError) as refused:
         return complain(str(refused))
 
@@ -26,3 +30,9 @@ def parser() -> argparse.ArgumentParser:
     for command in COMMANDS:
         command.add(commands)
     return top
+
+
+def _first(wrong: ValidationError) -> str:
+    error = wrong.errors()[0]
+    name = "-".join(str(it) for it in error["loc"]).replace("_", "-")
+    return f"--{name}: {error['msg']}"

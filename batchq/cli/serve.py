@@ -14,10 +14,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pydantic import ValidationError
-
 from batchq.bootstrap import serving
-from batchq.cli.complaint import MISUSED, complain
 from batchq.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -47,11 +44,8 @@ def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name fo
 
 
 def run(asked: argparse.Namespace) -> int:
-    """Until SIGTERM or SIGINT. Raises BatchqError or OSError when it cannot start."""
-    try:
-        settings = read(asked)
-    except ValidationError as wrong:
-        return complain(_first(wrong), MISUSED)
+    """Until SIGTERM or SIGINT. Raises BatchqError or OSError when it cannot start, ValidationError as `read`."""
+    settings = read(asked)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     try:
         status = asyncio.run(serve(settings))
@@ -123,9 +117,3 @@ def _paths(text: str) -> tuple[Path, ...]:
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(it.strip() for it in text.split(",") if it.strip())
-
-
-def _first(wrong: ValidationError) -> str:
-    error = wrong.errors()[0]
-    name = "-".join(str(it) for it in error["loc"]).replace("_", "-")
-    return f"--{name}: {error['msg']}"

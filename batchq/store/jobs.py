@@ -14,7 +14,7 @@ from batchq.errors import Conflict
 from batchq.store import rows
 from batchq.store.matching import waits
 from batchq.store.statements import named
-from batchq.values import Changes, ChildQuery, LogStream, Moment, SubmissionKey
+from batchq.values import Changes, ChildQuery, LogStream, Moment, Restoration, SubmissionKey
 
 SQL = named("jobs.sql")
 _MOST_FORGOTTEN = 1000  # at a time, so that no turn pays for all the turns before it
@@ -33,9 +33,15 @@ def commit(connection: Connection, changes: Changes) -> None:
     connection.executemany(SQL["insert_stream"], map(rows.stream_row, changes.streams))
     connection.executemany(SQL["put_share"], (rows.share_row(*kept) for kept in changes.shares))
     connection.executemany(SQL["put_used_up"], map(_used_up_row, changes.used_up))
+    if changes.restoration is not None:
+        put_restoration(connection, changes.restoration)
     if changes.forget_before is not None:
         old = {"before": rows.microseconds(changes.forget_before), "limit": _MOST_FORGOTTEN}
         connection.execute(SQL["forget_submissions"], old)
+
+
+def put_restoration(connection: Connection, restoration: Restoration) -> None:
+    connection.execute(SQL["put_restoration"], {"value": rows.as_json(rows.RESTORATION, restoration)})
 
 
 def _insert(connection: Connection, jobs: Sequence[Job]) -> None:
@@ -179,6 +185,11 @@ def shares(connection: Connection) -> Mapping[ShareKey, ShareUse]:
 
 def used_up(connection: Connection) -> Mapping[ConsumableName, int]:
     return {ConsumableName(resource): units for resource, units in connection.execute(SQL["used_up"])}
+
+
+def restoration(connection: Connection) -> Restoration:
+    row = connection.execute(SQL["restoration"]).fetchone()
+    return Restoration() if row is None else rows.RESTORATION.validate_json(row[0])
 
 
 def history(connection: Connection, job_id: JobId) -> tuple[Moment, ...]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import BinaryIO, Concatenate, ParamSpec, TypeVar
 
 from batchq.errors import Invalid, StoreFailed
+from batchq.store.folders import sync
 from batchq.values import KeptLine, LogLine, LogPage
 
 P = ParamSpec("P")
@@ -92,8 +93,8 @@ def _append(path: Path, lines: Sequence[LogLine]) -> None:
         file.flush()
         os.fsync(file.fileno())
     if new:
-        _sync(path.parent)
-        _sync(path.parent.parent)
+        sync(path.parent)
+        sync(path.parent.parent)
 
 
 def _read(path: Path, position: int, limit: int, max_bytes: int) -> LogPage:
@@ -151,15 +152,6 @@ def _opened_to_write(path: Path) -> BinaryIO:
     file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "r+b")
     fcntl.flock(file, fcntl.LOCK_EX)
     return file
-
-
-def _sync(folder: Path) -> None:
-    """Make a new name in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _end(file: BinaryIO) -> int:

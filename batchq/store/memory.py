@@ -14,7 +14,7 @@ from batchq.errors import Conflict
 from batchq.store.matching import matches, needs, waits
 from batchq.store.memory_catalog import MemoryCatalog
 from batchq.store.memory_index import AT_WORK, BEFORE_ALL, MISFITS, Group, Index, Key, of_queue, of_share, of_status
-from batchq.values import Changes, ChildQuery, JobQuery, LogStream, Moment, NeedQuery, SubmissionKey
+from batchq.values import Changes, ChildQuery, JobQuery, LogStream, Moment, NeedQuery, Restoration, SubmissionKey
 
 
 class MemoryStore(MemoryCatalog):
@@ -32,6 +32,7 @@ class MemoryStore(MemoryCatalog):
         self._streams: dict[str, LogStream] = {}
         self._shares: dict[ShareKey, ShareUse] = {}
         self._used_up: dict[ConsumableName, int] = {}
+        self._restoration = Restoration()
 
     async def close(self) -> None: ...
 
@@ -54,6 +55,8 @@ class MemoryStore(MemoryCatalog):
             self._streams.setdefault(stream.name, stream)
         self._shares.update(changes.shares)
         self._used_up.update(changes.used_up)
+        if changes.restoration is not None:
+            self._restoration = changes.restoration
         if changes.forget_before is not None:
             self._forget(changes.forget_before)
 
@@ -100,6 +103,9 @@ class MemoryStore(MemoryCatalog):
 
     async def used_up(self) -> Mapping[ConsumableName, int]:
         return dict(self._used_up)
+
+    async def restoration(self) -> Restoration:
+        return self._restoration
 
     async def submissions(self, keys: Sequence[SubmissionKey]) -> Mapping[SubmissionKey, JobId]:
         return {key: self._submissions[key][0] for key in keys if key in self._submissions}

@@ -10,18 +10,15 @@ from batchq.store import migrations
 
 def prepare(connection: sqlite3.Connection, *, path: Path, expected: str | None) -> str:
     """Check it, bring it to the newest schema, and answer its instance. What is refused is not touched."""
-    _check(connection, path, expected)
+    examine(connection, path, expected)
     path.chmod(0o600)
     _settle(connection, path)
     migrations.migrate(connection, migrations.STEPS)
     return _instance(connection)
 
 
-def only_read(connection: sqlite3.Connection) -> None:
-    connection.execute("PRAGMA query_only = ON")
-
-
-def _check(connection: sqlite3.Connection, path: Path, expected: str | None) -> None:
+def examine(connection: sqlite3.Connection, path: Path, expected: str | None) -> None:
+    """Whether it is ours, whole, and no newer than this batchq. Raises StoreRefused."""
     try:
         new = _is_new(connection)
         found = [row[0] for row in connection.execute("PRAGMA quick_check(1)")]
@@ -40,6 +37,10 @@ def _check(connection: sqlite3.Connection, path: Path, expected: str | None) -> 
         raise StoreRefused(f"{path} was written by a newer batchq: use that one, or a backup from before it")
     if found != ["ok"]:
         raise StoreRefused(f"{path} is damaged: {found[0]}")
+
+
+def only_read(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA query_only = ON")
 
 
 def _is_new(connection: sqlite3.Connection) -> bool:

@@ -27,7 +27,7 @@ from batchq.domain.job import Job, JobSpec, Need
 from batchq.domain.names import JobId, QueueName
 from batchq.domain.placement import Candidate
 from batchq.store.matching import EPOCH, folded, milliseconds
-from batchq.values import LogStream, Moment
+from batchq.values import LogStream, Moment, Restoration
 
 Row = Mapping[str, str | int | None]
 CandidateRow = tuple[str, int, int, int, int, str | None, int | None, str | None, int]
@@ -44,6 +44,7 @@ _NEEDS = TypeAdapter(tuple[Need, ...])
 _USE = TypeAdapter(ShareUse)
 _MOMENT = TypeAdapter(Moment)
 _STREAM = TypeAdapter(LogStream)
+RESTORATION = TypeAdapter(Restoration)
 
 # Sorts after whatever may follow a prefix: Unicode says that it is no character, so no name has it.
 BEYOND_LETTERS = "\U0010ffff"

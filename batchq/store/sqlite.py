@@ -19,7 +19,7 @@ from batchq.domain.names import ConsumableName, DefinitionRef, JobId, QueueName
 from batchq.domain.placement import Candidate
 from batchq.store import catalog, jobs, listing, opening
 from batchq.store.database import Database, opened
-from batchq.values import Changes, ChildQuery, JobQuery, LogStream, Moment, NeedQuery, SubmissionKey
+from batchq.values import Changes, ChildQuery, JobQuery, LogStream, Moment, NeedQuery, Restoration, SubmissionKey
 
 
 class SqliteStore:
@@ -86,6 +86,9 @@ class SqliteStore:
 
     async def used_up(self) -> Mapping[ConsumableName, int]:
         return await self._database.read(jobs.used_up)
+
+    async def restoration(self) -> Restoration:
+        return await self._database.read(jobs.restoration)
 
     async def submissions(self, keys: Sequence[SubmissionKey]) -> Mapping[SubmissionKey, JobId]:
         return await self._database.read(lambda it: jobs.submissions(it, keys))

@@ -129,6 +129,12 @@ SELECT resource, units FROM used_up ORDER BY resource;
 -- put_used_up
 INSERT INTO used_up (resource, units) VALUES (:resource, :units) ON CONFLICT (resource) DO UPDATE SET units = :units;
 
+-- restoration
+SELECT value FROM meta WHERE name = 'restoration';
+
+-- put_restoration
+INSERT OR REPLACE INTO meta (name, value) VALUES ('restoration', :value);
+
 -- history
 SELECT value FROM history WHERE ord = (SELECT ord FROM jobs WHERE id = :id) ORDER BY number;
 

@@ -1,0 +1,23 @@
+"""`batchq backup FILE`: a copy of the database, beside a server or without one."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from batchq.cli.serve import read
+from batchq.store.backup import back_up
+
+
+def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name for it
+    """Copy the database as it is in one moment. Logs are files of their own: copy the folder `logs` after it."""
+    command = commands.add_parser("backup", help="copy the database, beside a server too", description=add.__doc__)
+    command.set_defaults(run=run)
+    command.add_argument("file", type=Path, help="where the copy goes, outside of the data")
+    command.add_argument("--data", type=Path, help="directory of the database and the logs")
+    command.add_argument("--force", action="store_true", help="replace a file that is there already")
+
+
+def run(asked: argparse.Namespace) -> int:
+    back_up(read(asked).data, asked.file, force=asked.force)
+    print(f"{asked.file}: {asked.file.stat().st_size} bytes, whole")
+    return 0

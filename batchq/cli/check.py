@@ -1,0 +1,37 @@
+"""`batchq check [FILE]`: whether the data, or a backup of it, is whole; 0 when it is, else 1."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from batchq.cli.complaint import complain
+from batchq.cli.serve import read
+from batchq.store.checking import Report, check
+from batchq.store.database import NAME
+from batchq.store.migrations import NEWEST
+
+
+def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name for it
+    """Check the data, or a backup of it: as SQLite sees it, and row by row. Changes nothing."""
+    command = commands.add_parser("check", help="see whether the data, or a backup, is whole", description=add.__doc__)
+    command.set_defaults(run=run)
+    command.add_argument("file", type=Path, nargs="?", help="a backup (without it, the data)")
+    command.add_argument("--data", type=Path, help="directory of the database and the logs")
+
+
+def run(asked: argparse.Namespace) -> int:
+    file = asked.file or read(asked).data / NAME
+    found = check(file)
+    for line in told(found):
+        print(f"{file}: {line}")
+    return complain(f"{file} is not whole") if found.problems else 0
+
+
+def told(found: Report) -> list[str]:
+    older = "" if found.schema == NEWEST else f", older than this batchq's {NEWEST}: rows are read once it is upgraded"
+    jobs = ", ".join(f"{count} {status}" for status, count in sorted(found.jobs.items())) or "none"
+    return [
+        f"instance {found.instance}, schema {found.schema}{older}",
+        f"jobs: {jobs}",
+        *(found.problems or ("whole",)),
+    ]

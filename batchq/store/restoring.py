@@ -1,0 +1,88 @@
+"""A backup in the place of the data. Decision 0016.
+
+What stood there is kept beside it, under a dated name. Killed at any moment, the data is the old or the new one.
+"""
+
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from batchq.errors import StoreRefused
+from batchq.store import jobs, opening
+from batchq.store.backup import copy, part_beside
+from batchq.store.checking import check, report
+from batchq.store.database import NAME
+from batchq.store.folders import sync
+from batchq.store.lock import locked
+from batchq.store.transaction import Begin, transaction
+from batchq.values import Restoration
+
+_BUSY_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """Whose data it is now, whose stood there before, and where that is kept."""
+
+    instance: str
+    instance_before: str | None
+    kept: Path | None
+
+
+def restore(file: Path, data: Path, *, now: datetime) -> Restored:
+    """Raises StoreRefused while a server has the data, and for a backup that is not whole."""
+    with locked(data) as lock:
+        check(file)
+        with part_beside(data / NAME) as part:
+            copy(file, part)
+            instance = _made_ready(part, file, now)
+            before, kept = lock.instance, _keep(data / NAME, now)
+            part.replace(data / NAME)
+            sync(data)
+        lock.note(instance)
+    return Restored(instance=instance, instance_before=before, kept=kept)
+
+
+def _made_ready(part: Path, file: Path, now: datetime) -> str:
+    """Of the newest schema, readable in every row, and marked, so that the next server knows what it takes up."""
+    with closing(sqlite3.connect(part, isolation_level=None)) as connection:
+        try:
+            instance = opening.prepare(connection, path=part, expected=None)
+            problems = report(connection).problems
+            with transaction(connection, Begin.WRITING):
+                jobs.put_restoration(connection, Restoration(at=now))
+            connection.execute("PRAGMA journal_mode = DELETE")
+        except sqlite3.Error as why:
+            raise StoreRefused(f"cannot restore {file}: {why}") from why
+    if problems:
+        raise StoreRefused(f"{file} is not whole: {problems[0]}")
+    return instance
+
+
+def _keep(database: Path, now: datetime) -> Path | None:
+    """Under a second name: the first is about to be another's. What its server wrote beside it is moved in first."""
+    kept = database.with_name(f"{NAME}.before-{now:%Y%m%dT%H%M%S%fZ}")
+    there = database.exists()
+    if there and _is_one_file(database):
+        kept.hardlink_to(database)
+    elif there:
+        database.replace(kept)
+    for each in ("-wal", "-shm"):  # with another database they would be read as its own
+        beside = database.with_name(database.name + each)
+        if beside.exists():
+            beside.replace(kept.with_name(kept.name + each))
+    return kept if there else None
+
+
+def _is_one_file(database: Path) -> bool:
+    """Make it so; false if it is too damaged. Who has it open would take the backup's files for its own: none may."""
+    try:
+        with closing(sqlite3.connect(database, isolation_level=None, timeout=_BUSY_SECONDS)) as connection:
+            connection.execute("PRAGMA journal_mode = DELETE")
+    except sqlite3.OperationalError as why:
+        raise StoreRefused(f"{database} cannot be replaced: {why}") from why
+    except sqlite3.Error:
+        return False
+    return True

@@ -1,0 +1,159 @@
+"""A backup is whole, of one moment, and nobody else's to read, whatever its server does meanwhile."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing, contextmanager
+
+import pytest
+
+from batchq.cli.main import main
+from batchq.errors import StoreRefused
+from batchq.store.backup import back_up
+from batchq.store.checking import check
+from batchq.store.database import NAME
+from batchq.store.sqlite import SqliteStore
+from batchq.values import Changes
+from tests.house.rooms import ROOT
+from tests.support.builders import job, moment
+
+WARM = 100  # jobs saved before a backup is made
+ROUNDS = 5
+
+
+@contextmanager
+def busy(data):
+    """A process that saves jobs as fast as it can. The answer waits for some, and tells the last acknowledged."""
+    command = [sys.executable, "-m", "tests.store.writer", str(data)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, bufsize=1) as writer:
+        try:
+            yield lambda jobs: [int(writer.stdout.readline()) for _ in range(jobs)][-1]
+        finally:
+            writer.send_signal(signal.SIGKILL)
+
+
+def orders(file, table="jobs"):
+    with closing(sqlite3.connect(file)) as connection:
+        return [order for (order,) in connection.execute(f"SELECT ord FROM {table} ORDER BY ord")]
+
+
+async def filled(data):
+    store = await SqliteStore.open(data)
+    some = tuple(job(number=number) for number in range(3))
+    await store.commit(Changes(inserted=some, history=tuple(map(moment, some))))
+    await store.close()
+
+
+@pytest.fixture
+async def data(tmp_path):
+    await filled(tmp_path / "data")
+    return tmp_path / "data"
+
+
+@pytest.mark.fault("DB14")
+def test_under_load_it_has_all_that_was_acknowledged_before_it_and_nothing_half(tmp_path):
+    with busy(tmp_path / "data") as acknowledged:
+        made = []
+        for number in range(ROUNDS):
+            acked = acknowledged(WARM)
+            back_up(tmp_path / "data", tmp_path / f"{number}.db", force=False)
+            made.append((tmp_path / f"{number}.db", acked))
+
+    for file, acked in made:
+        assert check(file).problems == ()
+        kept = orders(file)
+        assert kept == list(range(len(kept)))
+        assert acked < len(kept)
+        assert orders(file, "history") == orders(file, "specs") == kept
+
+
+@pytest.mark.fault("DB15")
+async def test_backups_and_checks_beside_a_server_that_is_killed_lose_nothing_of_it(tmp_path):
+    with busy(tmp_path / "data") as acknowledged:
+        for number in range(ROUNDS):
+            acknowledged(WARM)
+            check(tmp_path / "data" / NAME)
+            back_up(tmp_path / "data", tmp_path / f"{number}.db", force=False)
+        acked = acknowledged(WARM)
+
+    store = await SqliteStore.open(tmp_path / "data")
+    assert await store.last_order() >= acked
+    await store.close()
+
+
+def test_it_is_one_file_that_nobody_else_may_read(data, tmp_path):
+    before = os.umask(0)
+    back_up(data, tmp_path / "copy.db", force=False)
+    os.umask(before)
+
+    assert oct((tmp_path / "copy.db").stat().st_mode & 0o777) == "0o600"
+    assert sorted(it.name for it in tmp_path.iterdir()) == ["copy.db", "data"]
+    assert check(tmp_path / "copy.db").instance == check(data / NAME).instance
+
+
+def test_what_a_killed_server_left_in_its_log_of_writes_is_in_it(tmp_path):
+    with busy(tmp_path / "data") as acknowledged:
+        acked = acknowledged(WARM)
+
+    back_up(tmp_path / "data", tmp_path / "copy.db", force=False)
+
+    assert (tmp_path / "data" / f"{NAME}-wal").stat().st_size > 0
+    assert orders(tmp_path / "copy.db")[-1] >= acked
+
+
+def test_a_file_that_is_there_is_replaced_only_by_force(data, tmp_path):
+    (tmp_path / "copy.db").write_text("dear")
+
+    with pytest.raises(StoreRefused, match="--force"):
+        back_up(data, tmp_path / "copy.db", force=False)
+    kept = (tmp_path / "copy.db").read_text()
+    back_up(data, tmp_path / "copy.db", force=True)
+
+    assert kept == "dear"
+    assert check(tmp_path / "copy.db").problems == ()
+
+
+def test_none_is_made_among_the_data_not_even_by_force(data, tmp_path):
+    (tmp_path / "link").symlink_to(data)
+
+    for file in (data / NAME, data / "copy.db", tmp_path / "link" / NAME):
+        with pytest.raises(StoreRefused, match="is inside"):
+            back_up(data, file, force=True)
+
+
+def test_data_that_is_damaged_makes_none(data, tmp_path):
+    whole = bytearray((data / NAME).read_bytes())
+    whole[4096 * 3 : 4096 * 6] = b"\xff" * 4096 * 3
+    (data / NAME).write_bytes(whole)
+
+    status = main(["backup", str(tmp_path / "copy.db"), "--data", str(data)])
+
+    assert status == 1
+    assert sorted(it.name for it in tmp_path.iterdir()) == ["data"]
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_no_data_makes_none(tmp_path, there, capsys):
+    (tmp_path / "data").mkdir() if there else None
+
+    status = main(["backup", str(tmp_path / "copy.db"), "--data", str(tmp_path / "data")])
+
+    assert status == 1
+    assert capsys.readouterr().err.startswith("batchq: there is no ")
+    assert not (tmp_path / "copy.db").exists()
+
+
+def test_where_it_cannot_be_written_is_told_in_one_line(data, tmp_path, capsys):
+    status = main(["backup", str(tmp_path / "nowhere" / "copy.db"), "--data", str(data)])
+
+    assert status == 1
+    assert capsys.readouterr().err == f"batchq: {tmp_path}/nowhere is no directory\n"
+
+
+def test_a_command_says_what_it_has_made(data, tmp_path, capsys):
+    status = main(["backup", str(tmp_path / "copy.db"), "--data", str(data)])
+
+    assert status == 0
+    assert capsys.readouterr().out.startswith(f"{tmp_path}/copy.db: ")

@@ -1,0 +1,147 @@
+"""What is not whole is told, row by row; and nothing is changed by looking."""
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from batchq.cli.main import main
+from batchq.domain.job import Status
+from batchq.errors import StoreRefused
+from batchq.store import migrations
+from batchq.store.checking import check
+from batchq.store.database import NAME
+from batchq.store.sqlite import SqliteStore
+from batchq.values import Changes
+from tests.support.builders import definition, environment, job, job_id, log_stream, moment, policy, queue
+
+RUNS = job(number=1, status=Status.RUNNING)
+
+
+@pytest.fixture
+async def data(tmp_path):
+    """Something of everything."""
+    store = await SqliteStore.open(tmp_path)
+    jobs = (job(number=0, depends_on=[RUNS]), RUNS)
+    await store.commit(Changes(inserted=jobs, history=tuple(map(moment, jobs)), streams=(log_stream(RUNS),)))
+    await store.put_environment(environment())
+    await store.put_queue(queue())
+    await store.put_policy(policy())
+    await store.add_definition(definition())
+    await store.close()
+    return tmp_path
+
+
+def changed_by(data, statement):
+    with closing(sqlite3.connect(data / NAME, isolation_level=None)) as connection:
+        connection.execute(statement)
+
+
+def test_what_is_whole_is_said_to_be(data):
+    found = check(data / NAME)
+
+    assert found.problems == ()
+    assert found.schema == migrations.NEWEST
+    assert found.jobs == {Status.SUBMITTED: 1, Status.RUNNING: 1}
+
+
+WRONG = {
+    "UPDATE jobs SET state = '{' WHERE ord = 1": f"job {job_id(1)} cannot be read: ",
+    "UPDATE jobs SET state = '[]' WHERE ord = 1": f"job {job_id(1)} cannot be read: ",
+    "UPDATE specs SET spec = '{}' WHERE ord = 1": f"job {job_id(1)} cannot be read: ",
+    "DELETE FROM specs WHERE ord = 1": f"job {job_id(1)} cannot be read: what was asked for is not there",
+    "UPDATE jobs SET status = 'FAILED' WHERE ord = 1": f"job {job_id(1)} cannot be read: its columns are those of ",
+    "UPDATE jobs SET needs = '7' WHERE ord = 1": f"job {job_id(1)} cannot be read: ",
+    "UPDATE history SET value = 'x' WHERE ord = 1": f"the history of job {job_id(1)} cannot be read: ",
+    "UPDATE streams SET value = '{}'": "log stream a-definition/default/",
+    "UPDATE queues SET value = '{}'": "a row of queues cannot be read: ",
+    "UPDATE environments SET value = '{}'": "a row of environments cannot be read: ",
+    "UPDATE definitions SET value = ''": "a row of definitions cannot be read: ",
+    "UPDATE policies SET value = 'null'": "a row of policies cannot be read: ",
+    "DELETE FROM jobs WHERE ord = 1": "belongs to a row of jobs that is not there",
+}
+
+
+@pytest.mark.parametrize(("wrong", "told"), WRONG.items(), ids=WRONG)
+def test_a_row_that_is_wrong_is_told(data, wrong, told):
+    changed_by(data, wrong)
+
+    problems = check(data / NAME).problems
+
+    assert told in problems[0]
+    assert "\n" not in problems[0]
+
+
+ANOTHER_INDEX = """
+UPDATE sqlite_schema SET sql = replace(sql, 'parent_ord IS NULL', 'parent_ord IS NOT NULL') WHERE name = 'jobs_by_queue'
+"""
+
+
+def test_an_index_that_does_not_hold_its_rows_is_told(data):
+    with closing(sqlite3.connect(data / NAME, isolation_level=None)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(ANOTHER_INDEX)
+
+    assert check(data / NAME).problems == ("wrong # of entries in index jobs_by_queue",)
+
+
+def test_rows_of_an_older_schema_are_left_for_the_upgrade(tmp_path):
+    with closing(sqlite3.connect(tmp_path / NAME, isolation_level=None)) as connection:
+        migrations.migrate(connection, {1: migrations.STEPS[1]})
+
+    found = check(tmp_path / NAME)
+
+    assert (found.schema, found.problems) == (1, ())
+
+
+@pytest.mark.parametrize(
+    ("statement", "why"),
+    [
+        (f"PRAGMA user_version = {migrations.NEWEST + 1}", "newer batchq"),
+        ("PRAGMA application_id = 1", "another program"),
+    ],
+)
+def test_what_is_not_ours_to_read_is_refused(data, statement, why):
+    changed_by(data, statement)
+
+    with pytest.raises(StoreRefused, match=why):
+        check(data / NAME)
+
+
+def test_an_empty_file_holds_nothing(tmp_path):
+    (tmp_path / NAME).touch()
+
+    with pytest.raises(StoreRefused, match="holds nothing"):
+        check(tmp_path / NAME)
+
+
+def test_looking_changes_nothing(data):
+    before = (data / NAME).read_bytes()
+
+    check(data / NAME)
+
+    assert (data / NAME).read_bytes() == before
+
+
+async def test_it_looks_beside_a_server(data, capsys):
+    store = await SqliteStore.open(data)
+
+    status = main(["check", "--data", str(data)])
+
+    await store.commit(Changes(inserted=(job(number=2),)))
+    await store.close()
+    assert status == 0
+    assert capsys.readouterr().out.endswith(
+        f"{data}/batchq.db: jobs: 1 RUNNING, 1 SUBMITTED\n{data}/batchq.db: whole\n"
+    )
+
+
+def test_the_command_fails_when_something_is_wrong(data, capsys):
+    changed_by(data, "UPDATE queues SET value = '{}'")
+
+    status = main(["check", str(data / NAME)])
+
+    said = capsys.readouterr()
+    assert status == 1
+    assert "a row of queues cannot be read" in said.out
+    assert said.err == f"batchq: {data}/batchq.db is not whole\n"

@@ -1,0 +1,193 @@
+"""A backup takes the place of the data, whole or not at all; and what stood there is kept."""
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from batchq.cli.main import main
+from batchq.errors import StoreRefused
+from batchq.store import lock, migrations, restoring
+from batchq.store.backup import back_up
+from batchq.store.checking import check
+from batchq.store.database import NAME
+from batchq.store.restoring import restore
+from batchq.store.sqlite import SqliteStore
+from batchq.values import Changes, Restoration
+from tests.store.test_migrations import ROWS, first  # noqa: F401 - a fixture
+from tests.support.builders import NOON, job, job_id
+
+
+@pytest.fixture
+async def data(tmp_path):
+    """Data that has gone on for a job since its backup was made."""
+    data = tmp_path / "data"
+    store = await SqliteStore.open(data)
+    await store.commit(Changes(inserted=(job(number=0),)))
+    back_up(data, tmp_path / "copy.db", force=False)
+    await store.commit(Changes(inserted=(job(number=1),)))
+    await store.close()
+    return data
+
+
+@pytest.fixture
+def copy(data):
+    return data.parent / "copy.db"
+
+
+async def last_order(data):
+    store = await SqliteStore.open(data)
+    order, restoration = await store.last_order(), await store.restoration()
+    await store.close()
+    return order, restoration
+
+
+async def test_the_data_is_that_of_the_backup_and_says_so(data, copy):
+    done = restore(copy, data, now=NOON)
+
+    assert await last_order(data) == (0, Restoration(at=NOON))
+    assert done.instance == done.instance_before
+    assert oct((data / NAME).stat().st_mode & 0o777) == "0o600"
+
+
+async def test_what_stood_there_is_kept_under_a_dated_name(data, copy):
+    done = restore(copy, data, now=NOON)
+
+    assert done.kept == data / "batchq.db.before-20261121T120000000000Z"
+    assert check(done.kept).problems == ()
+    restore(done.kept, data, now=NOON + (NOON - NOON.replace(hour=11)))
+    assert (await last_order(data))[0] == 1
+
+
+async def test_what_a_killed_server_had_not_moved_yet_is_kept_too_and_never_mixed_with_the_backup(tmp_path, data, copy):
+    store = await SqliteStore.open(data)
+    await store.commit(Changes(inserted=(job(number=2),)))
+    killed = tmp_path / "killed"
+    killed.mkdir()
+    for name in (NAME, f"{NAME}-wal"):  # as kill -9 leaves them
+        (killed / name).write_bytes((data / name).read_bytes())
+    await store.close()
+
+    done = restore(copy, killed, now=NOON)
+
+    assert (await last_order(killed))[0] == 0
+    with closing(sqlite3.connect(done.kept)) as kept:
+        assert kept.execute("SELECT max(ord) FROM jobs").fetchone() == (2,)
+
+
+async def test_data_that_is_damaged_is_replaced_and_kept_as_it_is(data, copy):
+    (data / NAME).write_bytes(b"no database\n" * 1000)
+
+    done = restore(copy, data, now=NOON)
+
+    assert (await last_order(data))[0] == 0
+    assert done.kept.read_bytes() == b"no database\n" * 1000
+
+
+async def test_what_was_written_beside_data_that_is_lost_is_never_mixed_with_the_backup(data, copy):
+    (data / NAME).unlink()
+    (data / f"{NAME}-wal").write_bytes(b"of the lost one")
+
+    restore(copy, data, now=NOON)
+
+    assert (data / "batchq.db.before-20261121T120000000000Z-wal").read_bytes() == b"of the lost one"
+    assert (await last_order(data))[0] == 0
+
+
+async def test_data_that_somebody_reads_is_not_replaced(data, copy):
+    """Whoever has it open would go on by its name, and with what belongs to the backup."""
+    with closing(sqlite3.connect(data / NAME, timeout=0)) as reader:
+        reader.execute("SELECT * FROM jobs").fetchone()
+        with pytest.raises(StoreRefused, match="cannot be replaced"):
+            restore(copy, data, now=NOON)
+
+    assert await last_order(data) == (1, Restoration())
+
+
+async def test_data_that_is_lost_is_there_again(data, copy):
+    (data / NAME).unlink()
+
+    done = restore(copy, data, now=NOON)
+
+    assert done.kept is None
+    assert (await last_order(data))[0] == 0
+
+
+async def test_it_makes_data_where_there_was_none(tmp_path, copy):
+    done = restore(copy, tmp_path / "elsewhere", now=NOON)
+
+    assert (done.kept, done.instance_before) == (None, None)
+    assert (await last_order(tmp_path / "elsewhere"))[0] == 0
+
+
+async def test_a_backup_of_an_older_batchq_is_brought_to_the_newest(tmp_path, first):  # noqa: F811
+    back_up(first, tmp_path.parent / f"{tmp_path.name}.db", force=False)
+
+    restore(tmp_path.parent / f"{tmp_path.name}.db", tmp_path / "data", now=NOON)
+
+    assert check(tmp_path / "data" / NAME).schema == migrations.NEWEST
+    assert (await last_order(tmp_path / "data"))[0] == len(ROWS)
+
+
+async def test_while_a_server_has_the_data_nothing_is_restored(data, copy):
+    store = await SqliteStore.open(data)
+
+    with pytest.raises(StoreRefused, match="another batchq is serving"):
+        restore(copy, data, now=NOON)
+
+    assert await store.jobs([job_id(1)]) != {}
+    await store.close()
+
+
+WRONG = {
+    "UPDATE jobs SET state = '{'": "is not whole",
+    "DELETE FROM specs": "is not whole",
+    "PRAGMA application_id = 7": "another program's",
+    f"PRAGMA user_version = {migrations.NEWEST + 1}": "newer batchq",
+}
+
+
+@pytest.mark.parametrize(("wrong", "why"), WRONG.items(), ids=WRONG)
+async def test_a_backup_that_is_not_whole_is_refused_and_the_data_is_as_it_was(data, copy, wrong, why):
+    with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
+        connection.execute(wrong)
+
+    with pytest.raises(StoreRefused, match=why):
+        restore(copy, data, now=NOON)
+
+    assert sorted(it.name for it in data.iterdir()) == [NAME, lock.NAME]
+    assert await last_order(data) == (1, Restoration())
+
+
+async def test_killed_before_its_last_step_it_has_changed_nothing(data, copy, monkeypatch):
+    """The last step is one rename, of a file that is durable."""
+    monkeypatch.setattr(restoring, "_keep", killed)
+
+    with pytest.raises(KeyboardInterrupt):
+        restore(copy, data, now=NOON)
+
+    assert await last_order(data) == (1, Restoration())
+
+
+def killed(*_):
+    raise KeyboardInterrupt
+
+
+async def test_the_command_says_what_it_has_done(data, copy, capsys):
+    status = main(["restore", str(copy), "--data", str(data)])
+
+    said = capsys.readouterr().out.splitlines()
+    assert status == 0
+    assert said[0].startswith(f"what stood in {data} is kept: {data}/batchq.db.before-")
+    assert said[1].startswith(f"{data} holds {copy}; ")
+
+
+async def test_whose_containers_are_nobodys_now_is_told(tmp_path, data, copy, capsys):
+    other = await SqliteStore.open(tmp_path / "other")
+    await other.close()
+
+    main(["restore", str(copy), "--data", str(tmp_path / "other")])
+
+    assert (
+        f"containers of instance {other.instance}, whose data stood there, are nobody's now" in capsys.readouterr().out
+    )
