@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from batchq.bootstrap import serving
+from batchq.cli.complaint import complain
 from batchq.settings import Settings
 
 log = logging.getLogger(__name__)
