@@ -237,6 +237,9 @@ class ContainerRuntime(Protocol):
     async def capacity(self) -> Resources:
         """What the engine's machine has in all."""
 
+    async def lost_before(self) -> datetime | None:
+        """Containers that began before this have not outlived the engine, or the machine. None if it cannot be told."""
+
     async def close(self) -> None: ...
 
 

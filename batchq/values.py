@@ -154,7 +154,7 @@ class Found:
 
     From a survey only `tag` and `state` are sure. From an inspection a container that ran has `started_at`, one that
     is over also `stopped_at` (never before `started_at`) and `exit_code`, and one that runs on a network of its attempt
-    its node's `address`.
+    its node's `address`. `host_lost`: it failed, and the engine or the machine went down since it began.
     """
 
     tag: Tag
@@ -164,6 +164,7 @@ class Found:
     exit_code: int | None = None
     out_of_memory: bool = False
     address: str | None = None
+    host_lost: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,12 +8,12 @@ import logging
 from collections.abc import Callable, Iterable
 from contextlib import closing, nullcontext, suppress
 from dataclasses import replace
+from datetime import datetime
 from threading import Lock
 
 from docker.errors import APIError, NotFound
 from requests import Response
 
-from batchq.domain.container import Resources
 from batchq.domain.names import Tag
 from batchq.errors import ContainerGone, EngineUnknown, NameTaken
 from batchq.values import ContainerState, Found, Launch
@@ -29,9 +29,10 @@ from compute.docker_errors import (
     told,
     unknown_unless_told,
 )
-from compute.docker_found import address_of, found, labels_of, member, surveyed
+from compute.docker_found import address_of, found, labels_of, member, stop_signal, surveyed
 from compute.docker_logs import since
-from compute.docker_spec import GPUS, INSTANCE, MIB, Looked, Place, creation, name_of, tag_of
+from compute.docker_spec import GPUS, INSTANCE, Looked, Place, creation, name_of, tag_of
+from compute.host import went_down
 from compute.policy import Policy
 from compute.secrets import Secrets
 from compute.surroundings import Surroundings
@@ -44,8 +45,16 @@ BESIDE = "container:"  # begins the network mode of a container that is on anoth
 class Containers:
     """The containers of one instance. Any other is as if it were not there, but for its GPUs."""
 
-    def __init__(self, *, instance: str, policy: Policy, secrets: Secrets, gpus: Callable[[], int]) -> None:
-        """`gpus` tells how many the machine has."""
+    def __init__(
+        self,
+        *,
+        instance: str,
+        policy: Policy,
+        secrets: Secrets,
+        gpus: Callable[[], int],
+        lost_before: Callable[[], datetime | None],
+    ) -> None:
+        """`gpus` tells how many the machine has, `lost_before` which containers went down with it."""
         self._instance = instance
         self._policy = policy
         self._secrets = secrets
@@ -53,6 +62,7 @@ class Containers:
         self._fresh: set[Tag] = set()
         self._concealed: dict[Tag, tuple[str, ...]] = {}
         self._gpus = gpus
+        self._lost_before = lost_before
         self._choosing = Lock()
         self._surroundings = Surroundings(instance)
 
@@ -77,6 +87,8 @@ class Containers:
         if inspected is None:
             return None
         it = found(tag, inspected)
+        if it.exit_code:
+            return replace(it, host_lost=went_down(it, self._lost_before()))
         if not tag.part or it.state is not ContainerState.RUNNING:
             return it
         return replace(it, address=self._address(client, inspected))
@@ -199,10 +211,10 @@ class Containers:
         return found(tag, inspected).state
 
     def _has_begun(self, client: Client, tag: Tag) -> bool:
-        it = self.inspect(client, tag)
-        if it is None or it.state is ContainerState.GOING:
+        state = self._state(client, tag)
+        if state in {None, ContainerState.GOING}:
             raise ContainerGone(f"there is no container of {tag}")
-        return it.state is not ContainerState.CREATED
+        return state is not ContainerState.CREATED
 
     def _judge_start(self, client: Client, tag: Tag, error: APIError) -> None:
         conceal(error, self._concealed.get(tag, ()))
@@ -229,12 +241,14 @@ class Containers:
             client.unpause(self._id(client, tag))
 
     def _is_running(self, client: Client, tag: Tag) -> bool:
-        it = self.inspect(client, tag)
-        return it is not None and it.state is ContainerState.RUNNING
+        return self._state(client, tag) is ContainerState.RUNNING
 
     def _is_there(self, client: Client, tag: Tag) -> bool:
-        it = self.inspect(client, tag)
-        return it is not None and it.state is not ContainerState.GOING
+        return self._state(client, tag) not in {None, ContainerState.GOING}
+
+    def _state(self, client: Client, tag: Tag) -> ContainerState | None:
+        inspected = self._inspect(client, tag)
+        return None if inspected is None else found(tag, inspected).state
 
     def _id(self, client: Client, tag: Tag) -> str:
         """Raises ContainerGone when there is none of ours."""
@@ -271,12 +285,6 @@ class Containers:
         return tag_of(labels_of(inspected, "Config", "Labels"), self._instance) == tag
 
 
-def stop_signal(inspected: object) -> str:
-    """The image's, or else the usual one."""
-    own = member(inspected, "Config", of=dict).get("StopSignal")
-    return own if isinstance(own, str) and own else "SIGTERM"
-
-
 def _look_closer(client: Client, container_id: str, tag: Tag) -> ContainerState:
     """Of one whose state in the list says nothing to us. If all fails it is taken to run: then nothing is decided."""
     try:
@@ -285,14 +293,3 @@ def _look_closer(client: Client, container_id: str, tag: Tag) -> ContainerState:
     except EngineUnknown as unknown:
         log.warning("container %s: its state cannot be told: %s", tag, unknown)
         return ContainerState.RUNNING
-
-
-def capacity(client: Client) -> Resources:
-    """GPUs count where the engine can give them to containers."""
-    machine: object = client.info()
-    runtimes = member(machine, "Runtimes", of=object)
-    return Resources(
-        millicpus=member(machine, "NCPU", of=int) * 1000,
-        memory_mib=member(machine, "MemTotal", of=int) // MIB,
-        gpus=gpus.count() if "nvidia" in str(runtimes) else 0,
-    )

@@ -82,6 +82,12 @@ def found(tag: Tag, inspected: object) -> Found:
     )
 
 
+def stop_signal(inspected: object) -> str:
+    """The image's, or else the usual one."""
+    own = member(inspected, "Config", of=dict).get("StopSignal")
+    return own if isinstance(own, str) and own else "SIGTERM"
+
+
 def address_of(inspected: object) -> str | None:
     """On the first network that it has an address on."""
     networks = member(inspected, "NetworkSettings", "Networks", of=dict)

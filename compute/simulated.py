@@ -84,6 +84,9 @@ class SimulatedRuntime:
     async def capacity(self) -> Resources:
         return await self._do("capacity", None, lambda: self._capacity)
 
+    async def lost_before(self) -> datetime | None:
+        return await self._do("lost_before", None, lambda: self._engine.lost_before)
+
     async def close(self) -> None:
         """The containers go on; nobody is told of them any more."""
         self.break_streams()
@@ -105,6 +108,11 @@ class SimulatedRuntime:
             self._tell(tag)
         if tag in self._ends:
             self._ends.pop(tag)()
+
+    def go_down(self) -> None:
+        """The machine goes down with all that runs, and is up again."""
+        self._engine.go_down()
+        self.break_streams()
 
     def occupy(self, tag: Tag) -> None:
         """A container that is not batchq's has the name that this one would get."""

@@ -11,6 +11,7 @@ from batchq.values import ContainerState, Found, Launch, LogLine
 from compute.script import Script
 
 KILLED = 137
+CRASHED = 255  # what Docker says of one that ended with its machine
 NOT_FOUND, FAILED = 127, 128  # what Docker says of a command that is not there, and of any other failure to start
 
 
@@ -32,6 +33,7 @@ class SimulatedContainer:
     started_at: datetime | None = None
     asked_at: datetime | None = None
     killed_at: datetime | None = None
+    crashed_at: datetime | None = None
 
     def start(self, now: datetime) -> None:
         """Raises StartRefused where the script says so."""
@@ -83,6 +85,8 @@ class SimulatedContainer:
             ends.append(End(at=self.asked_at + timedelta(seconds=script.term_delay), exit_code=script.on_term))
         if self.killed_at is not None:
             ends.append(End(at=self.killed_at + timedelta(seconds=script.kill_delay), exit_code=KILLED))
+        if self.crashed_at is not None:
+            ends.append(End(at=self.crashed_at, exit_code=CRASHED))
         return ends
 
 

@@ -9,6 +9,7 @@ from itertools import count
 from batchq.domain.names import Tag
 from batchq.errors import ContainerGone, ImageMissing, ImageUnavailable, NameTaken, StartRefused
 from batchq.values import ContainerState, Found, Launch, LogLine
+from compute.host import went_down
 from compute.script import read
 from compute.simulated_container import SimulatedContainer, environment_of
 
@@ -32,6 +33,7 @@ class SimulatedEngine:
         self.foreign: set[Tag] = set()
         self.lacking: dict[str, str | None] = {}
         self.networks: dict[Tag, Network] = {}
+        self.lost_before: datetime | None = None
         self._addresses = count(1)
 
     def create(self, launch: Launch) -> ContainerState:
@@ -60,7 +62,17 @@ class SimulatedEngine:
             container.start(self._now())
 
     def inspect(self, tag: Tag) -> Found | None:
-        return self.containers[tag].found(self._now()) if tag in self.containers else None
+        if tag not in self.containers:
+            return None
+        found = self.containers[tag].found(self._now())
+        return replace(found, host_lost=went_down(found, self.lost_before))
+
+    def go_down(self) -> None:
+        """With every container that runs: the engine sees them dead when it is up again, all in one moment."""
+        self.lost_before = self._now()
+        for container in self.containers.values():
+            if container.started_at is not None:
+                container.crashed_at = container.crashed_at or self.lost_before
 
     def signal_stop(self, tag: Tag) -> None:
         container = self._running(tag)

@@ -93,7 +93,10 @@ class StartAbandoned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerExited:
-    """The container ran and is over; code, memory verdict and times as inspected."""
+    """The container ran and is over; code, memory verdict and times as inspected.
+
+    `host_lost`: the engine or the machine went down, and it with them.
+    """
 
     attempt: int
     part: str = ""
@@ -101,6 +104,7 @@ class ContainerExited:
     started_at: datetime
     stopped_at: datetime
     out_of_memory: bool = False
+    host_lost: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -127,7 +127,7 @@ class Part:
 
     `key` is the `part` of its tag. `begun_at` is when its start was asked for. `stopping`: it is to end, and has its
     `grace`; `kill_at` and `killed_at` are as in `Stop`, for this container. `terminated`: its node alone was, with this
-    reason of the caller's. `address` is its node's on the network of the attempt.
+    reason of the caller's. `address` is its node's on the network of the attempt. `host_lost`: it ended with the host.
     """
 
     key: str
@@ -143,6 +143,7 @@ class Part:
     kill_at: datetime | None = None
     killed_at: datetime | None = None
     address: str | None = None
+    host_lost: bool = False
 
     @property
     def node(self) -> int:

@@ -145,7 +145,8 @@ def _exit(job: Job, event: on.ContainerExited, now: datetime) -> Outcome:
         exit_code=event.exit_code,
         reason=reasons.OUT_OF_MEMORY if event.out_of_memory and event.exit_code != 0 else None,
     )
-    return finish(job, ended, now, reasons.EXITED), (do.ClearAway(tag=job.tag),)
+    reason = reasons.of_exit(event.exit_code, host_lost=event.host_lost)
+    return finish(job, ended, now, reason), (do.ClearAway(tag=job.tag),)
 
 
 def _lose(job: Job, event: on.ContainerLost, now: datetime) -> Outcome:

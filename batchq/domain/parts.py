@@ -77,7 +77,8 @@ def _verdict(over: Attempt, decider: Part) -> tuple[Attempt, str]:
     """The attempt's outcome is that of the container that decided it, told as of a job of one container."""
     if decider.started_at is not None and decider.exit_code is None:
         return over, decider.reason or reasons.DISAPPEARED
-    status_reason = reasons.NOT_STARTED if decider.started_at is None else reasons.EXITED
+    exited = reasons.of_exit(decider.exit_code, host_lost=decider.host_lost)
+    status_reason = reasons.NOT_STARTED if decider.started_at is None else exited
     return replace(over, exit_code=decider.exit_code, reason=decider.reason), status_reason
 
 
@@ -113,8 +114,8 @@ def _exit_unseen_start(job: Job, part: Part, event: on.ContainerExited, now: dat
 
 def _exit(job: Job, part: Part, event: on.ContainerExited, now: datetime) -> Job:
     over = ended(part, now, reasons.OUT_OF_MEMORY if event.out_of_memory and event.exit_code != 0 else None)
-    stopped = max(event.stopped_at, event.started_at)
-    return put(job, replace(over, started_at=event.started_at, stopped_at=stopped, exit_code=event.exit_code))
+    over = replace(over, started_at=event.started_at, stopped_at=max(event.stopped_at, event.started_at))
+    return put(job, replace(over, exit_code=event.exit_code, host_lost=event.host_lost))
 
 
 def _lose(job: Job, part: Part, event: on.ContainerLost, now: datetime) -> Job:

@@ -10,6 +10,7 @@ TOO_MANY_TAGS = "More than 50 tags to propagate: those of the job and of its def
 TIMED_OUT = "Job attempt duration exceeded timeout"
 OUT_OF_MEMORY = "OutOfMemoryError: Container killed due to memory usage"
 DISAPPEARED = "Container disappeared"
+HOST_TERMINATED = "Host EC2 (instance i-00000000000000000) terminated."  # users' rules look for `Host EC2*`
 UNKILLABLE = "terminating: container does not exit"
 TOO_MANY_VCPUS = (
     "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE - CE(s) associated with the job queue cannot meet the CPU "
@@ -40,6 +41,11 @@ def too_many_units(name: str) -> str:
         "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - The job needs more of the consumable resource "
         f"{name} than there is in all."
     )
+
+
+def of_exit(exit_code: int | None, *, host_lost: bool) -> str:
+    """Of an end that nobody asked for. A success is one, whatever became of the host."""
+    return HOST_TERMINATED if host_lost and exit_code != 0 else EXITED
 
 
 def code(reason: str) -> str:

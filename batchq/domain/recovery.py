@@ -7,9 +7,11 @@ survey began can be missed by it.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
+from batchq.domain import reasons
 from batchq.domain.consequences import part_of
 from batchq.domain.job import Job, PartState, Status
 from batchq.domain.names import JobId, Tag
@@ -34,22 +36,37 @@ class Reconciled:
 
 
 def reconcile(
-    *, active: Mapping[JobId, Job], known: Collection[JobId], seen: Sequence[Seen], expected: Collection[Tag]
+    *,
+    active: Mapping[JobId, Job],
+    known: Collection[JobId],
+    seen: Sequence[Seen],
+    expected: Collection[Tag],
+    lost_before: datetime | None = None,
 ) -> Reconciled:
-    """`expected`: the containers that ran when the survey began. `known`: of the seen jobs, those remembered."""
+    """`expected`: the containers that ran when the survey began. `known`: of the seen jobs, those remembered.
+
+    Those that began before `lost_before` went down with the engine, or the machine.
+    """
     there = {it.tag: it for it in seen}
     under_way = {tag: job for job in active.values() for tag in tags_under_way(job)}
     kept = {tag for job in active.values() for tag in tags_kept(job)}
     lost = [tag for tag in under_way if tag in expected and tag not in there]
     leftovers = [tag for tag in there if tag not in under_way and tag not in kept]
     return Reconciled(
-        news=tuple((tag.job_id, on.ContainerLost(attempt=tag.attempt, part=tag.part)) for tag in lost),
+        news=tuple((tag.job_id, _lost(under_way[tag], tag, lost_before)) for tag in lost),
         effects=(
             *(effect for tag, job in under_way.items() for effect in wanted(job, tag, there.get(tag))),
             *(do.ClearAway(tag=tag) for tag in leftovers if tag.job_id in known),
         ),
         strays=tuple(tag for tag in leftovers if tag.job_id not in known),
     )
+
+
+def _lost(job: Job, tag: Tag, before: datetime | None) -> on.ContainerLost:
+    began = part_of(job, tag.part).started_at if has_parts(job) else job.started_at
+    if before is None or began is None or began >= before:
+        return on.ContainerLost(attempt=tag.attempt, part=tag.part)
+    return on.ContainerLost(attempt=tag.attempt, part=tag.part, reason=reasons.HOST_TERMINATED)
 
 
 def wanted(job: Job, tag: Tag, seen: Seen | None) -> tuple[do.Effect, ...]:

@@ -3,6 +3,7 @@
 from asyncio import Future
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 
 from batchq.domain import events as on
 from batchq.domain.container import Resources
@@ -51,11 +52,15 @@ class Ring:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surveyed:
-    """The engine answered: what containers there are, and what its machine has."""
+    """The engine answered: what containers there are, and what its machine has.
+
+    Those that began before `lost_before` have not outlived the engine, or the machine.
+    """
 
     seen: tuple[Seen, ...]
     expected: frozenset[Tag]
     capacity: Resources
+    lost_before: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from batchq.domain.lifecycle import ring
 from batchq.domain.names import JobId, QueueName, Tag, child_id, parent_of
 from batchq.domain.parts import tag_timed
 from batchq.domain.placement import usable
-from batchq.domain.recovery import reconcile
+from batchq.domain.recovery import Reconciled, reconcile
 from batchq.engine.ground import Ground
 from batchq.engine.letters import (
     Amend,
@@ -102,12 +102,11 @@ class Reader:
         host = usable(letter.capacity)
         self.ground_changed = self.ground_changed or self.host != host
         self.host = host
-        known = {it.tag.job_id for it in letter.seen if turn.knows(it.tag.job_id)}
-        found = reconcile(active=turn.active(), known=known, seen=letter.seen, expected=letter.expected)
+        found = _reconciled(turn, letter)
         for job_id, lost in found.news:
             turn.step(job_id, lost)
         if found.news:  # the loss of one container may change what is wanted of others
-            found = reconcile(active=turn.active(), known=known, seen=letter.seen, expected=letter.expected)
+            found = _reconciled(turn, letter)
         for effect in found.effects:
             turn.effects.append((effect, turn.get(effect.tag.job_id)))
         for job in turn.active().values():  # a look after a timeout may have had no answer
@@ -115,6 +114,16 @@ class Reader:
                 turn.effects.append((do.InspectContainer(tag=tag), job))
         for tag in self._strays.ripe(found.strays, turn.now):
             turn.effects.append((do.ClearAway(tag=tag), None))
+
+
+def _reconciled(turn: Turn, letter: Surveyed) -> Reconciled:
+    return reconcile(
+        active=turn.active(),
+        known={it.tag.job_id for it in letter.seen if turn.knows(it.tag.job_id)},
+        seen=letter.seen,
+        expected=letter.expected,
+        lost_before=letter.lost_before,
+    )
 
 
 def _tell(turn: Turn, letter: Deliver | Amend | Ring) -> None:

@@ -38,5 +38,6 @@ def exited(tag: Tag, found: Found) -> tuple[on.News, ...]:
             started_at=found.started_at,
             stopped_at=found.stopped_at,
             out_of_memory=found.out_of_memory,
+            host_lost=found.host_lost,
         ),
     )

@@ -66,6 +66,7 @@ class Watcher:
         try:
             found = await self._runtime.survey()
             capacity = await self._runtime.capacity()
+            lost_before = await self._runtime.lost_before()
         except EngineUnknown as unknown:
             self._lost(str(unknown))
             return
@@ -77,7 +78,7 @@ class Watcher:
             for it in found
             if it.state is not ContainerState.GOING or it.tag in expected
         )
-        self._post(Surveyed(seen=seen, expected=expected, capacity=capacity))
+        self._post(Surveyed(seen=seen, expected=expected, capacity=capacity, lost_before=lost_before))
 
     def _lost(self, why: str) -> None:
         if self.engine_fails != why:

@@ -9,7 +9,8 @@ from socketserver import ThreadingUnixStreamServer
 import pytest
 
 from batchq.errors import EngineError, ImageUnavailable
-from compute.docker_runtime import DockerRuntime, Limits
+from compute.docker_runtime import DockerRuntime
+from compute.lanes import Limits
 from tests.support.containers import launch, new_tag, output
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from batchq.errors import ImageMissing, ImageUnavailable
 from batchq.values import ContainerState
-from compute.docker_runtime import Limits
+from compute.lanes import Limits
 from tests.support.containers import docker_runtime, ended, launch, output
 from tests.support.registry import LAYER, MANIFEST, NAMES, PASSWORD, USER, registry
 from tests.support.scripts import IMAGE, Script

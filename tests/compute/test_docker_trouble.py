@@ -8,7 +8,7 @@ import pytest
 
 from batchq.errors import EngineUnknown
 from batchq.values import ContainerState
-from compute.docker_runtime import Limits
+from compute.lanes import Limits
 from tests.support.containers import docker_runtime, ended, heard, launch, new_tag, output, over, started
 from tests.support.proxy import proxy
 from tests.support.scripts import Script

@@ -73,7 +73,8 @@ def test_an_answer_that_is_none_is_not_believed(rows):
 
 
 def test_containers_created_at_once_get_different_ones():
-    containers, engine = Containers(instance="i", policy=STRICT, secrets=NO_SECRETS, gpus=lambda: 8), Engine()
+    engine = Engine()
+    containers = Containers(instance="i", policy=STRICT, secrets=NO_SECRETS, gpus=lambda: 8, lost_before=lambda: None)
     launches = [Launch(tag=new_tag(), spec=builders.container(gpus=1), environment=()) for _ in range(8)]
 
     with ThreadPoolExecutor(8) as pool:

@@ -15,7 +15,7 @@ PARTS = [
     ),
     ("a start that failed may have code 0", "exit_code=event.exit_code or None)", "exit_code=event.exit_code)"),
     ("one that succeeds is out of memory", "if event.out_of_memory and event.exit_code != 0", "if event.out_of_memory"),
-    ("one ends before it began", "stopped = max(event.stopped_at, event.started_at)", "stopped = event.stopped_at"),
+    ("one ends before it began", "stopped_at=max(event.stopped_at, event.started_at)", "stopped_at=event.stopped_at"),
     ("a lost one ends before it began", "max(now, part.started_at or now)", "now"),
     ("one asked twice has a longer grace", "part.grace is None or part.kill_at is not None", "part.grace is None"),
     ("one that was not asked is killed", "    if part.kill_at is None:\n        return job\n", ""),
@@ -89,8 +89,8 @@ PARTS = [
     ),
     (
         "what could not start has exited",
-        "reasons.NOT_STARTED if decider.started_at is None else reasons.EXITED",
-        "reasons.EXITED",
+        "reasons.NOT_STARTED if decider.started_at is None else exited",
+        "exited",
     ),
     (
         "what starts must be found",

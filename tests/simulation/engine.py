@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from batchq.domain.container import Resources
 from batchq.domain.names import Tag
@@ -148,6 +148,9 @@ class Liar:
 
     async def capacity(self) -> Resources:
         return await self._call("capacity", None, self._runtime.capacity)
+
+    async def lost_before(self) -> datetime | None:
+        return await self._runtime.lost_before()
 
     async def close(self) -> None:
         """The machine goes on."""

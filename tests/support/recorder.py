@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from datetime import datetime
 from typing import TypeVar
 
 from batchq.domain.container import Resources
@@ -76,6 +77,9 @@ class Recorder:
 
     async def capacity(self) -> Resources:
         return await self._reach(self._runtime.capacity())
+
+    async def lost_before(self) -> datetime | None:
+        return await self._reach(self._runtime.lost_before())
 
     async def close(self) -> None:
         await self._runtime.close()

@@ -72,6 +72,7 @@ class World:
         self, *, store: Store, runtime: ContainerRuntime, archive: LogArchive, clock: Clock, survey_every: float
     ) -> None:
         self.store = Flaky(store)
+        self.machine = runtime
         self.runtime = Recorder(runtime)
         self.clock = clock
         self._archive = archive

@@ -1,0 +1,63 @@
+"""The machine that the engine runs on: what it has, and whether containers went down with it.
+
+An engine that starts without live-restore has none of the containers that ran before. Docker then makes its default
+bridge anew, whatever it was started by; so the bridge's age is that of the engine's hold on its containers. Where there
+is no such bridge nothing can be told, and every end is taken for the container's own.
+"""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from docker.errors import NotFound
+
+from batchq.domain.container import Resources
+from batchq.values import Found
+from compute import gpus
+from compute.docker_client import Client
+from compute.docker_found import member, time_of
+from compute.docker_spec import MIB
+
+BRIDGE = "bridge"
+KERNEL = Path("/proc/stat")
+
+
+def capacity(client: Client) -> Resources:
+    """GPUs count where the engine can give them to containers."""
+    machine: object = client.info()
+    runtimes = member(machine, "Runtimes", of=object)
+    return Resources(
+        millicpus=member(machine, "NCPU", of=int) * 1000,
+        memory_mib=member(machine, "MemTotal", of=int) // MIB,
+        gpus=gpus.count() if "nvidia" in str(runtimes) else 0,
+    )
+
+
+def lost_before(client: Client, booted_at: datetime | None) -> datetime | None:
+    """With live-restore containers go down with the machine alone, which was `booted_at` if that is known."""
+    try:
+        bridge: object = client.inspect_network(BRIDGE)
+    except NotFound:
+        return None
+    engine: object = client.info()
+    if not member(engine, "InitBinary", of=object):  # not Docker: other engines let containers be when they end
+        return None
+    began = time_of(bridge, "Created")
+    if began is None or began > (time_of(engine, "SystemTime") or began):  # the clock was set back: nothing compares
+        return None
+    if member(engine, "LiveRestoreEnabled", of=object) is not True:
+        return began
+    return None if booted_at is None else min(began, booted_at)
+
+
+def went_down(it: Found, before: datetime | None) -> bool:
+    """Whether it failed with its host, and not by itself."""
+    if before is None or it.started_at is None or it.exit_code in {None, 0}:
+        return False
+    return it.started_at < before
+
+
+def booted_at(kernel: Path) -> datetime | None:
+    """When this machine was, by its clock of now; None where the kernel does not say."""
+    lines = kernel.read_text().splitlines() if kernel.exists() else []
+    stamp = next((line.split()[1] for line in lines if line.startswith("btime ")), None)
+    return None if stamp is None else datetime.fromtimestamp(int(stamp), tz=UTC)

@@ -1,0 +1,101 @@
+"""Threads for the calls of a runtime: a few for each kind, so that none waits for what another is stuck in."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from batchq.domain.names import Tag
+from batchq.errors import EngineError, EngineUnknown
+from compute.docker_client import Client, Door
+from compute.docker_errors import unknown_unless_told, was_silent
+from compute.doubts import Doubts
+from compute.threads import Crew
+
+CORES = os.cpu_count() or 1
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Threads for each kind of call, and how many seconds the engine may be silent in one.
+
+    A container that is stuck holds up each call about it: `patience_with_one` frees the thread for others, and after
+    that it is in doubt: its calls have the `stuck` threads, until one of them is answered.
+    """
+
+    control: int = 2 * CORES
+    look: int = 2 * CORES
+    survey: int = 1
+    stop: int = 8
+    kill: int = 8
+    stuck: int = 4
+    clear: int = 2 * CORES
+    logs: int = 4
+    pull: int = 2
+    patience: float = 60.0
+    patience_with_one: float = 10.0
+    patience_with_registry: float = 300.0
+    patience_with_events: float = 300.0
+
+
+LIMITS = Limits()
+
+
+class Lanes:
+    def __init__(self, door: Door, limits: Limits, doubts: Doubts) -> None:
+        self._door = door
+        self._doubts = doubts
+        with_one = min(limits.patience, limits.patience_with_one)
+        control = self._crew("control", limits.control, limits.patience)
+        self._crews = {
+            "create": control,
+            "start": control,
+            "inspect": self._crew("look", limits.look, with_one),
+            "stop": self._crew("stop", limits.stop, with_one),
+            "kill": self._crew("kill", limits.kill, with_one),
+            "remove": self._crew("remove", limits.clear, with_one),
+            "sweep": self._crew("sweep", 1, limits.patience),
+            "logs": self._crew("logs", limits.logs, limits.patience),
+            "survey": self._crew("survey", limits.survey, limits.patience),
+            "pull": self._crew("pull", limits.pull, limits.patience_with_registry),
+        }
+        self._stuck = self._crew("stuck", limits.stuck, with_one)
+
+    async def about(self, tag: Tag, call: str, work: Callable[[Client], Answer]) -> Answer:
+        """A call about one container, which may be stuck while all others are well."""
+        async with self._doubts.turn(tag) as in_doubt:
+            try:
+                answer = await _ask(self._stuck if in_doubt else self._crews[call], call, work)
+            except EngineUnknown as unknown:
+                if was_silent(unknown):
+                    self._doubts.grow(tag)
+                raise
+            except EngineError:
+                self._doubts.settle(tag)
+                raise
+            self._doubts.settle(tag)
+            return answer
+
+    async def ask(self, call: str, work: Callable[[Client], Answer]) -> Answer:
+        return await _ask(self._crews[call], call, work)
+
+    async def close(self) -> None:
+        await asyncio.gather(*(crew.close() for crew in {*self._crews.values(), self._stuck}))
+
+    def _crew(self, name: str, size: int, patience: float) -> Crew[Client]:
+        def equip(before: Client | None) -> Client:
+            with unknown_unless_told("connect"):
+                return self._door.client(before, patience=patience)
+
+        return Crew(f"docker-{name}", size=size, equip=equip)
+
+
+async def _ask(crew: Crew[Client], call: str, work: Callable[[Client], Answer]) -> Answer:
+    def judged(client: Client) -> Answer:
+        with unknown_unless_told(call):
+            return work(client)
+
+    return await crew.run(judged)

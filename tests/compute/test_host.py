@@ -1,0 +1,85 @@
+"""Whether a container went down with its engine or its machine. EN05, TM01."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from docker.errors import NotFound
+
+from batchq.values import ContainerState, Found
+from compute import host
+from tests.support.containers import new_tag
+
+BOOTED, BEGAN, NOW = (datetime(2026, 11, 21, hour, tzinfo=UTC) for hour in (8, 10, 12))
+BEFORE, AFTER = BEGAN - timedelta(minutes=1), BEGAN + timedelta(minutes=1)
+
+
+class Client:
+    """An engine that began at a time, as it tells of itself; other members of /info may be given."""
+
+    def __init__(self, began: datetime | None = BEGAN, **info: object) -> None:
+        self._began = began
+        self._info = {"InitBinary": "docker-init", "SystemTime": NOW.isoformat(), "LiveRestoreEnabled": False} | info
+
+    def inspect_network(self, name):
+        if self._began is None:
+            raise NotFound(f"network {name} not found")
+        return {"Created": self._began.isoformat()}
+
+    def info(self):
+        return self._info
+
+
+def failed(began, exit_code=255):
+    ended = began + timedelta(seconds=1)
+    state = ContainerState.EXITED
+    return Found(tag=new_tag(), state=state, started_at=began, stopped_at=ended, exit_code=exit_code)
+
+
+def test_without_live_restore_nothing_outlives_the_engines_end():
+    assert host.lost_before(Client(), BOOTED) == BEGAN
+
+
+def test_with_live_restore_all_outlive_it_but_not_the_machine():
+    assert host.lost_before(Client(LiveRestoreEnabled=True), BOOTED) == BOOTED
+
+
+@pytest.mark.parametrize(
+    ("client", "booted_at"),
+    [
+        (Client(None), BOOTED),
+        (Client(LiveRestoreEnabled=True), None),
+        (Client(InitBinary=""), BOOTED),
+        (Client(NOW + timedelta(hours=1)), BOOTED),
+        (Client(datetime(1, 1, 1, tzinfo=UTC)), BOOTED),
+    ],
+    ids=["no bridge", "another machine", "another engine", "clock set back", "no time"],
+)
+def test_where_it_cannot_be_told_nothing_is_blamed_on_the_host(client, booted_at):
+    assert host.lost_before(client, booted_at) is None
+
+
+@pytest.mark.fault("EN05")
+def test_what_failed_and_began_before_went_down_with_it():
+    assert host.went_down(failed(BEFORE), BEGAN)
+
+
+@pytest.mark.parametrize(
+    ("it", "before"),
+    [
+        (failed(AFTER), BEGAN),
+        (failed(BEFORE), None),
+        (failed(BEFORE, exit_code=0), BEGAN),
+        (Found(tag=new_tag(), state=ContainerState.RUNNING, started_at=BEFORE), BEGAN),
+        (Found(tag=new_tag(), state=ContainerState.CREATED), BEGAN),
+    ],
+    ids=["began after", "nobody knows", "success", "runs", "never began"],
+)
+def test_all_else_did_not(it, before):
+    assert not host.went_down(it, before)
+
+
+def test_the_kernel_tells_when_the_machine_was_booted(tmp_path):
+    (tmp_path / "stat").write_text("cpu 1 2 3\nbtime 1795219200\nprocesses 5\n")
+
+    assert host.booted_at(tmp_path / "stat") == datetime(2026, 11, 21, tzinfo=UTC)
+    assert host.booted_at(tmp_path / "none") is None

@@ -1,0 +1,71 @@
+"""The engine or the machine went down and took containers along: what users' `Host EC2*` rules are for. EN01, EN05."""
+
+from datetime import timedelta
+
+import pytest
+
+from batchq.domain import events as on
+from batchq.domain import reasons
+from batchq.domain.job import Action, ExitRule, Status
+from batchq.domain.parts import tags_running
+from batchq.domain.recovery import reconcile
+from tests.domain.lives import after, exited, running, starting, terminate
+from tests.domain.part_lives import app, ends, runs, sidecar, tasked
+from tests.support.builders import NOON, retry
+
+APP, SIDECAR = "0/app", "0/sidecar"
+LATER, EARLIER = NOON + timedelta(minutes=1), NOON - timedelta(minutes=1)
+ONLY_FOR_THE_HOST = retry(
+    5,
+    ExitRule(action=Action.RETRY, on_status_reason="Host EC2*"),
+    ExitRule(action=Action.EXIT, on_reason="*"),
+)
+
+
+def test_its_attempt_says_so_and_keeps_its_code():
+    (attempt,) = after(running(retry=retry(2)), exited(137, host_lost=True)).attempts
+
+    assert (attempt.status_reason, attempt.exit_code) == (reasons.HOST_TERMINATED, 137)
+    assert attempt.status_reason.startswith("Host EC2")
+
+
+def test_so_it_does_when_its_start_was_never_heard_of():
+    assert after(starting(), exited(255, host_lost=True)).status_reason == reasons.HOST_TERMINATED
+
+
+def test_a_rule_for_lost_hosts_gives_it_another_attempt():
+    assert after(running(retry=ONLY_FOR_THE_HOST), exited(137, host_lost=True)).status is Status.RUNNABLE
+    assert after(running(retry=ONLY_FOR_THE_HOST), exited(137)).status is Status.FAILED
+
+
+def test_a_success_is_one():
+    over = after(running(), exited(0, host_lost=True))
+
+    assert (over.status, over.status_reason) == (Status.SUCCEEDED, reasons.EXITED)
+
+
+def test_what_was_asked_for_keeps_its_reason():
+    over = after(running(retry=retry(2)), terminate("enough"), exited(143, host_lost=True))
+
+    assert (over.status, over.status_reason) == (Status.FAILED, "enough")
+
+
+def test_of_several_containers_the_one_that_decides_tells():
+    job = after(tasked(app(), sidecar()), runs(APP), runs(SIDECAR))
+
+    assert after(job, ends(APP, 137, host_lost=True), ends(SIDECAR, 137)).status_reason == reasons.HOST_TERMINATED
+    assert after(job, ends(APP, 1), ends(SIDECAR, 137, host_lost=True)).status_reason == reasons.EXITED
+
+
+@pytest.mark.parametrize(
+    ("lost_before", "reason"),
+    [(LATER, reasons.HOST_TERMINATED), (EARLIER, reasons.DISAPPEARED), (None, reasons.DISAPPEARED)],
+    ids=["went down since", "went down before", "nobody knows"],
+)
+@pytest.mark.parametrize("job", [running(), after(tasked(app()), runs(APP))], ids=["one container", "several"])
+def test_one_that_is_not_there_any_more_was_lost_with_it(job, lost_before, reason):
+    (tag,) = tags_running(job)
+
+    found = reconcile(active={job.id: job}, known=(), seen=(), expected=[tag], lost_before=lost_before)
+
+    assert found.news == ((job.id, on.ContainerLost(attempt=1, part=tag.part, reason=reason)),)
