@@ -21,6 +21,7 @@ from api.tokens import Tokens
 from batchq import __version__
 from batchq.catalog import Catalog
 from batchq.clock import SystemClock
+from batchq.doctor.facts import EngineFacts, Facts, ServerFacts
 from batchq.domain.container import Resources
 from batchq.engine.bus import Bus
 from batchq.engine.engine import Engine
@@ -31,13 +32,16 @@ from batchq.logs import Logs
 from batchq.ports import Clock, ContainerRuntime, LogArchive
 from batchq.service import JobService
 from batchq.settings import Privileged, Runtime, Settings
+from batchq.store import examination
 from batchq.store.logfiles import LogFiles
 from batchq.store.sqlite import SqliteStore
+from compute import docker_examination
 from compute.docker_runtime import DockerRuntime
 from compute.policy import Policy
 from compute.secrets import Secrets
 from compute.simulated import SimulatedRuntime
 
+FLOOR = 64 * 2**20  # bytes free below which nothing more is taken
 DRAIN = 5.0  # seconds that requests under way have at the end
 
 
@@ -194,6 +198,26 @@ async def health(settings: Settings, parts: Parts, clock: Clock) -> Mapping[str,
         "version": __version__,
         "now": clock.now().isoformat(),
     }
+
+
+def look_around(settings: Settings, server: ServerFacts) -> Facts:
+    """What the doctor is told; a server need not run for it, and is not disturbed by it."""
+    clock = SystemClock()
+    simulated = Runtime.SIMULATED in {settings.runtime, (server.health or {}).get("runtime")}
+    store = examination.look(settings.data)
+    instance = store.records.instance if store.records is not None else None
+    engine = None if simulated else docker_examination.examine(instance, clock)
+    if isinstance(engine, EngineFacts):
+        store = examination.with_named(store, {it.tag.job_id for it in engine.containers})
+    return Facts(
+        now=clock.now(),
+        user=os.geteuid(),
+        version=__version__,
+        floor=FLOOR,
+        engine=engine,
+        store=store,
+        server=server,
+    )
 
 
 def listen(settings: Settings) -> socket:

@@ -12,6 +12,7 @@ from pathlib import Path
 from batchq.errors import StoreRefused
 
 NAME = "batchq.lock"
+LOCKS = Path("/proc/locks")  # of Linux: a lock a line
 _LONGEST = 100
 
 
@@ -55,3 +56,18 @@ def _seize(descriptor: int, data: Path) -> None:
         raise StoreRefused(f"another batchq is serving {data}") from why
     except OSError as why:
         raise StoreRefused(f"{data} is on a file system that cannot lock: {why.strerror}") from why
+
+
+def holder(data: Path) -> tuple[bool | None, int | None]:
+    """Whether a server holds it, None where that cannot be told, and its pid. To look keeps nobody from taking it."""
+    try:
+        mine = (data / NAME).stat()
+        with LOCKS.open() as locks:  # not the database
+            held = [it.split() for it in locks]
+    except FileNotFoundError:
+        return (None if (data / NAME).exists() else False), None
+    except OSError:
+        return None, None
+    inode = f"{os.major(mine.st_dev):02x}:{os.minor(mine.st_dev):02x}:{mine.st_ino}"
+    pids = [int(pid) for _, kind, _, _, pid, where, *_ in held if (kind, where) == ("FLOCK", inode)]
+    return bool(pids), next((pid for pid in pids if pid > 0), None)

@@ -146,3 +146,6 @@ SELECT name, value FROM streams WHERE name >= :start AND name > :after AND name 
 
 -- newest_streams
 SELECT name, value FROM streams ORDER BY created_at DESC, number DESC LIMIT :limit OFFSET :offset;
+
+-- newest
+SELECT created_at FROM jobs ORDER BY ord DESC LIMIT 1;

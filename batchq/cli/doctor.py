@@ -1,0 +1,46 @@
+"""`batchq doctor`: what is wrong with engine, data, clock and server, and what to do; 0 when nothing is, else 1."""
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from batchq.bootstrap import look_around
+from batchq.cli.calling import add_url, call, url_of
+from batchq.cli.serve import read
+from batchq.doctor.examination import examine, well
+from batchq.doctor.facts import ServerFacts
+from batchq.doctor.finding import Finding
+from batchq.errors import BatchqError
+
+PATIENCE = 5.0  # seconds
+
+
+def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name for it
+    """Say what is wrong with engine, data, disk, clock and server, and what to do about it. Changes nothing."""
+    command = commands.add_parser("doctor", help="say what is wrong, and what to do", description=add.__doc__)
+    command.set_defaults(run=run)
+    command.add_argument("--data", type=Path, help="directory of the database and the logs")
+    add_url(command)
+    command.add_argument("--json", action="store_true", help="print the findings as JSON")
+
+
+def run(asked: argparse.Namespace) -> int:
+    """Raises Invalid for what is no URL, and ValidationError as `read`."""
+    found = examine(look_around(read(asked), ask(url_of(asked))))
+    print(json.dumps([asdict(it) for it in found], indent=2) if asked.json else "\n".join(map(told, found)))
+    return 0 if well(found) else 1
+
+
+def ask(url: str) -> ServerFacts:
+    try:
+        return ServerFacts(url=url, health=call(url, "/healthz", patience=PATIENCE))
+    except BatchqError as away:
+        return ServerFacts(url=url, away=str(away))
+
+
+def told(finding: Finding) -> str:
+    """In a line."""
+    do = f". {finding.do}" if finding.do else ""
+    return f"{finding.level:8} {finding.about}: {finding.says}{do}"

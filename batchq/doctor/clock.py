@@ -1,0 +1,48 @@
+"""Whether the clocks agree: the machine's, the engine's, the server's, and the youngest row's."""
+
+from datetime import UTC, datetime, timedelta
+
+from batchq.doctor.facts import EngineFacts, Facts
+from batchq.doctor.finding import Findings, ok, problem, warning
+
+CLOCK = "clock"
+APART = timedelta(seconds=5)
+
+
+def judge(facts: Facts) -> Findings:
+    found = [*_engine(facts), *_server(facts), *_rows(facts)]
+    yield from found or [ok(CLOCK, f"all clocks agree: {_told(facts.now)}")]
+
+
+def _engine(facts: Facts) -> Findings:
+    ahead = facts.engine.ahead if isinstance(facts.engine, EngineFacts) else None
+    if ahead is not None and abs(ahead) > APART.total_seconds():
+        says = f"the engine's clock is {_apart(timedelta(seconds=ahead))} this machine's: times of jobs will look odd"
+        yield warning(CLOCK, says, "Set both by NTP.")
+
+
+def _server(facts: Facts) -> Findings:
+    """Its clock is the machine's at its start, and then counts by itself."""
+    said = (facts.server.health or {}).get("now")
+    if not isinstance(said, str):
+        return
+    ahead = datetime.fromisoformat(said) - facts.now
+    if abs(ahead) > APART:
+        says = f"the server's clock is {_apart(ahead)} this machine's, which was set, or slept, since it started"
+        yield warning(CLOCK, says, "Nothing ends early by it; restart batchq (jobs run on) to show the right times.")
+
+
+def _rows(facts: Facts) -> Findings:
+    newest = facts.store.records.newest if facts.store.records is not None else None
+    if newest is not None and newest - facts.now > APART:
+        says = f"it is {_told(facts.now)} here, and the newest job is of {_told(newest)}: the clock was set back"
+        yield problem(CLOCK, says, "Set the clock before batchq is started: times are counted from it.")
+
+
+def _apart(ahead: timedelta) -> str:
+    seconds = abs(ahead).total_seconds()
+    return f"{seconds:,.0f} s {'ahead of' if ahead > timedelta() else 'behind'}"
+
+
+def _told(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -1,0 +1,19 @@
+"""All findings, in the order in which to read them."""
+
+from batchq.doctor import clock, engine, jobs, server, store
+from batchq.doctor.facts import Facts
+from batchq.doctor.finding import Finding, Level
+
+
+def examine(facts: Facts) -> tuple[Finding, ...]:
+    return (
+        *engine.judge(facts.engine),
+        *store.judge(facts.store, floor=facts.floor, user=facts.user),
+        *clock.judge(facts),
+        *server.judge(facts),
+        *jobs.judge(facts),
+    )
+
+
+def well(findings: tuple[Finding, ...]) -> bool:
+    return all(it.level is not Level.PROBLEM for it in findings)

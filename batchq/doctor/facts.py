@@ -1,0 +1,124 @@
+"""What has been looked up. Values only; whoever looks changes nothing by it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+
+from batchq.domain.job import Job
+from batchq.domain.names import JobId
+from batchq.values import Found
+
+
+class Trouble(StrEnum):
+    """Why an engine is of no use."""
+
+    ABSENT = "ABSENT"
+    FORBIDDEN = "FORBIDDEN"
+    DEAF = "DEAF"
+    SILENT = "SILENT"
+    STRANGE = "STRANGE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """Bytes of a file system."""
+
+    free: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineTrouble:
+    """DEAF: nobody listens. SILENT: it took the call and did not answer. STRANGE: it answered, and not as an engine."""
+
+    address: str
+    kind: Trouble
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineFacts:
+    """`lacks` are the limits that it cannot set. `root` is None where its disk is not this machine's.
+
+    `ahead` is by how many seconds its clock is ahead of this machine's, None where it does not tell its time.
+    `containers` are those of the data's instance.
+    """
+
+    address: str
+    version: str
+    api: str
+    cgroup: str
+    live_restore: bool
+    lacks: tuple[str, ...] = ()
+    root: Path | None = None
+    room: Room | None = None
+    ahead: float | None = None
+    containers: tuple[Found, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileFacts:
+    """`mode` are its permission bits."""
+
+    path: Path
+    mode: int
+    wanted: int
+    owner: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Records:
+    """What the database tells, whose schema is one we know.
+
+    `fault` is why not all of it could be read. `named` are those of the engine's containers' jobs that are known.
+    """
+
+    instance: str
+    newest: datetime | None = None
+    active: tuple[Job, ...] = ()
+    named: Mapping[JobId, Job]
+    fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreFacts:
+    """A data directory. `held` is whether a server holds its lock, None where that cannot be told; `holder` its pid.
+
+    `refusal` is why a server would not open it; `schema` None where there is none.
+    """
+
+    data: Path
+    there: bool = False
+    held: bool | None = False
+    holder: int | None = None
+    refusal: str | None = None
+    schema: int | None = None
+    newest_schema: int
+    wal: int = 0
+    room: Room | None = None
+    files: tuple[FileFacts, ...] = ()
+    records: Records | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerFacts:
+    """`health` is what /healthz says, None if nobody answers, and then `away` says how."""
+
+    url: str
+    health: Mapping[str, object] | None = None
+    away: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """`engine` is None where containers are only simulated. `user` is the uid of whoever asks."""
+
+    now: datetime
+    user: int
+    version: str
+    floor: int
+    engine: EngineFacts | EngineTrouble | None
+    store: StoreFacts
+    server: ServerFacts

@@ -1,0 +1,120 @@
+"""A data directory seen from outside, beside its server or without one. Nothing is changed, no file is made."""
+
+import os
+import sqlite3
+from collections.abc import Collection, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from stat import S_IMODE
+
+from batchq.doctor.facts import FileFacts, Records, Room, StoreFacts
+from batchq.domain.names import JobId
+from batchq.errors import BatchqError, StoreRefused
+from batchq.store import jobs, lock, migrations, opening
+from batchq.store.database import NAME
+from batchq.store.matching import EPOCH
+
+FOLDER_MODE, FILE_MODE = 0o700, 0o600
+_BUSY_SECONDS = 5.0
+
+Connection = sqlite3.Connection
+
+
+def look(data: Path) -> StoreFacts:
+    """What there is to be known of a data directory."""
+    path = data / NAME
+    facts = StoreFacts(data=data, newest_schema=migrations.NEWEST, room=_room(data))
+    if not path.exists() and not _size(data / lock.NAME):  # whose data stands there is noted in the lock's file
+        return facts
+    held, holder = lock.holder(data)
+    facts = replace(facts, there=True, held=held, holder=holder, files=_files(data), wal=_size(_beside(path, "-wal")))
+    try:
+        with looked_at(path) as connection:
+            opening.examine(connection, path, None)
+            schema = migrations.version(connection)
+            return replace(facts, schema=schema, records=_records(connection) if schema == migrations.NEWEST else None)
+    except (StoreRefused, sqlite3.Error) as why:
+        return replace(facts, refusal=str(why))
+
+
+def with_named(facts: StoreFacts, ids: Collection[JobId]) -> StoreFacts:
+    """And with those of these jobs that are known."""
+    if facts.records is None:
+        return facts
+    try:
+        with looked_at(facts.data / NAME) as connection:
+            return replace(facts, records=replace(facts.records, named=jobs.find(connection, [*ids])))
+    except (BatchqError, ValueError, sqlite3.Error) as why:
+        return replace(facts, records=replace(facts.records, fault=_first_line(why)))
+
+
+@contextmanager
+def looked_at(path: Path) -> Iterator[Connection]:
+    """A connection that writes nothing. One that is at rest is not even locked: that would make files beside it."""
+    if not path.is_file():
+        raise StoreRefused(f"{path} is missing, and batchq.lock says that there was one")
+    how = "mode=ro" if _beside(path, "-wal").exists() else "immutable=1"
+    uri = f"{path.resolve().as_uri()}?{how}"
+    try:
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_SECONDS)
+    except sqlite3.Error as why:
+        raise StoreRefused(f"cannot open {path}: {why}") from why
+    with closing(connection):
+        yield connection
+
+
+def _records(connection: Connection) -> Records:
+    (instance,) = connection.execute("SELECT value FROM meta WHERE name = 'instance'").fetchone()
+    records = Records(instance=str(instance), named={})
+    try:
+        return replace(records, newest=_newest(connection), active=jobs.active(connection))
+    except (BatchqError, ValueError) as fault:
+        return replace(records, fault=_first_line(fault))
+
+
+def _newest(connection: Connection) -> datetime | None:
+    found = connection.execute(jobs.SQL["newest"]).fetchone()
+    return None if found is None else EPOCH + timedelta(milliseconds=found[0])
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
+def _files(data: Path) -> tuple[FileFacts, ...]:
+    wanted = {data: FOLDER_MODE, data / lock.NAME: FILE_MODE} | {
+        _beside(data / NAME, end): FILE_MODE for end in ("", "-wal", "-shm")
+    }
+    found = ((path, mode, _stat(path)) for path, mode in wanted.items())
+    return tuple(
+        FileFacts(path=path, mode=S_IMODE(it.st_mode), wanted=mode, owner=it.st_uid)
+        for path, mode, it in found
+        if it is not None
+    )
+
+
+def _room(data: Path) -> Room | None:
+    """Of the disk it is on, or will be."""
+    there = next((it for it in (data, *data.absolute().parents) if it.exists()), None)
+    if there is None:
+        return None
+    disk = os.statvfs(there)
+    return Room(free=disk.f_bavail * disk.f_frsize, size=disk.f_blocks * disk.f_frsize)
+
+
+def _size(path: Path) -> int:
+    found = _stat(path)
+    return 0 if found is None else found.st_size
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except OSError:
+        return None
+
+
+def _beside(path: Path, end: str) -> Path:
+    return path.with_name(path.name + end)

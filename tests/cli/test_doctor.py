@@ -1,0 +1,76 @@
+"""`batchq doctor`: its lines, its status, and one real server and engine."""
+
+import json
+import subprocess
+
+import pytest
+
+from batchq.cli.main import main
+from tests.service.waiting import reaches, register
+from tests.support.service import BATCHQ, serving
+
+NOBODY = "http://127.0.0.1:9"  # discard: nobody listens
+
+
+@pytest.fixture
+def no_engine(monkeypatch, tmp_path):
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+
+
+def test_a_problem_is_told_in_a_line_and_by_the_status(no_engine, tmp_path, capsys):
+    status = main(["doctor", "--data", str(tmp_path / "none"), "--url", NOBODY])
+
+    lines = capsys.readouterr().out.splitlines()
+    assert status == 1
+    assert [it.split()[0] for it in lines] == ["problem", "ok", "ok", "ok"]
+    assert lines[0].split()[1] == "engine:"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_programs_read_it_as_json(no_engine, tmp_path, capsys):
+    main(["doctor", "--data", str(tmp_path), "--url", NOBODY, "--json"])
+
+    found = json.loads(capsys.readouterr().out)
+    assert {"level", "about", "says", "do"} == found[0].keys()
+    assert (found[0]["level"], found[0]["about"]) == ("problem", "engine")
+
+
+def test_no_url_is_told_in_a_line(tmp_path, capsys):
+    assert main(["doctor", "--data", str(tmp_path), "--url", "somewhere"]) == 1
+
+    assert capsys.readouterr().err == "batchq: somewhere is not the http:// or https:// URL of a server\n"
+
+
+def test_a_simulated_server_is_well_without_an_engine(no_engine, tmp_path):
+    with serving(tmp_path / "data", "--runtime", "simulated") as service:
+        status, lines = doctor(service)
+
+    assert status == 0, lines
+    assert any(f"held by a server (pid {service.process.pid})" in it for it in lines)
+    assert any(f"answers at {service.url}: ok" in it for it in lines)
+
+
+@pytest.mark.docker
+def test_a_real_server_and_its_job_are_well(tmp_path):
+    with serving(tmp_path / "data", "--stop-grace", "1") as service:
+        batch = service.client()
+        register(batch, "runs", "sleep", "60")
+        job = batch.submit_job(jobName="runs", jobQueue="default", jobDefinition="runs")["jobId"]
+        reaches(batch, job, "RUNNING")
+
+        status, lines = doctor(service)
+
+        batch.terminate_job(jobId=job, reason="seen")
+        reaches(batch, job, "FAILED")
+    assert status == 0, lines
+    assert any("jobs: 1 run, none of them is stuck" in it for it in lines)
+    assert any("containers: 1 of this data are there" in it for it in lines)
+    service.sweep()
+
+
+def doctor(service):
+    """Its status and its lines, as a command of its own."""
+    words = [BATCHQ, "doctor", "--data", service.data, "--url", service.url]
+    done = subprocess.run([*map(str, words)], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr == ""
+    return done.returncode, done.stdout.splitlines()

@@ -1,0 +1,123 @@
+"""A data directory seen from outside: what is told of it, and that it is left as it was."""
+
+import os
+import sqlite3
+from contextlib import closing
+from datetime import timedelta
+
+import pytest
+
+from batchq.domain.job import Status
+from batchq.store import examination, migrations
+from batchq.store.sqlite import SqliteStore
+from batchq.values import Changes
+from tests.support.builders import NOON, job, job_id
+
+
+def everything_in(folder):
+    return {it.name: (it.stat().st_mtime_ns, it.stat().st_size) for it in folder.iterdir()}
+
+
+@pytest.fixture
+async def at_rest(tmp_path):
+    """Data with two jobs, one of which runs; no server has it."""
+    store = await SqliteStore.open(tmp_path)
+    running = job(number=1, status=Status.RUNNING, created_at=NOON)
+    await store.commit(Changes(inserted=(running, job(number=2, created_at=NOON + timedelta(hours=1)))))
+    await store.close()
+    return tmp_path
+
+
+def test_where_nothing_is_nothing_is_made(tmp_path):
+    data = tmp_path / "none"
+
+    facts = examination.look(data)
+
+    assert (facts.there, facts.held, facts.records) == (False, False, None)
+    assert facts.room.free > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_data_at_rest_is_told_and_left_as_it_was(at_rest):
+    before = everything_in(at_rest)
+
+    facts = examination.look(at_rest)
+
+    assert everything_in(at_rest) == before
+    assert (facts.held, facts.refusal, facts.schema) == (False, None, migrations.NEWEST)
+    assert [it.id for it in facts.records.active] == [job_id(1)]
+    assert facts.records.newest == NOON + timedelta(hours=1)
+
+
+async def test_data_that_is_in_use_is_told_with_who_holds_it(tmp_path):
+    store = await SqliteStore.open(tmp_path)
+    await store.commit(Changes(inserted=(job(number=1, status=Status.STARTING),)))
+
+    facts = examination.look(tmp_path)
+
+    assert (facts.held, facts.holder) == (True, os.getpid())
+    assert [it.id for it in facts.records.active] == [job_id(1)]
+    assert facts.records.instance == store.instance
+    assert facts.wal > 0
+    await store.close()
+
+
+async def test_jobs_are_found_by_the_ids_of_containers(at_rest):
+    facts = examination.with_named(examination.look(at_rest), {job_id(1), job_id(9)})
+
+    assert set(facts.records.named) == {job_id(1)}
+
+
+async def test_whoever_cannot_tell_locks_says_so(at_rest, monkeypatch, tmp_path):
+    monkeypatch.setattr(examination.lock, "LOCKS", tmp_path / "no such file")
+
+    assert examination.look(at_rest).held is None
+
+
+async def test_modes_are_told_as_they_are_and_should_be(at_rest):
+    (at_rest / "batchq.db").chmod(0o644)
+
+    modes = {it.path.name: (it.mode, it.wanted, it.owner) for it in examination.look(at_rest).files}
+
+    assert modes["batchq.db"] == (0o644, 0o600, os.geteuid())
+    assert modes["batchq.lock"] == (0o600, 0o600, os.geteuid())
+
+
+async def test_a_database_that_is_missing_is_told(at_rest):
+    (at_rest / "batchq.db").unlink()
+
+    assert "batchq.db is missing" in examination.look(at_rest).refusal
+
+
+async def test_what_is_no_database_is_told_and_left_as_it_was(at_rest):
+    (at_rest / "batchq.db").write_bytes(b"no database at all, but long enough to be read as one" * 100)
+    before = everything_in(at_rest)
+
+    facts = examination.look(at_rest)
+
+    assert "damaged, or no database" in facts.refusal
+    assert everything_in(at_rest) == before
+
+
+async def test_a_newer_schema_is_told(at_rest):
+    with closing(sqlite3.connect(at_rest / "batchq.db")) as connection:
+        connection.execute(f"PRAGMA user_version = {migrations.NEWEST + 1}")
+
+    assert "newer batchq" in examination.look(at_rest).refusal
+
+
+async def test_of_an_older_schema_the_rows_are_not_read(at_rest):
+    with closing(sqlite3.connect(at_rest / "batchq.db")) as connection:
+        connection.execute("PRAGMA user_version = 1")
+
+    facts = examination.look(at_rest)
+
+    assert (facts.refusal, facts.schema, facts.records) == (None, 1, None)
+
+
+async def test_a_row_that_cannot_be_read_is_told(at_rest):
+    with closing(sqlite3.connect(at_rest / "batchq.db")) as connection:
+        connection.execute("UPDATE jobs SET state = 'no JSON' WHERE ord = 1")
+        connection.commit()
+
+    assert examination.look(at_rest).records.fault
