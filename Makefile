@@ -2,9 +2,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 SEEDS ?= 5000
+EXAMPLES ?= 500
 
 .DEFAULT_GOAL := help
-.PHONY: help install check engine docker-test test test-clients faults demo bench mutants simulate format clean
+.PHONY: help install check engine docker-test test test-clients faults demo bench mutants simulate fuzz format clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +49,9 @@ mutants: install ## Break the core in a hundred ways, and see that the tests not
 
 simulate: install ## Live SEEDS=5000 short lives in a bad world; `python -m tests.simulation --seed N` tells one.
 	$(BIN)/python -m tests.simulation --seeds 0:$(SEEDS)
+
+fuzz: install ## Let schemathesis make up EXAMPLES=500 requests of each operation, and more that are wrong; minutes.
+	$(BIN)/python -m tests.fuzz --examples $(EXAMPLES)
 
 format: install ## Format the code, and mend what the linter can.
 	$(BIN)/ruff format

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
 from aiohttp import web
 
+from api import openapi
 from api.doors import doors
 from api.http import BODY_LIMIT, Dialect, reply
 
@@ -14,6 +15,7 @@ Health = Callable[[], Awaitable[Mapping[str, object]]]
 def build(*, dialects: Iterable[Dialect], health: Health, hosts: Collection[str]) -> web.Application:
     """`hosts`: the names, beside those of loopback, by which clients may call."""
     app = web.Application(middlewares=[doors(hosts)], client_max_size=BODY_LIMIT)
+    openapi.mount(app)
 
     async def healthz(_: web.Request) -> web.Response:
         return reply(await health())

@@ -4,18 +4,20 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
 
-from api.batch.desk import Answer, Call, Desk, call
+from api.batch.desk import Call, Desk, call
 from api.batch.errors import client_exception
 from api.batch.handlers import consumables, definitions, environments, jobs, policies, queues, tags
 from api.batch.translate import unserved
 from api.http import REQUEST_ID, Dialect, Refused, reply
+from api.openapi import Told, tell
+from api.operations import Answer, Operation
 from batchq.errors import Invalid
 
-Handle = Callable[[Desk, Call], Awaitable[Answer]]
+Serve = Operation[Desk, Call]
 Endpoint = Callable[[web.Request], Awaitable[web.Response]]
 
 # AWS: POST /v1/ and the name in lower case.
-JOBS: Mapping[str, Handle] = {
+JOBS: Mapping[str, Serve] = {
     "SubmitJob": jobs.submit,
     "DescribeJobs": jobs.describe,
     "ListJobs": jobs.list_,
@@ -27,7 +29,7 @@ JOBS: Mapping[str, Handle] = {
     "DeregisterJobDefinition": definitions.deregister,
     "DescribeJobDefinitions": definitions.describe,
 }
-RESOURCES: Mapping[str, Handle] = {
+RESOURCES: Mapping[str, Serve] = {
     "CreateComputeEnvironment": environments.create,
     "UpdateComputeEnvironment": environments.update,
     "DeleteComputeEnvironment": environments.delete,
@@ -50,7 +52,7 @@ RESOURCES: Mapping[str, Handle] = {
     "ListJobsByConsumableResource": consumables.list_jobs,
 }
 # AWS: the ARN is in the path, and the method says which.
-TAGS: Mapping[str, tuple[str, Handle]] = {
+TAGS: Mapping[str, tuple[str, Serve]] = {
     "TagResource": ("POST", tags.tag),
     "UntagResource": ("DELETE", tags.untag),
     "ListTagsForResource": ("GET", tags.list_),
@@ -77,14 +79,18 @@ UNSUPPORTED: Mapping[str, str] = {
 
 def dialect(desk: Desk) -> Dialect:
     def mount(app: web.Application) -> None:
-        for name, handle in JOBS.items():
-            app.router.add_post(_path(name), _endpoint(desk, handle, bare=False))
-        for name, handle in RESOURCES.items():
-            app.router.add_post(_path(name), _endpoint(desk, handle, bare=True))
-        for method, handle in TAGS.values():
-            app.router.add_route(method, "/v1/tags/{arn:.+}", _endpoint(desk, handle, bare=True))
+        def add(name: str, operation: Serve, *, method: str = "POST", path: str = "", bare: bool) -> None:
+            route = app.router.add_route(method, path or _path(name), _endpoint(desk, operation, bare=bare))
+            tell(app, route, Told(name=name, operation=operation))
+
+        for name, operation in JOBS.items():
+            add(name, operation, bare=False)
+        for name, operation in RESOURCES.items():
+            add(name, operation, bare=True)
         for name, why in UNSUPPORTED.items():
-            app.router.add_post(_path(name), _endpoint(desk, _unsupported(name, why), bare=True))
+            add(name, _unsupported(name, why), bare=True)
+        for name, (method, operation) in TAGS.items():
+            add(name, operation, method=method, path="/v1/tags/{arn:.+}", bare=True)
 
     return mount
 
@@ -93,10 +99,10 @@ def _path(name: str) -> str:
     return f"/v1/{name.lower()}"
 
 
-def _endpoint(desk: Desk, handle: Handle, *, bare: bool) -> Endpoint:
+def _endpoint(desk: Desk, operation: Serve, *, bare: bool) -> Endpoint:
     async def endpoint(request: web.Request) -> web.Response:
         try:
-            return reply(await handle(desk, await call(request, desk)))
+            return reply(await operation(desk, await call(request, desk)))
         except Refused:
             raise
         except Invalid as why:
@@ -105,8 +111,10 @@ def _endpoint(desk: Desk, handle: Handle, *, bare: bool) -> Endpoint:
     return endpoint
 
 
-def _unsupported(name: str, why: str) -> Handle:
-    async def refuse(_desk: Desk, _call: Call) -> Answer:
-        raise unserved.refusal(name, why)
+def _unsupported(name: str, why: str) -> Serve:
+    refusal = unserved.refusal(name, why)
 
-    return refuse
+    async def refuse(_desk: Desk, _call: Call) -> Answer:
+        raise refusal
+
+    return Operation(refuse, refused=str(refusal))

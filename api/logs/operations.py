@@ -1,17 +1,17 @@
 """The operations: parse, call, answer."""
 
-from api.http import parse
 from api.logs import translate
 from api.logs.desk import Answer, Call, Desk
 from api.logs.wire import requests as wire
+from api.operations import takes
 from batchq.logs import Place
 
 MOST_EVENTS = 10_000
 MOST_STREAMS = 50
 
 
-async def get_log_events(desk: Desk, call: Call) -> Answer:
-    asked = parse(wire.GetLogEvents, call.body)
+@takes(wire.GetLogEvents)
+async def get_log_events(desk: Desk, call: Call, asked: wire.GetLogEvents) -> Answer:
     translate.check_group(asked, call.arns)
     stream = await desk.logs.stream(asked.logStreamName)
     position, backwards = translate.direction(asked, stream)
@@ -22,8 +22,8 @@ async def get_log_events(desk: Desk, call: Call) -> Answer:
     return translate.page(found, stream)
 
 
-async def filter_log_events(desk: Desk, call: Call) -> Answer:
-    asked = parse(wire.FilterLogEvents, call.body)
+@takes(wire.FilterLogEvents)
+async def filter_log_events(desk: Desk, call: Call, asked: wire.FilterLogEvents) -> Answer:
     translate.check_group(asked, call.arns)
     query = translate.query(asked)
     place = translate.place(desk.tokens.read(query, asked.nextToken)) if asked.nextToken else Place()
@@ -32,8 +32,8 @@ async def filter_log_events(desk: Desk, call: Call) -> Answer:
     return {**translate.hits(events), **more}
 
 
-async def describe_log_streams(desk: Desk, call: Call) -> Answer:
-    asked = parse(wire.DescribeLogStreams, call.body)
+@takes(wire.DescribeLogStreams)
+async def describe_log_streams(desk: Desk, call: Call, asked: wire.DescribeLogStreams) -> Answer:
     translate.check_group(asked, call.arns)
     listing = translate.listing(asked)
     after = translate.mark(desk.tokens.read(listing, asked.nextToken)) if asked.nextToken else None
@@ -42,7 +42,7 @@ async def describe_log_streams(desk: Desk, call: Call) -> Answer:
     return {"logStreams": [translate.stream(it, call.arns) for it in streams], **more}
 
 
-async def describe_log_groups(desk: Desk, call: Call) -> Answer:
-    asked = parse(wire.DescribeLogGroups, call.body)
+@takes(wire.DescribeLogGroups)
+async def describe_log_groups(desk: Desk, call: Call, asked: wire.DescribeLogGroups) -> Answer:
     found = translate.is_group_asked(asked, call.arns)
     return {"logGroups": [translate.group(call.arns, since=desk.since)] if found else []}

@@ -1,7 +1,7 @@
 """Which request is which operation of CloudWatch Logs: all are `POST /`, and a header names them."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 
 from aiohttp import web
@@ -10,16 +10,16 @@ from api.caller import caller
 from api.http import REQUEST_ID, Dialect, Refused, read, refusal, reply
 from api.logs import operations
 from api.logs.arns import Arns
-from api.logs.desk import Answer, Call, Desk
+from api.logs.desk import Call, Desk
+from api.openapi import Told, tell
+from api.operations import Operation
 from batchq.errors import Invalid, NotFound, Unavailable
 
 log = logging.getLogger(__name__)
 
-Operation = Callable[[Desk, Call], Awaitable[Answer]]
-
 CONTENT_TYPE = "application/x-amz-json-1.1"
 PREFIX = "Logs_20140328."
-OPERATIONS: Mapping[str, Operation] = {
+OPERATIONS: Mapping[str, Operation[Desk, Call]] = {
     "GetLogEvents": operations.get_log_events,
     "FilterLogEvents": operations.filter_log_events,
     "DescribeLogStreams": operations.describe_log_streams,
@@ -34,7 +34,9 @@ def dialect(desk: Desk) -> Dialect:
         return answer
 
     def mount(app: web.Application) -> None:
-        app.router.add_post("/", endpoint)
+        route = app.router.add_post("/", endpoint)
+        for name, operation in OPERATIONS.items():
+            tell(app, route, Told(name=name, operation=operation, target=PREFIX + name, media=CONTENT_TYPE))
 
     return mount
 

@@ -2,6 +2,9 @@
 
 import botocore.session
 
+from api.batch.routes import JOBS, RESOURCES, TAGS
+
+SERVED = {**JOBS, **RESOURCES, **{name: operation for name, (_, operation) in TAGS.items()}}
 SERVICE = botocore.session.get_session().get_service_model("batch")
 OPERATIONS = {name: SERVICE.operation_model(name) for name in SERVICE.operation_names}
 

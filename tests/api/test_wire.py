@@ -5,45 +5,10 @@ from typing import Annotated, Literal, Union, get_args, get_origin
 
 import pytest
 
-from api.batch.routes import JOBS, RESOURCES, TAGS
-from api.batch.wire import consumables, definitions, environments, jobs, policies, queues, tags
 from api.batch.wire.shape import Shape
-from tests.api.model import OPERATIONS
+from tests.api.model import OPERATIONS, SERVED
 
-SHAPES = {
-    "CancelJob": jobs.StopJob,
-    "CancelJobs": jobs.StopJobs,
-    "TerminateJob": jobs.StopJob,
-    "TerminateJobs": jobs.StopJobs,
-    "TagResource": tags.TagResource,
-    "UntagResource": tags.UntagResource,
-    "SubmitJob": jobs.SubmitJob,
-    "DescribeJobs": jobs.DescribeJobs,
-    "ListJobs": jobs.ListJobs,
-    "RegisterJobDefinition": definitions.RegisterJobDefinition,
-    "DeregisterJobDefinition": definitions.DeregisterJobDefinition,
-    "DescribeJobDefinitions": definitions.DescribeJobDefinitions,
-    "CreateComputeEnvironment": environments.CreateComputeEnvironment,
-    "UpdateComputeEnvironment": environments.UpdateComputeEnvironment,
-    "DeleteComputeEnvironment": environments.DeleteComputeEnvironment,
-    "DescribeComputeEnvironments": environments.DescribeComputeEnvironments,
-    "CreateJobQueue": queues.CreateJobQueue,
-    "UpdateJobQueue": queues.UpdateJobQueue,
-    "DeleteJobQueue": queues.DeleteJobQueue,
-    "DescribeJobQueues": queues.DescribeJobQueues,
-    "GetJobQueueSnapshot": queues.GetJobQueueSnapshot,
-    "CreateSchedulingPolicy": policies.CreateSchedulingPolicy,
-    "UpdateSchedulingPolicy": policies.UpdateSchedulingPolicy,
-    "DeleteSchedulingPolicy": policies.DeleteSchedulingPolicy,
-    "DescribeSchedulingPolicies": policies.DescribeSchedulingPolicies,
-    "ListSchedulingPolicies": policies.ListSchedulingPolicies,
-    "CreateConsumableResource": consumables.CreateConsumableResource,
-    "UpdateConsumableResource": consumables.UpdateConsumableResource,
-    "DeleteConsumableResource": consumables.DeleteConsumableResource,
-    "DescribeConsumableResource": consumables.DescribeConsumableResource,
-    "ListConsumableResources": consumables.ListConsumableResources,
-    "ListJobsByConsumableResource": consumables.ListJobsByConsumableResource,
-}
+SHAPES = {name: it.body or it.query for name, it in SERVED.items() if it.body or it.query}
 IN_THE_PATH = {"resourceArn"}
 
 # Members whose inside is not looked at: whatever is in them is refused.
@@ -107,7 +72,7 @@ def everything():
 
 
 def test_every_operation_that_is_served_and_takes_something_has_a_shape():
-    assert SHAPES.keys() | {"ListTagsForResource"} == JOBS.keys() | RESOURCES.keys() | TAGS.keys()
+    assert SHAPES.keys() | {"ListTagsForResource"} == SERVED.keys()
 
 
 def test_every_member_of_aws_is_known():

@@ -6,13 +6,13 @@ from api.batch.desk import Answer, Call, Desk
 from api.batch.pages import page
 from api.batch.translate import checks, consumables
 from api.batch.wire import consumables as wire
-from api.http import parse
+from api.operations import takes
 from batchq.domain.catalog import ConsumableResource
 from batchq.domain.names import ConsumableName
 
 
-async def create(desk: Desk, call: Call) -> Answer:
-    given = parse(wire.CreateConsumableResource, call.body)
+@takes(wire.CreateConsumableResource)
+async def create(desk: Desk, call: Call, given: wire.CreateConsumableResource) -> Answer:
     made = await desk.catalog.consumable_resources.create(
         name=ConsumableName(checks.name(given.consumableResourceName, "consumableResourceName")),
         total=given.totalQuantity or 0,
@@ -22,8 +22,8 @@ async def create(desk: Desk, call: Call) -> Answer:
     return _named(made, call)
 
 
-async def update(desk: Desk, call: Call) -> Answer:
-    given = parse(wire.UpdateConsumableResource, call.body)
+@takes(wire.UpdateConsumableResource)
+async def update(desk: Desk, call: Call, given: wire.UpdateConsumableResource) -> Answer:
     name = consumables.name_of(given.consumableResource, call.arns)
     operation, quantity = consumables.operation(given)
     resources = desk.catalog.consumable_resources
@@ -31,21 +31,21 @@ async def update(desk: Desk, call: Call) -> Answer:
     return _named(made, call) | {"totalQuantity": resources.quantities(made).total}
 
 
-async def delete(desk: Desk, call: Call) -> Answer:
-    given = parse(wire.DeleteConsumableResource, call.body)
+@takes(wire.DeleteConsumableResource)
+async def delete(desk: Desk, call: Call, given: wire.DeleteConsumableResource) -> Answer:
     await desk.catalog.consumable_resources.delete(consumables.name_of(given.consumableResource, call.arns))
     return {}
 
 
-async def describe(desk: Desk, call: Call) -> Answer:
-    given = parse(wire.DescribeConsumableResource, call.body)
+@takes(wire.DescribeConsumableResource)
+async def describe(desk: Desk, call: Call, given: wire.DescribeConsumableResource) -> Answer:
     resources = desk.catalog.consumable_resources
     found = resources.get(consumables.name_of(given.consumableResource, call.arns))
     return consumables.detail(found, resources.quantities(found), call.arns)
 
 
-async def list_(desk: Desk, call: Call) -> Answer:
-    given = parse(wire.ListConsumableResources, call.body)
+@takes(wire.ListConsumableResources)
+async def list_(desk: Desk, call: Call, given: wire.ListConsumableResources) -> Answer:
     wanted = consumables.patterns(given.filters)
     resources = desk.catalog.consumable_resources
     found = {name: it for name, it in resources.known.items() if wanted is None or consumables.matches(name, wanted)}
@@ -54,8 +54,8 @@ async def list_(desk: Desk, call: Call) -> Answer:
     return {"consumableResources": listed, **more}
 
 
-async def list_jobs(desk: Desk, call: Call) -> Answer:
-    given = parse(wire.ListJobsByConsumableResource, call.body)
+@takes(wire.ListJobsByConsumableResource)
+async def list_jobs(desk: Desk, call: Call, given: wire.ListJobsByConsumableResource) -> Answer:
     query = consumables.need_query(given, call.arns)
     asked = ("ListJobsByConsumableResource", query.resource, query.status, query.name)
     if given.nextToken:

@@ -3,24 +3,24 @@
 from api.batch.desk import Answer, Call, Desk
 from api.batch.translate import definitions
 from api.batch.wire import definitions as wire
-from api.http import parse
+from api.operations import takes
 from batchq.domain.catalog import JobDefinition
 from batchq.errors import Invalid
 
 MOST = 100
 
 
-async def register(desk: Desk, call: Call) -> Answer:
+@takes(wire.RegisterJobDefinition)
+async def register(desk: Desk, call: Call, given: wire.RegisterJobDefinition) -> Answer:
     definitions.check_size(call.body)
-    given = parse(wire.RegisterJobDefinition, call.body)
     asked = definitions.definition(given, arns=call.arns, rules=desk.rules, now=desk.clock.now())
     made = await desk.catalog.register(asked)
     arn = call.arns.definition(made.ref)
     return {"jobDefinitionName": made.ref.name, "jobDefinitionArn": arn, "revision": made.ref.revision}
 
 
-async def deregister(desk: Desk, call: Call) -> Answer:
-    given = parse(wire.DeregisterJobDefinition, call.body)
+@takes(wire.DeregisterJobDefinition)
+async def deregister(desk: Desk, call: Call, given: wire.DeregisterJobDefinition) -> Answer:
     ref = definitions.ref_of(given.jobDefinition, call.arns)
     if ref is None:
         raise Invalid("jobDefinition must be name:revision or the ARN of a revision.")
@@ -28,9 +28,9 @@ async def deregister(desk: Desk, call: Call) -> Answer:
     return {}
 
 
-async def describe(desk: Desk, call: Call) -> Answer:
+@takes(wire.DescribeJobDefinitions)
+async def describe(desk: Desk, call: Call, given: wire.DescribeJobDefinitions) -> Answer:
     """AWS: those that are named, or all of a name or a status."""
-    given = parse(wire.DescribeJobDefinitions, call.body)
     definitions.check_selector(given)
     found, more = await (_named(desk, given, call) if given.jobDefinitions else _page(desk, given))
     return {"jobDefinitions": [definitions.detail(it, call.arns) for it in found], **more}

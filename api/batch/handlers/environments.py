@@ -7,12 +7,12 @@ from api.batch.desk import Answer, Call, Desk
 from api.batch.pages import page
 from api.batch.translate import checks, environments
 from api.batch.wire import environments as wire
-from api.http import parse
+from api.operations import takes
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, State
 
 
-async def create(desk: Desk, call: Call) -> Answer:
-    given = parse(wire.CreateComputeEnvironment, call.body)
+@takes(wire.CreateComputeEnvironment)
+async def create(desk: Desk, call: Call, given: wire.CreateComputeEnvironment) -> Answer:
     document = environments.created(given)
     made = await desk.catalog.create_environment(
         name=EnvironmentName(checks.name(given.computeEnvironmentName, "computeEnvironmentName")),
@@ -24,21 +24,21 @@ async def create(desk: Desk, call: Call) -> Answer:
     return _named(made, call)
 
 
-async def update(desk: Desk, call: Call) -> Answer:
-    given = parse(wire.UpdateComputeEnvironment, call.body)
+@takes(wire.UpdateComputeEnvironment)
+async def update(desk: Desk, call: Call, given: wire.UpdateComputeEnvironment) -> Answer:
     name = environments.name_of(given.computeEnvironment, call.arns)
     made = await desk.catalog.update_environment(name, lambda it: environments.changed(it, given, desk.rules))
     return _named(made, call)
 
 
-async def delete(desk: Desk, call: Call) -> Answer:
-    given = parse(wire.DeleteComputeEnvironment, call.body)
+@takes(wire.DeleteComputeEnvironment)
+async def delete(desk: Desk, call: Call, given: wire.DeleteComputeEnvironment) -> Answer:
     await desk.catalog.delete_environment(environments.name_of(given.computeEnvironment, call.arns))
     return {}
 
 
-async def describe(desk: Desk, call: Call) -> Answer:
-    given = parse(wire.DescribeComputeEnvironments, call.body)
+@takes(wire.DescribeComputeEnvironments)
+async def describe(desk: Desk, call: Call, given: wire.DescribeComputeEnvironments) -> Answer:
     names = call.arns.all_named(Kind.ENVIRONMENT, given.computeEnvironments or ())
     found = desk.catalog.describe_environments(names) if names or not given.computeEnvironments else ()
     query = ("DescribeComputeEnvironments", names)

@@ -9,7 +9,7 @@ from api.batch.desk import Answer, Call, Desk
 from api.batch.translate import checks, details, listing, submissions
 from api.batch.translate.summaries import job_summary
 from api.batch.wire import jobs as wire
-from api.http import parse
+from api.operations import takes
 from batchq.domain.catalog import JobDefinition
 from batchq.domain.job import Job
 from batchq.domain.names import JobId, node_of
@@ -22,9 +22,9 @@ MOST_DESCRIBED = 100
 TOO_MANY = f"Maximum number of jobs supported is  {MOST_DESCRIBED} ."  # AWS: two spaces, and one before the dot
 
 
-async def submit(desk: Desk, call: Call) -> Answer:
+@takes(wire.SubmitJob)
+async def submit(desk: Desk, call: Call, given: wire.SubmitJob) -> Answer:
     submissions.check_size(call.body)
-    given = parse(wire.SubmitJob, call.body)
     definition = await _definition(desk, given.jobDefinition, call)
     job = await desk.jobs.submit(
         submissions.submission(given, definition, arns=call.arns, rules=desk.rules, key=call.key)
@@ -32,17 +32,17 @@ async def submit(desk: Desk, call: Call) -> Answer:
     return {"jobArn": call.arns.job(job.id), "jobName": job.spec.name, "jobId": job.id}
 
 
-async def describe(desk: Desk, call: Call) -> Answer:
-    given = parse(wire.DescribeJobs, call.body)
+@takes(wire.DescribeJobs)
+async def describe(desk: Desk, call: Call, given: wire.DescribeJobs) -> Answer:
     if len(given.jobs) > MOST_DESCRIBED:
         raise Invalid(TOO_MANY)
     found = await desk.jobs.describe([it for text in given.jobs if (it := _job(text, call)) is not None])
     return {"jobs": [details.job_detail(job, definition, call.arns) for job, definition in found]}
 
 
-async def list_(desk: Desk, call: Call) -> Answer:
+@takes(wire.ListJobs)
+async def list_(desk: Desk, call: Call, given: wire.ListJobs) -> Answer:
     """AWS: of a queue, of an array, or of a job of several nodes."""
-    given = parse(wire.ListJobs, call.body)
     listing.check_selector(given)
     if given.multiNodeJobId:
         return await _list_nodes(desk, given, call)
@@ -74,20 +74,24 @@ def _page(desk: Desk, call: Call, page: Sequence[Job], *, token: object, on: int
     return answer if on is None else answer | {"nextToken": desk.tokens.make(token, str(on))}
 
 
-async def cancel(desk: Desk, call: Call) -> Answer:
-    return await _stop(desk.jobs.cancel, call)
+@takes(wire.StopJob)
+async def cancel(desk: Desk, call: Call, given: wire.StopJob) -> Answer:
+    return await _stop(desk.jobs.cancel, call, given)
 
 
-async def terminate(desk: Desk, call: Call) -> Answer:
-    return await _stop(desk.jobs.terminate, call)
+@takes(wire.StopJob)
+async def terminate(desk: Desk, call: Call, given: wire.StopJob) -> Answer:
+    return await _stop(desk.jobs.terminate, call, given)
 
 
-async def cancel_many(desk: Desk, call: Call) -> Answer:
-    return await _stop_many(desk.jobs.cancel, call)
+@takes(wire.StopJobs)
+async def cancel_many(desk: Desk, call: Call, given: wire.StopJobs) -> Answer:
+    return await _stop_many(desk.jobs.cancel, call, given)
 
 
-async def terminate_many(desk: Desk, call: Call) -> Answer:
-    return await _stop_many(desk.jobs.terminate, call)
+@takes(wire.StopJobs)
+async def terminate_many(desk: Desk, call: Call, given: wire.StopJobs) -> Answer:
+    return await _stop_many(desk.jobs.terminate, call, given)
 
 
 async def _definition(desk: Desk, text: str, call: Call) -> JobDefinition:
@@ -104,9 +108,8 @@ def _job(text: str, call: Call) -> JobId | None:
     return JobId(name) if name is not None and is_job_id(name) else None
 
 
-async def _stop(order: Order, call: Call) -> Answer:
+async def _stop(order: Order, call: Call, given: wire.StopJob) -> Answer:
     """AWS: an id that nobody has, even one that is no id, is no error."""
-    given = parse(wire.StopJob, call.body)
     reason = checks.reason(given.reason)
     job_id = _job(checks.required(given.jobId, "jobId"), call)
     if job_id is not None:
@@ -114,8 +117,7 @@ async def _stop(order: Order, call: Call) -> Answer:
     return {}
 
 
-async def _stop_many(order: Order, call: Call) -> Answer:
-    given = parse(wire.StopJobs, call.body)
+async def _stop_many(order: Order, call: Call, given: wire.StopJobs) -> Answer:
     reason = checks.reason(given.reason)
     errors = await asyncio.gather(*(_stop_one(order, text, reason, call) for text in given.jobs))
     told = list(zip(given.jobs, errors, strict=True))

@@ -1,21 +1,18 @@
 """Job queues: create, update, delete, describe, and who is next."""
 
-from typing import TypeVar
-
 from api.batch.arns import Kind
 from api.batch.desk import Answer, Call, Desk
 from api.batch.pages import page
 from api.batch.translate import checks, queues, snapshots, time_limits
 from api.batch.wire import queues as wire
-from api.http import parse
+from api.operations import takes
 from batchq.domain.catalog import JobQueue, State
 from batchq.domain.names import QueueName
 
-Asked = TypeVar("Asked", wire.CreateJobQueue, wire.UpdateJobQueue)
 
-
-async def create(desk: Desk, call: Call) -> Answer:
-    given = _asked(wire.CreateJobQueue, call)
+@takes(wire.CreateJobQueue)
+async def create(desk: Desk, call: Call, given: wire.CreateJobQueue) -> Answer:
+    queues.check_served(given)
     made = await desk.catalog.create_queue(
         name=QueueName(checks.name(given.jobQueueName, "jobQueueName")),
         state=State(given.state or State.ENABLED),
@@ -29,22 +26,23 @@ async def create(desk: Desk, call: Call) -> Answer:
     return _named(made, call)
 
 
-async def update(desk: Desk, call: Call) -> Answer:
-    given = _asked(wire.UpdateJobQueue, call)
+@takes(wire.UpdateJobQueue)
+async def update(desk: Desk, call: Call, given: wire.UpdateJobQueue) -> Answer:
+    queues.check_served(given)
     name = queues.name_of(given.jobQueue, call.arns)
     known = desk.catalog.environments
     made = await desk.catalog.update_queue(name, lambda it: queues.changed(it, given, call.arns, known))
     return _named(made, call)
 
 
-async def delete(desk: Desk, call: Call) -> Answer:
-    given = parse(wire.DeleteJobQueue, call.body)
+@takes(wire.DeleteJobQueue)
+async def delete(desk: Desk, call: Call, given: wire.DeleteJobQueue) -> Answer:
     await desk.catalog.delete_queue(queues.name_of(given.jobQueue, call.arns))
     return {}
 
 
-async def describe(desk: Desk, call: Call) -> Answer:
-    given = parse(wire.DescribeJobQueues, call.body)
+@takes(wire.DescribeJobQueues)
+async def describe(desk: Desk, call: Call, given: wire.DescribeJobQueues) -> Answer:
     names = call.arns.all_named(Kind.QUEUE, given.jobQueues or ())
     found = desk.catalog.describe_queues(names) if names or not given.jobQueues else ()
     query = ("DescribeJobQueues", names)
@@ -52,18 +50,12 @@ async def describe(desk: Desk, call: Call) -> Answer:
     return {"jobQueues": [queues.detail(it, call.arns) for it in told], **more}
 
 
-async def snapshot(desk: Desk, call: Call) -> Answer:
-    given = parse(wire.GetJobQueueSnapshot, call.body)
+@takes(wire.GetJobQueueSnapshot)
+async def snapshot(desk: Desk, call: Call, given: wire.GetJobQueueSnapshot) -> Answer:
     name = queues.name_of(given.jobQueue, call.arns)
     queue = desk.catalog.queues.get(name)  # before the wait, in which it may be deleted
     found = await desk.jobs.snapshot(name)
     return snapshots.detail(found, call.arns, fair=queue is not None and queue.policy is not None)
-
-
-def _asked(shape: type[Asked], call: Call) -> Asked:
-    given = parse(shape, call.body)
-    queues.check_served(given)
-    return given
 
 
 def _named(queue: JobQueue, call: Call) -> Answer:

@@ -6,7 +6,8 @@ from api.batch.arns import Kind, is_member_id, revision_of
 from api.batch.desk import Answer, Call, Desk
 from api.batch.translate import checks
 from api.batch.wire import tags as wire
-from api.http import check, parse
+from api.http import check
+from api.operations import Operation, takes
 from batchq.domain.catalog import EnvironmentName, PolicyName, Tags
 from batchq.domain.names import ConsumableName, DefinitionRef, JobId, QueueName
 from batchq.errors import Invalid, NotFound
@@ -29,20 +30,24 @@ UNTAG: Mapping[Kind, Callable[[Desk, str, Collection[str]], Awaitable[None]]] = 
 }
 
 
-async def tag(desk: Desk, call: Call) -> Answer:
-    given = parse(wire.TagResource, call.body)
+@takes(wire.TagResource)
+async def tag(desk: Desk, call: Call, given: wire.TagResource) -> Answer:
     kind, name = _resource(call)
     await TAG[kind](desk, name, checks.tags(given.tags))
     return {}
 
 
-async def untag(desk: Desk, call: Call) -> Answer:
+async def _untag(desk: Desk, call: Call) -> Answer:
     given = check(wire.UntagResource, {"tagKeys": list(call.keys)})
     kind, name = _resource(call)
     await UNTAG[kind](desk, name, given.tagKeys)
     return {}
 
 
+untag = Operation(_untag, query=wire.UntagResource)
+
+
+@Operation
 async def list_(desk: Desk, call: Call) -> Answer:
     kind, name = _resource(call)
     tags = await _TAGS[kind](desk, name)

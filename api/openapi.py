@@ -1,0 +1,161 @@
+"""/openapi.json: what this server can be asked, made of the routes that there are and of the shapes they take.
+
+All operations of CloudWatch Logs are `POST /`. Each has a path of its own here, by a fragment that is never sent.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from http import HTTPStatus
+from importlib.metadata import version
+from typing import Any
+
+from aiohttp import web
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue, models_json_schema
+from pydantic_core import core_schema
+
+from api.doors import JSON, WITH_BODY
+from api.http import reply
+from api.operations import Operation
+
+PATH = "/openapi.json"
+MEDIA = "application/json"
+TARGET = "X-Amz-Target"
+REFUSALS = (
+    HTTPStatus.BAD_REQUEST,
+    HTTPStatus.FORBIDDEN,
+    HTTPStatus.NOT_FOUND,
+    HTTPStatus.REQUEST_TIMEOUT,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    HTTPStatus.INTERNAL_SERVER_ERROR,
+    HTTPStatus.SERVICE_UNAVAILABLE,
+)
+
+Json = dict[str, object]
+Refs = Mapping[type, JsonSchemaValue]
+
+_TEXT: Json = {"type": "string"}
+_OBJECT: Json = {"type": "object"}
+_REFUSAL: Json = {"type": "object", "required": ["message"], "properties": {"message": _TEXT, "__type": _TEXT}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What a route's method and path do not say. `target` is its X-Amz-Target, where that tells it from others."""
+
+    name: str
+    operation: Operation[Any, Any]
+    target: str = ""
+    media: str = MEDIA
+
+
+_TOLD: web.AppKey[dict[web.AbstractRoute, list[Told]]] = web.AppKey("told")
+
+
+def mount(app: web.Application) -> None:
+    """Before the dialects, so that they can tell of their routes. It is made on first ask, when all of them stand."""
+    app[_TOLD] = {}
+    made = cache(lambda: describe(app))
+
+    async def openapi(_: web.Request) -> web.Response:
+        return reply(made())
+
+    app.router.add_get(PATH, openapi)
+
+
+def tell(app: web.Application, route: web.AbstractRoute, told: Told) -> None:
+    app[_TOLD].setdefault(route, []).append(told)
+
+
+def describe(app: web.Application) -> Json:
+    """A route of which nothing was told is described by its path and method."""
+    refs, schemas = _schemas(it for told in app[_TOLD].values() for it in told)
+    paths: dict[str, Json] = {}
+    for route in app.router.routes():
+        if route.method != "HEAD":  # aiohttp adds it to each GET
+            for path, operation in _operations(route, app[_TOLD].get(route, []), refs):
+                paths.setdefault(path, {})[route.method.lower()] = operation
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "batchq", "version": version("batchq")},
+        "paths": paths,
+        "components": {"schemas": schemas, "responses": {each.name: _refusal(each) for each in REFUSALS}},
+    }
+
+
+class _Plain(GenerateJsonSchema):
+    """Without titles that repeat names, and without defaults: None is a member left out."""
+
+    def field_title_should_be_set(self, schema: object) -> bool:  # noqa: ARG002 - pydantic asks of each
+        return False
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+
+def _schemas(told: Iterable[Told]) -> tuple[Refs, JsonSchemaValue]:
+    """Where the shape of each body is described, and the descriptions."""
+    bodies = dict.fromkeys(it.operation.body for it in told if it.operation.body is not None)
+    asked: list[tuple[type[BaseModel], JsonSchemaMode]] = [(shape, "validation") for shape in bodies]
+    refs, made = models_json_schema(asked, ref_template="#/components/schemas/{model}", schema_generator=_Plain)
+    return {shape: ref for (shape, _), ref in refs.items()}, made.get("$defs", {})
+
+
+def _operations(route: web.AbstractRoute, told: Sequence[Told], refs: Refs) -> Iterator[tuple[str, Json]]:
+    """The operations of a route, each with its path."""
+    assert route.resource is not None
+    path = route.resource.canonical
+    if not told:
+        yield path, _untold(route, path)
+    for it in told:
+        yield f"{path}#{TARGET}={it.target}" if it.target else path, _told(it, path, refs)
+
+
+def _untold(route: web.AbstractRoute, path: str) -> Json:
+    body = {"requestBody": _content(_OBJECT)} if route.method in WITH_BODY else {}
+    return {"operationId": route.handler.__name__, "parameters": _in_path(path), **body, "responses": _responses()}
+
+
+def _told(it: Told, path: str, refs: Refs) -> Json:
+    body, query = it.operation.body, it.operation.query
+    target = [_parameter(TARGET, "header", {"const": it.target})] if it.target else []
+    return {
+        "operationId": it.name,
+        **({"description": it.operation.refused} if it.operation.refused else {}),
+        "parameters": [*_in_path(path), *target, *(_in_query(query) if query else ())],
+        **({"requestBody": {"required": True} | _content(refs[body], it.media)} if body else {}),
+        "responses": _responses(it.media, served=not it.operation.refused),
+    }
+
+
+def _in_path(path: str) -> list[Json]:
+    return [_parameter(name, "path", _TEXT) for name in re.findall(r"{(\w+)}", path)]
+
+
+def _in_query(shape: type[BaseModel]) -> Iterator[Json]:
+    described = shape.model_json_schema(schema_generator=_Plain)
+    for name, schema in described["properties"].items():
+        yield _parameter(name, "query", schema, required=name in described.get("required", ()))
+
+
+def _parameter(name: str, where: str, schema: Json, *, required: bool = True) -> Json:
+    return {"name": name, "in": where, "required": required, "schema": schema}
+
+
+def _responses(media: str = MEDIA, *, served: bool = True) -> Json:
+    answer = {"description": HTTPStatus.OK.phrase, **_content(_OBJECT, media)}
+    refusals = {str(each.value): {"$ref": f"#/components/responses/{each.name}"} for each in REFUSALS}
+    return {**({"200": answer} if served else {}), **refusals}
+
+
+def _refusal(status: HTTPStatus) -> Json:
+    said = {name: {"required": True, "schema": _TEXT} for name in ("x-amzn-ErrorType", "x-amzn-RequestId")}
+    content = {media: {"schema": _REFUSAL} for media in sorted(JSON)}
+    return {"description": status.phrase, "headers": said, "content": content}
+
+
+def _content(schema: Json, media: str = MEDIA) -> Json:
+    return {"content": {media: {"schema": schema}}}

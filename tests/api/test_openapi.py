@@ -1,0 +1,86 @@
+"""/openapi.json says what this server can be asked: every route, and every shape, and nothing that is not so."""
+
+import json
+
+import pytest
+import schemathesis
+
+from api import app as api
+from api.batch import routes as batch
+from api.logs import routes as logs
+from api.native import routes as native
+from api.openapi import describe
+from tests.api.model import SERVED
+
+OPERATIONS = SERVED | logs.OPERATIONS
+
+
+async def well():
+    return {"status": "ok"}
+
+
+@pytest.fixture(scope="module")
+def app():
+    """Every dialect; nobody asks them anything."""
+    return api.build(dialects=[batch.dialect(None), logs.dialect(None), native.dialect(None)], health=well, hosts=[])
+
+
+@pytest.fixture(scope="module")
+def described(app):
+    return json.loads(json.dumps(describe(app)))
+
+
+@pytest.fixture(scope="module")
+def operations(described):
+    """By name."""
+    return {it["operationId"]: it for methods in described["paths"].values() for it in methods.values()}
+
+
+def test_it_is_openapi(described):
+    schemathesis.openapi.from_dict(described).validate()
+
+
+def test_every_route_is_in_it(app, described):
+    routes = {(it.resource.canonical, it.method.lower()) for it in app.router.routes() if it.method != "HEAD"}
+
+    assert {(path.partition("#")[0], method) for path, it in described["paths"].items() for method in it} == routes
+
+
+def test_every_operation_is_in_it_by_its_name(app, described, operations):
+    number = sum(len(methods) for methods in described["paths"].values())
+
+    assert operations.keys() >= OPERATIONS.keys() | batch.UNSUPPORTED.keys()
+    assert len(operations) == number, "two operations have one name"
+
+
+@pytest.mark.parametrize("name", [name for name, it in OPERATIONS.items() if it.body])
+def test_the_body_of_an_operation_is_the_shape_it_takes(described, operations, name):
+    (content,) = operations[name]["requestBody"]["content"].values()
+    place = content["schema"]["$ref"].rpartition("/")[2]
+
+    shape = OPERATIONS[name].body
+
+    assert place == shape.__name__
+    assert described["components"]["schemas"][place]["properties"].keys() == shape.model_fields.keys()
+
+
+def test_what_stands_in_path_query_and_header_is_said(operations):
+    untag = {(it["in"], it["name"]) for it in operations["UntagResource"]["parameters"]}
+    (target,) = operations["GetLogEvents"]["parameters"]
+
+    assert untag == {("path", "arn"), ("query", "tagKeys")}
+    assert (target["in"], target["schema"]) == ("header", {"const": "Logs_20140328.GetLogEvents"})
+
+
+def test_what_is_not_served_is_said_to_be_refused_and_why(operations):
+    refused = operations["SubmitServiceJob"]
+
+    assert "SageMaker" in refused["description"]
+    assert "200" not in refused["responses"]
+
+
+async def test_a_server_tells_it(server, http):
+    status, _, told = await http.ask("GET", "/openapi.json")
+
+    assert (status, told["openapi"]) == (200, "3.1.0")
+    assert told == (await http.ask("GET", "/openapi.json"))[2]

@@ -1,0 +1,66 @@
+"""schemathesis asks a real server, on simulated containers, what /openapi.json says it can be asked, and what not."""
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.service.waiting import register
+from tests.support.service import serving
+
+ROOT = Path(__file__).parents[2]
+HANGS_AFTER = 10.0  # seconds
+CHECKS = (
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_headers_conformance",
+    "response_schema_conformance",
+    "negative_data_rejection",
+    "missing_required_header",
+)
+
+
+@contextmanager
+def grounded(data):
+    """A server that has something by each name that requests may say, and those names by member."""
+    with serving(data, "--runtime", "simulated") as service:
+        batch = service.client()
+        register(batch, "there", "true")
+        batch.create_consumable_resource(consumableResourceName="there", totalQuantity=10)
+        policy = batch.create_scheduling_policy(name="there", fairsharePolicy={})["arn"]
+        job = batch.submit_job(jobName="there", jobQueue="default", jobDefinition="there")["jobId"]
+        yield (
+            service,
+            {
+                "jobQueue": "default",
+                "jobDefinition": "there",
+                "jobDefinitionName": "there",
+                "computeEnvironment": "local",
+                "consumableResource": "there",
+                "arn": policy,
+                "jobId": job,
+                "arrayJobId": job,
+                "multiNodeJobId": job,
+                "logGroupName": "/aws/batch/job",
+            },
+        )
+
+
+def fuzz(service, there, *, examples, seed, phases="coverage,fuzzing"):
+    """What schemathesis found, in its own words; its exit status is 0 when that is nothing."""
+    command = [sys.executable, "-m", "schemathesis.cli", "run", f"{service.url}/openapi.json", "--no-color"]
+    options = ["--phases", phases, "--checks", ",".join(CHECKS), "--warnings", "off", "--continue-on-failure"]
+    bounds = ["--max-examples", str(examples), "--seed", str(seed), "--request-timeout", str(HANGS_AFTER)]
+    told = {"SCHEMATHESIS_HOOKS": "tests.fuzz.hooks", "BATCHQ_THERE": json.dumps(there)}
+    return subprocess.run(
+        [*command, *options, *bounds],
+        cwd=service.data,
+        env=os.environ | told | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
