@@ -9,6 +9,7 @@ from socket import create_server
 import aiohttp
 import botocore.session
 import pytest
+from aiohttp import web
 from botocore.config import Config
 from yarl import URL
 
@@ -33,14 +34,37 @@ CONTAINER = {
 
 
 class Server(Inside):
-    """The inside with HTTP before it."""
+    """The inside with HTTP before it. `traces` are the requests that were refused and have changed something."""
 
     def __init__(self):
         super().__init__()
         self.health = {"status": "ok"}
+        self.traces = []
+        self._begun = self._under_way = 0
         dialects = [batch_routes.dialect(self.desk), native_routes.dialect(self.jobs)]
         app = api.build(dialects=dialects, health=self.tell_health, hosts=["batchq.example"])
+        app.middlewares.insert(0, self._watch())
         self._runner = api.runner(app, drain_seconds=1)
+
+    def _watch(self):
+        """Of requests that meet others nothing can be said: a change may be theirs."""
+
+        @web.middleware
+        async def watch(request, handler):
+            alone, before = self._under_way == 0, self.remembers()
+            self._begun += 1
+            self._under_way += 1
+            number = self._begun
+            try:
+                answer = await handler(request)
+            finally:
+                self._under_way -= 1
+            alone = alone and number == self._begun
+            if alone and 400 <= answer.status < 500 and self.remembers() != before:
+                self.traces.append(f"{request.method} {request.path}: {answer.status}")
+            return answer
+
+        return watch
 
     async def start(self):
         await self._runner.setup()
@@ -112,6 +136,7 @@ async def server():
     await server.start()
     yield server
     await server.stop()
+    assert server.traces == [], "what was refused has changed something"
 
 
 @pytest.fixture

@@ -39,6 +39,7 @@ NOT_AN_OBJECT = {"null": b"null", "list": b"[]", "string": b'"x"', "number": b"7
 BODIES = NOT_JSON | NOT_AN_OBJECT
 
 
+@pytest.mark.fault("IN01", "IN02", "IN03", "IN05")
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 async def test_no_operation_takes_a_body_that_is_no_object_of_json(server, ground, http, body):
     before = server.remembers()
@@ -51,6 +52,7 @@ async def test_no_operation_takes_a_body_that_is_no_object_of_json(server, groun
     assert server.remembers() == before
 
 
+@pytest.mark.fault("IN06")
 async def test_no_operation_minds_members_it_does_not_know(server, ground, http):
     body = b'{"__proto__": {"a": 1}, "constructor": null, "": [], "x": 1, "x": 2, "y": 1e3, "z": [[[[{}]]]]}'
 
@@ -72,6 +74,7 @@ WRONG_NUMBERS = [
     "[]",
     "{}",
     str(10**30),
+    "9" * 5000,
 ]
 NUMBERS = {
     "ListJobs": '{"jobQueue": "default", "maxResults": %s}',
@@ -91,7 +94,8 @@ NUMBERS = {
 }
 
 
-@pytest.mark.parametrize("number", WRONG_NUMBERS)
+@pytest.mark.fault("IN04", "IN07")
+@pytest.mark.parametrize("number", WRONG_NUMBERS, ids=lambda it: it[:10])
 async def test_a_whole_number_is_a_whole_number(server, sleeper, http, number):
     before = server.remembers()
 
@@ -101,6 +105,20 @@ async def test_a_whole_number_is_a_whole_number(server, sleeper, http, number):
     assert server.remembers() == before
 
 
+NO_FRACTIONS = ["NaN", "Infinity", "-Infinity", "1e400", '"5"', "true", "[]", "9" * 5000]
+
+
+@pytest.mark.fault("IN04", "IN07")
+@pytest.mark.parametrize("number", NO_FRACTIONS, ids=lambda it: it[:10])
+async def test_a_fraction_is_a_finite_number(http, number):
+    body = '{"name": "fair", "fairsharePolicy": {"shareDistribution": [{"shareIdentifier": "a", "weightFactor": %s}]}}'
+
+    status, headers, _ = await http.post("CreateSchedulingPolicy", body=(body % number).encode())
+
+    assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
+
+
+@pytest.mark.fault("IN04")
 async def test_minus_nothing_is_nothing(ground, http, boto):
     status, _, _ = await http.post("UpdateJobQueue", body=b'{"jobQueue": "default", "priority": -0}')
 
@@ -108,6 +126,7 @@ async def test_minus_nothing_is_nothing(ground, http, boto):
     assert (await boto.describe_job_queues())["jobQueues"][0]["priority"] == 0
 
 
+@pytest.mark.fault("IN03")
 def test_a_deep_body_is_refused_quickly():
     began = time.perf_counter()
 

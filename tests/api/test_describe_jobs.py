@@ -185,6 +185,7 @@ def test_a_job_whose_definition_is_lost_still_tells_what_it_runs():
     assert container["resourceRequirements"] == [{"type": "VCPU", "value": "0.25"}, {"type": "MEMORY", "value": "64"}]
 
 
+@pytest.mark.fault("IN19", "IN21")
 async def test_it_keeps_the_order_asked_for_and_leaves_out_what_it_does_not_know(submit, boto):
     first, second = await submit(), await submit()
 
@@ -205,12 +206,14 @@ async def test_a_job_may_be_named_by_its_arn(submit, boto):
     assert [job["jobId"] for job in found["jobs"]] == [job_id]
 
 
+@pytest.mark.fault("IN21")
 async def test_no_ids_are_no_jobs(boto):
     found = await boto.describe_jobs(jobs=[])
 
     assert found["jobs"] == []
 
 
+@pytest.mark.fault("IN21")
 async def test_a_hundred_ids_are_looked_up(submit, boto):
     job_id = await submit()
 
@@ -219,11 +222,13 @@ async def test_a_hundred_ids_are_looked_up(submit, boto):
     assert [job["jobId"] for job in found["jobs"]] == [job_id]
 
 
+@pytest.mark.fault("IN21")
 async def test_101_ids_are_too_many(boto):
     with pytest.raises(boto.exceptions.ClientException, match=r"Maximum number of jobs supported is  100 \."):
         await boto.describe_jobs(jobs=[NOBODY] * 101)
 
 
+@pytest.mark.fault("IN19")
 async def test_an_id_of_ten_kilobytes_is_nobodys(boto):
     found = await boto.describe_jobs(jobs=["a" * 10240])
 

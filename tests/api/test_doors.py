@@ -23,6 +23,7 @@ async def test_every_answer_has_a_request_id_of_its_own(http):
 OURS = ["127.0.0.1", "127.0.0.1:80", "localhost:22824", "LocalHost", "[::1]", "[::1]:8080", "batchq.example:1"]
 
 
+@pytest.mark.fault("SE01")
 @pytest.mark.parametrize("host", OURS)
 async def test_our_own_names_are_let_in_at_any_port(http, host):
     status, _, _ = await ask(http, Host=host)
@@ -42,6 +43,7 @@ FOREIGN = [
 ]
 
 
+@pytest.mark.fault("SE01")
 @pytest.mark.parametrize("host", FOREIGN)
 async def test_a_foreign_name_is_refused(http, host):
     status, headers, answer = await ask(http, Host=host)
@@ -50,6 +52,7 @@ async def test_a_foreign_name_is_refused(http, host):
     assert answer["message"]
 
 
+@pytest.mark.fault("SE02")
 @pytest.mark.parametrize(
     "headers",
     [
@@ -90,6 +93,7 @@ FORMS = [
 ]
 
 
+@pytest.mark.fault("SE02")
 @pytest.mark.parametrize("kind", FORMS)
 async def test_a_body_that_a_form_could_send_is_refused(server, http, kind):
     before = server.remembers()
@@ -107,6 +111,7 @@ async def test_json_is_let_in(http, kind):
     assert status == 200
 
 
+@pytest.mark.fault("IN02")
 @pytest.mark.parametrize("charset", ["bogus", "utf-16", "latin-1"])
 async def test_another_charset_is_refused(http, charset):
     status, headers, _ = await ask(http, Content_Type=f"application/json; charset={charset}")
@@ -114,6 +119,7 @@ async def test_another_charset_is_refused(http, charset):
     assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
 
 
+@pytest.mark.fault("IN09")
 @pytest.mark.parametrize("encoding", ["gzip", "br", "deflate", "gzip, gzip", "x"])
 async def test_an_encoded_body_is_refused(http, encoding):
     status, headers, _ = await ask(http, Content_Encoding=encoding)
@@ -121,6 +127,7 @@ async def test_an_encoded_body_is_refused(http, encoding):
     assert (status, headers["x-amzn-ErrorType"]) == (415, "UnsupportedMediaTypeException")
 
 
+@pytest.mark.fault("IN08")
 async def test_a_body_of_256_kib_is_read_and_a_byte_more_is_refused(http):
     limit = 256 * 1024
     body = b'{"jobs": []}'
@@ -133,6 +140,7 @@ async def test_a_body_of_256_kib_is_read_and_a_byte_more_is_refused(http):
     assert str(limit) in answer["message"]
 
 
+@pytest.mark.fault("IN08")
 async def test_a_body_in_chunks_is_held_to_the_same_bound(http):
     async def chunks():
         for _ in range(1000):

@@ -85,6 +85,7 @@ FILTERS = [
 ]
 
 
+@pytest.mark.fault("SE18")
 @pytest.mark.parametrize(("asked", "found"), FILTERS, ids=str)
 async def test_a_filter_looks_at_every_status(server, submit, boto, asked, found):
     await server.runs(await submit("Alpha"))
@@ -129,6 +130,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.fault("IN20")
 @pytest.mark.parametrize(("asked", "text"), WRONG, ids=str)
 async def test_a_question_that_makes_no_sense_is_refused(ground, http, asked, text):
     status, headers, answer = await http.post("ListJobs", asked)
@@ -194,6 +196,7 @@ async def test_with_a_filter_a_page_has_at_most_a_hundred(server, submit, boto):
     assert "nextToken" in found
 
 
+@pytest.mark.fault("IN20")
 @pytest.mark.parametrize(
     "other",
     [{"jobStatus": "FAILED"}, by("JOB_NAME", "a-job"), {"jobQueue": "other"}],

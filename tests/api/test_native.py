@@ -25,6 +25,7 @@ async def test_a_job_that_nobody_knows_has_no_walk(http):
     assert "not found" in answer["message"]
 
 
+@pytest.mark.fault("IN19")
 @pytest.mark.parametrize("job_id", ["..%2f..%2fetc", "%00", "%ff", "a" * 65, "X"])
 async def test_what_is_no_id_is_no_operation(http, job_id):
     status, _, _ = await http.ask("GET", f"/v1/batchq/jobs/{job_id}/history")

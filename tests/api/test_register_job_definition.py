@@ -155,6 +155,7 @@ async def test_a_number_of_gpus_is_told_as_a_text(http, boto):
     assert told["containerProperties"]["resourceRequirements"] == requirements(VCPU="2", MEMORY="64", GPU="1")
 
 
+@pytest.mark.fault("IN06")
 async def test_members_that_aws_does_not_know_are_ignored(http, boto):
     asked = with_container(colour="blue") | {"__proto__": {"x": 1}, "colour": "blue"}
 
@@ -166,6 +167,7 @@ async def test_members_that_aws_does_not_know_are_ignored(http, boto):
     assert "colour" not in told["containerProperties"]
 
 
+@pytest.mark.fault("IN06")
 async def test_of_two_members_alike_the_last_counts(http, boto):
     body = json.dumps(ASKED).encode().replace(b'"type"', b'"jobDefinitionName": "last", "type"')
 
@@ -213,6 +215,7 @@ TAKEN = [
 ]
 
 
+@pytest.mark.fault("IN18")
 @pytest.mark.parametrize("asked", TAKEN, ids=str)
 async def test_what_aws_takes_is_taken(http, asked):
     status, _, answer = await http.post("RegisterJobDefinition", asked)
@@ -312,6 +315,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.fault("IN15", "IN16", "IN18")
 @pytest.mark.parametrize(("asked", "text"), REFUSED, ids=str)
 async def test_what_cannot_be_is_refused_and_nothing_is_stored(server, http, asked, text):
     before = server.remembers()
@@ -363,6 +367,7 @@ async def test_a_definition_of_24_kib_is_taken_and_a_byte_more_is_refused(server
 DISK = {"devices": [{"hostPath": "/dev/sda"}]}
 
 
+@pytest.mark.fault("SE09")
 @pytest.mark.parametrize(
     "asked",
     [

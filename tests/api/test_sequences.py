@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
@@ -126,6 +127,7 @@ async def play(steps):
     await model.compare()
 
 
+@pytest.mark.fault("IN26")
 @settings(max_examples=100, deadline=None)
 @given(some.lists(STEPS, max_size=25))
 def test_after_any_sequence_of_requests_all_is_as_the_model_says(steps):

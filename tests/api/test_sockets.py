@@ -2,11 +2,13 @@
 
 import asyncio
 import gzip
+import json
 
 import pytest
 
 JSON = b"Content-Type: application/json\r\n"
 HOST = b"Host: 127.0.0.1\r\n"
+CLOSE = b"Connection: close\r\n"
 DESCRIBE = b"POST /v1/describejobs HTTP/1.1\r\n"
 
 
@@ -30,7 +32,7 @@ def status(answer):
 
 
 def post(*headers, body=b"{}", host=HOST):
-    return DESCRIBE + host + b"".join(headers) + b"Connection: close\r\n\r\n" + body
+    return DESCRIBE + host + b"".join(headers) + CLOSE + b"\r\n" + body
 
 
 REFUSED = {
@@ -43,6 +45,19 @@ REFUSED = {
     "negative length": post(JSON, b"Content-Length: -2\r\n"),
     "length that is no number": post(JSON, b"Content-Length: two\r\n"),
     "broken chunk": post(JSON, b"Transfer-Encoding: chunked\r\n", body=b"xyz\r\n"),
+    "a length with a sign": post(JSON, b"Content-Length: +2\r\n"),
+    "a length in a list": post(JSON, b"Content-Length: 2, 2\r\n"),
+    "chunks twice": post(JSON, b"Transfer-Encoding: chunked, chunked\r\n", body=b"2\r\n{}\r\n0\r\n\r\n"),
+    "chunks not last": post(JSON, b"Transfer-Encoding: chunked, identity\r\n", body=b"2\r\n{}\r\n0\r\n\r\n"),
+    "chunks in HTTP/1.0": post(JSON, b"Transfer-Encoding: chunked\r\n").replace(b"HTTP/1.1", b"HTTP/1.0"),
+    "a chunk of a size below zero": post(JSON, b"Transfer-Encoding: chunked\r\n", body=b"-2\r\n{}\r\n0\r\n\r\n"),
+    "a chunk of endless size": post(JSON, b"Transfer-Encoding: chunked\r\n", body=b"f" * 20_000 + b"\r\n"),
+    "a space before the colon": post(JSON, b"Content-Length : 2\r\n"),
+    "a header without a colon": post(JSON, b"Content-Length 2\r\n"),
+    "a header without a name": post(JSON, b": 2\r\n"),
+    "a NUL in a header": post(JSON, b"X: a\x00b\r\n", b"Content-Length: 2\r\n"),
+    "a lone carriage return": post(JSON, b"X: a\rHost: evil\r\n", b"Content-Length: 2\r\n"),
+    "a space in the path": b"GET /health z HTTP/1.1\r\n" + HOST + b"\r\n",
     "no chunks we know": post(JSON, b"Transfer-Encoding: gzip\r\n"),
     "bad method": b"G<T / HTTP/1.1\r\n" + HOST + b"\r\n",
     "HTTP/0.9": b"GET /healthz\r\n\r\n",
@@ -55,6 +70,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.fault("IN11")
 @pytest.mark.parametrize("said", REFUSED.values(), ids=REFUSED)
 async def test_it_is_refused_or_hung_up_on_and_the_server_lives(server, http, said):
     answer = await say(server, said)
@@ -63,11 +79,39 @@ async def test_it_is_refused_or_hung_up_on_and_the_server_lives(server, http, sa
     assert (await http.ask("GET", "/healthz"))[0] == 200
 
 
+SMUGGLED = b'{"jobName": "smuggled", "jobQueue": "default", "jobDefinition": "sleeper"}'
+SMUGGLING = b"POST /v1/submitjob HTTP/1.1\r\n" + HOST + JSON + b"Content-Length: %d\r\n\r\n" % len(SMUGGLED) + SMUGGLED
+
+
+# One is well formed, and only not for us: what comes behind it is another request.
+MISSHAPEN = {name: said for name, said in REFUSED.items() if name != "empty host"}
+
+
+@pytest.mark.fault("IN11")
+@pytest.mark.parametrize("said", MISSHAPEN.values(), ids=MISSHAPEN)
+async def test_what_comes_behind_a_request_that_was_refused_for_its_form_is_not_heard(server, sleeper, said):
+    before = server.remembers()
+
+    await say(server, said.replace(CLOSE, b"") + SMUGGLING)
+
+    assert server.remembers() == before
+
+
+async def test_what_comes_behind_a_good_request_is(server, sleeper):
+    good = post(JSON, b"Content-Length: 12\r\n", body=b'{"jobs": []}').replace(CLOSE, b"")
+
+    await say(server, good + SMUGGLING.replace(JSON, JSON + CLOSE))
+
+    assert [job.spec.name for job in server.store._jobs.values()] == ["smuggled"]
+
+
+@pytest.mark.fault("IN11", "SE01")
 @pytest.mark.parametrize("name", ["no host", "no host in HTTP/1.0", "empty host"])
 async def test_without_a_host_a_request_is_a_bad_one(server, name):
     assert status(await say(server, REFUSED[name])) == 400
 
 
+@pytest.mark.fault("SE01")
 async def test_a_foreign_host_is_refused_before_the_body_is_read(server):
     said = post(JSON, b"Content-Length: 200000\r\n", host=b"Host: evil.example\r\n", body=b"")
 
@@ -77,6 +121,7 @@ async def test_a_foreign_host_is_refused_before_the_body_is_read(server):
     assert b"x-amzn-RequestId" in answer
 
 
+@pytest.mark.fault("IN08")
 async def test_ten_gigabytes_are_refused_before_they_are_sent(server, http):
     answer = await say(server, post(JSON, b"Content-Length: 10000000000\r\n"), until_closed=False)
 
@@ -84,6 +129,7 @@ async def test_ten_gigabytes_are_refused_before_they_are_sent(server, http):
     assert (await http.ask("GET", "/healthz"))[0] == 200
 
 
+@pytest.mark.fault("IN08")
 async def test_endless_chunks_are_cut(server, http):
     chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
 
@@ -102,6 +148,7 @@ ENCODED = {
 }
 
 
+@pytest.mark.fault("IN09")
 @pytest.mark.parametrize(("encoding", "body"), ENCODED.values(), ids=ENCODED)
 async def test_an_encoded_body_is_refused_without_being_inflated(server, encoding, body):
     headers = b"Content-Encoding: %s\r\nContent-Length: %d\r\n" % (encoding, len(body))
@@ -111,17 +158,38 @@ async def test_an_encoded_body_is_refused_without_being_inflated(server, encodin
     assert status(answer) == 415
 
 
-async def test_a_client_that_leaves_gets_its_job_all_the_same(server, sleeper, http):
-    body = b'{"jobName": "left-alone", "jobQueue": "default", "jobDefinition": "sleeper"}'
+async def leaves(server, http, operation, asked):
+    """Ask, and be gone before the answer."""
+    body = json.dumps(asked).encode()
     server.engine.gate.clear()
+    server.engine.reached.clear()
     _, writer = await asyncio.open_connection("127.0.0.1", server.port)
-    writer.write(b"POST /v1/submitjob HTTP/1.1\r\n" + HOST + JSON + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+    begin = b"POST /v1/%s HTTP/1.1\r\n" % operation.lower().encode()
+    writer.write(begin + HOST + JSON + b"Content-Length: %d\r\n\r\n" % len(body) + body)
     await server.engine.reached.wait()
-
     writer.close()
     await writer.wait_closed()
     await http.ask("GET", "/healthz")  # the server has noticed by now
     server.engine.gate.set()
 
+
+@pytest.mark.fault("IN12")
+async def test_a_client_that_leaves_gets_its_job_all_the_same(server, sleeper, http):
+    asked = {"jobName": "left-alone", "jobQueue": "default", "jobDefinition": "sleeper"}
+
+    await leaves(server, http, "SubmitJob", asked)
+
     _, _, answer = await http.post("ListJobs", {"jobQueue": "default", "jobStatus": "SUBMITTED"})
     assert [job["jobName"] for job in answer["jobSummaryList"]] == ["left-alone"]
+
+
+@pytest.mark.fault("IN12")
+@pytest.mark.parametrize("operation", ["CancelJob", "TerminateJob"])
+async def test_a_client_that_leaves_has_stopped_its_job_all_the_same(server, submit, told, http, operation):
+    job_id = await submit()
+
+    await leaves(server, http, operation, {"jobId": job_id, "reason": "gone"})
+
+    job = await told(job_id)
+    assert (job["status"], job["statusReason"]) == ("FAILED", "gone")
+    assert (job["isCancelled"], job["isTerminated"]) == (operation == "CancelJob", operation == "TerminateJob")

@@ -39,6 +39,7 @@ async def test_an_arn_of_another_region_means_the_same(sleeper, submit, told):
     assert job["jobDefinition"] == sleeper
 
 
+@pytest.mark.fault("IN13")
 @pytest.mark.parametrize("name", ["a", "0", "a" * 128, "A-b_9"])
 async def test_a_name_that_aws_takes_is_taken(submit, told, name):
     job = await told(await submit(name=name))
@@ -46,6 +47,7 @@ async def test_a_name_that_aws_takes_is_taken(submit, told, name):
     assert job["jobName"] == name
 
 
+@pytest.mark.fault("IN13")
 @pytest.mark.parametrize("name", ["", "a" * 129, "-a", "_a", "a b", "a/b", "ä", "a\n", "a.b"])
 async def test_a_name_that_aws_refuses_is_refused_with_its_text(server, sleeper, boto, name):
     before = server.remembers()
@@ -98,6 +100,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.fault("IN13", "IN14", "SE17")
 @pytest.mark.parametrize(("text", "asked"), REFUSED.items(), ids=str)
 async def test_what_cannot_be_is_refused_and_nothing_is_stored(server, sleeper, http, text, asked):
     before = server.remembers()
@@ -117,6 +120,7 @@ async def test_a_refusal_is_wrapped_as_aws_wraps_it(sleeper, http):
     assert answer == {"message": text}
 
 
+@pytest.mark.fault("IN13")
 async def test_a_disabled_queue_takes_no_jobs(sleeper, boto):
     await boto.update_job_queue(jobQueue="default", state="DISABLED")
 
@@ -124,6 +128,7 @@ async def test_a_disabled_queue_takes_no_jobs(sleeper, boto):
         await boto.submit_job(**ASKED)
 
 
+@pytest.mark.fault("IN13")
 async def test_a_deregistered_definition_makes_no_jobs(sleeper, boto):
     await boto.deregister_job_definition(jobDefinition="sleeper:1")
 
@@ -141,6 +146,7 @@ AT_THE_BOUND = [
 ]
 
 
+@pytest.mark.fault("IN14")
 @pytest.mark.parametrize("asked", AT_THE_BOUND, ids=str)
 async def test_what_is_just_allowed_is_taken(sleeper, http, asked):
     status, _, answer = await http.post("SubmitJob", ASKED | asked)
@@ -270,6 +276,7 @@ BAD_OVERRIDES = [
 ]
 
 
+@pytest.mark.fault("IN15", "IN16", "IN17", "SE17")
 @pytest.mark.parametrize("overrides", BAD_OVERRIDES, ids=str)
 async def test_overrides_no_container_can_have_are_refused(server, sleeper, http, overrides):
     before = server.remembers()
@@ -290,6 +297,7 @@ GOOD_OVERRIDES = [
 ]
 
 
+@pytest.mark.fault("IN16", "IN17")
 @pytest.mark.parametrize("overrides", GOOD_OVERRIDES, ids=str)
 async def test_overrides_that_aws_takes_are_taken(sleeper, http, overrides):
     status, _, answer = await http.post("SubmitJob", ASKED | {"containerOverrides": overrides})
@@ -319,12 +327,14 @@ def padded(size):
     return json.dumps(ASKED | {"parameters": {"x": "y" * (size - len(bare))}}).encode()
 
 
+@pytest.mark.fault("IN17")
 async def test_a_request_just_below_30_kib_is_taken(sleeper, http):
     status, _, answer = await http.post("SubmitJob", body=padded(30 * 1024 - 1))
 
     assert status == 200, answer
 
 
+@pytest.mark.fault("IN17")
 async def test_a_request_of_30_kib_is_refused_with_its_size(sleeper, http):
     status, _, answer = await http.post("SubmitJob", body=padded(47 * 1024))
 
@@ -333,6 +343,23 @@ async def test_a_request_of_30_kib_is_refused_with_its_size(sleeper, http):
     assert (await http.post("SubmitJob", body=padded(30 * 1024)))[0] == 400
 
 
+@pytest.mark.fault("IN16", "IN17")
+@pytest.mark.parametrize(
+    ("overrides", "refused"),
+    [
+        ({"environment": [{"name": "A", "value": "x" * 3 * 2**20}]}, 413),
+        ({"environment": [{"name": f"A{number}", "value": "x" * 100} for number in range(300)]}, 400),
+        ({"command": ["echo", "x" * 200_000]}, 400),
+    ],
+    ids=["3 MB", "30 KB in pieces", "200 KB"],
+)
+async def test_overrides_too_long_for_any_request_are_refused(sleeper, http, overrides, refused):
+    status, headers, _ = await http.post("SubmitJob", ASKED | {"containerOverrides": overrides})
+
+    assert (status, headers["x-amzn-ErrorType"][-9:]) == (refused, "Exception")
+
+
+@pytest.mark.fault("IN05")
 @pytest.mark.parametrize("text", ["👩‍🚀 ünï", "\u202ertl", "\x1b[31m\r\n", "\U0001d518", "{}%s", "\u2028"])
 async def test_any_text_comes_back_as_it_went(submit, told, text):
     job = await told(await submit(parameters={text: text}, tags={"key": text[:256]}))
@@ -356,6 +383,7 @@ async def test_the_same_call_sent_again_makes_no_second_job(server, sleeper, htt
     assert again == first
 
 
+@pytest.mark.fault("IN23")
 @pytest.mark.parametrize("change", [{"jobName": "another"}, {"key": "AKIDOTHER"}, {"invocation": "two"}], ids=str)
 async def test_another_body_caller_or_call_is_another_job(sleeper, http, change):
     first = await submitted(http, invocation="one")

@@ -85,6 +85,7 @@ UNKNOWN = [
 ]
 
 
+@pytest.mark.fault("IN19")
 @pytest.mark.parametrize("arn", UNKNOWN, ids=lambda it: it[-40:])
 @pytest.mark.parametrize("operation", ["tag_resource", "untag_resource", "list_tags_for_resource"])
 async def test_what_is_not_there_has_no_tags(server, sleeper, boto, operation, arn):
@@ -110,6 +111,7 @@ async def test_children_and_nodes_have_no_tags_of_their_own(server, submit, boto
     assert server.remembers() == before
 
 
+@pytest.mark.fault("IN19")
 @pytest.mark.parametrize("path", ["%ff", "..%2f..%2fetc", "arn%3Aaws%3Abatch", "%00%01", "%E2%80%AE"])
 async def test_a_path_that_is_no_arn_is_refused(sleeper, http, path):
     status, headers, _ = await http.ask("GET", f"/v1/tags/{path}")
@@ -131,6 +133,7 @@ BAD = [
 ]
 
 
+@pytest.mark.fault("IN14", "SE17")
 @pytest.mark.parametrize("asked", BAD, ids=lambda it: str(it)[:40])
 async def test_tags_that_cannot_be_are_refused(server, ground, http, asked):
     before = server.remembers()

@@ -17,12 +17,14 @@ def test_a_token_tells_the_position_it_was_made_with(position):
     assert TOKENS.read(QUERY, TOKENS.make(QUERY, position)) == position
 
 
+@pytest.mark.fault("IN20")
 @given(some.text())
 def test_a_text_that_was_not_made_here_is_refused(text):
     with pytest.raises(Invalid):
         TOKENS.read(QUERY, text)
 
 
+@pytest.mark.fault("IN20")
 @given(some.integers(0, 200), some.integers(1, 255))
 def test_a_token_that_was_changed_is_refused(place, change):
     token = bytearray(TOKENS.make(QUERY, "12345").encode())
@@ -32,6 +34,7 @@ def test_a_token_that_was_changed_is_refused(place, change):
         TOKENS.read(QUERY, token.decode("latin-1"))
 
 
+@pytest.mark.fault("IN20")
 def test_a_token_of_another_query_or_another_server_is_refused():
     token = TOKENS.make(QUERY, "7")
 
@@ -41,6 +44,7 @@ def test_a_token_of_another_query_or_another_server_is_refused():
         Tokens(b"another").read(QUERY, token)
 
 
+@pytest.mark.fault("IN20")
 def test_a_token_does_not_carry_more_than_a_query_needs():
     with pytest.raises(Invalid):
         TOKENS.read(QUERY, TOKENS.make(QUERY, "x" * 1000))

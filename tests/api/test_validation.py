@@ -147,6 +147,7 @@ async def laid(sleeper, http):
         await http.post("RegisterJobDefinition", asked)
 
 
+@pytest.mark.fault("IN14", "IN18")
 @pytest.mark.parametrize("within", [within for within, _, _ in BOUNDS], ids=lambda it: str(it)[:80])
 async def test_what_is_just_within_a_rule_is_taken(laid, http, within):
     operation, asked = within
@@ -156,6 +157,7 @@ async def test_what_is_just_within_a_rule_is_taken(laid, http, within):
     assert status == 200, answer
 
 
+@pytest.mark.fault("IN13", "IN14")
 @pytest.mark.parametrize(("beyond", "text"), [it[1:] for it in BOUNDS], ids=lambda it: str(it)[:80])
 async def test_what_is_just_beyond_a_rule_is_refused_with_its_text_and_nothing_is_stored(
     laid, server, http, beyond, text

@@ -20,6 +20,7 @@ async def test_each_registration_is_the_next_revision(catalog):
     assert other.ref == DefinitionRef(name="b", revision=1)
 
 
+@pytest.mark.fault("IN24")
 async def test_many_registered_at_once_count_without_gaps(catalog):
     made = await asyncio.gather(*(catalog.register(definition(name="a")) for _ in range(50)))
 

@@ -311,6 +311,7 @@ async def test_what_is_mounted_read_only_cannot_be_written(docker_engine, tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.fault("SE09")
 async def test_what_the_policy_refuses_makes_no_container(docker_engine, tmp_path):
     policy = Policy(privileged=Privileged.ALLOW, volumes=(tmp_path,))
     mounts = (Mount(container_path="/host", host_path="/etc"),)

@@ -103,6 +103,7 @@ def test_environment():
     assert config(environment=(("A", "b=c"), ("EMPTY", "")))["Env"] == ["A=b=c", "EMPTY="]
 
 
+@pytest.mark.fault("IN16")
 def test_batchqs_own_variables_win_over_secrets_and_those_over_the_jobs():
     launch = Launch(
         tag=TAG,
@@ -116,6 +117,7 @@ def test_batchqs_own_variables_win_over_secrets_and_those_over_the_jobs():
     assert made.config["Env"] == ["JOB=job", "SECRET=secret", "BATCHQ=batchq"]
 
 
+@pytest.mark.fault("SE11")
 def test_secrets_are_in_the_environment_and_nowhere_else():
     made = created(looked=Looked(secrets=(("PASSWORD", "s3cret"),)))
 
@@ -137,6 +139,7 @@ DISK = Device(host_path="/dev/sda", container_path="/dev/sda")
 AS_GOOD_AS_ROOT = pytest.mark.parametrize("asked", [{"privileged": True}, {"devices": (DISK,)}], ids=str)
 
 
+@pytest.mark.fault("SE09")
 @AS_GOOD_AS_ROOT
 def test_privileges_are_dropped_with_a_log_line(asked, caplog):
     dropping = Policy(privileged=Privileged.DROP, volumes=())
@@ -148,6 +151,7 @@ def test_privileges_are_dropped_with_a_log_line(asked, caplog):
     assert TAG.job_id in caplog.text
 
 
+@pytest.mark.fault("SE09")
 @AS_GOOD_AS_ROOT
 def test_privileges_are_refused_with_a_reason(asked):
     refusing = Policy(privileged=Privileged.REFUSE, volumes=())
@@ -158,6 +162,7 @@ def test_privileges_are_refused_with_a_reason(asked):
     assert refused.value.certain
 
 
+@pytest.mark.fault("SE09")
 def test_no_program_gains_privileges_unless_the_container_has_them():
     assert host()["SecurityOpt"] == ["no-new-privileges"]
     assert host(privileged=True)["SecurityOpt"] == []

@@ -87,6 +87,7 @@ def test_what_is_allowed_may_itself_be_a_symlink(tmp_path, allowed):
     assert resolve(mount(tmp_path / "link" / "new"), policy).host_path == str(allowed / "new")
 
 
+@pytest.mark.fault("SE09")
 def test_a_path_outside_is_refused_and_not_made(tmp_path, policy):
     refuses(tmp_path / "other", policy, "not below a path")
 
@@ -97,10 +98,12 @@ def test_a_path_that_only_begins_alike_is_outside(tmp_path, allowed, policy):
     refuses(f"{allowed}-too", policy, "not below a path")
 
 
+@pytest.mark.fault("SE09")
 def test_dots_lead_nowhere(allowed, policy):
     refuses(f"{allowed}/../../etc", policy, "not below a path")
 
 
+@pytest.mark.fault("SE09")
 def test_a_symlink_leads_nowhere(tmp_path, allowed, policy):
     (tmp_path / "secret").mkdir()
     (allowed / "link").symlink_to(tmp_path / "secret")
@@ -110,6 +113,7 @@ def test_a_symlink_leads_nowhere(tmp_path, allowed, policy):
     assert list((tmp_path / "secret").iterdir()) == []
 
 
+@pytest.mark.fault("SE09")
 def test_a_symlink_to_nothing_leads_nowhere(tmp_path, allowed, policy):
     (allowed / "link").symlink_to(tmp_path / "not-there")
 
@@ -129,11 +133,13 @@ def test_a_path_that_is_not_absolute_is_refused(path, policy):
     refuses(path, policy, "not an absolute path")
 
 
+@pytest.mark.fault("SE09")
 @pytest.mark.parametrize("path", ["data", "data/below", "."])
 def test_batchqs_own_data_is_never_mounted_nor_what_holds_it(allowed, policy, path):
     refuses(allowed / path, policy, "which no job may mount")
 
 
+@pytest.mark.fault("SE09")
 @pytest.mark.parametrize(
     "path",
     [
@@ -156,6 +162,7 @@ def test_the_kernel_and_the_engine_are_never_mounted_wherever_jobs_may(path):
     refuses(path, everything(), "which no job may mount")
 
 
+@pytest.mark.fault("SE09")
 def test_a_socket_of_the_engine_elsewhere_is_never_mounted(tmp_path):
     socket = tmp_path / "engine" / "docker.sock"
 
@@ -174,5 +181,6 @@ def test_a_path_that_no_disk_knows_is_refused(policy, allowed):
     refuses(f"{allowed}/{'x' * 300}", policy, "cannot be used")
 
 
+@pytest.mark.fault("SE09")
 def test_where_nothing_is_allowed_nothing_is_mounted(allowed):
     refuses(allowed, everything(volumes=()), "not below a path")

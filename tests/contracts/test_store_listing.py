@@ -81,6 +81,7 @@ async def test_a_star_alone_is_every_name(listed):
     assert await listed([job(number=1), job(number=2)], by("JOB_NAME", "*")) == [2, 1]
 
 
+@pytest.mark.fault("SE18")
 @pytest.mark.parametrize(
     "wild", ["_rain", "%rain", "t?ain", "[t]rain", "tr*n", "train**", "*train", "t%*", ".*", "'--"]
 )
@@ -88,6 +89,7 @@ async def test_no_other_letter_is_wild_in_a_name(listed, wild):
     assert await listed([job(name="train")], by("JOB_NAME", wild)) == []
 
 
+@pytest.mark.fault("SE18")
 @pytest.mark.parametrize("name", ["a_b", "a%b", "a*b", "a'b", 'a"b', "a[b", "a\\b"])
 async def test_every_letter_of_a_name_is_itself(listed, name):
     jobs = [job(number=1, name=name), job(number=2, name="axb"), job(number=3, name=f"{name}c")]
@@ -187,6 +189,7 @@ JOBS = st.lists(
 )
 
 
+@pytest.mark.fault("SE18")
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(made=JOBS, asked=st.lists(QUERIES, min_size=1, max_size=10))
 async def test_sqlite_lists_what_memory_lists(tmp_path_factory, made, asked):

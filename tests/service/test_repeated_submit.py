@@ -60,6 +60,7 @@ def proxy(service, fault, times):
         server.server_close()
 
 
+@pytest.mark.fault("IN22")
 @pytest.mark.parametrize("fault", [lose_the_answer, answer_500])
 def test_a_repeated_call_makes_one_job_and_answers_its_id(shared, fault):
     name = fault.__name__

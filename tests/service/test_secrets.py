@@ -30,6 +30,7 @@ def submit(batch, value_from, *command):
     return batch.submit_job(jobName="j", jobQueue="default", jobDefinition=name)["jobId"]
 
 
+@pytest.mark.fault("SE11")
 def test_a_secret_reaches_the_container_and_nothing_else(service):
     batch = service.client()
     knows = f'test "$(printf %s "$PASSWORD" | sha256sum | cut -c1-64)" = {hashlib.sha256(VALUE.encode()).hexdigest()}'

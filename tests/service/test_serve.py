@@ -7,6 +7,8 @@ import sys
 from contextlib import closing
 from socket import socket
 
+import pytest
+
 from tests.service.waiting import reaches, register
 from tests.support.service import BATCHQ, Service, serving
 
@@ -67,6 +69,7 @@ def test_a_second_server_on_the_same_data_is_refused(shared):
     assert shared.health()["status"] == "ok"
 
 
+@pytest.mark.fault("SE13")
 def test_another_address_than_loopback_is_refused(tmp_path):
     status, line = refused("--data", tmp_path, "--host", "0.0.0.0", "--port", 0)
 

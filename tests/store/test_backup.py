@@ -83,6 +83,7 @@ async def test_backups_and_checks_beside_a_server_that_is_killed_lose_nothing_of
     await store.close()
 
 
+@pytest.mark.fault("SE14")
 def test_it_is_one_file_that_nobody_else_may_read(data, tmp_path):
     before = os.umask(0)
     back_up(data, tmp_path / "copy.db", force=False)

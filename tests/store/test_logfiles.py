@@ -46,6 +46,7 @@ def mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
+@pytest.mark.fault("SE14")
 async def test_only_the_owner_can_read_what_containers_wrote(files, file):
     await files.append(TASK, [line("secret")])
 

@@ -81,6 +81,7 @@ async def test_each_data_has_an_instance_of_its_own(tmp_path):
     assert all(len(name) == 8 and int(name, 16) >= 0 for name in names)
 
 
+@pytest.mark.fault("SE14")
 async def test_nobody_else_may_read_what_is_kept(tmp_path):
     before = os.umask(0)
     data = tmp_path / "data"

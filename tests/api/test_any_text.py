@@ -1,0 +1,75 @@
+"""Whatever text is sent, in whatever member may hold one: it comes back as it went, or it is refused."""
+
+import asyncio
+import json
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as some
+
+from batchq.errors import Invalid
+from tests.api.conftest import CONTAINER
+from tests.api.test_any_request import Asker
+
+# All that UTF-8 can say, but for the NUL, which can reach neither a container nor a client written in C.
+TEXTS = some.text(some.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=60)
+
+
+class Teller(Asker):
+    """Puts one text wherever a text may stand, and reads it back from wherever it is told."""
+
+    async def says(self, text):
+        container = CONTAINER | {"command": [text], "environment": [{"name": "A", "value": text}]}
+        await self.ask(
+            "RegisterJobDefinition",
+            {
+                "jobDefinitionName": "texts",
+                "type": "container",
+                "containerProperties": container,
+                "parameters": {text: text},
+                "tags": {text: text},
+            },
+        )
+        asked = {"jobName": "a-job", "jobQueue": "default", "jobDefinition": "texts", "tags": {"k": text}}
+        job_id = json.loads(await self.ask("SubmitJob", asked))["jobId"]
+        await self.ask("TerminateJob", {"jobId": job_id, "reason": text})
+        (job,) = json.loads(await self.ask("DescribeJobs", {"jobs": [job_id]}))["jobs"]
+        (made,) = json.loads(await self.ask("DescribeJobDefinitions", {"jobDefinitions": ["texts:1"]}))[
+            "jobDefinitions"
+        ]
+        return {
+            "the definition's command": made["containerProperties"]["command"][0],
+            "the definition's environment": made["containerProperties"]["environment"][0]["value"],
+            "a parameter": made["parameters"][text],
+            "a tag of the definition": made["tags"][text],
+            "the command": job["container"]["command"][0],
+            "the environment": job["container"]["environment"][0]["value"],
+            "a tag": job["tags"]["k"],
+            "the reason": job["statusReason"],
+        }
+
+
+async def comes_back(text):
+    teller = Teller()
+    await teller.prepare()
+    return await teller.says(text)
+
+
+@pytest.mark.fault("IN05")
+@settings(max_examples=40, deadline=None)
+@example("\u202ertl \u200f")
+@example("👩‍🚀\U0001d518\U0010ffff")
+@example("\x1b[31m\r\n\t\x7f\x85\u2028")
+@given(TEXTS)
+def test_a_text_comes_back_as_it_went(text):
+    told = asyncio.run(comes_back(text))
+
+    assert told == dict.fromkeys(told, text)
+
+
+@pytest.mark.fault("IN05")
+@settings(max_examples=20, deadline=None)
+@given(TEXTS, some.sampled_from(["\0", "\ud800", "\udfff"]), TEXTS)
+def test_what_is_no_text_is_refused(before, wrong, after):
+    with pytest.raises(Invalid):
+        asyncio.run(comes_back(before + wrong + after))
