@@ -16,6 +16,7 @@ from api.batch.translate.rules import Rules
 from api.connections import Site
 from api.logs import routes as cloudwatch
 from api.logs.desk import Desk as LogsDesk
+from api.native import resuming
 from api.native import routes as native
 from api.tokens import Tokens
 from batchq import __version__
@@ -169,6 +170,7 @@ def application(settings: Settings, parts: Parts, clock: Clock, tokens: Tokens) 
             batch.dialect(desk),
             cloudwatch.dialect(logs_desk),
             native.dialect(parts.jobs),
+            resuming.dialect(parts.jobs),
         ),
         health=lambda: health(settings, parts, clock),
         hosts={settings.host, *settings.allowed_hosts},
@@ -191,6 +193,7 @@ async def health(settings: Settings, parts: Parts, clock: Clock) -> Mapping[str,
         "status": "failing" if seen.failing else "ok" if well else "degraded",
         "store": store or "ok",
         "engine": seen.engine or "ok",
+        "data": seen.held or "ok",
         "loops": seen.loops,
         "pulse": parts.pulse.health(),
         "instance": parts.store.instance,

@@ -117,6 +117,10 @@ class JobService:
         if node is None or await self._is_node(job_id):
             await self._engine.deliver(whole, on.TerminateRequested(reason=reason, node=node))
 
+    async def resume(self, *, purge: bool) -> None:
+        """Let data that was restored from a backup go on; what no job owns is cleared away, or left alone for good."""
+        await self._engine.resume(purge=purge)
+
     async def history(self, job_id: JobId) -> tuple[Moment, ...]:
         """The walk of a job through the statuses, empty for an unknown one."""
         return await self._store.history(job_id)

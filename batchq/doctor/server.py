@@ -21,6 +21,9 @@ def judge(facts: Facts) -> Findings:
         yield warning(SERVER, says, "Restart batchq serve after an upgrade (jobs run on).")
     yield from _other_data(facts, health)
     yield from _store_and_engine(health)
+    if (data := health.get("data", "ok")) != "ok":
+        do = "Look at what runs, then batchq resume; with --purge, what no job owns is cleared away."
+        yield warning(SERVER, f"its data was {data}", do)
     yield from _loops(health)
     pulse = health.get("pulse", "ok")
     if pulse != "ok":

@@ -20,10 +20,11 @@ from batchq.domain.parts import has_parts, tags_kept, tags_under_way
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """A container of ours in a survey. `lives` is whether it runs (or is paused)."""
+    """A container of ours in a survey. `lives` is whether it runs (or is paused), `begun` whether it ever did."""
 
     tag: Tag
     lives: bool
+    begun: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

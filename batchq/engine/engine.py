@@ -13,7 +13,7 @@ from batchq.engine.executor import Executor
 from batchq.engine.ground import Ground
 from batchq.engine.guard import Guard
 from batchq.engine.inbox import Inbox
-from batchq.engine.letters import Amend, Deliver, Submit
+from batchq.engine.letters import Amend, Deliver, Resume, Submit
 from batchq.engine.loop import Loop
 from batchq.engine.tasks import Tasks
 from batchq.engine.waiting import within
@@ -31,17 +31,20 @@ LAST_CALLS = 5.0  # seconds that a stop waits for calls under way
 class Health:
     """`store` and `engine` are None when well, else what is wrong; `loops` name each loop with how it fares.
 
-    `failing`: a loop does not go on, however often it is started.
+    `held` is why nothing is started on restored data, None where it may be. `failing`: a loop does not go on, however
+    often it is started.
     """
 
     store: str | None
     engine: str | None
+    held: str | None
     loops: dict[str, str]
     failing: bool = False
 
     @property
     def well(self) -> bool:
-        return self.store is None and self.engine is None and all(it == "ok" for it in self.loops.values())
+        wrong = (self.store, self.engine, self.held)
+        return not any(wrong) and all(it == "ok" for it in self.loops.values())
 
 
 class Engine:
@@ -120,6 +123,12 @@ class Engine:
         self.inbox.post(Amend(job_id=job_id, change=change, answer=answer))
         await _wait(answer)
 
+    async def resume(self, *, purge: bool) -> None:
+        """Let restored data go on. Raises Invalid before the container engine was looked at."""
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.inbox.post(Resume(purge=purge, answer=answer))
+        await _wait(answer)
+
     async def snapshot(self, queue: QueueName) -> Snapshot:
         """Who is next in a queue, and what its jobs hold."""
         return await self.loop.snapshot(queue)
@@ -136,6 +145,7 @@ class Engine:
         return Health(
             store=self.loop.store_fails,
             engine=self._watcher.engine_fails,
+            held=self.loop.held,
             loops=self.tasks.health(),
             failing=self.tasks.failing,
         )

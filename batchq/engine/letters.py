@@ -64,6 +64,14 @@ class Surveyed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Resume:
+    """An operator lets restored data go on. `purge`: containers that no job owns are cleared away, else left alone."""
+
+    purge: bool
+    answer: Future[None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineLost:
     """The engine does not answer. Nothing is placed until it does."""
 
@@ -78,4 +86,4 @@ class MoreToDo:
     """The last turn did as much as one turn may, and there is more."""
 
 
-Letter = Submit | Deliver | Amend | Ring | Surveyed | EngineLost | GroundChanged | MoreToDo
+Letter = Submit | Deliver | Amend | Ring | Surveyed | Resume | EngineLost | GroundChanged | MoreToDo

@@ -16,7 +16,7 @@ from batchq.domain.parts import tags_running
 from batchq.engine.families import Families
 from batchq.engine.ground import Ground
 from batchq.engine.inbox import Inbox
-from batchq.engine.letters import Amend, Deliver, Letter, MoreToDo, Submit, Surveyed
+from batchq.engine.letters import Amend, Deliver, Letter, MoreToDo, Resume, Submit, Surveyed
 from batchq.engine.reading import Reader
 from batchq.engine.scheduler import Scheduler
 from batchq.engine.settling import settle
@@ -73,6 +73,7 @@ class Loop:
         """Take up what the store remembers, before the first turn and when memory may not be that."""
         self.active = {job.id: job for job in await self._store.active()}
         self._reader.next_order = await self._store.last_order() + 1
+        self._reader.safety.kept = await self._store.restoration()
         await self._families.load(self._store)
         await self.scheduler.load()
         if self._families.busy:
@@ -96,6 +97,15 @@ class Loop:
     def host(self) -> Resources | None:
         """What jobs may have of the engine's machine, None while it does not answer."""
         return self._reader.host
+
+    @property
+    def held(self) -> str | None:
+        """Why nothing is started on restored data, None where it may be."""
+        return str(self._reader.safety) if self._reader.safety.holds else None
+
+    @property
+    def _is_still(self) -> bool:
+        return self.closing or self._reader.safety.holds
 
     @property
     def store_fails(self) -> str | None:
@@ -150,9 +160,9 @@ class Loop:
                 _refuse(letter, Unavailable(f"{type(bug).__name__} in the scheduler; the log tells more"))
 
     async def _place(self, turn: Turn) -> None:
-        """While the engine does not answer nothing is placed; what waits is looked at when it is back."""
+        """While the engine does not answer nothing is placed; what waits is looked at when it may be."""
         self._place_due = self._place_due or turn.place or self._reader.ground_changed
-        if not self._place_due or self.host is None or self.closing:
+        if not self._place_due or self.host is None or self._is_still:
             return
         looked = await self.scheduler.free_misfits(turn, self.host, ground_changed=self._reader.ground_changed)
         filled = await self.scheduler.fill(turn, self.host, skip=self._families.under_order(turn))
@@ -161,8 +171,11 @@ class Loop:
 
     def _adopt(self, turn: Turn) -> None:
         """The turn is saved: remember it, tell it, and act on it."""
-        if self.host is not None and not self.closing:
+        if self.host is not None and not self._is_still:
             self._place_due = self._reader.ground_changed = False
+        if turn.restoration is not None:
+            self._reader.safety.kept = turn.restoration
+            self._inbox.post(MoreToDo())
         jobs, changed = turn.saved()
         self.scheduler.adopt(turn, jobs)
         for job in jobs:
@@ -188,7 +201,9 @@ class Loop:
                     submitted = turn.get(self._reader.submitted_as(turn, letter))
                     assert submitted is not None, f"{letter.job_id} was saved and is not known"
                     answer.set_result(submitted)
-                case Deliver(answer=answer) | Amend(answer=answer) if answer is not None and not answer.done():
+                case Deliver(answer=answer) | Amend(answer=answer) | Resume(answer=answer) if (
+                    answer is not None and not answer.done()
+                ):
                     answer.set_result(None)
                 case _:
                     pass

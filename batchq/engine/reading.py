@@ -22,10 +22,12 @@ from batchq.engine.letters import (
     GroundChanged,
     Letter,
     MoreToDo,
+    Resume,
     Ring,
     Submit,
     Surveyed,
 )
+from batchq.engine.safety import Safety
 from batchq.engine.strays import Strays
 from batchq.engine.turn import Turn
 from batchq.errors import Invalid
@@ -43,6 +45,7 @@ class Reader:
         self._ground = ground
         self._admit = admit
         self._strays = Strays()
+        self.safety = Safety(ground)
         self._repeats: Mapping[SubmissionKey, JobId] = {}
         self.host: Resources | None = None
         self.ground_changed = False
@@ -65,6 +68,8 @@ class Reader:
                 _tell(turn, letter)
             case Surveyed():
                 self._reconcile(turn, letter)
+            case Resume(purge=purge):
+                self.safety.resume(turn, purge=purge)
             case EngineLost():
                 self.host = None
             case GroundChanged():
@@ -102,17 +107,22 @@ class Reader:
         host = usable(letter.capacity)
         self.ground_changed = self.ground_changed or self.host != host
         self.host = host
+        if self.safety.holds:
+            self.safety.take_up(turn, letter.seen)
+            return
         found = _reconciled(turn, letter)
         for job_id, lost in found.news:
             turn.step(job_id, lost)
         if found.news:  # the loss of one container may change what is wanted of others
             found = _reconciled(turn, letter)
+        spared = self.safety.spared(turn, [it.tag for it in letter.seen])
         for effect in found.effects:
-            turn.effects.append((effect, turn.get(effect.tag.job_id)))
+            if not isinstance(effect, do.ClearAway) or effect.tag not in spared:
+                turn.effects.append((effect, turn.get(effect.tag.job_id)))
         for job in turn.active().values():  # a look after a timeout may have had no answer
             if isinstance(ring(job, turn.now), on.TimedOut) and (tag := tag_timed(job)) is not None:
                 turn.effects.append((do.InspectContainer(tag=tag), job))
-        for tag in self._strays.ripe(found.strays, turn.now):
+        for tag in self._strays.ripe([it for it in found.strays if it not in spared], turn.now):
             turn.effects.append((do.ClearAway(tag=tag), None))
 
 

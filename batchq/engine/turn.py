@@ -13,7 +13,7 @@ from batchq.domain.lifecycle import step
 from batchq.domain.names import JobId, stream_name
 from batchq.domain.parts import came_to_run
 from batchq.engine.letters import Letter
-from batchq.values import Changes, LogStream, Moment, StatusChanged, SubmissionKey
+from batchq.values import Changes, LogStream, Moment, Restoration, StatusChanged, SubmissionKey
 
 
 class Turn:
@@ -28,6 +28,7 @@ class Turn:
         self.place = False
         self.later: list[Letter] = []
         self.submitted: dict[SubmissionKey, JobId] = {}
+        self.restoration: Restoration | None = None
         self._active = active
         self._read: dict[JobId, Job] = {}
         self._inserted: dict[JobId, Job] = {}
@@ -134,6 +135,7 @@ class Turn:
             history=tuple(self._history),
             submissions=tuple((key, job_id, self.now) for key, job_id in self.submitted.items()),
             streams=tuple(self._streams),
+            restoration=self.restoration,
             forget_before=forget_before if self.submitted else None,
         )
 

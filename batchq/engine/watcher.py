@@ -74,7 +74,7 @@ class Watcher:
             log.info("the container engine answers: %s", capacity)
         self.engine_fails = None
         seen = tuple(
-            Seen(tag=it.tag, lives=it.state is ContainerState.RUNNING)
+            Seen(tag=it.tag, lives=it.state is ContainerState.RUNNING, begun=it.state is not ContainerState.CREATED)
             for it in found
             if it.state is not ContainerState.GOING or it.tag in expected
         )

@@ -5,6 +5,7 @@ it ends: no container, no unread letter, no call under way, and every job at its
 """
 
 import asyncio
+import copy
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -33,7 +34,7 @@ from batchq.store.logfiles import LogFiles
 from batchq.store.memory import MemoryStore
 from batchq.store.memory_logs import MemoryArchive
 from batchq.store.sqlite import SqliteStore
-from batchq.values import Changes, LogLine
+from batchq.values import Changes, LogLine, Restoration
 from compute.docker_runtime import DockerRuntime
 from compute.simulated import SimulatedRuntime
 from tests.support import builders, scripts
@@ -134,6 +135,17 @@ class World:
 
     async def restart(self) -> None:
         await self.crash()
+        await self.boot()
+
+    def backup(self) -> Store:
+        """All that is stored now."""
+        return copy.deepcopy(self.store._store)
+
+    async def restore(self, backup: Store) -> None:
+        """The server is gone, and the next starts on what was stored once; the containers are as they are."""
+        await self.crash()
+        self.store._store = copy.deepcopy(backup)
+        await self.store.commit(Changes(restoration=Restoration(at=self.clock.now())))
         await self.boot()
 
     async def submit(self, script: Script | None = None, **asked: Any) -> JobId:

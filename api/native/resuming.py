@@ -1,0 +1,29 @@
+"""Data that was restored from a backup goes on when an operator says so."""
+
+from aiohttp import web
+from pydantic import BaseModel, ConfigDict
+
+from api.http import Dialect, parse, read, reply
+from batchq.service import JobService
+
+RESUME = "/v1/batchq/resume"
+
+
+class ResumeRequest(BaseModel):
+    """`purge`: what no job owns is cleared away."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    purge: bool = False
+
+
+def dialect(jobs: JobService) -> Dialect:
+    async def resume(request: web.Request) -> web.Response:
+        asked = parse(ResumeRequest, await read(request))
+        await jobs.resume(purge=asked.purge)
+        return reply({})
+
+    def mount(app: web.Application) -> None:
+        app.router.add_post(RESUME, resume)
+
+    return mount

@@ -1,0 +1,20 @@
+"""`batchq resume`: let restored data go on, when what runs on the engine is as it should be."""
+
+import argparse
+from typing import Any
+
+from batchq.cli.calling import add_url, call, url_of
+
+
+def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name for it
+    """After `batchq restore`: start jobs again. Containers of no known job are left alone, unless they are purged."""
+    command = commands.add_parser("resume", help="go on after a restore", description=add.__doc__)
+    command.set_defaults(run=run)
+    command.add_argument("--purge", action="store_true", help="clear containers away that no job owns")
+    add_url(command)
+
+
+def run(asked: argparse.Namespace) -> int:
+    call(url_of(asked), "/v1/batchq/resume", {"purge": asked.purge})
+    print("jobs are started again")
+    return 0

@@ -1,0 +1,71 @@
+"""A real server on a backup older than what runs on a real engine. `tests/scenarios/test_restored.py` tells more."""
+
+import pytest
+
+from batchq.cli.main import main
+from tests.service.waiting import container, reaches
+from tests.support.service import Service, serving
+
+pytestmark = [pytest.mark.docker, pytest.mark.fault("DB13")]
+
+
+@pytest.fixture
+def service(tmp_path):
+    with serving(tmp_path / "data", "--stop-grace", "1") as service:
+        batch = service.client()
+        batch.update_compute_environment(computeEnvironment="local", computeResources={"maxvCpus": 4})
+        yield service
+    service.sweep()
+
+
+def submit(batch, name, *command, vcpus="1"):
+    properties = container(*command)
+    properties["resourceRequirements"][0]["value"] = vcpus
+    batch.register_job_definition(jobDefinitionName=name, type="container", containerProperties=properties)
+    return batch.submit_job(jobName=name, jobQueue="default", jobDefinition=name)["jobId"]
+
+
+def alive(service: Service):
+    """The containers that run, by job."""
+    return {it["Labels"]["io.batchq.job"]: it["Id"] for it in service.containers() if it["State"] == "running"}
+
+
+def test_what_runs_is_taken_up_and_nothing_is_killed_or_started_until_an_operator_says_so(service, tmp_path):
+    batch = service.client()
+    ran_then = submit(batch, "ran-then", "sleep", "600")
+    in_the_way = submit(batch, "in-the-way", "sleep", "600", vcpus="3")
+    waited_then = submit(batch, "waited-then", "sleep", "600")
+    reaches(batch, in_the_way, "RUNNING")
+    assert main(["backup", str(tmp_path / "copy.db"), "--data", str(service.data)]) == 0
+    batch.terminate_job(jobId=in_the_way, reason="done")
+    reaches(batch, in_the_way, "FAILED")
+    came_later = submit(batch, "came-later", "sleep", "600")
+    reaches(batch, waited_then, "RUNNING")
+    reaches(batch, came_later, "RUNNING")
+    before = alive(service)
+
+    service.stop()
+    assert main(["restore", str(tmp_path / "copy.db"), "--data", str(service.data)]) == 0
+    service.start()
+
+    batch = service.client()
+    taken_up = reaches(batch, waited_then, "RUNNING")
+    fresh = submit(batch, "fresh", "true")
+    assert [it["container"]["exitCode"] for it in taken_up["attempts"] if "container" in it] == []
+    assert reaches(batch, ran_then, "RUNNING")["startedAt"] > 0
+    assert batch.describe_jobs(jobs=[came_later])["jobs"] == []
+    assert batch.describe_jobs(jobs=[fresh])["jobs"][0]["status"] == "RUNNABLE"
+    assert service.health()["status"] == "degraded"
+    assert "1 unknown container" in service.health()["data"]
+    assert alive(service) == before
+    assert set(before) == {ran_then, waited_then, came_later}
+
+    assert main(["resume", "--purge", "--url", service.url]) == 0
+
+    reaches(batch, fresh, "SUCCEEDED")
+    assert reaches(batch, in_the_way, "FAILED")["statusReason"]
+    assert set(alive(service)) == {ran_then, waited_then}
+    assert service.health()["status"] == "ok"
+    for job in (ran_then, waited_then):
+        batch.terminate_job(jobId=job, reason="the test is over")
+        reaches(batch, job, "FAILED")

@@ -1,0 +1,396 @@
+"""Data that is older than what runs on the engine: taken up where it can be, and else left alone. Decision 0016.
+
+In the pretended world alone; `tests/faults/test_restored.py` tells it once of a real server.
+"""
+
+import pytest
+
+from batchq.domain import reasons
+from batchq.domain.job import Action, ExitRule, Status
+from batchq.domain.names import Tag, child_id
+from batchq.errors import Invalid
+from tests.support import world as worlds
+from tests.support.builders import task, task_container
+from tests.support.scripts import Script
+
+pytestmark = pytest.mark.fault("DB13")
+
+LONG = Script(seconds=3600, on_term=0)
+HOUR = 3600
+
+
+@pytest.fixture
+async def world():
+    async with worlds.pretended() as living:
+        yield living
+
+
+def living(job, attempt=1):
+    return Tag(job_id=job, attempt=attempt)
+
+
+async def running(world):
+    await world.quiet()
+    return {it.tag for it in await world.runtime.survey() if it.state == "RUNNING"}
+
+
+async def starts(world, job, attempt=1):
+    return (await world.asked(job, attempt)).count("start")
+
+
+async def one_that_starts_after(world, script, **asked):
+    """A job that waited for room when the backup was made, and that has it now; and the backup."""
+    before = await world.submit(LONG, millicpus=4000)
+    await world.then(before, Status.RUNNING)
+    job = await world.submit(script, **asked)
+    await world.then(job, Status.RUNNABLE)
+    backup = world.backup()
+    await world.terminate(before)
+    await world.then(before, Status.FAILED)
+    return job, backup
+
+
+# ------------------------------------------------------------------------------------------------------------- taken up
+
+
+async def test_a_job_that_ran_then_and_runs_now_runs_on(world):
+    job = await world.submit(Script(seconds=60))
+    await world.then(job, Status.RUNNING)
+
+    await world.restore(world.backup())
+
+    done = await world.then(job, Status.SUCCEEDED)
+    assert len(done.attempts) == 1
+    assert await starts(world, job) == 1
+    await world.engine.resume(purge=False)
+
+
+async def test_a_job_that_waited_then_and_runs_now_is_taken_up_as_the_attempt_that_it_is(world):
+    job, backup = await one_that_starts_after(world, Script(seconds=20, exit_code=3))
+    await world.then(job, Status.RUNNING)
+
+    await world.restore(backup)
+
+    assert (await world.then(job, Status.RUNNING)).attempt.number == 1
+    done = await world.then(job, Status.FAILED)
+    assert [it.exit_code for it in done.attempts] == [3]
+    assert await starts(world, job) == 1
+    await world.engine.resume(purge=True)
+
+
+async def test_one_that_ended_while_no_server_looked_has_the_outcome_that_its_container_tells(world):
+    job, backup = await one_that_starts_after(world, Script(seconds=5, exit_code=7, output=("done",)))
+    await world.then(job, Status.RUNNING)
+    await world.crash()
+    await world.passes(10)
+
+    await world.restore(backup)
+
+    done = await world.then(job, Status.FAILED, status_reason=reasons.EXITED)
+    assert [it.exit_code for it in done.attempts] == [7]
+    assert await world.output(job) == ["done"]
+    assert await starts(world, job) == 1
+    await world.engine.resume(purge=True)
+
+
+async def test_one_that_was_tried_again_since_is_taken_up_as_the_later_attempt(world):
+    job = await world.submit(Script(seconds=15, exit_code=1), attempts=2)
+    await world.then(job, Status.RUNNING)
+    backup = world.backup()
+    await world.passes(20)
+
+    await world.restore(backup)
+
+    again = await world.then(job, Status.RUNNING)
+    assert again.attempt.number == 2
+    assert [it.status_reason for it in again.attempts] == [reasons.DISAPPEARED]
+    done = await world.then(job, Status.FAILED)
+    assert [it.exit_code for it in done.attempts] == [None, 1]
+    assert await starts(world, job, 2) == 1
+    await world.engine.resume(purge=True)
+
+
+async def test_what_is_left_of_an_attempt_since_tells_how_it_ended(world):
+    world.runtime.hold("remove")
+    job, backup = await one_that_starts_after(world, Script(seconds=15, exit_code=9), attempts=2)
+    await world.passes(20)
+    await world.crash()
+    world.runtime.let_go("remove")
+
+    await world.restore(backup)
+
+    await world.engine.resume(purge=False)
+    done = await world.then(job, Status.FAILED)
+    assert [it.exit_code for it in done.attempts] == [9, 9]
+    assert await starts(world, job, 2) == 1
+    await world.engine.resume(purge=True)
+
+
+async def test_one_whose_attempts_all_came_later_is_taken_up_as_the_last_of_them(world):
+    job, backup = await one_that_starts_after(world, Script(seconds=15, exit_code=1), attempts=3)
+    await world.passes(20)
+
+    await world.restore(backup)
+
+    assert (await world.then(job, Status.RUNNING)).attempt.number == 2
+    await world.engine.resume(purge=True)
+    done = await world.then(job, Status.FAILED)
+    assert [it.number for it in done.attempts] == [1, 2, 3]
+
+
+async def test_one_that_waited_for_another_which_has_ended_since_goes_on(world):
+    first = await world.submit(Script(seconds=20))
+    second = await world.submit(Script(seconds=60), after=[first])
+    await world.then(first, Status.RUNNING)
+    backup = world.backup()
+    await world.then(second, Status.RUNNING)
+
+    await world.restore(backup)
+    await world.then(second, Status.RUNNING)
+    await world.engine.resume(purge=True)
+
+    await world.then(first, Status.FAILED, status_reason=reasons.DISAPPEARED)
+    assert len((await world.then(second, Status.SUCCEEDED)).attempts) == 1
+
+
+async def test_children_of_an_array_are_taken_up_and_counted(world):
+    before = await world.submit(LONG, millicpus=4000)
+    await world.then(before, Status.RUNNING)
+    parent = await world.submit(Script(seconds=30), array_size=3)
+    await world.then(child_id(parent, 2), Status.RUNNABLE)
+    backup = world.backup()
+    await world.terminate(before)
+    await world.then(child_id(parent, 2), Status.RUNNING)
+
+    await world.restore(backup)
+
+    done = await world.then(parent, Status.SUCCEEDED)
+    assert dict(done.family.counts)[Status.SUCCEEDED] == 3
+    assert [await starts(world, child_id(parent, index)) for index in range(3)] == [1, 1, 1]
+    await world.engine.resume(purge=True)
+
+
+async def test_a_task_of_several_containers_is_taken_up_whole(world):
+    containers = task(task_container("a"), task_container("b"))
+    job, backup = await one_that_starts_after(world, Script(seconds=30), task=containers)
+    await world.then(job, Status.RUNNING)
+    await world.quiet()
+
+    await world.restore(backup)
+
+    await world.then(job, Status.RUNNING)
+    await world.then(job, Status.SUCCEEDED)
+    assert await world.asked_of_all(job, "start") == ["0/a", "0/b"]
+    await world.engine.resume(purge=True)
+
+
+# ----------------------------------------------------------------------------------------------------------- left alone
+
+
+async def test_what_no_job_knows_is_told_and_left_alone(world, caplog):
+    backup = world.backup()
+    since = [await world.submit(LONG) for _ in range(2)]
+    tags = {(await world.then(it, Status.RUNNING)).tag for it in since}
+
+    await world.restore(backup)
+    await world.passes(HOUR / 2)
+
+    assert await running(world) == tags
+    assert not world.engine.health().well
+    assert "2 unknown containers" in world.engine.health().held
+    assert sum("is of no job that the restored data knows" in it for it in caplog.messages) == 2
+    await world.engine.resume(purge=True)
+    assert world.engine.health().well
+
+
+async def test_a_container_of_a_job_that_is_over_by_this_data_is_left_alone_too(world):
+    rules = (ExitRule(action=Action.RETRY, on_exit_code="1"), ExitRule(action=Action.EXIT, on_reason="*"))
+    job = await world.submit(Script(seconds=15, exit_code=1), attempts=2, rules=rules)
+    await world.then(job, Status.RUNNING)
+    backup = world.backup()
+    await world.passes(20)
+
+    await world.restore(backup)
+
+    await world.then(job, Status.FAILED)
+    assert await running(world) == {living(job, 2)}
+    await world.engine.resume(purge=True)
+    await world.containers_gone()
+
+
+async def test_what_the_data_knows_to_be_over_is_cleared_away_as_ever(world):
+    world.runtime.hold("remove")
+    job = await world.submit(Script(seconds=1))
+    await world.then(job, Status.SUCCEEDED)
+    await world.crash()
+    world.runtime.let_go("remove")
+
+    await world.restore(world.backup())
+
+    await world.containers_gone()
+    await world.engine.resume(purge=False)
+
+
+async def test_without_a_purge_it_is_left_alone_for_good(world):
+    backup = world.backup()
+    job = await world.submit(LONG)
+    tag = (await world.then(job, Status.RUNNING)).tag
+    await world.restore(backup)
+
+    await world.engine.resume(purge=False)
+    await world.passes(HOUR / 4)
+    await world.restart()
+    await world.passes(HOUR / 4)
+
+    assert await running(world) == {tag}
+    assert world.engine.health().well
+    await world.engine.resume(purge=True)
+
+
+async def test_with_a_purge_it_is_cleared_away_however_many_there_are(world):
+    backup = world.backup()
+    for job in [await world.submit(LONG) for _ in range(5)]:
+        await world.then(job, Status.RUNNING)
+    await world.restore(backup)
+
+    await world.engine.resume(purge=True)
+
+    await world.containers_gone()
+
+
+async def test_an_order_is_carried_out_as_ever(world):
+    job = await world.submit(LONG)
+    await world.then(job, Status.RUNNING)
+    await world.restore(world.backup())
+
+    await world.terminate(job, "by hand")
+
+    await world.then(job, Status.FAILED, status_reason="by hand")
+    await world.containers_gone()
+    await world.engine.resume(purge=False)
+
+
+# ---------------------------------------------------------------------------------------------------------- not started
+
+
+async def test_what_waits_is_not_started_before_an_operator_says_so(world):
+    before = await world.submit(LONG, millicpus=4000)
+    await world.then(before, Status.RUNNING)
+    waits = await world.submit(Script(seconds=1))
+    await world.restore(world.backup())
+    await world.terminate(before)
+    fresh = await world.submit(Script(seconds=1))
+    await world.passes(HOUR / 4)
+    assert [(await world.job(it)).status for it in (waits, fresh)] == [Status.RUNNABLE, Status.RUNNABLE]
+
+    await world.engine.resume(purge=False)
+
+    await world.then(waits, Status.SUCCEEDED)
+    await world.then(fresh, Status.SUCCEEDED)
+
+
+async def test_nor_is_one_whose_start_was_under_way_when_the_backup_was_made(world):
+    """It may have run, and ended, long ago."""
+    world.runtime.hold("create")
+    job = await world.submit(Script(seconds=1))
+    await world.then(job, Status.STARTING)
+    backup = world.backup()
+    world.runtime.let_go("create")
+    await world.then(job, Status.SUCCEEDED)
+
+    await world.restore(backup)
+    await world.passes(HOUR / 4)
+
+    assert (await world.job(job)).status is Status.STARTING
+    assert await starts(world, job) == 1
+    await world.engine.resume(purge=False)
+    await world.then(job, Status.SUCCEEDED)
+
+
+async def test_nor_is_a_container_that_was_only_made_since(world):
+    before = await world.submit(LONG, millicpus=4000)
+    await world.then(before, Status.RUNNING)
+    job = await world.submit(Script(seconds=1))
+    await world.then(job, Status.RUNNABLE)
+    backup = world.backup()
+    world.runtime.hold("start")
+    await world.terminate(before)
+    await world.then(job, Status.STARTING)
+    await world.passes(1)
+    await world.crash()
+    world.runtime.let_go("start")
+
+    await world.restore(backup)
+    await world.passes(HOUR / 4)
+
+    assert (await world.job(job)).status is Status.RUNNABLE
+    assert "1 unknown container" in world.engine.health().held
+    await world.engine.resume(purge=False)
+    await world.then(job, Status.SUCCEEDED)
+
+
+async def test_one_that_is_to_be_given_up_is_given_up(world):
+    world.runtime.hold("create")
+    job = await world.submit(Script(seconds=1))
+    await world.then(job, Status.STARTING)
+    backup = world.backup()
+    world.runtime.let_go("create")
+    await world.then(job, Status.SUCCEEDED)
+    await world.restore(backup)
+
+    await world.terminate(job, "not again")
+
+    await world.then(job, Status.FAILED, status_reason="not again")
+    assert await starts(world, job) == 1
+    await world.engine.resume(purge=False)
+
+
+async def test_one_that_is_not_there_is_given_up_only_when_an_operator_says_so(world):
+    job = await world.submit(Script(seconds=20))
+    await world.then(job, Status.RUNNING)
+    backup = world.backup()
+    await world.then(job, Status.SUCCEEDED)
+
+    await world.restore(backup)
+    await world.passes(HOUR / 4)
+
+    assert (await world.job(job)).status is Status.RUNNING
+    await world.engine.resume(purge=False)
+    await world.then(job, Status.FAILED, status_reason=reasons.DISAPPEARED)
+
+
+async def test_a_restart_does_not_end_it(world):
+    job = await world.submit(Script(seconds=1))
+    await world.then(job, Status.SUCCEEDED)
+    await world.restore(world.backup())
+
+    await world.restart()
+
+    assert world.engine.health().held is not None
+    await world.engine.resume(purge=False)
+    await world.restart()
+    assert world.engine.health().held is None
+
+
+async def test_it_does_not_end_before_the_engine_was_looked_at(world):
+    backup = world.backup()
+    world.runtime.away = True
+    await world.restore(backup)
+
+    with pytest.raises(Invalid, match="has not answered yet"):
+        await world.engine.resume(purge=True)
+
+    assert world.engine.health().held is not None
+    world.runtime.away = False
+    await world.engine_is(up=True)
+    await world.quiet()
+    await world.engine.resume(purge=True)
+
+
+async def test_to_resume_what_was_not_restored_changes_nothing(world):
+    job = await world.submit(LONG)
+    await world.then(job, Status.RUNNING)
+
+    await world.engine.resume(purge=True)
+
+    assert await running(world) == {living(job)}

@@ -1,0 +1,52 @@
+"""An operator lets a server go on, by a command or by HTTP."""
+
+import json
+import urllib.error
+import urllib.request
+
+import pytest
+
+from batchq.cli.main import main
+
+
+def ask(service, body):
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(f"{service.url}/v1/batchq/resume", data=body, headers=headers)
+    try:
+        with urllib.request.urlopen(request) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code, json.load(refused)
+
+
+def test_what_was_never_restored_goes_on_as_it_did(shared, capsys):
+    assert main(["resume", "--url", shared.url]) == 0
+    assert capsys.readouterr().out == "jobs are started again\n"
+    assert shared.health()["data"] == "ok"
+
+
+def test_restored_data_waits_for_it(simulated, tmp_path):
+    main(["backup", str(tmp_path / "copy.db"), "--data", str(simulated.data)])
+    simulated.stop()
+    main(["restore", str(tmp_path / "copy.db"), "--data", str(simulated.data)])
+    simulated.start()
+    before = simulated.health()
+
+    status, answer = ask(simulated, b"{}")
+
+    assert (before["status"], status, answer) == ("degraded", 200, {})
+    assert simulated.health()["status"] == "ok"
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b'{"purge": "yes"}', b'{"purge": null}', b'{"purg": true}'])
+def test_what_is_not_understood_is_refused(shared, body):
+    status, answer = ask(shared, body)
+
+    assert status == 400
+    assert answer["__type"] == "ClientException"
+
+
+def test_where_nobody_answers_is_told_in_one_line(capsys):
+    assert main(["resume", "--url", "http://127.0.0.1:9"]) == 1
+    assert capsys.readouterr().err.startswith("batchq: no batchq answers at http://127.0.0.1:9: ")
