@@ -1,6 +1,7 @@
 """SubmitJob."""
 
 import json
+from io import BytesIO
 
 import pytest
 
@@ -354,7 +355,9 @@ async def test_a_request_of_30_kib_is_refused_with_its_size(sleeper, http):
     ids=["3 MB", "30 KB in pieces", "200 KB"],
 )
 async def test_overrides_too_long_for_any_request_are_refused(sleeper, http, overrides, refused):
-    status, headers, _ = await http.post("SubmitJob", ASKED | {"containerOverrides": overrides})
+    body = BytesIO(json.dumps(ASKED | {"containerOverrides": overrides}).encode())
+
+    status, headers, _ = await http.post("SubmitJob", body=body)
 
     assert (status, headers["x-amzn-ErrorType"][-9:]) == (refused, "Exception")
 
