@@ -7,18 +7,20 @@ from aiohttp import web
 
 from api import openapi
 from api.doors import doors
+from api.gate import WHO, Gate, in_short
 from api.http import BODY_LIMIT, Dialect, reply
 
 Health = Callable[[], Awaitable[Mapping[str, object]]]
 
 
-def build(*, dialects: Iterable[Dialect], health: Health, hosts: Collection[str]) -> web.Application:
+def build(*, dialects: Iterable[Dialect], health: Health, hosts: Collection[str], gate: Gate) -> web.Application:
     """`hosts`: the names, beside those of loopback, by which clients may call."""
-    app = web.Application(middlewares=[doors(hosts)], client_max_size=BODY_LIMIT)
+    app = web.Application(middlewares=[doors(hosts, gate)], client_max_size=BODY_LIMIT)
     openapi.mount(app)
 
-    async def healthz(_: web.Request) -> web.Response:
-        return reply(await health())
+    async def healthz(request: web.Request) -> web.Response:
+        told = await health()
+        return reply(told if WHO in request else in_short(told))
 
     app.router.add_get("/healthz", healthz)
     for mount in dialects:

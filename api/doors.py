@@ -13,6 +13,7 @@ from uuid import uuid4
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from api.gate import Gate
 from api.http import REQUEST_ID, Refused, refusal
 from batchq.errors import Invalid, Unavailable
 
@@ -26,23 +27,24 @@ WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]]+)(?::\d{1,5})?", re.IGNORECASE)
 
 
-def doors(hosts: Collection[str]) -> Middleware:
+def doors(hosts: Collection[str], gate: Gate) -> Middleware:
     """Every request passes here once. `hosts` are the names, beside those of loopback, that we are called by."""
     known = LOOPBACK | {_bracketed(host.lower()) for host in hosts}
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         request[REQUEST_ID] = str(uuid4())
-        response = await _answer(request, handler, known)
+        response = await _answer(request, handler, known, gate)
         response.headers["x-amzn-RequestId"] = request[REQUEST_ID]
         return response
 
     return guard
 
 
-async def _answer(request: web.Request, handler: Handler, hosts: Collection[str]) -> web.StreamResponse:
+async def _answer(request: web.Request, handler: Handler, hosts: Collection[str], gate: Gate) -> web.StreamResponse:
     try:
         _admit(request, hosts)
+        await gate(request)
         return await handler(request)
     except Refused as why:
         return refusal(why.status, why.code, str(why))

@@ -1,6 +1,7 @@
 """The composition root: the one place that names concrete classes, and the order in which they come up and go down."""
 
 import ipaddress
+import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -14,14 +15,16 @@ from api.batch import routes as batch
 from api.batch.desk import Desk
 from api.batch.translate.rules import Rules
 from api.connections import Site
+from api.gate import Buckets, Gate, gate, let_in
 from api.logs import routes as cloudwatch
 from api.logs.desk import Desk as LogsDesk
 from api.native import resuming
 from api.native import routes as native
+from api.signatures import Verifier
 from api.tokens import Tokens
 from batchq import __version__
 from batchq.catalog import Catalog
-from batchq.clock import SystemClock
+from batchq.clock import SystemClock, wall_time
 from batchq.doctor.facts import EngineFacts, Facts, ServerFacts
 from batchq.domain.container import Resources
 from batchq.engine.bus import Bus
@@ -29,10 +32,11 @@ from batchq.engine.engine import Engine
 from batchq.engine.inbox import Inbox
 from batchq.engine.pulse import Pulse
 from batchq.errors import StartImpossible, StoreFailed
+from batchq.keys import KeyFile
 from batchq.logs import Logs
 from batchq.ports import Clock, ContainerRuntime, LogArchive
 from batchq.service import JobService
-from batchq.settings import Privileged, Runtime, Settings
+from batchq.settings import Auth, Privileged, Runtime, Settings
 from batchq.store import examination
 from batchq.store.logfiles import LogFiles
 from batchq.store.sqlite import SqliteStore
@@ -43,6 +47,8 @@ from compute.secrets import Secrets
 from compute.simulated import SimulatedRuntime
 
 FLOOR = 64 * 2**20  # bytes free below which nothing more is taken
+log = logging.getLogger(__name__)
+
 DRAIN = 5.0  # seconds that requests under way have at the end
 
 
@@ -101,11 +107,22 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
 
 def check_door(settings: Settings) -> None:
     """Without signatures, whoever reaches the port may do everything: only loopback is let in unasked."""
-    if not settings.insecure_no_auth and not is_loopback(settings.host):
+    open_to_all = settings.auth is Auth.NONE and not settings.insecure_no_auth
+    if open_to_all and not is_loopback(settings.host):
         raise StartImpossible(
             f"{settings.host} is not a loopback address, and requests are not authenticated: "
-            "listen on 127.0.0.1, or say --insecure-no-auth"
+            "listen on 127.0.0.1, or say --auth sigv4, or --insecure-no-auth"
         )
+
+
+def make_gate(settings: Settings, clock: Clock) -> Gate:
+    """Raises Unavailable for a file of keys that others may read, or nobody can."""
+    if settings.auth is Auth.NONE:
+        return let_in
+    keys = KeyFile(settings.data)
+    if not keys.all():
+        log.warning("nobody has a key yet, so nobody may call: batchq key create --user NAME")
+    return gate(Verifier(find=keys.find, now=wall_time), Buckets(rate=settings.requests_per_second, now=clock.now))
 
 
 def is_loopback(host: str) -> bool:
@@ -174,6 +191,7 @@ def application(settings: Settings, parts: Parts, clock: Clock, tokens: Tokens) 
         ),
         health=lambda: health(settings, parts, clock),
         hosts={settings.host, *settings.allowed_hosts},
+        gate=make_gate(settings, clock),
     )
 
 

@@ -17,3 +17,8 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+
+def wall_time() -> datetime:
+    """What the machine's clock shows now: for what other machines measure by theirs, and nothing else."""
+    return datetime.now(UTC)

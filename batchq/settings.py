@@ -23,6 +23,13 @@ class Privileged(StrEnum):
     REFUSE = "refuse"
 
 
+class Auth(StrEnum):
+    """Who may call: anybody who reaches the port, or whoever signs with a key that was given out."""
+
+    NONE = "none"
+    SIGV4 = "sigv4"
+
+
 def default_data() -> Path:
     return Path(platformdirs.user_data_dir("batchq"))
 
@@ -40,6 +47,8 @@ class Settings(BaseSettings):
     region: Annotated[str, Field(pattern=r"^[a-z0-9-]{1,32}$")] = "us-east-1"
     stop_grace: Annotated[float, Field(ge=0, le=86400, allow_inf_nan=False)] = 30.0
     min_timeout: Annotated[int, Field(ge=1, le=60)] = 60
+    auth: Auth = Auth.NONE
+    requests_per_second: Annotated[float, Field(gt=0, le=1_000_000)] = 200.0
     insecure_no_auth: bool = False
     privileged: Privileged = Privileged.ALLOW
     volumes: Annotated[tuple[Path, ...], Field(description="Host paths that jobs may mount, with all below them.")] = (

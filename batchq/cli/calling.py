@@ -9,6 +9,10 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
 from batchq.errors import Invalid, Unavailable
 
 VARIABLE = "BATCHQ_URL"
@@ -37,7 +41,7 @@ def call(url: str, path: str, content: Mapping[str, object] | None = None, *, pa
     Raises Invalid with the server's own words when it refuses; Unavailable when nobody answers, or nobody of ours.
     """
     body = None if content is None else json.dumps(content).encode()
-    request = Request(url + path, data=body, headers={"Content-Type": "application/json"})  # noqa: S310 - see url_of
+    request = Request(url + path, data=body, headers=_headers(url + path, body))  # noqa: S310 - see url_of
     try:
         # What listens on this machine is not behind the proxy that the environment may name.
         with build_opener(ProxyHandler({})).open(request, timeout=patience) as reply:
@@ -48,6 +52,17 @@ def call(url: str, path: str, content: Mapping[str, object] | None = None, *, pa
     except (OSError, HTTPException) as away:
         why = getattr(away, "reason", None) or str(away) or type(away).__name__
         raise Unavailable(f"no batchq answers at {url}: {why}") from None
+
+
+def _headers(url: str, body: bytes | None) -> Mapping[str, str]:
+    """Signed, where the environment has the keys that AWS's own tools would sign with."""
+    headers = {"Content-Type": "application/json"}
+    key, secret = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
+    if not key or not secret:
+        return headers
+    request = AWSRequest("GET" if body is None else "POST", url, headers=headers, data=body or b"")
+    SigV4Auth(Credentials(key, secret), "batch", os.environ.get("AWS_DEFAULT_REGION", "us-east-1")).add_auth(request)
+    return dict(request.headers.items())
 
 
 def _refusal(refused: HTTPError, url: str) -> Invalid | Unavailable:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pydantic import ValidationError
 
 from batchq import __version__
-from batchq.cli import backup, check, doctor, restore, resume, serve
+from batchq.cli import backup, check, doctor, key, restore, resume, serve
 from batchq.cli.complaint import MISUSED, complain
 from batchq.errors import BatchqError
 
-COMMANDS = (serve, doctor, backup, check, restore, resume)
+COMMANDS = (serve, doctor, key, backup, check, restore, resume)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

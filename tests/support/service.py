@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ class Service:
             raise RuntimeError(f"batchq did not start; its log ends:\n{self.log.read_text()[-3000:]}")
         self.url = line.removeprefix(READY).strip()
         self._port = self.url.rsplit(":", 1)[1]
-        self.instance = self.health()["instance"]
+        self.instance = self.health().get("instance", "")
         return self
 
     def stop(self) -> int:
@@ -52,15 +52,15 @@ class Service:
         """SIGKILL, at any moment."""
         self._end(signal.SIGKILL)
 
-    def client(self, name: str = "batch") -> Any:
+    def client(self, name: str = "batch", *, key: Sequence[str] = ("AKIDEXAMPLE", "secret"), tries: int = 8) -> Any:
         """boto3, pointed at it by its endpoint URL and otherwise as it comes."""
         return boto3.client(
             name,
             endpoint_url=self.url,
             region_name="eu-central-1",
-            aws_access_key_id="AKIDEXAMPLE",
-            aws_secret_access_key="secret",
-            config=Config(retries={"mode": "standard", "max_attempts": 8}),
+            aws_access_key_id=key[0],
+            aws_secret_access_key=key[1],
+            config=Config(retries={"mode": "standard", "max_attempts": tries}),
         )
 
     def health(self) -> dict[str, Any]:

@@ -1,0 +1,62 @@
+"""Who may come in where requests are signed: whoever has a key, and each key only so often."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from http import HTTPStatus
+
+from aiohttp import web
+
+from api.http import Refused, read
+from api.signatures import Sent, Verifier
+
+Gate = Callable[[web.Request], Awaitable[None]]
+"""Lets a request pass, or raises Refused."""
+
+WHO = web.RequestKey("who", str)
+"""The key that signed the request; empty where nobody is asked. A request without it may know next to nothing."""
+
+HEALTH = "/healthz"  # whoever watches over the server may have no key
+BURST = 2.0  # seconds' worth of requests that a key may make at once
+
+
+class Buckets:
+    """So many requests a second for each key, on average. `now` is any clock that does not go back."""
+
+    def __init__(self, *, rate: float, now: Callable[[], datetime]) -> None:
+        self._rate = rate
+        self._now = now
+        self._left: dict[str, tuple[float, datetime]] = {}
+
+    def spend(self, key: str) -> None:
+        """Only of keys that are known: the others would fill memory. Raises Refused."""
+        now = self._now()
+        left, at = self._left.get(key, (self._rate * BURST, now))
+        left = min(self._rate * BURST, left + (now - at).total_seconds() * self._rate)
+        if left < 1:
+            raise Refused("Rate exceeded", status=HTTPStatus.TOO_MANY_REQUESTS, code="TooManyRequestsException")
+        self._left[key] = left - 1, now
+
+
+def gate(verifier: Verifier, buckets: Buckets) -> Gate:
+    """Nothing of a request is understood before its signature is."""
+
+    async def check(request: web.Request) -> None:
+        if request.raw_path == HEALTH and "Authorization" not in request.headers:
+            return
+        headers = tuple(request.headers.items())
+        sent = Sent(method=request.method, target=request.raw_path, headers=headers, body=await read(request))
+        who = verifier.verify(sent)
+        buckets.spend(who)
+        request[WHO] = who
+
+    return check
+
+
+async def let_in(request: web.Request) -> None:
+    """The gate of a server that asks nobody who he is."""
+    request[WHO] = ""
+
+
+def in_short(health: Mapping[str, object]) -> Mapping[str, object]:
+    """What a stranger may know of it."""
+    return {"status": health["status"]}

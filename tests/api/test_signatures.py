@@ -1,0 +1,183 @@
+"""Requests are signed with keys that were given out, by AWS's rules. botocore, which signs, is the oracle."""
+
+import statistics
+import time
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from api.gate import Buckets
+from api.http import Refused
+from api.signatures import Verifier
+from batchq.keys import Key
+from tests.api.signed import KEY, NOW, header, one_byte_changed, random_request, signed, with_header, without
+
+
+@pytest.fixture
+def verifier():
+    return Verifier(find={KEY.id: KEY}.get, now=lambda: NOW)
+
+
+def refusal(verifier, sent):
+    """HTTP's status and AWS's code."""
+    with pytest.raises(Refused) as why:
+        verifier.verify(sent)
+    return why.value.status, why.value.code
+
+
+DENIED = 403, "InvalidSignatureException"
+INCOMPLETE = 403, "IncompleteSignatureException"
+
+
+def test_five_hundred_random_requests_of_botocore_are_let_in(verifier):
+    assert {verifier.verify(random_request(seed)) for seed in range(500)} == {KEY.id}
+
+
+@pytest.mark.fault("SE03")
+def test_and_none_of_them_with_one_byte_changed(verifier):
+    told = {refusal(verifier, one_byte_changed(random_request(seed), seed)) for seed in range(500)}
+
+    assert told <= {DENIED, INCOMPLETE}
+
+
+@pytest.mark.fault("SE03")
+def test_who_does_not_sign_is_told_so(verifier):
+    assert refusal(verifier, without(signed(), "Authorization")) == (403, "MissingAuthenticationTokenException")
+
+
+@pytest.mark.fault("SE03")
+@pytest.mark.parametrize("said", ["", "x", "Basic YTpi", "AWS4-HMAC-SHA256", "AWS4-HMAC-SHA256 Credential=a/b/c"])
+def test_what_is_no_signature_is_not_looked_into(verifier, said):
+    assert refusal(verifier, with_header(signed(), "Authorization", said)) == INCOMPLETE
+
+
+@pytest.mark.fault("SE03")
+def test_two_signatures_are_none(verifier):
+    sent = signed()
+
+    assert refusal(verifier, twice(sent, "Authorization")) == INCOMPLETE
+
+
+@pytest.mark.fault("SE03")
+@pytest.mark.parametrize("name", ["Host", "X-Amz-Date", "Content-Type"])
+def test_what_is_signed_stands_there_once(verifier, name):
+    assert refusal(verifier, twice(signed(), name)) == INCOMPLETE
+
+
+def twice(sent, name):
+    return replace(sent, headers=(*sent.headers, (name, header(sent, name))))
+
+
+@pytest.mark.fault("SE03")
+@pytest.mark.parametrize("name", ["X-Amz-Target", "X-Amz-Security-Token", "x-amz-anything"])
+def test_what_is_amazons_and_not_signed_is_refused(verifier, name):
+    assert refusal(verifier, with_header(signed(), name, "slipped in")) == INCOMPLETE
+
+
+@pytest.mark.fault("SE03")
+@pytest.mark.parametrize("target", ["http://evil.example/v1/submitjob", "*", "/v1/submitjob#x", "/\udcff"])
+def test_a_target_that_is_no_path_is_refused(verifier, target):
+    assert refusal(verifier, replace(signed(), target=target))[0] == 403
+
+
+@pytest.mark.fault("SE04")
+@pytest.mark.parametrize("seconds", [-299, 0, 299])
+def test_clocks_may_differ_by_less_than_five_minutes(verifier, seconds):
+    assert verifier.verify(signed(at=NOW + timedelta(seconds=seconds))) == KEY.id
+
+
+@pytest.mark.fault("SE04")
+@pytest.mark.parametrize("seconds", [-301, 301, -86400])
+def test_and_not_by_more(verifier, seconds):
+    assert refusal(verifier, signed(at=NOW + timedelta(seconds=seconds))) == DENIED
+
+
+@pytest.mark.fault("SE04")
+@pytest.mark.parametrize("service", ["s3", "sts", "batchx"])
+def test_a_signature_for_another_service_is_refused(verifier, service):
+    assert refusal(verifier, signed(service=service)) == DENIED
+
+
+@pytest.mark.parametrize("service", ["batch", "logs"])
+@pytest.mark.parametrize("region", ["us-east-1", "eu-central-1", "nowhere-9"])
+def test_any_region_will_do_for_our_own_services(verifier, service, region):
+    assert verifier.verify(signed(service=service, region=region)) == KEY.id
+
+
+@pytest.mark.fault("SE04")
+def test_the_scopes_date_is_that_of_the_request(verifier):
+    said = header(signed(), "Authorization")
+    sent = with_header(signed(), "Authorization", said.replace("/20261121/", "/20261120/"))
+
+    assert refusal(verifier, sent) == DENIED
+
+
+@pytest.mark.fault("SE04")
+@pytest.mark.parametrize("date", ["yesterday", "20261121T120000", "20261121T126000Z", "20261121T120000Z "])
+def test_a_date_that_is_none_is_refused(verifier, date):
+    assert refusal(verifier, with_header(signed(), "X-Amz-Date", date))[0] == 403
+
+
+UNSIGNED = ["UNSIGNED-PAYLOAD", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD", "STREAMING-UNSIGNED-PAYLOAD-TRAILER", "0" * 64]
+
+
+@pytest.mark.fault("SE05")
+@pytest.mark.parametrize("stated", UNSIGNED)
+def test_the_body_is_what_was_signed(verifier, stated):
+    sent = signed(headers={"X-Amz-Content-Sha256": stated})
+
+    assert refusal(verifier, sent) == DENIED
+
+
+STRANGER = Key(id="BQIASTRANGERSTRANGE2", secret="who knows", user="eve", created_at=NOW)
+FORGER = Key(id=KEY.id, secret="not the secret", user="eve", created_at=NOW)
+
+
+@pytest.mark.fault("SE06")
+def test_an_unknown_key_and_a_wrong_secret_are_told_the_same(verifier):
+    said = [str(told(verifier, key)) for key in (STRANGER, FORGER)]
+
+    assert said[0] == said[1]
+
+
+@pytest.mark.fault("SE06")
+def test_and_take_as_long(verifier):
+    """Interleaved, so that what else the machine does falls on both."""
+    forgeries = [signed(key=STRANGER), signed(key=FORGER)] * 2000
+
+    times = [seconds_of(verifier, sent) for sent in forgeries]
+
+    assert 0.8 < statistics.median(times[0::2]) / statistics.median(times[1::2]) < 1.25
+
+
+def seconds_of(verifier, sent):
+    began = time.perf_counter()
+    refusal(verifier, sent)
+    return time.perf_counter() - began
+
+
+def told(verifier, key):
+    with pytest.raises(Refused) as why:
+        verifier.verify(signed(key=key))
+    return why.value
+
+
+@pytest.mark.fault("SE15")
+def test_a_key_that_asks_too_often_is_told_to_wait_and_no_other_is():
+    seconds = [0.0]
+    buckets = Buckets(rate=100, now=lambda: NOW + timedelta(seconds=seconds[0]))
+
+    told = [told_to_wait(buckets, "greedy") for _ in range(1000)]
+
+    assert told == [None] * 200 + [(429, "TooManyRequestsException")] * 800
+    assert told_to_wait(buckets, "modest") is None
+    seconds[0] = 1.0
+    assert [told_to_wait(buckets, "greedy") for _ in range(1000)].count(None) == 100
+
+
+def told_to_wait(buckets, key):
+    try:
+        buckets.spend(key)
+    except Refused as why:
+        return why.status, why.code

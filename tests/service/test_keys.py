@@ -1,0 +1,189 @@
+"""`batchq serve --auth sigv4`: boto3 and the AWS CLI with keys of `batchq key`, and what becomes of keys taken back."""
+
+import json
+import os
+import shlex
+import subprocess
+import urllib.request
+from contextlib import redirect_stdout
+from http import HTTPStatus
+from io import StringIO
+from pathlib import Path
+from urllib.error import HTTPError
+
+import pytest
+from botocore.exceptions import ClientError
+
+from batchq.cli.main import main
+from tests.support.service import BATCHQ, Service
+
+
+class Keys:
+    """What `batchq key` does to a directory of data."""
+
+    def __init__(self, data: Path):
+        self.data = data
+
+    def create(self, user="ada"):
+        """The id and the secret, as a shell reads them."""
+        _, *given = shlex.split(self("create", "--user", user))
+        return [it.partition("=")[2] for it in given]
+
+    def __call__(self, *words):
+        with redirect_stdout(StringIO()) as said:
+            assert main(["key", *words, "--data", str(self.data)]) == 0
+        return said.getvalue()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    data = tmp_path_factory.mktemp("signed") / "data"
+    limits = ["--requests-per-second", "5"]
+    service = Service(data, "--runtime", "simulated", "--auth", "sigv4", *limits).start()
+    yield service
+    service.stop()
+
+
+@pytest.fixture
+def keys(served):
+    return Keys(served.data)
+
+
+def code_of(call, **asked):
+    with pytest.raises(ClientError) as why:
+        call(**asked)
+    return why.value.response["Error"]["Code"]
+
+
+def test_boto3_comes_in_with_a_key(served, keys):
+    batch = served.client(key=keys.create())
+
+    made = batch.register_job_definition(
+        jobDefinitionName="signed",
+        type="container",
+        containerProperties={
+            "image": "x",
+            "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "4"}],
+        },
+        tags={"a name": "with spaces, ünd öther things +/="},
+    )
+
+    assert batch.list_tags_for_resource(resourceArn=made["jobDefinitionArn"])["tags"]
+    assert batch.describe_job_queues()["jobQueues"]
+    assert served.client("logs", key=keys.create()).describe_log_groups()["logGroups"]
+
+
+def test_the_aws_cli_comes_in_with_a_key(served, keys):
+    key_id, secret = keys.create()
+    signs = served.environment() | {"AWS_ACCESS_KEY_ID": key_id, "AWS_SECRET_ACCESS_KEY": secret}
+
+    said = subprocess.run(
+        [BATCHQ.parent / "aws", "batch", "describe-job-queues"], capture_output=True, text=True, check=True, env=signs
+    ).stdout
+
+    assert json.loads(said)["jobQueues"]
+
+
+@pytest.mark.fault("SE03")
+def test_nobody_else_does(served):
+    assert code_of(served.client().describe_job_queues) == "InvalidSignatureException"
+
+
+@pytest.mark.fault("SE03")
+def test_nothing_is_parsed_before_the_signature_is_right(served):
+    json_like = {"Content-Type": "application/json"}
+    asked = urllib.request.Request(f"{served.url}/v1/submitjob", data=b"{ not json", headers=json_like)
+
+    with pytest.raises(HTTPError) as why:
+        urllib.request.urlopen(asked)
+
+    with why.value as answer:
+        assert (answer.code, answer.headers["x-amzn-ErrorType"]) == (403, "MissingAuthenticationTokenException")
+
+
+@pytest.mark.fault("SE07")
+def test_a_key_that_is_disabled_or_deleted_is_refused_at_once(served, keys):
+    first, second = keys.create("bob"), keys.create("bob")
+    assert served.client(key=first).describe_job_queues()["jobQueues"]
+    assert served.client(key=second).describe_job_queues()["jobQueues"], (
+        "both are good while one is changed for another"
+    )
+
+    keys("disable", first[0])
+    keys("delete", second[0])
+
+    refused = [code_of(served.client(key=it).describe_job_queues) for it in (first, second)]
+    assert refused == ["InvalidSignatureException"] * 2
+    keys("enable", first[0])
+    assert served.client(key=first).describe_job_queues()["jobQueues"]
+
+
+def test_a_secret_is_shown_once_and_kept_where_nobody_else_reads(served, keys):
+    key_id, secret = keys.create("carol")
+
+    listed = keys("list")
+
+    assert key_id in listed
+    assert "carol" in listed
+    assert secret not in listed
+    assert (served.data / "keys.json").stat().st_mode & 0o777 == 0o600
+    assert secret not in served.log.read_text()
+
+
+def test_a_file_of_keys_that_others_may_read_is_not_used(tmp_path):
+    keys = Keys(tmp_path / "data")
+    keys.create()
+    (keys.data / "keys.json").chmod(0o644)
+
+    done = subprocess.run(
+        [BATCHQ, "serve", "--auth", "sigv4", "--port", "0", "--runtime", "simulated", "--data", keys.data],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+
+    assert done.returncode == 1
+    assert "others may read" in done.stderr
+
+
+@pytest.mark.fault("SE15")
+def test_a_key_that_asks_too_often_waits_and_others_do_not(served, keys):
+    greedy, modest = served.client(key=keys.create(), tries=1), served.client(key=keys.create(), tries=1)
+
+    told = [status_of(greedy) for _ in range(60)]
+
+    assert set(told) == {HTTPStatus.OK, HTTPStatus.TOO_MANY_REQUESTS}
+    assert status_of(modest) == HTTPStatus.OK
+
+
+def status_of(batch):
+    try:
+        return batch.describe_jobs(jobs=[])["ResponseMetadata"]["HTTPStatusCode"]
+    except ClientError as why:
+        return why.response["ResponseMetadata"]["HTTPStatusCode"]
+
+
+def test_our_own_commands_sign_what_they_ask(served, keys):
+    key_id, secret = keys.create()
+    signs = os.environ | {"AWS_ACCESS_KEY_ID": key_id, "AWS_SECRET_ACCESS_KEY": secret, "BATCHQ_URL": served.url}
+
+    done = subprocess.run(
+        [BATCHQ, "doctor", "--json", "--data", served.data], capture_output=True, text=True, check=False, env=signs
+    )
+
+    assert served.url in done.stdout
+    assert "Signature" not in done.stdout
+
+
+def test_a_stranger_learns_of_its_health_that_it_lives(served):
+    assert list(served.health()) == ["status"]
+
+
+@pytest.mark.fault("SE13")
+def test_with_keys_it_may_listen_beyond_this_machine(tmp_path):
+    service = Service(tmp_path / "data", "--runtime", "simulated", "--auth", "sigv4", "--host", "0.0.0.0")
+
+    service.start()
+
+    assert service.stop() == 0
