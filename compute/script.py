@@ -45,6 +45,7 @@ class Script:
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
 
+_USUAL = asdict(Script())
 _READER: TypeAdapter[Script | list[Script]] = TypeAdapter(Script | Annotated[list[Script], Field(min_length=1)])
 
 
@@ -64,6 +65,7 @@ def read(environment: Mapping[str, str], attempt: int) -> Script:
 
 def write(*scripts: Script, child: int | None = None) -> tuple[str, str]:
     """The environment variable that says so, name and value."""
-    usual = asdict(Script())
-    told = [{name: it for name, it in asdict(script).items() if it != usual[name]} for script in scripts]
+    told = [
+        {name: it for name, usual in _USUAL.items() if (it := getattr(script, name)) != usual} for script in scripts
+    ]
     return VARIABLE if child is None else f"{VARIABLE}_{child}", json.dumps(told)

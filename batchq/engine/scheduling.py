@@ -161,7 +161,8 @@ async def fill_room(
         if not filling.full:
             heads |= await filling.fill_from(tuple(queues))
     unknown = [job_id for job_id, _ in filling.found if not turn.knows(job_id)]
-    turn.learn((await store.jobs(unknown)).values())
+    if unknown:
+        turn.learn((await store.jobs(unknown)).values())
     for job_id, event in filling.found:
         turn.step(job_id, event)
     return Filled(finished=not filling.full, heads=heads)

@@ -1,7 +1,7 @@
 """Users: they submit all sorts of jobs, change their minds, ask twice, and leave before the answer."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -47,6 +47,7 @@ class Client:
         self._story = story
         self._witness = witness
         self._keys = 0
+        self._changed: set[str] = set()
         self.known: dict[JobId, Submission] = {}
         self._wishes = Wishes(dice.client, self.known, self._key)
 
@@ -103,11 +104,12 @@ class Client:
         return () if most is None else tuple(TimeLimit(reason=it, most=most) for it in reasons)
 
     async def restore_ground(self) -> None:
-        for name in ENVIRONMENTS:
-            await self._insist(lambda name=name: self._resize(name, LARGEST))
+        """Room for all, of what was changed or is used up."""
         for name in TOTALS:
             await self._insist(lambda name=name: self._stock(name, 1000))
-        for name in QUEUES:
+        for name in sorted(self._changed.intersection(ENVIRONMENTS)):
+            await self._insist(lambda name=name: self._resize(name, LARGEST))
+        for name in sorted(self._changed.intersection(QUEUES)):
             await self._insist(lambda name=name: self._switch(QueueName(name), State.ENABLED))
 
     async def act(self) -> None:
@@ -196,9 +198,15 @@ class Client:
         if which < 0.3:
             await self._stock(self._dice.choice(list(TOTALS)), self._dice.choice([0, 1, 2, 5, 30]))
         elif which < 0.8:
-            await self._resize(self._dice.choice(ENVIRONMENTS), self._dice.choice([500, 1000, 2000, LARGEST]))
+            await self._resize(self._changes(ENVIRONMENTS), self._dice.choice([500, 1000, 2000, LARGEST]))
         else:
-            await self._switch(QueueName(self._dice.choice(list(QUEUES))), self._dice.choice(list(State)))
+            await self._switch(QueueName(self._changes(QUEUES)), self._dice.choice(list(State)))
+
+    def _changes(self, names: Iterable[str]) -> str:
+        """One of them, which may not be what it was from here on."""
+        name = self._dice.choice(list(names))
+        self._changed.add(name)
+        return name
 
     async def _resize(self, name: str, millicpus: int, *, new: bool = False) -> None:
         of = EnvironmentName(name)

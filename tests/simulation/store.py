@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 
 from batchq.domain.catalog import ComputeEnvironment, ConsumableResource
 from batchq.errors import Conflict, StoreFailed
@@ -20,11 +20,18 @@ def nothing():
     """There is nobody to tell."""
 
 
+@cache
+def _blank() -> bytes:
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    migrations.migrate(connection, migrations.STEPS)
+    return connection.serialize()
+
+
 def disk() -> sqlite3.Connection:
     """What stays when servers go."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection.deserialize(_blank())
     connection.execute("PRAGMA foreign_keys = ON")
-    migrations.migrate(connection, migrations.STEPS)
     return connection
 
 
@@ -45,7 +52,7 @@ class Inline:
     async def write(self, work, *, then: Callable[[], None] = nothing):
         await asyncio.sleep(self._dice.store.choice([0, 0, 0.002, 0.02]))
         await self._life.point("before a commit")
-        done = self._run(Begin.WRITING, partial(self._perhaps, work))
+        done = self._run(partial(self._whole, partial(self._perhaps, work)))
         then()
         await self._life.point("after a commit")
         await asyncio.sleep(0)
@@ -57,7 +64,7 @@ class Inline:
         await self._life.point("at a read")
         if self._dice.store.random() < self._dice.luck.unread:
             raise StoreFailed("disk I/O error")
-        return self._run(Begin.READING, work)
+        return self._run(work)
 
     browse = read
 
@@ -71,10 +78,14 @@ class Inline:
             raise sqlite3.OperationalError("disk I/O error")
         return done
 
-    def _run(self, begin: Begin, work):
+    def _whole(self, work, connection):
+        with transaction(connection, Begin.WRITING):
+            return work(connection)
+
+    def _run(self, work):
+        """A read needs no transaction: it is not interrupted here."""
         try:
-            with transaction(self._connection, begin):
-                return work(self._connection)
+            return work(self._connection)
         except sqlite3.IntegrityError as why:
             raise Conflict(str(why)) from why
         except (sqlite3.Error, ValueError, OverflowError) as why:
