@@ -22,13 +22,13 @@ from batchq.domain.placement import Candidate
 from batchq.values import (
     Changes,
     ChildQuery,
-    ContainerState,
     Found,
     JobQuery,
     Launch,
     LogLine,
     LogPage,
     LogStream,
+    Made,
     Moment,
     NeedQuery,
     Restoration,
@@ -195,17 +195,17 @@ class ContainerRuntime(Protocol):
     container to end, and none takes an outcome from anything but an inspection.
     """
 
-    async def create(self, launch: Launch) -> ContainerState:
-        """Make the container, named by its tag; one that is there already is adopted. Answers its state.
+    async def create(self, launch: Launch) -> Made:
+        """Make the container, named by its tag; one that is there already is adopted.
 
-        Raises ImageMissing, NameTaken, StartRefused.
+        Raises ImageMissing, NameTaken, StartRefused; ContainerGone when the one that the launch names is not there.
         """
 
     async def pull(self, image: str, platform: str | None) -> None:
         """Get the image; many calls for one image at once pull it once. Raises ImageUnavailable."""
 
     async def start(self, tag: Tag) -> None:
-        """Start a container that is CREATED. Raises StartRefused; ContainerGone."""
+        """Start a container that is CREATED: the one that `create` answered. Raises StartRefused; ContainerGone."""
 
     async def inspect(self, tag: Tag) -> Found | None:
         """The truth about one container, None if there is none."""

@@ -149,6 +149,14 @@ class ContainerState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """A container that was made, or adopted: the engine's id of it, which no other will ever have."""
+
+    container: str
+    state: ContainerState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """A container of ours, as the engine tells it.
 
@@ -174,12 +182,14 @@ class Launch:
     A tag with a `part` is of an attempt with several containers: they are on a private network of the attempt, those of
     a node share one address (and localhost), each is found by its name, and `share_ipc`, `share_pids` hold for a node.
     `beside` are the names of the other containers of its node, begun or not: all who are launched for a node know each
-    other. Another node N is found as `node-N`.
+    other. Another node N is found as `node-N`. `container`: the engine's id of the one that was made for it before. It
+    may have run, so when it is not there any more none is made in its place.
     """
 
     tag: Tag
     spec: ContainerSpec
     environment: tuple[tuple[str, str], ...]
+    container: str | None = None
     share_ipc: bool = False
     share_pids: bool = False
     beside: tuple[str, ...] = ()

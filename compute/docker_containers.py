@@ -6,39 +6,37 @@ call did, where its answer does not tell, is found by inspection.
 
 import logging
 from collections.abc import Callable, Iterable
-from contextlib import closing, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import datetime
 from threading import Lock
 
 from docker.errors import APIError, NotFound
-from requests import Response
 
 from batchq.domain.names import Tag
 from batchq.errors import ContainerGone, EngineUnknown, NameTaken
-from batchq.values import ContainerState, Found, Launch
-from compute import gpus, mounts
+from batchq.values import ContainerState, Found, Launch, Made
+from compute import mounts
 from compute.docker_client import Client
 from compute.docker_errors import (
     CONFLICT,
     NOT_FOUND,
-    NOT_IMPLEMENTED,
     conceal,
     create_failed,
     start_failed,
     told,
     unknown_unless_told,
 )
-from compute.docker_found import address_of, found, labels_of, member, stop_signal, surveyed
-from compute.docker_logs import since
-from compute.docker_spec import GPUS, INSTANCE, Looked, Place, creation, name_of, tag_of
-from compute.host import went_down
+from compute.docker_found import address_of, found, labels_of, made_of, member, stop_signal, surveyed
+from compute.docker_spec import INSTANCE, Looked, Place, creation, name_of, tag_of
+from compute.host import free_gpus, knows_swappiness, went_down
 from compute.policy import Policy
 from compute.secrets import Secrets
 from compute.surroundings import Surroundings
 
 log = logging.getLogger(__name__)
 
+ABSENT = (None, ContainerState.GOING)
 BESIDE = "container:"  # begins the network mode of a container that is on another's
 
 
@@ -59,6 +57,8 @@ class Containers:
         self._policy = policy
         self._secrets = secrets
         self._ids: dict[Tag, str] = {}
+        self._answered: dict[Tag, str] = {}
+        self._discarded: set[str] = set()
         self._fresh: set[Tag] = set()
         self._concealed: dict[Tag, tuple[str, ...]] = {}
         self._gpus = gpus
@@ -66,21 +66,24 @@ class Containers:
         self._choosing = Lock()
         self._surroundings = Surroundings(instance)
 
-    def create(self, client: Client, launch: Launch) -> ContainerState:
+    def create(self, client: Client, launch: Launch) -> Made:
         self._concealed[launch.tag] = self._secrets.known(launch.spec.logging.secret_options)
         # Which GPUs are taken stands in the labels of those created before.
         with self._choosing if launch.spec.resources.gpus else nullcontext():
-            return self._create_part(client, launch) if launch.tag.part else self._create(client, launch, None)
+            made = self._create_part(client, launch) if launch.tag.part else self._create_one(client, launch)
+        self._answered[launch.tag] = made.container
+        return made
 
     def start(self, client: Client, tag: Tag) -> None:
-        """One that runs, or ran, is left as it is: the engine would run it again."""
+        """What `create` answered, or has the name. One that runs, or ran, is left: the engine would run it again."""
         if tag not in self._fresh and self._has_begun(client, tag):
             return
         self._fresh.discard(tag)
         try:
-            client.start(self._id(client, tag))
+            client.start(self._answered.get(tag) or self.id_of(client, tag))
         except APIError as error:
             self._judge_start(client, tag, error)
+        self._answered.pop(tag, None)
 
     def inspect(self, client: Client, tag: Tag) -> Found | None:
         inspected = self._inspect(client, tag)
@@ -106,13 +109,14 @@ class Containers:
 
     def remove(self, client: Client, tag: Tag) -> None:
         try:
-            client.remove_container(self._id(client, tag), v=True, force=True)
+            client.remove_container(self.id_of(client, tag), v=True, force=True)
         except (ContainerGone, NotFound):
             pass  # as good as removed
         except APIError as error:
-            if error.status_code != CONFLICT or self._is_there(client, tag):
+            if error.status_code != CONFLICT or self._state(client, tag) not in ABSENT:
                 raise
         self._ids.pop(tag, None)
+        self._answered.pop(tag, None)
         self._fresh.discard(tag)
         self._concealed.pop(tag, None)
         if tag.part:
@@ -133,42 +137,54 @@ class Containers:
         self._ids = {it.tag: container_id for container_id, it in seen.items()}
         return tuple(seen.values())
 
-    def open_log(self, client: Client, tag: Tag, after: int) -> Response | None:
-        """The engine's log stream from a time on, None if this container's log cannot be read."""
-        url = f"{client.base_url}/v{client.api_version}/containers/{self._id(client, tag)}/logs"
-        wanted: dict[str, str | int] = {"stdout": 1, "stderr": 1, "timestamps": 1, "follow": 0, "since": since(after)}
-        response = client.get(url, params=wanted, stream=True)
-        if response.ok:
-            return response
-        with closing(response):
-            words = response.text
-        if response.status_code in (NOT_FOUND, CONFLICT):  # not there, or being removed
-            raise ContainerGone(words)
-        if response.status_code == NOT_IMPLEMENTED:
-            return None
-        raise EngineUnknown(f"logs: {words}")
+    def id_of(self, client: Client, tag: Tag) -> str:
+        """Raises ContainerGone when there is none of ours."""
+        container_id = self._ids.get(tag)
+        if container_id is not None:
+            return container_id
+        inspected = self._inspect(client, tag)
+        if inspected is None:
+            raise ContainerGone(f"there is no container of {tag}")
+        return member(inspected, "Id", of=str)
 
-    def _create_part(self, client: Client, launch: Launch) -> ContainerState:
+    def _create_one(self, client: Client, launch: Launch) -> Made:
+        if launch.container is None:
+            return self._create(client, launch, None)
+        return made_of(launch.tag, self._find(client, launch))
+
+    def _create_part(self, client: Client, launch: Launch) -> Made:
         """One that was created, and could not find its place any more, is made again: it has not begun."""
         with self._surroundings.kept(launch.tag):
-            inspected = self._inspect(client, launch.tag)
-            state = ContainerState.CREATED if inspected is None else found(launch.tag, inspected).state
-            if state is not ContainerState.CREATED:
-                return state
+            inspected = self._find(client, launch)
+            made = None if inspected is None else made_of(launch.tag, inspected)
+            if made is not None and made.state is not ContainerState.CREATED:
+                return made
             place = self._surroundings.place(client, launch)
-            if inspected is not None:
+            if made is not None:
                 if member(inspected, "HostConfig", "NetworkMode", of=str) == place.network:
-                    return ContainerState.CREATED
-                self._discard(client, launch.tag)
+                    return made
+                self._discard(client, launch.tag, made.container)
             return self._create(client, launch, place)
 
-    def _discard(self, client: Client, tag: Tag) -> None:
-        """Unless it has begun after all: then the engine says no."""
-        client.remove_container(self._id(client, tag), v=True, force=False)
+    def _find(self, client: Client, launch: Launch) -> object | None:
+        """The container that the launch names, or by its name. Raises ContainerGone where it names one in vain."""
+        meant = None if launch.container in self._discarded else launch.container
+        if meant is not None:
+            self._ids[launch.tag] = meant
+        inspected = self._inspect(client, launch.tag)
+        if inspected is None and meant is not None:
+            self._ids.pop(launch.tag, None)
+            raise ContainerGone(f"the container of {launch.tag} is not there any more")
+        return inspected
+
+    def _discard(self, client: Client, tag: Tag, container_id: str) -> None:
+        """Unless it has begun after all: then the engine says no. Without its place it cannot have."""
+        client.remove_container(container_id, v=True, force=False)
+        self._discarded.add(container_id)
         self._ids.pop(tag, None)
         self._fresh.discard(tag)
 
-    def _create(self, client: Client, launch: Launch, place: Place | None) -> ContainerState:
+    def _create(self, client: Client, launch: Launch, place: Place | None) -> Made:
         looked = self._look_up(client, launch, place)
         wanted = creation(launch, instance=self._instance, policy=self._policy, looked=looked)
         try:
@@ -180,9 +196,10 @@ class Containers:
                 return self._adopt(client, launch.tag, error)
             conceal(error, self._concealed.get(launch.tag, ()))
             raise create_failed(error) from error
-        self._ids[launch.tag] = member(made, "Id", of=str)
+        container_id = member(made, "Id", of=str)
+        self._ids[launch.tag] = container_id
         self._fresh.add(launch.tag)
-        return ContainerState.CREATED
+        return Made(container=container_id, state=ContainerState.CREATED)
 
     def _look_up(self, client: Client, launch: Launch, place: Place | None) -> Looked:
         spec = launch.spec
@@ -191,15 +208,11 @@ class Containers:
             secrets=self._secrets.resolve(spec.secrets),
             log_secrets=self._secrets.resolve(spec.logging.secret_options),
             mounts=tuple(mounts.resolve(mount, self._policy) for mount in spec.mounts),
-            gpus=self._free_gpus(client, spec.resources.gpus) if spec.resources.gpus else (),
-            knows_swappiness=spec.swappiness is None or client.info().get("CgroupVersion") != "2",
+            gpus=free_gpus(client, spec.resources.gpus, of=self._gpus) if spec.resources.gpus else (),
+            knows_swappiness=spec.swappiness is None or knows_swappiness(client),
         )
 
-    def _free_gpus(self, client: Client, number: int) -> tuple[str, ...]:
-        holders = client.containers(all=True, filters={"label": GPUS})
-        return gpus.choose(number, of=self._gpus(), held=gpus.held(holders))
-
-    def _adopt(self, client: Client, tag: Tag, conflict: APIError) -> ContainerState:
+    def _adopt(self, client: Client, tag: Tag, conflict: APIError) -> Made:
         """The name is taken: by a create whose answer was lost or is still to come, or by somebody else's container."""
         try:
             inspected = client.inspect_container(name_of(self._instance, tag))
@@ -207,12 +220,13 @@ class Containers:
             raise EngineUnknown(f"create: {told(conflict)} It is not there yet, or no more.") from conflict
         if not self._is_ours(inspected, tag):
             raise NameTaken(f"{told(conflict)} It is not one of ours.") from conflict
-        self._ids[tag] = member(inspected, "Id", of=str)
-        return found(tag, inspected).state
+        made = made_of(tag, inspected)
+        self._ids[tag] = made.container
+        return made
 
     def _has_begun(self, client: Client, tag: Tag) -> bool:
         state = self._state(client, tag)
-        if state in {None, ContainerState.GOING}:
+        if state in ABSENT:
             raise ContainerGone(f"there is no container of {tag}")
         return state is not ContainerState.CREATED
 
@@ -229,36 +243,20 @@ class Containers:
 
     def _signal(self, client: Client, tag: Tag, signal: str) -> None:
         try:
-            client.kill(self._id(client, tag), signal)
+            client.kill(self.id_of(client, tag), signal)
         except APIError as error:
-            if error.status_code not in {CONFLICT, NOT_FOUND} or self._is_running(client, tag):
+            if error.status_code not in {CONFLICT, NOT_FOUND} or self._state(client, tag) is ContainerState.RUNNING:
                 raise
             raise ContainerGone(told(error)) from error
 
     def _resume(self, client: Client, tag: Tag) -> None:
         """A signal waits for a paused container to go on. Docker sees to that by itself; other engines do not."""
         with suppress(APIError):  # it goes on already, or has ended; and if not, the kill after the grace reaches it
-            client.unpause(self._id(client, tag))
-
-    def _is_running(self, client: Client, tag: Tag) -> bool:
-        return self._state(client, tag) is ContainerState.RUNNING
-
-    def _is_there(self, client: Client, tag: Tag) -> bool:
-        return self._state(client, tag) not in {None, ContainerState.GOING}
+            client.unpause(self.id_of(client, tag))
 
     def _state(self, client: Client, tag: Tag) -> ContainerState | None:
         inspected = self._inspect(client, tag)
         return None if inspected is None else found(tag, inspected).state
-
-    def _id(self, client: Client, tag: Tag) -> str:
-        """Raises ContainerGone when there is none of ours."""
-        container_id = self._ids.get(tag)
-        if container_id is not None:
-            return container_id
-        inspected = self._inspect(client, tag)
-        if inspected is None:
-            raise ContainerGone(f"there is no container of {tag}")
-        return member(inspected, "Id", of=str)
 
     def _inspect(self, client: Client, tag: Tag) -> object | None:
         """The engine's answer about a container of ours, None if there is none."""

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from batchq.domain.names import Tag
 from batchq.errors import EngineUnknown
-from batchq.values import ContainerState, Found
+from batchq.values import ContainerState, Found, Made
 from compute.docker_spec import tag_of
 
 LONGEST = 200  # of what is shown of an answer
@@ -80,6 +80,11 @@ def found(tag: Tag, inspected: object) -> Found:
         exit_code=member(state, "ExitCode", of=int),
         out_of_memory=state.get("OOMKilled") is True,
     )
+
+
+def made_of(tag: Tag, inspected: object) -> Made:
+    """The same of one that was found where one was to be made."""
+    return Made(container=member(inspected, "Id", of=str), state=found(tag, inspected).state)
 
 
 def stop_signal(inspected: object) -> str:

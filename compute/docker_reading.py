@@ -1,14 +1,17 @@
 """One reading of a container's log, a portion at a time."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 
 from requests import Response
 
 from batchq.domain.names import Tag
+from batchq.errors import ContainerGone, EngineUnknown
 from batchq.values import LogLine
 from compute.docker_client import Client
 from compute.docker_containers import Containers
-from compute.docker_logs import lines
+from compute.docker_errors import CONFLICT, NOT_FOUND, NOT_IMPLEMENTED
+from compute.docker_logs import lines, since
 
 CHUNK = 2**16
 PORTION, LINE_ITSELF = 2**18, 100  # bytes, about
@@ -44,5 +47,21 @@ class Reading:
             self._response.close()
 
     def _chunks(self, client: Client) -> Iterable[bytes]:
-        self._response = self._containers.open_log(client, self._tag, self._after)
+        self._response = open_log(client, self._containers.id_of(client, self._tag), self._after)
         return () if self._response is None else self._response.iter_content(CHUNK)
+
+
+def open_log(client: Client, container_id: str, after: int) -> Response | None:
+    """The engine's log stream from a time on, None if this container's log cannot be read."""
+    url = f"{client.base_url}/v{client.api_version}/containers/{container_id}/logs"
+    wanted: dict[str, str | int] = {"stdout": 1, "stderr": 1, "timestamps": 1, "follow": 0, "since": since(after)}
+    response = client.get(url, params=wanted, stream=True)
+    if response.ok:
+        return response
+    with closing(response):
+        words = response.text
+    if response.status_code in (NOT_FOUND, CONFLICT):  # not there, or being removed
+        raise ContainerGone(words)
+    if response.status_code == NOT_IMPLEMENTED:
+        return None
+    raise EngineUnknown(f"logs: {words}")

@@ -11,7 +11,7 @@ from pathlib import Path
 from batchq.domain.container import Resources
 from batchq.domain.names import Tag
 from batchq.errors import EngineUnknown
-from batchq.values import ContainerState, Found, Launch, LogLine
+from batchq.values import Found, Launch, LogLine, Made
 from compute import docker_events, gpus, host
 from compute.docker_client import Client, Door
 from compute.docker_containers import Containers
@@ -55,7 +55,7 @@ class DockerRuntime:
         self._pulls: Shared[tuple[str, str | None]] = Shared("pull")
         self._sweeps: Shared[str] = Shared("sweep")
 
-    async def create(self, launch: Launch) -> ContainerState:
+    async def create(self, launch: Launch) -> Made:
         return await self._lanes.about(launch.tag, "create", lambda client: self._containers.create(client, launch))
 
     async def pull(self, image: str, platform: str | None) -> None:

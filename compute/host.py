@@ -5,6 +5,7 @@ bridge anew, whatever it was started by; so the bridge's age is that of the engi
 is no such bridge nothing can be told, and every end is taken for the container's own.
 """
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from batchq.values import Found
 from compute import gpus
 from compute.docker_client import Client
 from compute.docker_found import member, time_of
-from compute.docker_spec import MIB
+from compute.docker_spec import GPUS, MIB
 
 BRIDGE = "bridge"
 KERNEL = Path("/proc/stat")
@@ -30,6 +31,16 @@ def capacity(client: Client) -> Resources:
         memory_mib=member(machine, "MemTotal", of=int) // MIB,
         gpus=gpus.count() if "nvidia" in str(runtimes) else 0,
     )
+
+
+def free_gpus(client: Client, number: int, *, of: Callable[[], int]) -> tuple[str, ...]:
+    """`of` tells how many there are. Which of them are taken stands in the labels of the containers that have them."""
+    holders = client.containers(all=True, filters={"label": GPUS})
+    return gpus.choose(number, of=of(), held=gpus.held(holders))
+
+
+def knows_swappiness(client: Client) -> bool:
+    return client.info().get("CgroupVersion") != "2"
 
 
 def lost_before(client: Client, booted_at: datetime | None) -> datetime | None:

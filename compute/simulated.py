@@ -14,7 +14,7 @@ from batchq.domain.container import Resources
 from batchq.domain.names import Tag
 from batchq.errors import ContainerGone, EngineError, EngineUnknown
 from batchq.ports import Clock
-from batchq.values import ContainerState, Found, Launch, LogLine
+from batchq.values import ContainerState, Found, Launch, LogLine, Made
 from compute.news import News
 from compute.shared import Shared
 from compute.simulated_container import SimulatedContainer
@@ -30,14 +30,17 @@ class SimulatedRuntime:
         self._clock = clock
         self._capacity = capacity
         self._engine = SimulatedEngine(clock.now)
+        self._answered: dict[Tag, SimulatedContainer] = {}
         self._late: list[tuple[datetime, Callable[[], object]]] = []
         self._listeners: set[News] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._ends: dict[Tag, Callable[[], object]] = {}
         self._pulls: Shared[tuple[str, str | None]] = Shared("pull")
 
-    async def create(self, launch: Launch) -> ContainerState:
-        return await self._do("create", launch.tag, lambda: self._engine.create(launch))
+    async def create(self, launch: Launch) -> Made:
+        made = await self._do("create", launch.tag, lambda: self._engine.create(launch))
+        self._answered[launch.tag] = self._engine.containers[launch.tag]
+        return made
 
     async def pull(self, image: str, platform: str | None) -> None:
         async def once() -> None:
@@ -46,10 +49,11 @@ class SimulatedRuntime:
         await self._pulls.do((image, platform), once)
 
     async def start(self, tag: Tag) -> None:
-        container = self._engine.containers.get(tag)
+        container = self._answered.get(tag) or self._engine.containers.get(tag)
         if container is not None and container.started_at is None:
             await self._clock.sleep(container.script.start_delay)
         await self._do("start", tag, lambda: self._start(tag, container))
+        self._answered.pop(tag, None)
 
     async def inspect(self, tag: Tag) -> Found | None:
         return await self._do("inspect", tag, lambda: self._engine.inspect(tag))
@@ -62,6 +66,7 @@ class SimulatedRuntime:
 
     async def remove(self, tag: Tag) -> None:
         await self._do("remove", tag, lambda: self.vanish(tag))
+        self._answered.pop(tag, None)
 
     async def survey(self) -> tuple[Found, ...]:
         return await self._do("survey", None, self._engine.survey)

@@ -26,6 +26,7 @@ class End:
 class SimulatedContainer:
     """`refused` counts the starts that were."""
 
+    id: str
     launch: Launch
     script: Script
     address: str | None = None

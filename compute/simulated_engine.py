@@ -8,7 +8,7 @@ from itertools import count
 
 from batchq.domain.names import Tag
 from batchq.errors import ContainerGone, ImageMissing, ImageUnavailable, NameTaken, StartRefused
-from batchq.values import ContainerState, Found, Launch, LogLine
+from batchq.values import ContainerState, Found, Launch, LogLine, Made
 from compute.host import went_down
 from compute.script import read
 from compute.simulated_container import SimulatedContainer, environment_of
@@ -35,20 +35,25 @@ class SimulatedEngine:
         self.networks: dict[Tag, Network] = {}
         self.lost_before: datetime | None = None
         self._addresses = count(1)
+        self._ids = count(1)
 
-    def create(self, launch: Launch) -> ContainerState:
+    def create(self, launch: Launch) -> Made:
+        if launch.container is not None and self._id(launch.tag) != launch.container:
+            raise ContainerGone(f"the container of {launch.tag} is not there any more")
         if launch.tag in self.foreign:
             raise NameTaken(f"the name of {launch.tag} is in use, and not by one of ours")
         if launch.tag in self.containers:
-            return self.containers[launch.tag].found(self._now()).state
+            return self._made(self.containers[launch.tag])
         if launch.spec.image in self.lacking:
             raise ImageMissing(f"No such image: {launch.spec.image}")
         try:
             script = read(environment_of(launch), launch.tag.attempt)
         except ValueError as error:
             raise StartRefused(f"CannotCreateContainerError: {error}") from error
-        self.containers[launch.tag] = SimulatedContainer(launch=launch, script=script, address=self._join(launch.tag))
-        return ContainerState.CREATED
+        address = self._join(launch.tag)
+        made = SimulatedContainer(id=str(next(self._ids)), launch=launch, script=script, address=address)
+        self.containers[launch.tag] = made
+        return self._made(made)
 
     def pull(self, image: str) -> None:
         why_not = self.lacking.get(image)
@@ -94,6 +99,12 @@ class SimulatedEngine:
 
     def lines(self, tag: Tag) -> list[LogLine]:
         return self._there(tag).lines()
+
+    def _made(self, container: SimulatedContainer) -> Made:
+        return Made(container=container.id, state=container.found(self._now()).state)
+
+    def _id(self, tag: Tag) -> str | None:
+        return self.containers[tag].id if tag in self.containers else None
 
     def _join(self, tag: Tag) -> str | None:
         """Its node's address on the network of its attempt, which is there from the first container to the last."""

@@ -64,6 +64,15 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerCreated:
+    """It was made, and has this id at the engine. It is started when that is saved, and not before."""
+
+    attempt: int
+    part: str = ""
+    container: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerStarted:
     """`address` is its node's on the attempt's own network, where it has one."""
 
@@ -161,7 +170,8 @@ class TerminateRequested:
 
 
 News = (
-    ContainerStarted
+    ContainerCreated
+    | ContainerStarted
     | StartFailed
     | StartAbandoned
     | ContainerExited

@@ -125,14 +125,16 @@ class PartState(StrEnum):
 class Part:
     """One container of an attempt that has several.
 
-    `key` is the `part` of its tag. `begun_at` is when its start was asked for. `stopping`: it is to end, and has its
-    `grace`; `kill_at` and `killed_at` are as in `Stop`, for this container. `terminated`: its node alone was, with this
-    reason of the caller's. `address` is its node's on the network of the attempt. `host_lost`: it ended with the host.
+    `key` is the `part` of its tag. `begun_at` is when its start was asked for; `container` as in `Attempt`. `stopping`:
+    it is to end, and has its `grace`; `kill_at` and `killed_at` are as in `Stop`, for this container. `terminated`: its
+    node alone was, with this reason of the caller's. `address` is its node's on the network of the attempt.
+    `host_lost`: it ended with the host.
     """
 
     key: str
     state: PartState = PartState.WAITING
     begun_at: datetime | None = None
+    container: str | None = None
     started_at: datetime | None = None
     stopped_at: datetime | None = None
     exit_code: int | None = None
@@ -158,12 +160,14 @@ class Part:
 class Attempt:
     """One placing of a job on an environment. The finished ones are a job's `attempts`.
 
+    `container` is the engine's id of what was made for it, known before that is started: it is never made again.
     `parts` are its containers where it has several, main node first; `decided` is the key of the essential one of the
     main node whose end decides, or of one that waited in vain and so ended the task.
     """
 
     number: int
     environment: str
+    container: str | None = None
     started_at: datetime | None = None
     stopped_at: datetime | None = None
     exit_code: int | None = None

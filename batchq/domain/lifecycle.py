@@ -115,6 +115,10 @@ def _terminate_queued(job: Job, event: on.TerminateRequested, now: datetime) -> 
     return end(stopping.order(job, event, now), Status.FAILED, now, event.reason), ()
 
 
+def _made(job: Job, event: on.ContainerCreated, _: datetime) -> Outcome:
+    return replace(job, attempt=replace(attempt_of(job), container=event.container)), ()
+
+
 def _run(job: Job, event: on.ContainerStarted, now: datetime) -> Outcome:
     started = min(event.started_at, now)
     attempt = replace(attempt_of(job), started_at=started)
@@ -237,6 +241,7 @@ TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
         on.TerminateRequested: _terminate_queued,
     },
     Status.STARTING: {
+        on.ContainerCreated: _made,
         on.ContainerStarted: _run,
         on.StartFailed: _not_started,
         on.StartAbandoned: _abandoned,

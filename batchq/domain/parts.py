@@ -82,6 +82,10 @@ def _verdict(over: Attempt, decider: Part) -> tuple[Attempt, str]:
     return replace(over, exit_code=decider.exit_code, reason=decider.reason), status_reason
 
 
+def _made(job: Job, part: Part, event: on.ContainerCreated, _: datetime) -> Job:
+    return put(job, replace(part, container=event.container))
+
+
 def _run(job: Job, part: Part, event: on.ContainerStarted, now: datetime) -> Job:
     """The job runs from its first container's start."""
     started = min(event.started_at, now)
@@ -239,6 +243,7 @@ def _tags(job: Job, states: frozenset[PartState]) -> tuple[Tag, ...]:
 
 
 _OVER: Mapping[type[on.Event], Rule] = {
+    on.ContainerCreated: _ignored,
     on.ContainerStarted: _ignored,
     on.StartFailed: _ignored,
     on.StartAbandoned: _ignored,
@@ -252,6 +257,7 @@ _OVER: Mapping[type[on.Event], Rule] = {
 TRANSITIONS: Mapping[PartState, Mapping[type[on.Event], Rule]] = {
     PartState.WAITING: {},
     PartState.STARTING: {
+        on.ContainerCreated: _made,
         on.ContainerStarted: _run,
         on.StartFailed: _not_started,
         on.StartAbandoned: _abandoned,

@@ -95,7 +95,12 @@ class Executor:
         """At once, before the call has its turn: from here on it can be given up."""
         assert job is not None, f"{effect} of an unknown job"
         self._starts[effect.tag] = Start(
-            job=job, tag=effect.tag, runtime=self._runtime, clock=self._clock, tasks=self._tasks
+            job=job,
+            tag=effect.tag,
+            runtime=self._runtime,
+            clock=self._clock,
+            tasks=self._tasks,
+            save=lambda made: self._save(effect.tag, made),
         )
 
     async def _start(self, tag: Tag) -> None:
@@ -164,6 +169,12 @@ class Executor:
             self._tell(tag, report(tag, found))
         if found is not None and found.state is ContainerState.RUNNING:
             self._post(Ring(job_id=tag.job_id, seen_alive=tag))
+
+    async def _save(self, tag: Tag, event: on.ContainerCreated) -> None:
+        """Return when the event is saved. Raises Unavailable."""
+        saved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._post(Deliver(job_id=tag.job_id, event=event, answer=saved))
+        await saved
 
     def _tell(self, tag: Tag, events: tuple[on.News, ...]) -> None:
         for event in events:

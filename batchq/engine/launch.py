@@ -1,5 +1,6 @@
 """What a container is told of its job: the environment of AWS Batch. Pure."""
 
+from batchq.domain.consequences import part_of
 from batchq.domain.gates import main_node, task_of
 from batchq.domain.job import Job
 from batchq.domain.moves import attempt_of
@@ -11,12 +12,14 @@ def launch(job: Job, tag: Tag) -> Launch:
     """How to make a container of the attempt under way."""
     environment = tuple(_environment(job, tag).items())
     if not tag.part:
-        return Launch(tag=tag, spec=job.spec.container, environment=environment)
+        made = attempt_of(job).container
+        return Launch(tag=tag, spec=job.spec.container, environment=environment, container=made)
     task = task_of(job, int(tag.node))
     return Launch(
         tag=tag,
         spec=task.container(tag.container).spec,
         environment=environment,
+        container=part_of(job, tag.part).container,
         share_ipc=task.share_ipc,
         share_pids=task.share_pids,
         beside=tuple(it.name for it in task.containers if it.name != tag.container),

@@ -1,7 +1,13 @@
-"""One start of one container, from whatever is there to a verdict. It can be given up until the engine is asked."""
+"""One start of one container, from whatever is there to a verdict. It can be given up until the engine is asked.
+
+What was made is started only when it is saved that it was made: from then on its absence means that it may have run,
+and it is not made again.
+"""
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from batchq.domain import events as on
 from batchq.domain.job import Job
@@ -16,6 +22,7 @@ from batchq.errors import (
     ImageUnavailable,
     NameTaken,
     StartRefused,
+    Unavailable,
 )
 from batchq.ports import Clock, ContainerRuntime
 from batchq.values import ContainerState
@@ -27,14 +34,24 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0  # seconds between looks at an engine tha
 
 
 class Start:
-    """`abandoned` is set from outside when a stop was ordered."""
+    """`save` returns when what it is told is saved, and raises Unavailable. `abandoned` is set from outside."""
 
-    def __init__(self, *, job: Job, tag: Tag, runtime: ContainerRuntime, clock: Clock, tasks: Tasks) -> None:
+    def __init__(
+        self,
+        *,
+        job: Job,
+        tag: Tag,
+        runtime: ContainerRuntime,
+        clock: Clock,
+        tasks: Tasks,
+        save: Callable[[on.ContainerCreated], Awaitable[None]],
+    ) -> None:
         self._launch = launch(job, tag)
         self._tag = tag
         self._runtime = runtime
         self._clock = clock
         self._tasks = tasks
+        self._save = save
         self._pulled = False
         self._refusals = 0
         self._pause = FIRST_PAUSE
@@ -45,8 +62,8 @@ class Start:
         while True:
             try:
                 return await self._try()
-            except EngineUnknown as unknown:
-                log.warning("container %s: the engine does not tell, looking again: %s", self._tag, unknown)
+            except (EngineUnknown, Unavailable) as unknown:
+                log.warning("container %s: not started yet, looking again: %s", self._tag, unknown)
                 await self._rest(self._pause)
                 self._pause = min(self._pause * 2, LONGEST_PAUSE)
             except (ImageUnavailable, NameTaken) as refusal:
@@ -62,15 +79,25 @@ class Start:
         if self.abandoned.is_set():
             return await self._give_up()
         try:
-            state = await self._runtime.create(self._launch)
+            made = await self._runtime.create(self._launch)
         except ImageMissing as missing:
             await self._pull(missing)
             return await self._try()
-        if state is not ContainerState.CREATED:
+        except ContainerGone:
+            return report(self._tag, None)
+        if made.state is not ContainerState.CREATED:
             return await self._look()
+        await self._remember(made.container)
         if self.abandoned.is_set():
             return await self._give_up()
         return await self._start()
+
+    async def _remember(self, container: str) -> None:
+        if container == self._launch.container:
+            return
+        made = on.ContainerCreated(attempt=self._tag.attempt, part=self._tag.part, container=container)
+        await self._save(made)
+        self._launch = replace(self._launch, container=container)
 
     async def _start(self) -> tuple[on.News, ...]:
         """Started is running from now, until an inspection knows better. One of several has an address to be learnt."""

@@ -58,7 +58,7 @@ async def test_after_a_restart_what_is_over_is_not_run_again(runtime, docker_eng
     before = await over(runtime, it.tag)
 
     async with docker_runtime(docker_engine, instance=instance_of(runtime)) as again:
-        assert await again.create(it) is ContainerState.EXITED
+        assert (await again.create(it)).state is ContainerState.EXITED
         await again.start(it.tag)
         assert await again.inspect(it.tag) == before
         assert await output(again, it.tag) == ["one"]
@@ -69,7 +69,7 @@ async def test_after_a_restart_what_was_created_is_started(runtime, docker_engin
     await runtime.create(it)
 
     async with docker_runtime(docker_engine, instance=instance_of(runtime)) as again:
-        assert await again.create(it) is ContainerState.CREATED
+        assert (await again.create(it)).state is ContainerState.CREATED
         await again.start(it.tag)
         assert (await over(again, it.tag)).exit_code == 0
 

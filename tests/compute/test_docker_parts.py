@@ -252,7 +252,7 @@ async def test_one_that_lost_its_place_before_its_start_gets_another(runtime, en
         await runtime.start(it.tag)
     assert not getattr(refused.value, "certain", False)
 
-    assert await runtime.create(it) is ContainerState.CREATED
+    assert (await runtime.create(it)).state is ContainerState.CREATED
     await runtime.start(it.tag)
 
     assert (await runtime.inspect(it.tag)).address is not None
@@ -277,7 +277,7 @@ async def test_one_that_runs_is_never_made_again(runtime, engine):
     before = engine.inspect_container(name_of(instance_of(runtime), it.tag))["Id"]
     await remove_keeper(engine, runtime, it.tag)
 
-    assert await runtime.create(it) is ContainerState.RUNNING
+    assert (await runtime.create(it)).state is ContainerState.RUNNING
 
     assert engine.inspect_container(name_of(instance_of(runtime), it.tag))["Id"] == before
 

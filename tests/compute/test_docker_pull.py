@@ -105,7 +105,7 @@ async def test_an_image_that_is_there_is_never_pulled_whatever_its_registry(runt
     with closing(docker.APIClient(base_url=docker_engine, version="1.41")) as engine:
         engine.tag(IMAGE, repository, "v1")
         try:
-            assert await runtime.create(launch(image=f"{repository}:v1")) is ContainerState.CREATED
+            assert (await runtime.create(launch(image=f"{repository}:v1"))).state is ContainerState.CREATED
         finally:
             engine.remove_image(f"{repository}:v1", force=True)
 

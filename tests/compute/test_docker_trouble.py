@@ -102,7 +102,7 @@ async def test_a_create_that_got_no_answer_was_carried_out_and_is_adopted(engine
         assert [found.tag for found in await direct.survey()] == [it.tag]
         engine.recover()
 
-        assert await runtime.create(it) is ContainerState.CREATED
+        assert (await runtime.create(it)).state is ContainerState.CREATED
 
     await direct.start(it.tag)
     await over(direct, it.tag)

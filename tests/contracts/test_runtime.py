@@ -1,5 +1,7 @@
 """What every runtime must do, held on each with the same scripts."""
 
+from dataclasses import replace
+
 import pytest
 
 from batchq.clock import SystemClock
@@ -43,9 +45,9 @@ async def runtime(request):
 async def test_a_container_that_was_created_has_not_begun(runtime):
     it = launch()
 
-    state = await runtime.create(it)
+    made = await runtime.create(it)
 
-    assert state is ContainerState.CREATED
+    assert made.state is ContainerState.CREATED
     assert await runtime.inspect(it.tag) == Found(tag=it.tag, state=ContainerState.CREATED)
 
 
@@ -53,9 +55,9 @@ async def test_created_twice_there_is_one(runtime):
     it = launch()
     await runtime.create(it)
 
-    state = await runtime.create(it)
+    made = await runtime.create(it)
 
-    assert state is ContainerState.CREATED
+    assert made.state is ContainerState.CREATED
     assert [found.tag for found in await runtime.survey()] == [it.tag]
 
 
@@ -74,7 +76,7 @@ async def test_creating_one_that_runs_tells_that_it_runs(runtime):
     await runtime.create(it)
     await runtime.start(it.tag)
 
-    assert await runtime.create(it) is ContainerState.RUNNING
+    assert (await runtime.create(it)).state is ContainerState.RUNNING
 
 
 async def test_creating_one_that_is_over_tells_that_it_is_over(runtime):
@@ -83,7 +85,42 @@ async def test_creating_one_that_is_over_tells_that_it_is_over(runtime):
     await runtime.start(it.tag)
     await over(runtime, it.tag)
 
-    assert await runtime.create(it) is ContainerState.EXITED
+    assert (await runtime.create(it)).state is ContainerState.EXITED
+
+
+async def test_one_made_before_is_found_by_its_id(runtime):
+    it = launch(QUICK)
+    made = await runtime.create(it)
+
+    again = await runtime.create(replace(it, container=made.container))
+    await runtime.start(it.tag)
+
+    assert again == made
+    assert (await over(runtime, it.tag)).exit_code == 0
+
+
+async def test_one_made_before_and_removed_is_not_made_again(runtime):
+    it = launch(QUICK)
+    made = await runtime.create(it)
+    await runtime.remove(it.tag)
+
+    with pytest.raises(ContainerGone):
+        await runtime.create(replace(it, container=made.container))
+
+    assert await runtime.survey() == ()
+
+
+async def test_another_with_the_name_of_one_made_before_is_not_taken_for_it(runtime):
+    it = launch(QUICK)
+    made = await runtime.create(it)
+    await runtime.remove(it.tag)
+    other = await runtime.create(it)
+
+    with pytest.raises(ContainerGone):
+        await runtime.create(replace(it, container=made.container))
+
+    assert other.container != made.container
+    assert (await runtime.inspect(it.tag)).state is ContainerState.CREATED
 
 
 async def test_attempts_of_a_job_have_containers_of_their_own(runtime):

@@ -62,8 +62,9 @@ async def address(runtime, tag):
 async def test_one_that_was_created_has_not_begun(runtime):
     it = part_of(new_tag(), "0/main")
 
-    assert await runtime.create(it) is ContainerState.CREATED
-    assert await runtime.create(it) is ContainerState.CREATED
+    made = await runtime.create(it)
+    assert made.state is ContainerState.CREATED
+    assert await runtime.create(it) == made
     assert await runtime.survey() == (Found(tag=it.tag, state=ContainerState.CREATED),)
 
 

@@ -63,6 +63,10 @@ def placed():
     return on.Placed(environment="local")
 
 
+def made(attempt=1, *, container="an-id"):
+    return on.ContainerCreated(attempt=attempt, container=container)
+
+
 def started(attempt=1, *, at=NOON):
     return on.ContainerStarted(attempt=attempt, started_at=at)
 

@@ -39,6 +39,10 @@ def sidecar(**changes):
     return task_container("sidecar", **{"essential": False} | changes)
 
 
+def is_made(part, *, container="an-id"):
+    return on.ContainerCreated(attempt=1, part=part, container=container)
+
+
 def runs(part, *, attempt=1, since=NOON, address=None):
     return on.ContainerStarted(attempt=attempt, part=part, started_at=since, address=address)
 

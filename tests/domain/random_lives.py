@@ -78,6 +78,8 @@ def happening(it, now, *, which, detail, ago):
             return on.TerminateRequested(reason=reason, grace=ago if detail % 2 else None)
         case on.Placed:
             return on.Placed(environment="local")
+        case on.ContainerCreated:
+            return kind(attempt=attempt, container=f"container {detail}")
         case on.ContainerStarted:
             return on.ContainerStarted(attempt=attempt, started_at=now + timedelta(seconds=30) - ago)
         case on.StartFailed:

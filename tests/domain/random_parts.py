@@ -116,6 +116,8 @@ def news(it, now, *, which, whom, detail):
     kind = ONWARD.get(part.state, legal[0]) if which > LEADS_ON else legal[which % len(legal)]
     about = {"attempt": it.attempt.number, "part": part.key}
     match kind:
+        case on.ContainerCreated:
+            return kind(**about, container=f"container {detail}")
         case on.ContainerStarted:
             return kind(**about, started_at=now, address=f"10.0.0.{part.node}")
         case on.StartFailed:

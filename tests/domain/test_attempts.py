@@ -11,6 +11,7 @@ from tests.domain.lives import (
     exited,
     lived,
     lost,
+    made,
     not_started,
     pending,
     placed,
@@ -32,6 +33,17 @@ def test_a_placed_job_has_its_first_attempt_on_that_environment():
 
     assert placed_job.attempt == Attempt(number=1, environment="big")
     assert effects == (do.StartContainer(tag=Tag(job_id=job.id, attempt=1)),)
+
+
+def test_the_id_of_what_was_made_is_remembered_before_it_runs_and_after():
+    job = after(starting(), made(container="an id"))
+
+    assert (job.status, job.attempt.container) == (Status.STARTING, "an id")
+    assert after(job, started(), exited(0)).attempts[0].container == "an id"
+
+
+def test_what_was_made_anew_has_another_id():
+    assert after(starting(), made(container="lost its place"), made(container="anew")).attempt.container == "anew"
 
 
 def test_a_job_that_succeeds_has_its_attempt_with_code_and_times():

@@ -19,6 +19,7 @@ from tests.domain.lives import (
     failed,
     grace_over,
     lost,
+    made,
     not_started,
     pending,
     placed,
@@ -52,6 +53,7 @@ HAPPENINGS = {
     on.FoundBlocked: on.FoundBlocked(reason="no room"),
     on.BlockedTooLong: on.BlockedTooLong(reason="no room"),
     on.Placed: placed(),
+    on.ContainerCreated: made(),
     on.ContainerStarted: started(),
     on.StartFailed: not_started(),
     on.StartAbandoned: on.StartAbandoned(attempt=1),
@@ -87,6 +89,7 @@ CELLS = {
     (Status.RUNNABLE, on.Placed): (Status.STARTING, [do.StartContainer]),
     (Status.RUNNABLE, on.CancelRequested): (Status.FAILED, []),
     (Status.RUNNABLE, on.TerminateRequested): (Status.FAILED, []),
+    (Status.STARTING, on.ContainerCreated): (Status.STARTING, []),
     (Status.STARTING, on.ContainerStarted): (Status.RUNNING, []),
     (Status.STARTING, on.StartFailed): (Status.FAILED, [do.ClearAway]),
     (Status.STARTING, on.StartAbandoned): (Status.FAILED, [do.ClearAway]),  # with a stop order

@@ -21,6 +21,7 @@ from tests.domain.part_lives import (
     in_words,
     is_asked,
     is_lost,
+    is_made,
     never_starts,
     part,
     runs,
@@ -49,6 +50,7 @@ LIVES = {
     PartState.ENDED: lambda: life(runs("0/app"), runs(KEY), ends(KEY, 1)),
 }
 HAPPENINGS = {
+    on.ContainerCreated: is_made(KEY),
     on.ContainerStarted: runs(KEY),
     on.StartFailed: never_starts(KEY),
     on.StartAbandoned: given_up(KEY),
@@ -62,6 +64,7 @@ OF_JOBS = {on.TimedOut}
 
 # What becomes of the container, and what is asked of the outside about any of them; where it says so, one that is told.
 CELLS = {
+    (PartState.STARTING, on.ContainerCreated): ("STARTING", []),
     (PartState.STARTING, on.ContainerStarted): ("RUNNING", []),
     (PartState.STARTING, on.StartFailed): ("ENDED", []),
     (PartState.STARTING, on.StartAbandoned): ("ENDED", []),  # told to end

@@ -10,11 +10,12 @@ from batchq.engine.executor import ASK_AGAIN, Executor
 from batchq.engine.letters import Deliver, Ring
 from batchq.engine.starting import LONGEST_PAUSE
 from batchq.engine.tasks import Tasks
-from batchq.errors import ImageMissing
+from batchq.errors import ImageMissing, StoreFailed
+from batchq.values import ContainerState
 from compute.script import Script
 from compute.simulated import SimulatedRuntime
-from compute.simulated_faults import NOT_CARRIED_OUT, Fault
-from tests.domain.lives import starting
+from compute.simulated_faults import CARRIED_OUT, NOT_CARRIED_OUT, Fault
+from tests.domain.lives import after, starting
 from tests.domain.part_lives import tasked
 from tests.engine.turns import HOST
 from tests.support.builders import task, task_container
@@ -31,6 +32,8 @@ class Outside:
         self.simulated = SimulatedRuntime(clock=clock, capacity=HOST)
         self.engine = Recorder(self.simulated)
         self.news, self.alive, self.tasks = [], 0, Tasks(clock)
+        self.made, self.disk_full, self.saving = [], False, asyncio.Event()
+        self.saving.set()
         self.executor = Executor(
             runtime=self.engine,
             keep_log=_keep_nothing,
@@ -46,10 +49,20 @@ class Outside:
 
     def _hear(self, letter):
         match letter:
+            case Deliver(event=on.ContainerCreated() as made, answer=answer):
+                self.made.append(made)
+                self.tasks.spawn("save", self._save(answer))
             case Deliver(event=event):
                 self.news.append(event)
             case Ring(seen_alive=tag) if tag == self.tag:
                 self.alive += 1
+
+    async def _save(self, answer):
+        await self.saving.wait()
+        if self.disk_full:
+            answer.set_exception(StoreFailed("no space left on device"))
+        else:
+            answer.set_result(None)
 
     async def does(self, effect):
         """Ask for it, and wait until nothing more is under way."""
@@ -87,6 +100,88 @@ async def test_a_start_given_up_is_not_made_by_a_call_that_comes_late():
 
     assert outside.news == [on.StartAbandoned(attempt=1)]
     assert await outside.simulated.survey() == ()
+
+
+async def test_what_was_made_is_started_when_that_is_saved_and_not_before():
+    outside = Outside(seconds=60)
+    outside.saving.clear()
+    outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
+    await asyncio.sleep(60)
+    assert outside.engine.asked(outside.tag) == ["create"]
+
+    outside.saving.set()
+
+    await outside.tasks.drain(patience=1000)
+    assert outside.engine.asked(outside.tag) == ["create", "start"]
+    assert [it.container for it in outside.made] == ["1"]
+
+
+async def test_what_cannot_be_saved_is_not_started_until_it_can():
+    outside = Outside(seconds=60)
+    outside.disk_full = True
+    outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
+    await asyncio.sleep(60)
+    assert "start" not in outside.engine.asked(outside.tag)
+
+    outside.disk_full = False
+
+    await outside.tasks.drain(patience=1000)
+    assert outside.engine.asked(outside.tag).count("start") == 1
+    assert {it.container for it in outside.made} == {"1"}
+
+
+async def test_a_start_given_up_while_its_making_is_saved_is_never_made():
+    outside = Outside(seconds=60)
+    outside.saving.clear()
+    outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
+    await asyncio.sleep(1)
+
+    outside.executor.act(do.AbandonStart(tag=outside.tag), outside.job)
+    outside.saving.set()
+
+    await outside.tasks.drain(patience=1000)
+    assert outside.engine.asked(outside.tag) == ["create", "remove"]
+    assert outside.news == [on.StartAbandoned(attempt=1)]
+
+
+async def test_one_that_was_made_before_and_is_not_there_is_lost_and_not_made_again():
+    outside = Outside(seconds=60)
+    outside.job = after(outside.job, on.ContainerCreated(attempt=1, container="long ago"))
+
+    await outside.does(do.StartContainer(tag=outside.tag))
+
+    assert outside.news == [on.ContainerLost(attempt=1)]
+    assert await outside.simulated.survey() == ()
+
+
+async def test_one_that_was_started_without_an_answer_and_is_gone_is_lost():
+    outside = Outside(seconds=60)
+    outside.simulated.faults.plan("start", CARRIED_OUT)
+    outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
+    await asyncio.sleep(0.1)
+
+    outside.simulated.vanish(outside.tag)
+
+    await outside.tasks.drain(patience=1000)
+    assert outside.news == [on.ContainerLost(attempt=1)]
+    assert outside.engine.asked(outside.tag).count("start") == 1
+
+
+async def test_one_made_late_under_the_name_of_one_that_is_gone_is_not_started():
+    outside = Outside(seconds=60)
+    outside.simulated.faults.plan("create", Fault(carried_out=True, late=3))
+    outside.simulated.faults.plan("start", CARRIED_OUT)
+    outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
+    await asyncio.sleep(0.6)  # made by the second create, and started without an answer
+
+    outside.simulated.vanish(outside.tag)
+    outside.engine.away = True
+    await asyncio.sleep(3)  # the first create is carried out
+    outside.engine.away = False
+
+    await outside.tasks.drain(patience=1000)
+    assert outside.news == [on.ContainerLost(attempt=1)]
+    assert [it.state for it in await outside.simulated.survey()] == [ContainerState.CREATED]
 
 
 async def test_an_image_that_no_pull_brings_fails_the_start():

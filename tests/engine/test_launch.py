@@ -3,8 +3,8 @@
 from batchq.domain.job import Child
 from batchq.domain.names import Tag
 from batchq.engine.launch import launch
-from tests.domain.lives import after, starting
-from tests.domain.part_lives import app, ganged, runs, sidecar, tasked
+from tests.domain.lives import after, made, starting
+from tests.domain.part_lives import app, ganged, is_made, runs, sidecar, tasked
 from tests.support.builders import gang, task
 
 
@@ -39,6 +39,14 @@ def test_a_container_of_a_task_is_told_what_a_lone_one_is():
 
     assert told(job, "0/sidecar") == told(job, "0/app") == {**told(starting()), "JOB_ID": job.id}
     assert launch(job, tag(job, "0/sidecar")).spec.image == "that"
+
+
+def test_what_was_made_before_is_launched_by_its_id():
+    one, several = after(starting(), made(container="this")), after(tasked(app(), sidecar()), is_made("0/app"))
+
+    assert launch(starting(), tag(starting())).container is None
+    assert launch(one, tag(one)).container == "this"
+    assert [launch(several, tag(several, key)).container for key in ("0/app", "0/sidecar")] == ["an-id", None]
 
 
 def test_the_containers_of_a_task_are_launched_beside_each_other():

@@ -80,6 +80,21 @@ async def test_a_certain_refusal_fails_the_attempt(world):
     assert done.attempts[0].reason == "CannotStartContainerError: no such user"
 
 
+async def test_what_was_made_is_started_only_when_that_is_saved(world):
+    world.runtime.hold("create")
+    job = await world.submit(Script(seconds=0))
+    await world.then(job, Status.STARTING)
+    world.store.failing = True
+
+    world.runtime.let_go("create")
+    await world.passes(2)
+
+    assert "start" not in [what for _, what in world.runtime.all_asked]
+    world.store.failing = False
+    done = await world.then(job, Status.SUCCEEDED)
+    assert len(done.attempts) == 1
+
+
 async def test_a_refusal_that_is_not_saved_yet_is_not_asked_for_again(world):
     world.runtime.refusals["start"] = [StartRefused("CannotStartContainerError: no such user", exit_code=128)]
     world.runtime.hold("start")

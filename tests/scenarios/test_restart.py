@@ -1,8 +1,11 @@
 """The server is killed at any moment, and takes up where it was. design.md "Restart"; faults.md 6.1, 6.2."""
 
+from dataclasses import replace
+
 from batchq.domain import reasons
 from batchq.domain.job import Status
-from tests.support.scripts import Script
+from tests.support.builders import task
+from tests.support.scripts import Script, contained
 from tests.support.world import GRACE
 
 POLITE = Script(seconds=60, on_term=0, output=("ready",))
@@ -88,6 +91,62 @@ async def test_killed_after_the_start_it_is_not_started_again(world):
     done = await world.then(job, Status.SUCCEEDED)
     assert len(done.attempts) == 1
     assert (await world.asked(job)).count("start") == 1
+
+
+async def test_made_and_gone_before_that_was_saved_it_is_made_again_and_costs_nothing(world):
+    world.runtime.hold("create")
+    job = await world.submit(Script(seconds=0))
+    tag = (await world.then(job, Status.STARTING)).tag
+    world.store.failing = True
+    world.runtime.let_go("create")
+    await world.passes(1)
+    await world.crash()
+    await world.runtime.remove(tag)
+    world.store.failing = False
+
+    await world.boot()
+
+    done = await world.then(job, Status.SUCCEEDED)
+    assert len(done.attempts) == 1
+    assert (await world.asked(job)).count("start") == 1
+
+
+async def test_started_and_removed_by_a_human_before_that_was_saved_it_is_lost_and_not_started_again(world):
+    world.runtime.hold("start")
+    job = await world.submit(Script(seconds=60), attempts=1)
+    tag = (await world.then(job, Status.STARTING)).tag
+    await world.passes(1)
+    world.store.failing = True
+    world.runtime.let_go("start")
+    await world.passes(1)
+    await world.crash()
+    await world.runtime.remove(tag)
+    world.store.failing = False
+
+    await world.boot()
+
+    done = await world.then(job, Status.FAILED, status_reason=reasons.DISAPPEARED)
+    assert [it.exit_code for it in done.attempts] == [None]
+    assert (await world.asked(job)).count("start") == 1
+
+
+async def test_a_container_of_a_task_removed_before_its_start_was_saved_is_not_started_again(world):
+    world.runtime.hold("start")
+    pair = task(contained("app", Script(seconds=60)), contained("aside", Script(seconds=60), essential=False))
+    job = await world.submit(task=pair)
+    tag = replace((await world.then(job, Status.STARTING)).tag, part="0/app")
+    await world.passes(1)
+    world.store.failing = True
+    world.runtime.let_go("start")
+    await world.passes(1)
+    await world.crash()
+    await world.runtime.remove(tag)
+    world.store.failing = False
+
+    await world.boot()
+
+    await world.then(job, Status.FAILED)
+    assert (await world.asked(job, part="0/app")).count("start") == 1
 
 
 async def test_a_stop_ordered_but_not_asked_is_asked(world):

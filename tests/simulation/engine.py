@@ -8,7 +8,7 @@ from batchq.domain.container import Resources
 from batchq.domain.names import Tag
 from batchq.errors import BatchqError, EngineUnknown
 from batchq.ports import Clock
-from batchq.values import ContainerState, Found, Launch, LogLine
+from batchq.values import Found, Launch, LogLine, Made
 from compute.simulated import SimulatedRuntime
 from compute.simulated_engine import SimulatedEngine
 from compute.simulated_faults import CARRIED_OUT, NOT_CARRIED_OUT, Fault
@@ -27,13 +27,13 @@ class WatchedEngine(SimulatedEngine):
         super().__init__(now)
         self._witness = witness
 
-    def create(self, launch: Launch) -> ContainerState:
+    def create(self, launch: Launch) -> Made:
         known = self.containers.get(launch.tag)
-        state = super().create(launch)
+        made = super().create(launch)
         if self.containers[launch.tag] is not known:
             self._witness.truth.made(self.containers[launch.tag])
             self._witness.made(launch.tag)
-        return state
+        return made
 
     def start(self, tag: Tag) -> None:
         begun = tag in self.containers and self.containers[tag].started_at is not None
@@ -109,7 +109,7 @@ class Liar:
         self._story = story
         self._witness = witness
 
-    async def create(self, launch: Launch) -> ContainerState:
+    async def create(self, launch: Launch) -> Made:
         return await self._call("create", launch.tag, lambda: self._runtime.create(launch))
 
     async def pull(self, image: str, platform: str | None) -> None:

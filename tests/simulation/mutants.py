@@ -129,6 +129,24 @@ MUTANTS = [
         new="            pass\n        return await self._start()",
     ),
     Mutant(
+        file="batchq/domain/lifecycle.py",
+        breaks="what was made is forgotten",
+        old="replace(attempt_of(job), container=event.container)",
+        new="attempt_of(job)",
+    ),
+    Mutant(
+        file="batchq/domain/parts.py",
+        breaks="what was made of several is forgotten",
+        old="replace(part, container=event.container)",
+        new="part",
+    ),
+    Mutant(
+        file="batchq/engine/starting.py",
+        breaks="what was made is started before that is saved",
+        old="await self._save(made)",
+        new="asyncio.ensure_future(self._save(made)).add_done_callback(lambda it: it.cancelled() or it.exception())",
+    ),
+    Mutant(
         file="batchq/domain/retry.py",
         breaks="attempts left save what was stopped",
         old="    if job.stop is not None:\n        return Verdict.FAIL\n",

@@ -214,9 +214,7 @@ class Witness:
         self._story.counts["containers started"] += 1
         self._story.tell(f"container {self._story.called(tag)} starts")
         ran = [it for it in self.truth.of(tag) if it.ran]
-        if len(ran) > 1 and tag in self.truth.vanished:
-            self._story.counts["attempts begun anew after a human removed their container"] += 1
-        elif len(ran) > 1:
+        if len(ran) > 1:
             self._story.breaks("I5 an attempt starts once", self._story.called(tag))
         job = self.jobs.get(tag.job_id)
         live = [it.tag for it in self.truth.live(tag.job_id) if not self._came_too_late(job, it.tag)]

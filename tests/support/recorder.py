@@ -10,7 +10,7 @@ from batchq.domain.container import Resources
 from batchq.domain.names import Tag
 from batchq.errors import EngineUnknown
 from batchq.ports import ContainerRuntime
-from batchq.values import ContainerState, Found, Launch, LogLine
+from batchq.values import Found, Launch, LogLine, Made
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ class Recorder:
     def asked(self, tag: Tag) -> list[str]:
         return [what for of, what in self.all_asked if of == tag]
 
-    async def create(self, launch: Launch) -> ContainerState:
+    async def create(self, launch: Launch) -> Made:
         return await self._ask(launch.tag, "create", self._runtime.create(launch))
 
     async def pull(self, image: str, platform: str | None) -> None:

@@ -211,7 +211,7 @@ async def test_an_image_that_is_lacking_can_be_pulled(runtime):
 
     await runtime.pull("lacking:1", None)
 
-    assert await runtime.create(it) is ContainerState.CREATED
+    assert (await runtime.create(it)).state is ContainerState.CREATED
 
 
 async def test_an_image_may_be_lacking_for_ever(runtime):
@@ -229,7 +229,7 @@ async def test_a_call_may_get_no_answer_and_have_done_nothing(runtime):
         await runtime.create(it)
 
     assert await runtime.survey() == ()
-    assert await runtime.create(it) is ContainerState.CREATED
+    assert (await runtime.create(it)).state is ContainerState.CREATED
 
 
 async def test_a_call_may_get_no_answer_and_have_been_carried_out(runtime):
@@ -282,7 +282,7 @@ async def test_a_judge_decides_by_call_and_container(runtime):
     with pytest.raises(EngineUnknown):
         await runtime.create(mine)
 
-    assert await runtime.create(other) is ContainerState.CREATED
+    assert (await runtime.create(other)).state is ContainerState.CREATED
 
 
 async def test_an_engine_that_is_away_answers_nothing(runtime):
