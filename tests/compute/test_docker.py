@@ -77,9 +77,10 @@ async def test_after_a_restart_what_was_created_is_started(runtime, docker_engin
 async def test_many_creates_at_once_make_one_container(runtime, docker_engine):
     it = launch()
     async with docker_runtime(docker_engine, instance=instance_of(runtime)) as other:
-        states = await asyncio.gather(*(insisting_create(each, it) for each in [runtime, other] * 4))
+        made = await asyncio.gather(*(insisting_create(each, it) for each in [runtime, other] * 4))
 
-        assert set(states) == {ContainerState.CREATED}
+        assert {it.state for it in made} == {ContainerState.CREATED}
+        assert len({it.container for it in made}) == 1
         assert [found.tag for found in await runtime.survey()] == [it.tag]
 
 
