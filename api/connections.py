@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from operator import itemgetter
 from socket import socket
@@ -14,15 +15,20 @@ log = logging.getLogger(__name__)
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
+WAITING = 100  # connections at the door, not let in yet
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """How many connections may be open, and how many seconds each may keep us waiting.
 
     That long for the first byte of a request, that long from there to its last, that long until an answer is taken.
+    At the end requests that have begun have `drain` seconds to be answered.
     """
 
     connections: int = 256
     patience: float = 30.0
+    drain: float = 5.0
 
 
 LIMITS = Limits()
@@ -35,6 +41,7 @@ class Site(web.BaseSite):
         super().__init__(runner)
         self._door = door
         self._limits = limits
+        self._crowd: Crowd | None = None
 
     @property
     def name(self) -> str:
@@ -45,9 +52,18 @@ class Site(web.BaseSite):
         await super().start()
         server = self._runner.server
         assert server is not None
-        crowd = Crowd(server, self._limits)
+        self._crowd = crowd = Crowd(server, self._limits)
         server.request_handler = crowd.answering(server.request_handler)
-        self._server = await asyncio.get_running_loop().create_server(crowd.admit, sock=self._door)
+        # asyncio takes so many at once before the crowd is asked: they must not use up the files that may be open.
+        at_once = min(WAITING, self._limits.connections)
+        self._server = await asyncio.get_running_loop().create_server(crowd.admit, sock=self._door, backlog=at_once)
+        self._door.listen(WAITING)
+
+    async def stop(self) -> None:
+        """Nobody new is let in. aiohttp hears no more of a request whose end is on its way, so that is waited for."""
+        await super().stop()
+        if self._crowd is not None:
+            await self._crowd.settle(self._limits.drain)
 
 
 class Crowd:
@@ -57,6 +73,7 @@ class Crowd:
         self._server = server
         self._limits = limits
         self._open: dict[web.RequestHandler, Connection] = {}
+        self._fewer = asyncio.Event()
 
     def admit(self) -> asyncio.Protocol:
         """Who comes last is let in for whoever keeps us waiting longest, and turned away where nobody does."""
@@ -79,8 +96,17 @@ class Crowd:
                 return await handler(request)
             finally:
                 connection.answered()
+                self._fewer.set()
 
         return answer
+
+    async def settle(self, patience: float) -> None:
+        """Until no request is under way, from its first byte to its answer; but not for longer."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                while any(it.under_way for it in self._open.values()):
+                    self._fewer.clear()
+                    await self._fewer.wait()
 
     def _make_room(self) -> bool:
         waiting = [(it.waiting_since, it) for it in self._open.values() if it.waiting_since is not None]
@@ -93,6 +119,7 @@ class Crowd:
 
     def _left(self, connection: "Connection") -> None:
         self._open.pop(connection.http, None)
+        self._fewer.set()
 
 
 class Connection(asyncio.Protocol):
@@ -110,6 +137,11 @@ class Connection(asyncio.Protocol):
         self._idle = True
         self._answering = False
         self._wait()
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a request has begun, and its answer is still to come."""
+        return not self._idle
 
     def asked(self, request: web.BaseRequest) -> None:
         """The head of a request is here; its body may be on its way."""

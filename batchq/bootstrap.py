@@ -3,6 +3,7 @@
 import ipaddress
 import logging
 import os
+import resource
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from api import app as http
 from api.batch import routes as batch
 from api.batch.desk import Desk
 from api.batch.translate.rules import Rules
-from api.connections import Site
+from api.connections import LIMITS, Limits, Site
 from api.gate import Buckets, Gate, gate, let_in
 from api.logs import routes as cloudwatch
 from api.logs.desk import Desk as LogsDesk
@@ -46,10 +47,11 @@ from compute.policy import Policy
 from compute.secrets import Secrets
 from compute.simulated import SimulatedRuntime
 
-FLOOR = 64 * 2**20  # bytes free below which nothing more is taken
 log = logging.getLogger(__name__)
 
-DRAIN = 5.0  # seconds that requests under way have at the end
+FLOOR = 64 * 2**20  # bytes free below which nothing more is taken
+OWN_FILES, FEWEST_CONNECTIONS = 80, 8  # of the files that may be open: ours and the engine's, and what is left at least
+DRAIN, LAST_WORDS = 5.0, 1.0  # seconds that requests under way have at the end, and then their answers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,10 +99,10 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
         await parts.engine.start()
         parts.engine.tasks.supervise("pulse", parts.pulse.run)
         tokens = Tokens(await store.secret())
-        runner = http.runner(application(settings, parts, clock, tokens), drain_seconds=DRAIN)
+        runner = http.runner(application(settings, parts, clock, tokens), drain_seconds=LAST_WORDS)
         stack.push_async_callback(runner.cleanup)
         await runner.setup()
-        site = Site(runner, door=door)
+        site = Site(runner, door=door, limits=Limits(connections=room_for_connections(), drain=DRAIN))
         await site.start()
         yield Serving(url=site.name, lost=parts.engine.guard.lost)
 
@@ -245,6 +247,15 @@ def listen(settings: Settings) -> socket:
     """Take the port before anything is done. Whoever calls already waits until the server is ready."""
     family = AF_INET6 if ":" in settings.host else AF_INET
     return create_server((settings.host, settings.port), family=family)
+
+
+def room_for_connections() -> int:
+    """As many as may be, and so few that the database, logs and the engine never want for a file to open."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    if most == resource.RLIM_INFINITY:
+        return LIMITS.connections
+    return max(FEWEST_CONNECTIONS, min(LIMITS.connections, most - OWN_FILES))
 
 
 def machine() -> Resources:

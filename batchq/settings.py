@@ -1,5 +1,6 @@
 """Settings of `batchq serve`, read once: flags first, then BATCHQ_* variables, then the defaults here."""
 
+from collections.abc import Iterable
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -8,6 +9,11 @@ from typing import Annotated
 import platformdirs
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from batchq.errors import StartImpossible
+
+PREFIX = "BATCHQ_"
+NO_SETTINGS = ("BATCHQ_URL", "BATCHQ_SECRET_")  # and what begins with them: of the commands, and secrets of jobs
 
 
 class Runtime(StrEnum):
@@ -37,7 +43,7 @@ def default_data() -> Path:
 class Settings(BaseSettings):
     """All times in seconds on the outside. Frozen."""
 
-    model_config = SettingsConfigDict(env_prefix="BATCHQ_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 22824
@@ -61,3 +67,11 @@ class Settings(BaseSettings):
     @property
     def grace(self) -> timedelta:
         return timedelta(seconds=self.stop_grace)
+
+
+def check_names(variables: Iterable[str]) -> None:
+    """A setting that was misspelt would be left out without a word. Raises StartImpossible."""
+    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
+    for name in sorted(variables):
+        if name.startswith(PREFIX) and name not in known and not name.startswith(NO_SETTINGS):
+            raise StartImpossible(f"{name} is no setting of batchq; is it misspelt?")

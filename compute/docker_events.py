@@ -19,13 +19,14 @@ from compute.docker_client import Client
 from compute.docker_errors import unknown_unless_told
 from compute.docker_spec import INSTANCE, tag_of
 from compute.news import News
+from compute.threads import begin
 
 
 @asynccontextmanager
 async def deaths(connect: Callable[[], Client], instance: str) -> AsyncIterator[AsyncIterator[Tag]]:
     """Entered, the engine has accepted to tell. Raises EngineUnknown."""
     reader = _Reader(connect, instance)
-    threading.Thread(target=reader.run, name="docker-events", daemon=True).start()
+    begin("docker-events", reader.run)
     try:
         await asyncio.wrap_future(reader.listening)
         yield reader.news

@@ -8,6 +8,8 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Generic, Protocol, TypeVar
 
+from batchq.errors import EngineUnknown
+
 WAIT_AT_CLOSE = 1.0  # seconds
 
 Answer = TypeVar("Answer")
@@ -54,11 +56,15 @@ class Crew(Generic[Tool]):
         self._gone: list[Future[None]] = []
 
     async def run(self, work: Callable[[Tool], Answer]) -> Answer:
-        """Cancelled, it leaves off waiting; work that has begun goes on."""
+        """Cancelled, it leaves off waiting; work that has begun goes on. Raises EngineUnknown without any thread."""
         job = Job(work)
         self._jobs.put(job)  # type: ignore[arg-type]  # the queue does not care what a job answers
-        if len(self._gone) < self._size:
+        try:
             self._hire()
+        except EngineUnknown:
+            if not self._gone:
+                job.outcome.cancel()
+                raise
         return await asyncio.wrap_future(job.outcome)
 
     async def close(self) -> None:
@@ -76,10 +82,13 @@ class Crew(Generic[Tool]):
                 each.cancel()
 
     def _hire(self) -> None:
+        """One more, if there may be. Raises EngineUnknown; those that are there will do then."""
+        if len(self._gone) == self._size:
+            return
         gone: Future[None] = Future()
+        jobs = self._jobs
+        begin(f"{self._name}-{len(self._gone) + 1}", lambda: self._work(jobs, gone))
         self._gone.append(gone)
-        name = f"{self._name}-{len(self._gone)}"
-        threading.Thread(target=self._work, args=(self._jobs, gone), name=name, daemon=True).start()
 
     def _work(self, jobs: "Jobs[Tool]", gone: "Future[None]") -> None:
         tool: Tool | None = None
@@ -96,3 +105,11 @@ class Crew(Generic[Tool]):
             tool.close()
         with suppress(InvalidStateError):
             gone.set_result(None)
+
+
+def begin(name: str, work: Callable[[], None]) -> None:
+    """In a thread that keeps nobody waiting. Raises EngineUnknown when the machine has none left for us."""
+    try:
+        threading.Thread(target=work, name=name, daemon=True).start()
+    except RuntimeError as none:
+        raise EngineUnknown(f"{name}: {none}") from none

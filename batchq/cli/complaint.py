@@ -1,10 +1,12 @@
 """How a command that cannot do what it was told says so: one line on stderr, and a status that is not 0."""
 
 import sys
+from contextlib import suppress
 
 REFUSED, MISUSED = 1, 2  # exit statuses
 
 
 def complain(text: str, status: int = REFUSED) -> int:
-    sys.stderr.write(f"batchq: {text}\n")
+    with suppress(OSError):  # nobody reads it any more, or its disk is full
+        print(f"batchq: {text}", file=sys.stderr, flush=True)
     return status

@@ -1,7 +1,9 @@
 """The command line: a module a command, each with its flags (`add`) and its doing (`run`, which answers a status)."""
 
 import argparse
+import sys
 from collections.abc import Sequence
+from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
@@ -23,8 +25,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return complain(str(refused))
 
 
+class Parser(argparse.ArgumentParser):
+    """It complains in a line, and takes flags by their whole names: a new one must not change what others mean."""
+
+    def __init__(self, **named: Any) -> None:  # noqa: ANN401 - argparse's own
+        super().__init__(**named | {"allow_abbrev": False})
+
+    def error(self, message: str) -> NoReturn:
+        sys.exit(complain(f"{message}; see {self.prog} --help", MISUSED))
+
+
 def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(prog="batchq", description="AWS Batch on this machine's Docker engine.")
+    top = Parser(prog="batchq", description="AWS Batch on this machine's Docker engine.")
     top.add_argument("--version", action="version", version=f"batchq {__version__}")
     commands = top.add_subparsers(dest="command", required=True)
     for command in COMMANDS:

@@ -16,11 +16,12 @@ from typing import Any, NoReturn
 
 from batchq.bootstrap import serving
 from batchq.cli.complaint import complain
-from batchq.settings import Settings
+from batchq.settings import Settings, check_names
 
 log = logging.getLogger(__name__)
 
 LAST_WORDS = 1.0  # seconds that a thread has to end
+OUT, ERROR = 1, 2  # standard streams
 AT_ONCE = 130  # exit status of an end without ceremony; the database is whole all the same
 
 
@@ -49,6 +50,8 @@ def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name fo
 def run(asked: argparse.Namespace) -> int:
     """Until SIGTERM or SIGINT. Raises BatchqError or OSError when it cannot start, ValidationError as `read`."""
     settings = read(asked)
+    check_names(os.environ)
+    _see_to_streams()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     try:
         status = asyncio.run(serve(settings))
@@ -72,8 +75,7 @@ async def serve(settings: Settings) -> int:
     """Until SIGTERM or SIGINT; containers run on. Raises BatchqError or OSError when it cannot start."""
     over = _signals()
     async with serving(settings) as server:
-        sys.stdout.write(f"batchq is ready at {server.url}\n")
-        sys.stdout.flush()
+        _announce(f"batchq is ready at {server.url}")
         watch = asyncio.ensure_future(_end_when_lost(server.lost))
         await over.wait()
         watch.cancel()
@@ -96,8 +98,24 @@ def _is_held() -> bool:
 
 def _leave(status: int) -> NoReturn:
     logging.shutdown()
-    sys.stdout.flush()
     os._exit(status)
+
+
+def _see_to_streams() -> None:
+    """Where one of the three was closed, the next file that is opened would become it: the lock, or a socket."""
+    while (taken := os.open(os.devnull, os.O_RDWR)) <= ERROR:
+        pass
+    os.close(taken)
+
+
+def _announce(line: str) -> None:
+    """Whether anybody reads it or not. What nobody reads must not be left for the end, which would fail by it."""
+    try:
+        print(line, flush=True)
+    except OSError:
+        nobody = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nobody, OUT)
+        os.close(nobody)
 
 
 def _signals() -> asyncio.Event:

@@ -7,6 +7,7 @@ import logging
 import sys
 import threading
 import traceback
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from batchq.ports import Clock
@@ -32,7 +33,8 @@ class Pulse:
         """For ever, on the loop that is felt."""
         over = threading.Event()
         loop = threading.get_ident()
-        threading.Thread(target=self._watch, args=(loop, over), name="pulse", daemon=True).start()
+        with suppress(RuntimeError):  # without a thread it is felt all the same, and not seen
+            threading.Thread(target=self._watch, args=(loop, over), name="pulse", daemon=True).start()
         try:
             while True:
                 self._beat = self._clock.now()

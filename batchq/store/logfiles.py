@@ -64,7 +64,7 @@ class LogFiles:
         path = self._path(log_id)
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, path, *args, **kwargs))
-        except OSError as failure:
+        except (OSError, RuntimeError) as failure:  # the latter where the machine has no thread left
             raise StoreFailed(f"the log of task {log_id}: {failure}") from failure
 
     def _path(self, log_id: str) -> Path:

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from batchq.errors import EngineUnknown
 from compute.shared import Shared
 from compute.threads import Crew
 
@@ -189,3 +190,23 @@ async def test_one_who_leaves_off_waiting_does_not_cancel_it_for_the_others(shar
     go.set()
 
     await patient
+
+
+def no_thread(_):
+    raise RuntimeError("can't start new thread")
+
+
+async def test_where_the_machine_has_no_thread_left_those_that_are_there_do_the_work(crew, monkeypatch):
+    await crew.run(type)
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+
+    assert await crew.run(type) is Tool
+
+
+async def test_without_any_thread_nothing_is_known_and_when_there_is_one_it_works(crew, monkeypatch):
+    with monkeypatch.context() as poor:
+        poor.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(EngineUnknown, match="can't start new thread"):
+            await crew.run(type)
+
+    assert await crew.run(type) is Tool

@@ -44,7 +44,7 @@ def missing() -> int:
 def run() -> Path:
     outcomes = Path(tempfile.mkstemp(prefix="batchq-faults-", suffix=".jsonl")[1])
     for chosen in RUNS:
-        subprocess.run([*PYTEST, *chosen], env=os.environ | {"BATCHQ_OUTCOMES": str(outcomes)}, check=False)
+        subprocess.run([*PYTEST, *chosen], env=os.environ | {"FAULT_OUTCOMES": str(outcomes)}, check=False)
     return outcomes
 
 

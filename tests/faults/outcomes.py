@@ -1,4 +1,4 @@
-"""A plugin (`-p tests.faults.outcomes`): adds to the file in BATCHQ_OUTCOMES how the tests of each row ended."""
+"""A plugin (`-p tests.faults.outcomes`): adds to the file in FAULT_OUTCOMES how the tests of each row ended."""
 
 import json
 import os
@@ -12,5 +12,5 @@ def pytest_runtest_logreport(report):
     rows = [value for name, value in report.user_properties if name == "fault"]
     if rows:
         said = {"test": report.nodeid, "rows": rows, "outcome": report.outcome}
-        with Path(os.environ["BATCHQ_OUTCOMES"]).open("a") as file:
+        with Path(os.environ["FAULT_OUTCOMES"]).open("a") as file:
             file.write(json.dumps(said) + "\n")

@@ -9,6 +9,7 @@ from socket import socket
 
 import pytest
 
+from batchq.settings import check_names
 from tests.service.waiting import reaches, register
 from tests.support.service import BATCHQ, Service, serving
 
@@ -83,6 +84,7 @@ def test_another_address_is_taken_when_told_that_nobody_is_asked_who_he_is(tmp_p
         assert service.url.startswith("http://0.0.0.0:")
 
 
+@pytest.mark.fault("LC08")
 def test_a_port_that_is_taken_is_told_in_one_line(tmp_path):
     with closing(socket()) as taken:
         taken.bind(("127.0.0.1", 0))
@@ -91,14 +93,38 @@ def test_a_port_that_is_taken_is_told_in_one_line(tmp_path):
 
     assert status == 1
     assert "already in use" in line
+    assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.fault("LC08")
 def test_a_setting_that_cannot_be_is_told_in_one_line(tmp_path):
     status, line = refused("--data", tmp_path, "--account-id", "12")
 
     assert status == 2
     assert "account-id" in line
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.fault("LC08")
+@pytest.mark.parametrize(
+    ("flags", "environment", "named"),
+    [
+        (["--stop-grac", "3"], {}, "--stop-grac"),
+        (["--colour", "red"], {}, "--colour"),
+        (["--runtime", "podman"], {}, "podman"),
+        ([], {"BATCHQ_STOP_GRACEE": "3"}, "BATCHQ_STOP_GRACEE"),
+    ],
+)
+def test_a_setting_that_there_is_not_is_told_in_one_line(tmp_path, flags, environment, named):
+    status, line = refused("--data", tmp_path, "--port", 0, *flags, **environment)
+
+    assert status != 0
+    assert named in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_secrets_and_the_commands_own_variable_are_no_settings():
+    check_names(["BATCHQ_SECRET_DB", "BATCHQ_URL", "BATCHQ_STOP_GRACE", "PATH"])
 
 
 def test_every_setting_is_also_a_variable(tmp_path):

@@ -20,19 +20,23 @@ READY = "batchq is ready at "
 
 
 class Service:
-    """`extra` are further flags of `batchq serve`. Started again, it takes up the same data on the same port."""
+    """`extra` are further flags of `batchq serve`; `under` is a command that runs it, as `prlimit --nofile=64`.
 
-    def __init__(self, data: Path, *extra: str) -> None:
+    Started again, it takes up the same data on the same port.
+    """
+
+    def __init__(self, data: Path, *extra: str, under: Sequence[str] = ()) -> None:
         self.data = data
         self.log = data.parent / f"{data.name}.log"
         self._extra = extra
+        self._under = under
         self._port = "0"
         self.process: subprocess.Popen[str] | None = None
         self.url = ""
         self.instance = ""
 
     def start(self) -> "Service":
-        command = [str(BATCHQ), "serve", "--data", str(self.data), "--port", self._port, *self._extra]
+        command = [*self._under, str(BATCHQ), "serve", "--data", str(self.data), "--port", self._port, *self._extra]
         with self.log.open("a") as log:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         line = self.process.stdout.readline()
@@ -103,8 +107,8 @@ class Service:
 
 
 @contextmanager
-def serving(data: Path, *extra: str) -> Iterator[Service]:
-    service = Service(data, *extra).start()
+def serving(data: Path, *extra: str, under: Sequence[str] = ()) -> Iterator[Service]:
+    service = Service(data, *extra, under=under).start()
     try:
         yield service
     finally:

@@ -1,0 +1,124 @@
+"""A server whose machine gives it little: it refuses politely, hangs nowhere, and goes on when there is more."""
+
+import json
+import resource
+import socket
+import time
+from contextlib import ExitStack, closing
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+
+from tests.service.waiting import PATIENCE, reaches, register
+from tests.support.service import serving
+
+FEW_FILES = ("prlimit", "--nofile=64")
+MANY = 100  # connections
+LESS_THAN_A_STACK = 6 * 2**20  # bytes of memory in which no thread can be begun
+
+
+class Callers:
+    """Connections that say nothing."""
+
+    def __init__(self, service, number):
+        host, port = service.url.removeprefix("http://").split(":")
+        self._held = ExitStack()
+        self._open = [
+            self._held.enter_context(socket.create_connection((host, int(port)), timeout=PATIENCE))
+            for _ in range(number)
+        ]
+
+    def refused(self):
+        """How many have been hung up on."""
+        return sum(map(_is_over, self._open))
+
+    def leave(self):
+        self._held.close()
+
+
+def _is_over(connection):
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
+
+
+def health(service):
+    """By somebody who does not wait for long."""
+    host = service.url.removeprefix("http://")
+    with closing(HTTPConnection(host, timeout=5)) as calling:
+        calling.request("GET", "/healthz")
+        return json.load(calling.getresponse())
+
+
+def memory_of(process):
+    """Bytes of address space."""
+    told = Path(f"/proc/{process.pid}/statm").read_text()
+    return int(told.split()[0]) * resource.getpagesize()
+
+
+def waits_until(holds):
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.mark.fault("LC09")
+def test_with_few_files_it_hangs_up_on_idlers_answers_others_and_runs_jobs(tmp_path):
+    with serving(tmp_path / "data", "--runtime", "simulated", under=FEW_FILES) as service:
+        batch = service.client()
+        register(batch, "runs", "true")
+
+        callers = Callers(service, MANY)
+        status = health(service)["status"]
+        job = batch.submit_job(jobName="runs", jobQueue="default", jobDefinition="runs")["jobId"]
+        reaches(batch, job, "SUCCEEDED")
+        refused = callers.refused()
+        callers.leave()
+
+        assert status == "ok"
+        assert refused > MANY / 2
+        assert health(service)["status"] == "ok"
+        assert "Too many open files" not in service.log.read_text()
+
+
+@pytest.mark.docker
+@pytest.mark.fault("LC09")
+def test_with_few_files_containers_are_run_and_looked_after(tmp_path):
+    with serving(tmp_path / "data", "--stop-grace", "1", under=FEW_FILES) as service:
+        batch = service.client()
+        register(batch, "runs", "true")
+        callers = Callers(service, MANY)
+
+        jobs = [batch.submit_job(jobName="runs", jobQueue="default", jobDefinition="runs")["jobId"] for _ in range(4)]
+
+        assert [reaches(batch, it, "SUCCEEDED", "FAILED")["status"] for it in jobs] == ["SUCCEEDED"] * 4
+        callers.leave()
+    service.sweep()
+
+
+@pytest.mark.docker
+@pytest.mark.fault("LC09")
+def test_without_a_thread_more_jobs_wait_and_run_when_there_are_some(tmp_path):
+    with serving(tmp_path / "data", "--stop-grace", "1") as service:
+        batch = service.client()
+        register(batch, "runs", "true")
+        _, most = resource.prlimit(service.process.pid, resource.RLIMIT_AS)
+        tight = memory_of(service.process) + LESS_THAN_A_STACK
+        resource.prlimit(service.process.pid, resource.RLIMIT_AS, (tight, most))
+
+        job = batch.submit_job(jobName="runs", jobQueue="default", jobDefinition="runs")["jobId"]
+        waits_until(lambda: "can't start new thread" in service.log.read_text())
+        meanwhile = health(service)["status"]
+        resource.prlimit(service.process.pid, resource.RLIMIT_AS, (most, most))
+        done = reaches(batch, job, "SUCCEEDED", "FAILED")
+
+        assert meanwhile in {"ok", "degraded"}
+        assert (done["status"], len(done["attempts"])) == ("SUCCEEDED", 1)
+        assert "Traceback" not in service.log.read_text()
+    service.sweep()

@@ -1,0 +1,123 @@
+"""SIGTERM: requests under way are answered, jobs run on. And once more: it ends at once."""
+
+import json
+import signal
+import socket
+import time
+from contextlib import closing
+
+import pytest
+
+from batchq.bootstrap import DRAIN
+from batchq.cli.serve import AT_ONCE
+from tests.service.waiting import PATIENCE, reaches, register
+from tests.support.service import serving
+
+JOBS, REQUESTS = 5, 10
+IN_TIME = DRAIN + 5  # seconds for an end that nothing hinders
+
+
+class HalfAsked:
+    """A SubmitJob whose second half is still to be sent."""
+
+    def __init__(self, service, **asked):
+        self._host = service.url.removeprefix("http://")
+        host, port = self._host.split(":")
+        self._body = json.dumps({"jobName": "late", "jobQueue": "default", "jobDefinition": "late"} | asked).encode()
+        self._connection = socket.create_connection((host, int(port)), timeout=PATIENCE)
+        head = f"POST /v1/submitjob HTTP/1.1\r\nHost: {self._host}\r\nConnection: close\r\n"
+        about = f"Content-Type: application/json\r\nContent-Length: {len(self._body)}\r\n\r\n"
+        self._connection.sendall(f"{head}{about}".encode() + self._body[:9])
+
+    def finish(self):
+        """Send the rest; the answer's status and content."""
+        with closing(self._connection):
+            self._connection.sendall(self._body[9:])
+            answer = b"".join(iter(lambda: self._connection.recv(65536), b""))
+        head, _, content = answer.partition(b"\r\n\r\n")
+        return int(head.split()[1]), json.loads(content)
+
+    def give_up(self):
+        self._connection.close()
+
+
+def stops_listening(service):
+    """Wait until nobody new is let in."""
+    host, port = service.url.removeprefix("http://").split(":")
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        try:
+            socket.create_connection((host, int(port)), timeout=1).close()
+        except OSError:
+            return
+        time.sleep(0.02)
+    raise AssertionError("it still listens")
+
+
+@pytest.fixture
+def half_asked(simulated):
+    """Under way until the test gives it up, so that an end has to wait for it."""
+    register(simulated.client(), "late", "true")
+    asking = HalfAsked(simulated)
+    simulated.health()  # by now the server has begun with what came before
+    yield asking
+    asking.give_up()
+
+
+@pytest.mark.docker
+@pytest.mark.fault("LC01")
+def test_sigterm_answers_what_is_under_way_and_leaves_jobs_alone(tmp_path):
+    with serving(tmp_path / "data", "--stop-grace", "1") as service:
+        batch = service.client()
+        register(batch, "long", "sleep", "6")
+        register(batch, "late", "true")
+        resources = {"type": "EC2", "minvCpus": 0, "maxvCpus": JOBS, "subnets": [], "instanceRole": "none"}
+        batch.create_compute_environment(
+            computeEnvironmentName="wide", type="MANAGED", computeResources=resources, state="ENABLED"
+        )
+        order = [{"order": 1, "computeEnvironment": "wide"}]
+        batch.create_job_queue(jobQueueName="wide", priority=1, computeEnvironmentOrder=order)
+        longs = [batch.submit_job(jobName="j", jobQueue="wide", jobDefinition="long")["jobId"] for _ in range(JOBS)]
+        for job in longs:
+            reaches(batch, job, "RUNNING")
+        before = {it["Id"] for it in service.containers()}
+        asking = [HalfAsked(service) for _ in range(REQUESTS)]
+        service.health()
+
+        service.process.send_signal(signal.SIGTERM)
+        stops_listening(service)
+        answers = [it.finish() for it in asking]
+        status = service.process.wait(IN_TIME)
+        running = {it["Id"] for it in service.containers() if it["State"] == "running"}
+        service.process.stdout.close()
+        batch = service.start().client()
+
+        assert status == 0
+        assert running == before
+        assert [status for status, _ in answers] == [200] * REQUESTS
+        done = [reaches(batch, it, "SUCCEEDED", "FAILED") for it in longs]
+        assert [(it["status"], len(it["attempts"])) for it in done] == [("SUCCEEDED", 1)] * JOBS
+        lates = [reaches(batch, said["jobId"], "SUCCEEDED", "FAILED")["status"] for _, said in answers]
+        assert lates == ["SUCCEEDED"] * REQUESTS
+    service.sweep()
+
+
+@pytest.mark.fault("LC02")
+@pytest.mark.parametrize(("first", "second"), [(signal.SIGTERM, signal.SIGTERM), (signal.SIGINT, signal.SIGINT)])
+def test_a_second_signal_ends_it_at_once_and_the_next_start_is_clean(simulated, half_asked, first, second):
+    batch = simulated.client()
+    job = batch.submit_job(jobName="kept", jobQueue="default", jobDefinition="late")["jobId"]
+
+    simulated.process.send_signal(first)
+    stops_listening(simulated)
+    asked_again = time.monotonic()
+    simulated.process.send_signal(second)
+    status = simulated.process.wait(PATIENCE)
+    took = time.monotonic() - asked_again
+
+    assert status == AT_ONCE
+    assert took < DRAIN
+    simulated.process.stdout.close()
+    assert simulated.start().health()["status"] == "ok"
+    (kept,) = simulated.client().describe_jobs(jobs=[job])["jobs"]
+    assert kept["jobName"] == "kept"
