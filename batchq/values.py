@@ -162,7 +162,7 @@ class Found:
 
     From a survey only `tag` and `state` are sure. From an inspection a container that ran has `started_at`, one that
     is over also `stopped_at` (never before `started_at`) and `exit_code`, and one that runs on a network of its attempt
-    its node's `address`. `host_lost`: it failed, and the engine or the machine went down since it began.
+    its node's `address`. `host_lost`: it failed, or never began, and its engine or machine went down since.
     """
 
     tag: Tag

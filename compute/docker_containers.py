@@ -27,9 +27,9 @@ from compute.docker_errors import (
     told,
     unknown_unless_told,
 )
-from compute.docker_found import address_of, found, labels_of, made_of, member, stop_signal, surveyed
+from compute.docker_found import address_of, found, labels_of, made_of, member, stop_signal, surveyed, time_of
 from compute.docker_spec import INSTANCE, Looked, Place, creation, name_of, tag_of
-from compute.host import free_gpus, knows_swappiness, went_down
+from compute.host import free_gpus, knows_swappiness, may_be_lost, went_down
 from compute.policy import Policy
 from compute.secrets import Secrets
 from compute.surroundings import Surroundings
@@ -90,8 +90,9 @@ class Containers:
         if inspected is None:
             return None
         it = found(tag, inspected)
-        if it.exit_code:
-            return replace(it, host_lost=went_down(it, self._lost_before()))
+        if may_be_lost(it):
+            made_at = time_of(inspected, "Created")
+            return replace(it, host_lost=went_down(it, self._lost_before(), made_at=made_at))
         if not tag.part or it.state is not ContainerState.RUNNING:
             return it
         return replace(it, address=self._address(client, inspected))

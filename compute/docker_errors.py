@@ -33,6 +33,8 @@ _TROUBLE_BELOW = (
     "ttrpc: closed",
     "context deadline exceeded",
 )
+# The engine ended in the middle of a start. Back, it can never start this one; and who knows how far it had come.
+_HALF_STARTED = re.compile(r"\btask [0-9a-f]{64}: already exists")
 _WORD = re.compile(r"[\w.-]+")
 _MEMBER = r"[\w-]{0,40}(?:token|password|secret|signature|credential)[\w-]{0,40}"
 _CREDENTIALS = (
@@ -100,6 +102,8 @@ def start_failed(error: APIError, *, state: ContainerState | None, exit_code: in
         return None
     if trouble_below(error) or error.status_code == CONFLICT:
         return EngineUnknown(f"start: {told(error)}")
+    if _HALF_STARTED.search(told(error)):
+        return ContainerGone(told(error))
     return StartRefused(
         reason("CannotStartContainerError", error),
         exit_code=exit_code or None,

@@ -12,7 +12,7 @@ from pathlib import Path
 from docker.errors import NotFound
 
 from batchq.domain.container import Resources
-from batchq.values import Found
+from batchq.values import ContainerState, Found
 from compute import gpus
 from compute.docker_client import Client
 from compute.docker_found import member, time_of
@@ -60,11 +60,16 @@ def lost_before(client: Client, booted_at: datetime | None) -> datetime | None:
     return None if booted_at is None else min(began, booted_at)
 
 
-def went_down(it: Found, before: datetime | None) -> bool:
-    """Whether it failed with its host, and not by itself."""
-    if before is None or it.started_at is None or it.exit_code in {None, 0}:
+def went_down(it: Found, before: datetime | None, *, made_at: datetime | None) -> bool:
+    """Whether it failed, or was not even begun, with its host, and not by itself."""
+    began = made_at if it.state is ContainerState.CREATED else it.started_at
+    if before is None or began is None or not may_be_lost(it):
         return False
-    return it.started_at < before
+    return began < before
+
+
+def may_be_lost(it: Found) -> bool:
+    return it.state is ContainerState.CREATED or it.exit_code not in {None, 0}
 
 
 def booted_at(kernel: Path) -> datetime | None:

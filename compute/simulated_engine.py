@@ -70,7 +70,7 @@ class SimulatedEngine:
         if tag not in self.containers:
             return None
         found = self.containers[tag].found(self._now())
-        return replace(found, host_lost=went_down(found, self.lost_before))
+        return replace(found, host_lost=went_down(found, self.lost_before, made_at=None))
 
     def go_down(self) -> None:
         """With every container that runs: the engine sees them dead when it is up again, all in one moment."""

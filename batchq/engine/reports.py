@@ -1,6 +1,7 @@
 """What an inspected container says of its attempt. Pure."""
 
 from batchq.domain import events as on
+from batchq.domain import reasons
 from batchq.domain.names import Tag
 from batchq.values import ContainerState, Found
 
@@ -16,7 +17,8 @@ def report(tag: Tag, found: Found | None) -> tuple[on.News, ...]:
         case ContainerState.GOING:
             return ()
         case ContainerState.CREATED:
-            return (on.ContainerLost(attempt=number, part=part, reason=NEVER_RAN),)
+            reason = reasons.HOST_TERMINATED if found.host_lost else NEVER_RAN
+            return (on.ContainerLost(attempt=number, part=part, reason=reason),)
         case ContainerState.RUNNING:
             assert found.started_at is not None, f"{found} runs and never started"
             return (on.ContainerStarted(attempt=number, part=part, started_at=found.started_at, address=found.address),)

@@ -126,6 +126,18 @@ def test_trouble_below_the_engine_refuses_no_start(words):
     assert isinstance(start_failed(answer(500, words), state=CREATED, exit_code=128), EngineUnknown)
 
 
+def test_one_that_the_engine_left_half_started_is_as_good_as_gone():
+    words = f"task {'7d6e50d4' * 8}: already exists"
+
+    assert isinstance(start_failed(answer(500, words), state=CREATED, exit_code=128), ContainerGone)
+
+
+def test_a_users_words_do_not_make_it_one_that_is_half_started():
+    words = "unable to find user task 7: already exists: no matching entries in passwd file"
+
+    assert isinstance(start_failed(answer(500, words), state=CREATED, exit_code=128), StartRefused)
+
+
 @pytest.mark.parametrize("words", ["unable to find user transport: no such user", "unable to find user unavailable"])
 def test_a_users_name_is_no_trouble_below_the_engine(words):
     assert isinstance(start_failed(answer(500, words), state=CREATED, exit_code=128), StartRefused)

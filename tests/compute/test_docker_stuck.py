@@ -2,11 +2,8 @@
 
 import asyncio
 import json
-import os
-import signal
 import threading
-from contextlib import closing, contextmanager, suppress
-from pathlib import Path
+from contextlib import closing
 
 import docker
 import pytest
@@ -18,6 +15,7 @@ from compute.docker_spec import labels_of, name_of
 from compute.doubts import FIRST_PAUSE
 from compute.lanes import Limits
 from tests.compute.test_docker_garbage import engine, says
+from tests.support import processes
 from tests.support.containers import docker_runtime, new_tag, over, started
 from tests.support.scripts import Script
 
@@ -129,30 +127,18 @@ async def test_a_state_of_a_new_name_fails_no_survey(world):
     assert seen == tuple(Found(tag=tag, state=ContainerState.RUNNING) for tag in (its.well, its.stuck[0]))
 
 
-@contextmanager
-def frozen_shim(base_url, instance, tag):
-    """The process that holds a container for the engine stands still."""
+def shim(base_url, instance, tag):
+    """The process that holds a container for the engine."""
     with closing(docker.APIClient(base_url=base_url, version="1.41")) as client:
-        container_id = client.inspect_container(name_of(instance, tag))["Id"].encode()
-    (shim,) = [it for it in processes() if container_id in it[1] and b"containerd-shim" in it[1]]
-    os.kill(shim[0], signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(shim[0], signal.SIGCONT)
-
-
-def processes():
-    for each in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):
-            yield int(each.parent.name), each.read_bytes()
+        (pid,) = processes.shims(client.inspect_container(name_of(instance, tag))["Id"])
+    return pid
 
 
 @pytest.mark.docker
 async def test_a_real_one_that_is_stuck_is_asked_in_vain_and_dies_when_it_goes_on(docker_engine):
     async with docker_runtime(docker_engine, limits=Limits(patience_with_one=1)) as runtime:
         stuck, well = [await started(runtime, Script(seconds=None)) for _ in range(2)]
-        with frozen_shim(docker_engine, runtime._instance, stuck):
+        with processes.frozen(shim(docker_engine, runtime._instance, stuck)):
             with pytest.raises(EngineUnknown):
                 await runtime.kill(stuck)
             seen = {found.tag: found.state for found in await runtime.survey()}

@@ -60,7 +60,14 @@ def test_where_it_cannot_be_told_nothing_is_blamed_on_the_host(client, booted_at
 
 @pytest.mark.fault("EN05")
 def test_what_failed_and_began_before_went_down_with_it():
-    assert host.went_down(failed(BEFORE), BEGAN)
+    assert host.went_down(failed(BEFORE), BEGAN, made_at=BEFORE)
+
+
+def test_what_was_made_before_and_not_begun_went_down_with_it_too():
+    made = Found(tag=new_tag(), state=ContainerState.CREATED)
+
+    assert host.went_down(made, BEGAN, made_at=BEFORE)
+    assert not host.went_down(made, BEGAN, made_at=AFTER)
 
 
 @pytest.mark.parametrize(
@@ -70,12 +77,11 @@ def test_what_failed_and_began_before_went_down_with_it():
         (failed(BEFORE), None),
         (failed(BEFORE, exit_code=0), BEGAN),
         (Found(tag=new_tag(), state=ContainerState.RUNNING, started_at=BEFORE), BEGAN),
-        (Found(tag=new_tag(), state=ContainerState.CREATED), BEGAN),
     ],
-    ids=["began after", "nobody knows", "success", "runs", "never began"],
+    ids=["began after", "nobody knows", "success", "runs"],
 )
 def test_all_else_did_not(it, before):
-    assert not host.went_down(it, before)
+    assert not host.went_down(it, before, made_at=BEFORE)
 
 
 def test_the_kernel_tells_when_the_machine_was_booted(tmp_path):

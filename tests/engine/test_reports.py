@@ -24,6 +24,12 @@ def test_one_that_never_ran_is_lost():
     assert report(TAG, found(ContainerState.CREATED)) == (on.ContainerLost(attempt=2, reason="Container state lost"),)
 
 
+def test_one_that_went_down_with_its_host_before_it_began_is_lost_with_it():
+    assert report(TAG, found(ContainerState.CREATED, host_lost=True)) == (
+        on.ContainerLost(attempt=2, reason=reasons.HOST_TERMINATED),
+    )
+
+
 def test_one_that_is_being_removed_says_nothing_yet():
     assert report(TAG, found(ContainerState.GOING)) == ()
 

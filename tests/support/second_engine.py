@@ -1,7 +1,6 @@
 """A Docker engine of a test's own, to be frozen and killed. The first one is never touched."""
 
 import fcntl
-import os
 import shutil
 import signal
 import socket
@@ -14,6 +13,8 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import docker
+
+from tests.support import processes
 
 BRIDGES = {f"bqtest{number}": f"172.31.{250 - number}.1" for number in range(20)}
 MASK = "255.255.255.0"
@@ -28,9 +29,12 @@ UP, DOWN = 0x1, 0x0
 
 
 class SecondEngine:
-    def __init__(self, directory: Path, bridge: str) -> None:
+    """Its containers outlive its end with `live_restore`, and not without."""
+
+    def __init__(self, directory: Path, bridge: str, *, live_restore: bool) -> None:
         self._directory = directory
         self._bridge = bridge
+        self._live_restore = live_restore
         self._process: subprocess.Popen[bytes] | None = None
         self.url = f"unix://{directory}/docker.sock"
 
@@ -43,6 +47,7 @@ class SecondEngine:
             self._process.wait(PATIENCE)
         with (at / "log").open("ab") as log:
             command = ["dockerd", *map(str, roots), "--bridge", self._bridge, "--iptables=false"]
+            command += ["--live-restore"] * self._live_restore
             self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         end = time.monotonic() + PATIENCE
         while not self.answers():
@@ -75,18 +80,53 @@ class SecondEngine:
         """SIGKILL: containers go on until it is back, which then stops them."""
         self._end(signal.SIGKILL)
 
-    def load(self) -> None:
-        """The test image, from the first engine."""
-        with closing(docker.APIClient(version=API)) as first, closing(self._client()) as second:
-            for _ in second.load_image(b"".join(first.get_image(IMAGE))):
+    def crash(self) -> None:
+        """The machine goes down: engine, containerd, shims and containers, all in one moment."""
+        assert self._process is not None
+        self.freeze()
+        processes.send(signal.SIGKILL, self.containerd, *self._below(), self.pid)
+        self._process.wait(PATIENCE)
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def containerd(self) -> int:
+        """The pid of what is below it."""
+        return int((self._directory / "exec" / "containerd" / "containerd.pid").read_text())
+
+    def shim(self, container: str) -> int:
+        """The pid of the process that holds a container for it, by the container's name."""
+        with closing(self.client()) as client:
+            (pid,) = processes.shims(client.inspect_container(container)["Id"])
+        return pid
+
+    def load(self, image: str = IMAGE) -> None:
+        """An image, from the first engine."""
+        with closing(docker.APIClient(version=API)) as first, closing(self.client()) as second:
+            for _ in second.load_image(b"".join(first.get_image(image))):
                 pass
 
-    def _client(self) -> docker.APIClient:
+    def end(self) -> None:
+        """With all that it has, whatever was done to it."""
+        assert self._process is not None
+        self.thaw()
+        processes.send(signal.SIGKILL, *self._below())
+        if self._process.poll() is None:
+            self.stop()
+
+    def client(self) -> docker.APIClient:
         return docker.APIClient(base_url=self.url, version=API)
 
+    def _below(self) -> list[int]:
+        """Its shims, and what they hold."""
+        shims = processes.shims(engine=str(self._directory))
+        return [*shims, *processes.children(*shims)]
+
     def _signal(self, number: int) -> None:
-        assert self._process is not None
-        os.kill(self._process.pid, number)
+        processes.send(number, self.pid)
 
     def _end(self, number: int) -> None:
         assert self._process is not None
@@ -95,19 +135,18 @@ class SecondEngine:
 
 
 @contextmanager
-def second_engine() -> Iterator[SecondEngine]:
+def second_engine(*, live_restore: bool = False) -> Iterator[SecondEngine]:
     """In a folder of a short name: a socket's path has room for 107 characters."""
     directory = Path(tempfile.mkdtemp(prefix="bq"))
     try:
         with _bridge() as bridge:
-            engine = SecondEngine(directory, bridge)
+            engine = SecondEngine(directory, bridge, live_restore=live_restore)
             engine.start()
             try:
                 engine.load()
                 yield engine
             finally:
-                engine.thaw()
-                engine.stop()
+                engine.end()
     finally:
         subprocess.run(["umount", "--lazy", directory / "data"], check=False, stderr=subprocess.DEVNULL)  # if killed
         shutil.rmtree(directory, ignore_errors=True)

@@ -36,6 +36,7 @@ from batchq.store.memory_logs import MemoryArchive
 from batchq.store.sqlite import SqliteStore
 from batchq.values import Changes, LogLine, Restoration
 from compute.docker_runtime import DockerRuntime
+from compute.lanes import LIMITS, Limits
 from compute.simulated import SimulatedRuntime
 from tests.support import builders, scripts
 from tests.support.clock import VirtualClock
@@ -242,6 +243,14 @@ class World:
         tag = replace((await self.then(job_id, Status.RUNNING)).tag, part=part)
         await self._until(lambda: self._wrote(tag, message), f"{job_id} never wrote {message!r}")
 
+    async def comes_to_be_asked(self, job_id: JobId, call: str, *, times: int = 1) -> None:
+        """Wait until the engine has been asked this about the job's first attempt, whether or not it has answered."""
+
+        async def so() -> bool:
+            return self.runtime.asked(Tag(job_id=job_id, attempt=1)).count(call) >= times
+
+        await self._until(so, f"{call} was never asked of {job_id}")
+
     async def passes(self, seconds: float) -> None:
         """Let time go by."""
         await self.clock.sleep(seconds)
@@ -333,16 +342,18 @@ async def pretended() -> AsyncIterator[World]:
 
 
 @asynccontextmanager
-async def real(directory: Path) -> AsyncIterator[World]:
-    """Docker, SQLite, and the time it takes."""
+async def real(
+    directory: Path, *, base_url: str | None = None, limits: Limits = LIMITS, survey_every: float = 1.0
+) -> AsyncIterator[World]:
+    """Docker, SQLite, and the time it takes. Without an address the engine is where DOCKER_HOST says."""
     store = await SqliteStore.open(directory)
-    runtime = DockerRuntime(instance=f"t{uuid4().hex[:10]}")
+    runtime = DockerRuntime(instance=f"t{uuid4().hex[:10]}", base_url=base_url, limits=limits)
     archive = LogFiles(directory / "logs")
-    world = World(store=store, runtime=runtime, archive=archive, clock=SystemClock(), survey_every=1.0)
+    world = World(store=store, runtime=runtime, archive=archive, clock=SystemClock(), survey_every=survey_every)
     try:
         async with _living(world):
             yield world
-        await until(lambda: _nothing_is_left(runtime))
+        await until(lambda: _nothing_is_left(runtime, base_url))
     finally:
         for found in await runtime.survey():
             await runtime.remove(found.tag)
@@ -350,10 +361,10 @@ async def real(directory: Path) -> AsyncIterator[World]:
         await store.close()
 
 
-async def _nothing_is_left(runtime: DockerRuntime) -> bool:
+async def _nothing_is_left(runtime: DockerRuntime, base_url: str | None) -> bool:
     """No container, nor what containers shared; what a crash left is swept after two surveys."""
     await runtime.survey()
-    return left_over(None, runtime._instance) == []
+    return left_over(base_url, runtime._instance) == []
 
 
 @asynccontextmanager

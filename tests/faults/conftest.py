@@ -1,0 +1,23 @@
+"""What the tests on an engine of their own stand on. It is the same for all of them: what it suffers, it gets over."""
+
+import pytest
+
+from compute.lanes import Limits
+from tests.support import world as worlds
+from tests.support.second_engine import second_engine
+
+IMPATIENT = Limits(patience=2.0, patience_with_one=1.0)  # so that calls time out within the test
+
+
+@pytest.fixture(scope="package")
+def engine():
+    """Containers do not outlive its end."""
+    with second_engine() as second:
+        yield second
+
+
+@pytest.fixture
+async def world(engine, tmp_path):
+    """The whole of batchq but its API, in this process, so that a fault falls where it is meant to."""
+    async with worlds.real(tmp_path, base_url=engine.url, limits=IMPATIENT, survey_every=0.5) as living:
+        yield living

@@ -1,0 +1,74 @@
+"""A real server on an engine, with room for many, and jobs that write down when they begin and when they end."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.truth import Truth
+from tests.service.waiting import reaches
+from tests.support.service import Service, serving
+
+PATIENCE = 60.0  # seconds
+ROOM = {"type": "EC2", "minvCpus": 0, "maxvCpus": 64, "subnets": [], "instanceRole": "none"}
+
+
+class Stage:
+    def __init__(self, service: Service, truth: Truth) -> None:
+        self.service = service
+        self.truth = truth
+        self.batch = service.client()
+        self._names = count()
+        self.batch.create_compute_environment(computeEnvironmentName="wide", type="MANAGED", computeResources=ROOM)
+        order = [{"order": 1, "computeEnvironment": "wide"}]
+        self.batch.create_job_queue(jobQueueName="wide", priority=1, computeEnvironmentOrder=order)
+
+    def submit(self, work: str, *, attempts: int = 1, rules: Sequence[dict[str, str]] = (), **asked: Any) -> str:
+        """The id of a job that does this in a shell, between the lines that it writes."""
+        name = f"work-{next(self._names)}"
+        properties = self.truth.container(work)
+        self.batch.register_job_definition(jobDefinitionName=name, type="container", containerProperties=properties)
+        retry = {"attempts": attempts, **({"evaluateOnExit": list(rules)} if rules else {})}
+        return self.batch.submit_job(jobName=name, jobQueue="wide", jobDefinition=name, retryStrategy=retry, **asked)[
+            "jobId"
+        ]
+
+    def then(self, job_id: str, *statuses: str) -> dict[str, Any]:
+        return reaches(self.batch, job_id, *statuses)
+
+    def begins(self, *jobs: str) -> None:
+        """Wait until each runs, as we are told and as its container says."""
+        for job_id in jobs:
+            self.then(job_id, "RUNNING")
+        self.until(lambda: {of for of, _ in self.truth.said("start")} >= set(jobs))
+
+    def health_is(self, status: str) -> None:
+        self.until(lambda: self.service.health()["status"] == status)
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        end = time.monotonic() + PATIENCE
+        while not holds():
+            assert time.monotonic() < end, self.service.log.read_text()[-3000:]
+            time.sleep(0.05)
+
+
+@contextmanager
+def staged(directory: Path, engine_url: str | None = None) -> Iterator[Stage]:
+    """Without an address the engine is the first, and is swept in the end."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("BATCHQ_SURVEY_EVERY", "1")
+        if engine_url is not None:
+            environment.setenv("DOCKER_HOST", engine_url)
+        with serving(directory / "data", "--stop-grace", "2", "--min-timeout", "1") as service:
+            yield Stage(service, Truth(directory / "truth"))
+        if engine_url is None:
+            service.sweep()
+
+
+def told(job: dict[str, Any]) -> list[tuple[int | None, str]]:
+    """How the attempts of a job ended."""
+    return [(it["container"].get("exitCode"), it["statusReason"]) for it in job["attempts"]]

@@ -1,0 +1,106 @@
+"""The engine ends, as it should or not, and comes back, while jobs run on a real server. faults.md 6.3."""
+
+import time
+
+import pytest
+
+from tests.faults.stage import staged, told
+from tests.support.second_engine import second_engine
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+
+LOST = "Host EC2 (instance i-00000000000000000) terminated."
+EXITED = "Essential container in task exited"
+RULES = [{"onStatusReason": "Host EC2*", "action": "RETRY"}, {"onReason": "*", "action": "EXIT"}]
+LASTS_AT_FIRST = "[ $AWS_BATCH_JOB_ATTEMPT -gt 1 ] || { sleep 100 & wait $!; }"
+AT_ONCE = 1.0  # seconds, for answers that need no engine
+
+
+@pytest.fixture(scope="module")
+def lasting():
+    """An engine with live-restore."""
+    with second_engine(live_restore=True) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory, engine):
+    with staged(tmp_path_factory.mktemp("stage"), engine.url) as stage:
+        yield stage
+
+
+@pytest.fixture(scope="module")
+def lasting_stage(tmp_path_factory, lasting):
+    with staged(tmp_path_factory.mktemp("stage"), lasting.url) as stage:
+        yield stage
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param("stop", marks=pytest.mark.fault("EN01")),
+        pytest.param("kill", marks=pytest.mark.fault("EN02")),
+    ],
+)
+def test_what_it_took_along_says_so_and_is_retried_and_nothing_starts_twice(stage, engine, end):
+    running = [stage.submit(LASTS_AT_FIRST, attempts=3, rules=RULES) for _ in range(8)]
+    stage.begins(*running)
+    load = [stage.submit("true", attempts=3, rules=RULES) for _ in range(6)]
+
+    getattr(engine, end)()
+    stage.health_is("degraded")
+    began = time.monotonic()
+    waiting = stage.submit("true")
+    stage.batch.describe_jobs(jobs=[*running, waiting])
+    took = time.monotonic() - began
+    engine.start()
+
+    assert took < AT_ONCE
+    assert [told(stage.then(job, "SUCCEEDED")) for job in running] == [[(143, LOST), (0, EXITED)]] * 8
+    assert told(stage.then(waiting, "SUCCEEDED")) == [(0, EXITED)]
+    assert {stage.then(job, "SUCCEEDED")["status"] for job in load} == {"SUCCEEDED"}
+    assert set(stage.truth.said("start").values()) == {1}
+
+
+@pytest.mark.fault("EN03", "EN04")
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_with_live_restore_jobs_go_on_and_those_that_end_meanwhile_tell_their_own_end(lasting_stage, lasting, end):
+    stage = lasting_stage
+    outlives = stage.submit("sleep 5 & wait $!", attempts=3)
+    ends = stage.submit("sleep 1 & wait $!; (exit 3)")
+    stage.begins(outlives, ends)
+
+    getattr(lasting, end)()
+    stage.until(lambda: any(of == ends for of, _ in stage.truth.said("end")))
+    lasting.start()
+
+    done = stage.then(ends, "FAILED")
+    assert told(done) == [(3, EXITED)]
+    assert done["stoppedAt"] - done["startedAt"] < 3000
+    assert told(stage.then(outlives, "SUCCEEDED")) == [(0, EXITED)]
+    assert set(stage.truth.said("start").values()) == {1}
+
+
+@pytest.mark.fault("EN06", "LC04")
+def test_while_it_is_frozen_the_server_answers_and_ends_when_it_is_told_to(stage, engine):
+    running = stage.submit("sleep 100 & wait $!", attempts=2)
+    stage.begins(running)
+    engine.freeze()
+
+    began = time.monotonic()
+    stage.batch.terminate_job(jobId=running, reason="while it was frozen")
+    waiting = stage.submit("true")
+    stage.batch.describe_jobs(jobs=[running, waiting])
+    took = time.monotonic() - began
+    began = time.monotonic()
+    status = stage.service.stop()
+    ended_after = time.monotonic() - began
+    engine.thaw()
+    stage.service.start()
+
+    assert took < AT_ONCE
+    assert (status, ended_after < 10) == (0, True)
+    done = stage.then(running, "FAILED")
+    assert (done["statusReason"], len(done["attempts"])) == ("while it was frozen", 1)
+    assert told(stage.then(waiting, "SUCCEEDED")) == [(0, EXITED)]
+    assert set(stage.truth.said("start").values()) == {1}

@@ -1,0 +1,107 @@
+"""What befalls an engine while jobs are at a certain point: frozen, crashed with its machine, parts of it stuck."""
+
+import asyncio
+
+import pytest
+
+from batchq.domain import reasons
+from batchq.domain.job import Status
+from compute.docker_spec import name_of
+from tests.support import processes
+from tests.support.containers import instance_of
+from tests.support.scripts import Script
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+
+LONG = Script(seconds=None, output=("ready",))
+DEAF = Script(seconds=None, on_term=None, output=("ready",))
+STUCK = 6
+
+
+async def stops_at(world, call, script=LONG):
+    """A job whose next call of this name has been made, and has not reached the engine."""
+    world.runtime.hold(call)
+    job = await world.submit(script)
+    await world.comes_to_be_asked(job, call)
+    return job
+
+
+def container_of(world, job_id):
+    return name_of(instance_of(world.machine), world.engine.loop.active[job_id].tag)
+
+
+@pytest.mark.fault("EN06", "EN07", "EN08", "SP08")
+async def test_what_a_frozen_engine_does_after_its_time_comes_to_what_was_acknowledged(world, engine):
+    running, ended = await world.submit(LONG), await world.submit(Script(seconds=3, output=("ready",)))
+    await world.says(running, "ready")
+    await world.says(ended, "ready")
+    started, created = await stops_at(world, "start"), await stops_at(world, "create")
+
+    with processes.frozen(engine.pid):
+        world.runtime.let_go("create")
+        world.runtime.let_go("start")
+        await world.engine_is(up=False)  # by now the calls have timed out too
+        await world.passes(2)  # and one has ended
+        began = world.clock.now()
+        for job in (running, ended, started, created):
+            await world.terminate(job, "while it was frozen")
+        took = (world.clock.now() - began).total_seconds()
+
+    done = [
+        await world.then(job, Status.FAILED, status_reason="while it was frozen")
+        for job in (running, ended, started, created)
+    ]
+    assert took < 1
+    assert [it.exit_code for it in done[1].attempts] == [0]
+    assert done[3].attempts == ()
+    assert "start" not in await world.asked(created)
+    assert (await world.asked(started)).count("start") <= 1
+    await world.containers_gone()
+
+
+@pytest.mark.fault("EN05")
+async def test_after_a_crash_of_the_machine_what_ran_was_lost_with_it_and_what_had_not_begun_begins(world, engine):
+    ran = await world.submit(LONG)
+    await world.says(ran, "ready")
+    created = await stops_at(world, "start", Script(seconds=0))
+
+    await asyncio.to_thread(engine.crash)
+    world.runtime.let_go("start")
+    await asyncio.to_thread(engine.start)
+
+    lost = await world.then(ran, Status.FAILED, status_reason=reasons.HOST_TERMINATED)
+    assert [it.exit_code for it in lost.attempts] == [255]
+    assert len((await world.then(created, Status.SUCCEEDED)).attempts) == 1
+
+
+@pytest.mark.fault("EN22")
+async def test_while_containerd_is_stuck_or_dead_a_start_waits_and_costs_no_attempt(world, engine):
+    with processes.frozen(engine.containerd):
+        waiting = await world.submit(Script(seconds=0))
+        await world.comes_to_be_asked(waiting, "create", times=2)
+
+    assert len((await world.then(waiting, Status.SUCCEEDED)).attempts) == 1
+
+
+@pytest.mark.fault("SP24")
+async def test_containers_that_cannot_be_killed_keep_their_room_and_hold_up_nobody(world, engine):
+    stuck, well = [await world.submit(LONG) for _ in range(STUCK)], await world.submit(LONG)
+    for job in (*stuck, well):
+        await world.says(job, "ready")
+
+    with processes.frozen(*(engine.shim(container_of(world, job)) for job in stuck)):
+        for job in stuck:
+            await world.terminate(job, "stop it")
+        await world.passes(4)  # beyond the grace, and what is asked of each goes unanswered
+        began = world.clock.now()
+        await world.terminate(well, "stop it")
+        await world.then(well, Status.FAILED, status_reason="stop it")
+        another = await world.submit(Script(seconds=0))
+        await world.then(another, Status.SUCCEEDED)
+        took = (world.clock.now() - began).total_seconds()
+        held = [await world.job(job) for job in stuck]
+
+    assert took < 10
+    assert {(job.status, job.is_terminated) for job in held} == {(Status.RUNNING, True)}
+    for job in stuck:
+        await world.then(job, Status.FAILED, status_reason="stop it")
