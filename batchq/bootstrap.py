@@ -203,9 +203,10 @@ async def health(settings: Settings, parts: Parts, clock: Clock) -> Mapping[str,
     `failing`: some of it is not done at all, and a human is needed.
     """
     seen = parts.engine.health()
-    store = seen.store
+    store, aside = seen.store, 0
     try:
         await parts.store.check()
+        aside = await parts.store.put_aside()
     except StoreFailed as failure:
         store = str(failure)
     well = seen.well and store is None
@@ -216,6 +217,7 @@ async def health(settings: Settings, parts: Parts, clock: Clock) -> Mapping[str,
         "data": seen.held or "ok",
         "loops": seen.loops,
         "pulse": parts.pulse.health(),
+        "putAside": aside,
         "instance": parts.store.instance,
         "runtime": settings.runtime.value,
         "version": __version__,

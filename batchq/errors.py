@@ -29,6 +29,14 @@ class StoreLost(StoreFailed):
     """The database is gone for good: its file was removed or replaced, or nobody serves it any more."""
 
 
+class Unreadable(StoreFailed):
+    """Rows of jobs make no jobs. `orders` name them; the others of what was asked for were not looked at in vain."""
+
+    def __init__(self, orders: tuple[int, ...]) -> None:
+        super().__init__(f"the rows of {len(orders)} jobs cannot be read")
+        self.orders = orders
+
+
 class Conflict(StoreFailed):
     """A row was not at the version that the write expected: somebody else writes to this database."""
 

@@ -113,6 +113,9 @@ class JobStore(Protocol):
     async def check(self) -> None:
         """Raise StoreFailed if it does not answer; StoreLost if it never will again."""
 
+    async def damaged(self) -> tuple[JobId, ...]:
+        """Jobs that are not over and whose record could not be read: what is told of them is what was left of it."""
+
     async def history(self, job_id: JobId) -> tuple[Moment, ...]:
         """The job's walk through the statuses, oldest first."""
 

@@ -11,6 +11,7 @@ TIMED_OUT = "Job attempt duration exceeded timeout"
 OUT_OF_MEMORY = "OutOfMemoryError: Container killed due to memory usage"
 DISAPPEARED = "Container disappeared"
 HOST_TERMINATED = "Host EC2 (instance i-00000000000000000) terminated."  # users' rules look for `Host EC2*`
+UNREADABLE = "The record of the job was damaged and could not be read"
 UNKILLABLE = "terminating: container does not exit"
 TOO_MANY_VCPUS = (
     "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE - CE(s) associated with the job queue cannot meet the CPU "

@@ -85,7 +85,7 @@ class Engine:
             look=executor.look,
             post=inbox.post,
         )
-        self.guard = Guard(store=store, clock=clock)
+        self.guard = Guard(store=store, clock=clock, post=inbox.post)
 
     async def start(self) -> None:
         """Take up what is remembered, and look at the engine once before anybody may ask for anything."""

@@ -1,8 +1,14 @@
-"""An eye on the store: whether there still is one. Without it nothing can be decided, and the server has to end."""
+"""An eye on the store: whether there still is one, and whether records were found damaged.
+
+Without a store nothing can be decided, and the server has to end. A job with a damaged record is looked at in a turn,
+which finds out and decides.
+"""
 
 import asyncio
 import logging
+from collections.abc import Callable
 
+from batchq.engine.letters import Ring
 from batchq.errors import StoreFailed, StoreLost
 from batchq.ports import Clock, JobStore
 
@@ -12,9 +18,10 @@ LOOK_EVERY = 5.0  # seconds
 
 
 class Guard:
-    def __init__(self, *, store: JobStore, clock: Clock) -> None:
+    def __init__(self, *, store: JobStore, clock: Clock, post: Callable[[Ring], None]) -> None:
         self._store = store
         self._clock = clock
+        self._post = post
         self._lost = asyncio.Event()
         self._why = ""
 
@@ -32,6 +39,8 @@ class Guard:
         """What fails now may work the next time; that is told by whoever needs it."""
         try:
             await self._store.check()
+            for job_id in await self._store.damaged():
+                self._post(Ring(job_id=job_id))
         except StoreLost as gone:
             self._why = str(gone)
             self._lost.set()

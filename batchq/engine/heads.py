@@ -38,8 +38,8 @@ class Heads:
         for job_id in stale:
             if _is_marked(turn.get(job_id)):
                 turn.step(job_id, on.FoundFitting())
-        marked = {queue: _mark(turn, head) for queue, head in fresh.items()}
-        return {queue: marked.get(queue) or self.marks[queue] for queue in heads}
+        marked = {queue: _mark(turn, head) for queue, head in fresh.items() if _waits(turn.get(head.job_id))}
+        return {queue: self.marks[queue] for queue in heads if queue not in fresh} | marked
 
     def _is_written(self, queue: QueueName, head: Head) -> bool:
         mark = self.marks.get(queue)
@@ -49,6 +49,11 @@ class Heads:
 def may_stand(job: Job | None) -> bool:
     """Whether a mark is still true of its job, None one that the turn has not looked at."""
     return job is None or _is_marked(job)
+
+
+def _waits(job: Job | None) -> bool:
+    """One whose record was damaged has failed when it was read."""
+    return job is not None and job.status is Status.RUNNABLE
 
 
 def _mark(turn: Turn, head: Head) -> Mark:
@@ -63,4 +68,4 @@ def _mark(turn: Turn, head: Head) -> Mark:
 
 
 def _is_marked(job: Job | None) -> bool:
-    return job is not None and job.status is Status.RUNNABLE and not job.misfit and job.blocked_at is not None
+    return job is not None and _waits(job) and not job.misfit and job.blocked_at is not None

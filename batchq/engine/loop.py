@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from batchq.domain import effects as do
 from batchq.domain.container import Resources
+from batchq.domain.damage import is_damaged
 from batchq.domain.job import Job, Status
 from batchq.domain.names import JobId, QueueName, Tag
 from batchq.domain.parts import tags_running
@@ -71,7 +72,7 @@ class Loop:
 
     async def load(self) -> None:
         """Take up what the store remembers, before the first turn and when memory may not be that."""
-        self.active = {job.id: job for job in await self._store.active()}
+        self.active = {job.id: job for job in await self._store.active() if not is_damaged(job)}
         self._reader.next_order = await self._store.last_order() + 1
         self._reader.safety.kept = await self._store.restoration()
         await self._families.load(self._store)

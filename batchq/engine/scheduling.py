@@ -12,6 +12,7 @@ from batchq.domain import events as on
 from batchq.domain import reasons
 from batchq.domain.catalog import JobQueue, State
 from batchq.domain.fairshare import ShareKey, ShareUse, active_shares, most_held
+from batchq.domain.job import Status
 from batchq.domain.names import JobId, QueueName
 from batchq.domain.placement import Candidate, Fits, Misfit, Room, Waits, candidate
 from batchq.engine.ground import Ground
@@ -163,9 +164,10 @@ async def fill_room(
     unknown = [job_id for job_id, _ in filling.found if not turn.knows(job_id)]
     if unknown:
         turn.learn((await store.jobs(unknown)).values())
-    for job_id, event in filling.found:
+    found = [(job_id, event) for job_id, event in filling.found if _waits(turn, job_id)]
+    for job_id, event in found:
         turn.step(job_id, event)
-    return Filled(finished=not filling.full, heads=heads)
+    return Filled(finished=not filling.full and len(found) == len(filling.found), heads=heads)
 
 
 async def free_misfits(turn: Turn, store: JobStore, ground: Ground, *, room: Room, after: int) -> int | None:
@@ -180,6 +182,12 @@ async def free_misfits(turn: Turn, store: JobStore, ground: Ground, *, room: Roo
         if job.misfit and queue is not None and room.could_hold(candidate(job), queue.environments):
             turn.step(job.id, on.FoundFitting())
     return page[-1].order if len(page) == MISFIT_PAGE else None
+
+
+def _waits(turn: Turn, job_id: JobId) -> bool:
+    """One whose record was damaged was offered by its columns, and has failed since: another may have its room."""
+    job = turn.get(job_id)
+    return job is not None and job.status is Status.RUNNABLE
 
 
 def _order(line: Line) -> int:

@@ -7,6 +7,7 @@ from datetime import datetime
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.arrays import Moved, is_parent
+from batchq.domain.damage import fail, is_damaged
 from batchq.domain.fairshare import Change, ShareKey
 from batchq.domain.job import ACTIVE, FINISHED, Job, Status
 from batchq.domain.lifecycle import step
@@ -41,9 +42,13 @@ class Turn:
         self._moved: dict[JobId, list[Moved]] = {}
 
     def learn(self, jobs: Iterable[Job]) -> None:
-        """Jobs as stored; what this turn already did to them stands."""
+        """Jobs as stored; what this turn already did to them stands. One whose record was damaged fails at once."""
         for job in jobs:
             self._read.setdefault(job.id, job)
+            if is_damaged(job) and self.get(job.id) is job:
+                after, effects = fail(job, self.now)
+                self.keep(job, after)
+                self.effects += ((effect, after) for effect in effects)
 
     def get(self, job_id: JobId) -> Job | None:
         for place in (self._inserted, self._updated, self._active, self._read):

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from itertools import islice
 from typing import TypeVar
 
 from pydantic import TypeAdapter
@@ -19,6 +20,7 @@ from batchq.domain.catalog import (
 from batchq.domain.names import DefinitionRef
 from batchq.errors import Conflict, StoreRefused
 from batchq.store import rows
+from batchq.store.reading import readable
 from batchq.store.statements import named
 
 SQL = named("catalog.sql")
@@ -85,8 +87,8 @@ def update_consumable(
 
 def consumable_update(connection: Connection, name: str, token: str) -> ConsumableUpdate | None:
     asked = {"resource": rows.text(name), "token": rows.text(token)}
-    row = connection.execute(SQL["consumable_update"], asked).fetchone()
-    return None if row is None else rows.CONSUMABLE_UPDATE.validate_json(row[0])
+    found = connection.execute(SQL["consumable_update"], asked)
+    return next(readable(found, rows.CONSUMABLE_UPDATE.validate_json), None)
 
 
 def drop_consumable(connection: Connection, name: str) -> None:
@@ -124,9 +126,8 @@ def definitions(
         "status": status,
         "after_name": "" if after is None else rows.text(after.name),
         "after_revision": _after(name, after),
-        "limit": limit,
     }
-    return tuple(rows.DEFINITION.validate_json(value) for (value,) in connection.execute(SQL[statement], asked))
+    return tuple(islice(readable(connection.execute(SQL[statement], asked), rows.DEFINITION.validate_json), limit))
 
 
 def _after(name: str | None, after: DefinitionRef | None) -> int:
@@ -161,8 +162,7 @@ def _standing(table: str, name: str, value: str, adapter: TypeAdapter[T]) -> T:
 
 
 def _one(connection: Connection, statement: str, asked: Mapping[str, str | int]) -> JobDefinition | None:
-    row = connection.execute(SQL[statement], asked).fetchone()
-    return None if row is None else rows.DEFINITION.validate_json(row[0])
+    return next(readable(connection.execute(SQL[statement], asked), rows.DEFINITION.validate_json), None)
 
 
 def _flag(name: str) -> str:

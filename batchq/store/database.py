@@ -102,6 +102,7 @@ async def _connected(path: Path) -> AsyncIterator[aiosqlite.Connection]:
     except sqlite3.Error as why:
         raise StoreFailed(str(why)) from why
     try:
+        await _run(connection, opening.bear_damage)
         yield connection
     finally:
         await connection.close()

@@ -1,18 +1,20 @@
 """What is done to the tables of jobs: each function is one transaction, run as a whole in a connection's own thread."""
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 from batchq.domain.dependencies import waits_for
 from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import Job
 from batchq.domain.names import ConsumableName, JobId, QueueName
 from batchq.domain.placement import Candidate
-from batchq.errors import Conflict
+from batchq.errors import Conflict, Unreadable
 from batchq.store import rows
-from batchq.store.matching import waits
+from batchq.store.matching import EPOCH, waits
+from batchq.store.reading import readable
 from batchq.store.statements import named
 from batchq.values import Changes, ChildQuery, LogStream, Moment, Restoration, SubmissionKey
 
@@ -20,6 +22,7 @@ SQL = named("jobs.sql")
 _MOST_FORGOTTEN = 1000  # at a time, so that no turn pays for all the turns before it
 
 Connection = sqlite3.Connection
+T = TypeVar("T")
 
 # ------------------------------------------------------------------------------------------------------------ writes
 
@@ -94,13 +97,12 @@ def _key_row(key: SubmissionKey) -> dict[str, str | int | None]:
 
 def find(connection: Connection, ids: Sequence[JobId]) -> Mapping[JobId, Job]:
     found = (connection.execute(SQL["job"], {"id": rows.text(job_id)}).fetchone() for job_id in ids)
-    jobs = (rows.job(*row) for row in found if row is not None)
-    return {job.id: job for job in jobs}
+    return {job.id: job for job in _jobs(row for row in found if row is not None)}
 
 
 def of_orders(connection: Connection, orders: Iterable[int]) -> tuple[Job, ...]:
     """These jobs, in the order asked."""
-    return tuple(rows.job(*row) for order in orders for row in connection.execute(SQL["job_of_order"], {"ord": order}))
+    return _jobs(row for order in orders for row in connection.execute(SQL["job_of_order"], {"ord": order}))
 
 
 def active(connection: Connection) -> tuple[Job, ...]:
@@ -109,7 +111,7 @@ def active(connection: Connection) -> tuple[Job, ...]:
 
 def runnable(connection: Connection, queue: QueueName, limit: int, after: int) -> tuple[Candidate, ...]:
     asked = {"queue": rows.text(queue), "limit": limit, "after": rows.integer(after)}
-    return tuple(map(rows.candidate, connection.execute(SQL["runnable"], asked)))
+    return _made(connection.execute(SQL["runnable"], asked), rows.candidate, order=1)
 
 
 def runnable_in_share(
@@ -117,7 +119,7 @@ def runnable_in_share(
 ) -> tuple[Candidate, ...]:
     rank, order = (-rows.GREATEST, -1) if after is None else (-rows.integer(after[0]), rows.integer(after[1]))
     asked = {"queue": rows.text(key.queue), "share": rows.text(key.share), "rank": rank, "after": order, "limit": limit}
-    return tuple(map(rows.candidate, connection.execute(SQL["runnable_in_share"], asked)))
+    return _made(connection.execute(SQL["runnable_in_share"], asked), rows.candidate, order=1)
 
 
 def waiting_shares(connection: Connection, queue: QueueName) -> tuple[str, ...]:
@@ -180,7 +182,7 @@ def unfinished_in(connection: Connection, queue: QueueName) -> int:
 
 
 def shares(connection: Connection) -> Mapping[ShareKey, ShareUse]:
-    return dict(rows.share(*found) for found in connection.execute(SQL["shares"]))
+    return dict(_share(connection, found) for found in connection.execute(SQL["shares"]))
 
 
 def used_up(connection: Connection) -> Mapping[ConsumableName, int]:
@@ -194,12 +196,12 @@ def restoration(connection: Connection) -> Restoration:
 
 def history(connection: Connection, job_id: JobId) -> tuple[Moment, ...]:
     found = connection.execute(SQL["history"], {"id": rows.text(job_id)})
-    return tuple(rows.moment(job_id, value) for (value,) in found)
+    return tuple(readable(((job_id, value) for (value,) in found), rows.moment))
 
 
 def stream(connection: Connection, name: str) -> LogStream | None:
     row = connection.execute(SQL["stream"], {"name": rows.text(name)}).fetchone()
-    return None if row is None else rows.stream(*row)
+    return None if row is None else next(readable([row], rows.stream), None)
 
 
 def streams(connection: Connection, prefix: str, after: str, limit: int) -> tuple[LogStream, ...]:
@@ -208,19 +210,37 @@ def streams(connection: Connection, prefix: str, after: str, limit: int) -> tupl
         "start": start,
         "beyond": start + rows.BEYOND_LETTERS,
         "after": rows.text(after),
-        "limit": limit,
     }
-    return _streams(connection.execute(SQL["streams"], asked))
+    return tuple(islice(readable(connection.execute(SQL["streams"], asked), rows.stream), limit))
 
 
 def newest_streams(connection: Connection, limit: int, offset: int) -> tuple[LogStream, ...]:
-    asked = {"limit": limit, "offset": rows.integer(offset)}
-    return _streams(connection.execute(SQL["newest_streams"], asked))
+    found = connection.execute(SQL["newest_streams"], {"offset": rows.integer(offset)})
+    return tuple(islice(readable(found, rows.stream), limit))
 
 
 def _jobs(found: Iterable[Any]) -> tuple[Job, ...]:
-    return tuple(rows.job(*row) for row in found)
+    return _made(found, rows.stored, order=0)
 
 
-def _streams(found: Iterable[Any]) -> tuple[LogStream, ...]:
-    return tuple(rows.stream(*row) for row in found)
+def _made(found: Iterable[Any], make: Callable[[Any], T], *, order: int) -> tuple[T, ...]:
+    """What the rows make. Raises Unreadable, naming all of them that make nothing; `order` is the column that does."""
+    made, unreadable = [], []
+    for row in found:
+        try:
+            made.append(make(row))
+        except rows.WRONG:
+            unreadable.append(row[order])
+    if unreadable:
+        raise Unreadable(tuple(unreadable))
+    return tuple(made)
+
+
+def _share(connection: Connection, found: tuple[str, str, str]) -> tuple[ShareKey, ShareUse]:
+    """One that cannot be read is counted anew: what it holds is known, and what it held before is forgotten."""
+    try:
+        return rows.share(*found)
+    except rows.WRONG:
+        queue, share, _ = found
+        active, millicpus = connection.execute(SQL["share_counted"], {"queue": queue, "share": share}).fetchone()
+        return ShareKey(QueueName(queue), share), ShareUse(active=active, millicpus=millicpus, as_of=EPOCH)

@@ -127,6 +127,10 @@ class MemoryStore(MemoryCatalog):
         own = (job for job in self._jobs.values() if job.spec.queue == queue and job.child is None)
         return sum(job.status not in FINISHED for job in own)
 
+    async def damaged(self) -> tuple[JobId, ...]:
+        """What is in memory is not damaged."""
+        return ()
+
     async def history(self, job_id: JobId) -> tuple[Moment, ...]:
         return tuple(self._history.get(job_id, ()))
 

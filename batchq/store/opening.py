@@ -1,5 +1,6 @@
 """What is seen to before a database is used: it is ours, whole and of a schema we know. Run in the writer's thread."""
 
+import logging
 import secrets
 import sqlite3
 from pathlib import Path
@@ -7,14 +8,26 @@ from pathlib import Path
 from batchq.errors import StoreRefused
 from batchq.store import migrations
 
+log = logging.getLogger(__name__)
+
 
 def prepare(connection: sqlite3.Connection, *, path: Path, expected: str | None) -> str:
     """Check it, bring it to the newest schema, and answer its instance. What is refused is not touched."""
     examine(connection, path, expected)
     path.chmod(0o600)
+    _put_to_disk(connection, path)
     _settle(connection, path)
     migrations.migrate(connection, migrations.STEPS)
     return _instance(connection)
+
+
+def bear_damage(connection: sqlite3.Connection) -> None:
+    """A text that is no UTF-8 any more is read as one that nothing can be made of, and so its row is known."""
+    connection.text_factory = _text
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode(errors="surrogateescape")
 
 
 def examine(connection: sqlite3.Connection, path: Path, expected: str | None) -> None:
@@ -54,6 +67,16 @@ def _settle(connection: sqlite3.Connection, path: Path) -> None:
         raise StoreRefused(f"{path} is on a file system where SQLite cannot keep a write-ahead log")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _put_to_disk(connection: sqlite3.Connection, path: Path) -> None:
+    """What recovery has found in the log may never have reached the disk: then it does now, before it is built on."""
+    try:
+        (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    except sqlite3.OperationalError as why:
+        raise StoreRefused(f"{path} cannot be put to disk: {why}") from why
+    if busy:
+        log.warning("%s is being read by another program; what was written last is put to disk later", path)
 
 
 def _instance(connection: sqlite3.Connection) -> str:

@@ -30,6 +30,7 @@ from batchq.store.matching import EPOCH, folded, milliseconds
 from batchq.values import LogStream, Moment, Restoration
 
 Row = Mapping[str, str | int | None]
+JobRow = tuple[int, str, int, str, str, str]
 CandidateRow = tuple[str, int, int, int, int, str | None, int | None, str | None, int]
 
 ENVIRONMENT = TypeAdapter(ComputeEnvironment)
@@ -38,9 +39,9 @@ DEFINITION = TypeAdapter(JobDefinition)
 POLICY = TypeAdapter(SchedulingPolicy)
 CONSUMABLE = TypeAdapter(ConsumableResource)
 CONSUMABLE_UPDATE = TypeAdapter(ConsumableUpdate)
-_JOB = TypeAdapter(Job)
-_SPEC = TypeAdapter(JobSpec)
-_NEEDS = TypeAdapter(tuple[Need, ...])
+JOB = TypeAdapter(Job)
+SPEC = TypeAdapter(JobSpec)
+NEEDS = TypeAdapter(tuple[Need, ...])
 _USE = TypeAdapter(ShareUse)
 _MOMENT = TypeAdapter(Moment)
 _STREAM = TypeAdapter(LogStream)
@@ -49,6 +50,7 @@ RESTORATION = TypeAdapter(Restoration)
 # Sorts after whatever may follow a prefix: Unicode says that it is no character, so no name has it.
 BEYOND_LETTERS = "\U0010ffff"
 GREATEST = 2**63 - 1
+WRONG = (ValueError, TypeError)  # what a row raises that is not what was written
 _SPECS_KEPT = 256
 
 
@@ -68,7 +70,7 @@ def job_row(job: Job) -> Row:
         "gpus": integer(wanted.gpus),
         "parent_ord": None if job.child is None else job.order - 1 - job.child.index,
         "array_size": integer(spec.array_size or 0) if job.child is None else 0,
-        "needs": as_json(_NEEDS, spec.needs) if spec.needs else None,
+        "needs": as_json(NEEDS, spec.needs) if spec.needs else None,
         "longest": None if spec.timeout is None else integer(span(spec.timeout)),
         "rank": -integer(spec.scheduling_priority or 0),
     }
@@ -76,7 +78,7 @@ def job_row(job: Job) -> Row:
 
 def spec_row(job: Job) -> Row:
     """Written once for an array: its children are read with it."""
-    return {"ord": job.order, "spec": as_json(_SPEC, job.spec)}
+    return {"ord": job.order, "spec": as_json(SPEC, job.spec)}
 
 
 def need_rows(job: Job) -> list[Row]:
@@ -98,18 +100,35 @@ def state_row(job: Job, *, version: int) -> dict[str, str | int | None]:
 
 def _state(job: Job, version: int) -> str:
     """The version is put in afterwards: to copy a job for it would cost more than all the rest."""
-    state = as_json(_JOB, job, without={"spec", "version"})
+    state = as_json(JOB, job, without={"spec", "version"})
     return f'{state[:-1]},"version":{version}}}' if version else state
 
 
-def job(state: str, spec: str) -> Job:
-    return _JOB.validate_python(from_json(state) | {"spec": _spec(spec)})
+def job(state: str, written_spec: str) -> Job:
+    return job_of(from_json(state), spec(written_spec))
+
+
+def job_of(state: dict[str, Any], spec: JobSpec) -> Job:
+    return JOB.validate_python(state | {"spec": spec})
+
+
+def stored(found: JobRow) -> Job:
+    """Raises one of WRONG."""
+    order, job_id, version, status, state, written_spec = found
+    return matching(order, job_id, version, status, job(state, written_spec))
+
+
+def matching(order: int, job_id: str, version: int, status: str, read: Job) -> Job:
+    """The job, if its columns tell of it, and of this moment of it: nothing could change it else."""
+    if (read.order, read.id, read.version, read.status) != (order, job_id, version, status):
+        raise ValueError(f"the row of {job_id} tells of another job, or of another moment of it")
+    return read
 
 
 @lru_cache(maxsize=_SPECS_KEPT)
-def _spec(spec: str) -> JobSpec:
+def spec(written: str) -> JobSpec:
     """The children of an array come with one spec, not with one each; and to read it is most of the work."""
-    return _SPEC.validate_json(spec)
+    return SPEC.validate_json(written)
 
 
 def candidate(found: CandidateRow) -> Candidate:
@@ -118,11 +137,15 @@ def candidate(found: CandidateRow) -> Candidate:
         job_id=JobId(job_id),
         order=order,
         resources=Resources(millicpus=millicpus, memory_mib=memory_mib, gpus=gpus),
-        needs=() if needs is None else _NEEDS.validate_json(needs),
+        needs=needs_of(needs),
         longest=None if longest is None else timedelta(microseconds=longest),
         share=share,
         priority=-rank,
     )
+
+
+def needs_of(written: str | None) -> tuple[Need, ...]:
+    return () if written is None else NEEDS.validate_json(written)
 
 
 def share_row(key: ShareKey, use: ShareUse) -> Row:

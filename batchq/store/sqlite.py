@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import TypeVar
 
 from batchq.domain.catalog import (
     ComputeEnvironment,
@@ -17,9 +18,12 @@ from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import Job
 from batchq.domain.names import ConsumableName, DefinitionRef, JobId, QueueName
 from batchq.domain.placement import Candidate
-from batchq.store import catalog, jobs, listing, opening
+from batchq.store import catalog, jobs, listing, opening, salvage
 from batchq.store.database import Database, opened
+from batchq.store.reading import Work, mended
 from batchq.values import Changes, ChildQuery, JobQuery, LogStream, Moment, NeedQuery, Restoration, SubmissionKey
+
+T = TypeVar("T")
 
 
 class SqliteStore:
@@ -46,87 +50,94 @@ class SqliteStore:
         """Raise StoreFailed if the database does not answer, StoreLost if its file was removed or replaced."""
         await self._database.check()
 
+    async def put_aside(self) -> int:
+        """How many rows, or parts of rows, could not be read and were put aside."""
+        return await self._database.read(salvage.count)
+
     # ---------------------------------------------------------------------------------------------------------- jobs
 
     async def commit(self, changes: Changes) -> None:
         await self._database.write(lambda it: jobs.commit(it, changes))
 
     async def jobs(self, ids: Sequence[JobId]) -> Mapping[JobId, Job]:
-        return await self._database.read(lambda it: jobs.find(it, ids))
+        return await self._read(lambda it: jobs.find(it, ids))
 
     async def active(self) -> tuple[Job, ...]:
-        return await self._database.read(jobs.active)
+        return await self._read(jobs.active)
 
     async def runnable(self, queue: QueueName, limit: int, after: int = -1) -> tuple[Candidate, ...]:
-        return await self._database.read(lambda it: jobs.runnable(it, queue, limit, after))
+        return await self._read(lambda it: jobs.runnable(it, queue, limit, after))
 
     async def runnable_in_share(
         self, queue: QueueName, share: str, limit: int, after: tuple[int, int] | None = None
     ) -> tuple[Candidate, ...]:
         key = ShareKey(queue, share)
-        return await self._database.read(lambda it: jobs.runnable_in_share(it, key, limit, after))
+        return await self._read(lambda it: jobs.runnable_in_share(it, key, limit, after))
 
     async def waiting_shares(self, queue: QueueName) -> tuple[str, ...]:
-        return await self._database.read(lambda it: jobs.waiting_shares(it, queue))
+        return await self._read(lambda it: jobs.waiting_shares(it, queue))
 
     async def misfits(self, limit: int, after: int = -1) -> tuple[Job, ...]:
-        return await self._database.read(lambda it: jobs.misfits(it, limit, after))
+        return await self._read(lambda it: jobs.misfits(it, limit, after))
 
     async def dependents(self, ids: Sequence[JobId]) -> tuple[Job, ...]:
-        return await self._database.read(lambda it: jobs.dependents(it, ids))
+        return await self._read(lambda it: jobs.dependents(it, ids))
 
     async def parents_at_work(self) -> tuple[Job, ...]:
-        return await self._database.read(jobs.parents_at_work)
+        return await self._read(jobs.parents_at_work)
 
     async def children(self, parent: JobId, first: int, limit: int) -> tuple[Job, ...]:
-        return await self._database.read(lambda it: jobs.children(it, parent, first, limit))
+        return await self._read(lambda it: jobs.children(it, parent, first, limit))
 
     async def shares(self) -> Mapping[ShareKey, ShareUse]:
-        return await self._database.read(jobs.shares)
+        return await self._read(jobs.shares)
 
     async def used_up(self) -> Mapping[ConsumableName, int]:
-        return await self._database.read(jobs.used_up)
+        return await self._read(jobs.used_up)
 
     async def restoration(self) -> Restoration:
         return await self._database.read(jobs.restoration)
 
     async def submissions(self, keys: Sequence[SubmissionKey]) -> Mapping[SubmissionKey, JobId]:
-        return await self._database.read(lambda it: jobs.submissions(it, keys))
+        return await self._read(lambda it: jobs.submissions(it, keys))
 
     async def last_order(self) -> int:
-        return await self._database.read(jobs.last_order)
+        return await self._read(jobs.last_order)
 
     async def list(self, query: JobQuery) -> tuple[Job, ...]:
-        return await self._database.browse(lambda it: listing.page(it, query))
+        return await self._browse(lambda it: listing.page(it, query))
 
     async def list_children(self, query: ChildQuery) -> tuple[Job, ...]:
-        return await self._database.browse(lambda it: jobs.list_children(it, query))
+        return await self._browse(lambda it: jobs.list_children(it, query))
 
     async def list_needing(self, query: NeedQuery) -> tuple[Job, ...]:
-        return await self._database.browse(lambda it: listing.page_needing(it, query))
+        return await self._browse(lambda it: listing.page_needing(it, query))
 
     async def unfinished_in(self, queue: QueueName) -> int:
-        return await self._database.browse(lambda it: jobs.unfinished_in(it, queue))
+        return await self._browse(lambda it: jobs.unfinished_in(it, queue))
+
+    async def damaged(self) -> tuple[JobId, ...]:
+        return await self._read(salvage.unfinished)
 
     async def history(self, job_id: JobId) -> tuple[Moment, ...]:
-        return await self._database.read(lambda it: jobs.history(it, job_id))
+        return await self._read(lambda it: jobs.history(it, job_id))
 
     async def stream(self, name: str) -> LogStream | None:
-        return await self._database.read(lambda it: jobs.stream(it, name))
+        return await self._read(lambda it: jobs.stream(it, name))
 
     async def streams(self, *, prefix: str = "", after: str = "", limit: int = 50) -> tuple[LogStream, ...]:
-        return await self._database.browse(lambda it: jobs.streams(it, prefix, after, limit))
+        return await self._browse(lambda it: jobs.streams(it, prefix, after, limit))
 
     async def newest_streams(self, *, limit: int = 50, offset: int = 0) -> tuple[LogStream, ...]:
-        return await self._database.browse(lambda it: jobs.newest_streams(it, limit, offset))
+        return await self._browse(lambda it: jobs.newest_streams(it, limit, offset))
 
     # ------------------------------------------------------------------------------------------------------- catalog
 
     async def environments(self) -> tuple[ComputeEnvironment, ...]:
-        return await self._database.read(catalog.environments)
+        return await self._read(catalog.environments)
 
     async def queues(self) -> tuple[JobQueue, ...]:
-        return await self._database.read(catalog.queues)
+        return await self._read(catalog.queues)
 
     async def put_environment(self, environment: ComputeEnvironment) -> None:
         await self._database.write(lambda it: catalog.put_environment(it, environment))
@@ -141,7 +152,7 @@ class SqliteStore:
         await self._database.write(lambda it: catalog.drop_queue(it, name))
 
     async def policies(self) -> tuple[SchedulingPolicy, ...]:
-        return await self._database.read(catalog.policies)
+        return await self._read(catalog.policies)
 
     async def put_policy(self, policy: SchedulingPolicy) -> None:
         await self._database.write(lambda it: catalog.put_policy(it, policy))
@@ -150,7 +161,7 @@ class SqliteStore:
         await self._database.write(lambda it: catalog.drop_policy(it, name))
 
     async def consumables(self) -> tuple[ConsumableResource, ...]:
-        return await self._database.read(catalog.consumables)
+        return await self._read(catalog.consumables)
 
     async def put_consumable(self, resource: ConsumableResource) -> None:
         await self._database.write(lambda it: catalog.put_consumable(it, resource))
@@ -163,7 +174,7 @@ class SqliteStore:
         )
 
     async def consumable_update(self, name: ConsumableName, token: str) -> ConsumableUpdate | None:
-        return await self._database.read(lambda it: catalog.consumable_update(it, name, token))
+        return await self._read(lambda it: catalog.consumable_update(it, name, token))
 
     async def drop_consumable(self, name: ConsumableName) -> None:
         await self._database.write(lambda it: catalog.drop_consumable(it, name))
@@ -175,20 +186,28 @@ class SqliteStore:
         await self._database.write(lambda it: catalog.put_definition(it, definition))
 
     async def definition(self, ref: DefinitionRef) -> JobDefinition | None:
-        return await self._database.read(lambda it: catalog.definition(it, ref))
+        return await self._read(lambda it: catalog.definition(it, ref))
 
     async def newest_active(self, name: str) -> JobDefinition | None:
-        return await self._database.read(lambda it: catalog.newest_active(it, name))
+        return await self._read(lambda it: catalog.newest_active(it, name))
 
     async def definitions(
         self, *, name: str | None, status: str | None, limit: int, after: DefinitionRef | None
     ) -> tuple[JobDefinition, ...]:
-        return await self._database.browse(
+        return await self._browse(
             lambda it: catalog.definitions(it, name=name, status=status, limit=limit, after=after)
         )
 
     async def flag(self, name: str) -> bool:
-        return await self._database.read(lambda it: catalog.flag(it, name))
+        return await self._read(lambda it: catalog.flag(it, name))
 
     async def set_flag(self, name: str) -> None:
         await self._database.write(lambda it: catalog.set_flag(it, name))
+
+    # --------------------------------------------------------------------------------------------------------- inside
+
+    async def _read(self, work: Work[T]) -> T:
+        return await mended(self._database.read, work, write=self._database.write)
+
+    async def _browse(self, work: Work[T]) -> T:
+        return await mended(self._database.browse, work, write=self._database.write)

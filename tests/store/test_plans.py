@@ -6,10 +6,11 @@ import sqlite3
 import pytest
 
 from batchq.domain.job import Status
-from batchq.store import catalog, jobs, listing, migrations
+from batchq.store import catalog, jobs, listing, migrations, salvage
 from batchq.values import Filter, JobQuery, NeedQuery
 
 STATEMENTS = {f"jobs.{name}": sql for name, sql in jobs.SQL.items()}
+STATEMENTS |= {f"salvage.{name}": sql for name, sql in salvage.SQL.items()}
 STATEMENTS |= {f"catalog.{name}": sql for name, sql in catalog.SQL.items()}
 
 # These tell all of a small table, or the first page of an index that is in their order.
@@ -21,7 +22,11 @@ WHOLE = {
     "jobs.newest_streams",
     "jobs.shares",
     "jobs.used_up",
+    "salvage.count",
 }
+
+# This looks at every job, once, when what was kept of a share is damaged.
+WHOLE.add("jobs.share_counted")
 
 
 @pytest.fixture
@@ -44,8 +49,8 @@ def named(statement):
 def test_every_statement_finds_its_rows_by_an_index_and_in_order(plan, name):
     steps = plan(STATEMENTS[name], named(STATEMENTS[name]))
 
-    found_so_far = "SCAN waiting"  # what a statement has itself found is no table
-    looked_at = [step for step in steps if step.startswith("SCAN") and step != found_so_far]
+    few = ("SCAN waiting", "SCAN quarantine")  # what a statement has itself found, and what hardly ever has a row
+    looked_at = [step for step in steps if step.startswith("SCAN") and not step.startswith(few)]
     assert looked_at + [step for step in steps if "TEMP B-TREE" in step] == []
 
 

@@ -117,15 +117,6 @@ async def test_a_full_disk_keeps_nothing_and_when_there_is_room_again_all_goes_o
     assert await store.jobs([known.id]) == {known.id: replace(much, version=1)}
 
 
-async def test_a_row_that_makes_no_job_is_a_failure_of_the_store(store, writer):
-    broken = job()
-    await store.commit(Changes(inserted=(broken,)))
-    await writer.execute_fetchall("""UPDATE jobs SET state = '{"id":5}'""")
-
-    with pytest.raises(StoreFailed):
-        await store.jobs([broken.id])
-
-
 async def test_an_order_that_no_column_holds_is_refused_and_nothing_else_is_kept(store):
     with pytest.raises(StoreFailed):
         await store.commit(Changes(inserted=(job(number=1), job(order=2**63))))

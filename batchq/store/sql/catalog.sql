@@ -59,22 +59,22 @@ UPDATE definitions SET status = :status, value = :value WHERE name = :name AND r
 SELECT value FROM definitions WHERE name = :name AND revision = :revision;
 
 -- newest_active
-SELECT value FROM definitions WHERE status = 'ACTIVE' AND name = :name ORDER BY revision DESC LIMIT 1;
+SELECT value FROM definitions WHERE status = 'ACTIVE' AND name = :name ORDER BY revision DESC;
 
 -- definitions
 SELECT value FROM definitions
-WHERE (name, revision) > (:after_name, :after_revision) ORDER BY name, revision LIMIT :limit;
+WHERE (name, revision) > (:after_name, :after_revision) ORDER BY name, revision;
 
 -- definitions_of_status
 SELECT value FROM definitions
-WHERE status = :status AND (name, revision) > (:after_name, :after_revision) ORDER BY name, revision LIMIT :limit;
+WHERE status = :status AND (name, revision) > (:after_name, :after_revision) ORDER BY name, revision;
 
 -- revisions
-SELECT value FROM definitions WHERE name = :name AND revision > :after_revision ORDER BY revision LIMIT :limit;
+SELECT value FROM definitions WHERE name = :name AND revision > :after_revision ORDER BY revision;
 
 -- revisions_of_status
 SELECT value FROM definitions
-WHERE status = :status AND name = :name AND revision > :after_revision ORDER BY revision LIMIT :limit;
+WHERE status = :status AND name = :name AND revision > :after_revision ORDER BY revision;
 
 -- flag
 SELECT value FROM meta WHERE name = :name;

@@ -42,13 +42,13 @@ DELETE FROM submissions WHERE (principal, invocation_id, body_sha256) IN (
 INSERT INTO streams (name, created_at, value) VALUES (:name, :created_at, :value) ON CONFLICT (name) DO NOTHING;
 
 -- job
-SELECT state, spec FROM jobs JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord) WHERE id = :id;
+SELECT jobs.ord, id, version, status, state, spec FROM jobs JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord) WHERE id = :id;
 
 -- job_of_order
-SELECT state, spec FROM jobs JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord) WHERE jobs.ord = :ord;
+SELECT jobs.ord, id, version, status, state, spec FROM jobs JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord) WHERE jobs.ord = :ord;
 
 -- active
-SELECT state, spec FROM jobs JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord) WHERE status IN ('STARTING', 'RUNNING');
+SELECT jobs.ord, id, version, status, state, spec FROM jobs JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord) WHERE status IN ('STARTING', 'RUNNING');
 
 -- runnable
 -- Its index is named: jobs_by_status looks as good to SQLite, and would read every misfit.
@@ -79,32 +79,32 @@ WITH RECURSIVE waiting (share) AS (
 SELECT share FROM waiting WHERE share IS NOT NULL;
 
 -- misfits
-SELECT state, spec FROM jobs JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord)
+SELECT jobs.ord, id, version, status, state, spec FROM jobs JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord)
 WHERE status = 'RUNNABLE' AND misfit = 1 AND jobs.ord > :after ORDER BY jobs.ord LIMIT :limit;
 
 -- dependents
-SELECT state, spec FROM waits JOIN jobs USING (ord) JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord) WHERE on_id = :on_id;
+SELECT jobs.ord, id, version, status, state, spec FROM waits JOIN jobs USING (ord) JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord) WHERE on_id = :on_id;
 
 -- submission
 SELECT job_id FROM submissions
 WHERE principal = :principal AND invocation_id = :invocation_id AND body_sha256 = :body_sha256;
 
 -- parents_at_work
-SELECT state, spec FROM jobs JOIN specs ON specs.ord = jobs.ord WHERE at_work = 1 ORDER BY jobs.ord;
+SELECT jobs.ord, id, version, status, state, spec FROM jobs JOIN specs ON specs.ord = jobs.ord WHERE at_work = 1 ORDER BY jobs.ord;
 
 -- array
 SELECT ord, array_size FROM jobs WHERE id = :id;
 
 -- unfinished_children
-SELECT state, spec FROM jobs JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord)
+SELECT jobs.ord, id, version, status, state, spec FROM jobs JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord)
 WHERE jobs.ord BETWEEN :first AND :last AND status NOT IN ('SUCCEEDED', 'FAILED') ORDER BY jobs.ord;
 
 -- children
-SELECT state, spec FROM jobs JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord)
+SELECT jobs.ord, id, version, status, state, spec FROM jobs JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord)
 WHERE jobs.ord BETWEEN :first AND :last ORDER BY jobs.ord DESC LIMIT :limit;
 
 -- children_of_status
-SELECT state, spec FROM jobs JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord)
+SELECT jobs.ord, id, version, status, state, spec FROM jobs JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord)
 WHERE jobs.ord BETWEEN :first AND :last AND status = :status ORDER BY jobs.ord DESC LIMIT :limit;
 
 -- last_order
@@ -118,6 +118,13 @@ WHERE queue = :queue AND parent_ord IS NULL AND status IN ('SUBMITTED', 'PENDING
 
 -- shares
 SELECT queue, share, value FROM shares ORDER BY queue, share;
+
+-- share_counted
+-- Looks at every job, but nobody asks it while what is kept of a share can be read.
+SELECT
+    count(*) FILTER (WHERE parent_ord IS NULL AND status NOT IN ('SUCCEEDED', 'FAILED')),
+    coalesce(sum(millicpus) FILTER (WHERE status IN ('STARTING', 'RUNNING')), 0)
+FROM jobs WHERE queue = :queue AND share = :share;
 
 -- put_share
 INSERT INTO shares (queue, share, value) VALUES (:queue, :share, :value)
@@ -142,10 +149,10 @@ SELECT value FROM history WHERE ord = (SELECT ord FROM jobs WHERE id = :id) ORDE
 SELECT name, value FROM streams WHERE name = :name;
 
 -- streams
-SELECT name, value FROM streams WHERE name >= :start AND name > :after AND name < :beyond ORDER BY name LIMIT :limit;
+SELECT name, value FROM streams WHERE name >= :start AND name > :after AND name < :beyond ORDER BY name;
 
 -- newest_streams
-SELECT name, value FROM streams ORDER BY created_at DESC, number DESC LIMIT :limit OFFSET :offset;
+SELECT name, value FROM streams ORDER BY created_at DESC, number DESC LIMIT -1 OFFSET :offset;
 
 -- newest
-SELECT created_at FROM jobs ORDER BY ord DESC LIMIT 1;
+SELECT created_at FROM jobs WHERE ord = (SELECT max(ord) FROM jobs);

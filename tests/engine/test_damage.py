@@ -1,0 +1,317 @@
+"""Jobs whose rows cannot be read: they fail, what hangs on them follows, and nobody else is held up."""
+
+import pytest
+
+from batchq.domain import effects as do
+from batchq.domain import reasons
+from batchq.domain.fairshare import ShareKey
+from batchq.domain.job import Status
+from batchq.domain.names import child_id
+from batchq.domain.parts import tags_under_way
+from batchq.domain.recovery import Seen
+from batchq.engine.letters import Ring, Surveyed
+from batchq.store.sqlite import SqliteStore
+from batchq.values import Changes
+from tests.domain.lives import exited, pending, runnable, running, starting, succeeded
+from tests.domain.part_lives import tasked
+from tests.engine.desk import LOOKED, Desk, news, submit
+from tests.engine.turns import HOST, ground
+from tests.support.builders import environment, job_id, policy, queue, task_container
+from tests.support.inline import InlineDatabase
+
+pytestmark = pytest.mark.fault("LC06")
+
+ALL = environment().max_millicpus
+
+RUINS = {
+    "is cut short": '{"id":"00000000',
+    "is empty": "",
+    "is a list": "[1, 2]",
+    "has members of another kind": '{"id":5,"order":"x","created_at":[]}',
+    "is not UTF-8": b'{"id":"\xff\xfe',
+    "is of nobody": '{"created_at":"2026-11-21T12:00:00Z"}',
+}
+
+
+@pytest.fixture
+async def database():
+    database = InlineDatabase()
+    yield database
+    await database.close()
+
+
+def ruin(database, ruined, column="state", what="{"):
+    table = "specs" if column == "spec" else "jobs"
+    value = f"CAST(x'{what.hex()}' AS TEXT)" if isinstance(what, bytes) else f"'{what}'"
+    database.connection.execute(f"UPDATE {table} SET {column} = {value} WHERE ord = {ruined.order}")
+
+
+async def desk_over(database, *jobs, on_ground=None):
+    """A desk whose store has these jobs, before it has read any of them."""
+    store = SqliteStore(database)
+    await store.commit(Changes(inserted=jobs))
+    return Desk(store, on_ground or ground())
+
+
+async def look_at_damage(desk):
+    """What the guard does every few seconds."""
+    await desk.turn(*(Ring(job_id=it) for it in await desk.store.damaged()))
+
+
+async def fate(desk, job):
+    now = (await desk.store.jobs([job.id]))[job.id]
+    return now.status, now.status_reason
+
+
+LOST = (Status.FAILED, reasons.UNREADABLE)
+
+# ------------------------------------------------------------------------------------------------------- one bad row
+
+
+@pytest.mark.parametrize("column", ["state", "spec"])
+@pytest.mark.parametrize("what", RUINS.values(), ids=RUINS)
+@pytest.mark.parametrize("life", [pending, runnable, starting, running])
+async def test_wherever_it_is_and_whatever_is_wrong_it_fails_and_others_run(database, life, what, column):
+    bad, good = life(), runnable()
+    desk = await desk_over(database, bad, good)
+    ruin(database, bad, column, what)
+    await desk.loop.load()
+    await desk.store.jobs([bad.id])
+
+    await look_at_damage(desk)
+    await desk.turn(LOOKED)
+
+    assert await fate(desk, bad) == LOST
+    assert await desk.status(good) is Status.STARTING
+    assert await desk.store.damaged() == ()
+    assert bad.id not in desk.loop.active
+
+
+async def test_nothing_of_it_is_started_though_its_columns_offer_it(database):
+    bad, good = runnable(millicpus=ALL), runnable(millicpus=ALL)
+    desk = await desk_over(database, bad, good)
+    ruin(database, bad)
+    await desk.loop.load()
+
+    await desk.turn(LOOKED)
+    await desk.turn(*await desk.inbox.take(10))
+
+    assert await fate(desk, bad) == LOST
+    assert [it.tag.job_id for it in desk.asked if isinstance(it, do.StartContainer)] == [good.id]
+
+
+async def test_one_that_stands_first_and_waits_for_room_holds_nobody_up(database):
+    holds, bad, behind = running(millicpus=ALL), runnable(millicpus=2000), runnable(millicpus=ALL)
+    desk = await desk_over(database, holds, bad, behind)
+    ruin(database, bad)
+    await desk.loop.load()
+
+    await desk.turn(LOOKED)
+    await desk.turn(LOOKED, news(holds, exited(0)))
+
+    assert await fate(desk, bad) == LOST
+    assert await desk.status(behind) is Status.STARTING
+
+
+async def test_what_placing_reads_of_it_is_damaged_too(database):
+    bad, good = runnable(), runnable()
+    desk = await desk_over(database, bad, good)
+    ruin(database, bad, "needs", '[{"resource"')
+    await desk.loop.load()
+
+    await desk.turn(LOOKED)
+    await look_at_damage(desk)
+
+    assert await fate(desk, bad) == LOST
+    assert await desk.status(good) is Status.STARTING
+
+
+async def test_a_misfit_that_is_damaged_keeps_no_other_misfit_waiting(database):
+    bad = runnable(misfit=True, status_reason=reasons.TOO_LARGE)
+    good = runnable(misfit=True, status_reason=reasons.TOO_LARGE)
+    desk = await desk_over(database, bad, good)
+    ruin(database, bad)
+    await desk.loop.load()
+
+    await desk.turn(LOOKED)
+
+    assert await fate(desk, bad) == LOST
+    assert await desk.status(good) is Status.STARTING
+
+
+async def test_what_it_was_is_kept_as_it_was(database):
+    bad = runnable()
+    desk = await desk_over(database, bad)
+    ruin(database, bad, "state", b'{"id":"\xff')
+    ruin(database, bad, "spec", "no spec")
+
+    await desk.store.jobs([bad.id])
+
+    kept = database.connection.execute("SELECT ord, part, raw FROM quarantine ORDER BY part").fetchall()
+    assert kept == [(bad.order, "spec", b"no spec"), (bad.order, "state", b'{"id":"\xff')]
+    assert await desk.store.put_aside() == 2
+
+
+async def test_what_can_be_read_of_it_is_kept(database):
+    bad = running(attempts=3, tags=(("a", "b"),))
+    desk = await desk_over(database, bad)
+    database.connection.execute("""UPDATE jobs SET state = replace(state, '"created_at":', '"created_at":[],"x":')""")
+    await desk.loop.load()
+
+    await look_at_damage(desk)
+
+    left = (await desk.store.jobs([bad.id]))[bad.id]
+    assert (left.status, left.spec, left.tags) == (Status.FAILED, bad.spec, bad.tags)
+
+
+async def test_one_that_is_over_stays_as_its_columns_tell(database):
+    done, waits = succeeded(), pending(depends_on=[job_id(5)])
+    desk = await desk_over(database, done, waits)
+    ruin(database, done)
+    await desk.loop.load()
+
+    await desk.turn(LOOKED)
+
+    assert (await fate(desk, done)) == (Status.SUCCEEDED, reasons.UNREADABLE)
+    assert await desk.store.damaged() == ()
+
+
+async def test_a_job_in_memory_is_not_harmed_by_what_was_done_to_its_row(database):
+    job = running()
+    desk = await desk_over(database, job)
+    await desk.loop.load()
+    ruin(database, job)
+    await desk.store.jobs([job.id])
+
+    await look_at_damage(desk)
+    await desk.turn(news(job, exited(0)))
+
+    assert await desk.status(job) is Status.SUCCEEDED
+
+
+# -------------------------------------------------------------------------------------------------- what hangs on it
+
+
+async def test_those_that_depend_on_it_fail_as_after_any_failure(database):
+    bad = runnable()
+    waits = pending(depends_on=[bad.id])
+    after = pending(depends_on=[waits.id])
+    desk = await desk_over(database, bad, waits, after)
+    ruin(database, bad)
+    await desk.loop.load()
+
+    await desk.turn(LOOKED)
+
+    assert await fate(desk, bad) == LOST
+    assert await fate(desk, waits) == (Status.FAILED, reasons.DEPENDENCY_FAILED)
+    assert await fate(desk, after) == (Status.FAILED, reasons.DEPENDENCY_FAILED)
+
+
+async def test_its_container_is_cleared_away_and_its_room_is_free(database):
+    bad, good = running(millicpus=ALL), runnable(millicpus=ALL)
+    desk = await desk_over(database, bad, good)
+    database.connection.execute(f"UPDATE jobs SET state = rtrim(state, '}}') WHERE ord = {bad.order}")
+    await desk.loop.load()
+
+    await look_at_damage(desk)
+    await desk.turn(Surveyed(seen=(Seen(tag=bad.tag, lives=True),), expected=frozenset(), capacity=HOST))
+
+    assert do.ClearAway(tag=bad.tag) in desk.asked
+    assert await desk.status(good) is Status.STARTING
+
+
+async def test_a_container_that_its_row_tells_nothing_of_is_found_by_a_survey(database):
+    bad = running()
+    desk = await desk_over(database, bad)
+    ruin(database, bad)
+    await desk.loop.load()
+
+    await look_at_damage(desk)
+    await desk.turn(Surveyed(seen=(Seen(tag=bad.tag, lives=True),), expected=frozenset(), capacity=HOST))
+
+    assert desk.asked == [do.ClearAway(tag=bad.tag)]
+
+
+async def test_all_containers_of_one_with_several_are_cleared_away(database):
+    bad = tasked(task_container("a"), task_container("b"))
+    desk = await desk_over(database, bad)
+    ruin(database, bad, "spec")
+    await desk.loop.load()
+
+    await look_at_damage(desk)
+
+    assert desk.asked == [do.ClearAway(tag=it) for it in tags_under_way(bad)]
+    assert await fate(desk, bad) == LOST
+
+
+async def test_the_share_it_was_counted_in_is_rid_of_it(database):
+    fair = ground(queue("fair", policy="fair"), policies=[policy()])
+    desk = await desk_over(database, on_ground=fair)
+    await desk.loop.load()
+    await desk.turn(LOOKED, submit(job_id(10**6), queue="fair", share_identifier="red"))
+    (bad,) = desk.loop.active.values()
+    ruin(database, bad)
+    await desk.loop.load()
+
+    await look_at_damage(desk)
+
+    use = (await desk.store.shares())[ShareKey("fair", "red")]
+    assert (use.active, use.millicpus) == (0, 0)
+
+
+# ------------------------------------------------------------------------------------------------------------- arrays
+
+
+async def spawned(database, size=3):
+    """An array whose children all run."""
+    desk = await desk_over(database)
+    await desk.loop.load()
+    array = job_id(10**6)
+    await desk.turn(LOOKED, submit(array, array_size=size))
+    await through(desk)
+    return desk, (await desk.store.jobs([array]))[array]
+
+
+async def through(desk):
+    """Turns until there is nothing more to do."""
+    for _ in range(20):
+        if desk.inbox.empty:
+            return
+        await desk.turn(*await desk.inbox.take(100))
+
+
+async def children(desk, array):
+    return (await desk.store.jobs([child_id(array.id, index) for index in range(3)])).values()
+
+
+@pytest.mark.parametrize("column", ["state", "spec"])
+async def test_an_array_that_is_damaged_takes_its_children_along(database, column):
+    desk, array = await spawned(database)
+    ruin(database, array, column)
+    await desk.loop.load()
+    await desk.store.jobs([array.id])
+
+    await look_at_damage(desk)
+    await through(desk)
+    started = [news(it, exited(0)) for it in desk.loop.active.values()]
+    await desk.turn(*started)
+    await through(desk)
+
+    assert await fate(desk, array) == LOST
+    assert {it.status for it in await children(desk, array)} == {Status.FAILED}
+    assert desk.loop.active == {}
+
+
+async def test_a_child_that_is_damaged_is_one_that_failed(database):
+    desk, array = await spawned(database)
+    bad, *others = await children(desk, array)
+    ruin(database, bad)
+    await desk.loop.load()
+
+    await look_at_damage(desk)
+    await desk.turn(*(news(it, exited(0)) for it in others if it.status is Status.STARTING))
+    await through(desk)
+
+    assert await fate(desk, bad) == LOST
+    assert await fate(desk, array) == (Status.FAILED, reasons.CHILD_FAILED)
+    assert [it.status for it in await children(desk, array)] == [Status.FAILED, Status.SUCCEEDED, Status.SUCCEEDED]

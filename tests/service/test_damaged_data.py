@@ -1,0 +1,64 @@
+"""A server over data some rows of which cannot be read: it starts, answers, and runs all other jobs."""
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from tests.service.waiting import reaches, register
+from tests.support.service import serving
+
+pytestmark = pytest.mark.fault("LC06")
+
+DAMAGE = """
+UPDATE jobs SET state = '{' WHERE id = :bad;
+UPDATE specs SET spec = '{' WHERE ord = (SELECT ord FROM jobs WHERE id = :queued);
+UPDATE history SET value = '{' WHERE number = 0;
+UPDATE streams SET value = '{';
+UPDATE definitions SET value = '{' WHERE name = 'gone';
+"""
+
+
+def damage(data, **names):
+    with closing(sqlite3.connect(data / "batchq.db", isolation_level=None)) as left:
+        for statement in DAMAGE.strip().splitlines():
+            left.execute(statement, names)
+
+
+def submit(batch, name, **asked):
+    return batch.submit_job(jobName=name, jobQueue="default", jobDefinition="plays", **asked)["jobId"]
+
+
+@pytest.fixture
+def service(tmp_path):
+    with serving(tmp_path / "data", "--runtime", "simulated") as service:
+        yield service
+
+
+def test_it_starts_and_tells_of_the_damage_and_the_rest_goes_on(service):
+    batch = service.client()
+    register(batch, "gone", "true")
+    register(batch, "plays", "true")
+    reaches(batch, submit(batch, "early"), "SUCCEEDED")
+    batch.update_job_queue(jobQueue="default", state="ENABLED", priority=5)
+    batch.update_compute_environment(computeEnvironment="local", state="DISABLED")
+    bad, queued, good = submit(batch, "bad"), submit(batch, "queued"), submit(batch, "good")
+    waits = submit(batch, "waits", dependsOn=[{"jobId": bad}])
+    service.stop()
+    damage(service.data, bad=bad, queued=queued)
+
+    service.start()
+    batch = service.client()
+    batch.update_compute_environment(computeEnvironment="local", state="ENABLED")
+
+    lost = reaches(batch, bad, "FAILED")
+    assert "damaged" in lost["statusReason"]
+    assert "damaged" in reaches(batch, queued, "FAILED")["statusReason"]
+    assert reaches(batch, waits, "FAILED")["statusReason"] == "Dependent Job failed"
+    assert reaches(batch, good, "SUCCEEDED")["jobName"] == "good"
+    assert service.health()["putAside"] == 2
+    assert service.health()["status"] == "ok"
+    assert (
+        len(batch.list_jobs(jobQueue="default", filters=[{"name": "JOB_NAME", "values": ["*"]}])["jobSummaryList"]) == 5
+    )
+    assert [it["jobDefinitionName"] for it in batch.describe_job_definitions()["jobDefinitions"]] == ["plays"]

@@ -1,0 +1,150 @@
+"""Rows that nothing can be made of, in every table: whoever reads them gets all the others."""
+
+from dataclasses import replace
+
+import pytest
+
+from batchq.domain import reasons
+from batchq.domain.catalog import DefinitionStatus
+from batchq.domain.fairshare import ShareKey
+from batchq.domain.job import Status
+from batchq.domain.names import DefinitionRef
+from batchq.errors import StoreRefused
+from batchq.store.sqlite import SqliteStore
+from batchq.values import Changes, JobQuery
+from tests.support.builders import (
+    consumable,
+    definition,
+    environment,
+    job,
+    job_id,
+    log_stream,
+    moment,
+    policy,
+    queue,
+)
+
+pytestmark = pytest.mark.fault("LC06")
+
+BLOB = "CAST(x'7bff' AS TEXT)"  # no UTF-8
+
+
+async def change(store, statement):
+    await store._database._writer.execute_fetchall(statement)
+
+
+@pytest.mark.parametrize("ruin", ["'{'", "''", BLOB])
+@pytest.mark.parametrize("table", ["jobs SET state", "specs SET spec"])
+async def test_a_list_tells_of_all_jobs_and_of_a_damaged_one_what_its_columns_tell(store, table, ruin):
+    jobs = [job(number=number, name="A-Name", millicpus=2000) for number in range(3)]
+    await store.commit(Changes(inserted=tuple(jobs)))
+    await change(store, f"UPDATE {table} = {ruin} WHERE ord = 1")
+
+    listed = await store.list(JobQuery(queue="default", limit=10))
+
+    damaged = listed[1]
+    assert [it.id for it in listed] == [job_id(2), job_id(1), job_id(0)]
+    assert (listed[0], listed[2]) == (jobs[2], jobs[0])
+    assert (damaged.spec.name.lower(), damaged.spec.definition, damaged.spec.resources.millicpus) == (
+        "a-name",
+        jobs[1].spec.definition,
+        2000,
+    )
+    assert reasons.UNREADABLE in {damaged.status_reason, damaged.spec.invalid}
+    assert await store.damaged() == (job_id(1),)
+
+
+async def test_a_row_that_tells_of_another_moment_than_its_columns_is_one_that_cannot_be_read(store):
+    await store.commit(Changes(inserted=(job(number=1, status=Status.RUNNABLE),)))
+    await change(store, "UPDATE jobs SET status = 'RUNNING'")
+
+    (found,) = await store.active()
+
+    assert (found.status, found.status_reason) == (Status.RUNNING, reasons.UNREADABLE)
+
+
+async def test_what_was_put_aside_stays_aside_after_a_restart(store, tmp_path):
+    await store.commit(Changes(inserted=(job(number=1, status=Status.RUNNABLE),)))
+    await change(store, "UPDATE jobs SET state = '{'")
+    await store.jobs([job_id(1)])
+    await store.close()
+
+    again = await SqliteStore.open(tmp_path)
+
+    assert await again.damaged() == (job_id(1),)
+    assert await again.put_aside() == 1
+    await again.close()
+
+
+async def test_a_damaged_job_can_be_saved_again_like_any_other(store):
+    await store.commit(Changes(inserted=(job(number=1, status=Status.RUNNABLE),)))
+    await change(store, "UPDATE jobs SET state = '{'")
+    left = (await store.jobs([job_id(1)]))[job_id(1)]
+
+    await store.commit(Changes(updated=(replace(left, status=Status.FAILED),)))
+
+    assert (await store.jobs([job_id(1)]))[job_id(1)].status is Status.FAILED
+    assert await store.damaged() == ()
+
+
+async def test_a_line_of_history_is_passed_over(store):
+    told = job(number=1)
+    await store.commit(Changes(inserted=(told,), history=(moment(told), moment(told))))
+    await change(store, f"UPDATE history SET value = {BLOB} WHERE number = 0")
+
+    assert await store.history(told.id) == (moment(told),)
+
+
+async def test_a_log_stream_is_passed_over_and_a_page_is_as_long_as_it_was_asked_for(store):
+    jobs = [job(number=number, status=Status.RUNNING) for number in range(4)]
+    streams = sorted((log_stream(it) for it in jobs), key=lambda it: it.name)
+    await store.commit(Changes(inserted=tuple(jobs), streams=tuple(streams)))
+    await change(store, f"UPDATE streams SET value = '{{' WHERE name = '{streams[1].name}'")
+
+    assert await store.streams(limit=2) == (streams[0], streams[2])
+    assert await store.stream(streams[1].name) is None
+    assert set(await store.newest_streams(limit=3)) == {streams[0], streams[2], streams[3]}
+
+
+async def test_a_job_definition_is_passed_over_and_its_revision_is_not_given_again(store):
+    for _ in range(3):
+        await store.add_definition(definition(name="a"))
+    await change(store, "UPDATE definitions SET value = '{' WHERE revision = 3")
+
+    listed = await store.definitions(name="a", status=DefinitionStatus.ACTIVE, limit=2, after=None)
+    newest = await store.newest_active("a")
+    added = await store.add_definition(definition(name="a"))
+
+    assert [it.ref.revision for it in listed] == [1, 2]
+    assert newest.ref.revision == 2
+    assert await store.definition(DefinitionRef(name="a", revision=3)) is None
+    assert added.ref.revision == 4
+
+
+async def test_what_is_kept_of_a_share_is_counted_anew(store):
+    share = {"queue": "fair", "share_identifier": "red", "millicpus": 2000}
+    jobs = [
+        job(number=1, status=Status.RUNNABLE, **share),
+        job(number=2, status=Status.RUNNING, **share),
+        job(number=3, status=Status.FAILED, **share),
+        job(number=4, status=Status.RUNNING, **share | {"share_identifier": "blue"}),
+    ]
+    await store.commit(Changes(inserted=tuple(jobs)))
+    await change(store, "INSERT INTO shares VALUES ('fair', 'red', '{')")
+
+    (use,) = (await store.shares()).values()
+
+    assert set(await store.shares()) == {ShareKey("fair", "red")}
+    assert (use.active, use.millicpus, use.used) == (2, 2000, 0)
+
+
+@pytest.mark.parametrize("table", ["environments", "queues", "policies", "consumables"])
+async def test_what_jobs_are_placed_by_is_not_gone_without(store, table):
+    await store.put_environment(environment())
+    await store.put_queue(queue())
+    await store.put_policy(policy())
+    await store.put_consumable(consumable("licence"))
+    await change(store, f"UPDATE {table} SET value = '{{'")
+
+    with pytest.raises(StoreRefused, match=f"in the table {table} cannot be read"):
+        await getattr(store, table)()
