@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cache, partial
 
 from batchq.domain.catalog import ComputeEnvironment, ConsumableResource
+from batchq.domain.names import JobId
 from batchq.errors import Conflict, StoreFailed
 from batchq.store import catalog, jobs, migrations
 from batchq.store.sqlite import SqliteStore
@@ -68,6 +69,9 @@ class Inline:
 
     browse = read
 
+    async def check(self):
+        """It is never gone."""
+
     def _perhaps(self, work, connection):
         """Half of those that fail have written something already."""
         unlucky = self._dice.store.random() < self._dice.luck.unsaved
@@ -101,6 +105,10 @@ class WatchedStore(SqliteStore):
 
     async def commit(self, changes: Changes) -> None:
         await self._database.write(lambda it: jobs.commit(it, changes), then=lambda: self._witness.committed(changes))
+
+    async def damaged(self) -> tuple[JobId, ...]:
+        """No row is damaged here; not to ask keeps the worlds of the seeds as they were."""
+        return ()
 
     async def put_environment(self, environment: ComputeEnvironment) -> None:
         await self._database.write(
