@@ -44,7 +44,7 @@ from batchq.store.sqlite import SqliteStore
 from compute import docker_examination
 from compute.docker_runtime import DockerRuntime
 from compute.policy import Policy
-from compute.secrets import Secrets
+from compute.secrets import Secrets, everybody_reads
 from compute.simulated import SimulatedRuntime
 
 log = logging.getLogger(__name__)
@@ -82,6 +82,7 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
     are left as they are.
     """
     check_door(settings)
+    check_secrets(settings)
     async with AsyncExitStack() as stack:
         door = stack.enter_context(listen(settings))
         clock = SystemClock()
@@ -115,6 +116,12 @@ def check_door(settings: Settings) -> None:
             f"{settings.host} is not a loopback address, and requests are not authenticated: "
             "listen on 127.0.0.1, or say --auth sigv4, or --insecure-no-auth"
         )
+
+
+def check_secrets(settings: Settings) -> None:
+    file = settings.secrets_file
+    if file is not None and everybody_reads(file):
+        raise StartImpossible(f"{file} holds secrets and can be read by everybody: chmod 600 {file}")
 
 
 def make_gate(settings: Settings, clock: Clock) -> Gate:

@@ -7,6 +7,7 @@ part of `valueFrom` (after the last `/` or `:`) with everything but letters, dig
 
 import json
 import re
+import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -47,6 +48,8 @@ class Secrets:
     def _read(self) -> Mapping[str, object]:
         if self.file is None:
             return {}
+        if everybody_reads(self.file):
+            raise _refused("the secrets file can be read by everybody")
         try:
             kept = json.loads(self.file.read_bytes())
         except (OSError, ValueError) as error:
@@ -57,6 +60,14 @@ class Secrets:
 
 
 NO_SECRETS = Secrets(file=None, environment={})
+
+
+def everybody_reads(file: Path) -> bool:
+    """Whether any user of this machine may read it: it keeps no secret then. One that is not there keeps all."""
+    try:
+        return bool(file.stat().st_mode & stat.S_IROTH)
+    except OSError:
+        return False
 
 
 def variable(value_from: str) -> str:

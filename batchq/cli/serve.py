@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from batchq.bootstrap import serving
 from batchq.cli.complaint import complain
+from batchq.cli.lines import Lines
 from batchq.settings import Settings, check_names
 
 log = logging.getLogger(__name__)
@@ -52,7 +53,9 @@ def run(asked: argparse.Namespace) -> int:
     settings = read(asked)
     check_names(os.environ)
     _see_to_streams()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    to = logging.StreamHandler(sys.stderr)
+    to.setFormatter(Lines("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[to])
     try:
         status = asyncio.run(serve(settings))
     except Exception as why:

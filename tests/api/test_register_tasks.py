@@ -171,6 +171,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.fault("SE09")
 @pytest.mark.parametrize(("asked", "text"), REFUSED, ids=str)
 async def test_what_cannot_be_is_refused_and_nothing_is_stored(server, http, asked, text):
     before = server.remembers()

@@ -15,6 +15,7 @@ VALUE = "c4n4ry"
 @pytest.fixture
 def file(tmp_path):
     path = tmp_path / "secrets.json"
+    path.touch(mode=0o600)
     path.write_text(json.dumps({ARN: VALUE}))
     return path
 
@@ -81,6 +82,13 @@ def test_a_file_that_is_no_json_object_refuses_the_start(file, content):
     file.write_text(content)
 
     refused(Secrets(file=file, environment={}))
+
+
+@pytest.mark.fault("SE14")
+def test_a_file_that_everybody_can_read_refuses_the_start(file):
+    file.chmod(0o604)
+
+    assert "can be read by everybody" in refused(Secrets(file=file, environment={}))
 
 
 def test_a_file_that_is_not_there_refuses_the_start(tmp_path):

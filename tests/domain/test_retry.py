@@ -1,9 +1,13 @@
 """evaluateOnExit, row by row, and the order of the questions that end an attempt."""
 
+import time
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
 
 from batchq.domain.job import Action, ExitRule
-from batchq.domain.retry import Verdict, evaluate, verdict
+from batchq.domain.retry import Verdict, evaluate, matches, verdict
 from tests.support.builders import attempt, job, retry, stop
 
 RETRY, EXIT = Action.RETRY, Action.EXIT
@@ -83,6 +87,27 @@ def test_what_is_missing_matches_a_lone_star_only(asked):
     assert evaluate((rule(EXIT, **{asked: "*"}),), nothing_known) is EXIT
     assert evaluate((rule(EXIT, **{asked: "1*"}),), nothing_known) is RETRY
     assert evaluate((rule(EXIT, **{asked: "None"}),), nothing_known) is RETRY
+
+
+LITERALLY = some.text(some.sampled_from("*?[]().+^$|\\%_a"), max_size=40)
+
+
+@pytest.mark.fault("SE18")
+@given(LITERALLY, LITERALLY)
+def test_only_a_last_star_means_anything(pattern, text):
+    begins = pattern.endswith("*") and text.startswith(pattern[:-1])
+
+    assert matches(rule(on_reason=pattern), attempt(reason=text)) == (begins or pattern == text)
+
+
+@pytest.mark.fault("SE18")
+@pytest.mark.parametrize("pattern", ["(a+)+$", "a*" * 255 + "b*", "*" * 511, "(.*)*x*"])
+def test_the_longest_pattern_is_held_against_the_longest_reason_at_once(pattern):
+    began = time.perf_counter()
+
+    assert not matches(rule(on_reason=pattern), attempt(reason="a" * 100_000))
+
+    assert time.perf_counter() - began < 0.05
 
 
 def test_the_spot_recipe_of_aws_retries_a_lost_host_only():

@@ -6,7 +6,7 @@ import pytest
 
 from tests.fuzz.fuzz import fuzz, grounded
 
-TROUBLE = re.compile(r"^\S+ \S+ (?:WARNING|ERROR|CRITICAL) .*|^Traceback.*", re.MULTILINE)
+TROUBLE = re.compile(r"^\S+ \S+ (?:WARNING|ERROR|CRITICAL) .*|^ *Traceback.*", re.MULTILINE)
 
 
 @pytest.mark.fault("IN01")

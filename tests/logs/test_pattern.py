@@ -1,5 +1,7 @@
 """Which messages a filter pattern finds."""
 
+import time
+
 import pytest
 
 from batchq.errors import Invalid
@@ -57,3 +59,24 @@ def test_patterns_of_other_kinds_are_refused_in_words(pattern):
 def test_a_pattern_without_sense_is_refused(pattern):
     with pytest.raises(Invalid, match="Invalid filter pattern"):
         compiled(pattern)
+
+
+@pytest.mark.fault("SE18")
+@pytest.mark.parametrize("pattern", ['"' + "\\\\" * 511 + '"', "?a" * 512, "-" * 1024, "a " * 512, "(a+)+$" * 170])
+def test_the_longest_pattern_is_read_and_held_against_a_long_message_at_once(pattern):
+    began = time.perf_counter()
+
+    compiled(pattern)("a" * 256 * 1024)
+
+    assert time.perf_counter() - began < 0.5
+
+
+@pytest.mark.fault("SE18")
+@pytest.mark.parametrize("pattern", ['"' * 1023, '"a"' * 340 + '"', "\\" * 1024 + '"', ('"\\' * 511) + " x"])
+def test_the_longest_that_has_no_sense_is_refused_at_once(pattern):
+    began = time.perf_counter()
+
+    with pytest.raises(Invalid):
+        compiled(pattern)
+
+    assert time.perf_counter() - began < 0.1

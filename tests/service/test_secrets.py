@@ -18,6 +18,7 @@ VALUE = "c4n4ry-that-nobody-may-see"
 @pytest.fixture(scope="module")
 def service(docker_engine, tmp_path_factory):
     folder = tmp_path_factory.mktemp("secrets")
+    (folder / "secrets.json").touch(mode=0o600)
     (folder / "secrets.json").write_text(json.dumps({ARN: VALUE}))
     with serving(folder / "data", "--secrets-file", str(folder / "secrets.json")) as running:
         yield running

@@ -84,6 +84,19 @@ def test_another_address_is_taken_when_told_that_nobody_is_asked_who_he_is(tmp_p
         assert service.url.startswith("http://0.0.0.0:")
 
 
+@pytest.mark.fault("SE14")
+def test_secrets_that_everybody_can_read_are_refused(tmp_path):
+    file = tmp_path / "secrets.json"
+    file.write_text("{}")
+    file.chmod(0o644)
+
+    status, line = refused("--data", tmp_path / "data", "--secrets-file", file)
+
+    assert status == 1
+    assert f"chmod 600 {file}" in line
+    assert not (tmp_path / "data").exists()
+
+
 @pytest.mark.fault("LC08")
 def test_a_port_that_is_taken_is_told_in_one_line(tmp_path):
     with closing(socket()) as taken:

@@ -1,0 +1,48 @@
+"""Whatever is said in it, a record of the log is lines of its own, in the order in which they are read."""
+
+import logging
+
+import pytest
+
+from batchq.cli.lines import Lines
+
+FORGED = "2026-11-21 12:00:00,000 ERROR forged"
+HOSTILE = ["\n", "\r\n", "\x1b[31m", "\x85", "\u2028", "\u202e", "\u2066", "\x00", "\x9b31m"]
+
+
+def written(message, *said, exc_info=None):
+    record = logging.LogRecord("batchq", logging.WARNING, "somewhere", 1, message, said, exc_info)
+    return Lines("%(levelname)s %(message)s").format(record)
+
+
+def failed(text):
+    """An error of which a traceback can be written."""
+    try:
+        int("")
+    except ValueError as why:
+        return ValueError, ValueError(text + FORGED), why.__traceback__
+
+
+@pytest.mark.fault("SE12")
+@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
+def test_a_text_stays_in_its_line_and_changes_nothing_of_it(text):
+    line = written("job %s: %s", "a", text + FORGED)
+
+    assert line.isprintable()
+    assert line == f"WARNING job a: {ascii(text)[1:-1]}{FORGED}"
+
+
+@pytest.mark.fault("SE12")
+@pytest.mark.parametrize("text", ["{0}{__class__}", "%s%(levelname)s%n", "<script>alert(1)</script>", "👍 ünï 東京"])
+def test_what_harms_no_log_is_as_it_was_said(text):
+    assert written("%s", text) == f"WARNING {text}"
+
+
+@pytest.mark.fault("SE12")
+@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
+def test_in_a_traceback_only_what_is_indented_follows(text):
+    first, *rest = written("failed", exc_info=failed(text)).splitlines()
+
+    assert first == "WARNING failed"
+    assert all(line.startswith("  ") and line.isprintable() for line in rest)
+    assert FORGED in rest[-1]

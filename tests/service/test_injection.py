@@ -1,0 +1,42 @@
+"""What callers say is told as they said it, and is never taken for what batchq says."""
+
+import http.client
+from contextlib import closing
+from urllib.parse import quote
+
+import pytest
+
+from tests.service.waiting import register
+
+HOSTILE = "\r\nforged 2026 ERROR \x1b[31m \u202e <script>alert(1)</script> {0} %s %(x)s '; DROP TABLE jobs; --"
+
+
+@pytest.mark.fault("SE12")
+def test_a_reason_is_told_as_it_was_said_and_forges_no_line_of_the_log(shared):
+    batch = shared.client()
+    register(batch, "said", "true")
+    job_id = batch.submit_job(jobName="said", jobQueue="default", jobDefinition="said", parameters={HOSTILE: HOSTILE})
+
+    batch.terminate_job(jobId=job_id["jobId"], reason=HOSTILE)
+
+    (job,) = batch.describe_jobs(jobs=[job_id["jobId"]])["jobs"]
+    assert (job["statusReason"], job["parameters"]) == (HOSTILE, {HOSTILE: HOSTILE})
+    assert_no_forgery(shared.log)
+
+
+@pytest.mark.fault("SE12")
+def test_a_path_forges_none_either(shared):
+    with closing(http.client.HTTPConnection(shared.url.removeprefix("http://"))) as door:
+        door.request("POST", f"/v1/{quote(HOSTILE)}", "{}", {"Content-Type": "application/json"})
+        answer = door.getresponse()
+
+        assert (answer.status, answer.headers["Content-Type"]) == (400, "application/json")
+        assert b"\x1b" not in answer.read()
+
+    assert_no_forgery(shared.log)
+
+
+def assert_no_forgery(log):
+    lines = log.read_text().splitlines()
+    assert [line for line in lines if line.startswith("forged") or not line.isprintable()] == []
+    assert lines
