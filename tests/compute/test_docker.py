@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from batchq.domain.container import Logging, Mount, Secret, Tmpfs, Ulimit
+from batchq.domain.container import Device, Logging, Mount, Secret, Tmpfs, Ulimit
 from batchq.errors import ContainerGone, EngineUnknown, NameTaken, StartRefused
 from batchq.settings import Privileged
 from batchq.values import ContainerState
@@ -115,21 +115,25 @@ async def test_a_stop_during_a_start_either_reaches_it_or_says_that_it_did_not(r
         ({"command": ("/etc",)}, 126, True, "permission denied"),
         ({"user": "no-such-user"}, 128, False, "no-such-user"),
         ({"ulimits": (Ulimit(name="nofile", soft=2, hard=1),)}, 128, False, "rlimit"),
+        ({"devices": (Device(host_path="/dev/none", container_path="/dev/it"),)}, 128, False, "/dev/none"),
     ],
-    ids=["absolute", "relative", "file", "folder", "user", "ulimit"],
+    ids=["absolute", "relative", "file", "folder", "user", "ulimit", "device"],
 )
-async def test_what_cannot_start_is_told_with_its_code_and_the_engines_words(runtime, spec, code, certain, words):
-    it = launch(**spec)
-    await runtime.create(it)
+@pytest.mark.fault("EN20", "EN21")
+async def test_what_cannot_start_is_told_with_its_code_and_the_engines_words(docker_engine, spec, code, certain, words):
+    async with docker_runtime(docker_engine, policy=Policy(privileged=Privileged.ALLOW, volumes=())) as runtime:
+        it = launch(**spec)
+        await runtime.create(it)
 
-    with pytest.raises(StartRefused, match=r"^CannotStartContainerError: ") as refused:
-        await runtime.start(it.tag)
+        with pytest.raises(StartRefused, match=r"^CannotStartContainerError: ") as refused:
+            await runtime.start(it.tag)
 
     assert refused.value.exit_code == code
     assert refused.value.certain is certain
     assert words in refused.value.reason
 
 
+@pytest.mark.fault("EN20")
 async def test_the_reason_is_never_longer_than_aws_lets_it_be(runtime):
     it = launch(command=("/" + "x" * 4000,))
     await runtime.create(it)
@@ -169,6 +173,7 @@ async def test_with_an_init_process_the_deaf_die_of_the_stop_signal(runtime):
     assert (await over(runtime, tag)).exit_code == 143
 
 
+@pytest.mark.fault("SP21")
 async def test_the_images_own_stop_signal_is_sent(runtime):
     listens = says_in_shell("trap 'exit 9' INT", "trap 'exit 15' TERM", "echo ready", "sleep 1000 & wait")
     tag = await started(runtime, image="batchq-test:sigint", command=listens)
@@ -180,6 +185,7 @@ async def test_the_images_own_stop_signal_is_sent(runtime):
 
 
 @pytest.mark.parametrize(("image", "signal"), [(IMAGE, "TERM"), ("batchq-test:sigint", "INT")])
+@pytest.mark.fault("SP22")
 async def test_a_paused_container_hears_the_stop_signal(runtime, engine, image, signal):
     listens = says_in_shell(f"trap 'exit 7' {signal}", "echo ready", "sleep 1000 & wait")
     tag = await started(runtime, image=image, command=listens)
@@ -193,6 +199,7 @@ async def test_a_paused_container_hears_the_stop_signal(runtime, engine, image, 
     assert (await over(runtime, tag)).exit_code == 7
 
 
+@pytest.mark.fault("SP22")
 async def test_a_paused_container_can_be_killed(runtime, engine):
     tag = await started(runtime, LONG)
     engine.pause(named(runtime, tag))
@@ -205,6 +212,7 @@ async def test_a_paused_container_can_be_killed(runtime, engine):
 # EN12, EN16, EN18: others at the same engine
 
 
+@pytest.mark.fault("EN12")
 async def test_a_container_removed_by_somebody_else_is_gone(runtime, engine):
     tag = await started(runtime, LONG)
     async with runtime.deaths() as news:
@@ -230,11 +238,13 @@ def foreign(runtime, engine):
     engine.remove_container(made["Id"], force=True)
 
 
+@pytest.mark.fault("EN16")
 async def test_a_name_that_somebody_else_has_is_told(runtime, foreign):
     with pytest.raises(NameTaken):
         await runtime.create(foreign)
 
 
+@pytest.mark.fault("EN18")
 async def test_a_container_that_is_not_ours_is_not_there(runtime, foreign):
     assert await runtime.inspect(foreign.tag) is None
     assert await runtime.survey() == ()
@@ -244,6 +254,7 @@ async def test_a_container_that_is_not_ours_is_not_there(runtime, foreign):
         await output(runtime, foreign.tag)
 
 
+@pytest.mark.fault("EN16", "EN18")
 async def test_a_container_that_is_not_ours_is_never_touched(runtime, foreign):
     with pytest.raises(ContainerGone):
         await runtime.signal_stop(foreign.tag)
@@ -263,6 +274,7 @@ async def test_a_death_of_another_instance_is_not_told(runtime, docker_engine):
 # D20, D28: ends
 
 
+@pytest.mark.fault("EN27")
 async def test_no_container_ends_before_it_begins(runtime):
     ends = [await ended(runtime, command=("true",)) for _ in range(10)]
 
@@ -326,6 +338,7 @@ async def test_what_the_policy_refuses_makes_no_container(docker_engine, tmp_pat
 # D30, EN31: while others come and go
 
 
+@pytest.mark.fault("EN31")
 async def test_a_survey_never_fails_while_containers_come_and_go(runtime):
     async def come_and_go():
         for _ in range(10):
@@ -350,6 +363,7 @@ async def test_a_long_line_is_one_line(runtime):
     assert await output(runtime, found.tag) == ["x" * 40000, "after"]
 
 
+@pytest.mark.fault("EN28")
 async def test_binary_output_and_a_line_without_an_end_are_lines(runtime):
     found = await ended(runtime, command=says_in_shell("printf '\\377\\376 ok\\r\\n\\nend'"))
 
@@ -382,6 +396,7 @@ async def test_a_log_may_be_left_in_the_middle(runtime):
     assert first.message == "1"
 
 
+@pytest.mark.fault("EN28")
 async def test_a_terminals_output_is_lines_too(runtime, engine):
     tag = new_tag()
     labels = labels_of(instance_of(runtime), tag)
@@ -394,6 +409,7 @@ async def test_a_terminals_output_is_lines_too(runtime, engine):
     assert await output(runtime, tag) == ["one", "two"]
 
 
+@pytest.mark.fault("EN28")
 async def test_a_log_that_the_engine_does_not_keep_is_empty(runtime):
     found = await ended(runtime, QUICK, logging=Logging(driver="none"))
 

@@ -38,12 +38,14 @@ def answer(status, explanation, kind=APIError):
         json.JSONDecodeError("Expecting value", "<html>", 0),
         StreamParseError("garbage"),
         ConnectionRefusedError(111, "Connection refused"),
+        PermissionError(13, "Permission denied"),
         DockerException("Error while fetching server API version"),
         answer(503, "overloaded"),
         answer(404, "no such container", NotFound),
     ],
     ids=lambda error: type(error).__name__,
 )
+@pytest.mark.fault("EN23", "EN24")
 def test_what_nobody_has_judged_is_unknown(error):
     with pytest.raises(EngineUnknown, match=r"^kill: ") as unknown, unknown_unless_told("kill"):
         raise error
@@ -113,6 +115,7 @@ def test_trouble_below_the_engine_refuses_no_create():
 
 @pytest.mark.parametrize("status", [400, 404, 500])
 @pytest.mark.parametrize(("exit_code", "certain"), [(126, True), (127, True), (128, False), (0, False)])
+@pytest.mark.fault("EN21")
 def test_a_start_is_judged_by_the_inspected_code_and_not_by_the_status(status, exit_code, certain):
     refused = start_failed(answer(status, "no such program"), state=CREATED, exit_code=exit_code)
 
@@ -122,6 +125,7 @@ def test_a_start_is_judged_by_the_inspected_code_and_not_by_the_status(status, e
 
 
 @pytest.mark.parametrize("words", [TRANSPORT, "rpc error: code = Unknown: Unavailable", "context deadline exceeded"])
+@pytest.mark.fault("EN22")
 def test_trouble_below_the_engine_refuses_no_start(words):
     assert isinstance(start_failed(answer(500, words), state=CREATED, exit_code=128), EngineUnknown)
 

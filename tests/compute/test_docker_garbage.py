@@ -126,6 +126,7 @@ async def breaks_nothing(url, calls):
 
 @pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.parametrize("body", BODIES)
+@pytest.mark.fault("EN24")
 async def test_nonsense_breaks_nothing(tmp_path, status, body):
     with engine(tmp_path, says(status, body)) as url:
         await breaks_nothing(url, CALLS.values())
@@ -143,6 +144,7 @@ async def test_a_version_that_is_none_is_no_engine(tmp_path, body):
 
 
 @pytest.mark.parametrize("begun", [b"", b'{"status": "Pulling"}'], ids=["silent", "begun"])
+@pytest.mark.fault("EN19")
 async def test_a_pull_without_progress_fails_while_the_engine_answers_all_else(tmp_path, begun):
     go = threading.Event()
 
@@ -169,6 +171,7 @@ async def test_a_pull_without_progress_fails_while_the_engine_answers_all_else(t
 
 
 @pytest.mark.parametrize("call", [call for name, call in CALLS.items() if name != "deaths"], ids=lambda _: "")
+@pytest.mark.fault("EN24")
 async def test_an_answer_that_breaks_off_is_none(tmp_path, call):
     with engine(tmp_path, breaks_off) as url:
         runtime = DockerRuntime(instance="i", base_url=url)

@@ -83,6 +83,7 @@ async def test_who_gives_up_waiting_leaves_the_pull_to_the_others(runtime, image
     assert images.asked[LAYER] == 1
 
 
+@pytest.mark.fault("EN19")
 async def test_a_slow_pull_holds_up_nothing_else(runtime, images):
     images.open.clear()
     slow = asyncio.create_task(runtime.pull(images.image(), None))
@@ -95,9 +96,17 @@ async def test_a_slow_pull_holds_up_nothing_else(runtime, images):
     await slow
 
 
+@pytest.mark.fault("EN19")
 async def test_an_image_that_the_registry_has_not_is_told(runtime, images):
     with pytest.raises(ImageUnavailable, match=r"^CannotPullContainerError: .*(not found|no such image)"):
         await runtime.pull(f"{images.address}/none:latest", None)
+
+
+@pytest.mark.fault("EN19")
+@pytest.mark.parametrize("registry", ["127.0.0.1:1", "batchq-test.invalid"], ids=["refuses", "has no name"])
+async def test_an_image_of_a_registry_that_is_not_there_cannot_be_had(runtime, registry):
+    with pytest.raises(ImageUnavailable, match=rf"^CannotPullContainerError: .*{registry}"):
+        await runtime.pull(f"{registry}/somebody/app:v1", None)
 
 
 @pytest.mark.parametrize("repository", ["127.0.0.1:1/none/private", "batchq-test.invalid/team/app", "batchq/test-here"])
@@ -118,11 +127,13 @@ async def test_a_private_registry_is_shown_the_credentials_of_dockers_config(run
     assert private.asked[LAYER] == 1
 
 
+@pytest.mark.fault("EN19")
 async def test_without_credentials_a_private_image_cannot_be_had(runtime, private):
     with pytest.raises(ImageUnavailable, match=r"^CannotPullContainerError: .*no basic auth credentials"):
         await runtime.pull(private.image(), None)
 
 
+@pytest.mark.fault("EN19")
 async def test_with_wrong_credentials_it_cannot_be_had_and_they_are_not_told(runtime, private, log_in):
     log_in(private, password="wr0ng-one")
 

@@ -85,6 +85,7 @@ async def gave_up(tasks):
 
 
 @pytest.mark.parametrize("call", CALLS)
+@pytest.mark.fault("SP24")
 async def test_a_call_about_one_that_is_stuck_gives_its_thread_back_soon(world, call):
     its, runtime = world
 
@@ -93,6 +94,7 @@ async def test_a_call_about_one_that_is_stuck_gives_its_thread_back_soon(world, 
 
 
 @pytest.mark.parametrize("call", CALLS)
+@pytest.mark.fault("SP24")
 async def test_however_many_are_known_to_be_stuck_the_others_do_not_wait(world, call):
     its, runtime = world
     await gave_up(await ask_of_the_stuck(runtime, its, call))
@@ -135,6 +137,7 @@ def shim(base_url, instance, tag):
 
 
 @pytest.mark.docker
+@pytest.mark.fault("SP24")
 async def test_a_real_one_that_is_stuck_is_asked_in_vain_and_dies_when_it_goes_on(docker_engine):
     async with docker_runtime(docker_engine, limits=Limits(patience_with_one=1)) as runtime:
         stuck, well = [await started(runtime, Script(seconds=None)) for _ in range(2)]

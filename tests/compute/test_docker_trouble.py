@@ -72,6 +72,7 @@ async def test_without_an_engine_nothing_is_known_and_at_once(runtime, engine, c
 
 
 @EACH_CALL
+@pytest.mark.fault("EN24")
 async def test_an_engine_that_does_not_answer_is_not_waited_for(engine, direct, call):
     async with impatient(engine, direct, 0.3) as runtime:
         engine.silent = True
@@ -125,6 +126,7 @@ async def test_a_start_that_got_no_answer_was_carried_out_and_is_not_made_again(
     assert await output(direct, it.tag) == ["one"]
 
 
+@pytest.mark.fault("EN09")
 async def test_when_the_stream_of_events_breaks_the_news_end(runtime, engine):
     async with runtime.deaths() as news:
         tag = await started(runtime, LONG)
@@ -137,6 +139,7 @@ async def test_when_the_stream_of_events_breaks_the_news_end(runtime, engine):
             assert [tag async for tag in news] == []
 
 
+@pytest.mark.fault("EN09")
 async def test_after_the_stream_broke_one_can_listen_again(runtime, engine):
     async with runtime.deaths() as news:
         engine.cut()

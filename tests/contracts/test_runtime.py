@@ -205,6 +205,7 @@ async def test_a_container_that_could_not_start_has_not_begun(runtime):
 
 
 @pytest.mark.parametrize("code", [0, 3, 255])
+@pytest.mark.fault("EN26")
 async def test_its_exit_code_is_told(runtime, code):
     found = await ended(runtime, Script(seconds=0, exit_code=code))
 

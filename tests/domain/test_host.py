@@ -22,6 +22,7 @@ ONLY_FOR_THE_HOST = retry(
 )
 
 
+@pytest.mark.fault("EN01")
 def test_its_attempt_says_so_and_keeps_its_code():
     (attempt,) = after(running(retry=retry(2)), exited(137, host_lost=True)).attempts
 
@@ -33,6 +34,7 @@ def test_so_it_does_when_its_start_was_never_heard_of():
     assert after(starting(), exited(255, host_lost=True)).status_reason == reasons.HOST_TERMINATED
 
 
+@pytest.mark.fault("EN01")
 def test_a_rule_for_lost_hosts_gives_it_another_attempt():
     assert after(running(retry=ONLY_FOR_THE_HOST), exited(137, host_lost=True)).status is Status.RUNNABLE
     assert after(running(retry=ONLY_FOR_THE_HOST), exited(137)).status is Status.FAILED

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from batchq.domain import events as on
 from batchq.domain import reasons
 from batchq.domain.names import JobId, Tag
@@ -20,6 +22,7 @@ def test_one_that_is_not_there_is_lost():
     assert report(TAG, None) == (on.ContainerLost(attempt=2, reason=reasons.DISAPPEARED),)
 
 
+@pytest.mark.fault("EN30")
 def test_one_that_never_ran_is_lost():
     assert report(TAG, found(ContainerState.CREATED)) == (on.ContainerLost(attempt=2, reason="Container state lost"),)
 

@@ -3,6 +3,8 @@
 import logging
 from datetime import timedelta
 
+import pytest
+
 from batchq.domain.names import JobId, Tag
 from batchq.engine.strays import MOST, QUARANTINE, Strays
 from tests.domain.lives import at
@@ -11,6 +13,7 @@ ONE, OTHER = Tag(job_id=JobId("one"), attempt=1), Tag(job_id=JobId("other"), att
 MANY = [Tag(job_id=JobId(f"stray-{number}"), attempt=1) for number in range(MOST + 1)]
 
 
+@pytest.mark.fault("EN17")
 def test_a_stray_is_watched_for_a_minute():
     strays = Strays()
     strays.ripe([ONE], at(0))
@@ -54,6 +57,7 @@ def test_three_are_cleared_away():
     assert strays.ripe(MANY[:MOST], at(60)) == MANY[:MOST]
 
 
+@pytest.mark.fault("EN17")
 def test_more_than_three_are_left_alone_and_an_operator_is_told_once(caplog):
     strays = Strays()
 

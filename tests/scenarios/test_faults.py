@@ -145,6 +145,7 @@ async def test_while_the_engine_is_away_jobs_wait_and_then_run(world):
     await world.then(job, Status.SUCCEEDED)
 
 
+@pytest.mark.fault("EN09")
 async def test_a_death_that_nobody_tells_is_found(world):
     world.runtime.deaf_to_deaths = True
 
@@ -153,6 +154,7 @@ async def test_a_death_that_nobody_tells_is_found(world):
     await world.then(job, Status.SUCCEEDED)
 
 
+@pytest.mark.fault("EN11")
 async def test_two_turns_on_the_same_letter_change_nothing(world):
     job = await world.submit(Script(seconds=0))
     done = await world.then(job, Status.SUCCEEDED)

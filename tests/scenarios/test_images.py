@@ -47,6 +47,7 @@ async def test_many_jobs_wait_for_the_same_image(world, absent):
         await world.then(job, Status.SUCCEEDED)
 
 
+@pytest.mark.fault("EN19")
 async def test_a_pull_holds_up_nobody_who_has_his_image(world, absent):
     world.runtime.hold("pull")
     waiting = await world.submit(image=absent)
@@ -71,6 +72,7 @@ async def test_terminated_while_its_image_is_pulled_it_is_over_at_once(world, ab
     world.runtime.let_go("pull")
 
 
+@pytest.mark.fault("EN19")
 async def test_an_image_that_cannot_be_had_is_the_reason_of_the_attempt(world, absent):
     job = await world.submit(image=NOWHERE)
 

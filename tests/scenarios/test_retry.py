@@ -1,5 +1,7 @@
 """A failed attempt: again, or enough. aws-batch.md 6.1."""
 
+import pytest
+
 from batchq.domain import reasons
 from batchq.domain.job import Action, ExitRule, Status
 from tests.support.scripts import Script
@@ -51,6 +53,7 @@ async def test_each_attempt_is_told_its_number(world):
     assert [await world.output(job, attempt=it) for it in (1, 2)] == [["1"], ["2"]]
 
 
+@pytest.mark.fault("EN13")
 async def test_a_container_killed_by_somebody_else_is_retried(world):
     job = await world.submit(Script(seconds=1, output=("ready",)), attempts=2)
     running = await world.then(job, Status.RUNNING)
@@ -61,6 +64,7 @@ async def test_a_container_killed_by_somebody_else_is_retried(world):
     assert [it.exit_code for it in done.attempts] == [137, 0]
 
 
+@pytest.mark.fault("EN12")
 async def test_a_container_removed_by_somebody_else_costs_the_attempt(world):
     job = await world.submit(Script(seconds=1), attempts=2)
     running = await world.then(job, Status.RUNNING)
@@ -74,6 +78,7 @@ async def test_a_container_removed_by_somebody_else_costs_the_attempt(world):
     ]
 
 
+@pytest.mark.fault("EN20")
 async def test_a_command_that_is_not_there_fails_the_attempt_with_127(world):
     job = await world.submit(Script(refuse="exec: no such file"), attempts=2)
 

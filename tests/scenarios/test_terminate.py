@@ -1,5 +1,7 @@
 """TerminateJob: everything that is not over ends FAILED with the caller's reason. aws-batch.md 5.1, 5.2, 5.4, 5.8."""
 
+import pytest
+
 from batchq.domain import reasons
 from batchq.domain.job import Status
 from tests.support.scripts import Script
@@ -44,6 +46,7 @@ async def test_terminated_while_runnable_no_container_is_made(world):
     assert await world.asked(job) == []
 
 
+@pytest.mark.fault("SP20")
 async def test_one_that_exits_on_sigterm_is_failed_although_it_exits_0(world):
     job = await world.submit(POLITE, attempts=5)
     await world.says(job, "ready")
@@ -66,6 +69,7 @@ async def test_one_that_dies_of_sigterm_shows_143(world):
     assert done.attempts[0].exit_code == 143
 
 
+@pytest.mark.fault("SP19")
 async def test_one_deaf_to_sigterm_is_killed_when_its_grace_is_over(world):
     job = await world.submit(DEAF)
     await world.says(job, "ready")

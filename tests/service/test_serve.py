@@ -155,6 +155,7 @@ def test_data_that_is_no_database_is_told_in_one_line(tmp_path):
     assert status == 1
 
 
+@pytest.mark.fault("EN23")
 def test_without_an_engine_it_serves_and_jobs_wait(tmp_path, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
     with serving(tmp_path / "data") as service:

@@ -1,0 +1,200 @@
+"""What other hands and other users do at the engine while jobs run, and what containers do to it. faults.md 6.3."""
+
+import asyncio
+from contextlib import closing
+
+import docker
+import pytest
+
+from batchq.domain import reasons
+from batchq.domain.job import Action, ExitRule, Status
+from batchq.domain.names import Tag
+from batchq.settings import Privileged
+from compute.docker_spec import name_of
+from compute.policy import Policy
+from tests.support import world as worlds
+from tests.support.containers import docker_runtime, ended, instance_of, output, over, started
+from tests.support.proxy import proxy
+from tests.support.scripts import IMAGE, Script
+from tests.support.world import GRACE
+
+pytestmark = pytest.mark.docker
+
+LONG = Script(seconds=None, output=("ready",))
+FOREIGN_EVENTS = 2000
+PIDS = 64
+SELDOM = 60.0  # seconds between surveys, so that none of them helps
+
+
+@pytest.fixture
+async def world(docker_engine, tmp_path):
+    async with worlds.real(tmp_path, base_url=docker_engine) as living:
+        yield living
+
+
+@pytest.fixture
+def engine(docker_engine):
+    with closing(docker.APIClient(base_url=docker_engine, version="1.41")) as client:
+        yield client
+
+
+@pytest.fixture
+def foreign(engine):
+    """A container of somebody else's."""
+    made = engine.create_container(IMAGE, ["sleep", "1000"])["Id"]
+    engine.start(made)
+    yield made
+    engine.remove_container(made, force=True)
+
+
+def named(world, job_id, attempt=1):
+    return name_of(instance_of(world.machine), Tag(job_id=job_id, attempt=attempt))
+
+
+def make_events(engine, container_id, number):
+    """Each call is one, and does nothing else."""
+    for _ in range(number):
+        engine.exec_create(container_id, ["true"])
+
+
+@pytest.mark.fault("EN10")
+async def test_in_a_flood_of_others_events_every_end_is_noticed(world, engine, foreign):
+    flood = asyncio.create_task(asyncio.to_thread(make_events, engine, foreign, FOREIGN_EVENTS))
+    jobs = [await world.submit(Script(seconds=1)) for _ in range(4)]
+
+    for job in jobs:
+        await world.then(job, Status.SUCCEEDED)
+    await flood
+    late = await world.submit(Script(seconds=0))
+
+    await world.then(late, Status.SUCCEEDED)
+
+
+@pytest.mark.fault("EN14")
+async def test_one_that_is_over_and_is_started_again_by_somebody_is_killed_and_its_job_stays_as_it_is(world, engine):
+    world.runtime.hold("remove")
+    job = await world.submit(Script(seconds=1, exit_code=3))
+    done = await world.then(job, Status.FAILED)
+    await world.comes_to_be_asked(job, "remove")
+
+    engine.start(named(world, job))
+    world.runtime.let_go("remove")
+
+    await world.containers_gone()
+    assert await world.job(job) == done
+
+
+@pytest.mark.fault("EN15", "SP22")
+async def test_one_that_somebody_paused_runs_until_its_timeout_which_works(world, engine):
+    job = await world.submit(Script(seconds=None, on_term=143, output=("ready",)), limit=2, attempts=2)
+    await world.says(job, "ready")
+
+    engine.pause(named(world, job))
+
+    assert (await world.job(job)).status is Status.RUNNING
+    done = await world.then(job, Status.FAILED, status_reason=reasons.TIMED_OUT)
+    assert [it.exit_code for it in done.attempts] == [143]
+    assert done.stopped_at - done.stop.ordered_at <= GRACE
+
+
+@pytest.mark.fault("SP19", "SP22")
+async def test_one_that_is_paused_and_deaf_is_dead_when_its_grace_is_over(world, engine):
+    job = await world.submit(Script(seconds=None, on_term=None, output=("ready",)))
+    await world.says(job, "ready")
+    engine.pause(named(world, job))
+
+    await world.terminate(job, "stop it")
+
+    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    assert [it.exit_code for it in done.attempts] == [137]
+    assert done.stopped_at - done.stop.ordered_at <= GRACE * 2
+
+
+@pytest.mark.fault("SP21")
+async def test_the_images_own_stop_signal_is_what_it_is_terminated_with(world):
+    listens = ("sh", "-c", "trap 'exit 9' INT; trap 'exit 15' TERM; echo ready; sleep 1000 & wait")
+    job = await world.submit(image="batchq-test:sigint", command=listens)
+    await world.says(job, "ready")
+
+    await world.terminate(job, "stop it")
+
+    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    assert [it.exit_code for it in done.attempts] == [9]
+
+
+@pytest.mark.fault("EN16")
+async def test_a_name_that_somebody_else_has_fails_the_attempt_and_is_left_to_him(world, engine):
+    world.runtime.hold("create")
+    job = await world.submit(LONG)
+    await world.comes_to_be_asked(job, "create")
+    theirs = engine.create_container(IMAGE, ["sleep", "1000"], name=named(world, job))["Id"]
+    engine.start(theirs)
+
+    world.runtime.let_go("create")
+
+    done = await world.then(job, Status.FAILED, status_reason=reasons.NOT_STARTED)
+    assert "not one of ours" in done.attempts[0].reason
+    await world.quiet()
+    assert engine.inspect_container(theirs)["State"]["Running"]
+    engine.remove_container(theirs, force=True)
+
+
+@pytest.mark.fault("EN26")
+@pytest.mark.parametrize("code", [1, 2, 42, 126, 127, 137, 139, 143, 255])
+async def test_an_exit_code_is_kept_as_it_is(world, code):
+    rules = (ExitRule(action=Action.EXIT, on_exit_code=str(code)),)
+    job = await world.submit(Script(seconds=0, exit_code=code), attempts=2, rules=rules)
+
+    done = await world.then(job, Status.FAILED, status_reason=reasons.EXITED)
+
+    assert [it.exit_code for it in done.attempts] == [code]
+
+
+@pytest.mark.fault("EN25")
+async def test_lack_of_memory_is_the_reason_of_a_failure_and_of_no_success(world):
+    hog = "dd if=/dev/zero of=/dev/null bs=1G count=1"
+    killed = await world.submit(command=("sh", "-c", f"exec {hog}"))
+    parent = await world.submit(command=("sh", "-c", f"{hog}; exit 0"))
+
+    done = await world.then(killed, Status.FAILED, status_reason=reasons.EXITED)
+    assert [(it.exit_code, it.reason) for it in done.attempts] == [(137, reasons.OUT_OF_MEMORY)]
+    done = await world.then(parent, Status.SUCCEEDED)
+    assert [(it.exit_code, it.reason) for it in done.attempts] == [(0, None)]
+
+
+@pytest.mark.fault("EN32")
+async def test_a_storm_of_forks_ends_at_its_containers_limit(docker_engine):
+    policy = Policy(privileged=Privileged.ALLOW, volumes=(), pids=PIDS)
+    forks = ("sh", "-c", "count=1; while sleep 1000 & do count=$((count + 1)); echo $count; done")
+    async with docker_runtime(docker_engine, policy=policy) as runtime:
+        storm = await started(runtime, command=forks)
+        well = await ended(runtime, Script(seconds=0))
+        await over(runtime, storm)
+
+        assert well.exit_code == 0
+        assert PIDS / 2 < int((await output(runtime, storm))[-2]) <= PIDS
+
+
+@pytest.mark.fault("EN32")
+async def test_a_hog_of_memory_harms_only_itself(world):
+    hog = await world.submit(command=("sh", "-c", "x=y; while :; do x=$x$x; done"))
+    well = await world.submit(Script(seconds=2))
+
+    done = await world.then(hog, Status.FAILED, status_reason=reasons.EXITED)
+
+    assert [it.reason for it in done.attempts] == [reasons.OUT_OF_MEMORY]
+    await world.then(well, Status.SUCCEEDED)
+
+
+@pytest.mark.fault("EN09")
+async def test_when_the_stream_of_events_breaks_off_it_is_taken_up_again_and_no_end_is_missed(tmp_path, docker_engine):
+    with proxy(tmp_path) as middle:
+        async with worlds.real(tmp_path / "data", base_url=middle.url, survey_every=SELDOM) as world:
+            job = await world.submit(Script(seconds=2, output=("ready",)))
+            await world.says(job, "ready")
+
+            middle.cut()
+
+            began = world.clock.now()
+            await world.then(job, Status.SUCCEEDED)
+            assert (world.clock.now() - began).total_seconds() < 10

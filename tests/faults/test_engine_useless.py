@@ -1,0 +1,50 @@
+"""What is at the engine's address when the server starts is no engine, or one that cannot be used (EN23)."""
+
+import json
+from contextlib import contextmanager
+
+import pytest
+
+from tests.compute.test_docker_garbage import engine, says
+from tests.service.waiting import reaches, register
+from tests.support.service import serving
+
+TOO_OLD = b'{"message": "client version 1.12 is too old. Minimum supported API version is 1.24"}'
+
+
+def speaks_an_old_version(handler):
+    is_version = handler.path.endswith("/version")
+    body = json.dumps({"Version": "1.0", "ApiVersion": "1.12"}).encode() if is_version else TOO_OLD
+    says(200 if is_version else 400, body)(handler)
+
+
+@contextmanager
+def a_folder(folder):
+    yield f"unix://{folder}"
+
+
+def an_old_one(folder):
+    return engine(folder, speaks_an_old_version)
+
+
+def one_that_forbids(folder):
+    return engine(folder, says(403, b'{"message": "permission denied"}', speaks_version=False))
+
+
+@pytest.mark.fault("EN23")
+@pytest.mark.parametrize("place", [a_folder, an_old_one, one_that_forbids])
+def test_the_server_serves_says_what_is_wrong_and_jobs_wait(tmp_path, monkeypatch, place):
+    (tmp_path / "engine").mkdir()
+    with place(tmp_path / "engine") as url:
+        monkeypatch.setenv("DOCKER_HOST", url)
+        with serving(tmp_path / "data") as service:
+            batch = service.client()
+            register(batch, "app", "true")
+
+            job = batch.submit_job(jobName="one", jobQueue="default", jobDefinition="app")["jobId"]
+
+            health = service.health()
+            assert (health["status"], health["store"]) == ("degraded", "ok")
+            assert health["engine"] != "ok"
+            assert reaches(batch, job, "RUNNABLE")["attempts"] == []
+            assert service.stop() == 0

@@ -1,0 +1,117 @@
+"""Engines whose news cannot be trusted, that take long for everything, or that have containers nobody remembers.
+
+In the pretended world alone: what these do takes a minute, or a seed, on a real one.
+"""
+
+import pytest
+
+from batchq.domain.job import Status
+from compute.simulated import SimulatedRuntime
+from tests.support import world as worlds
+from tests.support.containers import launch
+from tests.support.scripts import Script
+
+EACH_CALL = 5.0  # seconds
+
+
+class Slow:
+    """A runtime each of whose calls takes long, before it is carried out and after."""
+
+    def __init__(self, runtime, clock):
+        self._runtime = runtime
+        self._clock = clock
+
+    def __getattr__(self, name):
+        call = getattr(self._runtime, name)
+        if name in {"deaths", "logs"}:
+            return call
+
+        async def slowly(*given):
+            await self._clock.sleep(EACH_CALL / 2)
+            answer = await call(*given)
+            await self._clock.sleep(EACH_CALL / 2)
+            return answer
+
+        return slowly
+
+
+@pytest.fixture
+async def world():
+    async with worlds.pretended() as living:
+        yield living
+
+
+@pytest.fixture
+async def stray(world):
+    """Containers of ours that no job knows, and that run."""
+
+    async def left_behind(number):
+        launches = [launch(Script(seconds=None, on_term=None)) for _ in range(number)]
+        for it in launches:
+            await world.machine.create(it)
+            await world.machine.start(it.tag)
+        return {it.tag for it in launches}
+
+    return left_behind
+
+
+async def there(world):
+    return {it.tag for it in await world.machine.survey()}
+
+
+@pytest.mark.fault("EN11")
+@pytest.mark.parametrize("told_after", [(), (0, 0), (0, 0.5, 40), (3,)], ids=["never", "twice", "thrice", "late"])
+async def test_however_its_news_come_each_attempt_ends_once_and_as_inspected(world, told_after):
+    world.machine.faults.tell_after = told_after
+    jobs = [await world.submit(Script(seconds=seconds, exit_code=7), attempts=2) for seconds in (0, 1, 5)]
+
+    done = [await world.then(job, Status.FAILED) for job in jobs]
+    await world.passes(60)
+
+    assert [[it.exit_code for it in job.attempts] for job in done] == [[7, 7]] * 3
+    assert [await world.job(job) for job in jobs] == done
+
+
+@pytest.mark.fault("EN17")
+async def test_a_few_containers_that_nobody_remembers_are_cleared_away_after_a_while(world, stray):
+    strays = await stray(3)
+
+    await world.passes(50)
+    assert await there(world) == strays
+    await world.passes(30)
+
+    assert await there(world) == set()
+
+
+@pytest.mark.fault("EN17")
+async def test_many_are_left_alone_and_an_operator_is_told(world, stray, caplog):
+    strays = await stray(4)
+
+    await world.passes(200)
+
+    assert await there(world) == strays
+    assert "belong to no known job" in caplog.text
+    for tag in strays:
+        await world.machine.remove(tag)
+
+
+@pytest.mark.fault("EN29")
+async def test_an_engine_that_takes_long_for_everything_does_nothing_twice_and_holds_up_no_request():
+    async with worlds.pretended() as world:
+        machine = world.machine
+        assert isinstance(machine, SimulatedRuntime)
+        world.runtime._runtime = Slow(machine, world.clock)
+        began = world.clock.now()
+        jobs = [await world.submit(Script(seconds=1), attempts=2) for _ in range(20)]
+        stopped = await world.submit(Script(seconds=None))
+        await world.then(stopped, Status.RUNNING)
+        before = world.clock.now()
+        await world.terminate(stopped)
+        answered_after = world.clock.now() - before
+
+        done = [await world.then(job, Status.SUCCEEDED) for job in jobs]
+
+        assert answered_after.total_seconds() < 0.1
+        assert {len(job.attempts) for job in done} == {1}
+        assert [(await world.asked(job)).count("start") for job in jobs] == [1] * 20
+        assert (world.clock.now() - began).total_seconds() > 4 * EACH_CALL
