@@ -31,11 +31,12 @@ from batchq.domain.container import Resources
 from batchq.engine.bus import Bus
 from batchq.engine.engine import Engine
 from batchq.engine.inbox import Inbox
+from batchq.engine.pruning import Pruner
 from batchq.engine.pulse import Pulse
 from batchq.errors import StartImpossible, StoreFailed
 from batchq.keys import KeyFile
 from batchq.logs import Logs
-from batchq.ports import Clock, ContainerRuntime, LogArchive
+from batchq.ports import Clock, ContainerRuntime
 from batchq.service import JobService
 from batchq.settings import Auth, Privileged, Runtime, Settings
 from batchq.store import examination
@@ -64,6 +65,7 @@ class Parts:
     logs: Logs
     jobs: JobService
     pulse: Pulse
+    pruner: Pruner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +101,7 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
         stack.push_async_callback(parts.engine.stop)
         await parts.engine.start()
         parts.engine.tasks.supervise("pulse", parts.pulse.run)
+        parts.engine.tasks.supervise("pruning", parts.pruner.run)
         tokens = Tokens(await store.secret())
         runner = http.runner(application(settings, parts, clock, tokens), drain_seconds=LAST_WORDS)
         stack.push_async_callback(runner.cleanup)
@@ -150,7 +153,7 @@ def make_runtime(settings: Settings, *, instance: str, clock: Clock) -> Containe
 
 
 def assemble(
-    settings: Settings, *, store: SqliteStore, runtime: ContainerRuntime, archive: LogArchive, clock: Clock
+    settings: Settings, *, store: SqliteStore, runtime: ContainerRuntime, archive: LogFiles, clock: Clock
 ) -> Parts:
     logs = Logs(store=store, archive=archive, runtime=runtime, clock=clock)
     inbox = Inbox()
@@ -167,7 +170,15 @@ def assemble(
     )
     catalog.consumable_resources.usage = engine
     jobs = JobService(engine=engine, store=store, catalog=catalog, stop_grace=settings.grace)
-    return Parts(store=store, catalog=catalog, engine=engine, logs=logs, jobs=jobs, pulse=Pulse(clock))
+    pruner = Pruner(
+        store=store,
+        archive=archive,
+        clock=clock,
+        retention=settings.retention,
+        between=engine.loop.between,
+        busy=lambda: engine.loop.busy,
+    )
+    return Parts(store=store, catalog=catalog, engine=engine, logs=logs, jobs=jobs, pulse=Pulse(clock), pruner=pruner)
 
 
 def application(settings: Settings, parts: Parts, clock: Clock, tokens: Tokens) -> web.Application:

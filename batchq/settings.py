@@ -14,6 +14,7 @@ from batchq.errors import StartImpossible
 
 PREFIX = "BATCHQ_"
 NO_SETTINGS = ("BATCHQ_URL", "BATCHQ_SECRET_")  # and what begins with them: of the commands, and secrets of jobs
+LEAST_RETENTION = timedelta(minutes=15)
 
 
 class Runtime(StrEnum):
@@ -55,6 +56,7 @@ class Settings(BaseSettings):
     min_timeout: Annotated[int, Field(ge=1, le=60)] = 60
     auth: Auth = Auth.NONE
     requests_per_second: Annotated[float, Field(gt=0, le=1_000_000)] = 200.0
+    retention_days: Annotated[float, Field(ge=0, le=36500, allow_inf_nan=False)] = 30.0
     insecure_no_auth: bool = False
     privileged: Privileged = Privileged.ALLOW
     volumes: Annotated[tuple[Path, ...], Field(description="Host paths that jobs may mount, with all below them.")] = (
@@ -63,6 +65,11 @@ class Settings(BaseSettings):
     secrets_file: Path | None = None
     allowed_hosts: tuple[str, ...] = ()
     survey_every: Annotated[float, Field(gt=0, le=3600)] = 10.0
+
+    @property
+    def retention(self) -> timedelta | None:
+        """How long a finished job is kept: as long as a repeated SubmitJob is known at least; None is for ever."""
+        return max(timedelta(days=self.retention_days), LEAST_RETENTION) if self.retention_days else None
 
     @property
     def grace(self) -> timedelta:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 from batchq.domain.container import ContainerSpec
 from batchq.domain.fairshare import ShareKey, ShareUse
@@ -49,6 +50,21 @@ class Restoration:
 
     at: datetime | None = None
     spared: frozenset[Tag] = frozenset()
+
+
+class Finished(NamedTuple):
+    """Where a finished job stands among them all, the oldest first: when it ended, in microseconds, and its order."""
+
+    at: int
+    order: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    """How many jobs were forgotten, and behind which to go on; None when nothing that is old enough is left."""
+
+    jobs: int
+    after: Finished | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ Everything a job goes through is decided here, one turn after another, so no two
 commit serves a whole turn, whoever is in it; a request is answered after the commit, an effect is done after it.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -38,7 +39,8 @@ OF_LATE = timedelta(minutes=1)
 class Loop:
     """`act` is told each effect, with the job as saved; `wake` each job whose alarm may have changed.
 
-    While `closing` nothing more is placed. `_behind`: memory may not be what is stored, and is to be read anew.
+    `between` is held while a turn runs. While `closing` nothing more is placed. `_behind`: memory may not be what is
+    stored, and is to be read anew.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Loop:
         self._families = Families()
         self.scheduler = Scheduler(store=store, ground=ground, clock=clock, ring=lambda: inbox.post(MoreToDo()))
         self._reader = Reader(ground, admit=self.scheduler.admit)
+        self.between = asyncio.Lock()
         self._place_due = True
         self._behind = True
         self.active: dict[JobId, Job] = {}
@@ -92,12 +95,19 @@ class Loop:
         while True:
             if self._behind:
                 await self.load()
-            await self.turn(await self._inbox.take(MOST_LETTERS))
+            letters = await self._inbox.take(MOST_LETTERS)
+            async with self.between:
+                await self.turn(letters)
 
     @property
     def host(self) -> Resources | None:
         """What jobs may have of the engine's machine, None while it does not answer."""
         return self._reader.host
+
+    @property
+    def busy(self) -> frozenset[JobId] | None:
+        """The jobs that the engine had containers of when it was last looked at; None when that says nothing."""
+        return None if self.host is None or self._reader.safety.holds else self._reader.seen
 
     @property
     def held(self) -> str | None:

@@ -38,6 +38,8 @@ from batchq.values import SubmissionKey
 class Reader:
     """`host` is what jobs may have of the machine, None while its engine is away; `next_order` the next job's place.
 
+    `seen` are the jobs of the containers that the engine had when it was last looked at, and their arrays.
+
     `admit` raises Invalid for a job that the scheduler may not take.
     """
 
@@ -47,6 +49,7 @@ class Reader:
         self._strays = Strays()
         self.safety = Safety(ground)
         self._repeats: Mapping[SubmissionKey, JobId] = {}
+        self.seen: frozenset[JobId] = frozenset()
         self.host: Resources | None = None
         self.ground_changed = False
         self.next_order = 0
@@ -107,6 +110,7 @@ class Reader:
         host = usable(letter.capacity)
         self.ground_changed = self.ground_changed or self.host != host
         self.host = host
+        self.seen = frozenset(job_id for it in letter.seen for job_id in _with_array(it.tag.job_id))
         if self.safety.holds:
             self.safety.take_up(turn, letter.seen)
             return
@@ -174,9 +178,13 @@ def _ring(turn: Turn, job: Job, *, seen_alive: Tag | None) -> None:
 def _named(letter: Letter) -> Sequence[JobId]:
     match letter:
         case Deliver(job_id=job_id) | Amend(job_id=job_id) | Ring(job_id=job_id):
-            child = parent_of(job_id)
-            return (job_id,) if child is None else (job_id, child[0])
+            return _with_array(job_id)
         case Surveyed(seen=seen):
             return [it.tag.job_id for it in seen]
         case _:
             return ()
+
+
+def _with_array(job_id: JobId) -> tuple[JobId, ...]:
+    child = parent_of(job_id)
+    return (job_id,) if child is None else (job_id, child[0])

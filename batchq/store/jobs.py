@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from batchq.domain.dependencies import waits_for
 from batchq.domain.fairshare import ShareKey, ShareUse
-from batchq.domain.job import Job
+from batchq.domain.job import FINISHED, Job
 from batchq.domain.names import ConsumableName, JobId, QueueName
 from batchq.domain.placement import Candidate
 from batchq.errors import Conflict, Unreadable
@@ -19,7 +19,7 @@ from batchq.store.statements import named
 from batchq.values import Changes, ChildQuery, LogStream, Moment, Restoration, SubmissionKey
 
 SQL = named("jobs.sql")
-_MOST_FORGOTTEN = 1000  # at a time, so that no turn pays for all the turns before it
+MOST_FORGOTTEN = 1000  # at a time, so that no turn pays for all the turns before it
 
 Connection = sqlite3.Connection
 T = TypeVar("T")
@@ -32,6 +32,7 @@ def commit(connection: Connection, changes: Changes) -> None:
     _update(connection, changes.updated)
     _hold(connection, changes)
     connection.executemany(SQL["insert_moment"], map(rows.moment_row, changes.history))
+    connection.executemany(SQL["note_end"], (rows.end_row(it) for it in changes.history if it.status in FINISHED))
     connection.executemany(SQL["insert_submission"], map(_submission_row, changes.submissions))
     connection.executemany(SQL["insert_stream"], map(rows.stream_row, changes.streams))
     connection.executemany(SQL["put_share"], (rows.share_row(*kept) for kept in changes.shares))
@@ -39,7 +40,7 @@ def commit(connection: Connection, changes: Changes) -> None:
     if changes.restoration is not None:
         put_restoration(connection, changes.restoration)
     if changes.forget_before is not None:
-        old = {"before": rows.microseconds(changes.forget_before), "limit": _MOST_FORGOTTEN}
+        old = {"before": rows.microseconds(changes.forget_before), "limit": MOST_FORGOTTEN}
         connection.execute(SQL["forget_submissions"], old)
 
 

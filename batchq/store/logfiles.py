@@ -60,6 +60,9 @@ class LogFiles:
     async def size(self, log_id: str) -> int:
         return await self._call(_size, log_id)
 
+    async def discard(self, log_id: str) -> None:
+        await self._call(_discard, log_id)
+
     async def _call(self, work: Callable[Concatenate[Path, P], T], log_id: str, *args: P.args, **kwargs: P.kwargs) -> T:
         path = self._path(log_id)
         try:
@@ -129,6 +132,11 @@ def _seek(path: Path, at: int) -> int:
 def _size(path: Path) -> int:
     with _opened(path) as file:
         return _end(file)
+
+
+def _discard(path: Path) -> None:
+    """Not made durable: what a loss of power brings back is nobody's, and only takes room."""
+    path.unlink(missing_ok=True)
 
 
 # --------------------------------------------------------------------------------------------------- in a thread: files

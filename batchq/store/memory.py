@@ -1,6 +1,6 @@
 """Jobs in memory, beside the catalog: both stores' promises but durability. For the pretended world."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
@@ -8,13 +8,26 @@ from itertools import islice
 from batchq.domain.dependencies import waits_for
 from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import ACTIVE, FINISHED, Job
-from batchq.domain.names import ConsumableName, JobId, QueueName, child_id
+from batchq.domain.names import ConsumableName, JobId, QueueName, child_id, stream_name
 from batchq.domain.placement import Candidate
+from batchq.domain.remains import tags
 from batchq.errors import Conflict
+from batchq.store import memory_pruning
 from batchq.store.matching import matches, needs, waits
 from batchq.store.memory_catalog import MemoryCatalog
 from batchq.store.memory_index import AT_WORK, BEFORE_ALL, MISFITS, Group, Index, Key, of_queue, of_share, of_status
-from batchq.values import Changes, ChildQuery, JobQuery, LogStream, Moment, NeedQuery, Restoration, SubmissionKey
+from batchq.values import (
+    Changes,
+    ChildQuery,
+    Finished,
+    JobQuery,
+    LogStream,
+    Moment,
+    NeedQuery,
+    Pruned,
+    Restoration,
+    SubmissionKey,
+)
 
 
 class MemoryStore(MemoryCatalog):
@@ -28,6 +41,8 @@ class MemoryStore(MemoryCatalog):
         self._index = Index()
         self._waiting: dict[JobId, set[JobId]] = {}
         self._history: dict[JobId, list[Moment]] = {}
+        self._ended: dict[JobId, datetime] = {}
+        self._discarded: dict[str, None] = {}
         self._submissions: dict[SubmissionKey, tuple[JobId, datetime]] = {}
         self._streams: dict[str, LogStream] = {}
         self._shares: dict[ShareKey, ShareUse] = {}
@@ -49,6 +64,8 @@ class MemoryStore(MemoryCatalog):
             self._save(replace(job, version=job.version + 1))
         for moment in changes.history:
             self._history.setdefault(moment.job_id, []).append(moment)
+            if moment.status in FINISHED:
+                self._ended[moment.job_id] = moment.at
         for key, job_id, at in changes.submissions:
             self._submissions[key] = (job_id, at)
         for stream in changes.streams:
@@ -145,6 +162,36 @@ class MemoryStore(MemoryCatalog):
         oldest_first = sorted(self._streams.values(), key=lambda stream: stream.created_at)
         return tuple(oldest_first[::-1][offset : offset + limit])
 
+    async def prune(
+        self, before: datetime, *, keep: Collection[JobId], after: Finished | None = None, limit: int
+    ) -> Pruned:
+        self._check_writable()
+        self._forget(before)
+        waited_for = [on_id for on_id, waiting in self._waiting.items() if waiting]
+        chosen = memory_pruning.choose(
+            self._jobs, self._ended, before=before, keep=keep, waited_for=waited_for, after=after, limit=limit
+        )
+        for job in chosen.jobs:
+            self._drop(job)
+        return chosen.pruned
+
+    async def discarded(self, limit: int) -> tuple[str, ...]:
+        return tuple(islice(self._discarded, limit))
+
+    async def forget_discarded(self, log_ids: Sequence[str]) -> None:
+        self._check_writable()
+        for log_id in log_ids:
+            self._discarded.pop(log_id, None)
+
+    async def prune_shares(self, before: datetime, *, after: ShareKey | None = None, limit: int) -> ShareKey | None:
+        self._check_writable()
+        page = sorted(key for key in self._shares if after is None or key > after)[:limit]
+        for key in page:
+            use = self._shares[key]
+            if use.active == 0 and use.millicpus == 0 and use.as_of < before:
+                del self._shares[key]
+        return page[-1] if len(page) == limit else None
+
     # --------------------------------------------------------------------------------------------------------- inside
 
     def _check_versions(self, changes: Changes) -> None:
@@ -171,6 +218,14 @@ class MemoryStore(MemoryCatalog):
                 self._waiting.setdefault(on_id, set()).add(job.id)
             else:
                 self._waiting.get(on_id, set()).discard(job.id)
+
+    def _drop(self, job: Job) -> None:
+        self._index.remove(job)
+        del self._jobs[job.id], self._ids[job.order], self._ended[job.id]
+        self._history.pop(job.id, None)
+        for tag in tags(job):
+            self._streams.pop(stream_name(job.spec.definition.name, tag), None)
+            self._discarded[tag.log_id] = None
 
     def _forget(self, before: datetime) -> None:
         self._submissions = {key: (job_id, at) for key, (job_id, at) in self._submissions.items() if at >= before}

@@ -40,6 +40,10 @@ class Index:
         for group, key in new - old:
             insort(self._groups.setdefault(group, []), key)
 
+    def remove(self, job: Job) -> None:
+        for group, key in _places(job):
+            self._drop(group, key)
+
     def orders(self, group: Group, after: Key = BEFORE_ALL) -> Iterator[int]:
         """Of the jobs of a group beyond a key."""
         keys = self._groups.get(group, [])

@@ -46,6 +46,10 @@ class MemoryArchive:
     async def size(self, log_id: str) -> int:
         return sum(map(_size, self._log(log_id)))
 
+    async def discard(self, log_id: str) -> None:
+        self._log(log_id)
+        self._logs.pop(log_id, None)
+
     def _log(self, log_id: str) -> list[KeptLine]:
         if not TASK_ID.fullmatch(log_id):
             raise Invalid("a log id is 32 hexadecimal digits")

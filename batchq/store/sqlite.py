@@ -1,6 +1,6 @@
 """Jobs and catalog in one SQLite file: both stores' promises, kept through a crash and a loss of power."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
@@ -18,10 +18,21 @@ from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import Job
 from batchq.domain.names import ConsumableName, DefinitionRef, JobId, QueueName
 from batchq.domain.placement import Candidate
-from batchq.store import catalog, jobs, listing, opening, salvage
+from batchq.store import catalog, jobs, listing, opening, pruning, salvage
 from batchq.store.database import Database, opened
 from batchq.store.reading import Work, mended
-from batchq.values import Changes, ChildQuery, JobQuery, LogStream, Moment, NeedQuery, Restoration, SubmissionKey
+from batchq.values import (
+    Changes,
+    ChildQuery,
+    Finished,
+    JobQuery,
+    LogStream,
+    Moment,
+    NeedQuery,
+    Pruned,
+    Restoration,
+    SubmissionKey,
+)
 
 T = TypeVar("T")
 
@@ -118,6 +129,21 @@ class SqliteStore:
 
     async def damaged(self) -> tuple[JobId, ...]:
         return await self._read(salvage.unfinished)
+
+    async def prune(
+        self, before: datetime, *, keep: Collection[JobId], after: Finished | None = None, limit: int
+    ) -> Pruned:
+        write = self._database.write
+        return await mended(write, lambda it: pruning.prune(it, before, keep, after, limit), write=write)
+
+    async def discarded(self, limit: int) -> tuple[str, ...]:
+        return await self._database.read(lambda it: pruning.discarded(it, limit))
+
+    async def forget_discarded(self, log_ids: Sequence[str]) -> None:
+        await self._database.write(lambda it: pruning.forget_discarded(it, log_ids))
+
+    async def prune_shares(self, before: datetime, *, after: ShareKey | None = None, limit: int) -> ShareKey | None:
+        return await self._database.write(lambda it: pruning.prune_shares(it, before, after, limit))
 
     async def history(self, job_id: JobId) -> tuple[Moment, ...]:
         return await self._read(lambda it: jobs.history(it, job_id))

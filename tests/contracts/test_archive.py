@@ -106,6 +106,17 @@ async def test_size_grows_with_what_is_kept(archive):
     assert await archive.size(TASK) >= before + 1000 > 1000
 
 
+async def test_what_is_discarded_is_as_if_nobody_had_written_it(archive):
+    await archive.append(TASK, lines("a"))
+    await archive.append(OTHER, lines("b"))
+
+    await archive.discard(TASK)
+    await archive.discard(TASK)
+
+    assert (await archive.size(TASK), await archive.last(TASK)) == (0, 0)
+    assert await archive.size(OTHER) > 0
+
+
 @pytest.mark.parametrize(
     "log_id", ["", "..", "../../etc/passwd", "0" * 31, "0" * 33, "G" * 32, "0" * 31 + "\n", "A" * 32, "0" * 32 + "\0"]
 )

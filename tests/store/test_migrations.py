@@ -2,17 +2,31 @@
 
 import json
 import sqlite3
+from contextlib import closing
 from datetime import timedelta
 
 import pytest
 
+from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import Child, Dependency, DependencyType, Family, Status
 from batchq.domain.names import DefinitionRef, QueueName, child_id
 from batchq.store import migrations
+from batchq.store.checking import check
 from batchq.store.database import NAME
 from batchq.store.sqlite import SqliteStore
 from batchq.values import Changes, Filter, JobQuery, NeedQuery
-from tests.support.builders import NOON, attempt, job, job_id, queue, submission
+from tests.support.builders import (
+    NOON,
+    attempt,
+    consumable,
+    definition,
+    environment,
+    job,
+    job_id,
+    policy,
+    queue,
+    submission,
+)
 
 DEFAULT = QueueName("default")
 
@@ -78,27 +92,125 @@ QUEUE = (
 )
 
 
+ENVIRONMENT = (
+    '{"name":"local","state":"ENABLED","max_millicpus":4000,"document":"{}","created_at":"2026-11-21T12:00:00Z"}'
+)
+DEFINITION = (
+    '{"ref":{"name":"a-definition","revision":1},"status":"ACTIVE","container":{"image":"batchq-test:latest",'
+    '"resources":{"millicpus":1000,"memory_mib":128},"command":["true"]},"retry":{},"document":"{}",'
+    '"created_at":"2026-11-21T12:00:00Z"}'
+)
+STREAM = '{"tag":{"job_id":"00000000-0000-4000-8000-000000000003","attempt":1},"created_at":"2026-11-21T12:00:00Z"}'
+POLICY = '{"name":"fair","document":"{}","created_at":"2026-11-21T12:00:00Z"}'
+CONSUMABLE = '{"name":"licences","total":10,"kind":"REPLENISHABLE","created_at":"2026-11-21T12:00:00Z"}'
+UPDATE = '{"token":"a-token","operation":"ADD","quantity":1,"at":"2026-11-21T12:00:00Z"}'
+SHARE = '{"active":1,"used":2.5,"as_of":"2026-11-21T12:00:00Z"}'
+PARENT, CHILD = job_id(10), f"{job_id(10)}:0"
+NEEDS = '[{"resource":"licences","quantity":2}]'
+FAMILY = {"spawned": 1, "counts": [["RUNNABLE", 1]]}
+INSERT_LATER_JOB = """
+INSERT INTO jobs (ord, id, version, queue, status, misfit, name, definition, revision, created_at, millicpus,
+    memory_mib, gpus, state, parent_ord, array_size, at_work, needs)
+VALUES (?, ?, 3, 'default', ?, 0, 'a-job', 'a-definition', 1, 1795262400000, 1000, 128, 0, ?, ?, ?, ?, ?)
+"""
+
+
+def carried(order, its_id, status, **more):
+    return json.dumps({"id": its_id, "order": order, **STATE, "status": status, **more})
+
+
+# What each schema brought, as the batchq of that schema wrote it.
+BROUGHT = {
+    1: [
+        *((INSERT_JOB, row) for row in ROWS),
+        *(("INSERT INTO specs VALUES (:ord, :spec)", row) for row in ROWS),
+        ("INSERT INTO waits VALUES (?, 4)", [job_id(3)]),
+        ("INSERT INTO history VALUES (4, 0, ?)", [HISTORY]),
+        ("INSERT INTO submissions VALUES ('somebody', 'an-invocation', ?, ?, 1)", ["0" * 64, job_id(1)]),
+        ("INSERT INTO environments VALUES ('local', ?)", [ENVIRONMENT]),
+        ("INSERT INTO queues VALUES ('default', ?)", [QUEUE]),
+        ("INSERT INTO definitions VALUES ('a-definition', 1, 'ACTIVE', ?)", [DEFINITION]),
+        ("INSERT INTO streams VALUES (1, 'a-definition/default/a-task', 1795262400000000, ?)", [STREAM]),
+        ("INSERT INTO meta VALUES ('instance', 'c0ffee00')", []),
+    ],
+    2: [
+        ("INSERT INTO policies VALUES ('fair', ?)", [POLICY]),
+        ("INSERT INTO consumables VALUES ('licences', ?)", [CONSUMABLE]),
+        ("INSERT INTO consumable_updates VALUES ('licences', 'a-token', 1, ?)", [UPDATE]),
+    ],
+    3: [
+        (INSERT_LATER_JOB, [10, PARENT, "PENDING", carried(10, PARENT, "PENDING", family=FAMILY), None, 2, 1, NEEDS]),
+        ("INSERT INTO specs VALUES (10, ?)", [json.dumps(SPEC | {"array_size": 2, "needs": json.loads(NEEDS)})]),
+        (
+            INSERT_LATER_JOB,
+            [
+                11,
+                CHILD,
+                "RUNNABLE",
+                carried(11, CHILD, "RUNNABLE", child={"parent": PARENT, "index": 0}),
+                10,
+                0,
+                0,
+                NEEDS,
+            ],
+        ),
+        ("INSERT INTO job_needs VALUES ('licences', 10)", []),
+        ("INSERT INTO shares VALUES ('default', 'red', ?)", [SHARE]),
+        ("INSERT INTO used_up VALUES ('licences', 7)", []),
+    ],
+}
+BEFORE_ARRAYS = [1, 2]
+EARLIER = range(1, migrations.NEWEST)
+
+
+def written(data, version):
+    """A data directory as the batchq of this schema left it, which has been brought to it from the first."""
+    with closing(sqlite3.connect(data / NAME, isolation_level=None)) as connection:
+        for number in range(1, version + 1):
+            migrations.migrate(connection, {it: migrations.STEPS[it] for it in range(1, number + 1)})
+            for statement, values in BROUGHT.get(number, []):
+                connection.execute(statement, values)
+    return data
+
+
 @pytest.fixture
 def first(tmp_path):
-    """A data directory as the first batchq left it."""
-    connection = sqlite3.connect(tmp_path / NAME, isolation_level=None)
-    migrations.migrate(connection, {1: migrations.STEPS[1]})
-    connection.executemany(INSERT_JOB, ROWS)
-    connection.executemany("INSERT INTO specs VALUES (:ord, :spec)", ROWS)
-    connection.execute("INSERT INTO waits VALUES (?, 4)", [job_id(3)])
-    connection.execute("INSERT INTO history VALUES (4, 0, ?)", [HISTORY])
-    connection.execute("INSERT INTO submissions VALUES ('somebody', 'an-invocation', ?, ?, 1)", ["0" * 64, job_id(1)])
-    connection.execute("INSERT INTO queues VALUES ('default', ?)", [QUEUE])
-    connection.execute("INSERT INTO meta VALUES ('instance', 'c0ffee00')")
-    connection.close()
-    return tmp_path
+    return written(tmp_path, 1)
 
 
-@pytest.fixture
-async def store(first):
-    store = await SqliteStore.open(first)
+@pytest.fixture(params=BEFORE_ARRAYS)
+async def store(request, tmp_path):
+    store = await SqliteStore.open(written(tmp_path, request.param))
     yield store
     await store.close()
+
+
+@pytest.fixture(params=[it for it in EARLIER if it not in BEFORE_ARRAYS])
+async def with_arrays(request, tmp_path):
+    store = await SqliteStore.open(written(tmp_path, request.param))
+    yield store
+    await store.close()
+
+
+@pytest.mark.parametrize("version", EARLIER)
+def test_each_earlier_schema_is_tried_with_something_in_every_table(tmp_path, version):
+    with closing(sqlite3.connect(written(tmp_path, version) / NAME)) as connection:
+        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+        empty = [name for name in tables if not connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0]]
+
+    assert migrations.version(sqlite3.connect(tmp_path / NAME)) == version
+    assert empty == []
+
+
+@pytest.mark.parametrize("version", EARLIER)
+async def test_whatever_the_schema_was_every_row_is_whole_in_the_newest(tmp_path, version):
+    store = await SqliteStore.open(written(tmp_path, version))
+    await store.close()
+
+    found = check(tmp_path / NAME)
+
+    assert (found.schema, found.problems) == (migrations.NEWEST, ())
+    assert found.jobs[Status.RUNNABLE] >= 3
 
 
 async def test_every_job_is_read_as_it_was_meant(store):
@@ -131,6 +243,9 @@ async def test_all_that_is_kept_beside_the_jobs_is_there(store):
     assert [it.status for it in await store.history(job_id(4))] == [Status.PENDING]
     assert await store.submissions([submission()]) == {submission(): job_id(1)}
     assert await store.queues() == (queue(),)
+    assert await store.environments() == (environment(),)
+    assert await store.newest_active("a-definition") == definition()
+    assert [it.tag for it in await store.streams()] == [JOBS[2].tag]
     assert store.instance == "c0ffee00"
 
 
@@ -156,3 +271,40 @@ async def test_definitions_are_told_apart_as_before(store):
     found = await store.list(JobQuery(queue=DEFAULT, filter=Filter.JOB_DEFINITION, values=("a-definition:1",), limit=1))
 
     assert [it.spec.definition for it in found] == [DefinitionRef(name="a-definition", revision=1)]
+
+
+async def test_arrays_shares_and_what_is_used_up_are_as_they_were(with_arrays):
+    parent, child = job(number=10).id, child_id(job_id(10), 0)
+
+    found = await with_arrays.jobs([parent, child])
+
+    assert await with_arrays.parents_at_work() == (found[parent],)
+    assert found[parent].family == Family(spawned=1, counts=((Status.RUNNABLE, 1),))
+    assert await with_arrays.children(parent, 0, 10) == (found[child],)
+    assert found[child].spec == found[parent].spec
+    assert await with_arrays.last_order() == 12
+    assert await with_arrays.shares() == {ShareKey(DEFAULT, "red"): ShareUse(active=1, used=2.5, as_of=NOON)}
+    assert await with_arrays.used_up() == {"licences": 7}
+    assert [it.id for it in await with_arrays.list_needing(NeedQuery(resource="licences", limit=10))] == [parent]
+    assert await with_arrays.policies() == (policy(),)
+    assert await with_arrays.consumables() == (consumable(),)
+    assert (await with_arrays.consumable_update("licences", "a-token")).quantity == 1
+
+
+async def test_a_job_that_was_over_is_forgotten_in_its_time(store):
+    too_early = await store.prune(NOON, keep=(), limit=10)
+    at_its_time = await store.prune(NOON + timedelta(seconds=1), keep=(), limit=10)
+    await store.commit(Changes(inserted=(job(number=7),)))
+    no_longer_the_newest = await store.prune(NOON + timedelta(seconds=1), keep=(), limit=10)
+
+    assert (too_early.jobs, at_its_time.jobs, no_longer_the_newest.jobs) == (0, 0, 1)
+    assert await store.jobs([job_id(6)]) == {}
+
+
+def test_a_row_that_cannot_be_read_does_not_keep_the_data_from_being_taken_over(tmp_path):
+    with closing(sqlite3.connect(written(tmp_path, 3) / NAME, isolation_level=None)) as connection:
+        connection.execute("UPDATE jobs SET state = '{', status = 'FAILED' WHERE ord = 1")
+        migrations.migrate(connection, migrations.STEPS)
+        ended = connection.execute("SELECT finished_at FROM jobs WHERE ord = 1").fetchone()
+
+    assert ended == (1795262400000000,)

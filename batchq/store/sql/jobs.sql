@@ -29,6 +29,9 @@ INSERT INTO history (ord, number, value)
 SELECT ord, (SELECT coalesce(max(number) + 1, 0) FROM history WHERE history.ord = jobs.ord), :value
 FROM jobs WHERE id = :id;
 
+-- note_end
+UPDATE jobs SET finished_at = :at WHERE id = :id;
+
 -- insert_submission
 INSERT INTO submissions (principal, invocation_id, body_sha256, job_id, at)
 VALUES (:principal, :invocation_id, :body_sha256, :job_id, :at);

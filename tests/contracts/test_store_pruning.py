@@ -1,0 +1,246 @@
+"""What every store must do, held on each: to forget finished jobs."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from batchq.domain.fairshare import ShareKey, ShareUse
+from batchq.domain.job import Child, Dependency, DependencyType, Family, Need, Status
+from batchq.domain.names import ConsumableName, QueueName, child_id, stream_name
+from batchq.domain.remains import tags
+from batchq.values import Changes, ChildQuery, JobQuery, NeedQuery
+from tests.support.builders import NOON, attempt, job, job_id, log_stream, moment, submission
+
+DEFAULT = QueueName("default")
+DAY = timedelta(days=1)
+ENDED = Status.SUCCEEDED
+NEEDS = (Need(resource=ConsumableName("licences"), quantity=1),)
+
+
+async def saved(store, *jobs, at=NOON, **changes):
+    await store.commit(Changes(inserted=jobs, history=tuple(moment(it, at=at) for it in jobs), **changes))
+
+
+def over(number, **changes):
+    return job(**{"number": number, "status": ENDED, "attempts": (attempt(),)} | changes)
+
+
+def array(number, size, status=ENDED, **changes):
+    """A parent and its children, all of the same status."""
+    parent = job(**{"number": number, "status": status, "array_size": size, "family": Family(spawned=size)} | changes)
+    children = [
+        replace(
+            over(number, status=status),
+            id=child_id(parent.id, index),
+            order=number + 1 + index,
+            spec=parent.spec,
+            child=Child(parent=parent.id, index=index),
+        )
+        for index in range(size)
+    ]
+    return parent, *children
+
+
+async def pruned(store, *, before=NOON + DAY, keep=(), limit=100):
+    """How many jobs go in each step, until nothing is left."""
+    steps, after = [], None
+    while True:
+        done = await store.prune(before, keep=keep, after=after, limit=limit)
+        steps.append(done.jobs)
+        after = done.after
+        if after is None:
+            return steps
+
+
+async def left(store):
+    return sorted(it.order for it in await store.list(JobQuery(queue=DEFAULT, limit=1000)))
+
+
+NEWEST = job(number=900)
+
+
+@pytest.fixture
+async def kept(store):
+    """A store whose newest job is another than those of the test."""
+    await saved(store, NEWEST)
+    return store
+
+
+async def test_what_ended_before_then_goes_and_what_ended_since_stays(kept):
+    await saved(kept, over(1), over(2, status=Status.FAILED), at=NOON)
+    await saved(kept, over(3), at=NOON + DAY)
+    await saved(kept, job(number=4, status=Status.RUNNING), at=NOON)
+
+    assert await pruned(kept, before=NOON + DAY) == [2]
+
+    assert await left(kept) == [3, 4, 900]
+    assert await kept.jobs([job_id(1), job_id(2)]) == {}
+
+
+async def test_a_job_ends_when_its_last_status_says_so_whatever_changes_later(kept):
+    running = job(number=1, status=Status.RUNNING)
+    await saved(kept, running, at=NOON)
+    ended = replace(running, status=ENDED, attempt=None)
+    await kept.commit(Changes(updated=(ended,), history=(moment(ended, at=NOON + DAY),)))
+    await kept.commit(Changes(updated=(replace(ended, version=1, tags=(("a", "b"),)),)))
+
+    assert await pruned(kept, before=NOON + DAY) == [0]
+    assert await pruned(kept, before=NOON + 2 * DAY) == [1]
+
+
+async def test_all_that_is_kept_of_it_goes_with_it(kept):
+    gone, stays = over(1, needs=NEEDS), over(2, needs=NEEDS)
+    streams = tuple(log_stream(job(number=it.order, status=Status.RUNNING), name=_stream(it)) for it in (gone, stays))
+    await saved(kept, gone, streams=streams[:1], submissions=((submission(), gone.id, NOON),))
+    await saved(kept, stays, at=NOON + DAY, streams=streams[1:])
+
+    await pruned(kept)
+
+    assert await kept.history(gone.id) == ()
+    assert await kept.stream(_stream(gone)) is None
+    assert await kept.stream(_stream(stays)) == streams[1]
+    assert await kept.submissions([submission()]) == {}
+    assert [it.order for it in await kept.list_needing(NeedQuery(resource="licences", limit=10))] == [2]
+    assert await kept.discarded(10) == (tags(gone)[0].log_id,)
+
+
+def _stream(of):
+    return stream_name(of.spec.definition.name, tags(of)[0])
+
+
+async def test_a_log_that_is_gone_need_not_go_again(kept):
+    await saved(kept, over(1), over(2))
+    await pruned(kept)
+    first, second = await kept.discarded(10)
+
+    await kept.forget_discarded([first])
+
+    assert await kept.discarded(10) == (second,)
+    assert len(await kept.discarded(1)) == 1
+
+
+async def test_the_oldest_go_first_a_few_at_a_time(kept):
+    for number in range(7):
+        await saved(kept, over(number), at=NOON - number * DAY)
+
+    first = await kept.prune(NOON + DAY, keep=(), limit=3)
+
+    assert first.jobs == 3
+    assert await left(kept) == [0, 1, 2, 3, 900]
+    assert sum(await pruned(kept, limit=3)) == 4
+
+
+async def test_many_that_ended_in_one_moment_all_go(kept):
+    await saved(kept, *(over(number) for number in range(50)))
+
+    assert sum(await pruned(kept, limit=7)) == 50
+    assert await left(kept) == [900]
+
+
+async def test_those_to_keep_stay_and_hold_up_nobody(kept):
+    await saved(kept, *(over(number) for number in range(6)))
+
+    await pruned(kept, keep={job_id(0), job_id(4)}, limit=2)
+
+    assert await left(kept) == [0, 4, 900]
+
+
+async def test_what_somebody_waits_for_stays_until_he_does_not(kept):
+    dependent = job(number=5, status=Status.PENDING, depends_on=[job_id(1)])
+    await saved(kept, over(1), over(2), dependent)
+
+    await pruned(kept)
+    waited_for = await left(kept)
+    await kept.commit(Changes(updated=(replace(dependent, status=Status.RUNNABLE),)))
+    await pruned(kept)
+
+    assert waited_for == [1, 5, 900]
+    assert await left(kept) == [5, 900]
+
+
+async def test_the_newest_of_all_stays_so_that_orders_go_on(store):
+    await saved(store, over(1), over(2))
+
+    await pruned(store)
+
+    assert await left(store) == [2]
+    assert await store.last_order() == 2
+
+
+async def test_an_array_that_is_the_newest_stays_with_its_children(store):
+    await saved(store, over(1), *array(2, 3))
+
+    await pruned(store)
+
+    assert await store.last_order() == 5
+    assert await left(store) == [2]
+    assert len(await store.list_children(ChildQuery(parent=job_id(2), limit=10))) == 3
+
+
+# -------------------------------------------------------------------------------------------------------------- arrays
+
+
+async def test_an_array_goes_with_its_children_and_they_go_first(kept):
+    await saved(kept, *array(10, 5))
+    first = await kept.prune(NOON + DAY, keep=(), limit=4)
+    half_way = await left(kept), len(await kept.list_children(ChildQuery(parent=job_id(10), limit=10)))
+
+    await pruned(kept)
+
+    assert first.jobs == 4
+    assert half_way == ([10, 900], 1)
+    assert await left(kept) == [900]
+    assert await kept.jobs([child_id(job_id(10), index) for index in range(5)]) == {}
+    assert len(await kept.discarded(100)) == 5
+
+
+async def test_no_child_goes_before_the_whole_array_is_over(kept):
+    parent, *children = array(10, 2)
+    await saved(kept, replace(parent, status=Status.PENDING), *children)
+
+    await pruned(kept)
+
+    assert len(await kept.list_children(ChildQuery(parent=parent.id, limit=10))) == 2
+
+
+async def test_an_array_stays_while_somebody_waits_for_one_of_its_children(kept):
+    await saved(kept, *array(10, 3), job(number=20, depends_on=[child_id(job_id(10), 1)]))
+
+    await pruned(kept)
+
+    assert await left(kept) == [10, 20, 900]
+    assert len(await kept.list_children(ChildQuery(parent=job_id(10), limit=10))) == 3
+
+
+async def test_one_whose_children_another_array_is_still_to_wait_for_stays(kept):
+    on_each = [Dependency(job_id=job_id(10), type=DependencyType.N_TO_N)]
+    spawning = job(number=30, status=Status.PENDING, array_size=2, depends_on=on_each, family=Family(spawned=1))
+    await saved(kept, *array(10, 2), *array(20, 2), spawning)
+
+    await pruned(kept)
+
+    assert await left(kept) == [10, 30, 900]
+
+
+async def test_arrays_and_jobs_go_in_small_steps_alike(kept):
+    await saved(kept, *array(10, 5), over(20), *array(30, 5))
+
+    assert max(await pruned(kept, limit=4)) <= 4
+    assert await left(kept) == [900]
+
+
+# -------------------------------------------------------------------------------------------------------------- shares
+
+
+async def test_shares_that_nobody_uses_are_forgotten(store):
+    idle, lately = ShareUse(as_of=NOON, used=1.0), ShareUse(as_of=NOON + DAY)
+    used = [ShareUse(as_of=NOON, active=1), ShareUse(as_of=NOON, millicpus=250)]
+    uses = {ShareKey(DEFAULT, str(number)): use for number, use in enumerate([idle, lately, *used, idle])}
+    await store.commit(Changes(shares=tuple(uses.items())))
+
+    after = await store.prune_shares(NOON + DAY, limit=2)
+    while after is not None:
+        after = await store.prune_shares(NOON + DAY, after=after, limit=2)
+
+    assert {key.share for key in await store.shares()} == {"1", "2", "3"}
