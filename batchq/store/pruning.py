@@ -17,7 +17,7 @@ from batchq.store.statements import named
 from batchq.values import Finished, Pruned
 
 SQL = named("pruning.sql")
-_ATTENDANTS = ("drop_history", "drop_needs", "drop_waits", "drop_spec")  # rows that belong to a job's
+_ATTENDANTS = ("drop_history", "drop_needs", "drop_waits", "drop_aside", "drop_spec")  # rows that belong to a job's
 _BEFORE_ALL = Finished(at=-1, order=-1)
 
 Connection = sqlite3.Connection
@@ -119,7 +119,7 @@ def _forget_rows(connection: Connection, orders: range, limit: int) -> int:
 def _forget_logs(connection: Connection, state: str, spec: str) -> None:
     try:
         job = rows.job(state, spec)
-    except (ValueError, TypeError):
+    except rows.WRONG:
         return  # what cannot be read tells no logs; it must not keep all that is newer
     for tag in tags(job):
         name = stream_name(job.spec.definition.name, tag)

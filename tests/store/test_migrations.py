@@ -158,6 +158,7 @@ BROUGHT = {
         ("INSERT INTO shares VALUES ('default', 'red', ?)", [SHARE]),
         ("INSERT INTO used_up VALUES ('licences', 7)", []),
     ],
+    4: [("INSERT INTO quarantine VALUES (1, 6, 'state', x'7B')", [])],
 }
 BEFORE_ARRAYS = [1, 2]
 EARLIER = range(1, migrations.NEWEST)

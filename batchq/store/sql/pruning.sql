@@ -25,6 +25,9 @@ DELETE FROM waits WHERE ord = :ord;
 -- drop_needs
 DELETE FROM job_needs WHERE ord = :ord;
 
+-- drop_aside
+DELETE FROM quarantine WHERE ord = :ord;
+
 -- drop_spec
 DELETE FROM specs WHERE ord = :ord;
 
