@@ -19,7 +19,7 @@ from api.connections import LIMITS, Limits, Site
 from api.gate import Buckets, Gate, gate, let_in
 from api.logs import routes as cloudwatch
 from api.logs.desk import Desk as LogsDesk
-from api.native import resuming
+from api.native import forcing, resuming
 from api.native import routes as native
 from api.signatures import Verifier
 from api.tokens import Tokens
@@ -207,6 +207,7 @@ def application(settings: Settings, parts: Parts, clock: Clock, tokens: Tokens) 
             batch.dialect(desk),
             cloudwatch.dialect(logs_desk),
             native.dialect(parts.jobs),
+            forcing.dialect(parts.jobs),
             resuming.dialect(parts.jobs),
         ),
         health=lambda: health(settings, parts, clock),

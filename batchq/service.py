@@ -6,19 +6,21 @@ from datetime import timedelta
 from uuid import uuid4
 
 from batchq.catalog import Catalog
+from batchq.domain import arrays, nodes
 from batchq.domain import catalog_rules as rules
 from batchq.domain import events as on
-from batchq.domain import nodes
 from batchq.domain.catalog import JobDefinition, JobQueue, State, Tags
 from batchq.domain.container import Overrides, effective, merge
 from batchq.domain.dependencies import invalid, refusal
-from batchq.domain.job import Dependency, Job, JobSpec, Need, RetryStrategy
+from batchq.domain.job import ACTIVE, FINISHED, Dependency, Job, JobSpec, Need, RetryStrategy
 from batchq.domain.names import DefinitionRef, JobId, QueueName, node_id, node_of, parent_of
 from batchq.domain.task import Nodes, Task, effective_nodes, effective_task
 from batchq.engine.engine import Engine
 from batchq.errors import Invalid, NotFound
 from batchq.ports import JobStore
 from batchq.values import ChildQuery, JobQuery, Moment, NeedQuery, Snapshot, SubmissionKey
+
+MOST_TOLD = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +123,20 @@ class JobService:
         """Let data that was restored from a backup go on; what no job owns is cleared away, or left alone for good."""
         await self._engine.resume(purge=purge)
 
+    async def force_fail(self, job_id: JobId, reason: str) -> Job:
+        """The last resort: end a job whose container does not, and free its room. Raises NotFound, and Invalid.
+
+        Answers the job as it is then; one that was over has not changed.
+        """
+        whole, node = node_of(job_id)
+        if node is not None:
+            raise Invalid(f"Job {job_id} is a node: force-fail its job {whole} as a whole.")
+        job = await self._must_exist(job_id)
+        if arrays.is_parent(job) and job.status not in FINISHED:
+            raise Invalid(f"Job {job_id} is an array: force-fail {await self._active_children(job_id)}.")
+        await self._engine.deliver(job_id, on.ForceFailed(reason=reason))
+        return await self._must_exist(job_id)
+
     async def history(self, job_id: JobId) -> tuple[Moment, ...]:
         """The walk of a job through the statuses, empty for an unknown one."""
         return await self._store.history(job_id)
@@ -138,9 +154,19 @@ class JobService:
         whole = node_of(job_id)[0]
         return _named(job_id, await self._store.jobs([whole])) is not None
 
-    async def _must_exist(self, job_id: JobId) -> None:
-        if not await self._store.jobs([job_id]):
+    async def _must_exist(self, job_id: JobId) -> Job:
+        job = (await self._store.jobs([job_id])).get(job_id)
+        if job is None:
             raise NotFound(f"Job {job_id} not found.")
+        return job
+
+    async def _active_children(self, parent: JobId) -> str:
+        """Those that have containers, in words; not all of very many."""
+        asked = [ChildQuery(parent=parent, status=status, limit=MOST_TOLD) for status in sorted(ACTIVE)]
+        found = [child.id for query in asked for child in await self._store.list_children(query)]
+        if not found:
+            return "its children, of which none has a container now"
+        return f"its children instead: {', '.join(found[:MOST_TOLD])}{' and more' * (len(found) >= MOST_TOLD)}"
 
     def _enabled(self, name: QueueName) -> JobQueue:
         queue = self._catalog.queues.get(name)

@@ -8,11 +8,11 @@ from typing import Any, NoReturn
 from pydantic import ValidationError
 
 from batchq import __version__
-from batchq.cli import backup, check, doctor, key, restore, resume, serve
+from batchq.cli import backup, check, doctor, forcefail, key, restore, resume, serve
 from batchq.cli.complaint import MISUSED, complain
 from batchq.errors import BatchqError
 
-COMMANDS = (serve, doctor, key, backup, check, restore, resume)
+COMMANDS = (serve, doctor, forcefail, key, backup, check, restore, resume)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

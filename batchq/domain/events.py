@@ -169,6 +169,13 @@ class TerminateRequested:
     node: int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForceFailed:
+    """An operator gives up its container, which does not end."""
+
+    reason: str
+
+
 News = (
     ContainerCreated
     | ContainerStarted
@@ -194,4 +201,5 @@ Event = (
     | News
     | CancelRequested
     | TerminateRequested
+    | ForceFailed
 )

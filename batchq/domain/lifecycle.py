@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from batchq.domain import arrays, deadlines, parts, reasons, stopping
+from batchq.domain import arrays, deadlines, forcing, parts, reasons, stopping
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.job import FINISHED, Attempt, Job, Status
@@ -212,6 +212,7 @@ _OVER: Mapping[type[on.Event], Rule] = {
     on.BlockedTooLong: late,
     on.CancelRequested: late,
     on.TerminateRequested: late,
+    on.ForceFailed: late,
 }
 
 TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
@@ -222,6 +223,7 @@ TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
         on.FoundInvalid: _fail_waiting,
         on.CancelRequested: _cancel_queued,
         on.TerminateRequested: _terminate_queued,
+        on.ForceFailed: forcing.refuse,
     },
     Status.PENDING: {
         on.DependenciesPending: ignored,
@@ -230,6 +232,7 @@ TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
         on.FoundInvalid: _fail_waiting,
         on.CancelRequested: _cancel_queued,
         on.TerminateRequested: _terminate_queued,
+        on.ForceFailed: forcing.refuse,
     },
     Status.RUNNABLE: {
         on.FoundMisfit: _hold,
@@ -239,6 +242,7 @@ TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
         on.Placed: _place,
         on.CancelRequested: _cancel_queued,
         on.TerminateRequested: _terminate_queued,
+        on.ForceFailed: forcing.refuse,
     },
     Status.STARTING: {
         on.ContainerCreated: _made,
@@ -249,6 +253,7 @@ TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
         on.ContainerLost: _lose,
         on.CancelRequested: _remember_cancel,
         on.TerminateRequested: _terminate_active,
+        on.ForceFailed: forcing.fail,
     },
     Status.RUNNING: {
         on.ContainerStarted: ignored,
@@ -259,6 +264,7 @@ TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
         on.GraceExpired: _kill,
         on.CancelRequested: _remember_cancel,
         on.TerminateRequested: _terminate_active,
+        on.ForceFailed: forcing.fail,
     },
     Status.SUCCEEDED: _OVER,
     Status.FAILED: _OVER,

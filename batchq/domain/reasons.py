@@ -49,6 +49,11 @@ def of_exit(exit_code: int | None, *, host_lost: bool) -> str:
     return HOST_TERMINATED if host_lost and exit_code != 0 else EXITED
 
 
+def force_failed(reason: str, *, ordered: str | None) -> str:
+    """With the reason of the order that its container did not follow, where there was one."""
+    return f"Force-failed: {reason}" if ordered is None else f"Force-failed: {reason} (ordered to stop: {ordered})"
+
+
 def code(reason: str) -> str:
     """What jobStateTimeLimitActions call a reason by: the part before the explanation."""
     return reason.partition(" - ")[0]

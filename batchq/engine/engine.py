@@ -112,8 +112,11 @@ class Engine:
         self.inbox.post(Submit(job_id=job_id, spec=spec, tags=tags, key=key, answer=answer))
         return await _wait(answer)
 
-    async def deliver(self, job_id: JobId, event: on.CancelRequested | on.TerminateRequested) -> None:
-        """A request about a job; one about a job that nobody knows is carried out by doing nothing."""
+    async def deliver(self, job_id: JobId, event: on.CancelRequested | on.TerminateRequested | on.ForceFailed) -> None:
+        """A request about a job; one about a job that nobody knows is carried out by doing nothing.
+
+        Raises Invalid for one that cannot be, and StoreFailed.
+        """
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.inbox.post(Deliver(job_id=job_id, event=event, answer=answer))
         await _wait(answer)

@@ -17,6 +17,7 @@ from api import app as api
 from api.batch import routes as batch_routes
 from api.connections import Site
 from api.gate import let_in
+from api.native import forcing
 from api.native import routes as native_routes
 from batchq.domain import events as on
 from batchq.domain.names import JobId
@@ -42,7 +43,7 @@ class Server(Inside):
         self.health = {"status": "ok"}
         self.traces = []
         self._begun = self._under_way = 0
-        dialects = [batch_routes.dialect(self.desk), native_routes.dialect(self.jobs)]
+        dialects = [batch_routes.dialect(self.desk), native_routes.dialect(self.jobs), forcing.dialect(self.jobs)]
         app = api.build(dialects=dialects, health=self.tell_health, hosts=["batchq.example"], gate=let_in)
         app.middlewares.insert(0, self._watch())
         self._runner = api.runner(app, drain_seconds=1)

@@ -101,5 +101,9 @@ def terminate(reason="enough", *, grace=None):
     return on.TerminateRequested(reason=reason, grace=grace)
 
 
+def force_fail(reason="it does not end"):
+    return on.ForceFailed(reason=reason)
+
+
 def cancel(reason="not wanted"):
     return on.CancelRequested(reason=reason)

@@ -204,6 +204,24 @@ RECOVERY = [
     ),
     ("what runs is started again", "starts = part.state is PartState.STARTING", "starts = True"),
 ]
+FORCING = [
+    ("who is given up has no end", "stopped_at=stopped, status_reason=reason", "status_reason=reason"),
+    ("who is given up shows a cancel", "        cancelled=None,\n", ""),
+    ("who is given up ends before he began", "max(now, attempt.started_at or now)", "now"),
+    ("what is kept of several stays", "*tags_kept(job)", "*()"),
+    ("what is over of several has no exit", "    if part.state is PartState.ENDED:\n        return part\n", ""),
+    ("an order that was not followed is not told", "None if job.stop is None else job.stop.reason", "None"),
+]
+STARTS = [
+    ("what was made is not launched by its id", "replace(self._launch, container=container)", "self._launch"),
+    ("what was made is not saved", "        await self._save(made)\n", ""),
+    (
+        "a start given up while it is saved is made",
+        "            return await self._give_up()\n        return await self._start()",
+        "            pass\n        return await self._start()",
+    ),
+    ("what was made and is gone is made again", "return report(self._tag, None)", "return await self._give_up()"),
+]
 SETTLING = [
     (
         "the dependents of dependents wait",
@@ -246,12 +264,14 @@ MUTATIONS = {
     "batchq/domain/lifecycle.py": LIFECYCLE,
     "batchq/domain/moves.py": MOVES,
     "batchq/domain/stopping.py": STOPPING,
+    "batchq/domain/forcing.py": FORCING,
     **ARRAYS,
     **SEVERAL,
     "batchq/domain/retry.py": RETRY,
     "batchq/domain/dependencies.py": [*DEPENDENCIES, *OF_CHILDREN],
     "batchq/domain/recovery.py": RECOVERY,
     **PLACING,
+    "batchq/engine/starting.py": STARTS,
     "batchq/engine/settling.py": [*SETTLING, *OF_PARENTS],
     "batchq/engine/reading.py": READING,
     "batchq/engine/turn.py": TURN,

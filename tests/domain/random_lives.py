@@ -74,6 +74,10 @@ def happening(it, now, *, which, detail, ago):
     match kind:
         case on.FoundInvalid | on.FoundMisfit | on.FoundBlocked | on.BlockedTooLong | on.CancelRequested:
             return kind(reason=reason)
+        case on.ForceFailed if it.status in QUEUED:  # that would be refused
+            return on.CancelRequested(reason=reason)
+        case on.ForceFailed:
+            return kind(reason=reason)
         case on.TerminateRequested:
             return on.TerminateRequested(reason=reason, grace=ago if detail % 2 else None)
         case on.Placed:

@@ -10,13 +10,14 @@ from batchq.domain import events as on
 from batchq.domain.job import FINISHED, Status
 from batchq.domain.lifecycle import TRANSITIONS, step
 from batchq.domain.moves import EDGES
-from batchq.errors import IllegalTransition
+from batchq.errors import IllegalTransition, Invalid
 from tests.domain.lives import (
     after,
     asked,
     cancel,
     exited,
     failed,
+    force_fail,
     grace_over,
     lost,
     made,
@@ -65,6 +66,7 @@ HAPPENINGS = {
     on.StartTimedOut: on.StartTimedOut(attempt=1, part="0/default"),
     on.CancelRequested: cancel(),
     on.TerminateRequested: terminate(),
+    on.ForceFailed: force_fail(),
 }
 NEWS = set(get_args(on.News))
 
@@ -97,6 +99,7 @@ CELLS = {
     (Status.STARTING, on.ContainerLost): (Status.FAILED, [do.ClearAway]),
     (Status.STARTING, on.CancelRequested): (Status.STARTING, []),
     (Status.STARTING, on.TerminateRequested): (Status.STARTING, [do.AbandonStart]),
+    (Status.STARTING, on.ForceFailed): (Status.FAILED, [do.ClearAway]),
     (Status.RUNNING, on.ContainerStarted): (Status.RUNNING, []),
     (Status.RUNNING, on.ContainerExited): (Status.SUCCEEDED, [do.ClearAway]),
     (Status.RUNNING, on.ContainerLost): (Status.FAILED, [do.ClearAway]),
@@ -105,6 +108,7 @@ CELLS = {
     (Status.RUNNING, on.GraceExpired): (Status.RUNNING, [do.KillContainer]),  # with a stop order that was asked
     (Status.RUNNING, on.CancelRequested): (Status.RUNNING, []),
     (Status.RUNNING, on.TerminateRequested): (Status.RUNNING, [do.StopContainer]),
+    (Status.RUNNING, on.ForceFailed): (Status.FAILED, [do.ClearAway]),
 }
 LATE = {
     on.DependenciesPending,
@@ -117,13 +121,16 @@ LATE = {
     on.BlockedTooLong,
     on.CancelRequested,
     on.TerminateRequested,
+    on.ForceFailed,
 }
+# What a caller may ask, and is refused for this status.
+REFUSED = set(product([Status.SUBMITTED, Status.PENDING, Status.RUNNABLE], [on.ForceFailed]))
 BEFORE = {
     on.StartAbandoned: (terminate(),),
     on.StopAsked: (terminate(),),
     on.GraceExpired: (terminate(), asked()),
 }
-LEGAL = set(CELLS) | set(product(FINISHED, LATE))
+LEGAL = set(CELLS) | set(product(FINISHED, LATE)) | REFUSED
 NEWS_OF_NO_ATTEMPT = set(product(set(LIVES) - {Status.STARTING, Status.RUNNING}, NEWS))
 ILLEGAL = set(product(LIVES, HAPPENINGS)) - LEGAL - NEWS_OF_NO_ATTEMPT
 
@@ -149,6 +156,14 @@ def test_a_legal_event_leads_where_the_table_says(status, event):
 
     assert (later.status, [type(it) for it in effects]) == CELLS[status, event]
     assert [it.tag.job_id for it in effects] == [before.id for _ in effects]
+
+
+@pytest.mark.parametrize(("status", "event"), cells(REFUSED))
+def test_what_cannot_be_asked_now_is_refused_with_what_to_do(status, event):
+    job = LIVES[status]()
+
+    with pytest.raises(Invalid, match=rf"^Job {job.id} is {status} and has no container to give up: terminate it\.$"):
+        step(job, HAPPENINGS[event], NOON)
 
 
 @pytest.mark.parametrize(("status", "event"), cells(product(FINISHED, HAPPENINGS.keys() - {on.Placed})))

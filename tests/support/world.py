@@ -204,6 +204,9 @@ class World:
     async def terminate(self, job_id: JobId, reason: str = "stop it") -> None:
         await self.service.terminate(job_id, reason)
 
+    async def force_fail(self, job_id: JobId, reason: str = "it does not end") -> Job:
+        return await self.service.force_fail(job_id, reason)
+
     async def job(self, job_id: JobId) -> Job:
         return (await self.store.jobs([job_id]))[job_id]
 

@@ -1,0 +1,25 @@
+"""`batchq force-fail`: the last resort for a job whose container does not end."""
+
+import argparse
+from typing import Any
+from urllib.parse import quote
+
+from batchq.cli.calling import add_url, call, url_of
+
+REASON = "its container does not end"
+
+
+def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name for it
+    """End a job at once, and free its room, whatever its container does. Terminate it first, and give it time."""
+    command = commands.add_parser("force-fail", help="give up a container that does not end", description=add.__doc__)
+    command.set_defaults(run=run)
+    command.add_argument("job", metavar="JOB", help="the id of a job, or of a child of an array")
+    command.add_argument("--reason", default=REASON, help=f"why ({REASON})")
+    add_url(command)
+
+
+def run(asked: argparse.Namespace) -> int:
+    path = f"/v1/batchq/jobs/{quote(asked.job, safe='')}/forcefail"
+    job = call(url_of(asked), path, {"reason": asked.reason})
+    print(f"job {job.get('jobId')} is {job.get('status')}: {job.get('statusReason')}")
+    return 0

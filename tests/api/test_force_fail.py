@@ -1,0 +1,145 @@
+"""force-fail by HTTP, and as the command that asks for it."""
+
+import asyncio
+
+import pytest
+
+from batchq.cli.main import main
+from batchq.domain import events as on
+from batchq.domain.names import JobId
+
+NOBODY = "5d1f6c1e-0000-4000-8000-000000000000"
+
+
+@pytest.fixture
+def force(http):
+    """Ask for it over HTTP; the status and the answer."""
+
+    async def force(job_id, content=None):
+        path = f"/v1/batchq/jobs/{job_id.replace('#', '%23')}/forcefail"
+        status, _, answer = await http.ask("POST", path, data=content or b'{"reason":"it hangs"}')
+        return status, answer
+
+    return force
+
+
+@pytest.fixture
+def command(server, capsys):
+    """Run `batchq force-fail` against the server; its status and what it said."""
+
+    async def command(*words):
+        status = await asyncio.to_thread(main, ["force-fail", *words, "--url", server.url])
+        said = capsys.readouterr()
+        return status, (said.out + said.err).strip()
+
+    return command
+
+
+async def test_a_running_job_is_failed_with_the_reason(server, submit, told, force):
+    job_id = await submit()
+    await server.runs(job_id)
+
+    status, answer = await force(job_id)
+
+    assert (status, answer) == (200, {"jobId": job_id, "status": "FAILED", "statusReason": "Force-failed: it hangs"})
+    job = await told(job_id)
+    assert (job["status"], job["statusReason"], job["isTerminated"]) == ("FAILED", "Force-failed: it hangs", False)
+    assert "exitCode" not in job["attempts"][0]["container"]
+    assert job["attempts"][0]["stoppedAt"] == job["stoppedAt"]
+
+
+async def test_asked_again_it_stays_as_it_is(server, submit, force):
+    job_id = await submit()
+    await server.runs(job_id)
+    first = await force(job_id)
+
+    assert await force(job_id, b'{"reason":"again"}') == first
+
+
+async def test_one_that_has_no_container_is_refused_and_told_to_be_terminated(submit, force):
+    job_id = await submit()
+
+    status, answer = await force(job_id)
+
+    assert status == 400
+    assert answer["message"] == f"Job {job_id} is SUBMITTED and has no container to give up: terminate it."
+
+
+async def test_a_job_that_nobody_knows_is_not_found(ground, force):
+    assert await force(NOBODY) == (404, {"__type": "ClientException", "message": f"Job {NOBODY} not found."})
+
+
+async def test_a_node_is_refused_for_the_whole_job_is_given_up_or_none_of_it(submit, force):
+    job_id = await submit()
+
+    status, answer = await force(f"{job_id}#1")
+
+    assert status == 400
+    assert f"force-fail its job {job_id} as a whole" in answer["message"]
+
+
+async def test_an_array_is_refused_with_the_children_that_have_containers(server, submit, force):
+    job_id = await submit(arrayProperties={"size": 2})
+    await server.engine.happens(JobId(job_id), on.DependenciesMet())
+
+    status, answer = await force(job_id)
+
+    assert status == 400
+    assert answer["message"] == f"Job {job_id} is an array: force-fail its children, of which none has a container now."
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{}",
+        b"[]",
+        b"",
+        b"{",
+        b'{"reason":""}',
+        b'{"reason":null}',
+        b'{"reason":7}',
+        b'{"reason":"a\\u0000b"}',
+        b'{"reason":"it hangs","force":true}',
+        b'{"reason":"' + b"x" * 1025 + b'"}',
+        b'{"reason":"\xff"}',
+    ],
+)
+async def test_what_is_no_reason_is_refused_and_changes_nothing(server, submit, force, told, body):
+    job_id = await submit()
+    await server.runs(job_id)
+
+    status, answer = await force(job_id, body or b" ")
+
+    assert status == 400
+    assert answer["message"]
+    assert (await told(job_id))["status"] == "RUNNING"
+
+
+async def test_the_command_says_what_became_of_the_job(server, submit, command):
+    job_id = await submit()
+    await server.runs(job_id)
+
+    assert await command(job_id, "--reason", "it hangs") == (0, f"job {job_id} is FAILED: Force-failed: it hangs")
+
+
+async def test_the_command_gives_a_reason_of_its_own(server, submit, command):
+    job_id = await submit()
+    await server.runs(job_id)
+
+    assert await command(job_id) == (0, f"job {job_id} is FAILED: Force-failed: its container does not end")
+
+
+async def test_the_command_says_why_not(submit, command):
+    job_id = await submit()
+
+    status, said = await command(f"{job_id}#0")
+
+    assert status == 1
+    assert said == f"batchq: Job {job_id}#0 is a node: force-fail its job {job_id} as a whole."
+
+
+async def test_what_is_no_id_is_no_operation(server, command):
+    status, said = await command("../../v1/submitjob")
+
+    assert status == 1
+    assert "is not an operation of this server" in said

@@ -1,0 +1,142 @@
+"""force-fail: what does not die is given up by an operator, and cleared away when the engine can. faults.md 4, T7."""
+
+import pytest
+
+from batchq.domain.job import Status
+from batchq.errors import EngineUnknown, Invalid
+from tests.support.builders import task
+from tests.support.scripts import Script, contained
+
+DEAF = Script(seconds=60, on_term=None, output=("ready",))
+WHY = "Force-failed: it does not end"
+
+
+async def stuck(world, **asked):
+    """A job that was to stop, and whose container the engine does not answer for."""
+    job = await world.submit(DEAF, **asked)
+    await world.says(job, "ready")
+    world.runtime.hold("kill")
+    world.runtime.hold("remove")
+    await world.terminate(job, "stop it")
+    await world.passes(3)
+    assert (await world.job(job)).status is Status.RUNNING
+    return job
+
+
+def thaw(world):
+    world.runtime.let_go("kill")
+    world.runtime.let_go("remove")
+
+
+async def test_a_job_that_cannot_be_killed_is_failed_and_not_tried_again(world):
+    job = await stuck(world, attempts=3)
+
+    told = await world.force_fail(job)
+
+    assert (told.status, told.status_reason) == (Status.FAILED, f"{WHY} (ordered to stop: stop it)")
+    assert [(it.exit_code, it.stopped_at is None) for it in told.attempts] == [(None, False)]
+    assert told.is_terminated
+    assert await world.job(job) == told
+    thaw(world)
+
+
+async def test_its_room_is_free_at_once_and_what_is_left_is_cleared_away_when_it_can_be(world):
+    job = await stuck(world, millicpus=4000)
+    tag = (await world.job(job)).tag
+    waiting = await world.submit(Script(seconds=60), millicpus=4000)
+
+    await world.force_fail(job)
+
+    await world.then(waiting, Status.RUNNING)
+    assert tag in [it.tag for it in await world.runtime.survey()]
+    thaw(world)
+    await world.terminate(waiting)
+    await world.containers_gone()
+
+
+async def test_what_is_left_is_asked_for_once_at_a_time_however_often_it_is_surveyed(world):
+    job = await stuck(world)
+    tag = (await world.job(job)).tag
+
+    await world.force_fail(job)
+    await world.passes(5)
+
+    assert world.runtime.asked(tag).count("remove") <= 1
+    thaw(world)
+    await world.containers_gone()
+
+
+async def test_what_the_engine_does_not_answer_for_is_tried_again_by_each_survey(world):
+    job = await world.submit(DEAF)
+    await world.says(job, "ready")
+    world.runtime.refusals["remove"] = [EngineUnknown("no answer"), EngineUnknown("no answer")]
+
+    await world.force_fail(job)
+
+    await world.containers_gone()
+    assert (await world.job(job)).status_reason == WHY
+
+
+async def test_after_a_restart_what_is_left_is_cleared_away(world):
+    job = await stuck(world)
+    await world.force_fail(job)
+    await world.crash()
+    thaw(world)
+
+    await world.boot()
+
+    await world.containers_gone()
+    assert (await world.job(job)).status is Status.FAILED
+
+
+async def test_one_whose_start_hangs_is_given_up_and_never_left_running(world):
+    world.runtime.hold("start")
+    job = await world.submit(Script(seconds=60))
+    await world.then(job, Status.STARTING)
+    await world.passes(1)
+
+    await world.force_fail(job)
+
+    await world.then(job, Status.FAILED, status_reason=WHY)
+    world.runtime.let_go("start")
+    await world.containers_gone()
+
+
+async def test_a_job_of_several_containers_is_given_up_as_a_whole(world):
+    pair = task(contained("app", DEAF), contained("aside", DEAF, essential=False))
+    job = await world.submit(task=pair)
+    await world.says(job, "ready", part="0/app")
+    await world.says(job, "ready", part="0/aside")
+
+    await world.force_fail(job)
+
+    done = await world.then(job, Status.FAILED, status_reason=WHY)
+    assert [it.exit_code for it in done.attempts[0].parts] == [None, None]
+    await world.containers_gone()
+
+
+async def test_a_child_is_given_up_and_its_array_can_end(world):
+    parent = await world.submit(Script(seconds=0), array_size=2, children={1: DEAF})
+    child = f"{parent}:1"
+    await world.says(child, "ready")
+    with pytest.raises(Invalid, match=f"is an array: force-fail its children instead: {child}"):
+        await world.force_fail(parent)
+
+    await world.force_fail(child)
+
+    await world.then(parent, Status.FAILED)
+    assert (await world.job(child)).status_reason == WHY
+
+
+async def test_one_that_waits_is_refused_and_one_that_is_over_is_as_it_was(world):
+    over = await world.submit(Script(seconds=0))
+    before = await world.then(over, Status.SUCCEEDED)
+    holder = await world.submit(Script(seconds=60), millicpus=4000)
+    await world.then(holder, Status.RUNNING)
+    waits = await world.submit(millicpus=4000)
+
+    with pytest.raises(Invalid, match="is RUNNABLE and has no container to give up: terminate it"):
+        await world.force_fail(waits)
+
+    assert await world.force_fail(over) == before
+    await world.terminate(waits)
