@@ -34,12 +34,13 @@ from batchq.engine.inbox import Inbox
 from batchq.engine.pruning import Pruner
 from batchq.engine.pulse import Pulse
 from batchq.errors import StartImpossible, StoreFailed
+from batchq.floor import MIB, Floor
 from batchq.keys import KeyFile
 from batchq.logs import Logs
 from batchq.ports import Clock, ContainerRuntime
 from batchq.service import JobService
 from batchq.settings import Auth, Privileged, Runtime, Settings
-from batchq.store import examination
+from batchq.store import examination, folders
 from batchq.store.logfiles import LogFiles
 from batchq.store.sqlite import SqliteStore
 from compute import docker_examination
@@ -50,7 +51,6 @@ from compute.simulated import SimulatedRuntime
 
 log = logging.getLogger(__name__)
 
-FLOOR = 64 * 2**20  # bytes free below which nothing more is taken
 OWN_FILES, FEWEST_CONNECTIONS = 80, 8  # of the files that may be open: ours and the engine's, and what is left at least
 DRAIN, LAST_WORDS = 5.0, 1.0  # seconds that requests under way have at the end, and then their answers
 
@@ -66,6 +66,7 @@ class Parts:
     jobs: JobService
     pulse: Pulse
     pruner: Pruner
+    floor: Floor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +158,8 @@ def assemble(
 ) -> Parts:
     logs = Logs(store=store, archive=archive, runtime=runtime, clock=clock)
     inbox = Inbox()
-    catalog = Catalog(store=store, jobs=store, clock=clock, changed=inbox.ground_changed)
+    floor = Floor(free=lambda: folders.free(settings.data), least=settings.min_free_mib * MIB)
+    catalog = Catalog(store=store, jobs=store, clock=clock, floor=floor, changed=inbox.ground_changed)
     engine = Engine(
         inbox=inbox,
         store=store,
@@ -169,7 +171,7 @@ def assemble(
         survey_every=settings.survey_every,
     )
     catalog.consumable_resources.usage = engine
-    jobs = JobService(engine=engine, store=store, catalog=catalog, stop_grace=settings.grace)
+    jobs = JobService(engine=engine, store=store, catalog=catalog, floor=floor, stop_grace=settings.grace)
     pruner = Pruner(
         store=store,
         archive=archive,
@@ -178,7 +180,16 @@ def assemble(
         between=engine.loop.between,
         busy=lambda: engine.loop.busy,
     )
-    return Parts(store=store, catalog=catalog, engine=engine, logs=logs, jobs=jobs, pulse=Pulse(clock), pruner=pruner)
+    return Parts(
+        store=store,
+        catalog=catalog,
+        engine=engine,
+        logs=logs,
+        jobs=jobs,
+        pulse=Pulse(clock),
+        pruner=pruner,
+        floor=floor,
+    )
 
 
 def application(settings: Settings, parts: Parts, clock: Clock, tokens: Tokens) -> web.Application:
@@ -228,12 +239,14 @@ async def health(settings: Settings, parts: Parts, clock: Clock) -> Mapping[str,
         aside = await parts.store.put_aside()
     except StoreFailed as failure:
         store = str(failure)
-    well = seen.well and store is None
+    disk = parts.floor.trouble
+    well = seen.well and store is None and disk is None
     return {
         "status": "failing" if seen.failing else "ok" if well else "degraded",
         "store": store or "ok",
         "engine": seen.engine or "ok",
         "data": seen.held or "ok",
+        "disk": disk or "ok",
         "loops": seen.loops,
         "pulse": parts.pulse.health(),
         "putAside": aside,
@@ -257,7 +270,7 @@ def look_around(settings: Settings, server: ServerFacts) -> Facts:
         now=clock.now(),
         user=os.geteuid(),
         version=__version__,
-        floor=FLOOR,
+        floor=settings.min_free_mib * MIB,
         engine=engine,
         store=store,
         server=server,

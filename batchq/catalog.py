@@ -27,6 +27,7 @@ from batchq.domain.names import ConsumableName, DefinitionRef, QueueName
 from batchq.engine.turnstile import Turnstile, one_at_a_time
 from batchq.errors import NotFound
 from batchq.first_start import DEFAULT, LOCAL, local_document
+from batchq.floor import Floor
 from batchq.policies import Policies
 from batchq.ports import CatalogStore, Clock, JobStore
 
@@ -37,11 +38,14 @@ _ENVIRONMENT, _QUEUE, _POLICY = "ComputeEnvironment", "JobQueue", "SchedulingPol
 class Catalog:
     """`changed` is called after each change of anything but definitions: other jobs may start now."""
 
-    def __init__(self, *, store: CatalogStore, jobs: JobStore, clock: Clock, changed: Callable[[], None]) -> None:
+    def __init__(
+        self, *, store: CatalogStore, jobs: JobStore, clock: Clock, floor: Floor, changed: Callable[[], None]
+    ) -> None:
         self.turnstile = Turnstile()
         self._store = store
         self._jobs = jobs
         self._clock = clock
+        self._floor = floor
         self._changed = changed
         self._environments: dict[EnvironmentName, ComputeEnvironment] = {}
         self._queues: dict[QueueName, JobQueue] = {}
@@ -214,7 +218,8 @@ class Catalog:
 
     @one_at_a_time
     async def register(self, definition: JobDefinition) -> JobDefinition:
-        """The next revision of its name, whatever revision it came with."""
+        """The next revision of its name, whatever revision it came with. Raises DiskFull."""
+        self._floor.check()
         return await self._definitions.add(replace(definition, tags=rules.tagged((), definition.tags)))
 
     @one_at_a_time

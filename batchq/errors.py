@@ -21,6 +21,10 @@ class Unavailable(BatchqError):
     """The request was good and could not be carried out now; nothing was changed. It may be sent again."""
 
 
+class DiskFull(Unavailable):
+    """The data's disk has so little room left that it is kept for what is under way."""
+
+
 class StoreFailed(Unavailable):
     """The database did not take a write or answer a read (disk full, input/output error, locked)."""
 

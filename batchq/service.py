@@ -17,6 +17,7 @@ from batchq.domain.names import DefinitionRef, JobId, QueueName, node_id, node_o
 from batchq.domain.task import Nodes, Task, effective_nodes, effective_task
 from batchq.engine.engine import Engine
 from batchq.errors import Invalid, NotFound
+from batchq.floor import Floor
 from batchq.ports import JobStore
 from batchq.values import ChildQuery, JobQuery, Moment, NeedQuery, Snapshot, SubmissionKey
 
@@ -54,17 +55,21 @@ class Submission:
 class JobService:
     """Every request is decided by the engine's loop, in the order of its commits."""
 
-    def __init__(self, *, engine: Engine, store: JobStore, catalog: Catalog, stop_grace: timedelta) -> None:
+    def __init__(
+        self, *, engine: Engine, store: JobStore, catalog: Catalog, floor: Floor, stop_grace: timedelta
+    ) -> None:
         self._engine = engine
         self._store = store
         self._catalog = catalog
+        self._floor = floor
         self._stop_grace = stop_grace
 
     async def submit(self, submission: Submission) -> Job:
-        """A durable job, SUBMITTED or already further. Raises Invalid with AWS's texts, and StoreFailed.
+        """A durable job, SUBMITTED or already further. Raises Invalid with AWS's texts, DiskFull and StoreFailed.
 
         The definition is taken as it is now; what becomes of it later does not reach the job.
         """
+        self._floor.check()
         queue = self._enabled(submission.queue)
         definition = await self._catalog.find_definition(submission.definition_name, submission.definition_revision)
         await self._check_dependencies(submission)

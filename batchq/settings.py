@@ -56,6 +56,7 @@ class Settings(BaseSettings):
     min_timeout: Annotated[int, Field(ge=1, le=60)] = 60
     auth: Auth = Auth.NONE
     requests_per_second: Annotated[float, Field(gt=0, le=1_000_000)] = 200.0
+    min_free_mib: Annotated[int, Field(ge=0, le=2**30)] = 64
     retention_days: Annotated[float, Field(ge=0, le=36500, allow_inf_nan=False)] = 30.0
     insecure_no_auth: bool = False
     privileged: Privileged = Privileged.ALLOW

@@ -12,6 +12,7 @@ from batchq.domain.catalog import EnvironmentName, State
 from batchq.domain.job import Job
 from batchq.domain.lifecycle import step
 from batchq.domain.names import QueueName
+from batchq.floor import Floor
 from batchq.service import JobService
 from batchq.store.memory import MemoryStore
 from batchq.values import Changes, Moment, Snapshot
@@ -106,10 +107,18 @@ class Inside:
     def __init__(self):
         self.store = MemoryStore()
         self.clock = SteppingClock()
+        self.free = 2**40
+        self.floor = Floor(free=lambda: self.free, least=64 * 2**20)
         self.engine = PaperEngine(store=self.store, clock=self.clock)
-        self.catalog = Catalog(store=self.store, jobs=self.store, clock=self.clock, changed=lambda: None)
+        self.catalog = Catalog(
+            store=self.store, jobs=self.store, clock=self.clock, floor=self.floor, changed=lambda: None
+        )
         self.jobs = JobService(
-            engine=self.engine, store=self.store, catalog=self.catalog, stop_grace=timedelta(seconds=30)
+            engine=self.engine,
+            store=self.store,
+            catalog=self.catalog,
+            floor=self.floor,
+            stop_grace=timedelta(seconds=30),
         )
         self.desk = Desk(
             jobs=self.jobs,

@@ -7,6 +7,7 @@ import pytest
 from batchq.catalog import Catalog
 from batchq.store.memory import MemoryStore
 from tests.support.builders import NOON
+from tests.support.disk import BOTTOMLESS
 
 
 class NoonClock:
@@ -61,7 +62,7 @@ async def reopened(store, changed):
     """The catalog as the next server finds it."""
 
     async def reopen():
-        catalog = Catalog(store=store, jobs=store, clock=NoonClock(), changed=changed)
+        catalog = Catalog(store=store, jobs=store, clock=NoonClock(), floor=BOTTOMLESS, changed=changed)
         await catalog.load()
         return catalog
 

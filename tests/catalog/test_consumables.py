@@ -12,6 +12,7 @@ from batchq.domain.catalog import Operation, ResourceKind
 from batchq.errors import Invalid, NotFound, StoreFailed
 from tests.catalog.making import make_consumable
 from tests.support.builders import NOON, consumable
+from tests.support.disk import BOTTOMLESS
 from tests.support.usage import Taken
 
 LICENCES = "licences"
@@ -32,7 +33,7 @@ def clock():
 
 @pytest.fixture
 async def catalog(store, changed, clock):
-    catalog = Catalog(store=store, jobs=store, clock=clock, changed=changed)
+    catalog = Catalog(store=store, jobs=store, clock=clock, floor=BOTTOMLESS, changed=changed)
     await catalog.load()
     return catalog
 

@@ -13,6 +13,7 @@ from batchq.values import Changes
 from tests.catalog.conftest import NoonClock
 from tests.catalog.making import disabled_queue, make_environment, make_queue
 from tests.support.builders import NOON, environment, job, queue
+from tests.support.disk import BOTTOMLESS
 
 MANY_TAGS = tuple((f"key{number}", "value") for number in range(51))
 
@@ -141,7 +142,7 @@ class Saved(MemoryStore):
 
 async def test_a_caller_who_goes_away_does_not_part_memory_from_store(changed):
     store = Saved()
-    catalog = Catalog(store=store, jobs=store, clock=NoonClock(), changed=changed)
+    catalog = Catalog(store=store, jobs=store, clock=NoonClock(), floor=BOTTOMLESS, changed=changed)
     asked = asyncio.ensure_future(make_environment(catalog))
     await store.saved.wait()
 

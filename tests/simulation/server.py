@@ -22,6 +22,7 @@ from tests.simulation.life import Life
 from tests.simulation.oracles import Witness
 from tests.simulation.store import Inline, WatchedStore
 from tests.simulation.story import Story
+from tests.support.disk import BOTTOMLESS
 
 SURVEY_EVERY = 10.0  # seconds
 
@@ -64,7 +65,9 @@ class Server:
         runtime = Liar(machine, clock=clock, life=self.life, dice=dice, story=story, witness=witness)
         logs = Logs(store=self.store, archive=archive, runtime=runtime, clock=clock)
         inbox = Inbox()
-        self.catalog = Catalog(store=self.store, jobs=self.store, clock=clock, changed=inbox.ground_changed)
+        self.catalog = Catalog(
+            store=self.store, jobs=self.store, clock=clock, floor=BOTTOMLESS, changed=inbox.ground_changed
+        )
         self.engine = Engine(
             inbox=inbox,
             store=self.store,
@@ -77,7 +80,9 @@ class Server:
         )
         self.catalog.consumable_resources.usage = self.engine
         dealing = Dealing(self.engine, dice)
-        self.jobs = JobService(engine=dealing, store=self.store, catalog=self.catalog, stop_grace=grace)
+        self.jobs = JobService(
+            engine=dealing, store=self.store, catalog=self.catalog, floor=BOTTOMLESS, stop_grace=grace
+        )
 
     async def live(self) -> None:
         """Until it is dead, and every task of it gone."""

@@ -41,6 +41,7 @@ from compute.simulated import SimulatedRuntime
 from tests.support import builders, scripts
 from tests.support.clock import VirtualClock
 from tests.support.containers import left_over, until
+from tests.support.disk import BOTTOMLESS
 from tests.support.recorder import Recorder
 from tests.support.scripts import Script
 
@@ -91,7 +92,9 @@ class World:
         """Start a server on what the store remembers."""
         self.bus = Bus()
         inbox = Inbox()
-        self.catalog = Catalog(store=self.store, jobs=self.store, clock=self.clock, changed=inbox.ground_changed)
+        self.catalog = Catalog(
+            store=self.store, jobs=self.store, clock=self.clock, floor=BOTTOMLESS, changed=inbox.ground_changed
+        )
         self.logs = Logs(store=self.store, archive=self._archive, runtime=self.runtime, clock=self.clock)
         self.engine = Engine(
             inbox=inbox,
@@ -104,7 +107,9 @@ class World:
             survey_every=self._survey_every,
         )
         self.catalog.consumable_resources.usage = self.engine
-        self.service = JobService(engine=self.engine, store=self.store, catalog=self.catalog, stop_grace=GRACE)
+        self.service = JobService(
+            engine=self.engine, store=self.store, catalog=self.catalog, floor=BOTTOMLESS, stop_grace=GRACE
+        )
         await self.catalog.load()
         await self.engine.start()
 

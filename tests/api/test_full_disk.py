@@ -1,0 +1,52 @@
+"""Too little room on the disk: what makes the data grow is refused, and what runs can still be saved and stopped."""
+
+import pytest
+
+MIB = 2**20
+JOB = {"jobName": "a-job", "jobQueue": "default", "jobDefinition": "sleeper"}
+DEFINITION = {
+    "jobDefinitionName": "another",
+    "type": "container",
+    "containerProperties": {
+        "image": "busybox",
+        "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "64"}],
+    },
+}
+
+
+@pytest.mark.parametrize(("operation", "asked"), [("SubmitJob", JOB), ("RegisterJobDefinition", DEFINITION)])
+async def test_what_grows_is_refused_for_now_and_changes_nothing(server, sleeper, http, operation, asked):
+    server.free = 64 * MIB - 1
+    before = server.remembers()
+
+    status, headers, answer = await http.post(operation, asked)
+
+    assert (status, headers["x-amzn-ErrorType"]) == (500, "ServerException")
+    assert answer["message"] == (
+        "The disk of batchq's data has 63 MiB left. With less than 64 MiB no job and no job definition is taken."
+    )
+    assert server.remembers() == before
+
+
+@pytest.mark.parametrize(("operation", "asked"), [("SubmitJob", JOB), ("RegisterJobDefinition", DEFINITION)])
+async def test_it_is_taken_as_soon_as_there_is_room_again(server, sleeper, http, operation, asked):
+    server.free = 0
+    await http.post(operation, asked)
+    server.free = 64 * MIB
+
+    status, _, _ = await http.post(operation, asked)
+
+    assert status == 200
+
+
+async def test_all_else_goes_on(server, submit, told, boto):
+    running, waiting, terminated = [await submit(name) for name in ("runs", "waits", "is-stopped")]
+    server.free = 0
+
+    await boto.cancel_job(jobId=waiting, reason="not needed")
+    await boto.terminate_job(jobId=terminated, reason="stop it")
+    await server.runs(running)
+    await server.ends(running)
+
+    assert [(await told(it))["status"] for it in (running, waiting, terminated)] == ["SUCCEEDED", "FAILED", "FAILED"]
+    assert len((await boto.list_jobs(jobQueue="default", jobStatus="FAILED"))["jobSummaryList"]) == 2

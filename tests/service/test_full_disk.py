@@ -1,0 +1,42 @@
+"""A real server on a disk that has too little room left for it."""
+
+import pytest
+from botocore.exceptions import ClientError
+
+from batchq.errors import StoreFailed
+from batchq.floor import Floor
+from batchq.store.folders import free
+from tests.service.waiting import container
+from tests.support.service import serving
+
+MORE_THAN_THERE_IS = str(2**30)  # MiB
+
+
+def test_its_health_says_so_and_it_takes_no_job(tmp_path):
+    with serving(tmp_path / "data", "--runtime", "simulated", "--min-free-mib", MORE_THAN_THERE_IS) as service:
+        batch = service.client()
+
+        with pytest.raises(ClientError, match="MiB left"):
+            batch.register_job_definition(
+                jobDefinitionName="hello", type="container", containerProperties=container("true")
+            )
+
+        assert service.health()["status"] == "degraded"
+        assert "no job and no job definition is taken" in service.health()["disk"]
+        assert batch.describe_job_queues()["jobQueues"][0]["jobQueueName"] == "default"
+
+
+def test_where_there_is_room_its_health_is_well(shared):
+    assert shared.health()["disk"] == "ok"
+
+
+def test_what_is_free_is_asked_of_the_disk(tmp_path):
+    assert free(tmp_path) > 0
+
+
+def test_a_disk_that_does_not_tell_is_a_failing_store(tmp_path):
+    floor = Floor(free=lambda: free(tmp_path / "gone"), least=1)
+
+    with pytest.raises(StoreFailed, match="does not tell how much is free"):
+        floor.check()
+    assert "does not tell" in floor.trouble
