@@ -4,7 +4,7 @@ import ipaddress
 import logging
 import os
 import resource
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from socket import AF_INET, AF_INET6, create_server, socket
@@ -33,8 +33,9 @@ from batchq.engine.engine import Engine
 from batchq.engine.inbox import Inbox
 from batchq.engine.pruning import Pruner
 from batchq.engine.pulse import Pulse
-from batchq.errors import StartImpossible, StoreFailed
+from batchq.errors import StartImpossible
 from batchq.floor import MIB, Floor
+from batchq.health import Parts, health
 from batchq.keys import KeyFile
 from batchq.logs import Logs
 from batchq.ports import Clock, ContainerRuntime
@@ -53,20 +54,6 @@ log = logging.getLogger(__name__)
 
 OWN_FILES, FEWEST_CONNECTIONS = 80, 8  # of the files that may be open: ours and the engine's, and what is left at least
 DRAIN, LAST_WORDS = 5.0, 1.0  # seconds that requests under way have at the end, and then their answers
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """A server's inside."""
-
-    store: SqliteStore
-    catalog: Catalog
-    engine: Engine
-    logs: Logs
-    jobs: JobService
-    pulse: Pulse
-    pruner: Pruner
-    floor: Floor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,36 +212,6 @@ def application(settings: Settings, parts: Parts, clock: Clock, tokens: Tokens) 
         hosts={settings.host, *settings.allowed_hosts},
         gate=make_gate(settings, clock),
     )
-
-
-async def health(settings: Settings, parts: Parts, clock: Clock) -> Mapping[str, object]:
-    """`degraded` is alive: requests are answered, and what cannot be done now is done when it can be.
-
-    `failing`: some of it is not done at all, and a human is needed.
-    """
-    seen = parts.engine.health()
-    store, aside = seen.store, 0
-    try:
-        await parts.store.check()
-        aside = await parts.store.put_aside()
-    except StoreFailed as failure:
-        store = str(failure)
-    disk = parts.floor.trouble
-    well = seen.well and store is None and disk is None
-    return {
-        "status": "failing" if seen.failing else "ok" if well else "degraded",
-        "store": store or "ok",
-        "engine": seen.engine or "ok",
-        "data": seen.held or "ok",
-        "disk": disk or "ok",
-        "loops": seen.loops,
-        "pulse": parts.pulse.health(),
-        "putAside": aside,
-        "instance": parts.store.instance,
-        "runtime": settings.runtime.value,
-        "version": __version__,
-        "now": clock.now().isoformat(),
-    }
 
 
 def look_around(settings: Settings, server: ServerFacts) -> Facts:

@@ -1,0 +1,61 @@
+"""A server's inside, and how it fares: what `/healthz` tells."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from batchq import __version__
+from batchq.catalog import Catalog
+from batchq.engine.engine import Engine
+from batchq.engine.pruning import Pruner
+from batchq.engine.pulse import Pulse
+from batchq.errors import StoreFailed
+from batchq.floor import Floor
+from batchq.logs import Logs
+from batchq.ports import Clock
+from batchq.service import JobService
+from batchq.settings import Settings
+from batchq.store.sqlite import SqliteStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """A server's inside."""
+
+    store: SqliteStore
+    catalog: Catalog
+    engine: Engine
+    logs: Logs
+    jobs: JobService
+    pulse: Pulse
+    pruner: Pruner
+    floor: Floor
+
+
+async def health(settings: Settings, parts: Parts, clock: Clock) -> Mapping[str, object]:
+    """`degraded` is alive: requests are answered, and what cannot be done now is done when it can be.
+
+    `failing`: some of it is not done at all, and a human is needed.
+    """
+    seen = parts.engine.health()
+    store, aside = seen.store, 0
+    try:
+        await parts.store.check()
+        aside = await parts.store.put_aside()
+    except StoreFailed as failure:
+        store = str(failure)
+    disk = parts.floor.trouble
+    well = seen.well and store is None and disk is None
+    return {
+        "status": "failing" if seen.failing else "ok" if well else "degraded",
+        "store": store or "ok",
+        "engine": seen.engine or "ok",
+        "data": seen.held or "ok",
+        "disk": disk or "ok",
+        "loops": seen.loops,
+        "pulse": parts.pulse.health(),
+        "putAside": aside,
+        "instance": parts.store.instance,
+        "runtime": settings.runtime.value,
+        "version": __version__,
+        "now": clock.now().isoformat(),
+    }
