@@ -11,6 +11,7 @@ import pytest
 
 from tests.faults.truth import Truth
 from tests.service.waiting import reaches
+from tests.support.scripts import IMAGE
 from tests.support.service import Service, serving
 
 PATIENCE = 60.0  # seconds
@@ -27,10 +28,18 @@ class Stage:
         order = [{"order": 1, "computeEnvironment": "wide"}]
         self.batch.create_job_queue(jobQueueName="wide", priority=1, computeEnvironmentOrder=order)
 
-    def submit(self, work: str, *, attempts: int = 1, rules: Sequence[dict[str, str]] = (), **asked: Any) -> str:
+    def submit(
+        self,
+        work: str,
+        *,
+        attempts: int = 1,
+        rules: Sequence[dict[str, str]] = (),
+        image: str = IMAGE,
+        **asked: Any,
+    ) -> str:
         """The id of a job that does this in a shell, between the lines that it writes."""
         name = f"work-{next(self._names)}"
-        properties = self.truth.container(work)
+        properties = self.truth.container(work) | {"image": image}
         self.batch.register_job_definition(jobDefinitionName=name, type="container", containerProperties=properties)
         retry = {"attempts": attempts, **({"evaluateOnExit": list(rules)} if rules else {})}
         return self.batch.submit_job(jobName=name, jobQueue="wide", jobDefinition=name, retryStrategy=retry, **asked)[
@@ -39,6 +48,17 @@ class Stage:
 
     def then(self, job_id: str, *statuses: str) -> dict[str, Any]:
         return reaches(self.batch, job_id, *statuses)
+
+    def output(self, job_id: str) -> Iterator[str]:
+        """The lines that are kept of a job's last attempt, page by page."""
+        (job,) = self.batch.describe_jobs(jobs=[job_id])["jobs"]
+        stream = {"logGroupName": "/aws/batch/job", "logStreamName": job["container"]["logStreamName"]}
+        logs, after = self.service.client("logs"), ""
+        page = logs.get_log_events(**stream, startFromHead=True)
+        while page["nextForwardToken"] != after:
+            yield from (event["message"] for event in page["events"])
+            after = page["nextForwardToken"]
+            page = logs.get_log_events(**stream, startFromHead=True, nextToken=after)
 
     def begins(self, *jobs: str) -> None:
         """Wait until each runs, as we are told and as its container says."""

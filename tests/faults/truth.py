@@ -27,6 +27,10 @@ class Truth:
             "mountPoints": [{"containerPath": "/truth", "sourceVolume": "truth"}],
         }
 
+    def has(self, name: str) -> bool:
+        """Whether a container has made a file of this name."""
+        return (self._directory / name).exists()
+
     def said(self, what: str) -> Counter[tuple[str, int]]:
         """How often each attempt of each job said it."""
         lines = (line.split() for line in self._log.read_text().splitlines())

@@ -59,6 +59,7 @@ class Registry:
             return web.json_response({})
         if kind.rpartition("/")[0] not in NAMES:
             return web.json_response({"errors": [{"code": "NAME_UNKNOWN", "message": "no such image"}]}, status=404)
+        self.asked["waits"] += 1
         await self.open.wait()
         media, content = self._blobs[reference if reference.startswith("sha256:") else _digest(self._manifest)]
         if request.method == "GET":
