@@ -25,11 +25,6 @@ def stage(tmp_path_factory, docker_engine):
         yield stage
 
 
-def kept(stage):
-    """Bytes of output that are kept."""
-    return sum(it.stat().st_size for it in (stage.service.data / "logs").rglob("*") if it.is_file())
-
-
 @pytest.mark.fault("ST05")
 async def test_killed_while_it_pulls_it_pulls_again_and_the_attempt_is_the_same(tmp_path, docker_engine):
     with ExitStack() as stack:
@@ -52,16 +47,16 @@ async def test_killed_while_it_pulls_it_pulls_again_and_the_attempt_is_the_same(
 @pytest.mark.fault("ST15")
 def test_killed_while_it_keeps_a_log_it_keeps_the_rest_and_no_line_twice(stage):
     job = stage.submit(f"seq 1 {LINES}")
-    before = kept(stage)
+    before = stage.kept()
     stage.then(job, "SUCCEEDED")
-    stage.until(lambda: kept(stage) > before)
+    stage.until(lambda: stage.kept() > before)
 
     stage.service.kill()
-    half = kept(stage)
+    half = stage.kept()
     stage.service.start()
     stage.until(lambda: not stage.service.containers())
 
-    assert half < kept(stage)
+    assert half < stage.kept()
     assert told(stage.then(job, "SUCCEEDED")) == [(0, EXITED)]
     assert list(stage.output(job)) == [str(number) for number in range(1, LINES + 1)]
 

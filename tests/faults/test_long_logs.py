@@ -1,0 +1,55 @@
+"""What a job may write at the worst, and what it costs a real server: memory, and nobody else's time (EN28)."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.faults.stage import staged
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+
+LINE, ALL = 8_000, 200_000_000  # bytes
+ONE_LONG_LINE = 1_000_000
+MORE = 50 << 10  # KiB of memory
+PAGE = 1 << 20  # bytes, CloudWatch's own bound
+FLOOD = f"yes $(head -c {LINE} /dev/zero | tr '\\0' x) | head -c {ALL}; head -c {ONE_LONG_LINE} /dev/zero | tr '\\0' y"
+
+
+@pytest.fixture
+def stage(tmp_path, docker_engine):
+    with staged(tmp_path) as stage:
+        yield stage
+
+
+def peak(pid):
+    """The most memory that a process has had, in KiB."""
+    return int(re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[1])
+
+
+def page(stage, job_id, **asked):
+    (job,) = stage.batch.describe_jobs(jobs=[job_id])["jobs"]
+    stream = job["container"]["logStreamName"]
+    events = stage.service.client("logs").get_log_events(logGroupName="/aws/batch/job", logStreamName=stream, **asked)[
+        "events"
+    ]
+    return [event["message"] for event in events]
+
+
+@pytest.mark.fault("EN28")
+def test_two_hundred_megabytes_and_a_line_of_one_cost_little_memory_and_change_no_outcome(stage):
+    warm = stage.submit("echo warm")
+    stage.then(warm, "SUCCEEDED")
+    assert page(stage, warm) == ["warm"]
+    before = peak(stage.service.process.pid)
+
+    job = stage.submit(FLOOD)
+    stage.then(job, "SUCCEEDED")
+    stage.until(lambda: not stage.service.containers())
+    first, last = page(stage, job, startFromHead=True), page(stage, job)
+
+    assert peak(stage.service.process.pid) - before < MORE
+    assert stage.kept() > ALL
+    assert first[0] == "x" * LINE
+    assert set(last[-1]) == {"y"}
+    assert max(sum(map(len, first)), sum(map(len, last))) <= PAGE
