@@ -23,30 +23,35 @@ CHECKS = (
 )
 
 
+# By member, what a request may say so that it makes sense; beside what `grounded` adds.
+SENSE = {
+    "jobName": "there",
+    "jobQueue": "default",
+    "jobQueueName": "new",
+    "jobDefinition": "there",
+    "jobDefinitionName": "there",
+    "computeEnvironment": "local",
+    "computeEnvironmentName": "new",
+    "computeEnvironmentOrder": [{"order": 1, "computeEnvironment": "local"}],
+    "consumableResource": "there",
+    "consumableResourceName": "new",
+    "image": "there",
+    "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "64"}],
+    "targetNodes": "0:",
+    "logGroupName": "/aws/batch/job",
+}
+
+
 @contextmanager
 def grounded(data):
-    """A server that has something by each name that requests may say, and those names by member."""
+    """A server that has something by each name that requests may say; and what they may say."""
     with serving(data, "--runtime", "simulated") as service:
         batch = service.client()
         register(batch, "there", "true")
         batch.create_consumable_resource(consumableResourceName="there", totalQuantity=10)
         policy = batch.create_scheduling_policy(name="there", fairsharePolicy={})["arn"]
         job = batch.submit_job(jobName="there", jobQueue="default", jobDefinition="there")["jobId"]
-        yield (
-            service,
-            {
-                "jobQueue": "default",
-                "jobDefinition": "there",
-                "jobDefinitionName": "there",
-                "computeEnvironment": "local",
-                "consumableResource": "there",
-                "arn": policy,
-                "jobId": job,
-                "arrayJobId": job,
-                "multiNodeJobId": job,
-                "logGroupName": "/aws/batch/job",
-            },
-        )
+        yield service, SENSE | {"arn": policy} | dict.fromkeys(["jobId", "arrayJobId", "multiNodeJobId"], job)
 
 
 def fuzz(service, there, *, examples, seed, phases="coverage,fuzzing"):

@@ -1,4 +1,4 @@
-"""What schemathesis is told of this server: its second media type, and names that are there."""
+"""What schemathesis is told of this server: its second media type, and names that make sense here."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import schemathesis
 
 CLOUDWATCH = "application/x-amz-json-1.1"
 THERE = json.loads(os.environ["BATCHQ_THERE"])
-"""By member, what would be found; a made-up name hardly ever is."""
+"""By member, what is there or could be; what is made up hardly ever is."""
 
 
 @schemathesis.serializer(CLOUDWATCH)
@@ -22,13 +22,17 @@ def deserialize(context, response):
 
 @schemathesis.hook
 def map_body(context, body):
-    """Half of the names that were drawn become names that are there."""
-    return met(body) if isinstance(body, dict) else body
+    """What was drawn at random becomes what would do; its bounds are another phase's to try."""
+    return met(body)
 
 
 def met(content):
-    return {name: THERE[name] if name in THERE and drawn(value) else value for name, value in content.items()}
+    if isinstance(content, list):
+        return [met(it) for it in content]
+    if isinstance(content, dict):
+        return {name: THERE[name] if fits(name, value) else met(value) for name, value in content.items()}
+    return content
 
 
-def drawn(value):
-    return isinstance(value, str) and len(value) % 2 == 0
+def fits(name, value):
+    return name in THERE and type(value) is type(THERE[name])
