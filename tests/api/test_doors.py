@@ -162,11 +162,13 @@ async def test_a_store_that_fails_is_a_server_exception_that_boto3_may_repeat(se
     assert headers["x-amzn-RequestId"] in caplog.text
 
 
+@pytest.mark.fault("SE11")
 async def test_what_nobody_foresaw_is_written_down_once_and_not_told(server, submit, http, caplog):
     job_id = await submit()
     server.engine.broken = RuntimeError("the secret plan")
 
-    status, headers, answer = await http.post("CancelJob", {"jobId": job_id, "reason": "x"})
+    asked = {"jobId": job_id, "reason": "c4n4ry in the body"}
+    status, headers, answer = await http.post("CancelJob", asked, Authorization="AWS4 Signature=c4n4ry")
 
     request_id = headers["x-amzn-RequestId"]
     assert (status, headers["x-amzn-ErrorType"]) == (500, "ServerException")
@@ -174,6 +176,7 @@ async def test_what_nobody_foresaw_is_written_down_once_and_not_told(server, sub
     (record,) = [it for it in caplog.records if it.levelno >= logging.ERROR]
     assert request_id in record.getMessage()
     assert "the secret plan" in caplog.text
+    assert "c4n4ry" not in caplog.text
 
 
 async def test_health_is_told(server, http):

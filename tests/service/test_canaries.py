@@ -1,0 +1,115 @@
+"""What is secret goes where it is needed, and into nothing that batchq says, keeps or writes, whatever goes wrong."""
+
+import asyncio
+import base64
+import json
+from http.client import HTTPConnection
+
+import pytest
+
+from tests.service.waiting import container, reaches
+from tests.support.registry import PASSWORD, USER, registry
+from tests.support.service import serving
+
+pytestmark = pytest.mark.docker
+
+BASIC = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+CANARIES = [b"c4n4ry", PASSWORD.encode(), BASIC.encode()]
+FILE = {"in-file": "c4n4ry-in-the-file", "option": "c4n4ry-option://nowhere", "broken": "c4n4ry\0with-a-nul"}
+SIGNED = {
+    "Content-Type": "application/json",
+    "Authorization": "AWS4-HMAC-SHA256 Credential=AKID/20261121/eu-central-1/batch/aws4_request, Signature=c4n4ry",
+    "X-Amz-Security-Token": "c4n4ryT0ken",
+}
+SYSLOG = {"logDriver": "syslog", "secretOptions": [{"name": "syslog-address", "valueFrom": "option"}]}
+
+
+@pytest.fixture
+async def images(docker_engine):
+    async with registry(docker_engine, private=True) as it:
+        yield it
+
+
+@pytest.fixture
+def service(tmp_path, images, monkeypatch):
+    """With secrets in a file, in its environment, and in docker's config."""
+    secrets, config = tmp_path / "secrets.json", tmp_path / "config.json"
+    secrets.touch(mode=0o600)
+    secrets.write_text(json.dumps(FILE))
+    config.write_text(json.dumps({"auths": {images.address: {"auth": BASIC}}}))
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    monkeypatch.setenv("BATCHQ_SECRET_TOKEN", "c4n4ry-in-the-environment")
+    with serving(tmp_path / "data", "--secrets-file", str(secrets)) as running:
+        yield running
+    running.sweep()
+
+
+def secret(*names):
+    return {"secrets": [{"name": f"SECRET_{number}", "valueFrom": name} for number, name in enumerate(names)]}
+
+
+def jobs(images):
+    """containerProperties by what becomes of the job."""
+    knows = container("sh", "-c", 'test -n "$SECRET_0" -a -n "$SECRET_1"', image=images.image())
+    return {
+        "knows": knows | secret("in-file", "TOKEN"),
+        "nobody-knows": container("true") | secret("in-file", "nowhere"),
+        "broken": container("true") | secret("broken"),
+        "no-such-address": container("true") | {"logConfiguration": SYSLOG},
+        "no-such-program": container("no-such-program") | secret("in-file"),
+        "no-such-image": container("true", image=f"{images.address}/none:latest") | secret("in-file"),
+    }
+
+
+def run(service, images):
+    """The jobs, described when all are over."""
+    batch = service.client()
+    made = {}
+    for name, properties in jobs(images).items():
+        batch.register_job_definition(jobDefinitionName=name, type="container", containerProperties=properties)
+        made[name] = batch.submit_job(jobName=name, jobQueue="default", jobDefinition=name)["jobId"]
+    return {name: reaches(batch, job_id, "SUCCEEDED", "FAILED") for name, job_id in made.items()}
+
+
+def ask(service, method, path, *, body=None, **headers):
+    door = HTTPConnection(service.url.removeprefix("http://"))
+    door.request(method, path, body, SIGNED | headers)
+    answer = door.getresponse()
+    said = answer.read(), str(answer.headers).encode()
+    door.close()
+    return said
+
+
+def says(service, ended):
+    """Whatever it can be made to say, to those who show their credentials and are refused."""
+    batch = service.client()
+    statuses = ["SUCCEEDED", "FAILED"]
+    yield from (str(batch.list_jobs(jobQueue="default", jobStatus=it)).encode() for it in statuses)
+    yield from (str(it).encode() for it in (ended, batch.describe_job_definitions(), service.health()))
+    yield from ask(
+        service, "POST", "/v1/describejobs", body=json.dumps({"jobs": [it["jobId"] for it in ended.values()]})
+    )
+    yield from ask(service, "POST", "/v1/submitjob", body="{}")
+    yield from ask(service, "POST", "/v1/submitjob", body="{", Host="c4n4ry.example")
+    yield from ask(service, "POST", "/v1/nothing", body="x" * 300_000)
+    yield from ask(service, "GET", "/openapi.json")
+    for job in ended.values():
+        yield from ask(service, "GET", f"/v1/batchq/jobs/{job['jobId']}/history")
+
+
+def keeps(service):
+    """Whatever it has written."""
+    yield service.log.read_bytes()
+    yield from (it.read_bytes() for it in service.data.rglob("*") if it.is_file())
+
+
+@pytest.mark.fault("SE11")
+async def test_nothing_that_is_secret_is_told_or_kept(service, images):
+    ended = await asyncio.to_thread(run, service, images)
+
+    said = await asyncio.to_thread(lambda: [*says(service, ended), *keeps(service)])
+
+    assert {name for name, job in ended.items() if job["status"] == "SUCCEEDED"} == {"knows"}
+    reasons = {name: str(job["attempts"][0]["container"].get("reason")) for name, job in ended.items()}
+    assert "***" in reasons["no-such-address"]
+    assert [canary for canary in CANARIES for it in said if canary in it] == []
