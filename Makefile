@@ -5,7 +5,7 @@ SEEDS ?= 5000
 EXAMPLES ?= 500
 
 .DEFAULT_GOAL := help
-.PHONY: help install check engine docker-test test test-clients faults demo bench mutants simulate fuzz format clean
+.PHONY: help install check engine docker-test test test-clients faults demo bench mutants simulate fuzz million format clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,7 +21,7 @@ check: install ## Format, lint, types, imports and every test that needs no Dock
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/pytest -q -m "not docker" -n auto --maxprocesses 4 --dist worksteal
+	$(BIN)/pytest -q -m "not docker and not million" -n auto --maxprocesses 4 --dist worksteal
 
 engine: ## See to a Docker engine and the test images; installs nothing where an engine answers.
 	@.ci/engine
@@ -52,6 +52,9 @@ simulate: install ## Live SEEDS=5000 short lives in a bad world; `python -m test
 
 fuzz: install ## Let schemathesis make up EXAMPLES=500 requests of each operation, and more that are wrong; minutes.
 	$(BIN)/python -m tests.fuzz --examples $(EXAMPLES)
+
+million: install ## The tests that need a million finished jobs; minutes.
+	$(BIN)/pytest -q -m million tests/store
 
 format: install ## Format the code, and mend what the linter can.
 	$(BIN)/ruff format

@@ -1,17 +1,18 @@
-"""A data directory with as many finished jobs as one likes, made by SQL: quicker than they would be run."""
+"""A data directory with as many jobs as one likes, made by SQL: quicker than they would be run."""
 
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from batchq.domain.job import Status
+from batchq.domain.job import Job, Status
+from batchq.domain.names import JobId, Tag, stream_name
 from batchq.store import jobs, migrations
 from batchq.store.database import NAME
 from batchq.values import Changes
-from tests.support.builders import NOON, attempt, job, log_stream, moment
+from tests.support.builders import NOON, attempt, job, moment
 
-AN_HOUR = 3_600_000_000  # microseconds
 FIRST = job(number=0, status=Status.SUCCEEDED, attempts=(attempt(started_at=NOON, stopped_at=NOON, exit_code=0),))
+WALK_TO = {Status.RUNNABLE: 1, Status.SUCCEEDED: 4}
 WALK = [moment(FIRST, status=it) for it in (Status.SUBMITTED, Status.RUNNABLE, Status.STARTING, Status.RUNNING)]
 
 # Copies of the first job: its row, what was asked for, its walk and its stream, under ids and times of their own.
@@ -34,18 +35,29 @@ INSERT INTO specs (ord, spec) SELECT n, spec FROM numbers, specs WHERE ord = 0;
 INSERT INTO history (ord, number, value) SELECT n, number, value FROM numbers, history WHERE ord = 0;
 
 INSERT INTO streams (name, created_at, value)
-SELECT name || n, created_at + n, value FROM numbers, (SELECT * FROM streams LIMIT 1);
+SELECT stream_of(id), created_at * 1000,
+    '{"tag":{"job_id":"' || id || '","attempt":1},"created_at":"2026-11-21T12:00:00Z"}'
+FROM jobs WHERE ord > 0 AND finished_at IS NOT NULL;
 """
 
 
-def filled(data: Path, count: int) -> None:
-    """`count` SUCCEEDED jobs, one a microsecond, and as many log streams."""
+def filled(data: Path, count: int, first: Job = FIRST) -> None:
+    """So many jobs like the first of them, one a microsecond; those that are over with a log stream each."""
+    walk = (*WALK[: WALK_TO[first.status]], moment(first))
     data.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(data / NAME, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = OFF")
         migrations.migrate(connection, migrations.STEPS)
-        stream = log_stream(job(number=0, status=Status.RUNNING))
-        jobs.commit(connection, Changes(inserted=(FIRST,), history=(*WALK, moment(FIRST)), streams=(stream,)))
+        connection.create_function("stream_of", 1, _stream_of, deterministic=True)
+        jobs.commit(connection, Changes(inserted=(first,), history=walk))
         for statement in COPIES.split(";\n"):
             connection.execute(statement.replace(":last", str(count - 1)))
+
+
+def its_id(number: int) -> JobId:
+    return JobId(f"{number:08x}-0000-4000-8000-000000000000")
+
+
+def _stream_of(job_id: str) -> str:
+    return stream_name(FIRST.spec.definition.name, Tag(job_id=JobId(job_id), attempt=1))

@@ -6,10 +6,11 @@ import sqlite3
 import pytest
 
 from batchq.domain.job import Status
-from batchq.store import catalog, jobs, listing, migrations, salvage
+from batchq.store import catalog, jobs, listing, migrations, pruning, salvage
 from batchq.values import Filter, JobQuery, NeedQuery
 
 STATEMENTS = {f"jobs.{name}": sql for name, sql in jobs.SQL.items()}
+STATEMENTS |= {f"pruning.{name}": sql for name, sql in pruning.SQL.items()}
 STATEMENTS |= {f"salvage.{name}": sql for name, sql in salvage.SQL.items()}
 STATEMENTS |= {f"catalog.{name}": sql for name, sql in catalog.SQL.items()}
 
@@ -22,6 +23,7 @@ WHOLE = {
     "jobs.newest_streams",
     "jobs.shares",
     "jobs.used_up",
+    "pruning.discarded",
     "salvage.count",
 }
 

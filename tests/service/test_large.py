@@ -1,0 +1,77 @@
+"""What a large array, and a long queue beside it, cost a real server: little memory, and no wait."""
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from batchq.domain.job import Status
+from batchq.domain.names import QueueName
+from tests.service.waiting import container
+from tests.store.many import filled
+from tests.support.builders import job
+from tests.support.service import serving
+
+pytestmark = [pytest.mark.slow, pytest.mark.fault("LC11")]
+
+QUEUED, CHILDREN = 100_000, 10_000
+LONGEST_SUBMIT = 2.0  # seconds
+MOST_MEMORY = 128 * 1024  # KiB; some 75 MiB were measured
+PATIENCE = 60.0  # seconds
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    """Its queue `waiting` holds a hundred thousand jobs that nothing can run."""
+    data = tmp_path_factory.mktemp("large") / "data"
+    filled(data, QUEUED, job(number=0, status=Status.RUNNABLE, queue=QueueName("waiting")))
+    with serving(data, "--runtime", "simulated") as service:
+        batch = service.client()
+        made = {"type": "EC2", "minvCpus": 0, "maxvCpus": 4, "subnets": ["s"], "instanceRole": "r"}
+        batch.create_compute_environment(
+            computeEnvironmentName="off", type="MANAGED", state="DISABLED", computeResources=made
+        )
+        order = [{"order": 1, "computeEnvironment": "off"}]
+        batch.create_job_queue(jobQueueName="waiting", priority=1, computeEnvironmentOrder=order)
+        batch.register_job_definition(
+            jobDefinitionName="hello", type="container", containerProperties=container("true")
+        )
+        yield service
+
+
+def submitted(service, **asked):
+    """The job's id, and the seconds that it took to submit it."""
+    batch = service.client()
+    began = time.monotonic()
+    job_id = batch.submit_job(jobName="hello", jobQueue="waiting", jobDefinition="hello", **asked)["jobId"]
+    return job_id, time.monotonic() - began
+
+
+def spawned(service, job_id):
+    (told,) = service.client().describe_jobs(jobs=[job_id])["jobs"]
+    return sum(told["arrayProperties"]["statusSummary"].values())
+
+
+def until_spawned(service, job_id, count):
+    end = time.monotonic() + PATIENCE
+    while spawned(service, job_id) < count:
+        assert time.monotonic() < end, spawned(service, job_id)
+        time.sleep(0.1)
+
+
+def most_memory(service):
+    """KiB that the server ever had in memory."""
+    said = Path(f"/proc/{service.process.pid}/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+) kB", said)[1])
+
+
+def test_an_array_of_ten_thousand_beside_a_hundred_thousand_jobs_costs_little_memory_and_no_wait(service):
+    job_id, took = submitted(service, arrayProperties={"size": CHILDREN})
+    until_spawned(service, job_id, CHILDREN)
+
+    _, beside = submitted(service)
+
+    print(f"submitted in {took:.2f} s and {beside:.2f} s, {most_memory(service) // 1024} MiB")
+    assert max(took, beside) < LONGEST_SUBMIT
+    assert most_memory(service) < MOST_MEMORY

@@ -1,0 +1,99 @@
+"""However many jobs are over: a page, a look, a step of forgetting cost the same, in steps of SQLite's machine.
+
+With fifty thousand of them in every run, with a million by `make million`.
+"""
+
+from datetime import timedelta
+
+import pytest
+
+from batchq.domain.job import Status
+from batchq.domain.names import QueueName
+from batchq.store.database import NAME
+from batchq.store.sqlite import SqliteStore
+from batchq.values import JobQuery
+from tests.store.many import filled, its_id
+from tests.support.builders import NOON
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+FEW = 1000
+MANY = [50_000, pytest.param(1_000_000, marks=pytest.mark.million)]
+EACH = 100  # instructions of SQLite's machine that are counted as one step
+PRUNED_AT_ONCE = 50
+STEPS_OF_PRUNING = 100
+WAL = 16 * 2**20  # bytes
+SOON = NOON + timedelta(days=1)
+
+
+class Counter:
+    """Counts what a connection does."""
+
+    def __init__(self):
+        self.steps = 0
+
+    def __call__(self):
+        self.steps += 1
+
+    async def cost(self, asked):
+        before = self.steps
+        await asked
+        return self.steps - before
+
+
+async def watched(store):
+    counter = Counter()
+    for connection in (store._database._writer, store._database._reader, store._database._browser):
+        await connection.set_progress_handler(counter, EACH)
+    return counter
+
+
+async def costs_of_looking(data, count):
+    """The dearest of pages and looks at the beginning, in the middle and at the end of the queue."""
+    filled(data, count)
+    store = await SqliteStore.open(data)
+    counter = await watched(store)
+    pages = [JobQuery(queue=QueueName("default"), limit=100, before=it) for it in (None, count // 2, 150)]
+    done = [JobQuery(queue=QueueName("default"), status=Status.SUCCEEDED, limit=100, before=it) for it in (None, 150)]
+    costs = [await counter.cost(store.list(it)) for it in (*pages, *done)]
+    costs += [await counter.cost(store.jobs([its_id(it) for it in range(1, count, count // 100)]))]
+    costs += [await counter.cost(store.history(its_id(count - 1))), await counter.cost(store.newest_streams(limit=50))]
+    costs += [await counter.cost(store.active()), await counter.cost(store.runnable(QueueName("default"), 100))]
+    await store.close()
+    return costs
+
+
+async def costs_of_pruning(data, count):
+    """Of each step, and how large the log of writes becomes."""
+    filled(data, count)
+    store = await SqliteStore.open(data)
+    counter = await watched(store)
+    costs, log, gone, after = [], 0, 0, None
+    for _ in range(min(count // PRUNED_AT_ONCE, STEPS_OF_PRUNING)):
+        before = counter.steps
+        pruned = await store.prune(SOON, keep=(), after=after, limit=PRUNED_AT_ONCE)
+        costs.append(counter.steps - before)
+        after, gone = pruned.after, gone + pruned.jobs
+        log = max(log, (data / f"{NAME}-wal").stat().st_size)
+    await store.close()
+    return costs, log, gone
+
+
+@pytest.mark.fault("DB17")
+@pytest.mark.parametrize("count", MANY)
+async def test_a_page_and_a_look_cost_what_they_tell(tmp_path, count):
+    few = await costs_of_looking(tmp_path / "few", FEW)
+    many = await costs_of_looking(tmp_path / "many", count)
+
+    assert [cost for cost, before in zip(many, few, strict=True) if cost > before * 1.5 + 5] == []
+
+
+@pytest.mark.fault("DB17")
+@pytest.mark.parametrize("count", MANY)
+async def test_forgetting_goes_in_small_steps_and_its_log_of_writes_stays_small(tmp_path, count):
+    few, _, _ = await costs_of_pruning(tmp_path / "few", FEW)
+    many, log, gone = await costs_of_pruning(tmp_path / "many", count)
+
+    assert gone == PRUNED_AT_ONCE * STEPS_OF_PRUNING
+    assert max(many) <= max(few) * 1.5
+    assert log < WAL
