@@ -5,7 +5,7 @@ SEEDS ?= 5000
 EXAMPLES ?= 500
 
 .DEFAULT_GOAL := help
-.PHONY: help install check engine docker-test test test-clients faults demo bench mutants simulate fuzz million format clean
+.PHONY: help install check engine docker-test trace-test test test-clients faults demo bench mutants simulate fuzz million format clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,7 +21,7 @@ check: install ## Format, lint, types, imports and every test that needs no Dock
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/pytest -q -m "not docker and not million" -n auto --maxprocesses 4 --dist worksteal
+	$(BIN)/pytest -q -m "not docker and not strace and not million" -n auto --maxprocesses 4 --dist worksteal
 
 engine: ## See to a Docker engine and the test images; installs nothing where an engine answers.
 	@.ci/engine
@@ -29,13 +29,18 @@ engine: ## See to a Docker engine and the test images; installs nothing where an
 docker-test: install engine ## The tests that need a Docker engine.
 	$(BIN)/pytest -q -m "docker and not clients" -n 2 --dist worksteal
 
-test: check docker-test ## Everything: make check, then the same on real Docker.
+trace-test: install ## Kill a server at each of its commits, and fail its disk at each call, by strace; a minute or two.
+	@.ci/tools
+	$(BIN)/pytest -q -m strace -n 2 --dist worksteal
+
+test: check trace-test docker-test ## Everything: make check, then what is done to a real disk and on real Docker.
 
 test-clients: install engine ## Real clients (AWS CLI, Snakemake, Airflow, ...) against a real server; minutes.
 	@.ci/clients
 	$(BIN)/pytest -q -m clients -n 4 --dist loadfile tests/clients
 
 faults: install engine ## Every fault of the catalogue, injected: a table of 159 rows and what came of each; minutes.
+	@.ci/tools
 	$(BIN)/python -m tests.faults
 
 demo: install engine ## Serve, and run, cancel and terminate jobs through boto3; a minute.

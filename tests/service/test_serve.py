@@ -62,6 +62,7 @@ def test_what_was_deleted_does_not_come_back_with_the_next_start(simulated):
     assert simulated.client().describe_job_queues()["jobQueues"] == []
 
 
+@pytest.mark.fault("DB12")
 def test_a_second_server_on_the_same_data_is_refused(shared):
     status, line = refused("--data", shared.data, "--port", 0, "--runtime", "simulated")
 

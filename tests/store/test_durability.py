@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 from batchq.domain.names import QueueName
 from batchq.store.sqlite import SqliteStore
 from batchq.values import JobQuery
@@ -47,6 +49,7 @@ async def test_a_writer_killed_again_and_again_loses_nothing_it_was_told_is_save
     assert {len(history) for history in histories} == {1}
 
 
+@pytest.mark.fault("DB05", "DB18")
 def test_a_commit_is_told_only_when_the_disk_has_it(tmp_path):
     """Where the kernel answers every fsync with an input/output error, a commit that asked for none would be told."""
     deaf = started("tests.store.deaf_disk", tmp_path)

@@ -116,6 +116,7 @@ async def test_the_database_is_set_to_lose_nothing(tmp_path):
 # ------------------------------------------------------------------------------------------------------------- refused
 
 
+@pytest.mark.fault("DB12")
 async def test_a_second_server_is_refused_and_the_first_goes_on(tmp_path):
     first = await SqliteStore.open(tmp_path)
 
@@ -127,6 +128,7 @@ async def test_a_second_server_is_refused_and_the_first_goes_on(tmp_path):
     await third.close()
 
 
+@pytest.mark.fault("DB10")
 async def test_a_newer_schema_is_refused(left):
     changed_by(left, f"PRAGMA user_version = {migrations.NEWEST + 1}")
     before = (left / NAME).read_bytes()
@@ -145,6 +147,7 @@ async def test_another_programs_database_is_refused(tmp_path):
     assert (tmp_path / NAME).read_bytes() == before
 
 
+@pytest.mark.fault("DB09")
 async def test_what_is_no_database_is_refused(tmp_path):
     (tmp_path / NAME).write_bytes(b"no database\n" * 1000)
 
@@ -153,6 +156,7 @@ async def test_what_is_no_database_is_refused(tmp_path):
     assert (tmp_path / NAME).read_bytes() == b"no database\n" * 1000
 
 
+@pytest.mark.fault("DB09")
 @pytest.mark.parametrize("kept", [3000, 4096, 30_000])
 async def test_a_truncated_database_is_refused(left, kept):
     whole = (left / NAME).read_bytes()
@@ -163,6 +167,7 @@ async def test_a_truncated_database_is_refused(left, kept):
     assert (left / NAME).read_bytes() == whole[:kept]
 
 
+@pytest.mark.fault("DB09")
 async def test_a_database_with_a_damaged_page_is_refused(left):
     whole = bytearray((left / NAME).read_bytes())
     middle = len(whole) // 2 // 4096 * 4096
@@ -174,6 +179,7 @@ async def test_a_database_with_a_damaged_page_is_refused(left):
     assert (left / NAME).read_bytes() == whole
 
 
+@pytest.mark.fault("DB09")
 async def test_an_empty_file_where_data_was_is_refused(left):
     (left / NAME).write_bytes(b"")
 
@@ -182,6 +188,7 @@ async def test_an_empty_file_where_data_was_is_refused(left):
     assert (left / NAME).read_bytes() == b""
 
 
+@pytest.mark.fault("DB09")
 async def test_no_file_where_data_was_is_refused(left):
     (left / NAME).unlink()
 
@@ -215,6 +222,7 @@ async def test_a_directory_that_cannot_be_made_is_refused(tmp_path):
     await refused(tmp_path / "file" / "data", "cannot keep data in")
 
 
+@pytest.mark.fault("LC07")
 async def test_a_refused_store_leaves_no_thread_and_no_lock(left):
     (left / NAME).rename(left / "aside")
     before = set(threading.enumerate())
@@ -244,6 +252,7 @@ def tables(connection):
     return {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
 
 
+@pytest.mark.fault("DB11")
 def test_a_step_that_fails_leaves_nothing_of_itself_and_can_be_taken_again(bare):
     first = "CREATE TABLE one (x);"
     wrong = "CREATE TABLE two (x);\nCREATE TABLE three (y);\nCREATE TABLE one (z);"

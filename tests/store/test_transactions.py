@@ -37,6 +37,7 @@ async def parts_kept(store, number):
 # ------------------------------------------------------------------------------------------------------- cancellation
 
 
+@pytest.mark.fault("DB01")
 @pytest.mark.parametrize("steps", range(8))
 async def test_a_commit_cancelled_at_any_step_of_its_caller_is_whole_or_nothing(store, writer, steps):
     commit = asyncio.ensure_future(store.commit(submitted(1)))
@@ -52,6 +53,7 @@ async def test_a_commit_cancelled_at_any_step_of_its_caller_is_whole_or_nothing(
     assert await parts_kept(store, 2) == {True}
 
 
+@pytest.mark.fault("DB01")
 @pytest.mark.parametrize("number", range(STATEMENTS_OF_A_SUBMISSION))
 async def test_a_commit_cancelled_before_any_of_its_statements_is_carried_out_whole(store, writer, number):
     async with Gate(writer, number) as gate:
@@ -69,6 +71,7 @@ async def test_a_commit_cancelled_before_any_of_its_statements_is_carried_out_wh
     assert await parts_kept(store, 2) == {True}
 
 
+@pytest.mark.fault("DB01")
 async def test_a_read_that_is_cancelled_does_not_disturb_the_next(store):
     await store.commit(submitted(1))
     async with Gate(store._database._reader) as gate:
@@ -84,6 +87,7 @@ async def test_a_read_that_is_cancelled_does_not_disturb_the_next(store):
 # ------------------------------------------------------------------------------------------------------------ failure
 
 
+@pytest.mark.fault("DB02")
 async def test_a_commit_that_fails_does_not_take_another_with_it(store):
     await store.commit(Changes(inserted=(job(number=0),)))
     commits = [
@@ -100,6 +104,7 @@ async def test_a_commit_that_fails_does_not_take_another_with_it(store):
     assert [it.order for it in kept.values()] == [2]
 
 
+@pytest.mark.fault("DB03")
 async def test_a_full_disk_keeps_nothing_and_when_there_is_room_again_all_goes_on(store, writer):
     known = job(number=10)
     await store.commit(Changes(inserted=(known,)))
@@ -141,6 +146,7 @@ async def test_a_commit_waits_for_another_program_that_writes(store, tmp_path):
     assert await parts_kept(store, 1) == {True}
 
 
+@pytest.mark.fault("DB02")
 async def test_nobody_else_writes_between_what_a_transaction_reads_and_what_it_writes(store, writer, tmp_path):
     await store.add_definition(definition(name="a"))
     other = sqlite3.connect(tmp_path / NAME, isolation_level=None, timeout=0)
@@ -157,6 +163,7 @@ async def test_nobody_else_writes_between_what_a_transaction_reads_and_what_it_w
     assert added.ref.revision == 2
 
 
+@pytest.mark.fault("DB07")
 async def test_a_commit_does_not_wait_for_ever(store, writer, tmp_path):
     await writer.execute_fetchall("PRAGMA busy_timeout = 20")
     other = sqlite3.connect(tmp_path / NAME, isolation_level=None)
@@ -197,6 +204,7 @@ async def test_what_the_engine_asks_does_not_wait_for_a_long_list(store):
     assert [it.order for it in active] == [it.order for it in listed] == [1]
 
 
+@pytest.mark.fault("DB08")
 async def test_a_file_that_was_removed_takes_no_more_commits(store, tmp_path):
     await store.commit(submitted(1))
     await store.check()

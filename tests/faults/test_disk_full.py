@@ -1,0 +1,109 @@
+"""A data directory on a file system that is really full, or that nobody may write to: 2 MB of memory, mounted."""
+
+import subprocess
+import time
+from contextlib import suppress
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.service.test_serve import refused
+from tests.service.waiting import reaches, register
+from tests.support.service import serving
+
+pytestmark = pytest.mark.docker
+
+HALF_A_PAGE = 2048
+PATIENCE = 20.0  # seconds
+
+
+class Small:
+    """A file system of 2 MB."""
+
+    def __init__(self, path):
+        self.data = path / "data"
+        self._ballast = path / "ballast"
+
+    def fill(self):
+        """To the last byte."""
+        with self._ballast.open("wb", buffering=0) as ballast, suppress(OSError):
+            while ballast.write(b"x" * HALF_A_PAGE):
+                pass
+
+    def make_room(self):
+        self._ballast.unlink()
+
+    def protect(self):
+        """From everybody who would write."""
+        subprocess.run(["mount", "-o", "remount,ro", self._ballast.parent], check=True)
+
+
+@pytest.fixture
+def small(tmp_path):
+    path = tmp_path / "small"
+    path.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", path], check=True)
+    yield Small(path)
+    subprocess.run(["umount", path], check=True)
+
+
+@pytest.fixture
+def service(small):
+    with serving(small.data, "--stop-grace", "1", "--min-free-mib", "0") as service:
+        batch = service.client()
+        register(batch, "short", "sleep", "2")
+        register(batch, "quick", "true")
+        yield service
+        small.make_room()
+    service.sweep()
+
+
+def submit(batch, name):
+    return batch.submit_job(jobName=name, jobQueue="default", jobDefinition=name)["jobId"]
+
+
+@pytest.mark.fault("DB03", "DB04")
+def test_a_container_that_ended_while_the_disk_was_full_is_kept_until_that_is_written(service, small):
+    batch = service.client(tries=1)
+    job = submit(batch, "short")
+    reaches(batch, job, "RUNNING")
+
+    small.fill()
+    with pytest.raises(ClientError, match="ServerException"):
+        submit(batch, "quick")
+    (kept,) = until_ended(service)
+    (meanwhile,) = batch.describe_jobs(jobs=[job])["jobs"]
+    health = service.health()
+    small.make_room()
+    done = reaches(batch, job, "SUCCEEDED")
+    after = reaches(batch, submit(batch, "quick"), "SUCCEEDED")
+    small.fill()
+
+    assert kept["State"] == "exited"
+    assert meanwhile["status"] == "RUNNING"
+    assert (health["status"], "full" in health["store"]) == ("degraded", True)
+    assert [it["container"]["exitCode"] for it in done["attempts"]] == [0]
+    assert len(after["attempts"]) == 1
+    assert len(batch.list_jobs(jobQueue="default", jobStatus="SUCCEEDED")["jobSummaryList"]) == 2
+
+
+def until_ended(service):
+    """Its containers, when none of them runs any more."""
+    end = time.monotonic() + PATIENCE
+    while any(it["State"] == "running" for it in service.containers()):
+        assert time.monotonic() < end, service.containers()
+        time.sleep(0.1)
+    return service.containers()
+
+
+@pytest.mark.fault("DB16")
+def test_where_nobody_may_write_it_does_not_start_and_says_why(small):
+    with serving(small.data, "--runtime", "simulated"):
+        pass
+    small.protect()
+
+    status, line = refused("--data", small.data, "--port", 0, "--runtime", "simulated")
+
+    assert status == 1
+    assert "cannot keep data in" in line
+    assert "Read-only file system" in line

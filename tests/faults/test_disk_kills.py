@@ -1,0 +1,105 @@
+"""The server is killed (-9) at each of its commits in turn, by strace; the next one takes up what was promised."""
+
+import asyncio
+import shutil
+import signal
+from contextlib import suppress
+from itertools import pairwise
+
+import pytest
+from botocore.exceptions import BotoCoreError
+
+from batchq.bootstrap import serving as served
+from batchq.settings import Settings
+from tests.faults.disk import TRUTH, check_kept, names_kept, register, submit_three
+from tests.service.waiting import reaches
+from tests.support.service import Service, serving
+from tests.support.tracing import recorded, under
+
+pytestmark = pytest.mark.strace
+
+OF_A_FIRST_START = 20  # fdatasyncs, and some
+OF_THREE_JOBS = 26
+SURELY = 10  # how many fall together is a matter of time
+SIMULATED = ("--runtime", "simulated")
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+    """Data with the definitions of the jobs, to be copied."""
+    data = tmp_path_factory.mktemp("begun") / "data"
+    with serving(data, *SIMULATED) as service:
+        register(service.client())
+    return data
+
+
+def killed_at(number, data):
+    """What was told of three jobs by a server that dies at this commit; and how it ended."""
+    service = Service(data, *SIMULATED, under=under(f"fdatasync:signal=KILL:when={number}"))
+    told = {}
+    with suppress(RuntimeError, OSError, BotoCoreError):
+        batch = service.start().client(tries=1)
+        told = submit_three(batch)
+        wait_for(batch, told)
+    return told, service.stop()
+
+
+def wait_for(batch, told):
+    """The jobs when they are over."""
+    return {name: reaches(batch, job_id, "SUCCEEDED", "FAILED") for name, job_id in told.items()}
+
+
+async def settled(data, told):
+    """What the next server makes of the jobs."""
+    service = Service(data)
+    async with served(Settings(data=data, port=0, runtime="simulated")) as server:
+        service.url = server.url
+        jobs = await asyncio.to_thread(wait_for, service.client(), told)
+    return {name: job["status"] for name, job in jobs.items()}
+
+
+@pytest.mark.fault("ST16", "ST01", "ST02", "ST03", "ST04")
+@pytest.mark.parametrize("number", range(1, OF_THREE_JOBS + 1))
+async def test_killed_at_any_commit_nothing_that_was_told_is_lost(tmp_path, begun, number):
+    data = tmp_path / "data"
+    shutil.copytree(begun, data)
+
+    told, status = await asyncio.to_thread(killed_at, number, data)
+    check_kept(data)
+    ends = await settled(data, told)
+
+    check_kept(data)
+    assert status == -signal.SIGKILL or number > SURELY
+    assert ends == {name: TRUTH[name][0] for name in told}
+    assert set(told) <= set(names_kept(data))
+    assert max(names_kept(data).values(), default=0) <= 1
+
+
+@pytest.mark.fault("DB11")
+@pytest.mark.parametrize("number", range(1, OF_A_FIRST_START + 1))
+async def test_killed_at_any_commit_of_its_first_start_it_begins_again(tmp_path, number):
+    service = Service(tmp_path / "data", *SIMULATED, under=under(f"fdatasync:signal=KILL:when={number}"))
+
+    with suppress(RuntimeError, OSError):
+        await asyncio.to_thread(service.start)
+    status = service.stop()
+    await settled(service.data, {})
+
+    check_kept(service.data)
+    assert status == -signal.SIGKILL or number > SURELY
+
+
+@pytest.mark.fault("ST16", "DB18")
+def test_there_is_no_commit_beyond_those_that_were_tried_and_each_is_on_disk_before_it_is_told(tmp_path, begun):
+    data, calls = tmp_path / "data", tmp_path / "calls"
+    shutil.copytree(begun, data)
+    service = Service(data, *SIMULATED, under=recorded(calls, "fdatasync")).start()
+    batch = service.client()
+
+    wait_for(batch, submit_three(batch))
+    in_all = len(calls.read_text().splitlines())
+    before = [len(calls.read_text().splitlines()) for number in range(6) if register(batch) is None]
+    service.kill()
+
+    assert SURELY <= in_all < OF_THREE_JOBS
+    assert [after - earlier for earlier, after in pairwise(before)] == [2] * 5  # of two definitions

@@ -1,0 +1,50 @@
+"""Other programs open and close the database beside a server; then the server is killed (-9). faults.md S9."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.service.waiting import register
+from tests.support.service import BATCHQ, Service
+
+LOOK = """
+import sqlite3, sys
+database = sqlite3.connect(sys.argv[1])
+print(database.execute("SELECT count(*) FROM jobs").fetchone()[0])
+database.close()
+"""
+
+
+@pytest.fixture
+def service(tmp_path):
+    service = Service(tmp_path / "data", "--runtime", "simulated").start()
+    yield service
+    service.kill()
+
+
+def submit(batch, count):
+    asked = {"jobQueue": "default", "jobDefinition": "d"}
+    return [batch.submit_job(jobName=f"job-{number}", **asked)["jobId"] for number in range(count)]
+
+
+def run(*command):
+    return subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=30, check=True).stdout
+
+
+@pytest.mark.fault("DB15")
+def test_nothing_is_lost_by_those_who_look_into_it_meanwhile(service, tmp_path):
+    batch = service.client()
+    register(batch, "d", "true")
+    early = submit(batch, 10)
+
+    counted = run(sys.executable, "-c", LOOK, service.data / "batchq.db")
+    run(BATCHQ, "check", "--data", service.data)
+    run(BATCHQ, "backup", tmp_path / "backup", "--data", service.data)
+    late = submit(batch, 10)
+    service.kill()
+    service.start()
+
+    found = service.client().describe_jobs(jobs=[*early, *late])["jobs"]
+    assert int(counted) == 10
+    assert {it["jobId"] for it in found} == {*early, *late}
