@@ -416,6 +416,23 @@ async def test_a_log_that_the_engine_does_not_keep_is_empty(runtime):
     assert await output(runtime, found.tag) == []
 
 
+@pytest.mark.fault("EN28")
+async def test_of_a_log_that_was_rotated_away_the_rest_is_read(runtime, engine):
+    tag = new_tag()
+    rotated = engine.create_host_config(
+        log_config={"Type": "json-file", "Config": {"max-size": "50k", "max-file": "2"}}
+    )
+    labels = labels_of(instance_of(runtime), tag)
+    engine.create_container(IMAGE, ["seq", "1", "5000"], name=named(runtime, tag), labels=labels, host_config=rotated)
+    await runtime.start(tag)
+    await over(runtime, tag)
+
+    rest = [int(line) for line in await output(runtime, tag)]
+
+    assert rest[0] > 1
+    assert rest == list(range(rest[0], 5001))
+
+
 # aws-batch.md 11.1, seen from inside
 
 

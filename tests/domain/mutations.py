@@ -166,6 +166,12 @@ DEPENDENCIES = [
     ("one success is enough", "if statuses - {Status.SUCCEEDED} else", "if Status.SUCCEEDED not in statuses else"),
 ]
 RECOVERY = [
+    ("what began after its host was up was lost with it", " or began >= before:", ":"),
+    (
+        "of several none is lost with the host",
+        "part_of(job, tag.part).started_at if has_parts(job)",
+        "None if has_parts(job)",
+    ),
     (
         "an attempt that has ended is lost",
         "for tag in under_way if tag in expected and",
@@ -204,6 +210,11 @@ RECOVERY = [
     ),
     ("what runs is started again", "starts = part.state is PartState.STARTING", "starts = True"),
 ]
+HOST = [
+    ("a success went down with its host", "host_lost and exit_code != 0", "host_lost"),
+    ("what went down with its host exited by itself", "host_lost and exit_code != 0", "False"),
+]
+
 FORCING = [
     ("who is given up has no end", "stopped_at=stopped, status_reason=reason", "status_reason=reason"),
     ("who is given up shows a cancel", "        cancelled=None,\n", ""),
@@ -269,6 +280,7 @@ MUTATIONS = {
     **SEVERAL,
     "batchq/domain/retry.py": RETRY,
     "batchq/domain/dependencies.py": [*DEPENDENCIES, *OF_CHILDREN],
+    "batchq/domain/reasons.py": HOST,
     "batchq/domain/recovery.py": RECOVERY,
     **PLACING,
     "batchq/engine/starting.py": STARTS,

@@ -87,6 +87,7 @@ PARTS = [
         "decider.started_at is not None and decider.exit_code is None:",
         "False:",
     ),
+    ("of several none went down with its host", "host_lost=event.host_lost", "host_lost=False"),
     (
         "what could not start has exited",
         "reasons.NOT_STARTED if decider.started_at is None else exited",
