@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
 from importlib.metadata import version
-from typing import Any
 
 from aiohttp import web
 from pydantic import BaseModel
@@ -18,7 +17,6 @@ from pydantic_core import core_schema
 
 from api.doors import JSON, WITH_BODY
 from api.http import reply
-from api.operations import Operation
 
 PATH = "/openapi.json"
 MEDIA = "application/json"
@@ -45,10 +43,16 @@ _REFUSAL: Json = {"type": "object", "required": ["message"], "properties": {"mes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What a route's method and path do not say. `target` is its X-Amz-Target, where that tells it from others."""
+    """What a route's method and path do not say.
+
+    `body` and `query` are the shapes of what stands there. `refused` is said to all who ask. `target` is its
+    X-Amz-Target, where that tells it from others.
+    """
 
     name: str
-    operation: Operation[Any, Any]
+    body: type[BaseModel] | None = None
+    query: type[BaseModel] | None = None
+    refused: str = ""
     target: str = ""
     media: str = MEDIA
 
@@ -99,7 +103,7 @@ class _Plain(GenerateJsonSchema):
 
 def _schemas(told: Iterable[Told]) -> tuple[Refs, JsonSchemaValue]:
     """Where the shape of each body is described, and the descriptions."""
-    bodies = dict.fromkeys(it.operation.body for it in told if it.operation.body is not None)
+    bodies = dict.fromkeys(it.body for it in told if it.body is not None)
     asked: list[tuple[type[BaseModel], JsonSchemaMode]] = [(shape, "validation") for shape in bodies]
     refs, made = models_json_schema(asked, ref_template="#/components/schemas/{model}", schema_generator=_Plain)
     return {shape: ref for (shape, _), ref in refs.items()}, made.get("$defs", {})
@@ -121,14 +125,13 @@ def _untold(route: web.AbstractRoute, path: str) -> Json:
 
 
 def _told(it: Told, path: str, refs: Refs) -> Json:
-    body, query = it.operation.body, it.operation.query
     target = [_parameter(TARGET, "header", {"const": it.target})] if it.target else []
     return {
         "operationId": it.name,
-        **({"description": it.operation.refused} if it.operation.refused else {}),
-        "parameters": [*_in_path(path), *target, *(_in_query(query) if query else ())],
-        **({"requestBody": {"required": True} | _content(refs[body], it.media)} if body else {}),
-        "responses": _responses(it.media, served=not it.operation.refused),
+        **({"description": it.refused} if it.refused else {}),
+        "parameters": [*_in_path(path), *target, *(_in_query(it.query) if it.query else ())],
+        **({"requestBody": {"required": True} | _content(refs[it.body], it.media)} if it.body else {}),
+        "responses": _responses(it.media, served=not it.refused),
     }
 
 

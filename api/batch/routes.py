@@ -81,7 +81,8 @@ def dialect(desk: Desk) -> Dialect:
     def mount(app: web.Application) -> None:
         def add(name: str, operation: Serve, *, method: str = "POST", path: str = "", bare: bool) -> None:
             route = app.router.add_route(method, path or _path(name), _endpoint(desk, operation, bare=bare))
-            tell(app, route, Told(name=name, operation=operation))
+            told = Told(name=name, body=operation.body, query=operation.query, refused=operation.refused)
+            tell(app, route, told)
 
         for name, operation in JOBS.items():
             add(name, operation, bare=False)

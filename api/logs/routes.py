@@ -36,7 +36,7 @@ def dialect(desk: Desk) -> Dialect:
     def mount(app: web.Application) -> None:
         route = app.router.add_post("/", endpoint)
         for name, operation in OPERATIONS.items():
-            tell(app, route, Told(name=name, operation=operation, target=PREFIX + name, media=CONTENT_TYPE))
+            tell(app, route, Told(name=name, body=operation.body, target=PREFIX + name, media=CONTENT_TYPE))
 
     return mount
 

@@ -7,6 +7,7 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field
 
 from api.http import Dialect, Refused, parse, read, reply
+from api.openapi import Told, tell
 from batchq.domain.names import JobId
 from batchq.errors import NotFound
 from batchq.service import JobService
@@ -30,6 +31,7 @@ def dialect(jobs: JobService) -> Dialect:
         return reply({"jobId": job.id, "status": job.status.value, "statusReason": job.status_reason})
 
     def mount(app: web.Application) -> None:
-        app.router.add_post(FORCE_FAIL, force_fail)
+        route = app.router.add_post(FORCE_FAIL, force_fail)
+        tell(app, route, Told(name="ForceFail", body=ForceFailRequest))
 
     return mount

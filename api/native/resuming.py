@@ -4,6 +4,7 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict
 
 from api.http import Dialect, parse, read, reply
+from api.openapi import Told, tell
 from batchq.service import JobService
 
 RESUME = "/v1/batchq/resume"
@@ -24,6 +25,6 @@ def dialect(jobs: JobService) -> Dialect:
         return reply({})
 
     def mount(app: web.Application) -> None:
-        app.router.add_post(RESUME, resume)
+        tell(app, app.router.add_post(RESUME, resume), Told(name="Resume", body=ResumeRequest))
 
     return mount

@@ -1,6 +1,7 @@
 """/openapi.json says what this server can be asked: every route, and every shape, and nothing that is not so."""
 
 import json
+from importlib import import_module
 
 import pytest
 import schemathesis
@@ -9,9 +10,9 @@ from api import app as api
 from api.batch import routes as batch
 from api.gate import let_in
 from api.logs import routes as logs
-from api.native import routes as native
 from api.openapi import describe
 from tests.api.model import SERVED
+from tests.house.rooms import ROOT, module, sources
 
 OPERATIONS = SERVED | logs.OPERATIONS
 
@@ -20,12 +21,15 @@ async def well():
     return {"status": "ok"}
 
 
+def dialects():
+    """Of every module that has one; nobody will ask it anything."""
+    modules = [import_module(module(it)) for it in sources() if it.is_relative_to(ROOT / "api")]
+    return [it.dialect(None) for it in modules if hasattr(it, "dialect")]
+
+
 @pytest.fixture(scope="module")
 def app():
-    """Every dialect; nobody asks them anything."""
-    return api.build(
-        dialects=[batch.dialect(None), logs.dialect(None), native.dialect(None)], health=well, hosts=[], gate=let_in
-    )
+    return api.build(dialects=dialects(), health=well, hosts=[], gate=let_in)
 
 
 @pytest.fixture(scope="module")

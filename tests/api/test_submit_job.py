@@ -1,6 +1,7 @@
 """SubmitJob."""
 
 import json
+from dataclasses import replace
 from io import BytesIO
 
 import pytest
@@ -304,6 +305,23 @@ async def test_overrides_that_aws_takes_are_taken(sleeper, http, overrides):
     status, _, answer = await http.post("SubmitJob", ASKED | {"containerOverrides": overrides})
 
     assert status == 200, answer
+
+
+@pytest.mark.fault("SE09")
+async def test_no_override_gives_more_of_the_machine(server, submit, sleeper, http):
+    """AWS: containerOverrides has no such members, and what is not known is ignored."""
+    more = {
+        "privileged": True,
+        "volumes": [{"name": "v", "host": {"sourcePath": "/"}}],
+        "mountPoints": [{"sourceVolume": "v", "containerPath": "/v"}],
+        "linuxParameters": {"devices": [{"hostPath": "/dev/sda"}]},
+        "user": "root",
+    }
+
+    _, _, made = await http.post("SubmitJob", ASKED | {"containerOverrides": more | {"command": ["id"]}})
+
+    asked, plain = server.store._jobs[made["jobId"]], server.store._jobs[await submit()]
+    assert asked.spec.container == replace(plain.spec.container, command=("id",))
 
 
 async def test_a_fargate_job_stays_within_fargates_sizes(boto, submit):

@@ -22,6 +22,15 @@ def answer_500(handler, _status, _body):
     send(handler, 500, b'{"message": "trouble on the way"}')
 
 
+def keep_waiting(handler, status, _body):
+    """Half of an answer comes, and no more until the client has had enough."""
+    handler.send_response(status)
+    handler.send_header("Content-Length", "1000")
+    handler.end_headers()
+    handler.close_connection = True
+    handler.connection.recv(1)
+
+
 def send(handler, status, body):
     handler.send_response(status)
     handler.send_header("Content-Type", "application/json")
@@ -61,14 +70,14 @@ def proxy(service, fault, times):
 
 
 @pytest.mark.fault("IN22")
-@pytest.mark.parametrize("fault", [lose_the_answer, answer_500])
+@pytest.mark.parametrize("fault", [lose_the_answer, answer_500, keep_waiting])
 def test_a_repeated_call_makes_one_job_and_answers_its_id(shared, fault):
     name = fault.__name__
     register(shared.client(), name, "true")
     with proxy(shared, fault, times=2) as url:
         keys = {"aws_access_key_id": "AKIDEXAMPLE", "aws_secret_access_key": "secret"}
-        retries = Config(retries={"mode": "standard", "max_attempts": 4})
-        batch = boto3.client("batch", endpoint_url=url, region_name="us-east-1", config=retries, **keys)
+        config = Config(retries={"mode": "standard", "max_attempts": 4}, read_timeout=1)
+        batch = boto3.client("batch", endpoint_url=url, region_name="us-east-1", config=config, **keys)
 
         job = batch.submit_job(jobName=name, jobQueue="default", jobDefinition=name)["jobId"]
 

@@ -40,6 +40,7 @@ TEXTS = [
 ]
 
 
+@pytest.mark.fault("IN01", "IN02", "IN03")
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("body", NOT_JSON.values(), ids=NOT_JSON.keys())
 async def test_what_is_not_json_is_refused(raw, operation, body):
@@ -50,6 +51,7 @@ async def test_what_is_not_json_is_refused(raw, operation, body):
     assert answer["message"]
 
 
+@pytest.mark.fault("IN04", "IN07")
 @pytest.mark.parametrize("member", [b"startTime", b"endTime", b"limit"])
 @pytest.mark.parametrize("number", NUMBERS)
 async def test_a_number_that_is_none_is_refused(raw, ground, member, number):
@@ -78,6 +80,7 @@ async def test_a_limit_at_the_bounds_is_good(raw, ground, limit):
     assert status == 200
 
 
+@pytest.mark.fault("IN05")
 @pytest.mark.parametrize(
     "member", ["logGroupName", "logStreamName", "logStreamNamePrefix", "nextToken", "filterPattern"]
 )
@@ -92,6 +95,7 @@ async def test_no_text_is_the_servers_fault(raw, operation, member, text):
     assert status == 200 or answer["message"]
 
 
+@pytest.mark.fault("IN06")
 async def test_unknown_members_are_ignored_and_of_two_alike_the_last_counts(raw, ground):
     await ground.runs("a", "b", name="x")
     body = b'{%s, "limit": 1, "__proto__": {}, "limit": 2, "unmask": true}' % OF_A_STREAM
