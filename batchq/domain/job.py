@@ -158,7 +158,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One placing of a job on an environment. The finished ones are a job's `attempts`.
+    """One placing of a job on an environment, at `placed_at`. The finished ones are a job's `attempts`.
 
     `container` is the engine's id of what was made for it, known before that is started: it is never made again.
     `parts` are its containers where it has several, main node first; `decided` is the key of the essential one of the
@@ -167,6 +167,7 @@ class Attempt:
 
     number: int
     environment: str
+    placed_at: datetime | None = None
     container: str | None = None
     started_at: datetime | None = None
     stopped_at: datetime | None = None

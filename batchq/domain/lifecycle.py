@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from batchq.domain import arrays, deadlines, forcing, parts, reasons, stopping
+from batchq.domain import arrays, deadlines, forcing, moments, parts, reasons, stopping
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.job import FINISHED, Attempt, Job, Status
@@ -100,7 +100,7 @@ def _give_up(job: Job, event: on.BlockedTooLong, now: datetime) -> Outcome:
 
 
 def _place(job: Job, event: on.Placed, now: datetime) -> Outcome:
-    attempt = Attempt(number=len(job.attempts) + 1, environment=event.environment)
+    attempt = Attempt(number=len(job.attempts) + 1, environment=event.environment, placed_at=now)
     placed = replace(to(job, Status.STARTING), attempt=attempt, status_reason=None, blocked_at=None)
     if job.spec.task is not None or job.spec.nodes is not None:
         return parts.begin(placed, now)
@@ -120,8 +120,9 @@ def _made(job: Job, event: on.ContainerCreated, _: datetime) -> Outcome:
 
 
 def _run(job: Job, event: on.ContainerStarted, now: datetime) -> Outcome:
-    started = min(event.started_at, now)
-    attempt = replace(attempt_of(job), started_at=started)
+    attempt = attempt_of(job)
+    started = moments.began(event.started_at, asked=attempt.placed_at, now=now)
+    attempt = replace(attempt, started_at=started)
     running = replace(to(job, Status.RUNNING), attempt=attempt, started_at=started, stopped_at=None)
     return running, () if job.stop is None else (do.StopContainer(tag=job.tag),)
 
@@ -142,10 +143,12 @@ def _exit_unseen_start(job: Job, event: on.ContainerExited, now: datetime) -> Ou
 
 
 def _exit(job: Job, event: on.ContainerExited, now: datetime) -> Outcome:
+    attempt = attempt_of(job)
+    started, stopped = moments.lasted(event, asked=attempt.placed_at, now=now)
     ended = replace(
-        attempt_of(job),
-        started_at=event.started_at,
-        stopped_at=max(event.stopped_at, event.started_at),
+        attempt,
+        started_at=started,
+        stopped_at=stopped,
         exit_code=event.exit_code,
         reason=reasons.OUT_OF_MEMORY if event.out_of_memory and event.exit_code != 0 else None,
     )

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from batchq.domain import events as on
-from batchq.domain import gates, reasons, stopping
+from batchq.domain import gates, moments, reasons, stopping
 from batchq.domain.consequences import cleared, each, ended, part_of, put, settle, told_to_end, wanted, with_parts
 from batchq.domain.job import Attempt, Job, Part, PartState, Status
 from batchq.domain.moves import Outcome, abandon, attempt_of, finish, story, to
@@ -88,7 +88,7 @@ def _made(job: Job, part: Part, event: on.ContainerCreated, _: datetime) -> Job:
 
 def _run(job: Job, part: Part, event: on.ContainerStarted, now: datetime) -> Job:
     """The job runs from its first container's start."""
-    started = min(event.started_at, now)
+    started = moments.began(event.started_at, asked=part.begun_at, now=now)
     runs = put(job, replace(part, state=PartState.RUNNING, started_at=started, address=event.address))
     if runs.status is Status.RUNNING:
         return runs
@@ -118,7 +118,8 @@ def _exit_unseen_start(job: Job, part: Part, event: on.ContainerExited, now: dat
 
 def _exit(job: Job, part: Part, event: on.ContainerExited, now: datetime) -> Job:
     over = ended(part, now, reasons.OUT_OF_MEMORY if event.out_of_memory and event.exit_code != 0 else None)
-    over = replace(over, started_at=event.started_at, stopped_at=max(event.stopped_at, event.started_at))
+    started, stopped = moments.lasted(event, asked=part.begun_at, now=now)
+    over = replace(over, started_at=started, stopped_at=stopped)
     return put(job, replace(over, exit_code=event.exit_code, host_lost=event.host_lost))
 
 

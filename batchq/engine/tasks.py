@@ -23,7 +23,6 @@ class Tasks:
         self._held: set[asyncio.Task[None]] = set()
         self._failures: dict[str, int] = {}
         self._failed_at: dict[str, datetime] = {}
-        self._ending = False
 
     def spawn(self, name: str, work: Coroutine[None, None, None]) -> None:
         """Run it to its end, whatever becomes of it; a failure that is not the engine's is logged."""
@@ -66,7 +65,6 @@ class Tasks:
 
     async def cancel(self) -> None:
         """End everything, and wait until it has ended."""
-        self._ending = True
         while self._held:
             tasks = tuple(self._held)
             for task in tasks:
@@ -82,9 +80,9 @@ class Tasks:
             await self._clock.sleep(pause)
         await loop()
 
-    def _again(self, name: str, loop: Callable[[], Coroutine[None, None, None]], _: asyncio.Task[None]) -> None:
-        """Also when it was cancelled, unless by us: a loop that waits for what others cancel would end with that."""
-        if self._ending:
+    def _again(self, name: str, loop: Callable[[], Coroutine[None, None, None]], done: asyncio.Task[None]) -> None:
+        """Also when it was not cancelled itself, but what it waits for: that ends it in the same way."""
+        if done.cancelled() and done.cancelling():
             return
         before = self._lately(name)
         self._failures[name], self._failed_at[name] = before + 1, self._clock.now()

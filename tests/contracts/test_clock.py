@@ -1,7 +1,10 @@
 """What the machine's clock must do."""
 
+import time
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+
+import pytest
 
 from batchq import clock
 from batchq.clock import SystemClock
@@ -31,16 +34,35 @@ async def test_it_passes_while_somebody_sleeps():
     assert timedelta(seconds=0.02) <= system.now() - before < timedelta(seconds=5)
 
 
-async def test_setting_the_machines_clock_does_not_move_it(monkeypatch):
-    class NextYear(datetime):
+@pytest.mark.fault("TM01")
+@pytest.mark.parametrize("by", [timedelta(hours=1), -timedelta(hours=1), timedelta(days=365)])
+async def test_setting_the_machines_clock_does_not_move_it(monkeypatch, by):
+    class Elsewhen(datetime):
         @classmethod
         def now(cls, tz=None):
-            return datetime.now(tz) + timedelta(days=365)
+            return datetime.now(tz) + by
 
     system = SystemClock()
     before = system.now()
 
-    monkeypatch.setattr(clock, "datetime", NextYear)
+    monkeypatch.setattr(clock, "datetime", Elsewhen)
 
-    assert system.now() - before < timedelta(seconds=5)
-    assert SystemClock().now() - before > timedelta(days=364)
+    assert timedelta() <= system.now() - before < timedelta(seconds=5)
+    assert abs(SystemClock().now() - before - by) < timedelta(seconds=5)
+
+
+@pytest.mark.fault("TM01")
+async def test_daylight_saving_does_not_move_it(monkeypatch):
+    system = SystemClock()
+    before = system.now()
+
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    summer = system.now()
+    monkeypatch.setenv("TZ", "Etc/GMT+12")
+    time.tzset()
+    far = system.now()
+    monkeypatch.undo()
+    time.tzset()
+
+    assert before <= summer <= far < before + timedelta(seconds=5)

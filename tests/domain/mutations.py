@@ -27,7 +27,17 @@ LIFECYCLE = [
         "attempt=attempt, status_reason=None, blocked_at=None",
         "attempt=attempt, blocked_at=None",
     ),
-    ("a start in the future is believed", "min(event.started_at, now)", "event.started_at"),
+    (
+        "nobody knows when an attempt was placed",
+        "environment=event.environment, placed_at=now",
+        "environment=event.environment",
+    ),
+    (
+        "a job starts before it was placed",
+        "asked=attempt.placed_at, now=now)\n    attempt",
+        "asked=None, now=now)\n    attempt",
+    ),
+    ("a job lasted from before it was placed", "lasted(event, asked=attempt.placed_at", "lasted(event, asked=None"),
     (
         "a container that started in spite of an order is not asked",
         "return running, () if job.stop is None else (do.StopContainer(tag=job.tag),)",
@@ -39,7 +49,6 @@ LIFECYCLE = [
         "return abandon(job, now), ()",
     ),
     ("a success is out of memory", "if event.out_of_memory and event.exit_code != 0", "if event.out_of_memory"),
-    ("an attempt ends before it began", "max(event.stopped_at, event.started_at)", "event.stopped_at"),
     ("a lost attempt ends before it began", "stopped_at=max(now, attempt.started_at or now)", "stopped_at=now"),
     ("the last terminate wins", "    if job.stop is not None:\n        return job, ()\n    ask =", "    ask ="),
     (
@@ -271,11 +280,20 @@ STRAYS = [
         "now for tag in seen} | self._since",
     ),
 ]
+MOMENTS = [
+    ("a start in the future is believed", "return min(told + _set_back(told, asked, now), now)", "return told"),
+    ("a start before it was asked for is believed", "min(told + _set_back(told, asked, now), now)", "min(told, now)"),
+    ("one ends before it began", "max(told.stopped_at, told.started_at)", "told.stopped_at"),
+    ("one lasts longer when the clock was set back", "told.started_at) + set_back", "told.started_at)"),
+    ("a clock that was set ahead moves what was", "max(asked - told, NOTHING)", "asked - told"),
+    ("our own clock set back is the engine's", "asked is None or asked > now", "asked is None"),
+]
 MUTATIONS = {
     "batchq/domain/lifecycle.py": LIFECYCLE,
     "batchq/domain/moves.py": MOVES,
     "batchq/domain/stopping.py": STOPPING,
     "batchq/domain/forcing.py": FORCING,
+    "batchq/domain/moments.py": MOMENTS,
     **ARRAYS,
     **SEVERAL,
     "batchq/domain/retry.py": RETRY,

@@ -1,7 +1,11 @@
 """The bugs of `mutations` that are in attempts of several containers: gates, consequences, news, deadlines."""
 
 PARTS = [
-    ("a start of one in the future is believed", "started = min(event.started_at, now)", "started = event.started_at"),
+    (
+        "one starts before it was asked to",
+        "began(event.started_at, asked=part.begun_at",
+        "began(event.started_at, asked=None",
+    ),
     ("an address is not kept", "started_at=started, address=event.address)", "started_at=started)"),
     (
         "a second look forgets the address",
@@ -15,7 +19,7 @@ PARTS = [
     ),
     ("a start that failed may have code 0", "exit_code=event.exit_code or None)", "exit_code=event.exit_code)"),
     ("one that succeeds is out of memory", "if event.out_of_memory and event.exit_code != 0", "if event.out_of_memory"),
-    ("one ends before it began", "stopped_at=max(event.stopped_at, event.started_at)", "stopped_at=event.stopped_at"),
+    ("one lasted from before it was asked to", "lasted(event, asked=part.begun_at", "lasted(event, asked=None"),
     ("a lost one ends before it began", "max(now, part.started_at or now)", "now"),
     ("one asked twice has a longer grace", "part.grace is None or part.kill_at is not None", "part.grace is None"),
     ("one that was not asked is killed", "    if part.kill_at is None:\n        return job\n", ""),

@@ -31,7 +31,7 @@ def test_a_placed_job_has_its_first_attempt_on_that_environment():
 
     placed_job, effects = lived(job, on.Placed(environment="big"))
 
-    assert placed_job.attempt == Attempt(number=1, environment="big")
+    assert placed_job.attempt == Attempt(number=1, environment="big", placed_at=NOON)
     assert effects == (do.StartContainer(tag=Tag(job_id=job.id, attempt=1)),)
 
 
@@ -57,6 +57,7 @@ def test_a_job_that_succeeds_has_its_attempt_with_code_and_times():
         Attempt(
             number=1,
             environment="local",
+            placed_at=NOON,
             started_at=at(1),
             stopped_at=at(9),
             exit_code=0,
@@ -111,7 +112,7 @@ def test_the_last_attempt_allowed_is_the_last():
 def test_a_new_attempt_shows_neither_the_end_nor_the_reason_of_the_one_before():
     job = after(running(attempts=2), exited(1))
 
-    again = after(job, placed(), started(2, at=at(60)), now=at(61))
+    again = after(after(job, placed()), started(2, at=at(60)), now=at(61))
 
     assert (again.status_reason, again.started_at, again.stopped_at) == (None, at(60), None)
 
@@ -146,6 +147,7 @@ def test_a_start_that_failed_uses_the_attempt_and_says_why():
         Attempt(
             number=1,
             environment="local",
+            placed_at=NOON,
             stopped_at=at(4),
             exit_code=127,
             reason="CannotPullContainerError: no",
@@ -165,7 +167,14 @@ def test_a_lost_container_costs_the_attempt_and_is_retried():
 
     assert again.status is Status.RUNNABLE
     assert again.attempts == (
-        Attempt(number=1, environment="local", started_at=NOON, stopped_at=at(8), status_reason=reasons.DISAPPEARED),
+        Attempt(
+            number=1,
+            environment="local",
+            placed_at=NOON,
+            started_at=NOON,
+            stopped_at=at(8),
+            status_reason=reasons.DISAPPEARED,
+        ),
     )
 
 

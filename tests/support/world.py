@@ -344,7 +344,7 @@ async def pretended() -> AsyncIterator[World]:
     clock = VirtualClock()
     runtime = SimulatedRuntime(clock=clock, capacity=HOST)
     world = World(store=MemoryStore(), runtime=runtime, archive=MemoryArchive(), clock=clock, survey_every=10.0)
-    async with _living(world):
+    async with living(world):
         yield world
     await runtime.close()
 
@@ -359,7 +359,7 @@ async def real(
     archive = LogFiles(directory / "logs")
     world = World(store=store, runtime=runtime, archive=archive, clock=SystemClock(), survey_every=survey_every)
     try:
-        async with _living(world):
+        async with living(world):
             yield world
         await until(lambda: _nothing_is_left(runtime, base_url))
     finally:
@@ -376,7 +376,7 @@ async def _nothing_is_left(runtime: DockerRuntime, base_url: str | None) -> bool
 
 
 @asynccontextmanager
-async def _living(world: World) -> AsyncIterator[World]:
+async def living(world: World) -> AsyncIterator[World]:
     await world.boot()
     await world.settle_ground()
     try:

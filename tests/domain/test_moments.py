@@ -1,0 +1,76 @@
+"""The engine's clock is set while containers run: no timeout comes early, nothing lasts less than nothing."""
+
+from datetime import timedelta
+
+import pytest
+
+from batchq.domain.job import Status
+from batchq.domain.lifecycle import next_wakeup
+from tests.domain.lives import after, at, exited, lived, placed, runnable, started
+from tests.domain.part_lives import ends, part, runs, tasked
+from tests.support.builders import NOON
+
+HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
+EACH_WAY = pytest.mark.parametrize("told", [at(5) - HOUR, at(5) + HOUR], ids=["set back", "set ahead"])
+
+pytestmark = pytest.mark.fault("TM01")
+
+
+def placed_at_noon(**asked):
+    return after(runnable(**asked), placed())
+
+
+@EACH_WAY
+def test_a_timeout_counts_from_what_may_be_true_of_the_start(told):
+    job = after(placed_at_noon(timeout=MINUTE), started(at=told), now=at(10))
+
+    assert NOON + MINUTE <= next_wakeup(job) <= at(10) + MINUTE
+
+
+@EACH_WAY
+def test_so_does_that_of_a_task(told):
+    job = after(tasked(timeout=MINUTE), runs("0/app", since=told), now=at(10))
+
+    assert NOON + MINUTE <= next_wakeup(job) <= at(10) + MINUTE
+
+
+def test_an_attempt_that_began_before_it_was_placed_is_told_as_long_as_it_was():
+    told = exited(0, started_at=at(5) - HOUR, stopped_at=at(12) - HOUR)
+
+    done = after(placed_at_noon(), told, now=at(20))
+
+    assert (done.status, done.started_at, done.stopped_at) == (Status.SUCCEEDED, NOON, at(7))
+    assert (done.attempts[0].started_at, done.attempts[0].stopped_at) == (NOON, at(7))
+
+
+def test_so_is_a_container_of_a_task():
+    told = ends("0/app", started_at=at(5) - HOUR, stopped_at=at(12) - HOUR)
+
+    done = after(tasked(), told, now=at(20))
+
+    assert (part(done, "0/app").started_at, part(done, "0/app").stopped_at) == (NOON, at(7))
+
+
+def test_a_clock_set_back_while_it_ran_makes_it_short_and_not_less_than_nothing():
+    running = after(placed_at_noon(), started(at=at(1)), now=at(1))
+
+    done, _ = lived(running, exited(1, started_at=at(1), stopped_at=at(9) - HOUR), now=at(9))
+
+    assert (done.started_at, done.stopped_at) == (at(1), at(1))
+
+
+def test_what_the_engine_told_is_kept_as_it_was_told():
+    done = after(placed_at_noon(), exited(0, started_at=at(2), stopped_at=at(4)), now=at(5))
+
+    assert (done.started_at, done.stopped_at) == (at(2), at(4))
+
+
+def test_when_our_own_clock_is_behind_what_was_saved_nothing_begins_in_the_future():
+    """Between two servers the machine's clock was set back by an hour."""
+    early = NOON - HOUR
+
+    job = after(placed_at_noon(timeout=MINUTE), started(at=early), now=early)
+    done = after(job, exited(0, started_at=early, stopped_at=early + MINUTE), now=early + MINUTE)
+
+    assert next_wakeup(job) == early + MINUTE
+    assert (done.started_at, done.stopped_at) == (early, early + MINUTE)

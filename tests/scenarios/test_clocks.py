@@ -1,0 +1,92 @@
+"""The machine's clock is set while jobs run: the engine stamps by it, batchq counts by its own."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from batchq.domain import reasons
+from batchq.domain.job import Status
+from batchq.store.memory import MemoryStore
+from batchq.store.memory_logs import MemoryArchive
+from compute.simulated import SimulatedRuntime
+from tests.support.builders import task
+from tests.support.clock import VirtualClock
+from tests.support.scripts import Script, contained
+from tests.support.world import HOST, World, living
+
+HOUR = timedelta(hours=1)
+LIMIT = 20  # seconds
+
+pytestmark = pytest.mark.fault("TM01")
+
+
+class Stamped:
+    """A runtime whose engine's clock is wrong by so much, from some moment on."""
+
+    def __init__(self, runtime):
+        self._runtime = runtime
+        self.wrong_by = timedelta()
+
+    async def inspect(self, tag):
+        found = await self._runtime.inspect(tag)
+        if found is None or found.started_at is None:
+            return found
+        stopped = None if found.stopped_at is None else found.stopped_at + self.wrong_by
+        return replace(found, started_at=found.started_at + self.wrong_by, stopped_at=stopped)
+
+    def __getattr__(self, name):
+        return getattr(self._runtime, name)
+
+
+@pytest.fixture(params=[-HOUR, HOUR], ids=["set back", "set ahead"])
+async def world(request):
+    """Its engine's clock is set by an hour with `set_clock`."""
+    clock = VirtualClock()
+    stamped = Stamped(SimulatedRuntime(clock=clock, capacity=HOST))
+    world = World(store=MemoryStore(), runtime=stamped, archive=MemoryArchive(), clock=clock, survey_every=10.0)
+    world.set_clock = lambda: setattr(stamped, "wrong_by", request.param)
+    async with living(world):
+        yield world
+    await stamped.close()
+
+
+async def test_a_job_taken_up_by_another_server_has_all_its_time(world):
+    world.set_clock()
+    world.runtime.hold("start")
+    job = await world.submit(Script(seconds=LIMIT - 5), limit=LIMIT)
+    await world.then(job, Status.STARTING)
+    world.store.failing = True
+    world.runtime.let_go("start")
+    await world.passes(1)
+    await world.crash()
+    world.store.failing = False
+
+    await world.boot()
+
+    done = await world.then(job, Status.SUCCEEDED)
+    assert done.created_at <= done.started_at <= done.stopped_at
+
+
+async def test_a_task_has_all_its_time_and_no_more(world):
+    world.set_clock()
+    one = contained("app", Script(seconds=LIMIT - 5))
+    long = contained("app", Script(seconds=2 * LIMIT, on_term=1))
+
+    in_time = await world.submit(task=task(one), limit=LIMIT)
+    too_late = await world.submit(task=task(long), limit=LIMIT)
+
+    await world.then(in_time, Status.SUCCEEDED)
+    late = await world.then(too_late, Status.FAILED, status_reason=reasons.TIMED_OUT)
+    assert late.started_at <= late.stopped_at
+
+
+async def test_a_clock_that_is_set_while_a_job_runs_changes_nothing_for_it(world):
+    job = await world.submit(Script(seconds=LIMIT - 5), limit=LIMIT, attempts=3)
+    await world.then(job, Status.RUNNING)
+
+    world.set_clock()
+
+    done = await world.then(job, Status.SUCCEEDED)
+    assert len(done.attempts) == 1
+    assert done.started_at <= done.stopped_at
