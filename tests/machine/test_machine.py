@@ -20,7 +20,7 @@ ONE_OF_EACH = Story(
 )
 
 
-@pytest.mark.fault("IN26")
+@pytest.mark.fault("IN26", "TM08")
 @example(story=ONE_OF_EACH)
 @given(story=stories)
 @settings(

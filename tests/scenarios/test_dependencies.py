@@ -33,6 +33,7 @@ async def test_it_fails_when_one_of_them_does(world):
     await world.then(slow, Status.SUCCEEDED)
 
 
+@pytest.mark.fault("TM08")
 async def test_one_that_has_succeeded_is_no_wait(world):
     before = await world.submit(Script(seconds=0))
     await world.then(before, Status.SUCCEEDED)
@@ -43,6 +44,7 @@ async def test_one_that_has_succeeded_is_no_wait(world):
     assert "PENDING" not in await world.walk(job)
 
 
+@pytest.mark.fault("TM08")
 async def test_one_that_has_failed_fails_it_at_once(world):
     before = await world.submit(Script(seconds=0, exit_code=1))
     await world.then(before, Status.FAILED)
@@ -61,7 +63,9 @@ async def test_it_waits_through_all_attempts(world):
     assert len((await world.job(before)).attempts) == 2
 
 
+@pytest.mark.fault("TM08")
 async def test_an_id_that_was_never_given_is_refused(world):
+    """Nor can a job wait for itself, or two for each other: ids are given when what is waited for has been found."""
     with pytest.raises(Invalid, match="does not exist"):
         await world.submit(after=["00000000-0000-0000-0000-000000000000"])
 
@@ -172,6 +176,7 @@ async def test_a_node_is_nobody_to_wait_for(world):
     await world.then(before, Status.SUCCEEDED)
 
 
+@pytest.mark.fault("TM08")
 async def test_who_waits_is_judged_by_a_server_that_comes_back(world):
     before = await world.submit(Script(seconds=0.3))
     well, badly = await world.submit(after=[before]), await world.submit(Script(seconds=0, exit_code=1), after=[before])
