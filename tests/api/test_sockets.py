@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import time
 
 import pytest
 
@@ -137,6 +138,25 @@ async def test_endless_chunks_are_cut(server, http):
 
     assert status(answer) == 413
     assert (await http.ask("GET", "/healthz"))[0] == 200
+
+
+LONG_TYPES = {
+    "quotes": b'"' * 8000,
+    "parameters": b"application/json;" + b"a=b;" * 1900,
+    "numbered": b"application/json;" + b"a*0=b;" * 1200,
+    "comments": b"application/json " + b"(" * 7900,
+}
+
+
+@pytest.mark.fault("SE18")
+@pytest.mark.parametrize("kind", LONG_TYPES.values(), ids=LONG_TYPES)
+async def test_a_long_content_type_is_refused_without_being_understood(server, kind):
+    began = time.perf_counter()
+
+    answer = await say(server, post(b"Content-Type: " + kind + b"\r\n", b"Content-Length: 2\r\n"))
+
+    assert status(answer) == 415
+    assert time.perf_counter() - began < 0.5
 
 
 BOMB = gzip.compress(b" " * 100_000_000)
