@@ -72,7 +72,8 @@ class FileFacts:
 class Records:
     """What the database tells, whose schema is one we know.
 
-    `fault` is why not all of it could be read. `named` are those of the engine's containers' jobs that are known.
+    `fault` is why not all of it could be read; `aside` how much a server has put aside for that. `named` are those of
+    the engine's containers' jobs that are known.
     """
 
     instance: str
@@ -80,6 +81,7 @@ class Records:
     active: tuple[Job, ...] = ()
     named: Mapping[JobId, Job]
     fault: str | None = None
+    aside: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

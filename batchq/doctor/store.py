@@ -17,6 +17,8 @@ def judge(store: StoreFacts, *, floor: int, user: int) -> Findings:
     yield _database(store)
     if store.records is not None and store.records.fault is not None:
         yield _unreadable(store.records)
+    if store.records is not None and store.records.aside:
+        yield _aside(store.records)
     if store.wal > LONG_WAL:
         says = f"the write-ahead log is {store.wal // 2**20} MiB long: somebody reads the database for long"
         yield warning(
@@ -46,6 +48,11 @@ def _database(store: StoreFacts) -> Finding:
 
 def _unreadable(records: Records) -> Finding:
     return problem(STORE, f"not all of it can be read: {records.fault}", "See batchq check.")
+
+
+def _aside(records: Records) -> Finding:
+    says = f"{records.aside} records of jobs could not be read: what was there is kept in the table quarantine"
+    return warning(STORE, says, "Ask what damaged them: the disk, the memory, or somebody who wrote into batchq.db.")
 
 
 def _exposed(it: FileFacts) -> Finding:

@@ -12,7 +12,7 @@ from stat import S_IMODE
 from batchq.doctor.facts import FileFacts, Records, Room, StoreFacts
 from batchq.domain.names import JobId
 from batchq.errors import BatchqError, StoreRefused
-from batchq.store import jobs, lock, migrations, opening
+from batchq.store import jobs, lock, migrations, opening, salvage
 from batchq.store.database import NAME
 from batchq.store.matching import EPOCH
 
@@ -69,7 +69,8 @@ def _records(connection: Connection) -> Records:
     (instance,) = connection.execute("SELECT value FROM meta WHERE name = 'instance'").fetchone()
     records = Records(instance=str(instance), named={})
     try:
-        return replace(records, newest=_newest(connection), active=jobs.active(connection))
+        aside = salvage.count(connection)
+        return replace(records, newest=_newest(connection), active=jobs.active(connection), aside=aside)
     except (BatchqError, ValueError) as fault:
         return replace(records, fault=_first_line(fault))
 

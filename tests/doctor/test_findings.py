@@ -35,6 +35,7 @@ ENGINE = {
 }
 STORE = {
     "damaged": ({"store": store(refusal="/data/batchq.db is damaged: page 3")}, "problem", "damaged: page 3"),
+    "put aside": ({"store": store(records=records(aside=2))}, "warning", "2 records of jobs could not be read"),
     "unreadable": ({"store": store(records=records(fault="job x: no JSON"))}, "problem", "job x: no JSON"),
     "long log": ({"store": store(wal=900 * MIB)}, "warning", "900 MiB long"),
     "exposed": ({"store": store(files=(file(mode=0o644),))}, "warning", "chmod 0600 /data/batchq.db"),
