@@ -27,11 +27,12 @@ engine: ## See to a Docker engine and the test images; installs nothing where an
 	@.ci/engine
 
 docker-test: install engine ## The tests that need a Docker engine.
+	@.ci/tools
 	$(BIN)/pytest -q -m "docker and not clients" -n 2 --dist worksteal
 
 trace-test: install ## Kill a server at each of its commits, and fail its disk at each call, by strace; a minute or two.
 	@.ci/tools
-	$(BIN)/pytest -q -m strace -n 2 --dist worksteal
+	$(BIN)/pytest -q -m "strace and not docker" -n 2 --dist worksteal
 
 test: check trace-test docker-test ## Everything: make check, then what is done to a real disk and on real Docker.
 

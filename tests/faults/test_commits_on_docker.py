@@ -1,0 +1,98 @@
+"""On real Docker: one life of the server after another ends (-9) at its n-th commit. No container pays for it."""
+
+import signal
+from contextlib import suppress
+
+import pytest
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tests.faults.disk import TRUTH, check_kept
+from tests.faults.test_kill_nine import containers_left
+from tests.faults.truth import Truth
+from tests.service.waiting import reaches
+from tests.support.service import Service
+from tests.support.tracing import under
+
+pytestmark = [pytest.mark.docker, pytest.mark.strace, pytest.mark.slow]
+
+LIVES = range(3, 17)
+WORKS = {"good": "true", "bad": "false", "after": "true"}
+ATTEMPTS = {"good": 1, "bad": 2, "after": 1}
+
+
+class Lives:
+    """`told` are the jobs that were promised, by their ids; `ends` how the servers ended."""
+
+    def __init__(self, directory):
+        self.data = directory / "data"
+        self.truth = Truth(directory / "truth")
+        self.told, self.ends = {}, []
+
+    def begin(self):
+        service = Service(self.data).start()
+        for name, work in WORKS.items():
+            self.register(service.client(), name, work)
+        service.stop()
+
+    def register(self, batch, name, work):
+        properties = self.truth.container(work)
+        batch.register_job_definition(jobDefinitionName=name, type="container", containerProperties=properties)
+
+    def live(self, number):
+        """Until the commit of this number, or until all is done."""
+        service = Service(self.data, under=under(f"fdatasync:signal=KILL:when={number}"))
+        with suppress(RuntimeError, OSError, BotoCoreError, ClientError):
+            batch = service.start().client(tries=1)
+            good = self.submit(batch, "good")
+            mine = [good, self.submit(batch, "bad"), self.submit(batch, "after", dependsOn=[{"jobId": good}])]
+            for job_id in mine:
+                reaches(batch, job_id, "SUCCEEDED", "FAILED")
+        self.ends.append(service.stop())
+
+    def live_through(self, numbers):
+        for number in numbers:
+            self.live(number)
+
+    def submit(self, batch, name, **asked):
+        asked |= {"jobName": name, "jobQueue": "default", "jobDefinition": name}
+        job_id = batch.submit_job(retryStrategy={"attempts": ATTEMPTS[name]}, **asked)["jobId"]
+        self.told[job_id] = name
+        return job_id
+
+    def settle(self):
+        """The last server, to whom nothing happens: what became of every job, and of their containers."""
+        self.service = Service(self.data).start()
+        batch = self.service.client()
+        jobs = [reaches(batch, job_id, "SUCCEEDED", "FAILED") for job_id in self.told]
+        left = containers_left(self.service)
+        self.service.stop()
+        return {it["jobId"]: it for it in jobs}, left
+
+
+@pytest.fixture
+def lives(tmp_path):
+    lives = Lives(tmp_path)
+    lives.begin()
+    yield lives
+    lives.service.sweep()
+
+
+@pytest.mark.fault("ST03", "ST04", "ST16")
+@pytest.mark.timeout(300)
+def test_each_attempt_runs_once_and_none_is_used_up_by_the_servers_deaths(lives):
+    lives.live_through(LIVES)
+
+    jobs, left = lives.settle()
+
+    check_kept(lives.data)
+    ran = lives.truth.said("start")
+    names = {job_id: name for job_id, name in lives.told.items() if job_id in jobs}
+    assert lives.ends.count(-signal.SIGKILL) >= len(LIVES) // 2
+    assert set(jobs) == set(lives.told)
+    assert {name: {jobs[it]["status"] for it in jobs if names[it] == name} for name in WORKS} == {
+        name: {TRUTH[name][0]} for name in WORKS
+    }
+    assert {job_id: len(it["attempts"]) for job_id, it in jobs.items()} == {it: ATTEMPTS[names[it]] for it in jobs}
+    assert set(ran.values()) == {1}
+    assert left == []
+    assert {job_id for job_id, _ in ran} >= set(jobs)
