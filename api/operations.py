@@ -40,12 +40,14 @@ class Operation(Generic[Desk, Call]):
 
 
 def takes(
-    shape: type[Shape],
+    shape: type[Shape], *, check: Callable[[bytes], None] | None = None
 ) -> Callable[[Callable[[Desk, Call, Shape], Awaitable[Answer]]], Operation[Desk, Call]]:
-    """A handler of bodies of that shape: it is not called with any other."""
+    """A handler of bodies of that shape: it is not called with any other. `check` sees them before they are read."""
 
     def of(handle: Callable[[Desk, Call, Shape], Awaitable[Answer]]) -> Operation[Desk, Call]:
         def carry_out(desk: Desk, call: Call) -> Awaitable[Answer]:
+            if check is not None:
+                check(call.body)
             return handle(desk, call, parse(shape, call.body))
 
         return Operation(carry_out, body=shape)

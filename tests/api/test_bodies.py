@@ -126,6 +126,16 @@ async def test_minus_nothing_is_nothing(ground, http, boto):
     assert (await boto.describe_job_queues())["jobQueues"][0]["priority"] == 0
 
 
+@pytest.mark.fault("IN01")
+def test_a_body_that_is_wrong_all_over_is_refused_quickly():
+    began = time.process_time()
+
+    with pytest.raises(Invalid, match="wrong in 120000 places"):
+        parse(ListJobs, b'{"filters": [' + b",".join([b"1"] * 120_000) + b"]}")
+
+    assert time.process_time() - began < 0.2
+
+
 @pytest.mark.fault("IN03")
 def test_a_deep_body_is_refused_quickly():
     began = time.perf_counter()

@@ -10,9 +10,8 @@ from batchq.errors import Invalid
 MOST = 100
 
 
-@takes(wire.RegisterJobDefinition)
+@takes(wire.RegisterJobDefinition, check=definitions.check_size)
 async def register(desk: Desk, call: Call, given: wire.RegisterJobDefinition) -> Answer:
-    definitions.check_size(call.body)
     asked = definitions.definition(given, arns=call.arns, rules=desk.rules, now=desk.clock.now())
     made = await desk.catalog.register(asked)
     arn = call.arns.definition(made.ref)

@@ -22,9 +22,8 @@ MOST_DESCRIBED = 100
 TOO_MANY = f"Maximum number of jobs supported is  {MOST_DESCRIBED} ."  # AWS: two spaces, and one before the dot
 
 
-@takes(wire.SubmitJob)
+@takes(wire.SubmitJob, check=submissions.check_size)
 async def submit(desk: Desk, call: Call, given: wire.SubmitJob) -> Answer:
-    submissions.check_size(call.body)
     definition = await _definition(desk, given.jobDefinition, call)
     job = await desk.jobs.submit(
         submissions.submission(given, definition, arns=call.arns, rules=desk.rules, key=call.key)
