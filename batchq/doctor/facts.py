@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from batchq.domain.job import Job
-from batchq.domain.names import JobId
+from batchq.domain.names import JobId, Tag
 from batchq.values import Found
 
 
@@ -72,14 +72,17 @@ class FileFacts:
 class Records:
     """What the database tells, whose schema is one we know.
 
-    `fault` is why not all of it could be read; `aside` how much a server has put aside for that. `named` are those of
-    the engine's containers' jobs that are known.
+    `fault` is why not all of it could be read; `aside` how much a server has put aside for that.
+    `named` are those of the engine's containers' jobs that are known. `restored_at` is there until an operator resumes;
+    `spared` are containers that he left alone.
     """
 
     instance: str
     newest: datetime | None = None
     active: tuple[Job, ...] = ()
     named: Mapping[JobId, Job]
+    restored_at: datetime | None = None
+    spared: frozenset[Tag] = frozenset()
     fault: str | None = None
     aside: int = 0
 

@@ -54,7 +54,7 @@ def _since(job: Job) -> str:
 def _containers(engine: EngineFacts, records: Records, now: datetime) -> Findings:
     there = [it.tag for it in engine.containers]
     owned = {tag for job in records.active for tag in (*tags_under_way(job), *tags_kept(job))}
-    strays = [tag for tag in there if tag.job_id not in records.named]
+    strays = [tag for tag in there if tag.job_id not in records.named and tag not in records.spared]
     leftovers = [tag for tag in there if tag not in owned and _is_long_over(tag, records, now)]
     if strays:
         yield from _strays(strays, records.instance)

@@ -15,6 +15,11 @@ def judge(facts: Facts) -> Findings:
         yield from _away(facts)
         return
     version = health.get("version")
+    if version is None:
+        yield ok(
+            SERVER, f"one answers at {facts.server.url}: {health.get('status')}; it tells no more to who has no key"
+        )
+        return
     yield ok(SERVER, f"batchq {version} answers at {facts.server.url}: {health.get('status')}")
     if version != facts.version:
         says = f"it is batchq {version}, and this command is of {facts.version}"

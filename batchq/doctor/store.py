@@ -15,10 +15,8 @@ def judge(store: StoreFacts, *, floor: int, user: int) -> Findings:
         return
     yield _holder(store)
     yield _database(store)
-    if store.records is not None and store.records.fault is not None:
-        yield _unreadable(store.records)
-    if store.records is not None and store.records.aside:
-        yield _aside(store.records)
+    if store.records is not None:
+        yield from _told(store.records)
     if store.wal > LONG_WAL:
         says = f"the write-ahead log is {store.wal // 2**20} MiB long: somebody reads the database for long"
         yield warning(
@@ -46,13 +44,16 @@ def _database(store: StoreFacts) -> Finding:
     return ok(STORE, f"the database is whole, of schema {store.schema}")
 
 
-def _unreadable(records: Records) -> Finding:
-    return problem(STORE, f"not all of it can be read: {records.fault}", "See batchq check.")
-
-
-def _aside(records: Records) -> Finding:
-    says = f"{records.aside} records of jobs could not be read: what was there is kept in the table quarantine"
-    return warning(STORE, says, "Ask what damaged them: the disk, the memory, or somebody who wrote into batchq.db.")
+def _told(records: Records) -> Findings:
+    if records.fault is not None:
+        yield problem(STORE, f"not all of it can be read: {records.fault}", "See batchq check.")
+    if records.aside:
+        says = f"{records.aside} records of jobs could not be read: what was there is kept in the table quarantine"
+        yield warning(STORE, says, "Ask what damaged them: the disk, the memory, or somebody who wrote into batchq.db.")
+    if records.restored_at is not None:
+        says = f"a backup was restored at {records.restored_at:%Y-%m-%d %H:%M:%S} UTC, and nothing is started yet"
+        by_label = f"docker ps -a --filter label=io.batchq.instance={records.instance}"
+        yield warning(STORE, says, f"See that what runs is as it should be ({by_label}); then batchq resume.")
 
 
 def _exposed(it: FileFacts) -> Finding:

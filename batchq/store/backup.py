@@ -16,6 +16,8 @@ from batchq.store.database import NAME
 from batchq.store.folders import sync
 
 _BUSY_SECONDS = 5.0
+BESIDE_A_SERVER = "mode=ro"
+AT_REST = "immutable=1"  # without a lock, and so without the files beside the database that a lock takes
 
 
 def back_up(data: Path, file: Path, *, force: bool) -> None:
@@ -62,13 +64,13 @@ def copy(source: Path, target: Path) -> None:
 
 
 @contextmanager
-def looked_at(path: Path) -> Iterator[sqlite3.Connection]:
+def looked_at(path: Path, how: str = BESIDE_A_SERVER) -> Iterator[sqlite3.Connection]:
     """A connection that writes nothing, not even what a server left in its log of writes. Raises StoreRefused."""
     if not path.is_file():
         raise StoreRefused(f"there is no {path}")
     try:
         connection = sqlite3.connect(
-            f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=_BUSY_SECONDS
+            f"{path.resolve().as_uri()}?{how}", uri=True, isolation_level=None, timeout=_BUSY_SECONDS
         )
     except sqlite3.Error as why:
         raise StoreRefused(f"cannot open {path}: {why}") from why

@@ -2,8 +2,8 @@
 
 import os
 import sqlite3
-from collections.abc import Collection, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Collection
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -13,11 +13,11 @@ from batchq.doctor.facts import FileFacts, Records, Room, StoreFacts
 from batchq.domain.names import JobId
 from batchq.errors import BatchqError, StoreRefused
 from batchq.store import jobs, lock, migrations, opening, salvage
+from batchq.store.backup import AT_REST, BESIDE_A_SERVER, looked_at
 from batchq.store.database import NAME
 from batchq.store.matching import EPOCH
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
-_BUSY_SECONDS = 5.0
 
 Connection = sqlite3.Connection
 
@@ -31,7 +31,7 @@ def look(data: Path) -> StoreFacts:
     held, holder = lock.holder(data)
     facts = replace(facts, there=True, held=held, holder=holder, files=_files(data), wal=_size(_beside(path, "-wal")))
     try:
-        with looked_at(path) as connection:
+        with _looked_at(path) as connection:
             opening.examine(connection, path, None)
             schema = migrations.version(connection)
             return replace(facts, schema=schema, records=_records(connection) if schema == migrations.NEWEST else None)
@@ -44,33 +44,30 @@ def with_named(facts: StoreFacts, ids: Collection[JobId]) -> StoreFacts:
     if facts.records is None:
         return facts
     try:
-        with looked_at(facts.data / NAME) as connection:
+        with _looked_at(facts.data / NAME) as connection:
             return replace(facts, records=replace(facts.records, named=jobs.find(connection, [*ids])))
     except (BatchqError, ValueError, sqlite3.Error) as why:
         return replace(facts, records=replace(facts.records, fault=_first_line(why)))
 
 
-@contextmanager
-def looked_at(path: Path) -> Iterator[Connection]:
-    """A connection that writes nothing. One that is at rest is not even locked: that would make files beside it."""
-    if not path.is_file():
-        raise StoreRefused(f"{path} is missing, and batchq.lock says that there was one")
-    how = "mode=ro" if _beside(path, "-wal").exists() else "immutable=1"
-    uri = f"{path.resolve().as_uri()}?{how}"
-    try:
-        connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_SECONDS)
-    except sqlite3.Error as why:
-        raise StoreRefused(f"cannot open {path}: {why}") from why
-    with closing(connection):
-        yield connection
+def _looked_at(path: Path) -> AbstractContextManager[Connection]:
+    """Of data at rest not a file is made."""
+    return looked_at(path, BESIDE_A_SERVER if _beside(path, "-wal").exists() else AT_REST)
 
 
 def _records(connection: Connection) -> Records:
     (instance,) = connection.execute("SELECT value FROM meta WHERE name = 'instance'").fetchone()
     records = Records(instance=str(instance), named={})
     try:
-        aside = salvage.count(connection)
-        return replace(records, newest=_newest(connection), active=jobs.active(connection), aside=aside)
+        restoration = jobs.restoration(connection)
+        return replace(
+            records,
+            newest=_newest(connection),
+            active=jobs.active(connection),
+            aside=salvage.count(connection),
+            restored_at=restoration.at,
+            spared=restoration.spared,
+        )
     except (BatchqError, ValueError) as fault:
         return replace(records, fault=_first_line(fault))
 

@@ -37,6 +37,7 @@ STORE = {
     "damaged": ({"store": store(refusal="/data/batchq.db is damaged: page 3")}, "problem", "damaged: page 3"),
     "put aside": ({"store": store(records=records(aside=2))}, "warning", "2 records of jobs could not be read"),
     "unreadable": ({"store": store(records=records(fault="job x: no JSON"))}, "problem", "job x: no JSON"),
+    "restored": ({"store": store(records=records(restored_at=NOON))}, "warning", "then batchq resume"),
     "long log": ({"store": store(wal=900 * MIB)}, "warning", "900 MiB long"),
     "exposed": ({"store": store(files=(file(mode=0o644),))}, "warning", "chmod 0600 /data/batchq.db"),
     "foreign": ({"store": store(files=(file(owner=0),))}, "warning", "belongs to the user 0"),
@@ -132,6 +133,10 @@ def test_a_server_that_says_less_of_itself_is_taken_as_it_is():
     old = {name: it for name, it in HEALTHY.items() if name not in {"pulse", "now", "loops"}}
 
     assert ills(server=ServerFacts(url=URL, health=old)) == []
+
+
+def test_a_server_that_wants_a_key_says_how_it_is_and_no_more():
+    assert ills(server=ServerFacts(url=URL, health={"status": "ok"})) == []
 
 
 def test_small_differences_of_clocks_are_none():

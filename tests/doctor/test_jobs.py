@@ -76,6 +76,12 @@ def test_a_few_containers_of_jobs_that_nobody_knows_are_told():
     assert str(stray) in words
 
 
+def test_containers_that_an_operator_left_alone_are_no_ill():
+    stray = Tag(job_id=job_id(9), attempt=1)
+
+    assert ills(engine=containers(stray), **active(spared=frozenset({stray}))) == []
+
+
 def test_many_of_them_look_like_another_database_and_are_a_problem():
     strays = [Tag(job_id=job_id(number), attempt=1) for number in range(9)]
 

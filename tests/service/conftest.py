@@ -16,10 +16,12 @@ def shared(tmp_path_factory):
     """A simulated one for whoever leaves queues and environments as they are, and the server alive."""
     with serving(tmp_path_factory.mktemp("shared") / "data", "--runtime", "simulated") as service:
         yield service
+        assert service.blocked_by() == []
 
 
 @pytest.fixture
 def docker_service(tmp_path):
     with serving(tmp_path / "data", "--stop-grace", "2", "--min-timeout", "1") as service:
         yield service
+        assert service.blocked_by() == []
     service.sweep()

@@ -8,9 +8,10 @@ from datetime import timedelta
 import pytest
 
 from batchq.domain.job import Status
+from batchq.domain.names import Tag
 from batchq.store import examination, migrations
 from batchq.store.sqlite import SqliteStore
-from batchq.values import Changes
+from batchq.values import Changes, Restoration
 from tests.support.builders import NOON, job, job_id
 
 
@@ -86,7 +87,7 @@ async def test_modes_are_told_as_they_are_and_should_be(at_rest):
 async def test_a_database_that_is_missing_is_told(at_rest):
     (at_rest / "batchq.db").unlink()
 
-    assert "batchq.db is missing" in examination.look(at_rest).refusal
+    assert "batchq.db" in examination.look(at_rest).refusal
 
 
 async def test_what_is_no_database_is_told_and_left_as_it_was(at_rest):
@@ -113,6 +114,17 @@ async def test_of_an_older_schema_the_rows_are_not_read(at_rest):
     facts = examination.look(at_rest)
 
     assert (facts.refusal, facts.schema, facts.records) == (None, 1, None)
+
+
+async def test_what_an_operator_has_to_say_after_a_restore_is_told(at_rest):
+    store = await SqliteStore.open(at_rest)
+    spared = Tag(job_id=job_id(7), attempt=1)
+    await store.commit(Changes(restoration=Restoration(at=NOON, spared=frozenset({spared}))))
+    await store.close()
+
+    records = examination.look(at_rest).records
+
+    assert (records.restored_at, records.spared) == (NOON, {spared})
 
 
 async def test_a_row_that_cannot_be_read_is_told(at_rest):

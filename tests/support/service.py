@@ -15,8 +15,11 @@ import boto3
 import docker
 from botocore.config import Config
 
+from batchq.engine.pulse import NOTHING_SEEN
+
 BATCHQ = Path(sys.executable).parent / "batchq"
 READY = "batchq is ready at "
+HELD_UP, NOT_OURS = "the event loop was held up", "other programs"
 
 
 class Service:
@@ -70,6 +73,11 @@ class Service:
     def health(self) -> dict[str, Any]:
         with urllib.request.urlopen(f"{self.url}/healthz") as answer:
             return json.load(answer)
+
+    def blocked_by(self) -> list[str]:
+        """What held its event loop up for a second or more: calls of batchq, and not other programs or a SIGSTOP."""
+        told = [line.partition(HELD_UP)[2] for line in self.log.read_text().splitlines() if HELD_UP in line]
+        return [line for line in told if NOT_OURS not in line and NOTHING_SEEN not in line]
 
     def containers(self) -> list[dict[str, Any]]:
         """Those of this data on the real engine, in whatever state."""
