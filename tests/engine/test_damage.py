@@ -1,5 +1,7 @@
 """Jobs whose rows cannot be read: they fail, what hangs on them follows, and nobody else is held up."""
 
+from dataclasses import replace
+
 import pytest
 
 from batchq.domain import effects as do
@@ -15,7 +17,7 @@ from batchq.values import Changes
 from tests.domain.lives import exited, pending, runnable, running, starting, succeeded
 from tests.domain.part_lives import tasked
 from tests.engine.desk import LOOKED, Desk, news, submit
-from tests.engine.turns import HOST, ground
+from tests.engine.turns import HOST, ground, learnt, turn_over
 from tests.support.builders import environment, job_id, policy, queue, task_container
 from tests.support.inline import InlineDatabase
 
@@ -189,6 +191,25 @@ async def test_a_job_in_memory_is_not_harmed_by_what_was_done_to_its_row(databas
     assert await desk.status(job) is Status.SUCCEEDED
 
 
+def test_learnt_twice_it_fails_once():
+    bad = replace(runnable(), status_reason=reasons.UNREADABLE)
+    turn = learnt(bad)
+
+    turn.learn([bad])
+
+    _, told = turn.saved()
+    assert [(it.before, it.job.status) for it in told] == [(Status.RUNNABLE, Status.FAILED)]
+
+
+def test_what_is_in_memory_counts_whatever_was_left_of_its_row():
+    good = running()
+    turn = turn_over(good)
+
+    turn.learn([replace(good, status_reason=reasons.UNREADABLE)])
+
+    assert turn.get(good.id) is good
+
+
 # -------------------------------------------------------------------------------------------------- what hangs on it
 
 
@@ -244,13 +265,15 @@ async def test_all_containers_of_one_with_several_are_cleared_away(database):
     assert await fate(desk, bad) == LOST
 
 
-async def test_the_share_it_was_counted_in_is_rid_of_it(database):
+@pytest.mark.parametrize("column", ["state", "spec"])
+async def test_the_share_it_was_counted_in_is_rid_of_it(database, column):
     fair = ground(queue("fair", policy="fair"), policies=[policy()])
     desk = await desk_over(database, on_ground=fair)
     await desk.loop.load()
     await desk.turn(LOOKED, submit(job_id(10**6), queue="fair", share_identifier="red"))
     (bad,) = desk.loop.active.values()
-    ruin(database, bad)
+    ruin(database, bad, column)
+    await desk.store.jobs([bad.id])
     await desk.loop.load()
 
     await look_at_damage(desk)

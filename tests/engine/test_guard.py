@@ -1,0 +1,75 @@
+"""The eye on the store: it tells of one that is gone, waits for one that is ill, and points at what is damaged."""
+
+import asyncio
+
+import pytest
+
+from batchq.engine.guard import LOOK_EVERY, Guard
+from batchq.engine.inbox import Inbox
+from batchq.engine.letters import Ring
+from batchq.errors import StoreFailed, StoreLost
+from tests.support.builders import job_id
+from tests.support.clock import VirtualClock
+
+
+class Store:
+    """`trouble` is what a check raises."""
+
+    def __init__(self, trouble=None, damaged=()):
+        self.trouble, self._damaged = trouble, damaged
+
+    async def check(self):
+        if self.trouble is not None:
+            raise self.trouble
+
+    async def damaged(self):
+        return self._damaged
+
+
+@pytest.fixture
+async def watch():
+    """Starts guards, and ends them."""
+    begun = []
+
+    def start(store):
+        inbox = Inbox()
+        guard = Guard(store=store, clock=VirtualClock(), post=inbox.post)
+        begun.append(asyncio.ensure_future(guard.run()))
+        return guard, inbox
+
+    yield start
+    for task in begun:
+        task.cancel()
+    await asyncio.gather(*begun, return_exceptions=True)
+
+
+@pytest.mark.fault("DB08")
+async def test_a_store_that_goes_is_told_within_ten_seconds(watch):
+    store = Store()
+    guard, _ = watch(store)
+    await asyncio.sleep(1)
+    store.trouble = StoreLost("it was removed")
+
+    async with asyncio.timeout(10):
+        why = await guard.lost()
+
+    assert why == "it was removed"
+
+
+async def test_one_that_does_not_answer_now_may_answer_again(watch):
+    guard, _ = watch(Store(StoreFailed("no space left on device")))
+
+    lost = asyncio.ensure_future(guard.lost())
+    done, _ = await asyncio.wait({lost}, timeout=10 * LOOK_EVERY)
+    lost.cancel()
+
+    assert done == set()
+
+
+@pytest.mark.fault("LC06")
+async def test_damaged_jobs_are_looked_at_in_a_turn(watch):
+    _, inbox = watch(Store(damaged=(job_id(1), job_id(2))))
+
+    letters = await inbox.take(10)
+
+    assert letters == [Ring(job_id=job_id(1)), Ring(job_id=job_id(2))]
