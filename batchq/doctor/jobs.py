@@ -59,7 +59,7 @@ def _containers(engine: EngineFacts, records: Records, now: datetime) -> Finding
     if strays:
         yield from _strays(strays, records.instance)
     if leftovers:
-        says = f"{len(leftovers)} of attempts that are over are still there: {_listed(leftovers)}"
+        says = f"attempts that are over still have some ({len(leftovers)}): {_listed(leftovers)}"
         yield warning(
             CONTAINERS, says, "A running server removes them; if they stay, its log tells why the engine cannot."
         )
@@ -77,7 +77,7 @@ def _is_long_over(tag: Tag, records: Records, now: datetime) -> bool:
 
 
 def _strays(strays: Collection[Tag], instance: str) -> Findings:
-    says = f"{len(strays)} carry this data's label, and no job knows them: {_listed(strays)}"
+    says = f"some with this data's label are of no job that is known ({len(strays)}): {_listed(strays)}"
     by_hand = f"docker rm -f $(docker ps -aq --filter label=io.batchq.instance={instance})"
     if len(strays) > MOST_STRAYS:
         do = f"They are left alone: is this an old copy of the data? If it is all there is, stop batchq and {by_hand}"

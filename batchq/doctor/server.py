@@ -7,6 +7,7 @@ from batchq.doctor.finding import Findings, ok, problem, warning
 
 SERVER = "server"
 LOOK_AT_LOG = "See its log."
+PULSE = "Its log names what held it up; where it names nothing, the machine slept or had much else to do."
 
 
 def judge(facts: Facts) -> Findings:
@@ -32,14 +33,14 @@ def judge(facts: Facts) -> Findings:
     yield from _loops(health)
     pulse = health.get("pulse", "ok")
     if pulse != "ok":
-        yield warning(SERVER, f"its event loop was {pulse}", f"{LOOK_AT_LOG} It names what held it up.")
+        yield warning(SERVER, f"its event loop was {pulse}", PULSE)
 
 
 def _away(facts: Facts) -> Findings:
     server, store = facts.server, facts.store
     if store.held:
         holder = f"pid {store.holder}" if store.holder else "a server"
-        says = f"{holder} holds {store.data}, and there: {server.away}"
+        says = f"{holder} holds {store.data}, and {server.away}"
         yield problem(SERVER, says, "Say --url if it listens elsewhere. If it hangs, kill -9 it: nothing is lost.")
     else:
         yield ok(SERVER, f"none runs at {server.url}")

@@ -88,7 +88,7 @@ def test_many_of_them_look_like_another_database_and_are_a_problem():
     level, _, words = ill(engine=containers(*strays), **active())
 
     assert level == "problem"
-    assert "9 carry this data's label" in words
+    assert "of no job that is known (9)" in words
     assert "docker rm -f" in words
     assert "and others" in words
 
