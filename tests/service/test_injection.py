@@ -36,6 +36,18 @@ def test_a_path_forges_none_either(shared):
     assert_no_forgery(shared.log)
 
 
+PATHS = ["../../etc/passwd", "/etc/passwd", "said/default/../../../batchq.db", "%2e%2e%2f", "a\0b", "a" * 512]
+
+
+@pytest.mark.fault("IN19")
+@pytest.mark.parametrize("name", PATHS, ids=lambda it: ascii(it)[:20])
+def test_the_name_of_a_log_is_no_path(shared, name):
+    logs = shared.client("logs")
+
+    with pytest.raises(logs.exceptions.ResourceNotFoundException):
+        logs.get_log_events(logGroupName="/aws/batch/job", logStreamName=name)
+
+
 def assert_no_forgery(log):
     lines = log.read_text().splitlines()
     assert [line for line in lines if line.startswith("forged") or not line.isprintable()] == []
