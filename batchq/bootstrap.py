@@ -242,11 +242,13 @@ def listen(settings: Settings) -> socket:
 
 def room_for_connections() -> int:
     """As many as may be, and so few that the database, logs and the engine never want for a file to open."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    if most == resource.RLIM_INFINITY:
+    files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = LIMITS.connections + OWN_FILES
+    if files not in range(wanted):  # enough, or without a limit
         return LIMITS.connections
-    return max(FEWEST_CONNECTIONS, min(LIMITS.connections, most - OWN_FILES))
+    raised = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (raised, most))
+    return max(FEWEST_CONNECTIONS, raised - OWN_FILES)
 
 
 def machine() -> Resources:
