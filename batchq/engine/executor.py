@@ -7,13 +7,14 @@ carried out: it is made again, from a look at what is there.
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from weakref import WeakValueDictionary
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.job import Job
-from batchq.domain.names import Tag
+from batchq.domain.names import JobId, Tag
 from batchq.engine.letters import Deliver, Ring
 from batchq.engine.reports import report
 from batchq.engine.starting import Start
@@ -45,6 +46,7 @@ class Executor:
         self._tasks = tasks
         self._post = post
         self._starts: dict[Tag, Start] = {}
+        self._clearing: defaultdict[JobId, dict[Tag, asyncio.Task[None]]] = defaultdict(dict)
         self._under_way: set[do.Effect] = set()
         self._look_again: set[Tag] = set()
         self._signalled: set[Tag] = set()
@@ -58,9 +60,10 @@ class Executor:
             self._under_way.add(effect)
             if isinstance(effect, do.StartContainer):
                 self._prepare_start(effect, job)
+            task = self._tasks.task(f"{type(effect).__name__} {effect.tag}", self._carry_out(effect))
             if isinstance(effect, do.ClearAway):
                 self._abandon(effect.tag)  # over before its start was answered: asked again, it would run twice
-            self._tasks.spawn(f"{type(effect).__name__} {effect.tag}", self._carry_out(effect))
+                self._clearing[effect.tag.job_id][effect.tag] = task
 
     def look(self, tag: Tag) -> None:
         """Something was heard of this container: see what is true. A look under way may have been too early for it."""
@@ -77,6 +80,8 @@ class Executor:
                     await self._change(effect)
         finally:
             self._under_way.discard(effect)
+            if isinstance(effect, do.ClearAway):
+                self._cleared(effect.tag)
 
     async def _change(self, effect: do.Effect) -> None:
         match effect:
@@ -104,14 +109,29 @@ class Executor:
         )
 
     async def _start(self, tag: Tag) -> None:
-        """To a verdict, and not again: until that is saved the job looks as if it still had to be started."""
+        """To a verdict, and not again: until that is saved the job looks as if it still had to be started.
+
+        What the engine still has of earlier attempts goes first.
+        """
         try:
+            await self._earlier_cleared(tag)
             news = () if tag in self._judged else await self._starts[tag].run()
         finally:
             del self._starts[tag]
         if news:
             self._judged.add(tag)
         self._tell(tag, news)
+
+    async def _earlier_cleared(self, tag: Tag) -> None:
+        """Once tried: what the engine does not answer for is dead, and waits for a survey."""
+        earlier = [task for of, task in self._clearing.get(tag.job_id, {}).items() if of.attempt < tag.attempt]
+        if earlier:
+            await asyncio.wait(earlier)
+
+    def _cleared(self, tag: Tag) -> None:
+        self._clearing[tag.job_id].pop(tag, None)
+        if not self._clearing[tag.job_id]:
+            del self._clearing[tag.job_id]
 
     def _abandon(self, tag: Tag) -> None:
         """Where no start is under way there is nothing to give up: it has been made, and its letter is on its way."""

@@ -229,7 +229,7 @@ FORCING = [
     ("who is given up shows a cancel", "        cancelled=None,\n", ""),
     ("who is given up ends before he began", "max(now, attempt.started_at or now)", "now"),
     ("what is kept of several stays", "*tags_kept(job)", "*()"),
-    ("what is over of several has no exit", "    if part.state is PartState.ENDED:\n        return part\n", ""),
+    ("what is over of several ends again", "    if part.state is PartState.ENDED:\n        return part\n", ""),
     ("an order that was not followed is not told", "None if job.stop is None else job.stop.reason", "None"),
 ]
 STARTS = [

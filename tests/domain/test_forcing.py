@@ -87,7 +87,7 @@ def test_of_a_task_every_container_is_given_up_also_those_that_wait_and_those_th
     assert (over.status, over.status_reason) == (Status.FAILED, WHY)
     assert sorted(map(in_words, effects)) == ["clear 0/app", "clear 0/init", "clear 0/sidecar"]
     assert (part(over, "0/app").reason, part(over, "0/app").stopped_at) == (WHY, at(9))
-    assert part(over, "0/init").exit_code == 0
+    assert part(over, "0/init") == part(job, "0/init")
 
 
 def test_of_a_gang_those_that_never_began_want_nothing():

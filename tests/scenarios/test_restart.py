@@ -2,8 +2,11 @@
 
 from dataclasses import replace
 
+import pytest
+
 from batchq.domain import reasons
 from batchq.domain.job import Status
+from batchq.domain.names import Tag
 from tests.support.builders import task
 from tests.support.scripts import Script, contained
 from tests.support.world import GRACE
@@ -228,6 +231,25 @@ async def test_a_finished_jobs_container_left_lying_is_cleared_away(world):
     await world.containers_gone()
     assert await world.output(job) == ["kept"]
     assert (await world.job(job)).status is Status.SUCCEEDED
+
+
+@pytest.mark.fault("ST14")
+async def test_the_container_of_the_attempt_before_is_gone_before_the_next_is_made(world):
+    world.runtime.hold("remove")
+    job = await world.submit(Script(seconds=0, exit_code=1), attempts=2)
+    second = Tag(job_id=job, attempt=2)
+    await world.reaches(job, lambda it: len(it.attempts) == 1 and it.attempt is not None)
+    await world.passes(1)
+    assert world.runtime.asked(second) == []
+    await world.crash()
+
+    await world.boot()
+    await world.passes(1)
+
+    assert world.runtime.asked(second) == []
+    world.runtime.let_go("remove")
+    done = await world.then(job, Status.FAILED)
+    assert [it.exit_code for it in done.attempts] == [1, 1]
 
 
 async def test_a_waiting_job_is_freed_by_what_ended_meanwhile(world):

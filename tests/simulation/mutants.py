@@ -93,8 +93,8 @@ MUTANTS = [
     Mutant(
         file="batchq/engine/starting.py",
         breaks="no answer to a start is a failed start",
-        old="            except EngineUnknown as unknown:\n",
-        new="            except EngineUnknown as unknown:\n"
+        old="            except (EngineUnknown, Unavailable) as unknown:\n",
+        new="            except (EngineUnknown, Unavailable) as unknown:\n"
         "                return (on.StartFailed(attempt=self._tag.attempt, reason='no answer'),)\n",
     ),
     Mutant(
@@ -113,8 +113,8 @@ MUTANTS = [
     Mutant(
         file="batchq/engine/executor.py",
         breaks="what is over is still being started",
-        old="if isinstance(effect, do.ClearAway):",
-        new="if None:",
+        old="self._abandon(effect.tag)  # over",
+        new="pass  # over",
     ),
     Mutant(
         file="batchq/engine/executor.py",

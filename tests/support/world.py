@@ -55,16 +55,22 @@ class Store(JobStore, CatalogStore, Protocol):
 
 
 class Flaky:
-    """A store that takes no writes while `failing`, and otherwise is the one it wraps."""
+    """A store that takes no writes while `failing`, and otherwise is the one it wraps.
+
+    While `mute` it takes them, and its answer never comes: who dies then dies between the commit and what follows it.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.failing = False
+        self.mute = False
 
     async def commit(self, changes: Changes) -> None:
         if self.failing:
             raise StoreFailed("no space left on device")
         await self._store.commit(changes)
+        if self.mute:
+            await asyncio.Event().wait()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -221,6 +227,15 @@ class World:
         seen = {name: getattr(job, name) for name in expected}
         assert seen == expected, await self.story(job_id)
         return job
+
+    async def reaches(self, job_id: JobId, so: Callable[[Job], bool]) -> Job:
+        """Wait until this is so of the job."""
+
+        async def there() -> bool:
+            return so(await self.job(job_id))
+
+        await self._until(there, f"never came to that: {job_id}")
+        return await self.job(job_id)
 
     async def walk(self, job_id: JobId) -> list[str]:
         """The statuses that the job has been through."""

@@ -1,0 +1,112 @@
+"""The server is killed in the midst of stopping a job. faults.md 6.2."""
+
+import asyncio
+
+import pytest
+
+from batchq.domain import reasons
+from batchq.domain.job import Status
+from tests.support.scripts import Script
+from tests.support.world import GRACE
+
+POLITE = Script(seconds=60, on_term=0, output=("ready",))
+DEAF = Script(seconds=60, on_term=None, output=("ready",))
+
+
+async def dies_in_the_commit_of(world, request):
+    """The server is killed when the request is saved, and nobody has been told."""
+    world.store.mute = True
+    asked = asyncio.create_task(request)
+    await world.passes(0.5)
+    assert not asked.done()
+    await world.crash()
+    asked.cancel()
+    world.store.mute = False
+
+
+@pytest.mark.fault("SP01", "SP02")
+async def test_a_terminate_that_was_saved_and_not_answered_stands_and_may_be_repeated(world):
+    job = await world.submit(POLITE)
+    await world.says(job, "ready")
+    await dies_in_the_commit_of(world, world.terminate(job, "stop it"))
+    assert "stop" not in await world.asked(job)
+
+    await world.boot()
+    await world.terminate(job, "said again")
+
+    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    assert [it.exit_code for it in done.attempts] == [0]
+    assert (await world.asked(job)).count("stop") == 1
+
+
+@pytest.mark.fault("SP03")
+async def test_a_signal_that_was_sent_and_not_written_down_is_sent_once_more_and_the_grace_counts_from_that(world):
+    job = await world.submit(DEAF)
+    await world.says(job, "ready")
+    world.runtime.hold("stop")
+    await world.terminate(job, "stop it")
+    world.store.failing = True
+    world.runtime.let_go("stop")
+    await world.passes(0.5)
+    await world.crash()
+    world.store.failing = False
+    booted = world.clock.now()
+
+    await world.boot()
+
+    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    assert (await world.asked(job)).count("stop") == 2
+    assert done.attempts[0].exit_code == 137
+    assert GRACE <= done.stopped_at - booted < GRACE * 2
+
+
+@pytest.mark.fault("SP04")
+async def test_a_grace_that_ran_out_while_nobody_served_is_over_at_once(world):
+    job = await world.submit(DEAF)
+    await world.says(job, "ready")
+    await world.terminate(job, "stop it")
+    await world.reaches(job, lambda it: it.stop.kill_at is not None)
+    await world.crash()
+    await world.passes(GRACE.total_seconds() + 1)
+    booted = world.clock.now()
+
+    await world.boot()
+
+    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    assert done.stopped_at - booted < GRACE
+    assert [it for it in await world.asked(job) if it in {"stop", "kill"}] == ["stop", "kill"]
+
+
+@pytest.mark.fault("SP05")
+async def test_one_that_was_killed_and_whose_end_was_not_written_down_ends_as_it_did(world):
+    job = await world.submit(DEAF, attempts=3)
+    await world.says(job, "ready")
+    world.runtime.hold("kill")
+    await world.terminate(job, "stop it")
+    await world.reaches(job, lambda it: it.stop.killed_at is not None)
+    world.store.failing = True
+    world.runtime.let_go("kill")
+    await world.passes(0.5)
+    await world.crash()
+    world.store.failing = False
+
+    await world.boot()
+
+    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    assert [it.exit_code for it in done.attempts] == [137]
+
+
+@pytest.mark.fault("TM02")
+async def test_a_timeout_that_passed_while_nobody_served_is_made_good_at_once_and_once(world):
+    job = await world.submit(DEAF, limit=1, attempts=3)
+    await world.says(job, "ready")
+    await world.crash()
+    await world.passes(4)
+    booted = world.clock.now()
+
+    await world.boot()
+
+    done = await world.then(job, Status.FAILED, status_reason=reasons.TIMED_OUT)
+    assert done.stop.ordered_at - booted < GRACE
+    assert [it.exit_code for it in done.attempts] == [137]
+    assert await world.asked(job) == ["create", "start", "stop", "kill", "remove"]
