@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import pairwise
 
@@ -11,16 +12,19 @@ from botocore.exceptions import BotoCoreError
 
 from batchq.bootstrap import serving as served
 from batchq.settings import Settings
-from tests.faults.disk import TRUTH, check_kept, names_kept, register, submit_three
+from tests.faults.disk import SCRIPTS, TRUTH, check_kept, names_kept, register, submit, submit_three
 from tests.service.waiting import reaches
 from tests.support.service import Service, serving
-from tests.support.tracing import recorded, under
+from tests.support.tracing import injected, recorded, under
 
 pytestmark = pytest.mark.strace
 
 OF_A_FIRST_START = 20  # fdatasyncs, and some
 OF_THREE_JOBS = 26
 SURELY = 10  # how many fall together is a matter of time
+COMMITS = [("fdatasync", number) for number in range(1, OF_THREE_JOBS + 1)]
+WRITES = [("pwrite64", number) for number in range(7, 150, 11)]  # in the middle of transactions
+SURE = {*COMMITS[:SURELY], *WRITES[:4]}
 SIMULATED = ("--runtime", "simulated")
 
 
@@ -33,9 +37,9 @@ def begun(tmp_path_factory):
     return data
 
 
-def killed_at(number, data):
-    """What was told of three jobs by a server that dies at this commit; and how it ended."""
-    service = Service(data, *SIMULATED, under=under(f"fdatasync:signal=KILL:when={number}"))
+def killed_at(call, number, data):
+    """What was told of three jobs by a server that dies at this call of its writer; and how it ended."""
+    service = Service(data, *SIMULATED, under=under(f"{call}:signal=KILL:when={number}"))
     told = {}
     with suppress(RuntimeError, OSError, BotoCoreError):
         batch = service.start().client(tries=1)
@@ -58,18 +62,18 @@ async def settled(data, told):
     return {name: job["status"] for name, job in jobs.items()}
 
 
-@pytest.mark.fault("ST16", "ST01", "ST02", "ST03", "ST04")
-@pytest.mark.parametrize("number", range(1, OF_THREE_JOBS + 1))
-async def test_killed_at_any_commit_nothing_that_was_told_is_lost(tmp_path, begun, number):
+@pytest.mark.fault("ST16", "ST03", "ST04")
+@pytest.mark.parametrize(("call", "number"), [*COMMITS, *WRITES])
+async def test_killed_at_any_commit_nothing_that_was_told_is_lost(tmp_path, begun, call, number):
     data = tmp_path / "data"
     shutil.copytree(begun, data)
 
-    told, status = await asyncio.to_thread(killed_at, number, data)
+    told, status = await asyncio.to_thread(killed_at, call, number, data)
     check_kept(data)
     ends = await settled(data, told)
 
     check_kept(data)
-    assert status == -signal.SIGKILL or number > SURELY
+    assert status == -signal.SIGKILL or (call, number) not in SURE
     assert ends == {name: TRUTH[name][0] for name in told}
     assert set(told) <= set(names_kept(data))
     assert max(names_kept(data).values(), default=0) <= 1
@@ -102,4 +106,36 @@ def test_there_is_no_commit_beyond_those_that_were_tried_and_each_is_on_disk_bef
     service.kill()
 
     assert SURELY <= in_all < OF_THREE_JOBS
-    assert [after - earlier for earlier, after in pairwise(before)] == [2] * 5  # of two definitions
+    assert [after - earlier for earlier, after in pairwise(before)] == [len(SCRIPTS)] * 5
+
+
+@pytest.fixture
+def service(tmp_path, begun):
+    shutil.copytree(begun, tmp_path / "data")
+    service = Service(tmp_path / "data", *SIMULATED).start()
+    register(service.client())  # so that SQLite has begun its log of writes
+    yield service
+    service.kill()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param("pwrite64", marks=pytest.mark.fault("ST01")),  # before the insert is committed
+        pytest.param("fdatasync", marks=pytest.mark.fault("ST02")),  # it is, and the answer is not sent
+    ],
+)
+def test_a_submit_that_its_client_repeats_after_the_servers_death_makes_one_job(service, call):
+    batch = service.client(tries=20)
+    with ThreadPoolExecutor(1) as client, injected(service.process.pid, f"{call}:signal=KILL:when=1"):
+        asked = client.submit(submit, batch, "good")
+        status = service.process.wait(20)
+        kept = names_kept(service.data)["good"]
+        service.kill()
+        service.start()
+        job_id = asked.result(60)
+
+    assert status == -signal.SIGKILL
+    assert kept == {"pwrite64": 0, "fdatasync": 1}[call]
+    assert names_kept(service.data)["good"] == 1
+    assert reaches(service.client(), job_id, "SUCCEEDED")["jobName"] == "good"
