@@ -1,0 +1,184 @@
+"""Finished jobs are forgotten, and nothing that anybody still needs. In the pretended world: it takes hours."""
+
+from datetime import timedelta
+
+import pytest
+
+from batchq.domain.job import Dependency, DependencyType, Status
+from batchq.domain.names import child_id
+from batchq.engine.pruning import Pruner
+from batchq.errors import Invalid
+from tests.support import world as worlds
+from tests.support.scripts import Script
+
+HOUR = timedelta(hours=1)
+LONG_ENOUGH = 3700.0  # seconds
+
+
+@pytest.fixture
+async def world():
+    async with worlds.pretended() as living:
+        yield living
+
+
+async def forget(world):
+    """A round of it, on the engine as it is."""
+    loop = world.engine.loop
+    pruner = Pruner(
+        store=world.store,
+        archive=world._archive,
+        clock=world.clock,
+        retention=HOUR,
+        between=loop.between,
+        busy=lambda: loop.busy,
+    )
+    await pruner.round()
+
+
+async def known(world, *jobs):
+    return [it in await world.store.jobs(jobs) for it in jobs]
+
+
+async def an_hour_later(world):
+    """When there is a newer job, which stays because it is the newest."""
+    await world.passes(LONG_ENOUGH)
+    await world.then(await world.submit(Script(seconds=0)), Status.SUCCEEDED)
+
+
+async def test_a_job_and_its_output_are_gone_after_an_hour(world):
+    job = await world.submit(Script(seconds=1, output=("said",)))
+    await world.then(job, Status.SUCCEEDED)
+    await an_hour_later(world)
+
+    await forget(world)
+
+    assert await known(world, job) == [False]
+    assert await world.walk(job) == []
+    assert await world.output(job) == []
+    assert await world.service.describe([job]) == ()
+
+
+async def test_one_whose_container_could_not_be_removed_yet_stays_until_it_is(world):
+    world.runtime.hold("remove")
+    job = await world.submit(Script(seconds=1))
+    await world.then(job, Status.SUCCEEDED)
+    await an_hour_later(world)
+    await forget(world)
+    while_it_is_there = await known(world, job)
+    world.runtime.let_go("remove")
+    await world.containers_gone()
+    await world.passes(20)
+
+    await forget(world)
+
+    assert while_it_is_there == [True]
+    assert await known(world, job) == [False]
+
+
+async def test_while_the_engine_is_away_nothing_goes(world):
+    job = await world.submit(Script(seconds=1))
+    await world.then(job, Status.SUCCEEDED)
+    await an_hour_later(world)
+    world.runtime.away = True
+    await world.engine_is(up=False)
+    await world.quiet()
+
+    await forget(world)
+
+    assert await known(world, job) == [True]
+    world.runtime.away = False
+    await world.engine_is(up=True)
+
+
+async def test_while_restored_data_is_held_nothing_goes(world):
+    job = await world.submit(Script(seconds=1))
+    await world.then(job, Status.SUCCEEDED)
+    await an_hour_later(world)
+    await world.restore(world.backup())
+
+    await forget(world)
+
+    assert await known(world, job) == [True]
+    await world.engine.resume(purge=False)
+
+
+async def test_a_job_that_waits_for_one_of_long_ago_and_for_another_runs_when_that_is_over(world):
+    old = await world.submit(Script(seconds=1))
+    await world.then(old, Status.SUCCEEDED)
+    slow = await world.submit(Script(seconds=7200))
+    waits = await world.submit(Script(seconds=1), after=[old, slow])
+    await world.then(waits, Status.PENDING)
+    await an_hour_later(world)
+
+    await forget(world)
+
+    assert await known(world, old) == [True]
+    await world.passes(5000.0)
+    await world.then(waits, Status.SUCCEEDED)
+    await an_hour_later(world)
+    await forget(world)
+    assert await known(world, old, slow, waits) == [False, False, False]
+
+
+async def test_children_that_wait_for_those_of_an_array_of_long_ago_run(world):
+    old = await world.submit(Script(seconds=1), array_size=3)
+    await world.then(old, Status.SUCCEEDED)
+    slow = await world.submit(Script(seconds=7200))
+    on_each = Dependency(job_id=old, type=DependencyType.N_TO_N)
+    waits = await world.submit(Script(seconds=1), array_size=3, after=[on_each, slow])
+    await world.then(waits, Status.PENDING)
+    await an_hour_later(world)
+
+    await forget(world)
+    await world.passes(5000.0)
+
+    assert await known(world, old, child_id(old, 2)) == [True, True]
+    await world.then(waits, Status.SUCCEEDED)
+
+
+async def test_an_array_goes_with_its_children(world):
+    parent = await world.submit(Script(seconds=1), array_size=120)
+    await world.then(parent, Status.SUCCEEDED)
+    await an_hour_later(world)
+
+    await forget(world)
+
+    assert await known(world, parent, child_id(parent, 0), child_id(parent, 119)) == [False, False, False]
+
+
+async def test_whoever_names_one_that_is_gone_is_told_so(world):
+    job = await world.submit(Script(seconds=1))
+    await world.then(job, Status.SUCCEEDED)
+    await an_hour_later(world)
+    await forget(world)
+
+    with pytest.raises(Invalid, match="does not exist"):
+        await world.submit(after=[job])
+
+
+async def test_cancels_and_terminates_of_one_that_is_gone_change_nothing(world):
+    job = await world.submit(Script(seconds=1))
+    await world.then(job, Status.SUCCEEDED)
+    await an_hour_later(world)
+    await forget(world)
+
+    await world.cancel(job)
+    await world.terminate(job)
+
+    assert await known(world, job) == [False]
+
+
+async def test_orders_go_on_after_all_is_forgotten_and_the_server_was_restarted(world):
+    first = await world.submit(Script(seconds=1))
+    await world.then(first, Status.SUCCEEDED)
+    last = await world.submit(Script(seconds=1), array_size=5)
+    await world.then(last, Status.SUCCEEDED)
+    await world.passes(LONG_ENOUGH)
+    await forget(world)
+    await world.restart()
+
+    new = await world.submit(Script(seconds=1))
+
+    assert await known(world, first, last) == [False, True]
+    assert (await world.job(new)).order > (await world.job(child_id(last, 4))).order
+    await world.then(new, Status.SUCCEEDED)
