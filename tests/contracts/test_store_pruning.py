@@ -223,6 +223,15 @@ async def test_one_whose_children_another_array_is_still_to_wait_for_stays(kept)
     assert await left(kept) == [10, 30, 900]
 
 
+async def test_one_whose_children_those_of_another_array_wait_for_stays(kept):
+    on_each = [Dependency(job_id=job_id(10), type=DependencyType.N_TO_N)]
+    await saved(kept, *array(10, 2), *array(20, 2, status=Status.PENDING, depends_on=on_each))
+
+    await pruned(kept)
+
+    assert await left(kept) == [10, 20, 900]
+
+
 async def test_arrays_and_jobs_go_in_small_steps_alike(kept):
     await saved(kept, *array(10, 5), over(20), *array(30, 5))
 

@@ -90,8 +90,8 @@ def test_it_is_one_file_that_nobody_else_may_read(data, tmp_path):
     os.umask(before)
 
     assert oct((tmp_path / "copy.db").stat().st_mode & 0o777) == "0o600"
-    assert sorted(it.name for it in tmp_path.iterdir()) == ["copy.db", "data"]
     assert check(tmp_path / "copy.db").instance == check(data / NAME).instance
+    assert sorted(it.name for it in tmp_path.iterdir()) == ["copy.db", "data"]
 
 
 def test_what_a_killed_server_left_in_its_log_of_writes_is_in_it(tmp_path):

@@ -1,0 +1,54 @@
+"""A real server forgets what was over a month ago, and no more."""
+
+import sqlite3
+import time
+from contextlib import closing
+
+import pytest
+from botocore.exceptions import ClientError
+
+from batchq.store.database import NAME
+from tests.service.waiting import container, reaches
+
+MONTH = 31 * 86_400_000_000  # microseconds
+PATIENCE = 30.0  # seconds
+
+
+def aged(data, job_id):
+    """It ended a month earlier."""
+    with closing(sqlite3.connect(data / NAME, isolation_level=None)) as connection:
+        connection.execute("UPDATE jobs SET finished_at = finished_at - ? WHERE id = ?", [MONTH, job_id])
+
+
+def until(holds):
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def log_files(data):
+    return len(list((data / "logs").glob("*/*.log")))
+
+
+def test_a_job_of_a_month_ago_is_gone_with_its_log(simulated):
+    batch = simulated.client()
+    says = container("true") | {"environment": [{"name": "BATCHQ_SIMULATED", "value": '{"output": ["said"]}'}]}
+    batch.register_job_definition(jobDefinitionName="says", type="container", containerProperties=says)
+    old, new = (batch.submit_job(jobName="says", jobQueue="default", jobDefinition="says")["jobId"] for _ in range(2))
+    stream = reaches(batch, old, "SUCCEEDED")["container"]["logStreamName"]
+    reaches(batch, new, "SUCCEEDED")
+    simulated.stop()
+    kept = log_files(simulated.data)
+    aged(simulated.data, old)
+
+    simulated.start()
+
+    batch, logs = simulated.client(), simulated.client("logs")
+    until(lambda: batch.describe_jobs(jobs=[old])["jobs"] == [])
+    until(lambda: log_files(simulated.data) == 1)
+    listed = batch.list_jobs(jobQueue="default", jobStatus="SUCCEEDED")["jobSummaryList"]
+    assert [it["jobId"] for it in listed] == [new]
+    with pytest.raises(ClientError, match="ResourceNotFoundException"):
+        logs.get_log_events(logGroupName="/aws/batch/job", logStreamName=stream)
+    assert kept == 2
