@@ -137,6 +137,7 @@ class Loop:
             self._behind = isinstance(failure, Conflict)
             self._put_off(letters, failure)
         except Exception:
+            self._behind = True  # who knows whether it was saved
             self._put_off(letters, Unavailable("the scheduler failed; its log tells more"))
             raise
         else:

@@ -37,12 +37,12 @@ def try_all(seeds: range, jobs: int) -> int:
     counts: Counter[str] = Counter()
     broken: list[Told] = []
     with ProcessPoolExecutor(jobs) as pool:
-        for told in pool.map(tell, seeds, chunksize=20):
+        for seed, told in zip(seeds, pool.map(tell, seeds, chunksize=20), strict=True):
             counts += told.counts
             counts["virtual seconds"] += int(told.seconds)
             if told.broken:
                 broken.append(told)
-                print(f"seed {told.seed}: {told.broken.splitlines()[0][:300]}", flush=True)
+                print(f"seed {seed}: {told.broken.splitlines()[0][:300]}", flush=True)
     taken = time.monotonic() - began
     print(f"{len(seeds)} seeds in {taken:.0f} s, {len(seeds) / taken:.0f} a second; {len(broken)} broke a promise")
     print(

@@ -21,6 +21,7 @@ from batchq.ports import Clock
 from batchq.service import Submission
 from batchq.values import SubmissionKey
 from tests.simulation.dice import Dice
+from tests.simulation.fate import Bug
 from tests.simulation.oracles import Witness
 from tests.simulation.server import Server
 from tests.simulation.story import Story
@@ -44,12 +45,13 @@ class Client:
         self._server = server
         self._clock = clock
         self._dice = dice.client
+        self._everybody = dice
         self._story = story
         self._witness = witness
         self._keys = 0
         self._changed: set[str] = set()
         self.known: dict[JobId, Submission] = {}
-        self._wishes = Wishes(dice.client, self.known, self._key)
+        self._wishes = Wishes(dice.client, self.known, self.key)
 
     async def settle_ground(self) -> None:
         """Before anything goes wrong."""
@@ -130,6 +132,10 @@ class Client:
         else:
             await self._insist(lambda: self._request_terminate(job_id))
 
+    async def insist(self, submission: Submission) -> JobId:
+        """The same, of a submission."""
+        return await self._insist(lambda: self._request_submit(submission))
+
     async def ask(self, what: Callable[[Server], Coroutine[Any, Any, Any]], *, patience: float | None = None) -> Any:
         """The answer. Raises Lost, and what the service raises."""
         server = self._server()
@@ -163,7 +169,7 @@ class Client:
 
     async def _submit_twice(self) -> None:
         """The first is still under way when the second comes."""
-        submission = replace(self._wishes.next(), key=self._key())
+        submission = replace(self._wishes.next(), key=self.key())
         answers = await asyncio.gather(
             self._request_submit(submission), self._request_submit(submission), return_exceptions=True
         )
@@ -171,7 +177,7 @@ class Client:
             self._story.breaks("I2 a repeated submission is the same job", submission.name)
 
     async def _request_submit(self, submission: Submission) -> JobId:
-        job = await self.ask(lambda it: it.jobs.submit(submission), patience=self._patience())
+        job = await self.ask(lambda it: it.jobs.submit(submission), patience=self._everybody.patience())
         self._witness.submitted(submission.name, job.id)
         self._story.tell(f"client has {submission.name}")
         self.known.setdefault(job.id, submission)
@@ -184,12 +190,12 @@ class Client:
         await self._request_cancel(self._wishes.any_id())
 
     async def _request_terminate(self, job_id: JobId) -> None:
-        await self.ask(lambda it: it.jobs.terminate(job_id, "a user stops it"), patience=self._patience())
+        await self.ask(lambda it: it.jobs.terminate(job_id, "a user stops it"), patience=self._everybody.patience())
         self._witness.terminated(job_id)
         self._story.tell(f"client terminated {self._story.called(job_id)}")
 
     async def _request_cancel(self, job_id: JobId) -> None:
-        await self.ask(lambda it: it.jobs.cancel(job_id, "a user cancels it"), patience=self._patience())
+        await self.ask(lambda it: it.jobs.cancel(job_id, "a user cancels it"), patience=self._everybody.patience())
         self._witness.cancelled(job_id)
         self._story.tell(f"client cancelled {self._story.called(job_id)}")
 
@@ -233,16 +239,13 @@ class Client:
         await self.ask(lambda it: it.catalog.update_queue(name, lambda was: replace(was, state=state)))
         self._story.tell(f"client {state} {name}")
 
-    async def _insist(self, request: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _insist(self, request: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         while True:
             try:
                 return await request()
-            except (Lost, BatchqError):
+            except (Lost, BatchqError, Bug):
                 await self._clock.sleep(1)
 
-    def _patience(self) -> float | None:
-        return self._dice.choice([None, None, None, 30.0, 0.0, 0.01])
-
-    def _key(self) -> SubmissionKey:
+    def key(self) -> SubmissionKey:
         self._keys += 1
         return builders.submission(invocation_id=f"call {self._keys}")

@@ -1,9 +1,32 @@
 """What chance decides in one run: how unlucky this world is, and every single mishap. Equal seeds, equal worlds."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from random import Random
+from typing import NamedTuple
+
+from batchq.domain.names import Tag
+from batchq.values import Changes
+from compute.simulated_faults import CARRIED_OUT, NOT_CARRIED_OUT, Fault
 
 NONE = 0.0
+A_MOMENT = 0.001  # seconds
+CHANGES = frozenset({"create", "start", "signal_stop", "kill", "remove", "pull"})
+
+
+class Point(NamedTuple):
+    """A moment in which a server may be killed: before, during or after a call of the engine, or a commit."""
+
+    when: str
+    what: str
+    about: Tag | Changes | None = None
+
+
+class Spoilt(StrEnum):
+    """How a transaction fails: before it wrote anything, or when it had."""
+
+    FULL = "database or disk is full"
+    WRITTEN = "disk I/O error"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,5 +86,41 @@ class Dice:
         """Nothing goes wrong from here on."""
         self.luck = SPARED
 
-    def crashes(self) -> bool:
+    def crashes(self, point: Point) -> bool:
+        """Whether the server dies at this point."""
         return self.luck.crash > 0 and self.world.random() < self.luck.crash
+
+    def patience(self) -> float | None:
+        """Seconds that a user waits for an answer."""
+        return self.client.choice([None, None, None, 30.0, 0.0, 0.01])
+
+    def grace(self) -> float:
+        """Seconds between a stop signal and the kill, of all jobs of this world."""
+        return self.world.choice([0, 2, 6])
+
+    def downtime(self) -> float:
+        """Seconds until the next server starts."""
+        return self.world.choice([0, 0.5, 3, 20])
+
+    def fault(self, call: str) -> Fault | None:
+        """What befalls a call of the engine."""
+        if self.engine.random() >= self.luck.unknown:
+            return None
+        late = Fault(carried_out=True, late=self.engine.uniform(0.1, 20))
+        return self.engine.choice([NOT_CARRIED_OUT, CARRIED_OUT, late]) if call in CHANGES else NOT_CARRIED_OUT
+
+    def delay(self, call: str) -> float:
+        """Seconds that a call of the engine takes."""
+        return A_MOMENT if self.engine.random() >= self.luck.slow else self.engine.uniform(0.5, 8)
+
+    def tells(self) -> tuple[float, ...]:
+        """After how many seconds each the next death is told."""
+        usual = self.engine.random() >= self.luck.quiet_deaths
+        told = [(), (0.0, 0.5), (3.0,), (0.0, 0.0, 7.0), (self.engine.uniform(0, 2),)]
+        return (0.0,) if usual else self.engine.choice(told)
+
+    def spoils(self) -> Spoilt | None:
+        """Whether a transaction fails; half of those that do have written something already."""
+        if self.store.random() >= self.luck.unsaved:
+            return None
+        return Spoilt.FULL if self.store.random() < 0.5 else Spoilt.WRITTEN

@@ -11,13 +11,11 @@ from batchq.ports import Clock
 from batchq.values import Found, Launch, LogLine, Made
 from compute.simulated import SimulatedRuntime
 from compute.simulated_engine import SimulatedEngine
-from compute.simulated_faults import CARRIED_OUT, NOT_CARRIED_OUT, Fault
-from tests.simulation.dice import Dice
+from compute.simulated_faults import NOT_CARRIED_OUT, Fault
+from tests.simulation.dice import CHANGES, Dice
 from tests.simulation.life import Life
 from tests.simulation.oracles import Witness
 from tests.simulation.story import Story
-
-CHANGES = frozenset({"create", "start", "signal_stop", "kill", "remove", "pull"})
 
 
 class WatchedEngine(SimulatedEngine):
@@ -69,7 +67,7 @@ class Machine:
 
     def _judge(self, call: str, tag: Tag | None) -> Fault | None:
         fault = self._fault(call)
-        self._tell_deaths_anyhow()
+        self.runtime.faults.tell_after = self._dice.tells()
         if fault is not None:
             self._story.counts["engine faults"] += 1
             self._story.tell(f"  {call} {self._story.called(tag or '')} fails: {fault}")
@@ -78,21 +76,11 @@ class Machine:
         return fault
 
     def _fault(self, call: str) -> Fault | None:
-        dice = self._dice.engine
         frozen_for = (self._thaws_at - self._clock.now()).total_seconds()
         if frozen_for > 0:
-            thaws = Fault(carried_out=True, late=frozen_for + dice.random())
+            thaws = Fault(carried_out=True, late=frozen_for + self._dice.engine.random())
             return thaws if call in CHANGES else NOT_CARRIED_OUT
-        if dice.random() >= self._dice.luck.unknown:
-            return None
-        late = Fault(carried_out=True, late=dice.uniform(0.1, 20))
-        return dice.choice([NOT_CARRIED_OUT, CARRIED_OUT, late]) if call in CHANGES else NOT_CARRIED_OUT
-
-    def _tell_deaths_anyhow(self) -> None:
-        dice = self._dice.engine
-        usual = dice.random() >= self._dice.luck.quiet_deaths
-        told = [(), (0.0, 0.5), (3.0,), (0.0, 0.0, 7.0), (dice.uniform(0, 2),)]
-        self.runtime.faults.tell_after = (0.0,) if usual else dice.choice(told)
+        return self._dice.fault(call)
 
 
 class Liar:
@@ -135,16 +123,16 @@ class Liar:
 
     @asynccontextmanager
     async def deaths(self) -> AsyncIterator[AsyncIterator[Tag]]:
-        await self._life.point("before listening")
+        await self._life.point("before", "listening")
         async with self._runtime.deaths() as news:
-            await self._life.point("listening")
+            await self._life.point("after", "listening")
             yield news
 
     async def logs(self, tag: Tag, *, after: int) -> AsyncIterator[LogLine]:
-        await self._life.point("before reading a log")
+        await self._life.point("before", "reading a log", tag)
         async for line in self._runtime.logs(tag, after=after):
             yield line
-            await self._life.point("reading a log")
+            await self._life.point("during", "reading a log", tag)
 
     async def capacity(self) -> Resources:
         return await self._call("capacity", None, self._runtime.capacity)
@@ -156,28 +144,26 @@ class Liar:
         """The machine goes on."""
 
     async def _call(self, call, tag, ask):
-        said = f"{call} {self._story.called(tag or '')}".strip()
-        await self._life.point(f"before {said}")
+        await self._life.point("before", call, tag)
         self._witness.asks(call, tag)
         self._story.counts["engine calls"] += 1
-        await self._take_time()
+        await self._take_time(call, tag)
         try:
             answer = await ask()
         except EngineUnknown:
-            await self._life.point(f"after {said}")
-            await self._take_time()
+            await self._life.point("unanswered", call, tag)
+            await self._take_time(call, tag)
             raise
         except BatchqError as refusal:
-            self._story.tell(f"  {said} -> {type(refusal).__name__}")
-            await self._life.point(f"after {said}")
+            self._story.tell(f"  {call} {self._story.called(tag or '')} -> {type(refusal).__name__}")
+            await self._life.point("refused", call, tag)
             raise
         if call in CHANGES:
-            self._story.tell(f"  {said} -> {answer or 'done'}")
-        await self._life.point(f"after {said}")
+            self._story.tell(f"  {call} {self._story.called(tag or '')} -> {answer or 'done'}")
+        await self._life.point("after", call, tag)
         return answer
 
-    async def _take_time(self) -> None:
+    async def _take_time(self, call, tag) -> None:
         """A moment always: no call of an engine comes back before others had their turn."""
-        slow = self._dice.engine.random() < self._dice.luck.slow
-        await self._clock.sleep(self._dice.engine.uniform(0.5, 8) if slow else 0.001)
-        await self._life.point("waiting for the engine")
+        await self._clock.sleep(self._dice.delay(call))
+        await self._life.point("during", call, tag)

@@ -2,7 +2,9 @@
 
 import asyncio
 
-from tests.simulation.dice import Dice
+from batchq.domain.names import Tag
+from batchq.values import Changes
+from tests.simulation.dice import Dice, Point
 from tests.simulation.story import Story
 
 
@@ -19,10 +21,11 @@ class Life:
             self.alive = False
             self.died.set()
 
-    async def point(self, where: str) -> None:
+    async def point(self, when: str, what: str, about: Tag | Changes | None = None) -> None:
         """Here it may be killed. Who is dead goes no further."""
-        if self.alive and self._dice.crashes():
+        if self.alive and self._dice.crashes(Point(when, what, about)):
             self._story.counts["crashes"] += 1
-            self.end(where)
+            self._story.counts[f"crashes {when} {what}"] += 1
+            self.end(f"{when} {what} {self._story.called(about) if isinstance(about, Tag) else ''}".rstrip())
         if not self.alive:
             await asyncio.get_running_loop().create_future()

@@ -18,13 +18,12 @@ from batchq.ports import Clock, LogArchive
 from batchq.service import JobService
 from tests.simulation.dice import Dice
 from tests.simulation.engine import Liar, Machine
+from tests.simulation.fate import SURVEY_EVERY
 from tests.simulation.life import Life
 from tests.simulation.oracles import Witness
 from tests.simulation.store import Inline, WatchedStore
 from tests.simulation.story import Story
 from tests.support.disk import BOTTOMLESS
-
-SURVEY_EVERY = 10.0  # seconds
 
 
 class Dealing:

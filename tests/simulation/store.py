@@ -12,7 +12,7 @@ from batchq.store import catalog, jobs, migrations
 from batchq.store.sqlite import SqliteStore
 from batchq.store.transaction import Begin, transaction
 from batchq.values import Changes
-from tests.simulation.dice import Dice
+from tests.simulation.dice import Dice, Spoilt
 from tests.simulation.life import Life
 from tests.simulation.oracles import Witness
 
@@ -50,19 +50,19 @@ class Inline:
         self._life = life
         self._dice = dice
 
-    async def write(self, work, *, then: Callable[[], None] = nothing):
+    async def write(self, work, *, then: Callable[[], None] = nothing, changes: Changes | None = None):
         await asyncio.sleep(self._dice.store.choice([0, 0, 0.002, 0.02]))
-        await self._life.point("before a commit")
+        await self._life.point("before", "a commit", changes)
         done = self._run(partial(self._whole, partial(self._perhaps, work)))
         then()
-        await self._life.point("after a commit")
+        await self._life.point("after", "a commit", changes)
         await asyncio.sleep(0)
-        await self._life.point("after a commit")
+        await self._life.point("after", "a commit", changes)
         return done
 
     async def read(self, work):
         await asyncio.sleep(0)
-        await self._life.point("at a read")
+        await self._life.point("before", "a read")
         if self._dice.store.random() < self._dice.luck.unread:
             raise StoreFailed("disk I/O error")
         return self._run(work)
@@ -73,13 +73,12 @@ class Inline:
         """It is never gone."""
 
     def _perhaps(self, work, connection):
-        """Half of those that fail have written something already."""
-        unlucky = self._dice.store.random() < self._dice.luck.unsaved
-        if unlucky and self._dice.store.random() < 0.5:
-            raise sqlite3.OperationalError("database or disk is full")
+        spoilt = self._dice.spoils()
+        if spoilt is Spoilt.FULL:
+            raise sqlite3.OperationalError(spoilt)
         done = work(connection)
-        if unlucky:
-            raise sqlite3.OperationalError("disk I/O error")
+        if spoilt is not None:
+            raise sqlite3.OperationalError(spoilt)
         return done
 
     def _whole(self, work, connection):
@@ -104,7 +103,9 @@ class WatchedStore(SqliteStore):
         self._witness = witness
 
     async def commit(self, changes: Changes) -> None:
-        await self._database.write(lambda it: jobs.commit(it, changes), then=lambda: self._witness.committed(changes))
+        await self._database.write(
+            lambda it: jobs.commit(it, changes), then=lambda: self._witness.committed(changes), changes=changes
+        )
 
     async def damaged(self) -> tuple[JobId, ...]:
         """No row is damaged here; not to ask keeps the worlds of the seeds as they were."""

@@ -147,6 +147,7 @@ class Wishes:
     def _script(self) -> Script:
         dice = self._dice
         lasts = dice.choice([0, 0, 0.3, 2, 8, 30, None])
+        certain = dice.random() < 0.5  # and then for ever, also for a start that comes late
         return Script(
             seconds=lasts,
             exit_code=dice.choice([0, 0, 0, 1, 3]),
@@ -157,8 +158,8 @@ class Wishes:
             output=tuple(f"line {it}" for it in range(dice.choice([0, 1, 3]))),
             start_delay=dice.choice([0, 0, 0, 2, 6]),
             refuse=dice.choices([None, "no such program"], weights=[12, 1])[0],
-            refusals=dice.choice([None, 1, 2, 5]),
-            refuse_certain=dice.random() < 0.5,
+            refusals=None if certain else dice.choice([None, 1, 2, 5]),
+            refuse_certain=certain,
         )
 
 

@@ -1,0 +1,105 @@
+"""What outlives servers: a disk, a machine, users and witnesses; and one server after another, as they die.
+
+What goes wrong is the dice's affair, and what is done here a course's: `storm` is one, and `plots` are others.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from datetime import timedelta
+from typing import Any
+
+from batchq.domain.container import Resources
+from batchq.domain.job import FINISHED
+from batchq.domain.names import JobId
+from batchq.engine import families
+from batchq.store.memory_logs import MemoryArchive
+from tests.simulation.client import Client
+from tests.simulation.dice import Dice
+from tests.simulation.engine import Machine
+from tests.simulation.loop import WorldClock
+from tests.simulation.oracles import Witness
+from tests.simulation.server import Server
+from tests.simulation.store import disk
+from tests.simulation.story import Story
+from tests.simulation.wishes import DEFINITIONS, LARGEST
+
+HOST = Resources(millicpus=2 * LARGEST, memory_mib=4096)
+
+
+class World:
+    def __init__(self, dice: Dice, story: Story) -> None:
+        self.story = story
+        self.clock = WorldClock(asyncio.get_running_loop())
+        self.dice = dice
+        self.witness = Witness(now=self.clock.now, story=story)
+        self.witness.ledger.host = HOST
+        self.archive = MemoryArchive()
+        self.connection = disk()
+        self.machine = Machine(clock=self.clock, capacity=HOST, dice=self.dice, story=story, witness=self.witness)
+        self.server: Server | None = None
+        self.client = Client(
+            server=lambda: self.server, clock=self.clock, dice=self.dice, story=story, witness=self.witness
+        )
+        families.MOST = self.dice.world.choice([1, 3, families.MOST])  # of an array, in a turn
+        self._grace = timedelta(seconds=self.dice.grace())
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def settle_ground(self) -> None:
+        """By a server whose engine never runs: it has nothing to do yet."""
+        self.machine.runtime.lack(DEFINITIONS["pulled"])
+        self.machine.runtime.lack(DEFINITIONS["missing"], why_for_ever="not found")
+        self.server = self._make_server()
+        self.server.ready = True
+        await self.client.settle_ground()
+
+    async def serve(self) -> None:
+        """One server after another, from here on. Comes back when the first is ready."""
+        self.server = None
+        self.spawn(self._serve(), "servers")
+        await self.ready()
+
+    async def ready(self) -> None:
+        while self.server is None or not self.server.ready:
+            await self.clock.sleep(0.5)
+
+    async def end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.server.engine.tasks.cancel()
+        await self.machine.runtime.close()
+        self.connection.close()
+
+    def unfinished(self) -> list[JobId]:
+        """Children are their array's affair."""
+        return [it.id for it in self.witness.jobs.values() if it.status not in FINISHED and it.child is None]
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    async def _serve(self) -> None:
+        while True:
+            self.server = self._make_server()
+            self.story.counts["boots"] += 1
+            await self.server.live()
+            await self.clock.sleep(self.dice.downtime())
+
+    def _make_server(self) -> Server:
+        return Server(
+            connection=self.connection,
+            machine=self.machine,
+            archive=self.archive,
+            clock=self.clock,
+            dice=self.dice,
+            story=self.story,
+            witness=self.witness,
+            grace=self._grace,
+        )
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            self.story.breaks("the simulation itself is sound", f"{task.get_name()}: {failure!r}")
