@@ -34,7 +34,9 @@ _TROUBLE_BELOW = (
     "context deadline exceeded",
 )
 # The engine ended in the middle of a start. Back, it can never start this one; and who knows how far it had come.
-_HALF_STARTED = re.compile(r"\btask [0-9a-f]{64}: already exists")
+_HALF_STARTED = re.compile(
+    r"\btask [0-9a-f]{64}: already exists|failed to start shim: mkdir \S+/[0-9a-f]{64}: file exists"
+)
 _WORD = re.compile(r"[\w.-]+")
 _MEMBER = r"[\w-]{0,40}(?:token|password|secret|signature|credential)[\w-]{0,40}"
 _CREDENTIALS = (

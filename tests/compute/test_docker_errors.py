@@ -130,9 +130,14 @@ def test_trouble_below_the_engine_refuses_no_start(words):
     assert isinstance(start_failed(answer(500, words), state=CREATED, exit_code=128), EngineUnknown)
 
 
-def test_one_that_the_engine_left_half_started_is_as_good_as_gone():
-    words = f"task {'7d6e50d4' * 8}: already exists"
-
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"task {'7d6e50d4' * 8}: already exists",
+        f"failed to start shim: mkdir /run/io.containerd.runtime.v2.task/moby/{'7d6e50d4' * 8}: file exists: unknown",
+    ],
+)
+def test_one_that_the_engine_left_half_started_is_as_good_as_gone(words):
     assert isinstance(start_failed(answer(500, words), state=CREATED, exit_code=128), ContainerGone)
 
 

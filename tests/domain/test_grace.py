@@ -2,6 +2,8 @@
 
 from datetime import timedelta
 
+import pytest
+
 from batchq.domain import effects as do
 from batchq.domain import reasons
 from batchq.domain.job import Status
@@ -74,6 +76,7 @@ def test_a_grace_that_nobody_counts_does_not_kill():
     assert lived(job, grace_over(), now=at(99)) == (job, ())
 
 
+@pytest.mark.fault("SP24")
 def test_what_does_not_die_says_so_a_minute_after_the_first_kill():
     job = after(running(), terminate("enough"), asked())
     killed = after(job, grace_over(), now=at(30))

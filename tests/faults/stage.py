@@ -65,16 +65,19 @@ class Stage:
         return sum(it.stat().st_size for it in (self.service.data / "logs").rglob("*") if it.is_file())
 
     def begins(self, *jobs: str) -> None:
-        """Wait until each runs, as we are told and as its container says."""
+        """Wait until each runs, or has run, as we are told and as its container says."""
         for job_id in jobs:
-            self.then(job_id, "RUNNING")
+            self.then(job_id, "RUNNING", "SUCCEEDED", "FAILED")
         self.until(lambda: {of for of, _ in self.truth.said("start")} >= set(jobs))
 
     def health_is(self, status: str) -> None:
         self.until(lambda: self.service.health()["status"] == status)
 
-    def until(self, holds: Callable[[], bool]) -> None:
-        end = time.monotonic() + PATIENCE
+    def are(self, jobs: Sequence[str], status: str) -> bool:
+        return {it["status"] for it in self.batch.describe_jobs(jobs=list(jobs))["jobs"]} == {status}
+
+    def until(self, holds: Callable[[], bool], *, patience: float = PATIENCE) -> None:
+        end = time.monotonic() + patience
         while not holds():
             assert time.monotonic() < end, self.service.log.read_text()[-3000:]
             time.sleep(0.05)
@@ -82,15 +85,19 @@ class Stage:
 
 @contextmanager
 def staged(directory: Path, engine_url: str | None = None) -> Iterator[Stage]:
-    """Without an address the engine is the first, and is swept in the end."""
+    """Without an address the engine is the first: nothing may be left there, and what is is swept away."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("BATCHQ_SURVEY_EVERY", "1")
         if engine_url is not None:
             environment.setenv("DOCKER_HOST", engine_url)
         with serving(directory / "data", "--stop-grace", "2", "--min-timeout", "1") as service:
-            yield Stage(service, Truth(directory / "truth"))
-        if engine_url is None:
-            service.sweep()
+            try:
+                yield (stage := Stage(service, Truth(directory / "truth")))
+                stage.until(lambda: engine_url is not None or not service.containers())
+            finally:
+                if engine_url is None:
+                    service.stop()
+                    service.sweep()
 
 
 def told(job: dict[str, Any]) -> list[tuple[int | None, str]]:

@@ -39,7 +39,7 @@ async def test_killed_while_it_pulls_it_pulls_again_and_the_attempt_is_the_same(
             images.open.set()
 
             done = await asyncio.to_thread(stage.then, job, "SUCCEEDED")
-            await asyncio.to_thread(stage.service.sweep)
+            await asyncio.to_thread(stage.until, lambda: not stage.service.containers())
     assert told(done) == [(0, EXITED)]
     assert set(stage.truth.said("start").values()) == {1}
 
