@@ -8,6 +8,7 @@ from api.batch.desk import Desk
 from api.batch.translate.rules import Rules
 from api.tokens import Tokens
 from batchq.catalog import Catalog
+from batchq.domain import events as on
 from batchq.domain.catalog import EnvironmentName, State
 from batchq.domain.job import Job
 from batchq.domain.lifecycle import step
@@ -67,9 +68,10 @@ class PaperEngine:
         return self.seen
 
     async def happens(self, job_id, *events):
-        """What the loop would hear of the job, one after the other."""
+        """What the loop would hear of the job, one after the other. It is placed at noon, when its containers begin."""
         for event in events:
-            await self.save(step(await self.job(job_id), event, self._clock.now())[0])
+            now = NOON if isinstance(event, on.Placed) else self._clock.now()
+            await self.save(step(await self.job(job_id), event, now)[0])
 
     async def save(self, job):
         before = await self.job(job.id)
