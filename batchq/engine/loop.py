@@ -149,7 +149,8 @@ class Loop:
     async def _work(self, turn: Turn, letters: Sequence[Letter]) -> None:
         await self._reader.prepare(turn, letters, self._store)
         self._read(turn, letters)
-        await self.scheduler.cancel_overdue(turn, ground_changed=self._reader.ground_changed)
+        held = self._reader.safety.holds
+        await self.scheduler.cancel_overdue(turn, ground_changed=self._reader.ground_changed, held=held)
         await settle(turn, self._store)
         await self._families.work(turn, self._store)
         await settle(turn, self._store)

@@ -49,14 +49,15 @@ class Scheduler:
         self._heads.marks = {}
         self.limits.look_through(self._clock.now())
 
-    async def cancel_overdue(self, turn: Turn, *, ground_changed: bool) -> None:
-        """At the beginning of a turn: those that were blocked too long are over."""
+    async def cancel_overdue(self, turn: Turn, *, ground_changed: bool, held: bool) -> None:
+        """At the beginning of a turn: those that were blocked too long are over. While `held` nobody knows who is."""
         if ground_changed:
             self._ledger.forget(turn.now)
         self._staged_promises = self._promises
         self._staged_marks = self._heads.marks
         self._staged_misfits_after = self._misfits_after
-        await self.limits.cancel(turn, self._heads.marks)
+        if not held:
+            await self.limits.cancel(turn, self._heads.marks)
 
     async def free_misfits(self, turn: Turn, host: Resources, *, ground_changed: bool) -> bool:
         """After the ground has changed, a page of them a turn; False if there are more."""

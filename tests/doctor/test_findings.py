@@ -56,6 +56,7 @@ SERVER = {
     "other data": ({"server": server(instance="ffff0000")}, "warning", "--data"),
     "store fails": ({"server": server(store="no space left on device")}, "problem", "no space left on device"),
     "no engine": ({"server": server(engine="survey: nobody")}, "problem", "does not reach the engine"),
+    "restored": ({"server": server(data="restored from a backup, 3 unknown containers")}, "warning", "batchq resume"),
     "restarted loop": ({"server": server(loops=LOOPS)}, "warning", "its loop survey was restarted 1 times"),
     "broken loop": ({"server": server(loops=BROKEN)}, "problem", "report it"),
     "held up": ({"server": server(pulse="held up 2 times of late, for 3.0 s at most")}, "warning", "for 3.0 s at most"),

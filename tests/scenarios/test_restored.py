@@ -3,11 +3,15 @@
 In the pretended world alone; `tests/faults/test_restored.py` tells it once of a real server.
 """
 
+from dataclasses import replace
+from datetime import timedelta
+
 import pytest
 
 from batchq.domain import reasons
+from batchq.domain.catalog import EnvironmentName, State, TimeLimit
 from batchq.domain.job import Action, ExitRule, Status
-from batchq.domain.names import Tag, child_id
+from batchq.domain.names import QueueName, Tag, child_id
 from batchq.errors import Invalid
 from tests.support import world as worlds
 from tests.support.builders import task, task_container
@@ -151,6 +155,33 @@ async def test_one_that_waited_for_another_which_has_ended_since_goes_on(world):
 
     await world.then(first, Status.FAILED, status_reason=reasons.DISAPPEARED)
     assert len((await world.then(second, Status.SUCCEEDED)).attempts) == 1
+
+
+async def test_one_that_could_never_fit_then_is_taken_up_and_not_cancelled_for_having_waited_so_long(world):
+    limit = TimeLimit(reason="MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE", most=timedelta(minutes=10))
+    await world.catalog.create_queue(
+        name=QueueName("limited"),
+        state=State.ENABLED,
+        priority=1,
+        environments=(EnvironmentName("local"),),
+        time_limits=(limit,),
+        document="{}",
+        tags=(),
+    )
+    job = await world.submit(LONG, queue="limited", millicpus=8000)
+    await world.then(job, Status.RUNNABLE, misfit=True)
+    backup = world.backup()
+    await world.catalog.update_environment("local", lambda it: replace(it, max_millicpus=8000))
+    await world.then(job, Status.RUNNING)
+    await world.passes(HOUR / 4)
+    world.runtime.away = True
+
+    await world.restore(backup)
+    await world.passes(60)
+    world.runtime.away = False
+
+    assert (await world.then(job, Status.RUNNING)).attempts == ()
+    await world.engine.resume(purge=True)
 
 
 async def test_children_of_an_array_are_taken_up_and_counted(world):
