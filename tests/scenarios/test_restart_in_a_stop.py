@@ -29,7 +29,7 @@ async def test_a_terminate_that_was_saved_and_not_answered_stands_and_may_be_rep
     job = await world.submit(POLITE)
     await world.says(job, "ready")
     await dies_in_the_commit_of(world, world.terminate(job, "stop it"))
-    assert "stop" not in await world.asked(job)
+    assert "stop" not in [what for _, what in world.runtime.all_asked]
 
     await world.boot()
     await world.terminate(job, "said again")
