@@ -186,6 +186,7 @@ async def test_an_environment_that_a_queue_uses_cannot_be_deleted(catalog):
         await catalog.delete_environment("local")
 
 
+@pytest.mark.fault("SP27")
 async def test_a_queue_with_unfinished_jobs_cannot_be_deleted(catalog, store):
     await make_environment(catalog)
     await disabled_queue(catalog)

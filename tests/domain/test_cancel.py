@@ -98,6 +98,7 @@ def test_terminate_beats_a_remembered_cancel_of_a_start_that_is_given_up():
     assert marks(over) == (Status.FAILED, "enough", False, True)
 
 
+@pytest.mark.fault("SP18")
 @pytest.mark.parametrize("life", [succeeded, failed])
 @pytest.mark.parametrize("wish", [cancel(), terminate()])
 def test_a_request_about_a_job_that_is_over_rewrites_nothing(life, wish):

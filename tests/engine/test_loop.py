@@ -167,6 +167,7 @@ async def test_a_job_that_somebody_else_has_changed_is_read_again():
 # ---------------------------------------------------------------------------------------------------- races in one turn
 
 
+@pytest.mark.fault("SP08")
 async def test_terminate_before_an_exit_makes_it_failed():
     job = running(attempts=3)
     desk = await desk_over(job)
@@ -176,6 +177,7 @@ async def test_terminate_before_an_exit_makes_it_failed():
     assert await desk.status(job) is Status.FAILED
 
 
+@pytest.mark.fault("SP07")
 async def test_an_exit_before_terminate_stands():
     job = running()
     desk = await desk_over(job)
@@ -185,6 +187,7 @@ async def test_an_exit_before_terminate_stands():
     assert await desk.status(job) is Status.SUCCEEDED
 
 
+@pytest.mark.fault("SP15")
 async def test_a_cancel_that_comes_before_the_placing_wins():
     job = runnable()
     desk = await desk_over(job)
@@ -194,6 +197,7 @@ async def test_a_cancel_that_comes_before_the_placing_wins():
     assert (await desk.status(job), desk.asked) == (Status.FAILED, [])
 
 
+@pytest.mark.fault("SP13")
 async def test_terminate_between_two_attempts_makes_it_the_last():
     job = running(attempts=3)
     desk = await desk_over(job)

@@ -28,6 +28,7 @@ async def free_misfits(turn, store, on_ground):
     await free_misfits_of(turn, store, on_ground, room=Room(site=site(on_ground), active=(), now=turn.now), after=-1)
 
 
+@pytest.mark.fault("TM05")
 async def test_a_misfit_is_marked_and_those_behind_it_go_on():
     huge, small = runnable(millicpus=9000), runnable()
     store = await stored(huge, small)

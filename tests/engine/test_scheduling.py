@@ -1,5 +1,7 @@
 """Filling free room, out of the store's index and what the turn itself has changed."""
 
+import pytest
+
 from batchq.domain import events as on
 from batchq.domain.catalog import State
 from batchq.domain.job import Need, Status
@@ -124,6 +126,7 @@ async def test_a_queue_whose_head_waits_does_not_stop_one_of_equal_priority_else
     assert placed_in(turn, *waits, goes) == ["local", None, "other"]
 
 
+@pytest.mark.fault("SP27")
 async def test_jobs_of_a_disabled_queue_are_placed_too():
     job = runnable()
     store = await stored(job)
@@ -159,6 +162,7 @@ async def test_a_new_job_stands_behind_the_older_ones():
     assert placed_in(turn, old, new) == ["local", None]
 
 
+@pytest.mark.fault("TM07")
 async def test_a_retried_job_stands_where_it_stood():
     again, waited = running(attempts=2, millicpus=3000), runnable(millicpus=3000)
     store = await stored(again, waited)
@@ -232,6 +236,7 @@ async def test_vcpus_are_the_environments_and_memory_is_the_hosts():
 # ------------------------------------------------------------------------------------------- less than what jobs hold
 
 
+@pytest.mark.fault("TM06")
 async def test_an_environment_that_shrank_below_what_runs_takes_nobody_until_there_is_room_again():
     runs, small = running(millicpus=3000), runnable(millicpus=500)
     store = await stored(runs, small)

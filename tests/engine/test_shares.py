@@ -169,6 +169,7 @@ async def test_disabled_environments_do_not_count_for_the_reservation():
     assert placed_in(turn, *jobs).count("local") == 2
 
 
+@pytest.mark.fault("TM07")
 async def test_a_retried_job_goes_before_the_younger_ones_of_its_share():
     again = running(share_identifier="red", attempts=2, millicpus=4000)
     waits = waiting("red", millicpus=4000)

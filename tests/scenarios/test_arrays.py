@@ -171,6 +171,7 @@ async def test_n_to_n_waits_for_an_array_that_itself_waits(world):
     await world.then(second, Status.SUCCEEDED)
 
 
+@pytest.mark.fault("SP25")
 async def test_cancel_of_the_parent_ends_what_waits_and_lets_the_rest_run(world):
     parent = await world.submit(Script(seconds=1), array_size=3, millicpus=2000)
     for index in range(2):
@@ -184,6 +185,7 @@ async def test_cancel_of_the_parent_ends_what_waits_and_lets_the_rest_run(world)
     await world.then(parent, Status.FAILED, status_reason="enough", is_cancelled=True, is_terminated=False)
 
 
+@pytest.mark.fault("SP25")
 async def test_a_running_child_of_a_cancelled_parent_is_not_retried(world):
     parent = await world.submit(Script(seconds=0.5, exit_code=1), array_size=2, attempts=3)
     for index in range(2):
@@ -196,6 +198,7 @@ async def test_a_running_child_of_a_cancelled_parent_is_not_retried(world):
         assert len((await world.job(child_id(parent, index))).attempts) == 1
 
 
+@pytest.mark.fault("SP25")
 async def test_terminate_of_the_parent_stops_every_child(world):
     parent = await world.submit(LONG, array_size=3, millicpus=2000)
     for index in range(2):
@@ -208,6 +211,7 @@ async def test_terminate_of_the_parent_stops_every_child(world):
         await world.then(child_id(parent, index), Status.FAILED, status_reason="over budget", is_terminated=True)
 
 
+@pytest.mark.fault("SP25")
 async def test_a_terminate_after_a_cancel_reaches_those_that_run(world):
     parent = await world.submit(LONG, array_size=2)
     for index in range(2):

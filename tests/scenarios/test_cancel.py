@@ -1,5 +1,7 @@
 """CancelJob: effective before STARTING, remembered after. aws-batch.md 5.1 to 5.3, a scenario a cell."""
 
+import pytest
+
 from batchq.domain import reasons
 from batchq.domain.job import Status
 from tests.support.scripts import Script
@@ -41,6 +43,7 @@ async def test_cancelled_while_runnable_no_container_is_made(world):
     assert await world.asked(job) == []
 
 
+@pytest.mark.fault("SP16")
 async def test_cancelled_while_running_it_finishes_and_shows_nothing_of_it(world):
     job = await world.submit(Script(seconds=1), attempts=3)
     await world.then(job, Status.RUNNING)
@@ -52,6 +55,7 @@ async def test_cancelled_while_running_it_finishes_and_shows_nothing_of_it(world
     assert await world.asked(job) == ["create", "start", "remove"]
 
 
+@pytest.mark.fault("SP16")
 async def test_cancelled_while_running_a_failure_is_not_retried(world):
     job = await world.submit(Script(seconds=1, exit_code=1), attempts=3)
     await world.then(job, Status.RUNNING)
@@ -64,6 +68,7 @@ async def test_cancelled_while_running_a_failure_is_not_retried(world):
     assert done.attempts[0].status_reason == reasons.EXITED
 
 
+@pytest.mark.fault("SP16", "SP15")
 async def test_cancelled_while_starting_the_attempt_goes_on(world):
     world.runtime.hold("create")
     job = await world.submit(Script(seconds=0), attempts=2)
@@ -75,6 +80,7 @@ async def test_cancelled_while_starting_the_attempt_goes_on(world):
     await world.then(job, Status.SUCCEEDED, cancelled=None)
 
 
+@pytest.mark.fault("SP16")
 async def test_cancelled_while_starting_a_failure_is_not_retried(world):
     world.runtime.hold("create")
     job = await world.submit(Script(seconds=0, exit_code=3), attempts=2)
@@ -88,6 +94,7 @@ async def test_cancelled_while_starting_a_failure_is_not_retried(world):
     assert done.is_cancelled
 
 
+@pytest.mark.fault("SP17")
 async def test_cancelled_between_attempts_the_earlier_ones_stay_listed(world):
     await world.queue("urgent", priority=10)
     job = await world.submit(Script(seconds=1, exit_code=1), attempts=2, millicpus=4000)
@@ -105,6 +112,7 @@ async def test_cancelled_between_attempts_the_earlier_ones_stay_listed(world):
     assert await world.asked(job, attempt=2) == []
 
 
+@pytest.mark.fault("SP18")
 async def test_a_finished_job_is_not_touched(world):
     job = await world.submit(Script(seconds=0))
     before = await world.then(job, Status.SUCCEEDED)

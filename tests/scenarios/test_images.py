@@ -61,15 +61,17 @@ async def test_a_pull_holds_up_nobody_who_has_his_image(world, absent):
     await world.then(waiting, Status.SUCCEEDED)
 
 
-async def test_terminated_while_its_image_is_pulled_it_is_over_at_once(world, absent):
+@pytest.mark.fault("SP09")
+async def test_terminated_while_its_image_is_pulled_it_is_over_at_once_and_no_container_is_made(world, absent):
     world.runtime.hold("pull")
     job = await world.submit(image=absent)
     await pulls(world, 1)
 
     await world.terminate(job, "too slow")
 
-    await world.then(job, Status.FAILED, status_reason="too slow")
+    await world.then(job, Status.FAILED, status_reason="too slow", attempts=())
     world.runtime.let_go("pull")
+    assert await world.asked(job) == ["create", "remove"]  # the image was not there to make it of
 
 
 @pytest.mark.fault("EN19")

@@ -152,6 +152,7 @@ async def test_a_container_of_a_task_removed_before_its_start_was_saved_is_not_s
     assert (await world.asked(job, part="0/app")).count("start") == 1
 
 
+@pytest.mark.fault("SP02")
 async def test_a_stop_ordered_but_not_asked_is_asked(world):
     world.runtime.hold("stop")
     job = await world.submit(POLITE)
@@ -167,6 +168,7 @@ async def test_a_stop_ordered_but_not_asked_is_asked(world):
     assert [it.exit_code for it in done.attempts] == [0]
 
 
+@pytest.mark.fault("SP04")
 async def test_killed_in_the_grace_the_deadline_stands(world):
     job = await world.submit(DEAF)
     await world.says(job, "ready")

@@ -6,8 +6,10 @@ from datetime import timedelta
 import pytest
 
 from batchq.domain import reasons
-from batchq.domain.catalog import ShareWeight
+from batchq.domain.catalog import ShareWeight, State
 from batchq.domain.job import Status
+from batchq.domain.names import QueueName
+from batchq.errors import Invalid
 from tests.support import builders
 from tests.support.scripts import FOR_EVER, Script
 
@@ -54,6 +56,22 @@ async def started(world, *jobs):
 
 
 # ---------------------------------------------------------------------------------------------------------- the blocked
+
+
+@pytest.mark.fault("SP27")
+async def test_when_its_queue_is_disabled_what_runs_goes_on_what_waits_is_served_and_the_queue_cannot_be_deleted(world):
+    runs = await world.submit(Script(seconds=1), millicpus=4000)
+    waits = await world.submit(Script(seconds=0), millicpus=4000)
+    await world.then(runs, Status.RUNNING)
+
+    await world.catalog.update_queue(QueueName("default"), lambda it: replace(it, state=State.DISABLED))
+
+    with pytest.raises(Invalid, match="disabled and takes no jobs"):
+        await world.submit()
+    with pytest.raises(Invalid, match="holds 2 unfinished jobs"):
+        await world.catalog.delete_queue(QueueName("default"))
+    assert len((await world.then(runs, Status.SUCCEEDED)).attempts) == 1
+    await world.then(waits, Status.SUCCEEDED)
 
 
 async def test_a_job_that_waits_in_front_says_what_for(world):

@@ -11,6 +11,7 @@ POLITE = Script(seconds=60, on_term=0, output=("ready",))
 DEAF = Script(seconds=60, on_term=None, output=("ready",))
 
 
+@pytest.mark.fault("SP14")
 async def test_terminated_while_submitted_it_never_runs(world):
     job = await world.submit_and(lambda it: world.terminate(it, "changed my mind"))
 
@@ -22,6 +23,7 @@ async def test_terminated_while_submitted_it_never_runs(world):
     assert await world.asked(job) == []
 
 
+@pytest.mark.fault("SP14")
 async def test_terminated_while_pending_it_is_over_at_once(world):
     before = await world.submit(POLITE)
     job = await world.submit(after=[before])
@@ -33,6 +35,7 @@ async def test_terminated_while_pending_it_is_over_at_once(world):
     assert done.is_terminated
 
 
+@pytest.mark.fault("SP14")
 async def test_terminated_while_runnable_no_container_is_made(world):
     holder = await world.submit(Script(seconds=1), millicpus=4000)
     job = await world.submit(millicpus=4000)
@@ -94,6 +97,7 @@ async def test_until_the_container_is_gone_the_job_runs_and_says_that_it_is_term
     await world.then(job, Status.FAILED)
 
 
+@pytest.mark.fault("SP13")
 async def test_attempts_left_do_not_save_it(world):
     job = await world.submit(Script(seconds=60, on_term=1, output=("ready",)), attempts=10)
     await world.says(job, "ready")
@@ -105,6 +109,7 @@ async def test_attempts_left_do_not_save_it(world):
     assert await world.asked(job, attempt=2) == []
 
 
+@pytest.mark.fault("SP12")
 async def test_a_second_terminate_changes_neither_reason_nor_deadline(world):
     job = await world.submit(DEAF)
     await world.says(job, "ready")
@@ -141,6 +146,7 @@ async def test_a_remembered_cancel_does_not_soften_it(world):
     assert not done.is_cancelled
 
 
+@pytest.mark.fault("SP07", "SP18")
 async def test_a_finished_job_is_not_touched(world):
     job = await world.submit(Script(seconds=0))
     before = await world.then(job, Status.SUCCEEDED)
@@ -156,6 +162,7 @@ async def test_an_unknown_job_is_no_error(world):
     assert await world.service.describe(["no-such-job"]) == ()
 
 
+@pytest.mark.fault("SP10")
 async def test_terminated_before_the_engine_is_asked_it_is_never_started(world):
     world.runtime.hold("create")
     job = await world.submit(Script(seconds=60))
@@ -170,6 +177,7 @@ async def test_terminated_before_the_engine_is_asked_it_is_never_started(world):
     assert await world.walk(job) == ["SUBMITTED", "RUNNABLE", "STARTING", "FAILED"]
 
 
+@pytest.mark.fault("SP11")
 async def test_terminated_while_the_start_is_under_way_it_is_asked_once_it_runs(world):
     world.runtime.hold("start")
     job = await world.submit(POLITE)
@@ -184,6 +192,7 @@ async def test_terminated_while_the_start_is_under_way_it_is_asked_once_it_runs(
     assert [it.exit_code for it in done.attempts] == [0]
 
 
+@pytest.mark.fault("SP11")
 async def test_terminated_at_any_moment_of_its_start_it_is_never_left_running(world):
     jobs = [await world.submit(POLITE, millicpus=100) for _ in range(20)]
 
@@ -196,6 +205,31 @@ async def test_terminated_at_any_moment_of_its_start_it_is_never_left_running(wo
         assert done.is_terminated
         assert len(done.attempts) <= 1
     await world.quiet()
+
+
+@pytest.mark.fault("SP06")
+async def test_one_that_ends_by_itself_before_it_is_asked_is_failed_although_it_exits_0(world):
+    world.runtime.hold("stop")
+    job = await world.submit(Script(seconds=1), attempts=3)
+    await world.then(job, Status.RUNNING)
+
+    await world.terminate(job, "stop it")
+
+    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    assert [(it.exit_code, it.status_reason) for it in done.attempts] == [(0, "stop it")]
+    world.runtime.let_go("stop")
+
+
+@pytest.mark.fault("SP26")
+async def test_a_timeout_after_it_changes_neither_reason_nor_sequence(world):
+    job = await world.submit(DEAF, limit=1)
+    await world.says(job, "ready")
+
+    await world.terminate(job, "stop it")
+
+    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    assert done.is_terminated
+    assert await world.asked(job) == ["create", "start", "stop", "kill", "remove"]
 
 
 async def test_its_dependents_fail_when_it_is_over(world):

@@ -165,6 +165,11 @@ class World:
         job = await self.service.submit(await self.submission(script, **asked))
         return job.id
 
+    async def submit_many(self, number: int, script: Script, **asked: Any) -> list[JobId]:
+        """As many jobs of one definition, in their order."""
+        submission = await self.submission(script, **asked)
+        return [(await self.service.submit(submission)).id for _ in range(number)]
+
     async def submit_and(self, request: Callable[[JobId], Awaitable[None]], **asked: Any) -> JobId:
         """A job and a request about it that lie in the inbox together, so that the job is SUBMITTED when it is read."""
         submission = await self.submission(**asked)
