@@ -4,11 +4,15 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import Child, Dependency, DependencyType, Family, Need, Status
 from batchq.domain.names import ConsumableName, QueueName, child_id, stream_name
 from batchq.domain.remains import tags
+from batchq.store.memory import MemoryStore
+from batchq.store.sqlite import SqliteStore
 from batchq.values import Changes, ChildQuery, JobQuery, NeedQuery
 from tests.support.builders import NOON, attempt, job, job_id, log_stream, moment, submission
 
@@ -253,3 +257,51 @@ async def test_shares_that_nobody_uses_are_forgotten(store):
         after = await store.prune_shares(NOON + DAY, after=after, limit=2)
 
     assert {key.share for key in await store.shares()} == {"1", "2", "3"}
+
+
+# ------------------------------------------------------------------------------------------- both stores do the same
+
+FAMILIES = st.lists(
+    st.fixed_dictionaries(
+        {
+            "size": st.sampled_from([0, 0, 1, 3, 7]),
+            "over": st.booleans(),
+            "day": st.integers(0, 4),
+            "waits_for": st.none() | st.integers(0, 9),
+        }
+    ),
+    max_size=10,
+)
+
+
+def family(index, made):
+    """One of them, whose orders begin at a hundred times its index; one that waits names an earlier one."""
+    status = ENDED if made["over"] else Status.PENDING
+    earlier = made["waits_for"] if made["waits_for"] is not None and made["waits_for"] < index else None
+    asked = {"depends_on": [] if earlier is None or made["over"] else [job_id(earlier * 100)]}
+    if made["size"]:
+        return array(index * 100, made["size"], status=status, **asked)
+    return (over(index * 100, status=status, **asked),)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(families=FAMILIES, keep=st.sets(st.integers(0, 9)), limit=st.integers(1, 6), day=st.integers(0, 5))
+async def test_sqlite_forgets_what_memory_forgets(tmp_path_factory, families, keep, limit, day):
+    stores = MemoryStore(), await SqliteStore.open(tmp_path_factory.mktemp("data"))
+    for store in stores:
+        for index, made in enumerate(families):
+            await saved(store, *family(index, made), at=NOON + made["day"] * DAY)
+
+    kept = {job_id(index * 100) for index in keep}
+    done = [await pruned(store, before=NOON + day * DAY, keep=kept, limit=limit) for store in stores]
+    ids = [it.id for index, made in enumerate(families) for it in family(index, made)]
+    found = [await store.jobs(ids) for store in stores]
+    logs = [set(await store.discarded(1000)) for store in stores]
+    orders = [await store.last_order() for store in stores]
+    await stores[1].close()
+
+    assert found[0] == found[1]
+    assert logs[0] == logs[1]
+    assert orders[0] == orders[1]
+    assert sum(done[0]) == sum(done[1]) == len(ids) - len(found[0])
+    assert all(step <= limit for steps in done for step in steps)
