@@ -2,10 +2,11 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 SEEDS ?= 5000
+KILL_ROUNDS ?= 400
 EXAMPLES ?= 500
 
 .DEFAULT_GOAL := help
-.PHONY: help install check engine docker-test trace-test test test-clients faults demo bench mutants simulate fuzz million format clean
+.PHONY: help install check engine docker-test trace-test test test-clients faults faults-night demo bench mutants simulate fuzz million format clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,8 +51,12 @@ demo: install engine ## Serve, and run, cancel and terminate jobs through boto3;
 bench: install engine ## Measure against the bare Docker SDK.
 	$(BIN)/python -m tests.bench
 
-mutants: install ## Break the core in a hundred ways, and see that the tests notice each; minutes.
+faults-night: install engine ## The server killed KILL_ROUNDS=400 times under load, on real Docker; half an hour.
+	KILL_ROUNDS=$(KILL_ROUNDS) $(BIN)/pytest -q -s tests/faults/test_kill_nine.py
+
+mutants: install ## Break the core in hundreds of ways, and see that tests and simulated worlds notice each; hours.
 	$(BIN)/python -m tests.domain.mutants
+	$(BIN)/python -m tests.simulation.mutants
 
 simulate: install ## Live SEEDS=5000 short lives in a bad world; `python -m tests.simulation --seed N` tells one.
 	$(BIN)/python -m tests.simulation --seeds 0:$(SEEDS)

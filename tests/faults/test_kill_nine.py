@@ -1,11 +1,14 @@
-"""The server is killed (-9) again and again under load; the containers' own lines tell whether anything went wrong."""
+"""The server is killed again and again under load, by SIGKILL and SIGTERM; the containers themselves tell of it."""
 
+import os
 import random
+import signal
 import threading
 import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
@@ -13,7 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from tests.faults.truth import Truth
 from tests.support.service import Service
 
-ROUNDS = 25
+ROUNDS = int(os.environ.get("KILL_ROUNDS", "40"))
 SETTLES_WITHIN = 90.0  # seconds
 OVER = {"SUCCEEDED", "FAILED"}
 SHAPES = {
@@ -72,16 +75,35 @@ class Load:
             call()
 
 
+@dataclass
+class Killing:
+    """What came of it: how each round ended, and how many containers had ended by then."""
+
+    statuses: list[int] = field(default_factory=list)
+    ended: list[int] = field(default_factory=list)
+
+    @property
+    def in_order(self) -> list[int]:
+        """The exit statuses of those that were asked to end."""
+        return [it for it in self.statuses if it != -signal.SIGKILL]
+
+    @property
+    def progress(self) -> int:
+        """How many rounds saw a container end."""
+        return sum(after > before for before, after in pairwise(self.ended))
+
+
 @pytest.mark.docker
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.fault("ST17", "LC03")
+@pytest.mark.timeout(300 + 4 * ROUNDS)
 def test_nothing_is_lost_started_twice_or_left(tmp_path):
     truth = Truth(tmp_path / "truth")
     service = Service(tmp_path / "data", "--stop-grace", "3").start()
     stage(service.client(), truth)
     load = Load(service, seed=20261121)
 
-    kill_in_a_loop(service, load)
+    killing = kill_in_a_loop(service, load, truth)
     jobs = settle(service.client(), load)
     names = all_names(service.client())
     left = containers_left(service)
@@ -93,22 +115,30 @@ def test_nothing_is_lost_started_twice_or_left(tmp_path):
     assert [name for name, count in names.items() if count > 1] == [], "a call that was repeated made two jobs"
     check_against(truth, jobs, load)
     ran = sum(truth.said("start").values())
-    print(f"{ROUNDS} kills, {len(jobs)} jobs, {ran} containers, {len(load.terminated)} terminated")
+    print(
+        f"{ROUNDS} kills, {len(killing.in_order)} of them by SIGTERM; {len(jobs)} jobs, {ran} containers, "
+        f"{len(load.terminated)} terminated; containers ended in {killing.progress} rounds"
+    )
+    assert set(killing.in_order) == {0}
+    assert killing.progress > ROUNDS / 2
     assert len(jobs) > ROUNDS
     assert ran > ROUNDS
 
 
-def kill_in_a_loop(service, load):
+def kill_in_a_loop(service, load, truth):
     over = threading.Event()
     client = threading.Thread(target=load.run, args=(over,))
     client.start()
     chance = random.Random(load.seed + 1)
+    killing = Killing(ended=[0])
     for _ in range(ROUNDS):
-        time.sleep(chance.uniform(0.1, 1.2))
-        service.kill()
+        time.sleep(chance.uniform(0.1, 0.9))
+        killing.statuses.append(service.stop() if chance.random() < 0.3 else service.kill())
         service.start()
+        killing.ended.append(truth.said("end").total())
     over.set()
     client.join()
+    return killing
 
 
 def stage(batch, truth):

@@ -55,9 +55,9 @@ class Service:
         """SIGTERM; the exit status."""
         return self._end(signal.SIGTERM)
 
-    def kill(self) -> None:
-        """SIGKILL, at any moment."""
-        self._end(signal.SIGKILL)
+    def kill(self) -> int:
+        """SIGKILL, at any moment; the exit status."""
+        return self._end(signal.SIGKILL)
 
     def client(self, name: str = "batch", *, key: Sequence[str] = ("AKIDEXAMPLE", "secret"), tries: int = 8) -> Any:
         """boto3, pointed at it by its endpoint URL and otherwise as it comes."""
