@@ -7,6 +7,10 @@ from docker.errors import NotFound
 
 from batchq.values import ContainerState, Found
 from compute import host
+from compute.docker_containers import Containers
+from compute.docker_spec import labels_of
+from compute.policy import STRICT
+from compute.secrets import NO_SECRETS
 from tests.support.containers import new_tag
 
 BOOTED, BEGAN, NOW = (datetime(2026, 11, 21, hour, tzinfo=UTC) for hour in (8, 10, 12))
@@ -27,6 +31,19 @@ class Client:
 
     def info(self):
         return self._info
+
+
+class Inspected:
+    """An engine with one container, which failed."""
+
+    def __init__(self, tag, began):
+        self._tag = tag
+        self._began = began.isoformat()
+
+    def inspect_container(self, _):
+        state = {"Status": "exited", "ExitCode": 1, "StartedAt": self._began, "FinishedAt": NOW.isoformat()}
+        labels = labels_of("i", self._tag)
+        return {"Id": "1", "Created": self._began, "State": state, "Config": {"Labels": labels}}
 
 
 def failed(began, exit_code=255):
@@ -74,14 +91,23 @@ def test_what_was_made_before_and_not_begun_went_down_with_it_too():
     ("it", "before"),
     [
         (failed(AFTER), BEGAN),
+        (failed(BEGAN), BEGAN),
         (failed(BEFORE), None),
         (failed(BEFORE, exit_code=0), BEGAN),
         (Found(tag=new_tag(), state=ContainerState.RUNNING, started_at=BEFORE), BEGAN),
     ],
-    ids=["began after", "nobody knows", "success", "runs"],
+    ids=["began after", "began just then", "nobody knows", "success", "runs"],
 )
 def test_all_else_did_not(it, before):
     assert not host.went_down(it, before, made_at=BEFORE)
+
+
+@pytest.mark.parametrize(("began", "lost"), [(BEFORE, True), (AFTER, False)])
+def test_an_inspection_tells_it(began, lost):
+    tag = new_tag()
+    containers = Containers(instance="i", policy=STRICT, secrets=NO_SECRETS, gpus=lambda: 0, lost_before=lambda: BEGAN)
+
+    assert containers.inspect(Inspected(tag, began), tag).host_lost is lost
 
 
 def test_the_kernel_tells_when_the_machine_was_booted(tmp_path):

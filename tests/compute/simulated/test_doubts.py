@@ -105,6 +105,16 @@ async def test_one_that_is_over_is_asked_at_once_and_still_with_care(doubts, tag
     assert now() - began < 1
 
 
+async def test_one_that_is_over_and_still_not_answered_for_has_its_pauses_again(doubts, tag, now):
+    doubts.engine_told(found(tag, ContainerState.EXITED))
+    await goes_unanswered(doubts, tag)
+    began = now()
+
+    await goes_unanswered(doubts, tag)
+
+    assert now() - began == pytest.approx(2)
+
+
 async def test_one_that_still_runs_waits_its_pause(doubts, tag, now):
     began = now()
     waiting = asyncio.create_task(in_doubt(doubts, tag))
