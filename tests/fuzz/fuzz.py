@@ -62,7 +62,7 @@ def fuzz(service, there, *, examples, seed, phases="coverage,fuzzing"):
     told = {"SCHEMATHESIS_HOOKS": "tests.fuzz.hooks", "BATCHQ_THERE": json.dumps(there)}
     return subprocess.run(
         [*command, *options, *bounds],
-        cwd=service.data,
+        cwd=service.data.parent,
         env=os.environ | told | {"PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
