@@ -1,6 +1,6 @@
 """Does a test notice? `python -m tests.domain.mutants` writes each bug of `mutations` into a copy and runs the tests.
 
-It prints which test killed which mutant, and ends with 1 if one survived.
+It prints which test killed which mutant, and ends with 1 if one survived. Words after it choose files: `store/`.
 """
 
 import os
@@ -20,6 +20,7 @@ COPIED = ["batchq", "compute", "api", "tests", "pyproject.toml"]
 QUICK = ["tests/domain", "tests/engine", "--ignore-glob=*laws.py"]
 LAWS = ["tests/domain/test_laws.py", "tests/domain/test_room_laws.py", "tests/domain/test_part_laws.py"]
 SLOWER = [*LAWS, "tests/scenarios"]
+OF_THE_STORE = ["tests/contracts/test_store.py", "tests/store", "-k", "not migrations"]
 PATIENCE = 300  # seconds
 
 
@@ -41,10 +42,11 @@ MUTANTS = [
 def main():
     if killer := killed_by(None):
         sys.exit(f"no mutant can be told from the code as it is: {killer} fails")
+    chosen = [it for it in MUTANTS if len(sys.argv) == 1 or any(word in it.file for word in sys.argv[1:])]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        killers = list(pool.map(told, MUTANTS))
+        killers = list(pool.map(told, chosen))
     survivors = killers.count(None)
-    print(f"{len(MUTANTS) - survivors} of {len(MUTANTS)} mutants killed")
+    print(f"{len(chosen) - survivors} of {len(chosen)} mutants killed")
     sys.exit(1 if survivors else 0)
 
 
@@ -61,7 +63,8 @@ def killed_by(mutant):
         copy_to(Path(directory))
         if mutant is not None:
             write(mutant, Path(directory))
-        return first_failure(QUICK, directory) or first_failure(SLOWER, directory)
+        quick = OF_THE_STORE if mutant is not None and "store" in mutant.file else QUICK
+        return first_failure(quick, directory) or first_failure(SLOWER, directory)
 
 
 def copy_to(directory):

@@ -1,6 +1,7 @@
 """Bugs somebody might write: what breaks, the text as it is, and the text with the bug. All in code that decides."""
 
 from tests.domain.mutations_of_arrays import ARRAYS, OF_CHILDREN, OF_PARENTS
+from tests.domain.mutations_of_doing import DOING
 from tests.domain.mutations_of_parts import SEVERAL
 from tests.domain.mutations_of_placing import PLACING
 
@@ -301,6 +302,7 @@ MUTATIONS = {
     "batchq/domain/reasons.py": HOST,
     "batchq/domain/recovery.py": RECOVERY,
     **PLACING,
+    **DOING,
     "batchq/engine/starting.py": STARTS,
     "batchq/engine/settling.py": [*SETTLING, *OF_PARENTS],
     "batchq/engine/reading.py": READING,

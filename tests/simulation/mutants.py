@@ -1,6 +1,6 @@
 """Would the simulation notice? `python -m tests.simulation.mutants` writes each bug into a copy and lives there.
 
-It prints which seed broke which promise first. The compare-and-set is not expected to fall: one engine is one writer.
+It prints which seed broke which promise first. The compare-and-set is for the store's own tests: here is one writer.
 """
 
 import os
@@ -15,7 +15,6 @@ from tests.domain.mutants import Mutant, copy_to, write
 
 SEEDS = 2000
 HUNT = f"from tests.simulation.run import check\nfor seed in range({SEEDS}): check(seed)"
-GUARDED = "compare-and-set is gone"
 
 MUTANTS = [
     Mutant(
@@ -164,12 +163,6 @@ MUTANTS = [
         old="return self._repeats.get(letter.key) or turn.submitted.get(letter.key, letter.job_id)",
         new="return letter.job_id",
     ),
-    Mutant(
-        file="batchq/store/jobs.py",
-        breaks=GUARDED,
-        old='.rowcount != 1:\n            raise Conflict(f"job',
-        new='.rowcount < 0:\n            raise Conflict(f"job',
-    ),
 ]
 
 
@@ -177,7 +170,7 @@ def main():
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         survivors = [mutant.breaks for mutant, killer in pool.map(told, MUTANTS) if killer is None]
     print(f"{len(MUTANTS) - len(survivors)} of {len(MUTANTS)} mutants killed")
-    sys.exit(0 if set(survivors) <= {GUARDED} else 1)
+    sys.exit(1 if survivors else 0)
 
 
 def told(mutant):

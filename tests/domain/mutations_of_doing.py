@@ -1,0 +1,86 @@
+"""Bugs in the code that does what was decided: the calls of the engine, and the transactions of the store."""
+
+EXECUTOR = [
+    ("calls about one container cross", "self._turns.setdefault(effect.tag, asyncio.Lock())", "asyncio.Lock()"),
+    ("what is under way is asked for again", "elif effect not in self._under_way:", "else:"),
+    ("a start is made again before its end is saved", "            self._judged.add(tag)\n", "            pass\n"),
+    ("another attempt begins beside the one before", "await self._earlier_cleared(tag)\n", "pass\n"),
+    (
+        "a stop signal without an answer is taken for one",
+        "                await self._clock.sleep(ASK_AGAIN)\n",
+        "                return\n",
+    ),
+    (
+        "a stop that finds nobody is the end of it",
+        "            except ContainerGone:\n                self.look(tag)\n                return\n",
+        "            except ContainerGone:\n                return\n",
+    ),
+    (
+        "a stop that was delivered is not told",
+        "self._tell(tag, (on.StopAsked(",
+        "self._tell(tag, () and (on.StopAsked(",
+    ),
+    ("a container goes before its log is kept", "            await self._keep_log(tag)\n", "            pass\n"),
+    ("a look that came too early is the last", "while tag in self._look_again:", "if tag in self._look_again:"),
+    (
+        "a container on its way to its start is lost",
+        "if tag not in self._starts or (found is not None and found.stopped_at is not None):",
+        "if True:",
+    ),
+    (
+        "nobody is told that a container is alive",
+        "if found is not None and found.state is ContainerState.RUNNING:",
+        "if None:",
+    ),
+]
+
+LAUNCH = [
+    (
+        "each try has another name",
+        "Launch(tag=tag, spec",
+        "Launch(tag=type(tag)(job_id=job.id, attempt=__import__('random').randrange(100, 999)), spec",
+    ),
+]
+
+JOBS = [
+    (
+        "compare-and-set is gone",
+        '.rowcount != 1:\n            raise Conflict(f"job',
+        '.rowcount < 0:\n            raise Conflict(f"job',
+    ),
+    ("a version stays what it was", "version=job.version + 1)", "version=job.version)"),
+    (
+        "no history is kept",
+        '    connection.executemany(SQL["insert_moment"], map(rows.moment_row, changes.history))\n',
+        "",
+    ),
+    (
+        "no submission is remembered",
+        '    connection.executemany(SQL["insert_submission"], map(_submission_row, changes.submissions))\n',
+        "",
+    ),
+    ("who was judged waits on", '    connection.executemany(SQL["delete_wait"], _waits(judged))\n', ""),
+    ("nobody is found to wait", '    connection.executemany(SQL["insert_wait"], _waits(new))\n', ""),
+]
+
+TRANSACTION = [
+    ("half of what failed is kept", 'connection.execute("ROLLBACK")', 'connection.execute("COMMIT")'),
+    ("what was done is not committed", '        connection.execute("COMMIT")\n', "        pass\n"),
+    ("what failed stays open", '            connection.execute("ROLLBACK")\n', "            pass\n"),
+]
+
+DATABASE = [
+    ("a file that was removed is not missed", "if _identity(self._path) != self._file:", "if None:"),
+    ("a conflict is a disk that fails", "raise Conflict(str(why)) from why", "raise StoreFailed(str(why)) from why"),
+]
+
+OPENING = [("what was said to be saved is not on the disk", "PRAGMA synchronous = FULL", "PRAGMA synchronous = OFF")]
+
+DOING = {
+    "batchq/engine/executor.py": EXECUTOR,
+    "batchq/engine/launch.py": LAUNCH,
+    "batchq/store/jobs.py": JOBS,
+    "batchq/store/transaction.py": TRANSACTION,
+    "batchq/store/database.py": DATABASE,
+    "batchq/store/opening.py": OPENING,
+}
