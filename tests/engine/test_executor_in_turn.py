@@ -15,7 +15,7 @@ async def test_a_container_is_not_cleared_away_in_the_midst_of_its_start():
     outside.executor.act(do.ClearAway(tag=outside.tag), outside.job)
     await outside.tasks.drain(patience=1000)
 
-    assert outside.engine.asked(outside.tag) == ["create", "start", "remove"]
+    assert [type(it) for it in outside.news] == [on.ContainerStarted]
     assert await outside.simulated.survey() == ()
 
 
