@@ -1,0 +1,127 @@
+"""Many jobs that are deaf to SIGTERM are terminated at once, and meanwhile everybody else is answered."""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from batchq.cli.calling import call
+from compute.lanes import LIMITS
+from compute.script import Script, write
+from tests.service.waiting import PATIENCE
+from tests.support.service import Service, serving
+
+GRACE = 2
+DEAF = Script(seconds=None, on_term=None)
+IN_SHELL = ["sh", "-c", "trap '' TERM; while :; do sleep 1; done"]
+AT_ONCE = 8  # clients
+OTHERS = 24  # threads that are not the engine's: the loop's, SQLite's, the resolver's
+QUICK = 0.25  # seconds, beyond what a busy machine takes to answer anything
+
+
+def p99(took):
+    return sorted(took)[int(len(took) * 0.99)]
+
+
+class Many:
+    """So many deaf jobs on a server, by its own HTTP."""
+
+    def __init__(self, service, number):
+        self._service = service
+        self._lay_ground(number)
+        with ThreadPoolExecutor(AT_ONCE) as clients:
+            self._ids = list(clients.map(self._submit, range(number)))
+
+    def wait(self, status):
+        end = time.monotonic() + 2 * PATIENCE
+        while (there := self.statuses()) != {status}:
+            assert time.monotonic() < end, f"not all are {status}: {there}"
+            time.sleep(0.3)  # seldom: it is work for the server to tell of them all
+
+    def terminate(self):
+        """All of them, and how long each DescribeJobs took from the first request until the last job was over."""
+        with ThreadPoolExecutor(AT_ONCE + 1) as clients:
+            over = threading.Event()
+            took = clients.submit(self._describe_until, over)
+            try:
+                list(clients.map(self._terminate, self._ids))
+                self.wait("FAILED")
+            finally:
+                over.set()
+            return took.result()
+
+    def statuses(self):
+        pages = (self._ids[first : first + 100] for first in range(0, len(self._ids), 100))
+        return {job["status"] for page in pages for job in self._ask("describejobs", jobs=page)["jobs"]}
+
+    def reasons(self):
+        some = self._ids[:: len(self._ids) // 8]
+        return {job["statusReason"] for job in self._ask("describejobs", jobs=some)["jobs"]}
+
+    def threads(self):
+        status = Path(f"/proc/{self._service.process.pid}/status").read_text()
+        return int(status.split("Threads:")[1].split()[0])
+
+    def _describe_until(self, over):
+        took = []
+        while not over.wait(0.002):
+            took += self.described(1)
+        return took
+
+    def described(self, times):
+        """How long each of so many DescribeJobs takes."""
+        return [self._time_one() for _ in range(times)]
+
+    def _time_one(self):
+        began = time.monotonic()
+        self._ask("describejobs", jobs=self._ids[:1])
+        return time.monotonic() - began
+
+    def _lay_ground(self, number):
+        self._ask("updatecomputeenvironment", computeEnvironment="local", computeResources={"maxvCpus": number})
+        name, value = write(DEAF)
+        container = {
+            "image": "batchq-test:latest",
+            "command": IN_SHELL,
+            "environment": [{"name": name, "value": value}],
+            "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "6"}],
+        }
+        self._ask("registerjobdefinition", jobDefinitionName="deaf", type="container", containerProperties=container)
+
+    def _submit(self, number):
+        return self._ask("submitjob", jobName=f"deaf-{number}", jobQueue="default", jobDefinition="deaf")["jobId"]
+
+    def _terminate(self, job_id):
+        self._ask("terminatejob", jobId=job_id, reason="all of them")
+
+    def _ask(self, operation, **content):
+        return call(self._service.url, f"/v1/{operation}", content)
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(("simulated", 300, lambda _: None), id="simulated"),
+        pytest.param(("docker", 12, Service.sweep), id="docker", marks=pytest.mark.docker),
+    ]
+)
+def many(request, tmp_path):
+    runtime, number, sweeps = request.param
+    with serving(tmp_path / "data", "--runtime", runtime, "--stop-grace", str(GRACE)) as service:
+        yield Many(service, number)
+    sweeps(service)
+
+
+@pytest.mark.slow
+@pytest.mark.fault("SP23")
+def test_all_of_them_end_and_others_are_answered_at_once_by_few_threads(many):
+    many.wait("RUNNING")
+    usual = many.described(50)
+
+    took = many.terminate()
+
+    assert many.reasons() == {"all of them"}
+    assert p99(took) < QUICK + 2 * p99(usual), f"{len(took)} calls, the slowest took {took[-5:]}"
+    assert many.threads() <= sum(it for name, it in asdict(LIMITS).items() if "patience" not in name) + OTHERS
