@@ -15,10 +15,15 @@ def next_wakeup(job: Job) -> datetime | None:
     return min((at for at, _ in _wakeups(job)), default=None)
 
 
+def due(job: Job, now: datetime) -> tuple[Alarm, ...]:
+    """The events that are due, by their times."""
+    found = [it for it in _wakeups(job) if it[0] <= now]
+    return tuple(alarm for _, alarm in sorted(found, key=lambda it: it[0]))
+
+
 def ring(job: Job, now: datetime) -> Alarm | None:
     """The first of the events that are due."""
-    due = [it for it in _wakeups(job) if it[0] <= now]
-    return min(due, key=lambda it: it[0])[1] if due else None
+    return next(iter(due(job, now)), None)
 
 
 def _wakeups(job: Job) -> Iterator[tuple[datetime, Alarm]]:

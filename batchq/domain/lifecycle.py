@@ -61,6 +61,14 @@ def ring(job: Job, now: datetime) -> on.TimedOut | on.GraceExpired | on.StartTim
     return on.TimedOut(attempt=attempt) if job.stop is None else on.GraceExpired(attempt=attempt)
 
 
+def due(job: Job, now: datetime) -> tuple[deadlines.Alarm, ...]:
+    """All that the alarm stands for, where several containers are due."""
+    if parts.has_parts(job):
+        return deadlines.due(job, now)
+    alarm = ring(job, now)
+    return () if alarm is None else (alarm,)
+
+
 def _wait(job: Job, _: on.DependenciesPending, __: datetime) -> Outcome:
     return to(job, Status.PENDING), ()
 

@@ -235,6 +235,20 @@ def tag_timed(job: Job) -> Tag | None:
     return min(running, key=lambda it: _rank(job, part_of(job, it.part), main), default=None)
 
 
+def tag_looked_at(job: Job, alarm: on.Event) -> Tag | None:
+    """The container that is looked at before the alarm counts, for it may have ended in time, unseen. None: it counts.
+
+    One that is still being started has not.
+    """
+    match alarm:
+        case on.TimedOut():
+            return tag_timed(job)
+        case on.StartTimedOut(part=key) if part_of(job, key).state is PartState.RUNNING:
+            return replace(job.tag, part=key)
+        case _:
+            return None
+
+
 def _rank(job: Job, part: Part, main: int) -> tuple[bool, bool]:
     return part.node != main, not gates.container_of(job, part).essential
 

@@ -5,13 +5,12 @@ from typing import assert_never
 
 from batchq.domain import arrays
 from batchq.domain import effects as do
-from batchq.domain import events as on
 from batchq.domain.catalog import State
 from batchq.domain.container import Resources
 from batchq.domain.job import Job, JobSpec
-from batchq.domain.lifecycle import ring
+from batchq.domain.lifecycle import due
 from batchq.domain.names import JobId, QueueName, Tag, child_id, parent_of
-from batchq.domain.parts import tag_timed
+from batchq.domain.parts import tag_looked_at
 from batchq.domain.placement import usable
 from batchq.domain.recovery import Reconciled, reconcile
 from batchq.engine.ground import Ground
@@ -124,8 +123,8 @@ class Reader:
             if not isinstance(effect, do.ClearAway) or effect.tag not in spared:
                 turn.effects.append((effect, turn.get(effect.tag.job_id)))
         for job in turn.active().values():  # a look after a timeout may have had no answer
-            if isinstance(ring(job, turn.now), on.TimedOut) and (tag := tag_timed(job)) is not None:
-                turn.effects.append((do.InspectContainer(tag=tag), job))
+            looks = (tag_looked_at(job, alarm) for alarm in due(job, turn.now))
+            turn.effects += ((do.InspectContainer(tag=tag), job) for tag in looks if tag is not None)
         for tag in self._strays.ripe([it for it in found.strays if it not in spared], turn.now):
             turn.effects.append((do.ClearAway(tag=tag), None))
 
@@ -166,13 +165,16 @@ def _comes(turn: Turn, job_id: JobId) -> bool:
 
 
 def _ring(turn: Turn, job: Job, *, seen_alive: Tag | None) -> None:
-    """A timeout is ordered when the container that may decide is seen alive: it may have ended in time, unseen."""
-    alarm = ring(job, turn.now)
-    look_at = tag_timed(job) if isinstance(alarm, on.TimedOut) else None
-    if look_at is not None and look_at != seen_alive:
+    """A timeout is ordered when the container that may decide is seen alive: it may have ended in time, unseen.
+
+    What waits for such a look holds up nothing else that is due.
+    """
+    for alarm in due(job, turn.now):
+        look_at = tag_looked_at(job, alarm)
+        if look_at is None or look_at == seen_alive:
+            turn.step(job.id, alarm)
+            return
         turn.effects.append((do.InspectContainer(tag=look_at), job))
-    elif alarm is not None:
-        turn.step(job.id, alarm)
 
 
 def _named(letter: Letter) -> Sequence[JobId]:

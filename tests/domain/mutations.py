@@ -253,8 +253,8 @@ SETTLING = [
 ]
 READING = [
     ("one lost container changes nothing for others", "        if found.news:", "        if False:"),
-    ("a timeout is ordered unseen", "if isinstance(alarm, on.TimedOut) else None", "if False else None"),
-    ("whoever is seen alive will do", "and look_at != seen_alive:", "and seen_alive is None:"),
+    ("a timeout is ordered unseen", "if look_at is None or look_at == seen_alive:", "if True:"),
+    ("whoever is seen alive will do", "or look_at == seen_alive:", "or seen_alive is not None:"),
 ]
 TURN = [
     ("a saved job keeps its version", "version=job.version + 1", "version=job.version"),

@@ -215,7 +215,11 @@ GATES = [
 ]
 DEADLINES = [
     ("an alarm of several is overheard in the moment it is due", "if it[0] <= now]", "if it[0] < now]"),
-    ("the last deadline rings first", "return min(due, key", "return max(due, key"),
+    (
+        "the last deadline rings first",
+        "sorted(found, key=lambda it: it[0])",
+        "sorted(found, key=lambda it: it[0], reverse=True)",
+    ),
     ("what is decided times out", " and attempt.decided is None:", ":"),
     ("what is to stop times out", "is not None and job.stop is None and attempt", "is not None and attempt"),
     ("who nobody waits for has a time to start in", " and part.key in needed:", ":"),

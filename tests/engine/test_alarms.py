@@ -7,12 +7,14 @@ from datetime import timedelta
 import pytest
 
 from batchq.domain import effects as do
+from batchq.domain.events import TerminateRequested
 from batchq.domain.lifecycle import ring
 from batchq.engine.alarms import Alarms
 from batchq.engine.letters import Ring
 from tests.domain.lives import after, asked, at, exited, grace_over, placed, running, started, starting, terminate
-from tests.domain.part_lives import app, is_asked, runs, sidecar, tasked
+from tests.domain.part_lives import app, ganged, is_asked, runs, sidecar, tasked
 from tests.engine.desk import desk_over
+from tests.support.builders import gang, task, task_container
 from tests.support.clock import VirtualClock
 
 MINUTE = timedelta(minutes=1)
@@ -210,3 +212,33 @@ async def test_a_timeout_is_ordered_when_the_one_that_may_decide_is_seen_alive_a
 
     await desk.turn(Ring(job_id=job.id, seen_alive=look.tag))
     assert desk.asked[2:] == [do.StopContainer(tag=replace(job.tag, part=key)) for key in ("0/sidecar", "0/app")]
+
+
+async def test_one_that_is_late_is_looked_at_before_who_waits_for_it_gives_up():
+    late = task_container("late", essential=False, start_timeout=MINUTE)
+    job = after(tasked(late, app(after={"late": "SUCCESS"})), runs("0/late"))
+    desk = await desk_over(job)
+    await asyncio.sleep(61)
+    look = do.InspectContainer(tag=replace(job.tag, part="0/late"))
+
+    await desk.turn(Ring(job_id=job.id))
+    assert desk.asked == [look]
+
+    await desk.turn(Ring(job_id=job.id, seen_alive=look.tag))
+    assert desk.asked[1:] == [do.StopContainer(tag=look.tag)]
+
+
+async def test_a_look_that_is_not_answered_does_not_hold_up_a_kill():
+    late = task_container("late", essential=False, start_timeout=MINUTE)
+    waits = task_container("waits", essential=False, after={"late": "SUCCESS"})
+    deaf = task_container("deaf", essential=False, stop_timeout=MINUTE)
+    nodes = gang(count=2, leader=task(late, waits, app()), each=task(deaf, app()))
+    begun = after(ganged(nodes), runs("0/late"), runs("0/app"), runs("1/deaf"), runs("1/app"))
+    job = after(begun, TerminateRequested(reason="this node", node=1), is_asked("1/deaf"))
+    desk = await desk_over(job)
+    await asyncio.sleep(61)
+
+    await desk.turn(Ring(job_id=job.id))
+
+    asked = [(type(it), it.tag.part) for it in desk.asked]
+    assert asked == [(do.InspectContainer, "0/late"), (do.KillContainer, "1/deaf")]

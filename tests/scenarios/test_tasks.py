@@ -207,6 +207,15 @@ async def test_who_waits_too_long_gives_up(world):
     assert await world.asked(job, part=APP) == []
 
 
+async def test_one_that_ended_in_time_and_was_not_seen_to_is_not_waited_for_in_vain(world):
+    world.runtime.deaf_to_deaths = True
+    quick = init(Script(seconds=0.2), start_timeout=timedelta(seconds=3))
+
+    job = await world.submit(task=task(quick, app(BRIEF, after={"init": "SUCCESS"})))
+
+    await world.then(job, Status.SUCCEEDED)
+
+
 async def test_a_cancel_leaves_them_alone(world):
     job = await world.submit(task=task(app(SOME_TIME), sidecar()), attempts=3)
     await world.then(job, Status.RUNNING)
