@@ -114,7 +114,7 @@ class Executor:
         What the engine still has of earlier attempts goes first.
         """
         try:
-            await self._earlier_cleared(tag)
+            await self._starts[tag].after(self._clearing_before(tag))
             news = () if tag in self._judged else await self._starts[tag].run()
         finally:
             del self._starts[tag]
@@ -122,11 +122,9 @@ class Executor:
             self._judged.add(tag)
         self._tell(tag, news)
 
-    async def _earlier_cleared(self, tag: Tag) -> None:
-        """Once tried: what the engine does not answer for is dead, and waits for a survey."""
-        earlier = [task for of, task in self._clearing.get(tag.job_id, {}).items() if of.attempt < tag.attempt]
-        if earlier:
-            await asyncio.wait(earlier)
+    def _clearing_before(self, tag: Tag) -> list[asyncio.Task[None]]:
+        """Of earlier attempts. Each ends when it was tried once: what the engine does not answer for is dead."""
+        return [task for of, task in self._clearing.get(tag.job_id, {}).items() if of.attempt < tag.attempt]
 
     def _cleared(self, tag: Tag) -> None:
         self._clearing[tag.job_id].pop(tag, None)

@@ -6,7 +6,7 @@ and it is not made again.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 
 from batchq.domain import events as on
@@ -56,6 +56,11 @@ class Start:
         self._refusals = 0
         self._pause = FIRST_PAUSE
         self.abandoned = asyncio.Event()
+
+    async def after(self, others: Collection[asyncio.Task[None]]) -> None:
+        """Wait until what comes before has ended, however it does."""
+        if others:
+            await self._unless_abandoned(self._tasks.task(f"before {self._tag}", _over(others)))
 
     async def run(self) -> tuple[on.News, ...]:
         """The news of the attempt. An engine that does not answer costs no attempt: it is asked until it does."""
@@ -159,3 +164,7 @@ class Start:
 
     def _failed(self, reason: str, exit_code: int | None = None) -> on.StartFailed:
         return on.StartFailed(attempt=self._tag.attempt, part=self._tag.part, reason=reason, exit_code=exit_code)
+
+
+async def _over(tasks: Collection[asyncio.Task[None]]) -> None:
+    await asyncio.wait(tasks)

@@ -34,9 +34,11 @@ class Outside:
         self.news, self.alive, self.tasks = [], 0, Tasks(clock)
         self.made, self.disk_full, self.saving = [], False, asyncio.Event()
         self.saving.set()
+        self.keeping = asyncio.Event()
+        self.keeping.set()
         self.executor = Executor(
             runtime=self.engine,
-            keep_log=_keep_nothing,
+            keep_log=self._keep_log,
             clock=clock,
             tasks=self.tasks,
             post=self._hear,
@@ -64,14 +66,13 @@ class Outside:
         else:
             answer.set_result(None)
 
+    async def _keep_log(self, _):
+        await self.keeping.wait()
+
     async def does(self, effect):
         """Ask for it, and wait until nothing more is under way."""
         self.executor.act(effect, self.job)
         await self.tasks.drain(patience=1000)
-
-
-async def _keep_nothing(_):
-    pass
 
 
 async def test_a_start_given_up_while_the_engine_is_away_asks_it_now_and_then():
@@ -142,6 +143,23 @@ async def test_a_start_given_up_while_its_making_is_saved_is_never_made():
     await outside.tasks.drain(patience=1000)
     assert outside.engine.asked(outside.tag) == ["create", "remove"]
     assert outside.news == [on.StartAbandoned(attempt=1)]
+
+
+async def test_a_start_that_waits_for_what_is_left_of_an_earlier_attempt_hears_at_once_that_it_is_given_up():
+    outside = Outside(seconds=60)
+    earlier = replace(outside.tag, attempt=outside.tag.attempt - 1)
+    outside.keeping.clear()
+    outside.executor.act(do.ClearAway(tag=earlier), None)
+    outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
+    await asyncio.sleep(1)
+
+    outside.executor.act(do.AbandonStart(tag=outside.tag), outside.job)
+    await asyncio.sleep(1)
+
+    assert outside.news == [on.StartAbandoned(attempt=1)]
+    assert "create" not in outside.engine.asked(outside.tag)
+    outside.keeping.set()
+    await outside.tasks.drain(patience=1000)
 
 
 async def test_one_that_was_made_before_and_is_not_there_is_lost_and_not_made_again():
