@@ -11,9 +11,9 @@ from batchq.domain import catalog_rules as rules
 from batchq.domain import events as on
 from batchq.domain.catalog import JobDefinition, JobQueue, State, Tags
 from batchq.domain.container import Overrides, effective, merge
-from batchq.domain.dependencies import invalid, refusal
+from batchq.domain.dependencies import invalid
 from batchq.domain.job import ACTIVE, FINISHED, Dependency, Job, JobSpec, Need, RetryStrategy
-from batchq.domain.names import DefinitionRef, JobId, QueueName, node_id, node_of, parent_of
+from batchq.domain.names import DefinitionRef, JobId, QueueName, node_id, node_of
 from batchq.domain.task import Nodes, Task, effective_nodes, effective_task
 from batchq.engine.engine import Engine
 from batchq.errors import Invalid, NotFound
@@ -72,7 +72,6 @@ class JobService:
         self._floor.check()
         queue = self._enabled(submission.queue)
         definition = await self._catalog.find_definition(submission.definition_name, submission.definition_revision)
-        await self._check_dependencies(submission)
         spec = specify(submission, definition, self._stop_grace)
         check_share(queue, spec)
         return await self._engine.submit(
@@ -180,15 +179,6 @@ class JobService:
         if queue.state is not State.ENABLED:
             raise Invalid(f"JobQueue {name} is disabled and takes no jobs.")
         return queue
-
-    async def _check_dependencies(self, submission: Submission) -> None:
-        """Batchq refuses ids it never gave, where a job would wait for nobody."""
-        named = [it.job_id for it in submission.depends_on if it.job_id is not None]
-        parents = [parent[0] for parent in map(parent_of, named) if parent is not None]
-        known = await self._store.jobs([*named, *parents]) if named else {}
-        for dependency in submission.depends_on:
-            if why := refusal(dependency, submission.array_size, known):
-                raise Invalid(why)
 
 
 def _named(job_id: JobId, jobs: Mapping[JobId, Job]) -> Job | None:

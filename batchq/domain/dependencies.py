@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from batchq.domain import events as on
 from batchq.domain import reasons
 from batchq.domain.container import Overrides, length
-from batchq.domain.job import FINISHED, Dependency, DependencyType, Job, Status
+from batchq.domain.job import FINISHED, Dependency, DependencyType, Job, JobSpec, Status
 from batchq.domain.names import JobId, child_id, node_of, parent_of
 
 Judgement = on.DependenciesMet | on.DependenciesPending | on.DependencyFailed | on.FoundInvalid
@@ -54,8 +54,19 @@ def asked_of(job: Job) -> tuple[JobId, ...]:
     return waits_for(job) if before is None else (*waits_for(job), before)
 
 
-def refusal(dependency: Dependency, array_size: int | None, known: Mapping[JobId, Job]) -> str | None:
-    """Why a new job may not depend on this, None if it may. AWS does not say what becomes of most of these."""
+def named(spec: JobSpec) -> tuple[JobId, ...]:
+    """All that `refusal` must know of: the ids that are named, and with a child its array."""
+    ids = [it.job_id for it in spec.depends_on if it.job_id is not None]
+    return (*ids, *(parent[0] for parent in map(parent_of, ids) if parent is not None))
+
+
+def refusal(spec: JobSpec, known: Mapping[JobId, Job]) -> str | None:
+    """Why a new job may not depend on what it names, None if it may. batchq refuses ids that it does not know."""
+    return next(filter(None, (_refusal(it, spec.array_size, known) for it in spec.depends_on)), None)
+
+
+def _refusal(dependency: Dependency, array_size: int | None, known: Mapping[JobId, Job]) -> str | None:
+    """AWS does not say what becomes of most of these."""
     job_id = dependency.job_id
     if job_id is None:
         return None if array_size is not None else "A SEQUENTIAL dependency without a jobId is for array jobs only."

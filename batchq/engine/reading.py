@@ -7,6 +7,7 @@ from batchq.domain import arrays
 from batchq.domain import effects as do
 from batchq.domain.catalog import State
 from batchq.domain.container import Resources
+from batchq.domain.dependencies import named, refusal
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle import due
 from batchq.domain.names import JobId, QueueName, Tag, child_id, parent_of
@@ -55,19 +56,19 @@ class Reader:
 
     async def prepare(self, turn: Turn, letters: Sequence[Letter], store: JobStore) -> None:
         """Fetch, in one go each, the jobs and the earlier submissions that the letters speak of."""
-        named = {job_id for letter in letters for job_id in _named(letter) if not turn.knows(job_id)}
+        asked = {job_id for letter in letters for job_id in _asked(letter) if not turn.knows(job_id)}
         keys = [letter.key for letter in letters if isinstance(letter, Submit) and letter.key is not None]
         self._repeats = await store.submissions(keys) if keys else {}
-        named.update(self._repeats.values())
-        if named:
-            turn.learn((await store.jobs(sorted(named))).values())
+        asked.update(self._repeats.values())
+        if asked:
+            turn.learn((await store.jobs(sorted(asked))).values())
 
     def read(self, turn: Turn, letter: Letter) -> None:
         match letter:
             case Submit():
                 self._submit(turn, letter)
             case Deliver() | Amend() | Ring():
-                _tell(turn, letter)
+                self._tell(turn, letter)
             case Surveyed():
                 self._reconcile(turn, letter)
             case Resume(purge=purge):
@@ -91,6 +92,7 @@ class Reader:
         if turn.knows(self.submitted_as(turn, letter)):
             return
         self._check_queue(letter.spec.queue)
+        _check_dependencies(turn, letter.spec)
         self._admit(turn, letter.spec)
         job = Job(id=letter.job_id, order=self.next_order, spec=letter.spec, created_at=turn.now, tags=letter.tags)
         self.next_order += 1 + (letter.spec.array_size or 0)
@@ -128,6 +130,28 @@ class Reader:
         for tag in self._strays.ripe([it for it in found.strays if it not in spared], turn.now):
             turn.effects.append((do.ClearAway(tag=tag), None))
 
+    def _tell(self, turn: Turn, letter: Deliver | Amend | Ring) -> None:
+        """A letter about one job. One that nobody knows hears nothing; one that is to come hears it when it has."""
+        job = turn.get(letter.job_id)
+        if job is None:
+            if _comes(turn, letter.job_id):
+                turn.later.append(letter)
+            return
+        match letter:
+            case Deliver(event=event):
+                turn.step(job.id, event)
+            case Amend(change=change):
+                turn.keep(job, change(job))
+            case Ring(seen_alive=tag):
+                _ring(turn, job, seen_alive=tag)
+
+
+def _check_dependencies(turn: Turn, spec: JobSpec) -> None:
+    """In the turn that takes the job, for what it names may have been forgotten a moment before."""
+    known = {job_id: job for job_id in named(spec) if (job := turn.get(job_id)) is not None}
+    if why := refusal(spec, known):
+        raise Invalid(why)
+
 
 def _reconciled(turn: Turn, letter: Surveyed) -> Reconciled:
     return reconcile(
@@ -137,22 +161,6 @@ def _reconciled(turn: Turn, letter: Surveyed) -> Reconciled:
         expected=letter.expected,
         lost_before=letter.lost_before,
     )
-
-
-def _tell(turn: Turn, letter: Deliver | Amend | Ring) -> None:
-    """A letter about one job. One that nobody knows hears nothing; one that is about to come hears it when it has."""
-    job = turn.get(letter.job_id)
-    if job is None:
-        if _comes(turn, letter.job_id):
-            turn.later.append(letter)
-        return
-    match letter:
-        case Deliver(event=event):
-            turn.step(job.id, event)
-        case Amend(change=change):
-            turn.keep(job, change(job))
-        case Ring(seen_alive=tag):
-            _ring(turn, job, seen_alive=tag)
 
 
 def _comes(turn: Turn, job_id: JobId) -> bool:
@@ -177,10 +185,12 @@ def _ring(turn: Turn, job: Job, *, seen_alive: Tag | None) -> None:
         turn.effects.append((do.InspectContainer(tag=look_at), job))
 
 
-def _named(letter: Letter) -> Sequence[JobId]:
+def _asked(letter: Letter) -> Sequence[JobId]:
     match letter:
         case Deliver(job_id=job_id) | Amend(job_id=job_id) | Ring(job_id=job_id):
             return _with_array(job_id)
+        case Submit(spec=spec):
+            return named(spec)
         case Surveyed(seen=seen):
             return [it.tag.job_id for it in seen]
         case _:

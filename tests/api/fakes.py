@@ -10,9 +10,11 @@ from api.tokens import Tokens
 from batchq.catalog import Catalog
 from batchq.domain import events as on
 from batchq.domain.catalog import EnvironmentName, State
+from batchq.domain.dependencies import named, refusal
 from batchq.domain.job import Job
 from batchq.domain.lifecycle import step
 from batchq.domain.names import QueueName
+from batchq.errors import Invalid
 from batchq.floor import Floor
 from batchq.service import JobService
 from batchq.store.memory import MemoryStore
@@ -46,6 +48,8 @@ class PaperEngine:
         await self._enter()
         if key is not None and key in self._made:
             return await self.job(self._made[key])
+        if why := refusal(spec, await self._store.jobs(named(spec))):
+            raise Invalid(why)
         job = Job(id=job_id, order=self._next, spec=spec, created_at=self._clock.now(), tags=tags)
         self._next += 1 + (spec.array_size or 0)  # its children's orders come after its own
         self._made[key] = job_id

@@ -156,6 +156,19 @@ async def test_whoever_names_one_that_is_gone_is_told_so(world):
         await world.submit(after=[job])
 
 
+async def test_whoever_names_one_that_goes_while_it_is_looked_at_is_told_so_too(world):
+    job = await world.submit(Script(seconds=0))
+    await world.then(job, Status.SUCCEEDED)
+    await an_hour_later(world)
+    looked = await world.service.describe([job])
+
+    await forget(world)
+
+    assert looked
+    with pytest.raises(Invalid, match="does not exist"):
+        await world.submit_and(world.cancel, after=[job])
+
+
 async def test_cancels_and_terminates_of_one_that_is_gone_change_nothing(world):
     job = await world.submit(Script(seconds=1))
     await world.then(job, Status.SUCCEEDED)
