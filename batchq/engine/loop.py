@@ -156,6 +156,7 @@ class Loop:
         await settle(turn, self._store)
         await self._place(turn)
         await settle(turn, self._store)
+        self._reader.safety.start_nothing(turn)
         changes = self.scheduler.written_to(turn, turn.changes(forget_before=turn.now - REMEMBER_SUBMISSIONS))
         if not changes.empty:
             await self._store.commit(changes)

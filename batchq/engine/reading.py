@@ -139,7 +139,8 @@ class Reader:
             return
         match letter:
             case Deliver(event=event):
-                turn.step(job.id, event)
+                if not self.safety.doubts(job, event):
+                    turn.step(job.id, event)
             case Amend(change=change):
                 turn.keep(job, change(job))
             case Ring(seen_alive=tag):

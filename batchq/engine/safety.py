@@ -10,9 +10,10 @@ from collections.abc import Set as AbstractSet
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
+from batchq.domain.consequences import part_of
 from batchq.domain.job import ACTIVE, QUEUED, Job, Status
 from batchq.domain.names import Tag
-from batchq.domain.parts import tags_under_way
+from batchq.domain.parts import has_parts, tags_running, tags_under_way
 from batchq.domain.recovery import Reconciled, Seen, reconcile
 from batchq.engine.ground import Ground
 from batchq.engine.turn import Turn
@@ -29,6 +30,7 @@ class Safety:
         self._ground = ground
         self.kept = Restoration()
         self.unknown: frozenset[Tag] | None = None
+        self._begun: frozenset[Tag] = frozenset()
 
     @property
     def holds(self) -> bool:
@@ -42,6 +44,7 @@ class Safety:
     def take_up(self, turn: Turn, seen: Sequence[Seen]) -> None:
         """What a survey means while this holds."""
         there = {it.tag for it in seen}
+        self._begun = frozenset(it.tag for it in seen if it.begun)
         for it in seen:
             if it.begun:
                 self._adopt(turn, it.tag, there)
@@ -51,8 +54,22 @@ class Safety:
         for effect in found.effects:
             if not isinstance(effect, do.ClearAway) or effect.tag in over:
                 turn.effects.append((effect, turn.get(effect.tag.job_id)))
-        _start_nothing(turn, there)
         self._note(_leftovers(found) - over)
+
+    def start_nothing(self, turn: Turn) -> None:
+        """While this holds, but what runs or ran, and what is to be given up before the engine is asked."""
+        if not self.holds:
+            return
+        may = self._begun | {it.tag for it, _ in turn.effects if isinstance(it, do.AbandonStart)}
+        turn.effects = [(it, job) for it, job in turn.effects if not isinstance(it, do.StartContainer) or it.tag in may]
+
+    def doubts(self, job: Job, event: on.Event) -> bool:
+        """Whether it is told that what the data thinks runs is not there, and nobody has ordered its end."""
+        return (
+            self.holds
+            and isinstance(event, on.ContainerLost)
+            and _runs_unasked(job, Tag(job_id=job.id, attempt=event.attempt, part=event.part))
+        )
 
     def resume(self, turn: Turn, *, purge: bool) -> None:
         """Go on as ever. What nobody knows is cleared away, or left alone for good. Raises Invalid."""
@@ -89,6 +106,12 @@ def _is_behind(job: Job, tag: Tag) -> bool:
     return job.status in QUEUED | ACTIVE and now_at < tag.attempt
 
 
+def _runs_unasked(job: Job, tag: Tag) -> bool:
+    if tag not in tags_running(job):
+        return False
+    return job.stop is None and not (has_parts(job) and part_of(job, tag.part).stopping)
+
+
 def _lose(turn: Turn, job: Job) -> None:
     tag = tags_under_way(job)[0]
     turn.step(job.id, on.ContainerLost(attempt=tag.attempt, part=tag.part))
@@ -107,13 +130,6 @@ def _is_over(turn: Turn, tag: Tag) -> bool:
     """Whether the data knows how this attempt ended."""
     job = turn.get(tag.job_id)
     return job is not None and any(it.number == tag.attempt for it in job.attempts)
-
-
-def _start_nothing(turn: Turn, there: Collection[Tag]) -> None:
-    """But what the engine has, and what is to be given up before it is asked."""
-    given_up = {it.tag for it, _ in turn.effects if isinstance(it, do.AbandonStart)}
-    may = {*there, *given_up}
-    turn.effects = [(it, job) for it, job in turn.effects if not isinstance(it, do.StartContainer) or it.tag in may]
 
 
 def _leftovers(found: Reconciled) -> frozenset[Tag]:

@@ -15,7 +15,7 @@ from batchq.domain.names import QueueName, Tag, child_id
 from batchq.errors import Invalid
 from tests.support import world as worlds
 from tests.support.builders import task, task_container
-from tests.support.scripts import Script
+from tests.support.scripts import Script, contained
 
 pytestmark = pytest.mark.fault("DB13")
 
@@ -360,6 +360,38 @@ async def test_nor_is_a_container_that_was_only_made_since(world):
     await world.then(job, Status.SUCCEEDED)
 
 
+async def test_nor_is_one_that_was_made_before_the_backup_and_never_begun(world):
+    world.runtime.hold("start")
+    job = await world.submit(Script(seconds=1))
+    await world.reaches(job, lambda it: it.attempt is not None and it.attempt.container is not None)
+    backup = world.backup()
+    await world.crash()
+    world.runtime.let_go("start")
+
+    await world.restore(backup)
+    await world.passes(HOUR / 4)
+
+    assert (await world.job(job)).status is Status.STARTING
+    assert [it.state for it in await world.runtime.survey()] == ["CREATED"]
+    await world.engine.resume(purge=False)
+    await world.then(job, Status.SUCCEEDED)
+
+
+async def test_nor_is_the_next_container_of_a_task_that_was_taken_up(world):
+    first = contained("first", Script(seconds=20), essential=False)
+    second = contained("second", Script(seconds=1), after={"first": "SUCCESS"})
+    job = await world.submit(task=task(first, second))
+    await world.then(job, Status.RUNNING)
+    await world.restore(world.backup())
+
+    await world.passes(HOUR / 4)
+
+    assert await world.asked_of_all(job, "create") == ["0/first"]
+    await world.engine.resume(purge=False)
+    await world.then(job, Status.SUCCEEDED)
+    assert await world.asked_of_all(job, "start") == ["0/first", "0/second"]
+
+
 async def test_one_that_is_to_be_given_up_is_given_up(world):
     world.runtime.hold("create")
     job = await world.submit(Script(seconds=1))
@@ -388,6 +420,46 @@ async def test_one_that_is_not_there_is_given_up_only_when_an_operator_says_so(w
     assert (await world.job(job)).status is Status.RUNNING
     await world.engine.resume(purge=False)
     await world.then(job, Status.FAILED, status_reason=reasons.DISAPPEARED)
+
+
+async def test_nor_is_one_whose_timeout_is_long_over(world):
+    job = await world.submit(Script(seconds=20), limit=60)
+    await world.then(job, Status.RUNNING)
+    backup = world.backup()
+    await world.then(job, Status.SUCCEEDED)
+
+    await world.restore(backup)
+    await world.passes(HOUR / 4)
+
+    assert (await world.job(job)).status is Status.RUNNING
+    await world.engine.resume(purge=False)
+    await world.then(job, Status.FAILED, status_reason=reasons.DISAPPEARED)
+
+
+async def test_nor_is_one_that_is_removed_by_hand_meanwhile(world):
+    job = await world.submit(LONG)
+    await world.then(job, Status.RUNNING)
+    await world.restore(world.backup())
+
+    world.machine.vanish(living(job))
+    await world.passes(HOUR / 4)
+
+    assert (await world.job(job)).status is Status.RUNNING
+    await world.engine.resume(purge=False)
+    await world.then(job, Status.FAILED, status_reason=reasons.DISAPPEARED)
+
+
+async def test_one_that_is_not_there_and_is_terminated_is_over(world):
+    job = await world.submit(Script(seconds=20))
+    await world.then(job, Status.RUNNING)
+    backup = world.backup()
+    await world.then(job, Status.SUCCEEDED)
+    await world.restore(backup)
+
+    await world.terminate(job, "not again")
+
+    await world.then(job, Status.FAILED, status_reason="not again")
+    await world.engine.resume(purge=False)
 
 
 async def test_a_restart_does_not_end_it(world):
