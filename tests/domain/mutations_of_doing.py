@@ -4,7 +4,11 @@ EXECUTOR = [
     ("calls about one container cross", "self._turns.setdefault(effect.tag, asyncio.Lock())", "asyncio.Lock()"),
     ("what is under way is asked for again", "elif effect not in self._under_way:", "else:"),
     ("a start is made again before its end is saved", "            self._judged.add(tag)\n", "            pass\n"),
-    ("another attempt begins beside the one before", "await self._earlier_cleared(tag)\n", "pass\n"),
+    (
+        "another attempt begins beside the one before",
+        "await self._starts[tag].after(self._clearing_before(tag))\n",
+        "pass\n",
+    ),
     (
         "a stop signal without an answer is taken for one",
         "                await self._clock.sleep(ASK_AGAIN)\n",
