@@ -46,9 +46,9 @@ class Luck:
 
 def luck(dice: Random) -> Luck:
     return Luck(
-        unknown=dice.choice([NONE, 0.03, 0.1, 0.25]),
+        unknown=dice.choice([NONE, 0.05, 0.13, 0.3]),
         slow=dice.choice([NONE, 0.05, 0.2]),
-        crash=dice.choice([NONE, 0.005, 0.01, 0.02]),
+        crash=dice.choice([NONE, 0.008, 0.015, 0.03]),
         unsaved=dice.choice([NONE, 0.03, 0.15]),
         unread=dice.choice([NONE, NONE, 0.02]),
         quiet_deaths=dice.choice([NONE, 0.2, 0.6, 1.0]),

@@ -12,7 +12,7 @@ from tests.simulation.wishes import specs
 
 SETTLES_WITHIN = timedelta(minutes=60)
 DIES_WITHIN = timedelta(seconds=5)  # beyond its grace
-REST = 30.0  # seconds of looking at a world that should do nothing
+REST = 21.0  # seconds of looking at a world that should do nothing
 
 
 async def settle(world) -> None:

@@ -28,6 +28,7 @@ class Mishap:
     bug_at: int | None = None
     tells: tuple[float, ...] = (0.0,)
     downtime: float = 0.5
+    grace: float = 2.0
     delays: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -94,4 +95,4 @@ class Fate(Dice):
         return None
 
     def grace(self) -> float:
-        return 2.0
+        return self._mishap.grace

@@ -1,5 +1,6 @@
 """Small plays with one end, whatever becomes of servers, answers and disks meanwhile: a sweep has them played over."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -24,6 +25,7 @@ DEAF = Script(seconds=None, on_term=None)
 POLITE = Script(seconds=None, on_term=0)
 REFUSED_TWICE = Script(seconds=2, refuse="no such user", refusals=2, refuse_certain=False)
 SETTLES_WITHIN = timedelta(minutes=5)
+MANY = tuple(f"job {number}" for number in range(300))
 LOOKS = 0.05  # seconds between two looks at what has come about
 
 
@@ -41,7 +43,7 @@ TIMED_OUT = End(status=Status.FAILED, attempts=1, starts=1, reason=reasons.TIMED
 
 
 class Play:
-    """A course: the stage on which a plot is played. `answered_in` is how long a submission took at most."""
+    """A course: the stage on which a plot is played. `answered_in` is how long a request took at most."""
 
     def __init__(self, world: World, plot: "Plot", fate: Fate) -> None:
         self.world = world
@@ -68,11 +70,11 @@ class Play:
 
     async def submit(self, name: str, *scripts: Script, after: str | None = None, **asked: Any) -> None:
         """Until it is acknowledged."""
-        millicpus = asked.pop("millicpus", 250)
+        overrides = Overrides(environment=(write(*scripts),), **{"millicpus": 250} | asked.pop("room", {}))
         depends_on = () if after is None else (Dependency(job_id=self.ids[after]),)
         submission = Submission(
             **{"definition_name": "plain", "retry": RetryStrategy(attempts=1)} | asked,
-            overrides=Overrides(environment=(write(*scripts),), millicpus=millicpus),
+            overrides=overrides,
             name=name,
             queue=QueueName("usual"),
             depends_on=depends_on,
@@ -83,7 +85,9 @@ class Play:
         self.answered_in = max(self.answered_in, self.world.clock.now() - asked_at)
 
     async def terminate(self, name: str) -> None:
+        asked_at = self.world.clock.now()
         await self.world.client.end(self.ids[name])
+        self.answered_in = max(self.answered_in, self.world.clock.now() - asked_at)
 
     async def cancel(self, name: str) -> None:
         await self.world.client.end(self.ids[name], by_cancel=True)
@@ -143,7 +147,7 @@ async def _another_waits(play: Play) -> None:
 
 async def _no_room(play: Play) -> None:
     for name in "abc":
-        await play.submit(name, SHORT, millicpus=LARGEST)
+        await play.submit(name, SHORT, room={"millicpus": LARGEST})
 
 
 async def _pulled(play: Play) -> None:
@@ -155,6 +159,14 @@ async def _terminated(play: Play, script: Script) -> None:
     await play.until(lambda: play.started("a"))
     await play.passes(1)
     await play.terminate("a")
+
+
+async def _crowd(play: Play) -> None:
+    for name in MANY:
+        await play.submit(name, DEAF, room={"millicpus": 25, "memory_mib": 4})
+    await play.until(lambda: all(play.job(name).status is Status.RUNNING for name in MANY))
+    play.answered_in = timedelta()
+    await asyncio.gather(*(play.terminate(name) for name in MANY))
 
 
 async def _timed_out(play: Play) -> None:
@@ -178,5 +190,6 @@ DEAF_ONE = Plot(name="a deaf one is terminated", tell=lambda it: _terminated(it,
 POLITE_ONE = Plot(name="a polite one is terminated", tell=lambda it: _terminated(it, POLITE), ends={"a": TERMINATED})
 TOO_LONG = Plot(name="one takes too long", tell=_timed_out, ends={"a": TIMED_OUT})
 REFUSED = Plot(name="one starts in the end", tell=lambda it: it.submit("a", REFUSED_TWICE), ends={"a": SUCCEEDED})
+CROWD = Plot(name="a crowd is terminated", tell=_crowd, ends=dict.fromkeys(MANY, TERMINATED))
 
 PLOTS = (ONE, AT_ONCE, AGAIN, FAILING, DEPENDENT, NO_ROOM, PULLED, DEAF_ONE, POLITE_ONE, TOO_LONG, REFUSED)

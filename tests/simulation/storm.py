@@ -37,7 +37,7 @@ class Storm:
 
     async def _storm(self) -> None:
         users = self._world.spawn(self._use(), "users")
-        ends = self._clock.now() + timedelta(seconds=self._dice.world.choice([15, 40, 90]))
+        ends = self._clock.now() + timedelta(seconds=self._dice.world.choice([12, 30, 75]))
         while self._clock.now() < ends:
             await self._clock.sleep(self._dice.world.uniform(0.1, 8))
             self._mischief()
@@ -45,7 +45,7 @@ class Storm:
 
     async def _use(self) -> None:
         pace = self._dice.client.choice([0.2, 2, 6])
-        for _ in range(self._dice.client.randint(4, 22)):
+        for _ in range(self._dice.client.randint(4, 18)):
             await self._clock.sleep(self._dice.client.uniform(0, pace))
             self._world.spawn(self._world.client.act(), "a user")
 
