@@ -1,13 +1,17 @@
 """Who may come in where requests are signed: whoever has a key, and each key only so often."""
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from http import HTTPStatus
 
 from aiohttp import web
 
-from api.http import Refused, read
+from api.http import REQUEST_ID, Refused, read
 from api.signatures import Sent, Verifier
+from batchq.errors import Unavailable
+
+log = logging.getLogger(__name__)
 
 Gate = Callable[[web.Request], Awaitable[None]]
 """Lets a request pass, or raises Refused."""
@@ -16,7 +20,9 @@ WHO = web.RequestKey("who", str)
 """The key that signed the request; empty where nobody is asked. A request without it may know next to nothing."""
 
 HEALTH = "/healthz"  # whoever watches over the server may have no key
-BURST = 2.0  # seconds' worth of requests that a key may make at once
+BURST = 2.0  # seconds' worth of requests that a key may make at once, and one at least
+
+_NO_KEYS = "The keys of this server cannot be read; its log tells why."
 
 
 class Buckets:
@@ -24,14 +30,15 @@ class Buckets:
 
     def __init__(self, *, rate: float, now: Callable[[], datetime]) -> None:
         self._rate = rate
+        self._most = max(1.0, rate * BURST)
         self._now = now
         self._left: dict[str, tuple[float, datetime]] = {}
 
     def spend(self, key: str) -> None:
         """Only of keys that are known: the others would fill memory. Raises Refused."""
         now = self._now()
-        left, at = self._left.get(key, (self._rate * BURST, now))
-        left = min(self._rate * BURST, left + (now - at).total_seconds() * self._rate)
+        left, at = self._left.get(key, (self._most, now))
+        left = min(self._most, left + (now - at).total_seconds() * self._rate)
         if left < 1:
             raise Refused("Rate exceeded", status=HTTPStatus.TOO_MANY_REQUESTS, code="TooManyRequestsException")
         self._left[key] = left - 1, now
@@ -45,7 +52,11 @@ def gate(verifier: Verifier, buckets: Buckets) -> Gate:
             return
         headers = tuple(request.headers.items())
         sent = Sent(method=request.method, target=request.raw_path, headers=headers, body=await read(request))
-        who = verifier.verify(sent)
+        try:
+            who = verifier.verify(sent)
+        except Unavailable as why:  # whose file, and where it is, is not for strangers
+            log.warning("request %s: %s", request[REQUEST_ID], why)
+            raise Refused(_NO_KEYS, status=HTTPStatus.INTERNAL_SERVER_ERROR, code="ServerException") from None
         buckets.spend(who)
         request[WHO] = who
 

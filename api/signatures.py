@@ -16,6 +16,7 @@ from typing import Protocol
 from botocore.auth import SIGV4_TIMESTAMP, SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
+from botocore.utils import normalize_url_path
 
 from api.http import Refused
 
@@ -29,6 +30,7 @@ _SAID = re.compile(
     r", *Signature=(?P<signature>[0-9a-f]{64})",
     re.ASCII,
 )
+_PLAIN = re.compile(r"/[!-\"$-~]*")
 _NOBODY = "no key that was given out has this secret, and it takes as long to see so"
 
 
@@ -123,7 +125,7 @@ def _check_payload(headers: Mapping[str, str], body: bytes) -> None:
 
 def _signature(sent: Sent, signed: Mapping[str, str], said: Mapping[str, str], secret: str) -> str:
     """What it should be. A target that is no plain path has none."""
-    if not sent.target.startswith("/") or "#" in sent.target:
+    if not _is_plain(sent.target):
         raise _incomplete("The request target is not a path.")
     try:
         request = AWSRequest(sent.method, f"http://{signed['host']}{sent.target}", headers=signed, data=sent.body)
@@ -133,6 +135,12 @@ def _signature(sent: Sent, signed: Mapping[str, str], said: Mapping[str, str], s
     except ValueError:  # bytes that are no text, a host that is none
         raise _incomplete("The head of the request is not text that can be signed.") from None
     return due
+
+
+def _is_plain(target: str) -> bool:
+    """One spelling to a signature: botocore signs `/a/../b` and `//b` as `/b`, which to the router are others."""
+    path = target.partition("?")[0]
+    return _PLAIN.fullmatch(target) is not None and normalize_url_path(path) == path
 
 
 def _denied(code: str, message: str) -> Refused:

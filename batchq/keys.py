@@ -21,6 +21,7 @@ from batchq.errors import Invalid, NotFound, Unavailable
 
 NAME = "keys.json"
 PRIVATE = 0o600
+ROOT = 0
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 
 
@@ -52,11 +53,11 @@ def new_key(user: str, now: datetime) -> Key:
 
 
 class KeyFile:
-    """The keys of a data directory. Raises Unavailable while others may read the file, or nobody can."""
+    """The keys of a data directory. Raises Unavailable while others may read them, or the file cannot be used."""
 
     def __init__(self, data: Path) -> None:
         self._path = data / NAME
-        self._seen: tuple[int, int, int] | None = None
+        self._seen: tuple[int, ...] | None = None
         self._keys: dict[str, Key] = {}
 
     def all(self) -> Sequence[Key]:
@@ -83,28 +84,65 @@ class KeyFile:
 
     def _refresh(self) -> None:
         try:
-            found = self._path.stat()
+            if _stamp(self._path.stat()) != self._seen:
+                with self._path.open("rb") as file:  # which may be another by now: its own mode and stamp count
+                    found = os.fstat(file.fileno())
+                    _check_mode(self._path, found.st_mode)
+                    self._keys, self._seen = _parse(self._path, file.read()), _stamp(found)
         except FileNotFoundError:
             self._seen, self._keys = None, {}
-            return
-        seen = found.st_ino, found.st_mtime_ns, found.st_size
-        if seen != self._seen:
-            self._keys, self._seen = _read(self._path, found.st_mode), seen
+        except OSError as why:
+            raise Unavailable(f"cannot read the keys in {self._path}: {why.strerror}") from None
 
     def _change(self, change: Callable[[dict[str, Key]], dict[str, Key]]) -> None:
         """Whole and durable, or not at all; of two who change it at once each finds what the other left."""
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with open(self._path.with_suffix(".lock"), "a", opener=_private) as lock:
+                flock(lock, LOCK_EX)
+                self._refresh()
+                self._put(_KEYS.dump_json(tuple(change(self._keys).values()), indent=2))
+        except OSError as why:
+            raise Unavailable(f"cannot write {self._path}: {why.strerror}") from None
+
+    def _put(self, content: bytes) -> None:
         folder = self._path.parent
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with self._path.with_suffix(".lock").open("a") as lock:
-            flock(lock, LOCK_EX)
-            self._refresh()
-            content = _KEYS.dump_json(tuple(change(self._keys).values()), indent=2)
-            descriptor, name = tempfile.mkstemp(dir=folder, prefix=f".{NAME}.")  # nobody else's to read
+        descriptor, name = tempfile.mkstemp(dir=folder, prefix=f".{NAME}.")  # nobody else's to read
+        try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
                 file.flush()
-                os.fsync(file.fileno())
+                _give_to_owner(descriptor, folder)
+                os.fsync(descriptor)
             Path(name).replace(self._path)
+        except OSError:
+            Path(name).unlink(missing_ok=True)
+            raise
+        _sync(folder)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, PRIVATE)
+
+
+def _give_to_owner(descriptor: int, folder: Path) -> None:
+    """Root makes keys for the server of another, who must be able to read them."""
+    owner = folder.stat()
+    if os.geteuid() == ROOT != owner.st_uid:
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _stamp(found: os.stat_result) -> tuple[int, ...]:
+    """Another when the file is another, or others may read it now."""
+    return found.st_ino, found.st_mtime_ns, found.st_size, found.st_mode
 
 
 def _known(keys: dict[str, Key], key_id: str) -> Key:
@@ -113,10 +151,15 @@ def _known(keys: dict[str, Key], key_id: str) -> Key:
     return keys[key_id]
 
 
-def _read(path: Path, mode: int) -> dict[str, Key]:
+def _check_mode(path: Path, mode: int) -> None:
     if stat.S_IMODE(mode) & 0o077:
         raise Unavailable(f"others may read {path}: chmod 600 {path}, and give out new keys")
+
+
+def _parse(path: Path, content: bytes) -> dict[str, Key]:
     try:
-        return {key.id: key for key in _KEYS.validate_json(path.read_bytes())}
-    except (OSError, ValidationError) as why:
-        raise Unavailable(f"cannot read the keys in {path}: {str(why).splitlines()[0]}") from None
+        return {key.id: key for key in _KEYS.validate_json(content)}
+    except ValidationError:  # whose text may show what stands there
+        raise Unavailable(
+            f"what stands in {path} are no keys: put a copy back, or remove it and give out new ones"
+        ) from None

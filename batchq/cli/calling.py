@@ -30,9 +30,18 @@ def add_url(command: ArgumentParser) -> None:
 def url_of(asked: Namespace) -> str:
     """Where the server is, by the flag, by the variable, or where it is unless told otherwise. Raises Invalid."""
     url: str = asked.url or os.environ.get(VARIABLE) or HERE
-    if urlsplit(url).scheme not in {"http", "https"}:
+    if not _is_of_a_server(url):
         raise Invalid(f"{url} is not the http:// or https:// URL of a server")
     return url.rstrip("/")
+
+
+def _is_of_a_server(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        name = (parts.hostname or "").encode("idna")
+        return parts.scheme in {"http", "https"} and url.isascii() and bool(name) and parts.port != 0
+    except ValueError:  # half an address, a port too high, a name too long
+        return False
 
 
 def call(url: str, path: str, content: Mapping[str, object] | None = None, *, patience: float = PATIENCE) -> Answer:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from pydantic import ValidationError
+from pydantic_settings import SettingsError
 
 from batchq import __version__
 from batchq.cli import backup, check, doctor, forcefail, key, restore, resume, serve
@@ -21,6 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(asked.run(asked))
     except ValidationError as wrong:
         return complain(_first(wrong), MISUSED)
+    except SettingsError as wrong:
+        return complain(f'{wrong}: a variable that is a list is JSON, as ["a", "b"]', MISUSED)
     except (BatchqError, OSError) as refused:
         return complain(str(refused))
 

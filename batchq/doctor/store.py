@@ -57,7 +57,7 @@ def _told(records: Records) -> Findings:
 
 
 def _exposed(it: FileFacts) -> Finding:
-    says = f"{it.path} has mode {it.mode:04o}: others of this machine may read jobs and their environments"
+    says = f"{it.path} has mode {it.mode:04o}: others of this machine may read what is in it"
     return warning(STORE, says, f"chmod {it.wanted:04o} {it.path}")
 
 

@@ -42,7 +42,7 @@ def signed(*, method="POST", target="/v1/submitjob", headers=(), body=b"{}", at=
 
 def random_request(seed):
     dice = random.Random(seed)
-    path = "/v1/tags/" + quote("".join(dice.choices(ODD, k=dice.randint(0, 20))), safe="")
+    path = "/v1/tags/arn" + quote("".join(dice.choices(ODD, k=dice.randint(0, 20))), safe="")
     pairs = [
         f"{quote(dice.choice(ODD) + 'k', safe='')}={quote(''.join(dice.choices(ODD, k=3)), safe='')}"
         for _ in range(dice.randint(0, 4))

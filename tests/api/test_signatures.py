@@ -81,6 +81,15 @@ def test_a_target_that_is_no_path_is_refused(verifier, target):
     assert refusal(verifier, replace(signed(), target=target))[0] == 403
 
 
+@pytest.mark.fault("SE03")
+@pytest.mark.parametrize(
+    "target",
+    ["//v1/submitjob", "/v1//submitjob", "/v1/./submitjob", "/v1/tags/x/../../submitjob", "/v1/sub\tmitjob", "/v1/é"],
+)
+def test_a_signature_is_of_one_path_however_botocore_would_read_it(verifier, target):
+    assert refusal(verifier, replace(signed(), target=target)) == INCOMPLETE
+
+
 @pytest.mark.fault("SE04")
 @pytest.mark.parametrize("seconds", [-299, 0, 299])
 def test_clocks_may_differ_by_less_than_five_minutes(verifier, seconds):
@@ -174,6 +183,17 @@ def test_a_key_that_asks_too_often_is_told_to_wait_and_no_other_is():
     assert told_to_wait(buckets, "modest") is None
     seconds[0] = 1.0
     assert [told_to_wait(buckets, "greedy") for _ in range(1000)].count(None) == 100
+
+
+def test_a_key_that_may_ask_once_in_ten_seconds_is_answered_once():
+    seconds = [0.0]
+    buckets = Buckets(rate=0.1, now=lambda: NOW + timedelta(seconds=seconds[0]))
+
+    first = [told_to_wait(buckets, "seldom") for _ in range(3)]
+    seconds[0] = 10.0
+
+    assert first == [None] + [(429, "TooManyRequestsException")] * 2
+    assert told_to_wait(buckets, "seldom") is None
 
 
 def told_to_wait(buckets, key):

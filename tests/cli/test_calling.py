@@ -85,7 +85,10 @@ def test_the_flag_goes_before_the_variable_and_that_before_the_usual_place(monke
     assert url_of(Namespace(url="https://flag")) == "https://flag"
 
 
-@pytest.mark.parametrize("url", ["file:///etc/passwd", "127.0.0.1:22824", "ftp://there", "/healthz"])
+NOWHERE = ["http://", "http://[::1", "http://..", f"http://{'a' * 64}", "http://there:65536", "http://there/é"]
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "127.0.0.1:22824", "ftp://there", "/healthz", *NOWHERE])
 def test_what_is_no_url_of_a_server_is_refused(url):
     with pytest.raises(Invalid, match="is not the http"):
         url_of(Namespace(url=url))

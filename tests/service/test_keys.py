@@ -147,6 +147,23 @@ def test_a_file_of_keys_that_others_may_read_is_not_used(tmp_path):
     assert "others may read" in done.stderr
 
 
+def test_a_stranger_is_not_told_why_keys_cannot_be_read(served, keys):
+    file = served.data / "keys.json"
+    key = keys.create()
+    file.chmod(0o644)
+    told = served.client(key=key, tries=1).describe_job_queues
+
+    with pytest.raises(ClientError) as why:
+        told()
+
+    file.chmod(0o600)
+    assert why.value.response["ResponseMetadata"]["HTTPStatusCode"] == HTTPStatus.INTERNAL_SERVER_ERROR
+    assert "cannot be read" in why.value.response["Error"]["Message"]
+    assert str(served.data) not in str(why.value)
+    assert "others may read" in served.log.read_text()
+    assert told()
+
+
 @pytest.mark.fault("SE15")
 def test_a_key_that_asks_too_often_waits_and_others_do_not(served, keys):
     greedy, modest = served.client(key=keys.create(), tries=1), served.client(key=keys.create(), tries=1)
