@@ -18,6 +18,7 @@ from batchq.errors import Invalid, Unavailable
 VARIABLE = "BATCHQ_URL"
 HERE = "http://127.0.0.1:22824"
 PATIENCE = 30.0  # seconds
+KEYS = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to a key of `batchq key create`"
 MOST = 16 * 1024 * 1024  # bytes of an answer
 
 Answer = Mapping[str, object]
@@ -44,13 +45,20 @@ def _is_of_a_server(url: str) -> bool:
         return False
 
 
-def call(url: str, path: str, content: Mapping[str, object] | None = None, *, patience: float = PATIENCE) -> Answer:
-    """The answer to a GET, or to a POST of the content.
+def call(
+    url: str,
+    path: str,
+    content: Mapping[str, object] | None = None,
+    *,
+    patience: float = PATIENCE,
+    signed: bool = True,
+) -> Answer:
+    """The answer to a GET, or to a POST of the content; `signed` where the environment has keys.
 
     Raises Invalid with the server's own words when it refuses; Unavailable when nobody answers, or nobody of ours.
     """
     body = None if content is None else json.dumps(content).encode()
-    request = Request(url + path, data=body, headers=_headers(url + path, body))  # noqa: S310 - see url_of
+    request = Request(url + path, data=body, headers=_headers(url + path, body, signed=signed))  # noqa: S310 - see url_of
     try:
         # What listens on this machine is not behind the proxy that the environment may name.
         with build_opener(ProxyHandler({})).open(request, timeout=patience) as reply:
@@ -63,11 +71,11 @@ def call(url: str, path: str, content: Mapping[str, object] | None = None, *, pa
         raise Unavailable(f"no batchq answers at {url}: {why}") from None
 
 
-def _headers(url: str, body: bytes | None) -> Mapping[str, str]:
-    """Signed, where the environment has the keys that AWS's own tools would sign with."""
+def _headers(url: str, body: bytes | None, *, signed: bool) -> Mapping[str, str]:
+    """Signed by what AWS's own tools would sign with."""
     headers = {"Content-Type": "application/json"}
     key, secret = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
-    if not key or not secret:
+    if not signed or not key or not secret:
         return headers
     request = AWSRequest("GET" if body is None else "POST", url, headers=headers, data=body or b"")
     SigV4Auth(Credentials(key, secret), "batch", os.environ.get("AWS_DEFAULT_REGION", "us-east-1")).add_auth(request)
@@ -75,7 +83,10 @@ def _headers(url: str, body: bytes | None) -> Mapping[str, str]:
 
 
 def _refusal(refused: HTTPError, url: str) -> Invalid | Unavailable:
+    code = refused.headers.get("x-amzn-ErrorType", "")
     message = str(_read(refused.read(MOST), url).get("message") or refused.reason)
+    if "Signature" in code or "AuthenticationToken" in code:
+        message = f"{message.rstrip('.')}: {KEYS}"
     return Invalid(message) if refused.code < 500 else Unavailable(message)  # noqa: PLR2004 - HTTP's own line
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from batchq.cli.complaint import complain
+from batchq.cli.lines import line
 from batchq.cli.serve import read
 from batchq.store.checking import Report, check
 from batchq.store.database import NAME
@@ -22,8 +23,8 @@ def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name fo
 def run(asked: argparse.Namespace) -> int:
     file = asked.file or read(asked).data / NAME
     found = check(file)
-    for line in told(found):
-        print(f"{file}: {line}")
+    for each in told(found):
+        print(line(f"{file}: {each}"))
     return complain(f"{file} is not whole") if found.problems else 0
 
 

@@ -3,10 +3,12 @@
 import sys
 from contextlib import suppress
 
+from batchq.cli.lines import line
+
 REFUSED, MISUSED = 1, 2  # exit statuses
 
 
 def complain(text: str, status: int = REFUSED) -> int:
     with suppress(OSError):  # nobody reads it any more, or its disk is full
-        print(f"batchq: {text}", file=sys.stderr, flush=True)
+        print(line(f"batchq: {text}"), file=sys.stderr, flush=True)
     return status

@@ -8,12 +8,14 @@ from typing import Any
 
 from batchq.bootstrap import look_around
 from batchq.cli.calling import add_url, call, url_of
+from batchq.cli.lines import line
 from batchq.cli.serve import read
 from batchq.doctor.examination import examine, well
 from batchq.doctor.facts import ServerFacts
 from batchq.doctor.finding import Finding
-from batchq.errors import BatchqError
+from batchq.errors import BatchqError, Invalid
 
+HEALTH = "/healthz"
 PATIENCE = 5.0  # seconds
 
 
@@ -35,7 +37,11 @@ def run(asked: argparse.Namespace) -> int:
 
 def ask(url: str) -> ServerFacts:
     try:
-        return ServerFacts(url=url, health=call(url, "/healthz", patience=PATIENCE))
+        try:
+            health = call(url, HEALTH, patience=PATIENCE)
+        except Invalid:  # our keys are not of this server: a stranger is told a little
+            health = call(url, HEALTH, patience=PATIENCE, signed=False)
+        return ServerFacts(url=url, health=health)
     except BatchqError as away:
         return ServerFacts(url=url, away=str(away))
 
@@ -43,4 +49,4 @@ def ask(url: str) -> ServerFacts:
 def told(finding: Finding) -> str:
     """In a line."""
     do = f". {finding.do}" if finding.do else ""
-    return f"{finding.level:8} {finding.about}: {finding.says}{do}"
+    return line(f"{finding.level:8} {finding.about}: {finding.says}{do}")

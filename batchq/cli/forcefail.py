@@ -1,11 +1,15 @@
 """`batchq force-fail`: the last resort for a job whose container does not end."""
 
 import argparse
+import re
 from typing import Any
 from urllib.parse import quote
 
 from batchq.cli.calling import add_url, call, url_of
+from batchq.cli.lines import line
+from batchq.errors import Invalid
 
+_ID = re.compile(r"[0-9a-f:#-]{1,64}")
 REASON = "its container does not end"
 
 
@@ -19,7 +23,9 @@ def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name fo
 
 
 def run(asked: argparse.Namespace) -> int:
+    if not _ID.fullmatch(asked.job):
+        raise Invalid(f"{asked.job!r} is not the id of a job")
     path = f"/v1/batchq/jobs/{quote(asked.job, safe='')}/forcefail"
     job = call(url_of(asked), path, {"reason": asked.reason})
-    print(f"job {job.get('jobId')} is {job.get('status')}: {job.get('statusReason')}")
+    print(line(f"job {job.get('jobId')} is {job.get('status')}: {job.get('statusReason')}"))
     return 0

@@ -1,4 +1,4 @@
-"""Lines of the log. What callers say may be in them, and never begins a line of its own, colours one, or turns it."""
+"""Lines, of the log and of commands. What callers say may be in them: it never begins, colours or turns a line."""
 
 import logging
 
@@ -8,11 +8,16 @@ _ESCAPED = {it: ascii(chr(it))[1:-1] for it in (*_CONTROLS, *_DIRECTIONS)}
 _OF_TRACEBACKS = {it: said for it, said in _ESCAPED.items() if it != ord("\n")}
 
 
+def line(text: str) -> str:
+    """As one, whatever is in it."""
+    return text.translate(_ESCAPED)
+
+
 class Lines(logging.Formatter):
     """A record begins at the margin; what follows of it, as a traceback does, is indented."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - as logging spells it
-        return super().formatMessage(record).translate(_ESCAPED)
+        return line(super().formatMessage(record))
 
     def format(self, record: logging.LogRecord) -> str:
         return super().format(record).translate(_OF_TRACEBACKS).replace("\n", "\n  ")

@@ -40,7 +40,7 @@ def _away(facts: Facts) -> Findings:
     server, store = facts.server, facts.store
     if store.held:
         holder = f"pid {store.holder}" if store.holder else "a server"
-        says = f"{holder} holds {store.data}, and {server.away}"
+        says = f"{holder} holds {store.data}, and {server.away.rstrip('.')}"
         yield problem(SERVER, says, "Say --url if it listens elsewhere. If it hangs, kill -9 it: nothing is lost.")
     else:
         yield ok(SERVER, f"none runs at {server.url}")

@@ -68,6 +68,8 @@ def looked_at(path: Path, how: str = BESIDE_A_SERVER) -> Iterator[sqlite3.Connec
     """A connection that writes nothing, not even what a server left in its log of writes. Raises StoreRefused."""
     if not path.is_file():
         raise StoreRefused(f"there is no {path}")
+    if not os.access(path, os.R_OK):  # SQLite does not say that it is this
+        raise StoreRefused(f"cannot open {path}: Permission denied")
     try:
         connection = sqlite3.connect(
             f"{path.resolve().as_uri()}?{how}", uri=True, isolation_level=None, timeout=_BUSY_SECONDS

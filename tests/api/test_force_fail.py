@@ -138,8 +138,15 @@ async def test_the_command_says_why_not(submit, command):
     assert said == f"batchq: Job {job_id}#0 is a node: force-fail its job {job_id} as a whole."
 
 
-async def test_what_is_no_id_is_no_operation(server, command):
-    status, said = await command("../../v1/submitjob")
+@pytest.mark.parametrize("name", ["../../v1/submitjob", "hello", "", "a\x1b[31m"])
+async def test_the_command_says_what_is_no_id(server, command, name):
+    assert await command(name) == (1, f"batchq: {name!r} is not the id of a job")
 
-    assert status == 1
-    assert "is not an operation of this server" in said
+
+async def test_what_others_gave_as_a_reason_neither_colours_nor_breaks_the_line(server, submit, command):
+    job_id = await submit()
+    await server.runs(job_id)
+
+    status, said = await command(job_id, "--reason", "a\x1b[31m\nbatchq: all is well")
+
+    assert (status, said) == (0, f"job {job_id} is FAILED: Force-failed: a\\x1b[31m\\nbatchq: all is well")

@@ -193,6 +193,25 @@ def test_our_own_commands_sign_what_they_ask(served, keys):
     assert "Signature" not in done.stdout
 
 
+def test_a_command_whose_keys_are_others_is_told_what_to_set(served, keys, monkeypatch, capsys):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", keys.create()[0])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of another cloud")
+
+    status = main(["resume", "--url", served.url])
+
+    assert status == 1
+    assert "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to a key of `batchq key create`" in capsys.readouterr().err
+
+
+def test_the_doctor_does_not_take_a_server_for_dead_because_its_own_keys_are_wrong(served, monkeypatch, capsys):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAOFANOTHERCLOUD22")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of another cloud")
+
+    main(["doctor", "--url", served.url, "--data", str(served.data)])
+
+    assert f"ok       server: one answers at {served.url}: ok" in capsys.readouterr().out
+
+
 def test_a_stranger_learns_of_its_health_that_it_lives(served):
     assert list(served.health()) == ["status"]
 
