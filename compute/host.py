@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from docker.errors import NotFound
+from docker.errors import APIError
 
 from batchq.domain.container import Resources
 from batchq.values import ContainerState, Found
@@ -47,8 +47,10 @@ def lost_before(client: Client, booted_at: datetime | None) -> datetime | None:
     """With live-restore containers go down with the machine alone, which was `booted_at` if that is known."""
     try:
         bridge: object = client.inspect_network(BRIDGE)
-    except NotFound:
-        return None
+    except APIError as refusal:
+        if refusal.is_client_error():  # there is none, or what stands before the engine lets nobody see it
+            return None
+        raise
     engine: object = client.info()
     if not member(engine, "InitBinary", of=object):  # not Docker: other engines let containers be when they end
         return None
@@ -74,6 +76,9 @@ def may_be_lost(it: Found) -> bool:
 
 def booted_at(kernel: Path) -> datetime | None:
     """When this machine was, by its clock of now; None where the kernel does not say."""
-    lines = kernel.read_text().splitlines() if kernel.exists() else []
-    stamp = next((line.split()[1] for line in lines if line.startswith("btime ")), None)
-    return None if stamp is None else datetime.fromtimestamp(int(stamp), tz=UTC)
+    try:
+        lines = kernel.read_text().splitlines()
+        stamp = next(int(line.split()[1]) for line in lines if line.startswith("btime "))
+        return datetime.fromtimestamp(stamp, tz=UTC)
+    except (OSError, ValueError, OverflowError, LookupError, StopIteration):
+        return None

@@ -3,7 +3,8 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from docker.errors import NotFound
+from docker.errors import APIError, NotFound
+from requests import Response
 
 from batchq.values import ContainerState, Found
 from compute import host
@@ -17,6 +18,12 @@ BOOTED, BEGAN, NOW = (datetime(2026, 11, 21, hour, tzinfo=UTC) for hour in (8, 1
 BEFORE, AFTER = BEGAN - timedelta(minutes=1), BEGAN + timedelta(minutes=1)
 
 
+def answered(status):
+    response = Response()
+    response.status_code = status
+    return response
+
+
 class Client:
     """An engine that began at a time, as it tells of itself; other members of /info may be given."""
 
@@ -26,7 +33,7 @@ class Client:
 
     def inspect_network(self, name):
         if self._began is None:
-            raise NotFound(f"network {name} not found")
+            raise NotFound(f"network {name} not found", response=answered(404))
         return {"Created": self._began.isoformat()}
 
     def info(self):
@@ -75,6 +82,24 @@ def test_where_it_cannot_be_told_nothing_is_blamed_on_the_host(client, booted_at
     assert host.lost_before(client, booted_at) is None
 
 
+@pytest.mark.parametrize("status", [403, 404, 405])
+def test_nor_where_the_engine_lets_nobody_look(status):
+    class Guarded(Client):
+        def inspect_network(self, _):
+            raise APIError("networks are nobody's business", response=answered(status))
+
+    assert host.lost_before(Guarded(), BOOTED) is None
+
+
+def test_an_engine_that_is_in_trouble_is_asked_again():
+    class Troubled(Client):
+        def inspect_network(self, _):
+            raise APIError("no", response=answered(500))
+
+    with pytest.raises(APIError):
+        host.lost_before(Troubled(), BOOTED)
+
+
 @pytest.mark.fault("EN05")
 def test_what_failed_and_began_before_went_down_with_it():
     assert host.went_down(failed(BEFORE), BEGAN, made_at=BEFORE)
@@ -115,3 +140,14 @@ def test_the_kernel_tells_when_the_machine_was_booted(tmp_path):
 
     assert host.booted_at(tmp_path / "stat") == datetime(2026, 11, 21, tzinfo=UTC)
     assert host.booted_at(tmp_path / "none") is None
+
+
+@pytest.mark.parametrize("text", ["", "btime\n", "btime soon\n", "btime 99999999999999999999\n"], ids=repr)
+def test_a_kernel_that_tells_no_time_tells_none(tmp_path, text):
+    (tmp_path / "stat").write_text(text)
+
+    assert host.booted_at(tmp_path / "stat") is None
+
+
+def test_nor_does_one_that_may_not_be_asked(tmp_path):
+    assert host.booted_at(tmp_path) is None
