@@ -97,23 +97,30 @@ def _state(connection: Connection, job: Columns, array: Columns | None, spec: Jo
 
 def _state_left(job: Columns, array: Columns | None, spec: JobSpec, family: Family | None) -> Job:
     """What the columns tell is sure; of the JSON, whatever can be read."""
+    status = _status(job["status"], family)
     sure = {
         "id": job["id"],
         "order": job["ord"],
         "version": job["version"],
         "created_at": EPOCH + timedelta(milliseconds=job["created_at"]),
-        "status": job["status"] if job["status"] in set(Status) else Status.SUBMITTED,
+        "status": status,
         "status_reason": reasons.UNREADABLE,
         "child": array and Child(parent=JobId(array["id"]), index=job["ord"] - array["ord"] - 1),
         "family": family,
         "spec": spec,
     }
     told = _told(job["state"])
-    left = {name: told[name] for name in MAY_BE_LEFT & told.keys()}
+    left = {name: told[name] for name in MAY_BE_LEFT & told.keys() if name != "attempt" or status not in FINISHED}
     for name in sorted(left):
         if not _is_readable(sure | {name: left[name]}):
             del left[name]
     return rows.JOB.validate_python(left | sure)
+
+
+def _status(column: str, family: Family | None) -> Status:
+    """An array with children is PENDING until it is over; of what is no status nothing is known."""
+    status = Status(column) if column in set(Status) else Status.SUBMITTED
+    return status if family is None or status in FINISHED else Status.PENDING
 
 
 def _told(state: bytes | None) -> dict[str, Any]:

@@ -11,12 +11,13 @@ from batchq.domain.job import Status
 from batchq.domain.names import child_id
 from batchq.domain.parts import tags_under_way
 from batchq.domain.recovery import Seen
-from batchq.engine.letters import Ring, Surveyed
+from batchq.engine.letters import Amend, Ring, Surveyed
+from batchq.store import rows
 from batchq.store.sqlite import SqliteStore
 from batchq.values import Changes
 from tests.domain.lives import exited, pending, runnable, running, starting, succeeded
 from tests.domain.part_lives import tasked
-from tests.engine.desk import LOOKED, Desk, news, submit
+from tests.engine.desk import LOOKED, Desk, answer, news, submit
 from tests.engine.turns import HOST, ground, learnt, turn_over
 from tests.support.builders import environment, job_id, policy, queue, task_container
 from tests.support.inline import InlineDatabase
@@ -178,6 +179,20 @@ async def test_one_that_is_over_stays_as_its_columns_tell(database):
     assert await desk.store.damaged() == ()
 
 
+async def test_one_that_is_over_holds_no_room_whatever_its_record_says(database):
+    done = succeeded()
+    desk = await desk_over(database, done)
+    lives = running()
+    told = rows.state_row(replace(lives, id=done.id, order=done.order), version=0)["state"]
+    database.connection.execute("UPDATE jobs SET state = ? WHERE ord = ?", (told, done.order))
+    await desk.loop.load()
+
+    await desk.turn(Amend(job_id=done.id, change=lambda it: replace(it, tags=(("a", "b"),)), answer=answer()))
+
+    assert await desk.status(done) is Status.SUCCEEDED
+    assert desk.loop.active == {}
+
+
 async def test_a_job_in_memory_is_not_harmed_by_what_was_done_to_its_row(database):
     job = running()
     desk = await desk_over(database, job)
@@ -322,6 +337,27 @@ async def test_an_array_that_is_damaged_takes_its_children_along(database, colum
 
     assert await fate(desk, array) == LOST
     assert {it.status for it in await children(desk, array)} == {Status.FAILED}
+    assert desk.loop.active == {}
+
+
+@pytest.mark.parametrize("damage", ["state = '{'", "status = 'PENDINH'"])
+async def test_an_array_that_is_damaged_while_it_spawns_is_over_when_its_children_are(database, damage):
+    desk = await desk_over(database)
+    await desk.loop.load()
+    array = job_id(10**6)
+    await desk.turn(LOOKED, submit(array, array_size=300))
+    await desk.turn(*await desk.inbox.take(10))
+    database.connection.execute(f"UPDATE jobs SET {damage} WHERE id = '{array}'")
+    await desk.loop.load()
+    await desk.store.jobs([array])
+
+    await look_at_damage(desk)
+    await through(desk)
+    await desk.turn(*(news(it, exited(0)) for it in desk.loop.active.values()))
+    await through(desk)
+
+    over = (await desk.store.jobs([array]))[array]
+    assert (over.status, over.status_reason) == LOST
     assert desk.loop.active == {}
 
 
