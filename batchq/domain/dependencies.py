@@ -55,9 +55,11 @@ def asked_of(job: Job) -> tuple[JobId, ...]:
 
 
 def named(spec: JobSpec) -> tuple[JobId, ...]:
-    """All that `refusal` must know of: the ids that are named, and with a child its array."""
+    """All that `refusal` must know of: the ids that are named, with a child its array, with an array its first child."""
     ids = [it.job_id for it in spec.depends_on if it.job_id is not None]
-    return (*ids, *(parent[0] for parent in map(parent_of, ids) if parent is not None))
+    parents = (parent[0] for parent in map(parent_of, ids) if parent is not None)
+    arrays = (it.job_id for it in spec.depends_on if it.job_id and it.type is DependencyType.N_TO_N)
+    return (*ids, *parents, *(child_id(it, 0) for it in arrays))
 
 
 def refusal(spec: JobSpec, known: Mapping[JobId, Job]) -> str | None:
@@ -76,10 +78,19 @@ def _refusal(dependency: Dependency, array_size: int | None, known: Mapping[JobI
         return f"Job {job_id} in dependsOn does not exist."
     if dependency.type is not DependencyType.N_TO_N:
         return None
+    if _is_being_forgotten(job_id, known):
+        return f"Job {job_id} in dependsOn does not exist any more."
     other = known[job_id].spec.array_size if job_id in known and known[job_id].child is None else None
     if array_size is None or other != array_size:
         return f"An N_TO_N dependency needs two array jobs of one size, and Job {job_id} and this job are not."
     return None
+
+
+def _is_being_forgotten(job_id: JobId, known: Mapping[JobId, Job]) -> bool:
+    """Whether it is an array whose children have begun to go, the first of them first."""
+    array = known.get(job_id)
+    had_children = array is not None and array.family is not None and array.status in FINISHED
+    return had_children and child_id(job_id, 0) not in known
 
 
 def _may_come(job_id: JobId, known: Mapping[JobId, Job]) -> bool:

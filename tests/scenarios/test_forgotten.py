@@ -156,6 +156,17 @@ async def test_whoever_names_one_that_is_gone_is_told_so(world):
         await world.submit(after=[job])
 
 
+async def test_whose_children_would_wait_for_children_of_an_array_that_is_half_forgotten_is_told_so(world):
+    array = await world.submit(Script(seconds=0), array_size=3)
+    await world.then(array, Status.SUCCEEDED)
+    await an_hour_later(world)
+    await world.store.prune(world.clock.now() - HOUR, keep=(), limit=1)
+    assert await known(world, array, child_id(array, 0)) == [True, False]
+
+    with pytest.raises(Invalid, match="does not exist"):
+        await world.submit(array_size=3, after=[Dependency(job_id=array, type=DependencyType.N_TO_N)])
+
+
 async def test_whoever_names_one_that_goes_while_it_is_looked_at_is_told_so_too(world):
     job = await world.submit(Script(seconds=0))
     await world.then(job, Status.SUCCEEDED)
