@@ -55,7 +55,7 @@ def asked_of(job: Job) -> tuple[JobId, ...]:
 
 
 def named(spec: JobSpec) -> tuple[JobId, ...]:
-    """All that `refusal` must know of: the ids that are named, with a child its array, with an array its first child."""
+    """All that `refusal` must know of: what is named, with a child its array, for N_TO_N the first child."""
     ids = [it.job_id for it in spec.depends_on if it.job_id is not None]
     parents = (parent[0] for parent in map(parent_of, ids) if parent is not None)
     arrays = (it.job_id for it in spec.depends_on if it.job_id and it.type is DependencyType.N_TO_N)
