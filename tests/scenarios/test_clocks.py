@@ -56,11 +56,7 @@ async def test_a_job_taken_up_by_another_server_has_all_its_time(world):
     world.runtime.hold("start")
     job = await world.submit(Script(seconds=LIMIT - 5), limit=LIMIT)
     await world.then(job, Status.STARTING)
-    world.store.failing = True
-    world.runtime.let_go("start")
-    await world.passes(1)
-    await world.crash()
-    world.store.failing = False
+    await world.crash_once_done("start")
 
     await world.boot()
 

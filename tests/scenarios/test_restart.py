@@ -83,11 +83,7 @@ async def test_killed_after_the_start_it_is_not_started_again(world):
     world.runtime.hold("start")
     job = await world.submit(Script(seconds=2))
     await world.then(job, Status.STARTING)
-    world.store.failing = True
-    world.runtime.let_go("start")
-    await world.passes(1)
-    await world.crash()
-    world.store.failing = False
+    await world.crash_once_done("start")
 
     await world.boot()
 
@@ -100,12 +96,8 @@ async def test_made_and_gone_before_that_was_saved_it_is_made_again_and_costs_no
     world.runtime.hold("create")
     job = await world.submit(Script(seconds=0))
     tag = (await world.then(job, Status.STARTING)).tag
-    world.store.failing = True
-    world.runtime.let_go("create")
-    await world.passes(1)
-    await world.crash()
+    await world.crash_once_done("create")
     await world.runtime.remove(tag)
-    world.store.failing = False
 
     await world.boot()
 
@@ -119,12 +111,8 @@ async def test_started_and_removed_by_a_human_before_that_was_saved_it_is_lost_a
     job = await world.submit(Script(seconds=60), attempts=1)
     tag = (await world.then(job, Status.STARTING)).tag
     await world.passes(1)
-    world.store.failing = True
-    world.runtime.let_go("start")
-    await world.passes(1)
-    await world.crash()
+    await world.crash_once_done("start")
     await world.runtime.remove(tag)
-    world.store.failing = False
 
     await world.boot()
 
@@ -139,12 +127,8 @@ async def test_a_container_of_a_task_removed_before_its_start_was_saved_is_not_s
     job = await world.submit(task=pair)
     tag = replace((await world.then(job, Status.STARTING)).tag, part="0/app")
     await world.passes(1)
-    world.store.failing = True
-    world.runtime.let_go("start")
-    await world.passes(1)
-    await world.crash()
+    await world.crash_once_done("start")
     await world.runtime.remove(tag)
-    world.store.failing = False
 
     await world.boot()
 

@@ -145,6 +145,14 @@ class World:
         """The server is gone from one moment to the next; store and containers go on."""
         await self.engine.tasks.cancel()
 
+    async def crash_once_done(self, call: str) -> None:
+        """The engine carries out a call that was held, and the server is gone before it has saved that."""
+        self.store.failing = True
+        self.runtime.let_go(call)
+        await self.passes(1)
+        await self.crash()
+        self.store.failing = False
+
     async def restart(self) -> None:
         await self.crash()
         await self.boot()
