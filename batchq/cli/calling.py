@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from http.client import HTTPException
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import ProxyHandler, Request, build_opener
+from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
@@ -61,7 +61,7 @@ def call(
     request = Request(url + path, data=body, headers=_headers(url + path, body, signed=signed))  # noqa: S310 - see url_of
     try:
         # What listens on this machine is not behind the proxy that the environment may name.
-        with build_opener(ProxyHandler({})).open(request, timeout=patience) as reply:
+        with build_opener(ProxyHandler({}), _Nowhere).open(request, timeout=patience) as reply:
             return _read(reply.read(MOST), url)
     except HTTPError as refused:
         with refused:
@@ -69,6 +69,13 @@ def call(
     except (OSError, HTTPException) as away:
         why = getattr(away, "reason", None) or str(away) or type(away).__name__
         raise Unavailable(f"no batchq answers at {url}: {why}") from None
+
+
+class _Nowhere(HTTPRedirectHandler):
+    """Nobody sends us elsewhere: what is signed is for one server."""
+
+    def redirect_request(self, *_: object) -> None:
+        pass
 
 
 def _headers(url: str, body: bytes | None, *, signed: bool) -> Mapping[str, str]:

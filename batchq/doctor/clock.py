@@ -23,10 +23,10 @@ def _engine(facts: Facts) -> Findings:
 
 def _server(facts: Facts) -> Findings:
     """Its clock is the machine's at its start, and then counts by itself."""
-    said = (facts.server.health or {}).get("now")
-    if not isinstance(said, str):
+    try:
+        ahead = datetime.fromisoformat(str((facts.server.health or {}).get("now"))) - facts.now
+    except (TypeError, ValueError):  # it tells no time, or is none of ours
         return
-    ahead = datetime.fromisoformat(said) - facts.now
     if abs(ahead) > APART:
         says = f"the server's clock is {_apart(ahead)} this machine's, which was set, or slept, since it started"
         yield warning(CLOCK, says, "Nothing ends early by it; restart batchq (jobs run on) to show the right times.")

@@ -26,7 +26,11 @@ async def url():
     async def page(_):
         return web.Response(text="<html>")
 
+    async def away(_):
+        raise web.HTTPFound("/echo")
+
     app = web.Application()
+    app.router.add_get("/away", away)
     app.router.add_route("*", "/echo", echo)
     app.router.add_get("/refuse/{status}", refuse)
     app.router.add_get("/page", page)
@@ -56,6 +60,11 @@ async def test_a_server_that_cannot_now_is_unavailable(url):
 async def test_who_answers_something_else_is_not_batchq(url):
     with pytest.raises(Unavailable, match="is not batchq"):
         await asks(url, "/page")
+
+
+async def test_who_sends_us_elsewhere_is_not_batchq(url):
+    with pytest.raises(Unavailable, match="is not batchq"):
+        await asks(url, "/away")
 
 
 async def test_where_nobody_listens_the_place_is_named(url):

@@ -144,3 +144,8 @@ def test_small_differences_of_clocks_are_none():
     young = replace(store(), records=records(newest=NOON + timedelta(seconds=2)))
 
     assert ills(engine=engine(ahead=-4.9), store=young) == []
+
+
+@pytest.mark.parametrize("now", [None, 7, "noon", "2026-11-21T12:00:00", "9999-12-31T23:59:59"])
+def test_a_server_whose_time_is_none_is_not_compared(now):
+    assert ills(server=server(now=now)) == []
