@@ -57,7 +57,7 @@ def _containers(engine: EngineFacts, records: Records, now: datetime) -> Finding
     strays = [tag for tag in there if tag.job_id not in records.named and tag not in records.spared]
     leftovers = [tag for tag in there if tag not in owned and _is_long_over(tag, records, now)]
     if strays:
-        yield from _strays(strays, records.instance)
+        yield from _strays(strays, records)
     if leftovers:
         says = f"attempts that are over still have some ({len(leftovers)}): {_listed(leftovers)}"
         yield warning(
@@ -76,10 +76,13 @@ def _is_long_over(tag: Tag, records: Records, now: datetime) -> bool:
     return over is not None and now - over > A_MINUTE
 
 
-def _strays(strays: Collection[Tag], instance: str) -> Findings:
+def _strays(strays: Collection[Tag], records: Records) -> Findings:
     says = f"some with this data's label are of no job that is known ({len(strays)}): {_listed(strays)}"
-    by_hand = f"docker rm -f $(docker ps -aq --filter label=io.batchq.instance={instance})"
-    if len(strays) > MOST_STRAYS:
+    by_hand = f"docker rm -f $(docker ps -aq --filter label=io.batchq.instance={records.instance})"
+    if records.restored_at is not None:
+        do = "They are left alone, by batchq resume too; batchq resume --purge clears them away."
+        yield warning(CONTAINERS, says, do)
+    elif len(strays) > MOST_STRAYS:
         do = f"They are left alone: is this an old copy of the data? If it is all there is, stop batchq and {by_hand}"
         yield problem(CONTAINERS, says, do)
     else:

@@ -82,6 +82,19 @@ def test_containers_that_an_operator_left_alone_are_no_ill():
     assert ills(engine=containers(stray), **active(spared=frozenset({stray}))) == []
 
 
+@pytest.mark.parametrize("many", [1, 9])
+def test_while_restored_data_is_held_what_no_job_owns_waits_for_an_operator(many):
+    strays = [Tag(job_id=job_id(number), attempt=1) for number in range(many)]
+
+    told = ills(engine=containers(*strays), **active(restored_at=NOON))
+
+    assert [
+        (level, "batchq resume --purge clears them away" in words)
+        for level, about, words in told
+        if about == "containers"
+    ] == [("warning", True)]
+
+
 def test_many_of_them_look_like_another_database_and_are_a_problem():
     strays = [Tag(job_id=job_id(number), attempt=1) for number in range(9)]
 
