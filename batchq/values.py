@@ -45,11 +45,12 @@ class Restoration:
     """What is remembered of the last time the data was replaced by a backup.
 
     `at` is there until an operator says that the engine's containers are as they should be. `spared` are those that
-    nobody knew when he said so, and that he did not have cleared away.
+    nobody knew when he said so, and that he did not have cleared away; `purged` those that he did.
     """
 
     at: datetime | None = None
     spared: frozenset[Tag] = frozenset()
+    purged: frozenset[Tag] = frozenset()
 
 
 class Finished(NamedTuple):

@@ -187,6 +187,8 @@ class Loop:
         """The turn is saved: remember it, tell it, and act on it."""
         if self.host is not None and not self._is_still:
             self._place_due = self._reader.ground_changed = False
+        if turn.unknown is not None:
+            self._reader.safety.note(turn.unknown)
         if turn.restoration is not None:
             self._reader.safety.kept = turn.restoration
             self._inbox.post(MoreToDo())

@@ -3,14 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
-from batchq.domain import arrays
 from batchq.domain import effects as do
 from batchq.domain.catalog import State
 from batchq.domain.container import Resources
 from batchq.domain.dependencies import named, refusal
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle import due
-from batchq.domain.names import JobId, QueueName, Tag, child_id, parent_of
+from batchq.domain.names import JobId, QueueName, Tag, parent_of
 from batchq.domain.parts import tag_looked_at
 from batchq.domain.placement import usable
 from batchq.domain.recovery import Reconciled, reconcile
@@ -29,7 +28,7 @@ from batchq.engine.letters import (
 )
 from batchq.engine.safety import Safety
 from batchq.engine.strays import Strays
-from batchq.engine.turn import Turn
+from batchq.engine.turn import Turn, comes
 from batchq.errors import Invalid
 from batchq.ports import JobStore
 from batchq.values import SubmissionKey
@@ -127,14 +126,16 @@ class Reader:
         for job in turn.active().values():  # a look after a timeout may have had no answer
             looks = (tag_looked_at(job, alarm) for alarm in due(job, turn.now))
             turn.effects += ((do.InspectContainer(tag=tag), job) for tag in looks if tag is not None)
-        for tag in self._strays.ripe([it for it in found.strays if it not in spared], turn.now):
-            turn.effects.append((do.ClearAway(tag=tag), None))
+        purged = self.safety.kept.purged.intersection(found.strays)
+        strays = [it for it in found.strays if it not in spared and it not in purged]
+        going = (*sorted(purged, key=str), *self._strays.ripe(strays, turn.now))
+        turn.effects += ((do.ClearAway(tag=tag), None) for tag in going)
 
     def _tell(self, turn: Turn, letter: Deliver | Amend | Ring) -> None:
         """A letter about one job. One that nobody knows hears nothing; one that is to come hears it when it has."""
         job = turn.get(letter.job_id)
         if job is None:
-            if _comes(turn, letter.job_id):
+            if comes(turn, letter.job_id):
                 turn.later.append(letter)
             return
         match letter:
@@ -164,15 +165,6 @@ def _reconciled(turn: Turn, letter: Surveyed) -> Reconciled:
     )
 
 
-def _comes(turn: Turn, job_id: JobId) -> bool:
-    """Whether it is a child that its array is spawning."""
-    child = parent_of(job_id)
-    parent = None if child is None else turn.get(child[0])
-    if child is None or parent is None or not arrays.at_work(parent):
-        return False
-    return child[1] < arrays.size(parent) and job_id == child_id(*child)
-
-
 def _ring(turn: Turn, job: Job, *, seen_alive: Tag | None) -> None:
     """A timeout is ordered when the container that may decide is seen alive: it may have ended in time, unseen.
 
@@ -193,7 +185,7 @@ def _asked(letter: Letter) -> Sequence[JobId]:
         case Submit(spec=spec):
             return named(spec)
         case Surveyed(seen=seen):
-            return [it.tag.job_id for it in seen]
+            return [job_id for it in seen for job_id in _with_array(it.tag.job_id)]
         case _:
             return ()
 

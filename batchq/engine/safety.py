@@ -16,7 +16,7 @@ from batchq.domain.names import Tag
 from batchq.domain.parts import has_parts, tags_running, tags_under_way
 from batchq.domain.recovery import Reconciled, Seen, reconcile
 from batchq.engine.ground import Ground
-from batchq.engine.turn import Turn
+from batchq.engine.turn import Turn, comes
 from batchq.errors import Invalid
 from batchq.values import Restoration
 
@@ -54,7 +54,9 @@ class Safety:
         for effect in found.effects:
             if not isinstance(effect, do.ClearAway) or effect.tag in over:
                 turn.effects.append((effect, turn.get(effect.tag.job_id)))
-        self._note(_leftovers(found) - over)
+        leftovers = _leftovers(found) - over
+        if not any(comes(turn, it.job_id) for it in leftovers):
+            turn.unknown = leftovers
 
     def start_nothing(self, turn: Turn) -> None:
         """While this holds, but what runs or ran, and what is to be given up before the engine is asked."""
@@ -73,11 +75,14 @@ class Safety:
 
     def resume(self, turn: Turn, *, purge: bool) -> None:
         """Go on as ever. What nobody knows is cleared away, or left alone for good. Raises Invalid."""
-        if self.holds and self.unknown is None:
-            raise Invalid("The container engine has not answered yet, so what runs there is not known.")
-        unknown = self.kept.spared | (self.unknown or frozenset() if self.holds else frozenset())
-        turn.restoration = Restoration(spared=frozenset() if purge else unknown)
-        turn.effects += [(do.ClearAway(tag=tag), None) for tag in sorted(unknown, key=str) if purge]
+        seen = turn.unknown if turn.unknown is not None else self.unknown
+        if self.holds and seen is None:
+            raise Invalid("What runs is not known yet: the container engine has not answered yet, or an array spawns.")
+        unknown = self.kept.spared | (seen or frozenset() if self.holds else frozenset())
+        going = frozenset(it for it in unknown if purge and not _is_of_attempt_under_way(turn, it))
+        spared = frozenset() if purge else unknown
+        turn.restoration = Restoration(spared=spared, purged=self.kept.purged | going)
+        turn.effects += [(do.ClearAway(tag=tag), None) for tag in sorted(going, key=str)]
 
     def spared(self, turn: Turn, tags: Collection[Tag]) -> frozenset[Tag]:
         """Those of them that an operator has left alone."""
@@ -94,7 +99,8 @@ class Safety:
             else:
                 _place(turn, job, queue.environments[0])
 
-    def _note(self, unknown: frozenset[Tag]) -> None:
+    def note(self, unknown: frozenset[Tag]) -> None:
+        """What was taken up is saved, and these are left."""
         for tag in sorted(unknown - (self.unknown or frozenset()), key=str):
             log.warning("container %s is of no job that the restored data knows; it is left alone", tag)
         self.unknown = unknown
@@ -124,6 +130,12 @@ def _place(turn: Turn, job: Job, environment: str) -> None:
     if job.misfit:
         turn.step(job.id, on.FoundFitting())
     turn.step(job.id, on.Placed(environment=environment))
+
+
+def _is_of_attempt_under_way(turn: Turn, tag: Tag) -> bool:
+    """Of a task whose other containers have yet to be taken up, before its turn comes."""
+    job = turn.get(tag.job_id)
+    return job is not None and job.attempt is not None and job.attempt.number == tag.attempt
 
 
 def _is_over(turn: Turn, tag: Tag) -> bool:

@@ -6,12 +6,12 @@ from datetime import datetime
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain.arrays import Moved, is_parent
+from batchq.domain.arrays import Moved, at_work, is_parent, size
 from batchq.domain.damage import fail, is_damaged
 from batchq.domain.fairshare import Change, ShareKey
 from batchq.domain.job import ACTIVE, FINISHED, Job, Status
 from batchq.domain.lifecycle import step
-from batchq.domain.names import JobId, stream_name
+from batchq.domain.names import JobId, Tag, child_id, parent_of, stream_name
 from batchq.domain.parts import came_to_run
 from batchq.engine.letters import Letter
 from batchq.values import Changes, LogStream, Moment, Restoration, StatusChanged, SubmissionKey
@@ -20,7 +20,8 @@ from batchq.values import Changes, LogStream, Moment, Restoration, StatusChanged
 class Turn:
     """A working copy over the active jobs. Jobs that are not active must be learnt before they are stepped.
 
-    `later` are letters that the next turn is to read again.
+    `later` are letters that the next turn is to read again, `unknown` the containers that a survey of restored data
+    left over.
     """
 
     def __init__(self, *, now: datetime, active: Mapping[JobId, Job]) -> None:
@@ -30,6 +31,7 @@ class Turn:
         self.later: list[Letter] = []
         self.submitted: dict[SubmissionKey, JobId] = {}
         self.restoration: Restoration | None = None
+        self.unknown: frozenset[Tag] | None = None
         self._active = active
         self._read: dict[JobId, Job] = {}
         self._inserted: dict[JobId, Job] = {}
@@ -168,3 +170,12 @@ def makes_room(before: Job | None, after: Job) -> bool:
     if after.status is Status.RUNNABLE:
         return True
     return after.status in FINISHED and before is not None and before.status in ACTIVE | {Status.RUNNABLE}
+
+
+def comes(turn: Turn, job_id: JobId) -> bool:
+    """Whether it is a child that its array is spawning."""
+    child = parent_of(job_id)
+    parent = None if child is None else turn.get(child[0])
+    if child is None or parent is None or turn.knows(job_id) or not at_work(parent):
+        return False
+    return child[1] < size(parent) and job_id == child_id(*child)

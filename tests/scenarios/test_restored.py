@@ -289,6 +289,39 @@ async def test_with_a_purge_it_is_cleared_away_however_many_there_are(world):
     await world.containers_gone()
 
 
+async def test_a_purge_goes_on_when_the_engine_was_away_and_the_server_died(world):
+    backup = world.backup()
+    jobs = await world.submit_many(5, LONG)
+    await world.then(jobs[-1], Status.RUNNING)
+    await world.restore(backup)
+    world.runtime.away = True
+    await world.engine.resume(purge=True)
+    await world.crash()
+    world.runtime.away = False
+
+    await world.boot()
+
+    await world.containers_gone()
+
+
+async def test_a_purge_leaves_a_container_whose_turn_in_its_task_has_not_come_yet(world):
+    world.runtime.hold("start")
+    both = task(contained("a", Script(seconds=30)), contained("b", Script(seconds=30), after={"a": "START"}))
+    job = await world.submit(task=both)
+    await world.comes_to_be_asked(job, "start", part="0/a")
+    backup = world.backup()
+    world.runtime.let_go("start")
+    await world.reaches(job, lambda it: it.attempt is not None and it.attempt.parts[1].started_at is not None)
+    world.runtime.hold("create")
+    await world.restore(backup)
+
+    await world.engine.resume(purge=True)
+
+    world.runtime.let_go("create")
+    await world.then(job, Status.SUCCEEDED)
+    assert await world.asked_of_all(job, "start") == ["0/a", "0/b"]
+
+
 async def test_an_order_is_carried_out_as_ever(world):
     job = await world.submit(LONG)
     await world.then(job, Status.RUNNING)
@@ -488,6 +521,26 @@ async def test_it_does_not_end_before_the_engine_was_looked_at(world):
     await world.engine_is(up=True)
     await world.quiet()
     await world.engine.resume(purge=True)
+
+
+async def test_nor_before_what_was_taken_up_is_saved(world):
+    job, backup = await one_that_starts_after(world, Script(seconds=60))
+    await world.then(job, Status.RUNNING)
+    world.runtime.away = True
+    await world.restore(backup)
+    world.store.failing = True
+    world.runtime.away = False
+    await world.engine_is(up=True)
+    await world.passes(1)
+    world.store.failing = False
+
+    with pytest.raises(Invalid, match="not known yet"):
+        await world.engine.resume(purge=True)
+
+    await world.then(job, Status.RUNNING)
+    await world.engine.resume(purge=True)
+    await world.then(job, Status.SUCCEEDED)
+    assert await starts(world, job) == 1
 
 
 async def test_to_resume_what_was_not_restored_changes_nothing(world):

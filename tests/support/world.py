@@ -279,11 +279,11 @@ class World:
         tag = replace((await self.then(job_id, Status.RUNNING)).tag, part=part)
         await self._until(lambda: self._wrote(tag, message), f"{job_id} never wrote {message!r}")
 
-    async def comes_to_be_asked(self, job_id: JobId, call: str, *, times: int = 1) -> None:
+    async def comes_to_be_asked(self, job_id: JobId, call: str, *, times: int = 1, part: str = "") -> None:
         """Wait until the engine has been asked this about the job's first attempt, whether or not it has answered."""
 
         async def so() -> bool:
-            return self.runtime.asked(Tag(job_id=job_id, attempt=1)).count(call) >= times
+            return self.runtime.asked(Tag(job_id=job_id, attempt=1, part=part)).count(call) >= times
 
         await self._until(so, f"{call} was never asked of {job_id}")
 

@@ -1,0 +1,36 @@
+"""Restored data whose arrays were cut in two by the backup: nothing is unknown before their children are there."""
+
+import pytest
+
+from batchq.domain import effects as do
+from batchq.domain.job import Status
+from batchq.domain.names import Tag, child_id
+from batchq.domain.recovery import Seen
+from batchq.engine.letters import MoreToDo, Resume, Surveyed
+from batchq.errors import Invalid
+from batchq.values import Changes, Restoration
+from tests.engine.desk import LOOKED, ONE, answer, desk_over, submit
+from tests.engine.turns import HOST
+from tests.support.builders import NOON
+
+
+async def test_a_child_that_its_array_has_yet_to_spawn_is_taken_up_and_not_purged():
+    desk = await desk_over()
+    await desk.turn(LOOKED, submit(ONE, array_size=3))
+    await desk.store.commit(Changes(restoration=Restoration(at=NOON)))
+    await desk.loop.load()
+    tag = Tag(job_id=child_id(ONE, 2), attempt=1)
+    runs = Surveyed(seen=(Seen(tag=tag, lives=True),), expected=frozenset(), capacity=HOST)
+    await desk.turn(runs)
+    early, late = Resume(purge=True, answer=answer()), Resume(purge=True, answer=answer())
+
+    await desk.turn(early, MoreToDo())
+    await desk.turn(runs)
+    await desk.turn(late)
+
+    with pytest.raises(Invalid, match="an array spawns"):
+        await early.answer
+    assert late.answer.done()
+    assert (await desk.store.jobs([tag.job_id]))[tag.job_id].status is Status.STARTING
+    assert do.StartContainer(tag=tag) in desk.asked
+    assert do.ClearAway(tag=tag) not in desk.asked
