@@ -74,11 +74,19 @@ TRANSACTION = [
 ]
 
 DATABASE = [
+    (
+        "a read sees two moments",
+        "return await _run(self._reader, partial(_within, Begin.READING, work))",
+        "return await _run(self._reader, work)",
+    ),
     ("a file that was removed is not missed", "if _identity(self._path) != self._file:", "if None:"),
     ("a conflict is a disk that fails", "raise Conflict(str(why)) from why", "raise StoreFailed(str(why)) from why"),
 ]
 
-OPENING = [("what was said to be saved is not on the disk", "PRAGMA synchronous = FULL", "PRAGMA synchronous = OFF")]
+OPENING = [
+    ("what was said to be saved is not on the disk", "PRAGMA synchronous = FULL", "PRAGMA synchronous = OFF"),
+    ("a reader may write", "PRAGMA query_only = ON", "PRAGMA query_only = OFF"),
+]
 
 DOING = {
     "batchq/engine/executor.py": EXECUTOR,

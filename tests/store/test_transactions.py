@@ -241,3 +241,30 @@ async def test_what_was_begun_is_carried_out_before_the_store_closes(store, tmp_
     with sqlite3.connect(tmp_path / NAME) as left:
         assert left.execute("SELECT ord FROM jobs").fetchall() == [(1,)]
     left.close()
+
+
+# -------------------------------------------------------------------------------------------------------------- reads
+
+
+def counted(connection):
+    (count,) = connection.execute("SELECT count(*) FROM meta").fetchone()
+    return count
+
+
+async def test_a_read_of_several_statements_sees_one_moment(store, tmp_path):
+    def twice(connection):
+        first = counted(connection)
+        with sqlite3.connect(tmp_path / NAME) as other:
+            other.execute("INSERT INTO meta (name, value) VALUES ('meanwhile', '')")
+        other.close()
+        return first, counted(connection)
+
+    before, after = await store._database.read(twice)
+
+    assert before == after
+    assert await store._database.read(counted) == before + 1
+
+
+async def test_who_reads_cannot_write(store):
+    with pytest.raises(StoreFailed, match="readonly"):
+        await store._database.read(lambda it: it.execute("DELETE FROM meta"))
