@@ -1,10 +1,14 @@
-"""What is common to all commands: how they say that they were told wrong."""
+"""What is common to all commands: how they say that they were told wrong, and that README tells of them."""
+
+import re
+from pathlib import Path
 
 import pytest
 
 from batchq.cli.main import main
 
 MISUSED = 2
+README = Path(__file__).parents[2] / "README.md"
 
 
 @pytest.mark.parametrize(
@@ -22,3 +26,13 @@ def test_a_variable_that_is_wrong_is_told_in_a_line(monkeypatch, capsys, variabl
     told = capsys.readouterr().err
     assert said in told
     assert told.count("\n") == 1
+
+
+def test_readme_tells_of_each_flag_of_serve_with_its_variable_and_of_no_other(capsys):
+    told = set(re.findall(r"^\| `(--[a-z-]+)`, `(BATCHQ_[A-Z_]+)` \|", README.read_text(), re.MULTILINE))
+
+    with pytest.raises(SystemExit):
+        main(["serve", "--help"])
+
+    there = set(re.findall(r"^  (--[a-z-]+)", capsys.readouterr().out, re.MULTILINE))
+    assert told == {(flag, f"BATCHQ_{flag[2:].replace('-', '_').upper()}") for flag in there}
