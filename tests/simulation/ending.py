@@ -106,13 +106,16 @@ def _died_in_time(world, endless, ordered: datetime) -> None:
 async def _store_agrees(world) -> None:
     store = world.server.store
     stored = await store.jobs(list(world.witness.jobs))
-    if dict(stored) != world.witness.jobs:
+    over = {it.id for it in world.witness.jobs.values() if it.status in FINISHED}
+    world.witness.forgotten = over - stored.keys() if world.witness.forgets else set()
+    world.story.counts["forgotten"] += len(world.witness.forgotten)
+    if dict(stored) != {it: job for it, job in world.witness.jobs.items() if it not in world.witness.forgotten}:
         world.story.breaks("I1 what was committed is what is stored", "")
     world.witness.ledger.shares_are_true(await store.shares())
     if dict(await store.used_up()) != {name: used for name, used in world.witness.ledger.used_up.items() if used}:
         world.story.breaks("I1 what was used up is what is stored", f"{await store.used_up()}")
     for job_id in world.witness.acknowledged:
-        if job_id not in stored:
+        if job_id not in stored and job_id not in world.witness.forgotten:
             world.story.breaks("I1 no acknowledged job is lost", world.story.called(job_id))
     for job_id in stored:
         walk = [it.status for it in await store.history(job_id)]
@@ -125,6 +128,8 @@ async def _store_agrees(world) -> None:
 async def _logs_are_whole(world) -> None:
     """I14: what a container of an attempt wrote is kept, once, before it is removed."""
     for seen in world.witness.truth.all():
+        if seen.tag.job_id in world.witness.forgotten:
+            continue
         if seen.ran and seen.tag not in world.witness.truth.vanished and not _came_too_late(world, seen.tag):
             wrote = [line.message for line in seen.it.lines()]
             page = await world.archive.read(seen.tag.log_id, position=0, limit=1000, max_bytes=1 << 20)

@@ -15,7 +15,7 @@ from batchq.domain.names import JobId, Tag, node_of, parent_of
 from batchq.values import Changes
 from tests.simulation.kin import Kin
 from tests.simulation.ledger import Ledger
-from tests.simulation.parts import Company, has, is_kept, is_to_stop, may_start, outcomes
+from tests.simulation.parts import Company, has, is_kept, is_to_stop, may_start, outcomes, was_forced
 from tests.simulation.story import Story
 from tests.simulation.truth import Truth
 
@@ -26,7 +26,7 @@ PULLS = 200  # the same, of an image that all containers of a large array wait f
 class Witness:
     """`jobs` are as last committed. `closed`: after an acknowledged request, the last attempt that may ever begin.
 
-    `stopped` are those whose terminate was acknowledged before they were over.
+    `stopped` are those whose terminate was acknowledged before they were over; `forgotten` those no more stored.
     """
 
     def __init__(self, *, now: Callable[[], datetime], story: Story) -> None:
@@ -37,6 +37,7 @@ class Witness:
         self._company = Company(truth=self.truth, now=now, story=story)
         self.closed: dict[JobId, int] = {}
         self.stopped: set[JobId] = set()
+        self.forgets, self.forgotten = False, set[JobId]()
         self.acknowledged: dict[JobId, str] = {}
         self.limits: dict[str, timedelta] = {}
         self._now = now
@@ -111,7 +112,7 @@ class Witness:
 
     def _room_is_kept(self, before: Job, after: Job) -> None:
         """I10: what containers may still use is not given away."""
-        if before.attempt is None or (after.attempt is not None and after.tag == before.tag):
+        if before.attempt is None or was_forced(after) or (after.attempt is not None and after.tag == before.tag):
             return
         for seen in self.truth.live(after.id):
             if replace(seen.tag, part="") == before.tag:
@@ -205,7 +206,7 @@ class Witness:
 
     def made(self, tag: Tag) -> None:
         job = self.jobs.get(tag.job_id)
-        if job is None or self.truth.late["create", tag]:
+        if job is None or was_forced(job) or self.truth.late["create", tag]:
             return
         if job.attempt is None or job.attempt.number != tag.attempt or not has(job, tag):
             self._story.breaks("I8 nothing is made but for an attempt under way", self._story.called(tag))

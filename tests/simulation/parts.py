@@ -98,6 +98,11 @@ def is_kept(job: Job, part: Part | None) -> bool:
     return part.state is not PartState.ENDED or to_come
 
 
+def was_forced(job: Job) -> bool:
+    """Over by an operator's order, whatever its containers still do."""
+    return job.status is Status.FAILED and (job.status_reason or "").startswith("Force-failed")
+
+
 def outcomes(job: Job, ended: Attempt) -> Iterator[tuple[Tag, tuple[object, ...]]]:
     """What was told of each container of an attempt that ran to its own end."""
     for it in ended.parts or (ended,):

@@ -3,10 +3,12 @@
 import pytest
 
 from tests.house.rooms import ROOT
+from tests.simulation.attended import Attended
+from tests.simulation.dice import Dice
 from tests.simulation.mutants import MUTANTS
-from tests.simulation.run import check, tell
+from tests.simulation.run import check, live, tell
 
-SEEDS, PER_TEST = 2000, 50
+SEEDS, ATTENDED, PER_TEST = 2000, 200, 50
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, PER_TEST))
@@ -15,6 +17,15 @@ def test_whatever_goes_wrong_every_promise_is_kept(first):
 
     assert sum(it.counts["crashes"] for it in told) > PER_TEST
     assert sum(it.counts["containers started"] for it in told) > PER_TEST
+
+
+@pytest.mark.parametrize("first", range(0, ATTENDED, PER_TEST))
+def test_nor_is_one_broken_by_who_force_fails_nor_by_forgetting(first):
+    told = [live(Dice(seed), Attended) for seed in range(first, first + PER_TEST)]
+
+    assert [it.broken for it in told if it.broken] == []
+    assert sum(it.counts["forced"] for it in told) > PER_TEST
+    assert sum(it.counts["forgotten"] for it in told) > PER_TEST / 10
 
 
 def test_a_seed_tells_the_same_story_again():

@@ -1,0 +1,74 @@
+"""A storm with an operator in it: what he takes for stuck he force-fails, and what is over is forgotten soon."""
+
+import asyncio
+from datetime import timedelta
+from random import Random
+
+from batchq.domain.job import ACTIVE, FINISHED
+from batchq.domain.names import JobId
+from batchq.engine.pruning import Pruner
+from batchq.errors import BatchqError
+from tests.simulation.client import Lost
+from tests.simulation.server import Server
+from tests.simulation.storm import Storm
+from tests.simulation.world import World
+
+
+class Attended(Storm):
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._chance = Random(f"{world.dice.ids.random()} operator")
+
+    async def _storm(self) -> None:
+        self._witness.forgets = True
+        self._world.spawn(self._forget(), "forgetting")
+        operator = self._world.spawn(self._attend(), "an operator")
+        await super()._storm()
+        operator.cancel()
+
+    async def _attend(self) -> None:
+        pace = self._chance.choice([3, 10, 30])
+        while True:
+            await self._clock.sleep(self._chance.uniform(0.2, pace))
+            active = [it.id for it in self._witness.jobs.values() if it.status in ACTIVE]
+            if active:
+                self._world.spawn(self._force(self._chance.choice(active)), "force-fail")
+
+    async def _force(self, job_id: JobId) -> None:
+        self._story.tell(f"operator force-fails {self._story.called(job_id)}")
+        self._story.counts["forced"] += 1
+        try:
+            job = await self._world.client.ask(lambda it: it.jobs.force_fail(job_id, "stuck"))
+        except (Lost, BatchqError) as why:
+            self._story.tell(f"operator got {type(why).__name__}")
+            return
+        if job.status not in FINISHED:
+            self._story.breaks("I7 a force-failed job is over", f"{job}")
+
+    async def _forget(self) -> None:
+        """Users ask again for minutes, so what is over stays for a minute at least."""
+        retention = timedelta(seconds=self._chance.choice([60, 90, 200]))
+        while True:
+            await self._clock.sleep(self._chance.uniform(1, 10))
+            server = self._world.server
+            if server is not None and server.ready and server.life.alive:
+                await self._round(server, retention)
+
+    async def _round(self, server: Server, retention: timedelta) -> None:
+        loop = server.engine.loop
+        pruner = Pruner(
+            store=server.store,
+            archive=self._world.archive,
+            clock=self._clock,
+            retention=retention,
+            between=loop.between,
+            busy=lambda: loop.busy,
+        )
+        work = asyncio.create_task(pruner.round())
+        died = asyncio.create_task(server.life.died.wait())
+        await asyncio.wait({work, died}, return_when=asyncio.FIRST_COMPLETED)
+        work.cancel()
+        died.cancel()
+        for failure in await asyncio.gather(work, died, return_exceptions=True):
+            if isinstance(failure, Exception) and not isinstance(failure, BatchqError):
+                raise failure
