@@ -137,8 +137,13 @@ class Executor:
             self._starts[tag].abandoned.set()
 
     async def _stop(self, tag: Tag) -> None:
-        """Until it is delivered, and not again: to many programs a second signal means to drop everything."""
+        """Until it is delivered, and not again: to many programs a second signal means to drop everything.
+
+        Nor longer than it is wanted: what was given up is to be cleared away, whether or not it hears.
+        """
         while tag not in self._signalled:
+            if tag in self._clearing.get(tag.job_id, {}):
+                return
             try:
                 await self._runtime.signal_stop(tag)
             except EngineUnknown as unknown:

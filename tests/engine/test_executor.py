@@ -278,6 +278,21 @@ class Several(Outside):
         return replace(self.job.tag, part="0/app")
 
 
+async def test_who_is_to_be_cleared_away_is_asked_to_stop_no_more():
+    outside = Outside(seconds=60, on_term=None)
+    await outside.does(do.StartContainer(tag=outside.tag))
+    outside.simulated.faults.plan("signal_stop", NOT_CARRIED_OUT, times=1000)
+    outside.executor.act(do.StopContainer(tag=outside.tag), outside.job)
+    await asyncio.sleep(10)
+
+    outside.executor.act(do.ClearAway(tag=outside.tag), None)
+    await asyncio.sleep(2 * ASK_AGAIN)
+
+    assert outside.engine.asked(outside.tag)[-1] == "remove"
+    assert await outside.simulated.survey() == ()
+    await outside.tasks.drain(patience=1000)
+
+
 async def test_when_it_has_started_its_address_is_learnt():
     outside = Several(seconds=60)
 
