@@ -62,7 +62,7 @@ class Executor:
                 self._prepare_start(effect, job)
             task = self._tasks.task(f"{type(effect).__name__} {effect.tag}", self._carry_out(effect))
             if isinstance(effect, do.ClearAway):
-                self._abandon(effect.tag)  # over before its start was answered: asked again, it would run twice
+                self._abandon(effect.tag)  # over before its start was answered: nothing more is to be asked for it
                 self._clearing[effect.tag.job_id][effect.tag] = task
 
     def look(self, tag: Tag) -> None:

@@ -111,12 +111,6 @@ MUTANTS = [
     ),
     Mutant(
         file="batchq/engine/executor.py",
-        breaks="what is over is still being started",
-        old="self._abandon(effect.tag)  # over",
-        new="pass  # over",
-    ),
-    Mutant(
-        file="batchq/engine/executor.py",
         breaks="a verdict that is not saved is asked for again",
         old="() if tag in self._judged else await",
         new="await",
