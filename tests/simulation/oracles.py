@@ -224,7 +224,7 @@ class Witness:
         everyone = {it.tag.attempt for it in self.truth.of_job(tag.job_id) if it.ran}
         if job is not None and len(everyone) > job.spec.retry.attempts:
             self._story.breaks("I5 no more starts than attempts", self._story.called(tag))
-        if job is not None and tag.part:
+        if job is not None and tag.part and not was_forced(job):
             self._company.started(job, tag)
 
     def _came_too_late(self, job: Job | None, tag: Tag) -> bool:
