@@ -17,7 +17,7 @@ $(STAMP): pyproject.toml .ci/constraints.txt
 	@.ci/venv $(PYTHON)
 	@touch $@
 
-check: install ## Format, lint, types, imports and every test that needs no Docker. Two minutes.
+check: install ## Format, lint, types, imports and every test that needs no Docker. Five minutes.
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
