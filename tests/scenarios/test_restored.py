@@ -441,22 +441,9 @@ async def test_one_that_is_to_be_given_up_is_given_up(world):
     await world.engine.resume(purge=False)
 
 
-async def test_one_that_is_not_there_is_given_up_only_when_an_operator_says_so(world):
-    job = await world.submit(Script(seconds=20))
-    await world.then(job, Status.RUNNING)
-    backup = world.backup()
-    await world.then(job, Status.SUCCEEDED)
-
-    await world.restore(backup)
-    await world.passes(HOUR / 4)
-
-    assert (await world.job(job)).status is Status.RUNNING
-    await world.engine.resume(purge=False)
-    await world.then(job, Status.FAILED, status_reason=reasons.DISAPPEARED)
-
-
-async def test_nor_is_one_whose_timeout_is_long_over(world):
-    job = await world.submit(Script(seconds=20), limit=60)
+@pytest.mark.parametrize("limit", [None, 60], ids=["unlimited", "its timeout long over"])
+async def test_one_that_is_not_there_is_given_up_only_when_an_operator_says_so(world, limit):
+    job = await world.submit(Script(seconds=20), limit=limit)
     await world.then(job, Status.RUNNING)
     backup = world.backup()
     await world.then(job, Status.SUCCEEDED)
