@@ -307,7 +307,10 @@ class World:
         self.engine.inbox.post(Deliver(job_id=job_id, event=news))
 
     async def quiet(self) -> None:
-        """Wait until no letter is unread and no call is under way but the loops."""
+        """Wait until no letter is unread, no turn is on its way, and no call is under way but the loops.
+
+        What a turn saves can be read a little before the turn hears of it and acts on it.
+        """
         await self._until(self._is_quiet, f"never quiet: {self.engine.tasks.names}")
 
     async def story(self, job_id: JobId) -> str:
@@ -349,7 +352,8 @@ class World:
     async def _is_quiet(self) -> bool:
         await asyncio.sleep(0)
         loops = set(self.engine.health().loops)
-        return self.engine.inbox.empty and set(self.engine.tasks.names) <= loops
+        between_turns = self.engine.inbox.empty and not self.engine.loop.between.locked()
+        return between_turns and set(self.engine.tasks.names) <= loops
 
     async def _all_gone(self) -> bool:
         return not self.engine.loop.active and await self._none_left()
