@@ -7,8 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from operator import itemgetter
 from socket import socket
+from ssl import SSLContext
 
 from aiohttp import web
+
+from api.certificates import Certificate
 
 log = logging.getLogger(__name__)
 
@@ -35,24 +38,31 @@ LIMITS = Limits()
 
 
 class Site(web.BaseSite):
-    """A listening socket at which `runner`, when it is set up, is reached by as many as may at once."""
+    """A listening socket at which `runner`, when it is set up, is reached by as many as may at once.
 
-    def __init__(self, runner: web.BaseRunner, *, door: socket, limits: Limits = LIMITS) -> None:
+    With a certificate by TLS alone.
+    """
+
+    def __init__(
+        self, runner: web.BaseRunner, *, door: socket, certificate: Certificate | None, limits: Limits = LIMITS
+    ) -> None:
         super().__init__(runner)
         self._door = door
+        self._certificate = certificate
         self._limits = limits
         self._crowd: Crowd | None = None
 
     @property
     def name(self) -> str:
         host, port = self._door.getsockname()[:2]
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        scheme = "https" if self._certificate else "http"
+        return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
     async def start(self) -> None:
         await super().start()
         server = self._runner.server
         assert server is not None
-        self._crowd = crowd = Crowd(server, self._limits)
+        self._crowd = crowd = Crowd(server, self._limits, self._certificate)
         server.request_handler = crowd.answering(server.request_handler)
         # asyncio takes so many at once before the crowd is asked: they must not use up the files that may be open.
         at_once = min(WAITING, self._limits.connections)
@@ -69,9 +79,10 @@ class Site(web.BaseSite):
 class Crowd:
     """The open connections of a server."""
 
-    def __init__(self, server: web.Server, limits: Limits) -> None:
+    def __init__(self, server: web.Server, limits: Limits, certificate: Certificate | None) -> None:
         self._server = server
         self._limits = limits
+        self._certificate = certificate
         self._open: dict[web.RequestHandler, Connection] = {}
         self._fewer = asyncio.Event()
 
@@ -81,7 +92,8 @@ class Crowd:
             log.warning("%d connections are open and busy: another is turned away", len(self._open))
             return Refusal()
         http = self._server()
-        self._open[http] = it = Connection(http, patience=self._limits.patience, left=self._left)
+        tls = self._certificate.context() if self._certificate else None
+        self._open[http] = it = Connection(http, tls=tls, patience=self._limits.patience, left=self._left)
         return it
 
     def answering(self, handler: Handler) -> Handler:
@@ -102,6 +114,8 @@ class Crowd:
 
     async def settle(self, patience: float) -> None:
         """Until no request is under way, from its first byte to its answer; but not for longer."""
+        for it in [it for it in self._open.values() if it.at_the_door]:
+            it.hang_up()
         with suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 while any(it.under_way for it in self._open.values()):
@@ -123,15 +137,26 @@ class Crowd:
 
 
 class Connection(asyncio.Protocol):
-    """aiohttp's protocol with a deadline. `waiting_since` is None while a request is worked on."""
+    """aiohttp's protocol with a deadline, behind TLS if so. `waiting_since` is None while a request is worked on."""
 
-    def __init__(self, http: web.RequestHandler, *, patience: float, left: Callable[["Connection"], None]) -> None:
+    def __init__(
+        self,
+        http: web.RequestHandler,
+        *,
+        tls: SSLContext | None,
+        patience: float,
+        left: Callable[["Connection"], None],
+    ) -> None:
         self.http = http
         self.waiting_since: float | None = None
+        self.at_the_door = True
+        self._tls = tls
         self._patience = patience
         self._left = left
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
+        self._handshake: asyncio.Task[None] | None = None
+        self._early = b""
         self._deadline: asyncio.TimerHandle | None = None
         self._over = False
         self._idle = True
@@ -165,17 +190,24 @@ class Connection(asyncio.Protocol):
             transport.abort()
             return
         self._transport = transport
-        self.http.connection_made(transport)
+        if self._tls is None:
+            self._come_in(transport)
+        else:
+            self._handshake = self._loop.create_task(self._shake_hands(transport, self._tls))
 
     def data_received(self, data: bytes) -> None:
         if self._idle:
             # Its time begins here, so that a request that comes late in an idle connection is not cut short.
             self._idle = False
             self._wait()
-        self.http.data_received(data)
+        if self.at_the_door:
+            self._early += data
+        else:
+            self.http.data_received(data)
 
     def eof_received(self) -> None:
-        self.http.eof_received()
+        if not self.at_the_door:
+            self.http.eof_received()
 
     def pause_writing(self) -> None:
         self.http.pause_writing()
@@ -186,8 +218,27 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._end()
         self._left(self)
-        if self._transport is not None:
+        if not self.at_the_door:
             self.http.connection_lost(exc)
+
+    async def _shake_hands(self, transport: asyncio.Transport, tls: SSLContext) -> None:
+        """Who does not come to its end keeps us waiting as others do. Who speaks no TLS is hung up on."""
+        try:
+            secured = await self._loop.start_tls(transport, self, tls, server_side=True)
+        except OSError:
+            secured = None
+        if secured is None or self._over:
+            self.connection_lost(None)
+        else:
+            self._come_in(secured)
+
+    def _come_in(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self.at_the_door = False
+        self.http.connection_made(transport)
+        if self._early:  # what came with the last words of the handshake
+            self.http.data_received(self._early)
+            self._early = b""
 
     def _whole(self) -> None:
         # A body that comes in after the answer (a refusal) is no request to work on.

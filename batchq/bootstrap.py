@@ -7,6 +7,7 @@ import resource
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from socket import AF_INET, AF_INET6, create_server, socket
 
 from aiohttp import web
@@ -15,6 +16,7 @@ from api import app as http
 from api.batch import routes as batch
 from api.batch.desk import Desk
 from api.batch.translate.rules import Rules
+from api.certificates import Certificate
 from api.connections import LIMITS, Limits, Site
 from api.gate import Buckets, Gate, gate, let_in
 from api.logs import routes as cloudwatch
@@ -73,6 +75,7 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
     """
     check_door(settings)
     check_secrets(settings)
+    certificate = make_certificate(settings)
     async with AsyncExitStack() as stack:
         door = stack.enter_context(listen(settings))
         clock = SystemClock()
@@ -94,7 +97,8 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
         runner = http.runner(application(settings, parts, clock, tokens), drain_seconds=LAST_WORDS)
         stack.push_async_callback(runner.cleanup)
         await runner.setup()
-        site = Site(runner, door=door, limits=Limits(connections=room_for_connections(), drain=DRAIN))
+        limits = Limits(connections=room_for_connections(), drain=DRAIN)
+        site = Site(runner, door=door, certificate=certificate, limits=limits)
         await site.start()
         yield Serving(url=site.name, lost=parts.engine.guard.lost)
 
@@ -113,6 +117,19 @@ def check_secrets(settings: Settings) -> None:
     file = settings.secrets_file
     if file is not None and everybody_reads(file):
         raise StartImpossible(f"{file} holds secrets and can be read by everybody: chmod 600 {file}")
+
+
+def make_certificate(settings: Settings) -> Certificate | None:
+    """None for a server that speaks no TLS."""
+    match settings.tls_cert, settings.tls_key:
+        case Path() as chain, Path() as key:
+            return Certificate(chain=chain, key=key)
+        case None, None:
+            if not is_loopback(settings.host):
+                log.warning("requests and answers can be read on their way to and from %s: --tls-cert", settings.host)
+            return None
+        case _:
+            raise StartImpossible("a certificate and its key are of use together: --tls-cert and --tls-key")
 
 
 def make_gate(settings: Settings, clock: Clock) -> Gate:

@@ -64,6 +64,8 @@ class Settings(BaseSettings):
         Path("/"),
     )
     secrets_file: Path | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
     allowed_hosts: tuple[str, ...] = ()
     survey_every: Annotated[float, Field(gt=0, le=3600)] = 10.0
 

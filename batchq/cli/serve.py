@@ -44,6 +44,8 @@ def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name fo
     flag("--secrets-file", type=Path, help="JSON object of secrets, by their valueFrom")
     flag("--allowed-hosts", type=_words, help="names beside localhost by which clients may call, between commas")
     flag("--auth", choices=["none", "sigv4"], help="sigv4: requests are signed with keys of `batchq key` (none)")
+    flag("--tls-cert", type=Path, help="certificate to be called by https, PEM, with those that vouch for it (none)")
+    flag("--tls-key", type=Path, help="its private key, PEM, which others may not read (none)")
     flag("--requests-per-second", type=float, help="what one key may ask, on average; only with --auth sigv4 (200)")
     flag("--min-free-mib", type=int, help="MiB of the data's disk that new jobs and definitions must leave free (64)")
     flag("--retention-days", type=float, help="days for which finished jobs and their logs are kept, 0 for ever (30)")

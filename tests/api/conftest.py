@@ -70,7 +70,7 @@ class Server(Inside):
 
     async def start(self):
         await self._runner.setup()
-        await Site(self._runner, door=create_server(("127.0.0.1", 0))).start()
+        await Site(self._runner, door=create_server(("127.0.0.1", 0)), certificate=None).start()
         self.port = self._runner.addresses[0][1]
         self.url = f"http://127.0.0.1:{self.port}"
 

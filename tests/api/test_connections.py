@@ -1,7 +1,6 @@
-"""Clients that say nothing, say it slowly, or come in crowds."""
+"""Clients that say nothing, say it slowly, or come in crowds; each of them in the clear, and by TLS."""
 
 import asyncio
-from contextlib import AsyncExitStack
 
 import aiohttp
 import botocore.session
@@ -10,7 +9,8 @@ from aiohttp import web
 from botocore.config import Config
 
 from api.connections import Limits
-from tests.support.server import serving
+from tests.support.certificates import Authority
+from tests.support.server import Wire
 
 GET = b"GET /quick HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LARGE = 32 * 2**20  # more than the kernel takes for a client that does not read
@@ -62,25 +62,29 @@ def place():
     return Place()
 
 
+@pytest.fixture(scope="module")
+def issued(tmp_path_factory):
+    """The files of a certificate."""
+    return Authority(tmp_path_factory.mktemp("certificates")).issue()
+
+
+@pytest.fixture(params=["http", "https"])
+def files(request, issued):
+    """None where nothing is encrypted."""
+    return issued if request.param == "https" else None
+
+
 @pytest.fixture
-async def opens(place):
+async def opens(place, files):
     """Serve the place within limits; answers a function that connects to it."""
-    async with AsyncExitStack() as stack:
+    place.wire = Wire(place.app, files=files)
 
-        async def opens(limits):
-            place.url = await stack.enter_async_context(serving(place.app, limits=limits))
-            port = int(place.url.rsplit(":", 1)[1])
+    async def opens(limits):
+        await place.wire.serve(limits)
+        return place.wire.connect
 
-            async def connect(*said):
-                reader, writer = await asyncio.open_connection("127.0.0.1", port)
-                stack.callback(writer.close)
-                for words in said:
-                    writer.write(words)
-                return reader, writer
-
-            return connect
-
-        yield opens
+    yield opens
+    await place.wire.close()
 
 
 async def is_cut(reader):
@@ -176,11 +180,12 @@ CROWDS = {
 
 @pytest.mark.fault("IN10")
 @pytest.mark.parametrize("said", CROWDS.values(), ids=CROWDS)
-async def test_three_hundred_that_say_little_keep_nobody_out(place, opens, said):
+async def test_three_hundred_that_say_little_keep_nobody_out(place, opens, files, said):
     connect = await opens(Limits())
     crowd = [await connect(said) for _ in range(300)]
 
-    async with asyncio.timeout(5), aiohttp.ClientSession() as session, session.get(place.url + "/quick") as answer:
+    asking = aiohttp.request("GET", place.wire.url + "/quick", ssl=files is None or files.trust())
+    async with asyncio.timeout(5), asking as answer:
         assert await answer.text() == "quick"
 
     assert await is_cut(crowd[0][0])
@@ -208,7 +213,7 @@ async def test_who_is_being_answered_makes_no_room(place, opens):
     first, _ = await connect(b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n")
     await place.reached.wait()
 
-    second, _ = await connect(GET)
+    second, _ = await place.wire.connect_in_the_clear()
 
     assert await is_cut(second)
     place.gate.set()
@@ -227,15 +232,16 @@ async def test_places_are_given_back(opens):
     assert await is_answered(second)
 
 
-async def test_boto3_asks_again_in_a_connection_that_was_closed_meanwhile(place, opens):
+async def test_boto3_asks_again_in_a_connection_that_was_closed_meanwhile(place, opens, files):
     connect = await opens(BEARABLE)
     client = botocore.session.get_session().create_client(
         "batch",
-        endpoint_url=place.url,
+        endpoint_url=place.wire.url,
         region_name="eu-central-1",
         aws_access_key_id="AKIDEXAMPLE",
         aws_secret_access_key="secret",
         config=Config(retries={"total_max_attempts": 1}),
+        verify=files and str(files.bundle),
     )
     await asyncio.to_thread(client.describe_jobs, jobs=["a"])
     later, _ = await connect()

@@ -1,20 +1,55 @@
 """An application served for a test as it is served for real: on a socket of loopback, on a port that is free."""
 
-from contextlib import asynccontextmanager
+import asyncio
+from contextlib import AsyncExitStack, asynccontextmanager
 from socket import create_server
+
+from yarl import URL
 
 from api import app as api
 from api.connections import LIMITS, Site
 
 
 @asynccontextmanager
-async def serving(app, *, limits=LIMITS):
+async def serving(app, *, limits=LIMITS, certificate=None):
     """The URL at which it answers."""
     runner = api.runner(app, drain_seconds=1)
     await runner.setup()
     try:
-        await Site(runner, door=create_server(("127.0.0.1", 0)), limits=limits).start()
-        host, port = runner.addresses[0]
-        yield f"http://{host}:{port}"
+        site = Site(runner, door=create_server(("127.0.0.1", 0)), certificate=certificate, limits=limits)
+        await site.start()
+        yield site.name
     finally:
         await runner.cleanup()
+
+
+class Wire:
+    """Connections to an application that is served here, of which a test says the bytes. It closes what it opens."""
+
+    def __init__(self, app, *, files=None):
+        self._app = app
+        self._certificate = files and files.certificate()
+        self._trust = files and files.trust()
+        self._stack = AsyncExitStack()
+        self.url = ""
+
+    async def serve(self, limits=LIMITS):
+        one = serving(self._app, limits=limits, certificate=self._certificate)
+        self.url = await self._stack.enter_async_context(one)
+
+    async def connect(self, *said):
+        """By TLS where the server has a certificate."""
+        return await self._open(said, self._trust)
+
+    async def connect_in_the_clear(self, *said):
+        return await self._open(said, None)
+
+    async def close(self):
+        await self._stack.aclose()
+
+    async def _open(self, said, trust):
+        reader, writer = await asyncio.open_connection("127.0.0.1", URL(self.url).port, ssl=trust)
+        self._stack.callback(writer.close)
+        for words in said:
+            writer.write(words)
+        return reader, writer

@@ -1,0 +1,242 @@
+"""TLS before anything else: who does not get through it, and what becomes of a certificate's files."""
+
+import asyncio
+import logging
+import ssl
+from contextlib import contextmanager
+
+import pytest
+from aiohttp import web
+from cryptography.hazmat.primitives import serialization
+
+from api.connections import Limits
+from batchq.errors import StartImpossible
+from tests.api.test_connections import GET, is_answered, is_cut
+from tests.support.certificates import Authority
+from tests.support.server import Wire
+
+SHORT = Limits(patience=0.3)
+HELLO = bytes.fromhex("16030100c8010000c40303")  # the first bytes of one, of which 193 are to come
+
+
+@pytest.fixture
+def authority(tmp_path):
+    return Authority(tmp_path)
+
+
+@pytest.fixture
+def files(authority):
+    return authority.issue()
+
+
+@pytest.fixture
+async def wire(files):
+    async def quick(_):
+        return web.Response(text="quick")
+
+    app = web.Application()
+    app.add_routes([web.get("/quick", quick)])
+    wire = Wire(app, files=files)
+    yield wire
+    await wire.close()
+
+
+NO_HANDSHAKE = {"nothing": b"", "half a hello": HELLO, "a hello, byte by byte": HELLO[:3]}
+
+
+@pytest.mark.fault("IN10")
+@pytest.mark.parametrize("said", NO_HANDSHAKE.values(), ids=NO_HANDSHAKE)
+async def test_a_handshake_that_is_not_finished_is_hung_up_on(wire, said):
+    await wire.serve(SHORT)
+
+    reader, _ = await wire.connect_in_the_clear(said)
+
+    assert await is_cut(reader)
+
+
+@pytest.mark.fault("IN10")
+async def test_three_hundred_of_them_keep_nobody_out_and_hold_no_sockets(wire):
+    await wire.serve()
+    crowd = [await wire.connect_in_the_clear(HELLO) for _ in range(300)]
+
+    reader, _ = await wire.connect(GET)
+
+    assert await is_answered(reader)
+    assert await is_cut(crowd[0][0])
+    assert not crowd[-1][0].at_eof()
+
+
+@pytest.mark.fault("IN10")
+async def test_its_place_is_given_to_another(wire):
+    await wire.serve(Limits(connections=1))
+    waiting, _ = await wire.connect_in_the_clear(HELLO)
+
+    reader, _ = await wire.connect(GET)
+
+    assert await is_answered(reader)
+    assert await is_cut(waiting)
+
+
+@pytest.mark.fault("IN10")
+async def test_and_given_back_when_it_was_hung_up_on(wire):
+    await wire.serve(Limits(connections=1, patience=0.3))
+    waiting, _ = await wire.connect_in_the_clear(HELLO)
+    assert await is_cut(waiting)
+
+    reader, _ = await wire.connect(GET)
+
+    assert await is_answered(reader)
+
+
+@pytest.mark.fault("IN11")
+@pytest.mark.parametrize("said", [GET, b"\x00" * 64, HELLO + b"\xff" * 200, b"SSH-2.0-OpenSSH_9.2\r\n"])
+async def test_what_is_no_tls_is_hung_up_on_and_nothing_is_written_of_it(wire, caplog, said):
+    caplog.set_level(logging.INFO)
+    await wire.serve()
+
+    reader, _ = await wire.connect_in_the_clear(said)
+
+    assert await is_cut(reader)
+    assert await is_answered((await wire.connect(GET))[0])
+    assert caplog.records == []
+
+
+@pytest.mark.fault("IN11")
+async def test_who_leaves_within_the_handshake_leaves_nothing_behind(wire, caplog):
+    await wire.serve(Limits(connections=1))
+    _, writer = await wire.connect_in_the_clear(HELLO)
+    writer.close()
+    await writer.wait_closed()
+
+    reader, _ = await wire.connect(GET)
+
+    assert await is_answered(reader)
+    assert caplog.records == []
+
+
+async def test_a_request_that_comes_with_the_last_words_of_the_handshake_is_answered(wire, files):
+    """TLS 1.3 lets a client speak at once, so both may come in one packet."""
+    await wire.serve()
+    reader, writer = await wire.connect_in_the_clear()
+    heard, to_say = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = files.trust().wrap_bio(heard, to_say, server_hostname="localhost")
+    with wants_more():
+        client.do_handshake()
+    writer.write(to_say.read())
+    heard.write(await reader.read(2**16))
+    client.do_handshake()
+    client.write(GET)
+
+    writer.write(to_say.read())
+
+    assert (await decrypted(client, heard, reader)).startswith(b"HTTP/1.1 200 OK")
+
+
+@contextmanager
+def wants_more():
+    with pytest.raises(ssl.SSLWantReadError):
+        yield
+
+
+async def decrypted(client, heard, reader):
+    """What it hears first."""
+    async with asyncio.timeout(10):
+        while True:
+            heard.write(await reader.read(2**16))
+            try:
+                return client.read()
+            except ssl.SSLWantReadError:
+                continue
+
+
+def test_nothing_older_than_tls_1_2_is_spoken(files):
+    assert files.certificate().context().minimum_version is ssl.TLSVersion.TLSv1_2
+
+
+def test_a_certificate_that_is_renewed_is_shown_from_then_on_and_read_once(authority, files):
+    certificate = files.certificate()
+    before = certificate.context()
+
+    authority.issue()
+
+    after = certificate.context()
+    assert after is not before
+    assert certificate.context() is after
+
+
+async def test_and_connections_that_are_open_go_on(authority, wire):
+    await wire.serve()
+    reader, writer = await wire.connect(GET)
+    assert await is_answered(reader)
+    _, another = await wire.connect()
+
+    authority.issue()
+
+    _, later = await wire.connect()
+    assert serial(writer) == serial(another) != serial(later)
+    writer.write(GET)
+    assert await is_answered(reader)
+
+
+def serial(writer):
+    """The number of the certificate that was shown."""
+    return writer.get_extra_info("ssl_object").getpeercert()["serialNumber"]
+
+
+def spoil_mode(files):
+    files.key.chmod(0o644)
+
+
+def spoil_chain(files):
+    files.chain.write_text("no certificate")
+
+
+def swap_key(files):
+    another = Authority(files.key.parent).issue("another")
+    another.key.replace(files.key)
+
+
+def remove_key(files):
+    files.key.unlink()
+
+
+def lock_key(files):
+    """With a passphrase, for which OpenSSL would ask at the terminal."""
+    key = serialization.load_pem_private_key(files.key.read_bytes(), None)
+    pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    files.key.write_bytes(key.private_bytes(pem, pkcs8, serialization.BestAvailableEncryption(b"x")))
+
+
+SPOILT = {
+    "everybody reads the key": (spoil_mode, "can be read by everybody: chmod 600"),
+    "no certificate": (spoil_chain, "is no certificate, in PEM, of the key in"),
+    "the key of another": (swap_key, "is no certificate, in PEM, of the key in"),
+    "a key with a passphrase": (lock_key, "has a passphrase, and nobody is there to say it"),
+    "no key": (remove_key, "cannot read .*server.key: No such file"),
+}
+
+
+@pytest.mark.fault("SE14")
+@pytest.mark.parametrize(("spoil", "said"), SPOILT.values(), ids=SPOILT)
+def test_files_that_cannot_be_used_are_refused_in_a_line(files, spoil, said):
+    spoil(files)
+
+    with pytest.raises(StartImpossible, match=said) as why:
+        files.certificate()
+
+    assert "\n" not in str(why.value)
+
+
+@pytest.mark.fault("SE14")
+@pytest.mark.parametrize(("spoil", "said"), SPOILT.values(), ids=SPOILT)
+def test_a_server_that_has_a_good_one_keeps_it_meanwhile_and_says_so_once(authority, files, caplog, spoil, said):
+    certificate = files.certificate()
+    good = certificate.context()
+
+    spoil(files)
+
+    assert [certificate.context(), certificate.context()] == [good, good]
+    (warning,) = caplog.messages
+    assert "that was there before is used" in warning
+    authority.issue()
+    assert certificate.context() is not good
