@@ -114,8 +114,6 @@ class Crowd:
 
     async def settle(self, patience: float) -> None:
         """Until no request is under way, from its first byte to its answer; but not for longer."""
-        for it in [it for it in self._open.values() if it.at_the_door]:
-            it.hang_up()
         with suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 while any(it.under_way for it in self._open.values()):
@@ -149,7 +147,7 @@ class Connection(asyncio.Protocol):
     ) -> None:
         self.http = http
         self.waiting_since: float | None = None
-        self.at_the_door = True
+        self._at_the_door = True
         self._tls = tls
         self._patience = patience
         self._left = left
@@ -200,13 +198,13 @@ class Connection(asyncio.Protocol):
             # Its time begins here, so that a request that comes late in an idle connection is not cut short.
             self._idle = False
             self._wait()
-        if self.at_the_door:
+        if self._at_the_door:
             self._early += data
         else:
             self.http.data_received(data)
 
     def eof_received(self) -> None:
-        if not self.at_the_door:
+        if not self._at_the_door:
             self.http.eof_received()
 
     def pause_writing(self) -> None:
@@ -218,7 +216,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._end()
         self._left(self)
-        if not self.at_the_door:
+        if not self._at_the_door:
             self.http.connection_lost(exc)
 
     async def _shake_hands(self, transport: asyncio.Transport, tls: SSLContext) -> None:
@@ -234,7 +232,7 @@ class Connection(asyncio.Protocol):
 
     def _come_in(self, transport: asyncio.Transport) -> None:
         self._transport = transport
-        self.at_the_door = False
+        self._at_the_door = False
         self.http.connection_made(transport)
         if self._early:  # what came with the last words of the handshake
             self.http.data_received(self._early)

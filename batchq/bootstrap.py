@@ -152,9 +152,13 @@ def is_loopback(host: str) -> bool:
 def make_runtime(settings: Settings, *, instance: str, clock: Clock) -> ContainerRuntime:
     if settings.runtime is Runtime.SIMULATED:
         return SimulatedRuntime(clock=clock, capacity=machine())
-    policy = Policy(privileged=settings.privileged, volumes=settings.volumes, private=(settings.data.resolve(),))
     secrets = Secrets(file=settings.secrets_file, environment=os.environ)
-    return DockerRuntime(instance=instance, policy=policy, secrets=secrets)
+    return DockerRuntime(instance=instance, policy=make_policy(settings), secrets=secrets)
+
+
+def make_policy(settings: Settings) -> Policy:
+    key = (settings.tls_key.absolute(),) if settings.tls_key else ()  # where it leads is for each start to see
+    return Policy(privileged=settings.privileged, volumes=settings.volumes, private=(settings.data.resolve(), *key))
 
 
 def assemble(

@@ -5,9 +5,10 @@ import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from http.client import HTTPException
+from ssl import SSLCertVerificationError, SSLContext, create_default_context
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
+from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request, build_opener
 
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
@@ -16,6 +17,7 @@ from botocore.credentials import Credentials
 from batchq.errors import Invalid, Unavailable
 
 VARIABLE = "BATCHQ_URL"
+BUNDLE = "AWS_CA_BUNDLE"
 HERE = "http://127.0.0.1:22824"
 PATIENCE = 30.0  # seconds
 KEYS = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to a key of `batchq key create`"
@@ -26,10 +28,16 @@ Answer = Mapping[str, object]
 
 def add_url(command: ArgumentParser) -> None:
     command.add_argument("--url", help=f"where batchq answers (${VARIABLE}, or {HERE})")
+    command.add_argument("--ca-bundle", help=f"whose certificates are believed, PEM (${BUNDLE}, or the system's)")
 
 
 def url_of(asked: Namespace) -> str:
-    """Where the server is, by the flag, by the variable, or where it is unless told otherwise. Raises Invalid."""
+    """Where the server is, by the flag, by the variable, or where it is unless told otherwise. Raises Invalid.
+
+    Whom to believe that it is the server is a variable of AWS's own tools, as the keys to sign with are.
+    """
+    if asked.ca_bundle:
+        os.environ[BUNDLE] = asked.ca_bundle
     url: str = asked.url or os.environ.get(VARIABLE) or HERE
     if not _is_of_a_server(url):
         raise Invalid(f"{url} is not the http:// or https:// URL of a server")
@@ -60,15 +68,32 @@ def call(
     body = None if content is None else json.dumps(content).encode()
     request = Request(url + path, data=body, headers=_headers(url + path, body, signed=signed))  # noqa: S310 - see url_of
     try:
-        # What listens on this machine is not behind the proxy that the environment may name.
-        with build_opener(ProxyHandler({}), _Nowhere).open(request, timeout=patience) as reply:
+        with _opener(url).open(request, timeout=patience) as reply:
             return _read(reply.read(MOST), url)
     except HTTPError as refused:
         with refused:
             raise _refusal(refused, url) from None
     except (OSError, HTTPException) as away:
         why = getattr(away, "reason", None) or str(away) or type(away).__name__
+        if isinstance(why, SSLCertVerificationError):
+            why = f"{why.verify_message}; --ca-bundle, or {BUNDLE}, says whose certificates are believed"
         raise Unavailable(f"no batchq answers at {url}: {why}") from None
+
+
+def _opener(url: str) -> OpenerDirector:
+    # What listens on this machine is not behind the proxy that the environment may name.
+    handlers = (ProxyHandler({}), _Nowhere)
+    if url.startswith("http:"):
+        return build_opener(*handlers)  # to know whom the system believes takes longer than the call
+    return build_opener(*handlers, HTTPSHandler(context=_trust()))
+
+
+def _trust() -> SSLContext:
+    bundle = os.environ.get(BUNDLE) or None
+    try:
+        return create_default_context(cafile=bundle)
+    except OSError:  # SSLError is one
+        raise Invalid(f"{bundle} is no bundle of certificates, in PEM") from None
 
 
 class _Nowhere(HTTPRedirectHandler):

@@ -10,12 +10,13 @@ from aiohttp import web
 
 from batchq.cli.calling import call, url_of
 from batchq.errors import Invalid, Unavailable
+from tests.support.certificates import Authority
 from tests.support.server import serving
 
 
 @pytest.fixture
-async def url():
-    """A server that tells what it was asked, and one path of which is no JSON."""
+def app():
+    """It tells what it was asked, and one path of it is no JSON."""
 
     async def echo(request):
         return web.json_response({"method": request.method, "asked": await request.text()})
@@ -34,7 +35,26 @@ async def url():
     app.router.add_route("*", "/echo", echo)
     app.router.add_get("/refuse/{status}", refuse)
     app.router.add_get("/page", page)
+    return app
+
+
+@pytest.fixture
+async def url(app):
     async with serving(app) as url:
+        yield url
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Those of a certificate that is believed by nobody yet."""
+    monkeypatch.setenv("AWS_CA_BUNDLE", "")
+    return Authority(tmp_path).issue()
+
+
+@pytest.fixture
+async def safe_url(app, files):
+    """The same server by TLS."""
+    async with serving(app, certificate=files.certificate()) as url:
         yield url
 
 
@@ -86,12 +106,47 @@ async def test_a_proxy_in_the_environment_is_not_asked(url, monkeypatch):
     assert (await asks(url, "/echo"))["method"] == "GET"
 
 
+async def test_who_has_a_certificate_is_asked_by_those_who_believe_it(safe_url, files):
+    url = url_of(Namespace(url=safe_url, ca_bundle=str(files.bundle)))
+
+    assert await asks(url, "/echo") == {"method": "GET", "asked": ""}
+    assert await asks(url, "/echo", {"a": 1}) == {"method": "POST", "asked": '{"a": 1}'}
+
+
+async def test_the_variable_of_awss_tools_says_whom_to_believe(safe_url, files, monkeypatch):
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(files.bundle))
+
+    assert (await asks(safe_url, "/echo"))["method"] == "GET"
+
+
+async def test_and_others_are_told_how_to(safe_url):
+    with pytest.raises(Unavailable, match=r"unable to get local issuer certificate; --ca-bundle, or AWS_CA_BUNDLE"):
+        await asks(safe_url, "/echo")
+
+
+async def test_the_certificate_of_another_is_not_believed(app, tmp_path, monkeypatch):
+    files = Authority(tmp_path).issue(hosts=["another.example"])
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(files.bundle))
+
+    async with serving(app, certificate=files.certificate()) as url:
+        with pytest.raises(Unavailable, match="IP address mismatch"):
+            await asks(url, "/echo")
+
+
+@pytest.mark.parametrize("bundle", ["/no/such.pem", "/etc/passwd", "/etc"])
+def test_what_is_no_bundle_of_certificates_is_named(bundle, monkeypatch):
+    monkeypatch.setenv("AWS_CA_BUNDLE", bundle)
+
+    with pytest.raises(Invalid, match=f"^{bundle} is no bundle of certificates"):
+        call("https://127.0.0.1:9", "/echo")
+
+
 def test_the_flag_goes_before_the_variable_and_that_before_the_usual_place(monkeypatch):
     monkeypatch.delenv("BATCHQ_URL", raising=False)
-    assert url_of(Namespace(url=None)) == "http://127.0.0.1:22824"
+    assert url_of(Namespace(url=None, ca_bundle=None)) == "http://127.0.0.1:22824"
     monkeypatch.setenv("BATCHQ_URL", "http://there:1/")
-    assert url_of(Namespace(url=None)) == "http://there:1"
-    assert url_of(Namespace(url="https://flag")) == "https://flag"
+    assert url_of(Namespace(url=None, ca_bundle=None)) == "http://there:1"
+    assert url_of(Namespace(url="https://flag", ca_bundle=None)) == "https://flag"
 
 
 NOWHERE = ["http://", "http://[::1", "http://..", f"http://{'a' * 64}", "http://there:65536", "http://there/é"]
@@ -100,4 +155,4 @@ NOWHERE = ["http://", "http://[::1", "http://..", f"http://{'a' * 64}", "http://
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "127.0.0.1:22824", "ftp://there", "/healthz", *NOWHERE])
 def test_what_is_no_url_of_a_server_is_refused(url):
     with pytest.raises(Invalid, match="is not the http"):
-        url_of(Namespace(url=url))
+        url_of(Namespace(url=url, ca_bundle=None))

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from batchq.bootstrap import make_policy
 from batchq.domain.container import Mount
 from batchq.errors import StartRefused
-from batchq.settings import Privileged
+from batchq.settings import Privileged, Settings
 from compute.mounts import resolve
 from compute.policy import Policy
 
@@ -137,6 +138,20 @@ def test_a_path_that_is_not_absolute_is_refused(path, policy):
 @pytest.mark.parametrize("path", ["data", "data/below", "."])
 def test_batchqs_own_data_is_never_mounted_nor_what_holds_it(allowed, policy, path):
     refuses(allowed / path, policy, "which no job may mount")
+
+
+@pytest.mark.fault("SE09")
+@pytest.mark.parametrize("path", ["live/server.key", "kept/1.key", "kept", "."])
+def test_the_key_of_tls_is_never_mounted_wherever_it_lies_by_now(tmp_path, path):
+    (tmp_path / "live").mkdir()
+    (tmp_path / "kept").mkdir()
+    key = tmp_path / "live" / "server.key"
+    policy = make_policy(Settings(data=tmp_path / "data", tls_key=key))
+    (tmp_path / "kept" / "1.key").touch()
+
+    key.symlink_to(tmp_path / "kept" / "1.key")
+
+    refuses(tmp_path / path, policy, "which no job may mount")
 
 
 @pytest.mark.fault("SE09")

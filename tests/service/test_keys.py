@@ -236,3 +236,4 @@ def test_with_keys_it_may_listen_beyond_this_machine(tmp_path):
     service.start()
 
     assert service.stop() == 0
+    assert service.log.read_text().count("requests and answers can be read on their way to and from 0.0.0.0") == 1

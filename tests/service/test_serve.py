@@ -11,6 +11,7 @@ import pytest
 
 from batchq.settings import check_names
 from tests.service.waiting import reaches, register
+from tests.support.certificates import Authority
 from tests.support.service import BATCHQ, Service, serving
 
 
@@ -83,6 +84,27 @@ def test_another_address_than_loopback_is_refused(tmp_path):
 def test_another_address_is_taken_when_told_that_nobody_is_asked_who_he_is(tmp_path):
     with serving(tmp_path / "data", "--host", "0.0.0.0", "--insecure-no-auth", "--runtime", "simulated") as service:
         assert service.url.startswith("http://0.0.0.0:")
+        assert service.log.read_text().count("requests and answers can be read on their way to and from 0.0.0.0") == 1
+
+
+@pytest.mark.fault("SE14")
+def test_a_key_of_tls_that_everybody_can_read_is_refused(tmp_path):
+    files = Authority(tmp_path).issue()
+    files.key.chmod(0o644)
+
+    status, line = refused("--data", tmp_path / "data", *files.flags())
+
+    assert status == 1
+    assert f"chmod 600 {files.key}" in line
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("flag", ["--tls-cert", "--tls-key"])
+def test_a_certificate_without_its_key_is_refused_and_a_key_without_one(tmp_path, flag):
+    status, line = refused("--data", tmp_path / "data", flag, tmp_path)
+
+    assert status == 1
+    assert "--tls-cert and --tls-key" in line
 
 
 @pytest.mark.fault("SE14")

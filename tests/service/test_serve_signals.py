@@ -21,10 +21,12 @@ class HalfAsked:
     """A SubmitJob whose second half is still to be sent."""
 
     def __init__(self, service, **asked):
-        self._host = service.url.removeprefix("http://")
+        self._host = service.url.partition("//")[2]
         host, port = self._host.split(":")
         self._body = json.dumps({"jobName": "late", "jobQueue": "default", "jobDefinition": "late"} | asked).encode()
         self._connection = socket.create_connection((host, int(port)), timeout=PATIENCE)
+        if service.trust:
+            self._connection = service.trust.wrap_socket(self._connection, server_hostname=host)
         head = f"POST /v1/submitjob HTTP/1.1\r\nHost: {self._host}\r\nConnection: close\r\n"
         about = f"Content-Type: application/json\r\nContent-Length: {len(self._body)}\r\n\r\n"
         self._connection.sendall(f"{head}{about}".encode() + self._body[:9])
@@ -43,7 +45,7 @@ class HalfAsked:
 
 def stops_listening(service):
     """Wait until nobody new is let in."""
-    host, port = service.url.removeprefix("http://").split(":")
+    host, port = service.url.partition("//")[2].split(":")
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         try:

@@ -2,14 +2,13 @@
 
 import ssl
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import trustme
 
 from api.certificates import Certificate
 
-LOOPBACK = ("127.0.0.1", "localhost")
+HERE = ("127.0.0.1", "localhost", "0.0.0.0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +38,10 @@ class Authority:
         self.bundle = folder / "authority.pem"
         self._authority.cert_pem.write_to_path(str(self.bundle))
 
-    def issue(self, name="server", *, days=365):
-        """Files of a certificate for loopback. Asked again by the same name it puts others in their place."""
+    def issue(self, name="server", *, hosts=HERE):
+        """Files of a certificate for those hosts. Asked again by the same name it puts others in their place."""
         files = Files(chain=self._folder / f"{name}.pem", key=self._folder / f"{name}.key", bundle=self.bundle)
-        until = datetime.now(UTC) + timedelta(days=days)
-        made = self._authority.issue_cert(*LOOPBACK, not_after=until)
+        made = self._authority.issue_cert(*hosts)
         self._put(files.chain, b"".join(it.bytes() for it in made.cert_chain_pems))
         self._put(files.key, made.private_key_pem.bytes())
         return files

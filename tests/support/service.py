@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import urllib.request
@@ -25,14 +26,16 @@ HELD_UP, NOT_OURS = "the event loop was held up", "other programs"
 class Service:
     """`extra` are further flags of `batchq serve`; `under` is a command that runs it, as `prlimit --nofile=64`.
 
-    Started again, it takes up the same data on the same port.
+    `bundle` says whose certificate it shows. Started again, it takes up the same data on the same port.
     """
 
-    def __init__(self, data: Path, *extra: str, under: Sequence[str] = ()) -> None:
+    def __init__(self, data: Path, *extra: str, under: Sequence[str] = (), bundle: Path | None = None) -> None:
         self.data = data
         self.log = data.parent / f"{data.name}.log"
         self._extra = extra
         self._under = under
+        self.trust = bundle and ssl.create_default_context(cafile=bundle)
+        self._bundle = bundle
         self._port = "0"
         self.process: subprocess.Popen[str] | None = None
         self.url = ""
@@ -68,10 +71,11 @@ class Service:
             aws_access_key_id=key[0],
             aws_secret_access_key=key[1],
             config=Config(retries={"mode": "standard", "max_attempts": tries}),
+            verify=self._bundle and str(self._bundle),
         )
 
     def health(self) -> dict[str, Any]:
-        with urllib.request.urlopen(f"{self.url}/healthz") as answer:
+        with urllib.request.urlopen(f"{self.url}/healthz", context=self.trust) as answer:
             return json.load(answer)
 
     def blocked_by(self) -> list[str]:
@@ -97,13 +101,18 @@ class Service:
 
     def environment(self) -> dict[str, str]:
         """For programs that read their endpoint and keys from the environment, as the AWS CLI does."""
-        return os.environ | {
-            "AWS_ENDPOINT_URL": self.url,
-            "AWS_DEFAULT_REGION": "eu-central-1",
-            "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",
-            "AWS_SECRET_ACCESS_KEY": "secret",
-            "AWS_PAGER": "",
-        }
+        trust = {"AWS_CA_BUNDLE": str(self._bundle)} if self._bundle else {}
+        return (
+            os.environ
+            | trust
+            | {
+                "AWS_ENDPOINT_URL": self.url,
+                "AWS_DEFAULT_REGION": "eu-central-1",
+                "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",
+                "AWS_SECRET_ACCESS_KEY": "secret",
+                "AWS_PAGER": "",
+            }
+        )
 
     def _end(self, how: int) -> int:
         assert self.process is not None
@@ -115,8 +124,8 @@ class Service:
 
 
 @contextmanager
-def serving(data: Path, *extra: str, under: Sequence[str] = ()) -> Iterator[Service]:
-    service = Service(data, *extra, under=under).start()
+def serving(data: Path, *extra: str, under: Sequence[str] = (), bundle: Path | None = None) -> Iterator[Service]:
+    service = Service(data, *extra, under=under, bundle=bundle).start()
     try:
         yield service
     finally:

@@ -1,0 +1,120 @@
+"""`batchq serve` with a certificate: clients that believe it, and those that do not, or speak no TLS at all."""
+
+import json
+import subprocess
+from contextlib import closing
+from http.client import HTTPConnection, RemoteDisconnected
+from socket import create_connection
+from ssl import get_server_certificate
+
+import pytest
+from botocore.exceptions import SSLError
+
+from batchq.cli.main import main
+from tests.service.test_keys import Keys
+from tests.service.test_serve_signals import HalfAsked, stops_listening
+from tests.service.waiting import reaches, register
+from tests.support.certificates import Authority
+from tests.support.service import BATCHQ, Service, serving
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    return Authority(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory, authority):
+    """With keys, and where others could reach it. Whatever its clients do, it has nothing to say of it."""
+    files = authority.issue()
+    beyond = ["--host", "0.0.0.0", "--auth", "sigv4"]
+    data = tmp_path_factory.mktemp("tls") / "data"
+    with serving(data, "--runtime", "simulated", *beyond, *files.flags(), bundle=files.bundle) as service:
+        yield service
+    told = [line for line in service.log.read_text().splitlines() if " INFO " not in line]
+    assert [line for line in told if "nobody has a key yet" not in line] == []
+
+
+@pytest.fixture
+def key(served):
+    return Keys(served.data).create()
+
+
+def address(service):
+    host, port = service.url.removeprefix("https://").split(":")
+    return host, int(port)
+
+
+def test_it_says_that_it_is_to_be_called_by_https(served):
+    assert served.url.startswith("https://0.0.0.0:")
+
+
+def test_boto3_that_believes_the_authority_runs_a_job(served, key):
+    batch = served.client(key=key)
+    register(batch, "quick", "true")
+
+    job = batch.submit_job(jobName="j", jobQueue="default", jobDefinition="quick")["jobId"]
+
+    assert reaches(batch, job, "SUCCEEDED", "FAILED")["status"] == "SUCCEEDED"
+
+
+def test_so_does_the_aws_cli(served, key, authority):
+    signs = served.environment() | {"AWS_ACCESS_KEY_ID": key[0], "AWS_SECRET_ACCESS_KEY": key[1]}
+    signs.pop("AWS_CA_BUNDLE")
+    command = [BATCHQ.parent / "aws", "--ca-bundle", authority.bundle, "batch", "describe-job-queues"]
+
+    said = subprocess.run(command, capture_output=True, text=True, check=True, env=signs).stdout
+
+    assert json.loads(said)["jobQueues"]
+
+
+def test_and_our_own_commands(served, authority, monkeypatch, capsys):
+    monkeypatch.setenv("AWS_CA_BUNDLE", "")
+
+    main(["doctor", "--data", str(served.data), "--url", served.url, "--ca-bundle", str(authority.bundle)])
+
+    assert f"ok       server: one answers at {served.url}: ok" in capsys.readouterr().out
+
+
+def test_who_does_not_believe_it_says_nothing_to_it(served, tmp_path):
+    other = Authority(tmp_path).bundle
+    stranger = Service(served.data, bundle=other)
+    stranger.url = served.url
+
+    with pytest.raises(SSLError, match="certificate verify failed"):
+        stranger.client(tries=1).describe_job_queues()
+
+
+@pytest.mark.fault("IN11")
+def test_who_calls_in_the_clear_is_hung_up_on(served):
+    with closing(HTTPConnection(*address(served))) as connection:
+        connection.request("GET", "/healthz")
+
+        with pytest.raises((RemoteDisconnected, ConnectionResetError)):
+            connection.getresponse()
+
+    assert served.health() == {"status": "ok"}
+
+
+def test_a_certificate_that_is_renewed_needs_no_restart(served, authority):
+    before = get_server_certificate(address(served))
+
+    authority.issue()
+
+    assert get_server_certificate(address(served)) != before
+    assert served.health() == {"status": "ok"}
+
+
+def test_sigterm_waits_for_what_is_under_way_and_not_for_who_shakes_hands(tmp_path, authority):
+    files = authority.issue("ending")
+    with serving(tmp_path / "data", "--runtime", "simulated", *files.flags(), bundle=files.bundle) as service:
+        register(service.client(), "late", "true")
+        asking = HalfAsked(service)
+        with create_connection(address(service)):
+            service.health()  # by now the server has begun with what came before
+
+            service.process.terminate()
+
+            stops_listening(service)
+            assert asking.finish()[0] == 200
+            assert service.process.wait(20) == 0
