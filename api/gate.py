@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from http import HTTPStatus
 
@@ -9,6 +10,7 @@ from aiohttp import web
 
 from api.http import REQUEST_ID, Refused, read
 from api.signatures import Sent, Verifier
+from batchq.domain.people import Caller, People, Role, UserName
 from batchq.errors import Unavailable
 
 log = logging.getLogger(__name__)
@@ -16,12 +18,13 @@ log = logging.getLogger(__name__)
 Gate = Callable[[web.Request], Awaitable[None]]
 """Lets a request pass, or raises Refused."""
 
-WHO = web.RequestKey("who", str)
-"""The key that signed the request; empty where nobody is asked. A request without it may know next to nothing."""
+WHO = web.RequestKey("who", Caller)
+"""Who makes the request. A request without it may know next to nothing."""
 
 HEALTH = "/healthz"  # whoever watches over the server may have no key
 BURST = 2.0  # seconds' worth of requests that a key may make at once, and one at least
 
+_NO_USER = "The user of this key is not known to the server."
 _NO_KEYS = "The keys of this server cannot be read; its log tells why."
 
 
@@ -44,7 +47,30 @@ class Buckets:
         self._left[key] = left - 1, now
 
 
-def gate(verifier: Verifier, buckets: Buckets) -> Gate:
+class Callers:
+    """Who a key makes somebody. Who somebody is gets worked out once for as long as accounts and users are the same."""
+
+    def __init__(self, *, people: Callable[[], People], user_of: Callable[[str], UserName | None]) -> None:
+        self._people = people
+        self._user_of = user_of
+        self._as_of: People | None = None
+        self._known: dict[str, Caller] = {}
+
+    def of(self, key: str) -> Caller | None:
+        """None for a key whose user is gone."""
+        people = self._people()
+        if people is not self._as_of:
+            self._as_of, self._known = people, {}
+        if key not in self._known:
+            user = self._user_of(key)
+            caller = None if user is None else people.caller(user, key=key)
+            if caller is None:
+                return None
+            self._known[key] = caller
+        return self._known[key]
+
+
+def gate(verifier: Verifier, buckets: Buckets, callers: Callers) -> Gate:
     """Nothing of a request is understood before its signature is."""
 
     async def check(request: web.Request) -> None:
@@ -53,19 +79,28 @@ def gate(verifier: Verifier, buckets: Buckets) -> Gate:
         headers = tuple(request.headers.items())
         sent = Sent(method=request.method, target=request.raw_path, headers=headers, body=await read(request))
         try:
-            who = verifier.verify(sent)
+            key = verifier.verify(sent)
+            who = callers.of(key)
         except Unavailable as why:  # whose file, and where it is, is not for strangers
             log.warning("request %s: %s", request[REQUEST_ID], why)
             raise Refused(_NO_KEYS, status=HTTPStatus.INTERNAL_SERVER_ERROR, code="ServerException") from None
-        buckets.spend(who)
-        request[WHO] = who
+        buckets.spend(key)
+        if who is None:
+            log.warning("request %s: the user of key %s is gone", request[REQUEST_ID], key)
+            raise Refused(_NO_USER, status=HTTPStatus.FORBIDDEN, code="AccessDeniedException")
+        request[WHO] = replace(who, request_id=request[REQUEST_ID])
 
     return check
 
 
-async def let_in(request: web.Request) -> None:
-    """The gate of a server that asks nobody who he is."""
-    request[WHO] = ""
+def open_gate(user: UserName) -> Gate:
+    """The gate of a server that asks nobody who he is: whoever comes is its owner, and may do everything."""
+    owner = Caller(user=user, role=Role.ADMIN)
+
+    async def let_in(request: web.Request) -> None:
+        request[WHO] = replace(owner, request_id=request[REQUEST_ID])
+
+    return let_in
 
 
 def in_short(health: Mapping[str, object]) -> Mapping[str, object]:

@@ -24,6 +24,7 @@ from batchq.domain.catalog import (
     TimeLimit,
 )
 from batchq.domain.names import ConsumableName, DefinitionRef, QueueName
+from batchq.domain.people import Caller
 from batchq.engine.turnstile import Turnstile, one_at_a_time
 from batchq.errors import NotFound
 from batchq.first_start import DEFAULT, LOCAL, local_document
@@ -217,10 +218,10 @@ class Catalog:
     # --------------------------------------------------------------------------------------------------- definitions
 
     @one_at_a_time
-    async def register(self, definition: JobDefinition) -> JobDefinition:
+    async def register(self, definition: JobDefinition, *, by: Caller) -> JobDefinition:
         """The next revision of its name, whatever revision it came with. Raises DiskFull."""
         self._floor.check()
-        return await self._definitions.add(replace(definition, tags=rules.tagged((), definition.tags)))
+        return await self._definitions.add(replace(definition, tags=rules.tagged((), definition.tags), owner=by.owner))
 
     @one_at_a_time
     async def deregister(self, ref: DefinitionRef) -> None:
@@ -229,14 +230,14 @@ class Catalog:
         if known is not None and known.status is DefinitionStatus.ACTIVE:
             await self._definitions.put(replace(known, status=DefinitionStatus.INACTIVE))
 
-    async def find_definition(self, name: str, revision: int | None) -> JobDefinition:
+    async def find_definition(self, name: str, revision: int | None, *, by: Caller) -> JobDefinition:
         """One to make jobs from: this revision, None the newest ACTIVE. Raises NotFound, also when it is INACTIVE."""
         if revision is None:
             said, found = name, await self._definitions.newest_active(name)
         else:
             ref = DefinitionRef(name=name, revision=revision)
             said, found = str(ref), await self._definitions.get(ref)
-        if found is None or found.status is not DefinitionStatus.ACTIVE:
+        if found is None or found.status is not DefinitionStatus.ACTIVE or not by.may_use(found.owner):
             raise NotFound(f"JobDefinition name {said} does not exist or is not in ACTIVE status")
         return found
 

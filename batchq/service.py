@@ -13,7 +13,8 @@ from batchq.domain.catalog import JobDefinition, JobQueue, State, Tags
 from batchq.domain.container import Overrides, effective, merge
 from batchq.domain.dependencies import invalid
 from batchq.domain.job import ACTIVE, FINISHED, Dependency, Job, JobSpec, Need, RetryStrategy
-from batchq.domain.names import DefinitionRef, JobId, QueueName, node_id, node_of
+from batchq.domain.names import DefinitionRef, JobId, QueueName, node_id, node_of, parent_of
+from batchq.domain.people import Caller
 from batchq.domain.task import Nodes, Task, effective_nodes, effective_task
 from batchq.engine.engine import Engine
 from batchq.errors import Invalid, NotFound
@@ -53,7 +54,10 @@ class Submission:
 
 
 class JobService:
-    """Every request is decided by the engine's loop, in the order of its commits."""
+    """Every request is decided by the engine's loop, in the order of its commits.
+
+    A job that its caller does not reach is to him as if it were not there.
+    """
 
     def __init__(
         self, *, engine: Engine, store: JobStore, catalog: Catalog, floor: Floor, stop_grace: timedelta
@@ -64,70 +68,76 @@ class JobService:
         self._floor = floor
         self._stop_grace = stop_grace
 
-    async def submit(self, submission: Submission) -> Job:
+    async def submit(self, submission: Submission, *, by: Caller) -> Job:
         """A durable job, SUBMITTED or already further. Raises Invalid with AWS's texts, DiskFull and StoreFailed.
 
         The definition is taken as it is now; what becomes of it later does not reach the job.
         """
         self._floor.check()
         queue = self._enabled(submission.queue)
-        definition = await self._catalog.find_definition(submission.definition_name, submission.definition_revision)
-        spec = specify(submission, definition, self._stop_grace)
+        definition = await self._catalog.find_definition(
+            submission.definition_name, submission.definition_revision, by=by
+        )
+        spec = replace(specify(submission, definition, self._stop_grace), owner=by.owner)
         check_share(queue, spec)
         return await self._engine.submit(
             job_id=JobId(str(uuid4())), spec=spec, tags=submission.tags, key=submission.key
         )
 
-    async def describe(self, ids: Sequence[JobId]) -> tuple[tuple[Job, JobDefinition | None], ...]:
+    async def describe(self, ids: Sequence[JobId], *, by: Caller) -> tuple[tuple[Job, JobDefinition | None], ...]:
         """Those that exist, in the order asked for, each once, with the definition it was made from."""
-        jobs = await self._store.jobs([node_of(job_id)[0] for job_id in ids])
+        jobs = await self._reached([node_of(job_id)[0] for job_id in ids], by)
         found = [it for job_id in dict.fromkeys(ids) if (it := _named(job_id, jobs)) is not None]
         refs = {job.spec.definition for job in found}
         definitions = {ref: await self._catalog.definition(ref) for ref in refs}
         return tuple((job, definitions[job.spec.definition]) for job in found)
 
-    async def list(self, query: JobQuery) -> tuple[Job, ...]:
+    async def list(self, query: JobQuery, *, by: Caller) -> tuple[Job, ...]:
         """One page. Raises NotFound for an unknown queue."""
         if query.queue not in self._catalog.queues:
             raise NotFound(f"JobQueue {query.queue} not found.")
-        return await self._store.list(query)
+        return await self._store.list(replace(query, reach=by.reach))
 
-    async def list_children(self, query: ChildQuery) -> tuple[Job, ...]:
+    async def list_children(self, query: ChildQuery, *, by: Caller) -> tuple[Job, ...]:
         """One page; empty for what is no array."""
-        return await self._store.list_children(query)
+        return await self._store.list_children(query) if await self._reached([query.parent], by) else ()
 
-    async def list_needing(self, query: NeedQuery) -> tuple[Job, ...]:
+    async def list_needing(self, query: NeedQuery, *, by: Caller) -> tuple[Job, ...]:
         """One page. Raises NotFound for an unknown resource."""
         rules.must_exist("ConsumableResource", [query.resource], self._catalog.consumables)
-        return await self._store.list_needing(query)
+        return await self._store.list_needing(replace(query, reach=by.reach))
 
-    async def list_nodes(self, job_id: JobId) -> tuple[Job, ...]:
+    async def list_nodes(self, job_id: JobId, *, by: Caller) -> tuple[Job, ...]:
         """The nodes of a gang, each as a job; none for what is no gang."""
-        job = (await self._store.jobs([job_id])).get(job_id)
+        job = (await self._reached([job_id], by)).get(job_id)
         return () if job is None else nodes.views(job)
 
-    async def snapshot(self, queue: QueueName) -> Snapshot:
+    async def snapshot(self, queue: QueueName, *, by: Caller) -> Snapshot:
         """Who is next in a queue, and what its jobs hold. Raises NotFound for an unknown queue."""
         rules.must_exist("JobQueue", [queue], self._catalog.queues)
-        return await self._engine.snapshot(queue)
+        told = await self._engine.snapshot(queue)
+        if by.reaches_all:
+            return told
+        reached = await self._reached([job_id for job_id, _ in told.jobs], by)
+        return replace(told, jobs=tuple(it for it in told.jobs if it[0] in reached))
 
-    async def cancel(self, job_id: JobId, reason: str) -> None:
+    async def cancel(self, job_id: JobId, reason: str, *, by: Caller) -> None:
         """End a job that is not STARTING yet; to one that is, forbid another attempt. An unknown id changes nothing."""
         whole, node = node_of(job_id)
-        if node is None or await self._is_node(job_id):
+        if await self._may_stop(job_id, by):
             await self._engine.deliver(whole, on.CancelRequested(reason=reason, node=node))
 
-    async def terminate(self, job_id: JobId, reason: str) -> None:
+    async def terminate(self, job_id: JobId, reason: str, *, by: Caller) -> None:
         """Order a stop, whatever the status. Durable when this returns; the container goes in its own time."""
         whole, node = node_of(job_id)
-        if node is None or await self._is_node(job_id):
+        if await self._may_stop(job_id, by):
             await self._engine.deliver(whole, on.TerminateRequested(reason=reason, node=node))
 
     async def resume(self, *, purge: bool) -> None:
         """Let data that was restored from a backup go on; what no job owns is cleared away, or left alone for good."""
         await self._engine.resume(purge=purge)
 
-    async def force_fail(self, job_id: JobId, reason: str) -> Job:
+    async def force_fail(self, job_id: JobId, reason: str, *, by: Caller) -> Job:
         """The last resort: end a job whose container does not, and free its room. Raises NotFound, and Invalid.
 
         Answers the job as it is then; one that was over has not changed.
@@ -135,31 +145,42 @@ class JobService:
         whole, node = node_of(job_id)
         if node is not None:
             raise Invalid(f"Job {job_id} is a node: force-fail its job {whole} as a whole.")
-        job = await self._must_exist(job_id)
+        job = await self._must_exist(job_id, by)
         if arrays.is_parent(job) and job.status not in FINISHED:
             raise Invalid(f"Job {job_id} is an array: force-fail {await self._active_children(job_id)}.")
         await self._engine.deliver(job_id, on.ForceFailed(reason=reason))
-        return await self._must_exist(job_id)
+        return await self._must_exist(job_id, by)
 
-    async def history(self, job_id: JobId) -> tuple[Moment, ...]:
+    async def history(self, job_id: JobId, *, by: Caller) -> tuple[Moment, ...]:
         """The walk of a job through the statuses, empty for an unknown one."""
-        return await self._store.history(job_id)
+        return await self._store.history(job_id) if await self._reached([job_id], by) else ()
 
-    async def tag(self, job_id: JobId, tags: Tags) -> None:
+    async def tag(self, job_id: JobId, tags: Tags, *, by: Caller) -> None:
         """Lay tags over a job's. Raises NotFound, and Invalid beyond 50 of them."""
-        await self._must_exist(job_id)
+        await self._must_exist(job_id, by)
         await self._engine.amend(job_id, lambda it: replace(it, tags=rules.tagged(it.tags, tags)))
 
-    async def untag(self, job_id: JobId, keys: Collection[str]) -> None:
-        await self._must_exist(job_id)
+    async def untag(self, job_id: JobId, keys: Collection[str], *, by: Caller) -> None:
+        await self._must_exist(job_id, by)
         await self._engine.amend(job_id, lambda it: replace(it, tags=rules.untagged(it.tags, keys)))
 
-    async def _is_node(self, job_id: JobId) -> bool:
-        whole = node_of(job_id)[0]
-        return _named(job_id, await self._store.jobs([whole])) is not None
+    async def _reached(self, ids: Sequence[JobId], by: Caller) -> Mapping[JobId, Job]:
+        """Those of them that are there for the caller."""
+        found = await self._store.jobs(ids)
+        return {job_id: job for job_id, job in found.items() if by.reaches(job.spec.owner)}
 
-    async def _must_exist(self, job_id: JobId) -> Job:
-        job = (await self._store.jobs([job_id])).get(job_id)
+    async def _may_stop(self, job_id: JobId, by: Caller) -> bool:
+        """A child that its array has not spawned yet is its array's owner's; who reaches all need not be looked at."""
+        whole, node = node_of(job_id)
+        if node is not None:
+            return _named(job_id, await self._reached([whole], by)) is not None
+        if by.reaches_all:
+            return True
+        child = parent_of(whole)
+        return bool(await self._reached([whole if child is None else child[0]], by))
+
+    async def _must_exist(self, job_id: JobId, by: Caller) -> Job:
+        job = (await self._reached([job_id], by)).get(job_id)
         if job is None:
             raise NotFound(f"Job {job_id} not found.")
         return job

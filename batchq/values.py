@@ -9,6 +9,7 @@ from batchq.domain.container import ContainerSpec
 from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import Job, Status
 from batchq.domain.names import ConsumableName, JobId, QueueName, Tag
+from batchq.domain.people import Reach
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +113,7 @@ class NeedQuery:
     name: str | None = None
     limit: int
     before: int | None = None
+    reach: Reach | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +147,8 @@ class JobQuery:
 
     JOB_NAME: case-insensitive, a trailing `*` is any rest. JOB_DEFINITION: case-sensitive; `name` (all revisions),
     `name*`, or `name:revision`. BEFORE/AFTER_CREATED_AT: milliseconds since the epoch as text, exclusive. Several
-    values are alternatives. `status` None is every status. `before` is the `order` to go on below.
+    values are alternatives. `status` None is every status. `before` is the `order` to go on below. Of jobs outside a
+    `reach` nothing is told.
     """
 
     queue: QueueName
@@ -154,6 +157,7 @@ class JobQuery:
     values: tuple[str, ...] = ()
     limit: int
     before: int | None = None
+    reach: Reach | None = None
 
 
 class ContainerState(StrEnum):

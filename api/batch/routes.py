@@ -11,6 +11,8 @@ from api.batch.translate import unserved
 from api.http import REQUEST_ID, Dialect, Refused, reply
 from api.openapi import Told, tell
 from api.operations import Answer, Operation
+from api.rights import asker
+from batchq.domain.people import Right
 from batchq.errors import Invalid
 
 Serve = Operation[Desk, Call]
@@ -77,10 +79,18 @@ UNSUPPORTED: Mapping[str, str] = {
 }
 
 
+READING = ("Describe", "List", "Get")
+
+
+def right_of(name: str) -> Right:
+    """Everybody may look at what jobs run on; who may change it is an operator."""
+    return Right.GROUND if name in RESOURCES and not name.startswith(READING) else Right.OWN
+
+
 def dialect(desk: Desk) -> Dialect:
     def mount(app: web.Application) -> None:
         def add(name: str, operation: Serve, *, method: str = "POST", path: str = "", bare: bool) -> None:
-            route = app.router.add_route(method, path or _path(name), _endpoint(desk, operation, bare=bare))
+            route = app.router.add_route(method, path or _path(name), _endpoint(desk, name, operation, bare=bare))
             told = Told(name=name, body=operation.body, query=operation.query, refused=operation.refused)
             tell(app, route, told)
 
@@ -100,10 +110,13 @@ def _path(name: str) -> str:
     return f"/v1/{name.lower()}"
 
 
-def _endpoint(desk: Desk, operation: Serve, *, bare: bool) -> Endpoint:
+def _endpoint(desk: Desk, name: str, operation: Serve, *, bare: bool) -> Endpoint:
+    right = right_of(name)
+
     async def endpoint(request: web.Request) -> web.Response:
         try:
-            return reply(await operation(desk, await call(request, desk)))
+            by = asker(request, right, name)
+            return reply(await operation(desk, await call(request, desk, by)))
         except Refused:
             raise
         except Invalid as why:

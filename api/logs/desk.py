@@ -6,6 +6,7 @@ from datetime import datetime
 
 from api.logs.arns import Arns
 from api.tokens import Tokens
+from batchq.domain.people import Caller
 from batchq.logs import Logs
 
 Answer = Mapping[str, object]
@@ -24,5 +25,8 @@ class Desk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
+    """One request, and who makes it."""
+
     body: bytes
+    by: Caller
     arns: Arns

@@ -6,13 +6,15 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from api.caller import caller
 from api.http import REQUEST_ID, Dialect, Refused, read, refusal, reply
 from api.logs import operations
 from api.logs.arns import Arns
 from api.logs.desk import Call, Desk
 from api.openapi import Told, tell
 from api.operations import Operation
+from api.rights import asker
+from api.scope import scope
+from batchq.domain.people import Right
 from batchq.errors import Invalid, NotFound, Unavailable
 
 log = logging.getLogger(__name__)
@@ -50,7 +52,7 @@ async def _answer(request: web.Request, desk: Desk) -> web.Response:
         )
         return refusal(HTTPStatus.BAD_REQUEST, "UnknownOperationException", what)
     try:
-        return reply(await operation(desk, await _call(request, desk)))
+        return reply(await operation(desk, await _call(request, desk, target.removeprefix(PREFIX))))
     except Refused:
         raise
     except NotFound as why:
@@ -62,6 +64,7 @@ async def _answer(request: web.Request, desk: Desk) -> web.Response:
         return refusal(HTTPStatus.SERVICE_UNAVAILABLE, "ServiceUnavailableException", str(why))
 
 
-async def _call(request: web.Request, desk: Desk) -> Call:
-    who = caller(request.headers.get("Authorization", ""))
-    return Call(body=await read(request), arns=Arns(account=desk.account, region=who.region or desk.region))
+async def _call(request: web.Request, desk: Desk, name: str) -> Call:
+    said = scope(request.headers.get("Authorization", ""))
+    arns = Arns(account=desk.account, region=said.region or desk.region)
+    return Call(body=await read(request), arns=arns, by=asker(request, Right.OWN, name))

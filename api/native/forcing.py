@@ -8,10 +8,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from api.http import Dialect, Refused, parse, read, reply
 from api.openapi import Told, tell
+from api.rights import asker
 from batchq.domain.names import JobId
+from batchq.domain.people import Right
 from batchq.errors import NotFound
 from batchq.service import JobService
 
+NAME = "ForceFail"
 FORCE_FAIL = "/v1/batchq/jobs/{job:[0-9a-f:#-]{1,64}}/forcefail"
 
 
@@ -23,15 +26,16 @@ class ForceFailRequest(BaseModel):
 
 def dialect(jobs: JobService) -> Dialect:
     async def force_fail(request: web.Request) -> web.Response:
+        by = asker(request, Right.DATA, NAME)
         asked = parse(ForceFailRequest, await read(request))
         try:
-            job = await jobs.force_fail(JobId(request.match_info["job"]), asked.reason)
+            job = await jobs.force_fail(JobId(request.match_info["job"]), asked.reason, by=by)
         except NotFound as nobody:
             raise Refused(str(nobody), status=HTTPStatus.NOT_FOUND) from None
         return reply({"jobId": job.id, "status": job.status.value, "statusReason": job.status_reason})
 
     def mount(app: web.Application) -> None:
         route = app.router.add_post(FORCE_FAIL, force_fail)
-        tell(app, route, Told(name="ForceFail", body=ForceFailRequest))
+        tell(app, route, Told(name=NAME, body=ForceFailRequest))
 
     return mount

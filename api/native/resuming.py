@@ -5,8 +5,11 @@ from pydantic import BaseModel, ConfigDict
 
 from api.http import Dialect, parse, read, reply
 from api.openapi import Told, tell
+from api.rights import asker
+from batchq.domain.people import Right
 from batchq.service import JobService
 
+NAME = "Resume"
 RESUME = "/v1/batchq/resume"
 
 
@@ -20,11 +23,12 @@ class ResumeRequest(BaseModel):
 
 def dialect(jobs: JobService) -> Dialect:
     async def resume(request: web.Request) -> web.Response:
+        asker(request, Right.DATA, NAME)
         asked = parse(ResumeRequest, await read(request))
         await jobs.resume(purge=asked.purge)
         return reply({})
 
     def mount(app: web.Application) -> None:
-        tell(app, app.router.add_post(RESUME, resume), Told(name="Resume", body=ResumeRequest))
+        tell(app, app.router.add_post(RESUME, resume), Told(name=NAME, body=ResumeRequest))
 
     return mount

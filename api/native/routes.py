@@ -5,8 +5,10 @@ from http import HTTPStatus
 from aiohttp import web
 
 from api.http import Dialect, Refused, reply
+from api.rights import asker
 from api.times import milliseconds
 from batchq.domain.names import JobId
+from batchq.domain.people import Right
 from batchq.service import JobService
 from batchq.values import Moment
 
@@ -16,7 +18,7 @@ HISTORY = "/v1/batchq/jobs/{job:[0-9a-f:#-]{1,64}}/history"
 def dialect(jobs: JobService) -> Dialect:
     async def history(request: web.Request) -> web.Response:
         job_id = JobId(request.match_info["job"])
-        walk = await jobs.history(job_id)
+        walk = await jobs.history(job_id, by=asker(request, Right.OWN, "GetJobHistory"))
         if not walk:
             raise Refused(f"Job {job_id} not found.", status=HTTPStatus.NOT_FOUND)
         return reply({"jobId": job_id, "history": [_told(moment) for moment in walk]})

@@ -7,6 +7,7 @@ from typing import Any
 from batchq.cli.serve import read
 from batchq.clock import wall_time
 from batchq.keys import Key, KeyFile, KeyState, new_key
+from batchq.people import PeopleFile, user_name
 
 
 def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name for it
@@ -30,8 +31,10 @@ def _deed(deeds: Any, name: str, text: str, run: Any) -> argparse.ArgumentParser
 
 def _create(asked: argparse.Namespace) -> int:
     """As lines that a shell understands: `eval "$(batchq key create --user me)"`."""
-    key = new_key(asked.user, wall_time())
-    _keys(asked).add(key)
+    data = read(asked).data
+    user = PeopleFile(data).must_know(user_name(asked.user))
+    key = new_key(user.name, wall_time())
+    KeyFile(data).add(key)
     print(f"export AWS_ACCESS_KEY_ID={key.id} AWS_SECRET_ACCESS_KEY={key.secret}")
     return 0
 

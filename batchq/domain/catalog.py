@@ -11,6 +11,7 @@ from typing import NewType
 from batchq.domain.container import ContainerSpec
 from batchq.domain.job import Need, RetryStrategy
 from batchq.domain.names import ConsumableName, DefinitionRef, QueueName
+from batchq.domain.people import NOBODY, Owner
 from batchq.domain.task import Nodes, Task
 
 EnvironmentName = NewType("EnvironmentName", str)
@@ -138,7 +139,7 @@ class JobQueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDefinition:
-    """One revision. It never changes but for its status and tags, and is kept for ever."""
+    """One revision. It never changes but for its status and tags, and is kept for ever. `owner` registered it."""
 
     ref: DefinitionRef
     status: DefinitionStatus
@@ -154,3 +155,4 @@ class JobDefinition:
     document: str
     tags: Tags = ()
     created_at: datetime
+    owner: Owner = NOBODY

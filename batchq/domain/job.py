@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from batchq.domain.container import ContainerSpec, Overrides, Resources
 from batchq.domain.names import ConsumableName, DefinitionRef, JobId, QueueName, Tag
+from batchq.domain.people import NOBODY, Owner
 from batchq.domain.task import Nodes, Task
 
 
@@ -77,7 +78,7 @@ class JobSpec:
 
     `task` is there when a job has several containers, `nodes` when it has several nodes; `container` is then the
     first essential one, of the main node. The children of an array share its spec.
-    `invalid` is why AWS takes the job only to fail it.
+    `invalid` is why AWS takes the job only to fail it; `owner` whose it is, for ever.
     """
 
     name: str
@@ -98,6 +99,7 @@ class JobSpec:
     propagate_tags: bool = False
     invalid: str | None = None
     stop_grace: timedelta
+    owner: Owner = NOBODY
 
     @property
     def resources(self) -> Resources:

@@ -3,11 +3,13 @@
 Every word of the caller is bound, never written into the statement, and nothing in it is a wildcard to SQL.
 """
 
+import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
 
 from batchq.domain.job import Job
+from batchq.domain.people import Reach
 from batchq.store import jobs, rows
 from batchq.store.matching import ANY_REST, folded, number
 from batchq.values import Filter, JobQuery, NeedQuery
@@ -33,6 +35,10 @@ def select(query: JobQuery) -> tuple[str, Bound]:
     if query.status is not None:
         conditions.append("status = ?")
         bound.append(query.status.value)
+    if query.reach is not None:
+        condition, values = _within(query.reach)
+        conditions.append(condition)
+        bound += values
     if query.filter is not None:
         alternatives = [_passes(query.filter, value) for value in query.values]
         conditions.append(_any_of([condition for condition, _ in alternatives]))
@@ -49,6 +55,10 @@ def select_needing(query: NeedQuery) -> tuple[str, Bound]:
     if query.status is not None:
         conditions.append("status = ?")
         bound.append(query.status.value)
+    if query.reach is not None:
+        condition, values = _within(query.reach)
+        conditions.append(condition)
+        bound += values
     if query.name is not None:
         condition, values = _like("name", rows.text(folded(query.name)))
         conditions.append(condition)
@@ -81,6 +91,12 @@ def _passes(by: Filter, value: str) -> tuple[str, Bound]:
             return _compares("created_at > ?", number(value))
         case Filter.SHARE_IDENTIFIER:
             return "share = ?", [rows.text(value)]
+
+
+def _within(reach: Reach) -> tuple[str, Bound]:
+    """The accounts as one JSON text: SQLite has only so many variables for a statement."""
+    accounts = json.dumps(sorted(reach.accounts))
+    return "(owner = ? OR account IN (SELECT value FROM json_each(?)))", [rows.text(reach.user), accounts]
 
 
 def _like(column: str, pattern: str) -> tuple[str, Bound]:

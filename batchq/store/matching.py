@@ -22,6 +22,7 @@ def matches(job: Job, query: JobQuery) -> bool:
         and job.spec.queue == query.queue
         and query.status in {None, job.status}
         and (query.before is None or job.order < query.before)
+        and (query.reach is None or query.reach.has(job.spec.owner))
         and (query.filter is None or any(_passes(job, query.filter, value) for value in query.values))
     )
 
@@ -32,6 +33,7 @@ def needs(job: Job, query: NeedQuery) -> bool:
         and any(need.resource == query.resource for need in job.spec.needs)
         and query.status in {None, job.status}
         and (query.before is None or job.order < query.before)
+        and (query.reach is None or query.reach.has(job.spec.owner))
         and (query.name is None or _like(folded(job.spec.name), folded(query.name)))
     )
 

@@ -63,6 +63,8 @@ def job_row(job: Job) -> Row:
         "name": text(folded(spec.name)),
         "definition": text(spec.definition.name),
         "revision": integer(spec.definition.revision),
+        "owner": text(spec.owner.user),
+        "account": text(spec.owner.account),
         "share": None if spec.share_identifier is None else text(spec.share_identifier),
         "created_at": milliseconds(job.created_at),
         "millicpus": integer(wanted.millicpus),

@@ -16,13 +16,13 @@ from yarl import URL
 from api import app as api
 from api.batch import routes as batch_routes
 from api.connections import Site
-from api.gate import let_in
+from api.gate import open_gate
 from api.native import forcing
 from api.native import routes as native_routes
 from batchq.domain import events as on
 from batchq.domain.names import JobId
 from tests.api.fakes import ACCOUNT, Inside
-from tests.support.builders import NOON
+from tests.support.builders import ADMIN, NOON
 
 REGION = "eu-central-1"  # of the client; the server's own is another
 ARN = f"arn:aws:batch:{REGION}:{ACCOUNT}:"
@@ -44,7 +44,9 @@ class Server(Inside):
         self.traces = []
         self._begun = self._under_way = 0
         dialects = [batch_routes.dialect(self.desk), native_routes.dialect(self.jobs), forcing.dialect(self.jobs)]
-        app = api.build(dialects=dialects, health=self.tell_health, hosts=["batchq.example"], gate=let_in)
+        app = api.build(
+            dialects=dialects, health=self.tell_health, hosts=["batchq.example"], gate=open_gate(ADMIN.user)
+        )
         app.middlewares.insert(0, self._watch())
         self._runner = api.runner(app, drain_seconds=1)
 
@@ -204,6 +206,6 @@ async def registered(http, server):
     async def registered(asked):
         status, _, answer = await http.post("RegisterJobDefinition", asked)
         assert status == 200, answer
-        return await server.catalog.find_definition(answer["jobDefinitionName"], None)
+        return await server.catalog.find_definition(answer["jobDefinitionName"], None, by=ADMIN)
 
     return registered

@@ -22,6 +22,7 @@ from tests.api.fakes import ACCOUNT, Inside
 from tests.api.model import OPERATIONS
 from tests.api.test_compute_environments import EC2
 from tests.api.test_register_job_definition import ALL_OF_IT
+from tests.support.builders import ADMIN
 
 HANDLERS = {**JOBS, **RESOURCES}
 TELLING = {
@@ -238,7 +239,7 @@ class Asker:
 
     async def ask(self, name, asked):
         arns = Arns(account=ACCOUNT, region="eu-central-1")
-        call = Call(body=json.dumps(asked).encode(), arns=arns, key=None, arn="", keys=())
+        call = Call(body=json.dumps(asked).encode(), arns=arns, key=None, arn="", keys=(), by=ADMIN)
         return reply(await HANDLERS[name](self.inside.desk, call)).body
 
     async def prepare(self):

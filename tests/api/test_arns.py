@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from api.batch.arns import Arns, Kind, is_job_id, is_member_id, revision_of
-from api.caller import Caller, caller
+from api.scope import Scope, scope
 from batchq.domain.names import DefinitionRef, JobId
 
 ARNS = Arns(account="123456789012", region="eu-central-1")
@@ -82,7 +82,7 @@ SCOPE = "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20261121/eu-west-3/batch/aws4_r
 
 
 def test_the_credential_scope_tells_who_calls_and_from_where():
-    assert caller(SCOPE) == Caller(access_key="AKIDEXAMPLE", region="eu-west-3")
+    assert scope(SCOPE) == Scope(access_key="AKIDEXAMPLE", region="eu-west-3")
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_the_credential_scope_tells_who_calls_and_from_where():
     ],
 )
 def test_without_a_scope_nobody_says_who_calls(header):
-    assert caller(header) == Caller()
+    assert scope(header) == Scope()
 
 
 async def test_without_a_scope_arns_have_the_servers_region(ground, http):

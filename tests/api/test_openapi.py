@@ -8,11 +8,12 @@ import schemathesis
 
 from api import app as api
 from api.batch import routes as batch
-from api.gate import let_in
+from api.gate import open_gate
 from api.logs import routes as logs
 from api.openapi import describe
 from tests.api.model import SERVED
 from tests.house.rooms import ROOT, module, sources
+from tests.support.builders import ADMIN
 
 OPERATIONS = SERVED | logs.OPERATIONS
 
@@ -29,7 +30,7 @@ def dialects():
 
 @pytest.fixture(scope="module")
 def app():
-    return api.build(dialects=dialects(), health=well, hosts=[], gate=let_in)
+    return api.build(dialects=dialects(), health=well, hosts=[], gate=open_gate(ADMIN.user))
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from batchq.errors import NotSupported
 from tests.api.conftest import ARN, CONTAINER
 from tests.api.fakes import ACCOUNT
 from tests.api.several import RANGES, SIDECAR, WORKER, with_nodes, with_range, with_task, with_worker
-from tests.support.builders import NOON
+from tests.support.builders import ADMIN, NOON
 
 ASKED = {"jobDefinitionName": "it", "type": "container", "containerProperties": CONTAINER}
 ARNS = Arns(account=ACCOUNT, region="eu-central-1")
@@ -93,7 +93,7 @@ ALL_OF_IT = {
 async def test_every_member_of_the_container_is_understood(server, boto):
     await boto.register_job_definition(**ASKED | {"containerProperties": ALL_OF_IT})
 
-    spec = (await server.catalog.find_definition("it", 1)).container
+    spec = (await server.catalog.find_definition("it", 1, by=ADMIN)).container
     assert spec.image == ALL_OF_IT["image"]
     assert spec.command == ("run", "Ref::what", "")
     assert spec.mounts == (
@@ -330,13 +330,13 @@ async def test_what_cannot_be_is_refused_and_nothing_is_stored(server, http, ask
 async def test_swappiness_without_max_swap_is_ignored(server, http):
     await http.post("RegisterJobDefinition", with_linux(swappiness=10))
 
-    assert (await server.catalog.find_definition("it", 1)).container.swappiness is None
+    assert (await server.catalog.find_definition("it", 1, by=ADMIN)).container.swappiness is None
 
 
 async def test_the_log_that_aws_reads_is_the_one_kept_here(server, http):
     await http.post("RegisterJobDefinition", with_container(logConfiguration={"logDriver": "awslogs"}))
 
-    assert (await server.catalog.find_definition("it", 1)).container.logging == Logging()
+    assert (await server.catalog.find_definition("it", 1, by=ADMIN)).container.logging == Logging()
 
 
 async def test_options_of_a_log_driver_may_be_secret(server, http):
@@ -345,7 +345,7 @@ async def test_options_of_a_log_driver_may_be_secret(server, http):
         "RegisterJobDefinition", with_container(logConfiguration={"logDriver": "splunk", "secretOptions": [secret]})
     )
 
-    logging = (await server.catalog.find_definition("it", 1)).container.logging
+    logging = (await server.catalog.find_definition("it", 1, by=ADMIN)).container.logging
     assert logging.secret_options == (Secret(name="splunk-token", value_from="token"),)
 
 

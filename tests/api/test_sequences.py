@@ -15,6 +15,7 @@ from batchq.errors import Invalid
 from tests.api.conftest import CONTAINER
 from tests.api.fakes import ACCOUNT, Inside
 from tests.api.several import DUO, GANG
+from tests.support.builders import ADMIN
 
 KINDS = {
     "one": {"type": "container", "containerProperties": CONTAINER},
@@ -54,7 +55,7 @@ class Model:
     async def ask(self, name, **asked):
         """The answer, or None where it was refused."""
         body = reply(asked).body
-        call = Call(body=body, arns=Arns(account=ACCOUNT, region="x"), key=None, arn="", keys=())
+        call = Call(body=body, arns=Arns(account=ACCOUNT, region="x"), key=None, arn="", keys=(), by=ADMIN)
         try:
             return await JOBS[name](self.inside.desk, call)
         except Invalid:

@@ -4,6 +4,7 @@ import pytest
 
 from batchq.domain import reasons
 from batchq.domain.job import Status
+from tests.support.builders import ADMIN
 from tests.support.scripts import Script
 
 
@@ -125,7 +126,7 @@ async def test_a_finished_job_is_not_touched(world):
 async def test_an_unknown_job_is_no_error(world):
     await world.cancel("no-such-job", "whatever")
 
-    assert await world.service.describe(["no-such-job"]) == ()
+    assert await world.service.describe(["no-such-job"], by=ADMIN) == ()
 
 
 async def test_the_first_reason_wins(world):

@@ -8,6 +8,7 @@ from batchq.consumables import Quantities
 from batchq.domain.catalog import Operation, ResourceKind
 from batchq.domain.job import Need, Status
 from batchq.domain.names import ConsumableName
+from tests.support.builders import ADMIN
 from tests.support.scripts import Script
 
 LICENCES = ConsumableName("licences")
@@ -31,7 +32,7 @@ def quantities(world):
 async def needing(world, quantity, script=None, **asked):
     submission = await world.submission(script, **asked)
     needs = (Need(resource=LICENCES, quantity=quantity),)
-    return (await world.service.submit(replace(submission, needs=needs))).id
+    return (await world.service.submit(replace(submission, needs=needs), by=ADMIN)).id
 
 
 async def test_a_job_holds_what_it_needs_until_it_is_over(world, there):
@@ -105,7 +106,7 @@ async def test_who_waits_for_units_is_next_in_the_snapshot(world, there):
     for job in waiting:
         await world.then(job, Status.RUNNABLE)
 
-    snapshot = await world.service.snapshot("default")
+    snapshot = await world.service.snapshot("default", by=ADMIN)
 
     assert [job for job, _ in snapshot.jobs] == waiting
     assert snapshot.millicpus == 250

@@ -4,6 +4,7 @@ import pytest
 
 from batchq.domain import reasons
 from batchq.domain.job import Status
+from tests.support.builders import ADMIN
 from tests.support.scripts import Script
 from tests.support.world import GRACE
 
@@ -159,7 +160,7 @@ async def test_a_finished_job_is_not_touched(world):
 async def test_an_unknown_job_is_no_error(world):
     await world.terminate("no-such-job", "whatever")
 
-    assert await world.service.describe(["no-such-job"]) == ()
+    assert await world.service.describe(["no-such-job"], by=ADMIN) == ()
 
 
 @pytest.mark.fault("SP10")

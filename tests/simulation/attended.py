@@ -12,6 +12,7 @@ from tests.simulation.client import Lost
 from tests.simulation.server import Server
 from tests.simulation.storm import Storm
 from tests.simulation.world import World
+from tests.support.builders import ADMIN
 
 
 class Attended(Storm):
@@ -38,7 +39,7 @@ class Attended(Storm):
         self._story.tell(f"operator force-fails {self._story.called(job_id)}")
         self._story.counts["forced"] += 1
         try:
-            job = await self._world.client.ask(lambda it: it.jobs.force_fail(job_id, "stuck"))
+            job = await self._world.client.ask(lambda it: it.jobs.force_fail(job_id, "stuck", by=ADMIN))
         except (Lost, BatchqError) as why:
             self._story.tell(f"operator got {type(why).__name__}")
             return

@@ -27,6 +27,7 @@ from tests.simulation.server import Server
 from tests.simulation.story import Story
 from tests.simulation.wishes import DEFINITIONS, ENVIRONMENTS, FAIR, LARGEST, LICENCES, QUEUES, TOKENS, Wishes
 from tests.support import builders
+from tests.support.builders import ADMIN
 
 POLICY = PolicyName("in turns")
 TOTALS = {LICENCES: 4, TOKENS: 20}
@@ -87,7 +88,7 @@ class Client:
             )
         for name, image in DEFINITIONS.items():
             made = builders.definition(name=name, image=image)
-            await self.ask(lambda it, made=made: it.catalog.register(made))
+            await self.ask(lambda it, made=made: it.catalog.register(made, by=ADMIN))
 
     async def _make_policy(self) -> None:
         reservation = self._dice.choice([0, 0, 40])
@@ -177,7 +178,7 @@ class Client:
             self._story.breaks("I2 a repeated submission is the same job", submission.name)
 
     async def _request_submit(self, submission: Submission) -> JobId:
-        job = await self.ask(lambda it: it.jobs.submit(submission), patience=self._everybody.patience())
+        job = await self.ask(lambda it: it.jobs.submit(submission, by=ADMIN), patience=self._everybody.patience())
         self._witness.submitted(submission.name, job.id)
         self._story.tell(f"client has {submission.name}")
         self.known.setdefault(job.id, submission)
@@ -190,12 +191,16 @@ class Client:
         await self._request_cancel(self._wishes.any_id())
 
     async def _request_terminate(self, job_id: JobId) -> None:
-        await self.ask(lambda it: it.jobs.terminate(job_id, "a user stops it"), patience=self._everybody.patience())
+        await self.ask(
+            lambda it: it.jobs.terminate(job_id, "a user stops it", by=ADMIN), patience=self._everybody.patience()
+        )
         self._witness.terminated(job_id)
         self._story.tell(f"client terminated {self._story.called(job_id)}")
 
     async def _request_cancel(self, job_id: JobId) -> None:
-        await self.ask(lambda it: it.jobs.cancel(job_id, "a user cancels it"), patience=self._everybody.patience())
+        await self.ask(
+            lambda it: it.jobs.cancel(job_id, "a user cancels it", by=ADMIN), patience=self._everybody.patience()
+        )
         self._witness.cancelled(job_id)
         self._story.tell(f"client cancelled {self._story.called(job_id)}")
 

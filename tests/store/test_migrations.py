@@ -159,6 +159,7 @@ BROUGHT = {
         ("INSERT INTO used_up VALUES ('licences', 7)", []),
     ],
     4: [("INSERT INTO quarantine VALUES (1, 6, 'state', x'7B')", [])],
+    5: [("INSERT INTO discarded VALUES (?)", ["0" * 32])],
 }
 BEFORE_ARRAYS = [1, 2]
 EARLIER = range(1, migrations.NEWEST)

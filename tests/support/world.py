@@ -88,6 +88,7 @@ class World:
         self._survey_every = survey_every
         self._names = count()
         self._jobs: list[JobId] = []
+        self.caller = builders.ADMIN
 
     @property
     def virtual(self) -> bool:
@@ -170,18 +171,18 @@ class World:
 
     async def submit(self, script: Script | None = None, **asked: Any) -> JobId:
         """A job that plays a script. Takes `attempts`, `rules`, `limit` (seconds), `after` (ids), `queue` and size."""
-        job = await self.service.submit(await self.submission(script, **asked))
+        job = await self.service.submit(await self.submission(script, **asked), by=self.caller)
         return job.id
 
     async def submit_many(self, number: int, script: Script, **asked: Any) -> list[JobId]:
         """As many jobs of one definition, in their order."""
         submission = await self.submission(script, **asked)
-        return [(await self.service.submit(submission)).id for _ in range(number)]
+        return [(await self.service.submit(submission, by=self.caller)).id for _ in range(number)]
 
     async def submit_and(self, request: Callable[[JobId], Awaitable[None]], **asked: Any) -> JobId:
         """A job and a request about it that lie in the inbox together, so that the job is SUBMITTED when it is read."""
         submission = await self.submission(**asked)
-        definition = await self.catalog.find_definition(submission.definition_name, None)
+        definition = await self.catalog.find_definition(submission.definition_name, None, by=self.caller)
         job_id = JobId(str(uuid4()))
         spec = specify(submission, definition, GRACE)
         await asyncio.gather(self.engine.submit(job_id=job_id, spec=spec, tags=(), key=None), request(job_id))
@@ -208,7 +209,9 @@ class World:
         size = Resources(millicpus=millicpus, memory_mib=memory_mib)
         name = f"script-{next(self._names)}"
         definition = builders.definition(name=name)
-        await self.catalog.register(replace(definition, container=replace(spec, resources=size, **container)))
+        await self.catalog.register(
+            replace(definition, container=replace(spec, resources=size, **container)), by=self.caller
+        )
         return Submission(
             name=name,
             queue=QueueName(queue),
@@ -223,13 +226,13 @@ class World:
         )
 
     async def cancel(self, job_id: JobId, reason: str = "not needed") -> None:
-        await self.service.cancel(job_id, reason)
+        await self.service.cancel(job_id, reason, by=self.caller)
 
     async def terminate(self, job_id: JobId, reason: str = "stop it") -> None:
-        await self.service.terminate(job_id, reason)
+        await self.service.terminate(job_id, reason, by=self.caller)
 
     async def force_fail(self, job_id: JobId, reason: str = "it does not end") -> Job:
-        return await self.service.force_fail(job_id, reason)
+        return await self.service.force_fail(job_id, reason, by=self.caller)
 
     async def job(self, job_id: JobId) -> Job:
         return (await self.store.jobs([job_id]))[job_id]

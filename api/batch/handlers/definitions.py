@@ -13,7 +13,7 @@ MOST = 100
 @takes(wire.RegisterJobDefinition, check=definitions.check_size)
 async def register(desk: Desk, call: Call, given: wire.RegisterJobDefinition) -> Answer:
     asked = definitions.definition(given, arns=call.arns, rules=desk.rules, now=desk.clock.now())
-    made = await desk.catalog.register(asked)
+    made = await desk.catalog.register(asked, by=call.by)
     arn = call.arns.definition(made.ref)
     return {"jobDefinitionName": made.ref.name, "jobDefinitionArn": arn, "revision": made.ref.revision}
 

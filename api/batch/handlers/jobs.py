@@ -1,8 +1,9 @@
 """Jobs: submit, describe, list, cancel, terminate."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from api.batch.arns import Kind, is_job_id
 from api.batch.desk import Answer, Call, Desk
@@ -13,10 +14,16 @@ from api.operations import takes
 from batchq.domain.catalog import JobDefinition
 from batchq.domain.job import Job
 from batchq.domain.names import JobId, node_of
+from batchq.domain.people import Caller
 from batchq.errors import Invalid, NotFound, Unavailable
 from batchq.values import ChildQuery
 
-Order = Callable[[JobId, str], Awaitable[None]]
+
+class Order(Protocol):
+    """CancelJob, or TerminateJob."""
+
+    def __call__(self, job_id: JobId, reason: str, *, by: Caller) -> Awaitable[None]: ...
+
 
 MOST_DESCRIBED = 100
 TOO_MANY = f"Maximum number of jobs supported is  {MOST_DESCRIBED} ."  # AWS: two spaces, and one before the dot
@@ -26,7 +33,7 @@ TOO_MANY = f"Maximum number of jobs supported is  {MOST_DESCRIBED} ."  # AWS: tw
 async def submit(desk: Desk, call: Call, given: wire.SubmitJob) -> Answer:
     definition = await _definition(desk, given.jobDefinition, call)
     job = await desk.jobs.submit(
-        submissions.submission(given, definition, arns=call.arns, rules=desk.rules, key=call.key)
+        submissions.submission(given, definition, arns=call.arns, rules=desk.rules, key=call.key), by=call.by
     )
     return {"jobArn": call.arns.job(job.id), "jobName": job.spec.name, "jobId": job.id}
 
@@ -35,7 +42,7 @@ async def submit(desk: Desk, call: Call, given: wire.SubmitJob) -> Answer:
 async def describe(desk: Desk, call: Call, given: wire.DescribeJobs) -> Answer:
     if len(given.jobs) > MOST_DESCRIBED:
         raise Invalid(TOO_MANY)
-    found = await desk.jobs.describe([it for text in given.jobs if (it := _job(text, call)) is not None])
+    found = await desk.jobs.describe([it for text in given.jobs if (it := _job(text, call)) is not None], by=call.by)
     return {"jobs": [details.job_detail(job, definition, call.arns) for job, definition in found]}
 
 
@@ -50,7 +57,10 @@ async def list_(desk: Desk, call: Call, given: wire.ListJobs) -> Answer:
     if given.nextToken:
         asked = replace(asked, before=int(desk.tokens.read(token, given.nextToken)))
     wider = replace(asked, limit=asked.limit + 1)
-    found = await (desk.jobs.list_children(wider) if isinstance(wider, ChildQuery) else desk.jobs.list(wider))
+    if isinstance(wider, ChildQuery):
+        found = await desk.jobs.list_children(wider, by=call.by)
+    else:
+        found = await desk.jobs.list(wider, by=call.by)
     page = found[: asked.limit]
     return _page(desk, call, page, token=token, on=page[-1].order if len(found) > len(page) else None)
 
@@ -59,7 +69,7 @@ async def _list_nodes(desk: Desk, given: wire.ListJobs, call: Call) -> Answer:
     job_id, status = listing.job_named(given.multiNodeJobId or "", call.arns), listing.status(given)
     token = ("ListJobs", "nodes", job_id, status)
     after = int(desk.tokens.read(token, given.nextToken)) if given.nextToken else -1
-    nodes = [it for it in await desk.jobs.list_nodes(job_id) if it.status is status and _number(it) > after]
+    nodes = [it for it in await desk.jobs.list_nodes(job_id, by=call.by) if it.status is status and _number(it) > after]
     page = nodes[: listing.limit(given)]
     return _page(desk, call, page, token=token, on=_number(page[-1]) if len(nodes) > len(page) else None)
 
@@ -96,7 +106,7 @@ async def terminate_many(desk: Desk, call: Call, given: wire.StopJobs) -> Answer
 async def _definition(desk: Desk, text: str, call: Call) -> JobDefinition:
     name, revision = submissions.definition_of(text, call.arns)
     try:
-        return await desk.catalog.find_definition(name, revision)
+        return await desk.catalog.find_definition(name, revision, by=call.by)
     except NotFound:
         raise submissions.unknown_definition(text) from None
 
@@ -112,7 +122,7 @@ async def _stop(order: Order, call: Call, given: wire.StopJob) -> Answer:
     reason = checks.reason(given.reason)
     job_id = _job(checks.required(given.jobId, "jobId"), call)
     if job_id is not None:
-        await order(job_id, reason)
+        await order(job_id, reason, by=call.by)
     return {}
 
 
@@ -132,7 +142,7 @@ async def _stop_one(order: Order, text: str, reason: str, call: Call) -> dict[st
     if job_id is None:
         return {"code": "ValidationException", "message": "The job id is malformed."}
     try:
-        await order(job_id, reason)
+        await order(job_id, reason, by=call.by)
     except Invalid as why:
         return {"code": "ClientException", "message": str(why)}
     except Unavailable as why:

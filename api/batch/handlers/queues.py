@@ -54,7 +54,7 @@ async def describe(desk: Desk, call: Call, given: wire.DescribeJobQueues) -> Ans
 async def snapshot(desk: Desk, call: Call, given: wire.GetJobQueueSnapshot) -> Answer:
     name = queues.name_of(given.jobQueue, call.arns)
     queue = desk.catalog.queues.get(name)  # before the wait, in which it may be deleted
-    found = await desk.jobs.snapshot(name)
+    found = await desk.jobs.snapshot(name, by=call.by)
     return snapshots.detail(found, call.arns, fair=queue is not None and queue.policy is not None)
 
 

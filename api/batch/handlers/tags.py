@@ -8,39 +8,41 @@ from api.batch.translate import checks
 from api.batch.wire import tags as wire
 from api.http import check
 from api.operations import Operation, takes
+from api.rights import must_have
 from batchq.domain.catalog import EnvironmentName, PolicyName, Tags
 from batchq.domain.names import ConsumableName, DefinitionRef, JobId, QueueName
+from batchq.domain.people import Caller, Right
 from batchq.errors import Invalid, NotFound
 
-TAG: Mapping[Kind, Callable[[Desk, str, Tags], Awaitable[None]]] = {
-    Kind.ENVIRONMENT: lambda desk, name, tags: desk.catalog.tag_environment(EnvironmentName(name), tags),
-    Kind.QUEUE: lambda desk, name, tags: desk.catalog.tag_queue(QueueName(name), tags),
-    Kind.DEFINITION: lambda desk, name, tags: desk.catalog.tag_definition(_ref(name), tags),
-    Kind.JOB: lambda desk, name, tags: desk.jobs.tag(JobId(name), tags),
-    Kind.POLICY: lambda desk, name, tags: desk.catalog.scheduling_policies.tag(PolicyName(name), tags),
-    Kind.CONSUMABLE: lambda desk, name, tags: desk.catalog.consumable_resources.tag(ConsumableName(name), tags),
+TAG: Mapping[Kind, Callable[[Desk, str, Tags, Caller], Awaitable[None]]] = {
+    Kind.ENVIRONMENT: lambda desk, name, tags, _by: desk.catalog.tag_environment(EnvironmentName(name), tags),
+    Kind.QUEUE: lambda desk, name, tags, _by: desk.catalog.tag_queue(QueueName(name), tags),
+    Kind.DEFINITION: lambda desk, name, tags, _by: desk.catalog.tag_definition(_ref(name), tags),
+    Kind.JOB: lambda desk, name, tags, by: desk.jobs.tag(JobId(name), tags, by=by),
+    Kind.POLICY: lambda desk, name, tags, _by: desk.catalog.scheduling_policies.tag(PolicyName(name), tags),
+    Kind.CONSUMABLE: lambda desk, name, tags, _by: desk.catalog.consumable_resources.tag(ConsumableName(name), tags),
 }
-UNTAG: Mapping[Kind, Callable[[Desk, str, Collection[str]], Awaitable[None]]] = {
-    Kind.ENVIRONMENT: lambda desk, name, keys: desk.catalog.untag_environment(EnvironmentName(name), keys),
-    Kind.QUEUE: lambda desk, name, keys: desk.catalog.untag_queue(QueueName(name), keys),
-    Kind.DEFINITION: lambda desk, name, keys: desk.catalog.untag_definition(_ref(name), keys),
-    Kind.JOB: lambda desk, name, keys: desk.jobs.untag(JobId(name), keys),
-    Kind.POLICY: lambda desk, name, keys: desk.catalog.scheduling_policies.untag(PolicyName(name), keys),
-    Kind.CONSUMABLE: lambda desk, name, keys: desk.catalog.consumable_resources.untag(ConsumableName(name), keys),
+UNTAG: Mapping[Kind, Callable[[Desk, str, Collection[str], Caller], Awaitable[None]]] = {
+    Kind.ENVIRONMENT: lambda desk, name, keys, _by: desk.catalog.untag_environment(EnvironmentName(name), keys),
+    Kind.QUEUE: lambda desk, name, keys, _by: desk.catalog.untag_queue(QueueName(name), keys),
+    Kind.DEFINITION: lambda desk, name, keys, _by: desk.catalog.untag_definition(_ref(name), keys),
+    Kind.JOB: lambda desk, name, keys, by: desk.jobs.untag(JobId(name), keys, by=by),
+    Kind.POLICY: lambda desk, name, keys, _by: desk.catalog.scheduling_policies.untag(PolicyName(name), keys),
+    Kind.CONSUMABLE: lambda desk, name, keys, _by: desk.catalog.consumable_resources.untag(ConsumableName(name), keys),
 }
 
 
 @takes(wire.TagResource)
 async def tag(desk: Desk, call: Call, given: wire.TagResource) -> Answer:
     kind, name = _resource(call)
-    await TAG[kind](desk, name, checks.tags(given.tags))
+    await TAG[_changed(kind, call.by)](desk, name, checks.tags(given.tags), call.by)
     return {}
 
 
 async def _untag(desk: Desk, call: Call) -> Answer:
     given = check(wire.UntagResource, {"tagKeys": list(call.keys)})
     kind, name = _resource(call)
-    await UNTAG[kind](desk, name, given.tagKeys)
+    await UNTAG[_changed(kind, call.by)](desk, name, given.tagKeys, call.by)
     return {}
 
 
@@ -50,43 +52,43 @@ untag = Operation(_untag, query=wire.UntagResource)
 @Operation
 async def list_(desk: Desk, call: Call) -> Answer:
     kind, name = _resource(call)
-    tags = await _TAGS[kind](desk, name)
+    tags = await _TAGS[kind](desk, name, call.by)
     if tags is None:
         raise _unknown(call.arn)
     return {"tags": dict(tags)}
 
 
-async def _environment(desk: Desk, name: str) -> Tags | None:
+async def _environment(desk: Desk, name: str, _by: Caller) -> Tags | None:
     found = desk.catalog.environments.get(EnvironmentName(name))
     return None if found is None else found.tags
 
 
-async def _queue(desk: Desk, name: str) -> Tags | None:
+async def _queue(desk: Desk, name: str, _by: Caller) -> Tags | None:
     found = desk.catalog.queues.get(QueueName(name))
     return None if found is None else found.tags
 
 
-async def _policy(desk: Desk, name: str) -> Tags | None:
+async def _policy(desk: Desk, name: str, _by: Caller) -> Tags | None:
     found = desk.catalog.policies.get(PolicyName(name))
     return None if found is None else found.tags
 
 
-async def _consumable(desk: Desk, name: str) -> Tags | None:
+async def _consumable(desk: Desk, name: str, _by: Caller) -> Tags | None:
     found = desk.catalog.consumables.get(ConsumableName(name))
     return None if found is None else found.tags
 
 
-async def _definition(desk: Desk, name: str) -> Tags | None:
+async def _definition(desk: Desk, name: str, _by: Caller) -> Tags | None:
     found = await desk.catalog.definition(_ref(name))
     return None if found is None else found.tags
 
 
-async def _job(desk: Desk, name: str) -> Tags | None:
-    found = await desk.jobs.describe([JobId(name)])
+async def _job(desk: Desk, name: str, by: Caller) -> Tags | None:
+    found = await desk.jobs.describe([JobId(name)], by=by)
     return found[0][0].tags if found else None
 
 
-_TAGS: Mapping[Kind, Callable[[Desk, str], Awaitable[Tags | None]]] = {
+_TAGS: Mapping[Kind, Callable[[Desk, str, Caller], Awaitable[Tags | None]]] = {
     Kind.ENVIRONMENT: _environment,
     Kind.QUEUE: _queue,
     Kind.DEFINITION: _definition,
@@ -104,6 +106,13 @@ def _resource(call: Call) -> tuple[Kind, str]:
     if kind is Kind.JOB and is_member_id(name):
         raise Invalid("The children of array jobs and the nodes of multi-node parallel jobs have no tags of their own.")
     return found
+
+
+def _changed(kind: Kind, by: Caller) -> Kind:
+    """Whoever may change what jobs run on may tag it. Raises Refused."""
+    own = kind in {Kind.JOB, Kind.DEFINITION}
+    must_have(by, Right.OWN if own else Right.GROUND, by.operation)
+    return kind
 
 
 def _ref(name: str) -> DefinitionRef:

@@ -1,11 +1,11 @@
 -- insert_job
 INSERT INTO jobs (
     ord, id, version, queue, status, misfit, name, definition, revision, share, created_at,
-    millicpus, memory_mib, gpus, state, parent_ord, array_size, at_work, needs, longest, rank
+    millicpus, memory_mib, gpus, state, parent_ord, array_size, at_work, needs, longest, rank, owner, account
 )
 VALUES (
     :ord, :id, :version, :queue, :status, :misfit, :name, :definition, :revision, :share, :created_at,
-    :millicpus, :memory_mib, :gpus, :state, :parent_ord, :array_size, :at_work, :needs, :longest, :rank
+    :millicpus, :memory_mib, :gpus, :state, :parent_ord, :array_size, :at_work, :needs, :longest, :rank, :owner, :account
 );
 
 -- insert_spec

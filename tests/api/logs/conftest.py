@@ -7,7 +7,7 @@ import pytest
 from botocore.config import Config
 
 from api import app as api
-from api.gate import let_in
+from api.gate import open_gate
 from api.logs import routes
 from api.logs.desk import Desk
 from api.tokens import Tokens
@@ -18,7 +18,7 @@ from batchq.store.memory_logs import MemoryArchive
 from batchq.values import Changes
 from tests.api.conftest import ACCOUNT, BOTOCORE, REGION, Boto
 from tests.logs.fakes import Engine, StillClock
-from tests.support.builders import NOON, job, log_stream
+from tests.support.builders import ADMIN, NOON, job, log_stream
 from tests.support.server import serving
 
 MILLISECOND = 10**6  # nanoseconds
@@ -83,7 +83,9 @@ async def url(ground):
     async def well():
         return {}
 
-    async with serving(api.build(dialects=[routes.dialect(desk)], health=well, hosts=[], gate=let_in)) as url:
+    async with serving(
+        api.build(dialects=[routes.dialect(desk)], health=well, hosts=[], gate=open_gate(ADMIN.user))
+    ) as url:
         yield url
 
 

@@ -1,4 +1,4 @@
-"""Who calls, as far as the request says. Signatures are not checked here."""
+"""What the credential of a request says, checked or not: which key, and for which region."""
 
 import re
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ _SCOPE = re.compile(r"Credential=([\w.+=@-]{1,128})/[0-9]{8}/([a-z0-9-]{1,32})/[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
+class Scope:
     """`access_key` is empty and `region` None where the request is not signed."""
 
     access_key: str = ""
     region: str | None = None
 
 
-def caller(authorization: str) -> Caller:
+def scope(authorization: str) -> Scope:
     """What the credential scope of an Authorization header tells."""
-    scope = _SCOPE.search(authorization)
-    return Caller() if scope is None else Caller(access_key=scope[1], region=scope[2])
+    found = _SCOPE.search(authorization)
+    return Scope() if found is None else Scope(access_key=found[1], region=found[2])

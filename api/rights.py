@@ -1,0 +1,26 @@
+"""What an operation as a whole asks of its caller."""
+
+from dataclasses import replace
+from http import HTTPStatus
+
+from aiohttp import web
+
+from api.gate import WHO
+from api.http import Refused
+from batchq.domain.people import Caller, Right
+
+
+def must_have(caller: Caller, right: Right, operation: str) -> None:
+    """Raises Refused, whatever the request is about: so nothing is told of what is there."""
+    if not caller.has(right):
+        raise Refused(
+            f"User {caller.user} is not authorized to perform {operation}.",
+            status=HTTPStatus.FORBIDDEN,
+            code="AccessDeniedException",
+        )
+
+
+def asker(request: web.Request, right: Right, operation: str) -> Caller:
+    """Who makes the request, and as what, if he may. Raises Refused."""
+    must_have(request[WHO], right, operation)
+    return replace(request[WHO], operation=operation)

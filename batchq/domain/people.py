@@ -1,0 +1,223 @@
+"""Who may do what: users belong to accounts, accounts form a tree, and a caller is one of them who asks. Pure.
+
+The matrix is that of Slurm's and CraneSched's: a user reaches what is his own, a coordinator what belongs to his
+accounts and all below them, operators and admins everything. What one does not reach is as if it were not there.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NewType
+
+from batchq.domain.names import QueueName
+
+UserName = NewType("UserName", str)
+AccountName = NewType("AccountName", str)
+
+ROOT = AccountName("root")
+"""The account above all others. It is always there; who runs a server that asks nobody who he is belongs to it."""
+
+
+class Role(StrEnum):
+    """What a user may do everywhere. A coordinator is no role: he is one of some accounts, whatever his role."""
+
+    USER = "USER"
+    OPERATOR = "OPERATOR"
+    ADMIN = "ADMIN"
+
+
+class Right(StrEnum):
+    """What an operation as a whole asks of its caller, before it is seen what it is about."""
+
+    OWN = "OWN"  # everybody: about what belongs to somebody, whom the caller must reach
+    GROUND = "GROUND"  # queues, environments, policies, consumable resources: operators
+    PEOPLE = "PEOPLE"  # users and keys: coordinators for their accounts, operators for those who are no admins
+    DATA = "DATA"  # resume and force-fail: admins
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """Whose something is, from the moment it is made. `user` is empty for what was made before there were users."""
+
+    user: UserName = UserName("")
+    account: AccountName = ROOT
+
+
+NOBODY = Owner()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """What is there for somebody who does not reach everything: his own, and what belongs to accounts."""
+
+    user: UserName
+    accounts: frozenset[AccountName] = frozenset()
+
+    def has(self, owner: Owner) -> bool:
+        return owner.user == self.user or owner.account in self.accounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowance:
+    """What the containers of an account may have of the machine. The server's own settings stand above it.
+
+    `volumes` and `devices` are paths of the host, with all below them. `root` is whether a container may run as root;
+    `vcpus` and `memory_mib` are the most that one job may ask for, None as much as there is.
+    """
+
+    privileged: bool = False
+    devices: tuple[str, ...] = ()
+    volumes: tuple[str, ...] = ()
+    host_network: bool = False
+    root: bool = True
+    vcpus: float | None = None
+    memory_mib: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Of an account and all below it together; None is without limit.
+
+    `queued` jobs that have not reached STARTING (each child of an array counts), `submits` a second, `vcpus` in use.
+    """
+
+    queued: int | None = None
+    submits: float | None = None
+    vcpus: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """`queues` are those its users may see and use, None those of its parent. `allowance` None is the parent's."""
+
+    name: AccountName
+    parent: AccountName | None = ROOT
+    queues: tuple[QueueName, ...] | None = None
+    allowance: Allowance | None = None
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class User:
+    """`coordinates`: the accounts he is coordinator of; those below them need not be named."""
+
+    name: UserName
+    account: AccountName = ROOT
+    role: Role = Role.USER
+    coordinates: frozenset[AccountName] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Whoever asks for something, and by which request.
+
+    `lineage` is his account with those above it, nearest first; `coordinates` has the accounts below as well. `queues`
+    None is all. `key` is the access key that signed the request, empty where nobody is asked.
+    """
+
+    user: UserName
+    account: AccountName = ROOT
+    role: Role = Role.USER
+    coordinates: frozenset[AccountName] = frozenset()
+    lineage: tuple[AccountName, ...] = (ROOT,)
+    queues: frozenset[QueueName] | None = None
+    key: str = ""
+    request_id: str = ""
+    operation: str = ""
+
+    @property
+    def owner(self) -> Owner:
+        """Whose is what he makes."""
+        return Owner(user=self.user, account=self.account)
+
+    @property
+    def reaches_all(self) -> bool:
+        return self.role in {Role.OPERATOR, Role.ADMIN}
+
+    @property
+    def reach(self) -> Reach | None:
+        """None is everything."""
+        return None if self.reaches_all else Reach(user=self.user, accounts=self.coordinates)
+
+    def reaches(self, owner: Owner) -> bool:
+        """Whether what is this owner's is there for him, to see and to stop."""
+        reach = self.reach
+        return reach is None or reach.has(owner)
+
+    def may_use(self, owner: Owner) -> bool:
+        """Whether he may make jobs of this owner's definitions: those of his account and of those above it, too."""
+        return self.reaches(owner) or owner.account in self.lineage
+
+    def sees_queue(self, name: QueueName) -> bool:
+        return self.queues is None or name in self.queues
+
+    def has(self, right: Right) -> bool:
+        match right:
+            case Right.OWN:
+                return True
+            case Right.GROUND:
+                return self.reaches_all
+            case Right.PEOPLE:
+                return self.reaches_all or bool(self.coordinates)
+            case Right.DATA:
+                return self.role is Role.ADMIN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class People:
+    """All accounts but `root`, where nothing is said of that, and all users; by name."""
+
+    accounts: Mapping[AccountName, Account] = field(default_factory=dict)
+    users: Mapping[UserName, User] = field(default_factory=dict)
+
+    def account(self, name: AccountName) -> Account | None:
+        if name == ROOT and name not in self.accounts:
+            return Account(name=ROOT, parent=None)
+        return self.accounts.get(name)
+
+    def lineage(self, name: AccountName) -> tuple[Account, ...]:
+        """An account and those above it, nearest first; one that is not there any more is as if right below the root.
+
+        However the accounts were written down, it ends: none is passed twice.
+        """
+        return tuple(self._up(name))
+
+    def below(self, name: AccountName) -> frozenset[AccountName]:
+        """An account and all below it."""
+        under = (it for it in self.accounts if any(above.name == name for above in self.lineage(it)))
+        return frozenset({name, *under})
+
+    def allowance(self, name: AccountName) -> Allowance:
+        """The nearest one that is said, of the account or of those above it; where none is, the strictest."""
+        said = (it.allowance for it in self.lineage(name) if it.allowance is not None)
+        return next(said, Allowance())
+
+    def caller(self, name: UserName, *, key: str = "", request_id: str = "", operation: str = "") -> Caller | None:
+        """None for a user that is not there."""
+        user = self.users.get(name)
+        if user is None:
+            return None
+        lineage = self.lineage(user.account)
+        queues = next((it.queues for it in lineage if it.queues is not None), None)
+        return Caller(
+            user=name,
+            account=user.account,
+            role=user.role,
+            coordinates=frozenset(under for it in user.coordinates for under in self.below(it)),
+            lineage=tuple(it.name for it in lineage),
+            queues=None if queues is None or user.role is not Role.USER else frozenset(queues),
+            key=key,
+            request_id=request_id,
+            operation=operation,
+        )
+
+    def _up(self, name: AccountName) -> Iterator[Account]:
+        passed = {ROOT}
+        at: AccountName | None = name
+        while at is not None and at not in passed:
+            passed.add(at)
+            yield (account := self.accounts.get(at, Account(name=at)))
+            at = account.parent
+        root = self.account(ROOT)
+        assert root is not None, "the root is always there"
+        yield root

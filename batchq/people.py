@@ -1,0 +1,74 @@
+"""Accounts and users: `accounts.json` beside the data, mode 0600. The command line and the API write it.
+
+There is no user before the first key is given out; whoever has that is an admin.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from batchq.domain.people import ROOT, AccountName, People, Role, User, UserName
+from batchq.errors import Invalid, NotFound, Unavailable
+from batchq.private_file import PrivateFile
+
+NAME = "accounts.json"
+_PEOPLE = TypeAdapter(People)
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}", re.ASCII)
+
+
+def user_name(said: str) -> UserName:
+    """Raises Invalid."""
+    return UserName(_checked(said, "user"))
+
+
+def account_name(said: str) -> AccountName:
+    """Raises Invalid."""
+    return AccountName(_checked(said, "account"))
+
+
+class PeopleFile:
+    """The people of a data directory. Raises Unavailable while others may read the file, or it cannot be used."""
+
+    def __init__(self, data: Path) -> None:
+        self._path = data / NAME
+        self._file: PrivateFile[People] = PrivateFile(self._path, parse=self._parse, dump=_dump, empty=People())
+
+    def now(self) -> People:
+        return self._file.now()
+
+    def change(self, change: Callable[[People], People]) -> People:
+        """What `change` raises changes nothing."""
+        return self._file.change(change)
+
+    def must_know(self, name: UserName) -> User:
+        """A user; the first ever asked for is made, and is an admin. Raises NotFound."""
+        people = self.now()
+        if not people.users:
+            first = User(name=name, account=ROOT, role=Role.ADMIN)
+            people = self.change(lambda it: it if it.users else People(accounts=it.accounts, users={name: first}))
+        if name not in people.users:
+            raise NotFound(f"there is no user {name}: batchq user add {name} --account ACCOUNT")
+        return people.users[name]
+
+    def _parse(self, content: bytes) -> People:
+        try:
+            return _PEOPLE.validate_json(content)
+        except ValidationError as why:
+            raise Unavailable(f"what stands in {self._path} are no accounts and users: {_first(why)}") from None
+
+
+def _dump(people: People) -> bytes:
+    return _PEOPLE.dump_json(people, indent=2, exclude_defaults=True)
+
+
+def _first(error: ValidationError) -> str:
+    wrong = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    return f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}"
+
+
+def _checked(said: str, what: str) -> str:
+    if _NAME.fullmatch(said) is None:
+        raise Invalid(f"the name of {'an' if what == 'account' else 'a'} {what} has 1 to 64 letters, digits and _.@-")
+    return said

@@ -1,0 +1,103 @@
+"""Who reaches what: users, accounts in a tree, and the roles above them. faults.md 3."""
+
+import pytest
+
+from batchq.domain.people import (
+    ROOT,
+    Account,
+    Allowance,
+    Caller,
+    Owner,
+    People,
+    Reach,
+    Right,
+    Role,
+    User,
+)
+
+PEOPLE = People(
+    accounts={
+        "lab": Account(name="lab", allowance=Allowance(volumes=("/data",)), queues=("default",)),
+        "team": Account(name="team", parent="lab"),
+        "other": Account(name="other"),
+    },
+    users={
+        "ada": User(name="ada", account="team"),
+        "bob": User(name="bob", account="team"),
+        "cora": User(name="cora", account="lab", coordinates=frozenset({"lab"})),
+        "oda": User(name="oda", role=Role.OPERATOR),
+        "amy": User(name="amy", role=Role.ADMIN),
+    },
+)
+OWN, SAME, OTHER = (
+    Owner(user=name, account=account) for name, account in [("ada", "team"), ("bob", "team"), ("eve", "other")]
+)
+
+
+def caller(name):
+    return PEOPLE.caller(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "reached"),
+    [
+        ("ada", [True, False, False]),
+        ("cora", [True, True, False]),
+        ("oda", [True, True, True]),
+        ("amy", [True, True, True]),
+    ],
+)
+def test_a_user_reaches_his_own_a_coordinator_his_accounts_and_others_everything(name, reached):
+    assert [caller(name).reaches(it) for it in (OWN, SAME, OTHER)] == reached
+
+
+@pytest.mark.parametrize(
+    ("name", "rights"),
+    [
+        ("ada", {Right.OWN}),
+        ("cora", {Right.OWN, Right.PEOPLE}),
+        ("oda", {Right.OWN, Right.PEOPLE, Right.GROUND}),
+        ("amy", set(Right)),
+    ],
+)
+def test_each_role_has_its_rights(name, rights):
+    assert {it for it in Right if caller(name).has(it)} == rights
+
+
+def test_a_coordinator_of_an_account_is_one_of_those_below():
+    assert caller("cora").coordinates == {"lab", "team"}
+    assert caller("cora").reach == Reach(user="cora", accounts=frozenset({"lab", "team"}))
+    assert caller("oda").reach is None
+
+
+def test_what_is_of_the_accounts_above_may_be_used_and_is_not_reached():
+    labs, roots = Owner(user="cora", account="lab"), Owner(user="amy")
+
+    assert [caller("ada").may_use(it) for it in (labs, roots, SAME, OTHER)] == [True, True, True, False]
+    assert not any(caller("ada").reaches(it) for it in (labs, roots))
+
+
+def test_what_an_account_does_not_say_its_parents_do():
+    assert PEOPLE.allowance("team") == Allowance(volumes=("/data",))
+    assert PEOPLE.allowance("other") == Allowance()
+    assert caller("ada").queues == {"default"}
+    assert caller("amy").queues is None
+
+
+def test_an_account_that_is_gone_stands_right_below_the_root():
+    assert [it.name for it in PEOPLE.lineage("gone")] == ["gone", ROOT]
+
+
+def test_accounts_that_go_round_in_a_circle_end():
+    round_about = People(accounts={"a": Account(name="a", parent="b"), "b": Account(name="b", parent="a")})
+
+    assert [it.name for it in round_about.lineage("a")] == ["a", "b", ROOT]
+    assert round_about.below("a") == {"a", "b"}
+
+
+def test_nobody_is_a_user_who_is_not_there():
+    assert PEOPLE.caller("eve") is None
+
+
+def test_who_asks_is_whose_what_he_makes_is():
+    assert Caller(user="ada", account="team").owner == OWN
