@@ -15,7 +15,7 @@ EXITED = "Essential container in task exited"
 RULES = [{"onStatusReason": "Host EC2*", "action": "RETRY"}, {"onReason": "*", "action": "EXIT"}]
 LASTS_AT_FIRST = "[ $AWS_BATCH_JOB_ATTEMPT -gt 1 ] || { sleep 100 & wait $!; }"
 ENDS = ["stop", "kill"]
-AT_ONCE = 1.0  # seconds, for answers that need no engine
+AT_ONCE = 3.0  # seconds, for answers that need no engine: less than any wait for it, on a busy machine too
 
 
 @pytest.fixture(scope="module")

@@ -51,7 +51,7 @@ async def test_what_a_frozen_engine_does_after_its_time_comes_to_what_was_acknow
         await world.then(job, Status.FAILED, status_reason="while it was frozen")
         for job in (running, ended, started, created)
     ]
-    assert took < 1
+    assert took < 3  # less than any wait for an engine
     assert [it.exit_code for it in done[1].attempts] == [0]
     assert done[3].attempts == ()
     assert "start" not in await world.asked(created)
