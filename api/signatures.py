@@ -124,9 +124,9 @@ def _check_payload(headers: Mapping[str, str], body: bytes) -> None:
 
 
 def _signature(sent: Sent, signed: Mapping[str, str], said: Mapping[str, str], secret: str) -> str:
-    """What it should be. A target that is no plain path has none."""
-    if not _is_plain(sent.target):
-        raise _incomplete("The request target is not a path.")
+    """What it should be. A request line that could be spelt otherwise has none."""
+    if not sent.method.isupper() or not _is_plain(sent.target):
+        raise _incomplete("The request line is not a method in capitals and a path.")
     try:
         request = AWSRequest(sent.method, f"http://{signed['host']}{sent.target}", headers=signed, data=sent.body)
         request.context["timestamp"] = signed["x-amz-date"]

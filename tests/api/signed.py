@@ -1,12 +1,14 @@
 """Requests signed as boto3 signs them, and ways to meddle with them. botocore is the judge of what is right."""
 
 import random
+import string
 from dataclasses import replace
 from datetime import UTC, datetime
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
+import botocore.session
 from botocore.auth import SIGV4_TIMESTAMP, SigV4Auth
-from botocore.awsrequest import AWSRequest
+from botocore.awsrequest import AWSRequest, AWSResponse
 from botocore.credentials import Credentials
 
 from api.signatures import Sent
@@ -14,6 +16,9 @@ from batchq.keys import Key
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 KEY = Key(id="BQIAEXAMPLEEXAMPLE22", secret="a secret/of+forty=letters-and~then~some", user="ada", created_at=NOW)
+SESSION = botocore.session.get_session()
+TOKENS = None, "of+a/session=="
+LETTERS = string.ascii_letters + string.digits + string.punctuation
 ODD = "aZ09-_.~ +/?&=%#é\u4e2d\U0001f600:;,'\"<>*"
 
 
@@ -40,9 +45,9 @@ def signed(*, method="POST", target="/v1/submitjob", headers=(), body=b"{}", at=
     return Sent(method=method, target=target, headers=tuple(request.headers.items()), body=body)
 
 
-def random_request(seed):
+def random_request(seed, *, at=NOW):
     dice = random.Random(seed)
-    path = "/v1/tags/arn" + quote("".join(dice.choices(ODD, k=dice.randint(0, 20))), safe="")
+    path = "/v1/tags/arn" + quote(words(dice, 20), safe="")
     pairs = [
         f"{quote(dice.choice(ODD) + 'k', safe='')}={quote(''.join(dice.choices(ODD, k=3)), safe='')}"
         for _ in range(dice.randint(0, 4))
@@ -50,7 +55,67 @@ def random_request(seed):
     headers = {f"X-Amz-{name}": f"  {name}   v{dice.random()} " for name in dice.sample(["Meta", "Target", "Odd"], 2)}
     body = dice.randbytes(dice.randint(0, 200))
     method = dice.choice(["GET", "POST", "DELETE"])
-    return signed(method=method, target=path + ("?" + "&".join(pairs) if pairs else ""), headers=headers, body=body)
+    target = path + ("?" + "&".join(pairs) if pairs else "")
+    return signed(method=method, target=target, headers=headers, body=body, at=at)
+
+
+class Boto3:
+    """Clients of boto3, whose requests are caught as they leave for the wire. They sign by the clock."""
+
+    def __init__(self, key=KEY):
+        self._key = key
+        self._caught = None
+        self._clients = {(it, token): self._client(it, token) for it in ("batch", "logs") for token in TOKENS}
+
+    def random_request(self, seed):
+        """A call that our server has, with names as odd as may be."""
+        dice = random.Random(seed)
+        batch, logs = (self._clients[it, dice.choice(TOKENS)] for it in ("batch", "logs"))
+        arn = f"arn:aws:batch:eu-central-1:123456789012:job-definition/{words(dice, 20)}:1"
+        asks = [
+            lambda: batch.list_tags_for_resource(resourceArn=arn),
+            lambda: batch.tag_resource(resourceArn=arn, tags={words(dice, 9): words(dice, 9)}),
+            lambda: batch.untag_resource(resourceArn=arn, tagKeys=["the same", *dice.choices(ODD, k=4), "the same"]),
+            lambda: batch.describe_jobs(jobs=[words(dice, 30)]),
+            lambda: batch.submit_job(
+                jobName=words(dice, 9), jobQueue="q", jobDefinition="d", tags={"a": words(dice, 9)}
+            ),
+            lambda: logs.get_log_events(logGroupName="/aws/batch/job", logStreamName=words(dice, 30)),
+        ]
+        dice.choice(asks)()
+        return self._caught
+
+    def close(self):
+        for client in self._clients.values():
+            client.close()
+
+    def _client(self, service, token):
+        client = SESSION.create_client(
+            service,
+            endpoint_url="http://127.0.0.1:22824",
+            region_name="eu-central-1",
+            aws_access_key_id=self._key.id,
+            aws_secret_access_key=self._key.secret,
+            aws_session_token=token,
+        )
+        client.meta.events.register("before-send", self._catch)
+        return client
+
+    def _catch(self, request, **_):
+        """Its answer goes for the server's."""
+        where = urlsplit(request.url)
+        target = where.path + (f"?{where.query}" if where.query else "")
+        headers = [(name, it.decode() if isinstance(it, bytes) else it) for name, it in request.headers.items()]
+        whole = (("Host", where.netloc), *headers)
+        self._caught = Sent(method=request.method, target=target, headers=whole, body=request.body or b"")
+        answer = AWSResponse(request.url, 200, {}, None)
+        answer._content = b"{}"
+        return answer
+
+
+def words(dice, most):
+    """At least one letter of those that clients, proxies and servers quote each in their own way."""
+    return "".join(dice.choices(ODD, k=dice.randint(1, most)))
 
 
 def header(sent, name):
@@ -68,26 +133,25 @@ def without(sent, name):
 
 
 def one_byte_changed(sent, seed):
-    """Somewhere in what is signed: the method, the target, a signed header, the signature, the body."""
+    """Any byte of what is signed: method, target, a signed header's value, what is said of the signature, body.
+
+    White space stays where it is, for how much of it there is between words is not signed.
+    """
     dice = random.Random(seed)
     covered = header(sent, "Authorization").partition("SignedHeaders=")[2].partition(",")[0].split(";")
-    where = dice.choice(["method", "target", "header", "signature", *(["body"] if sent.body else [])])
+    where = dice.choice(["method", "target", *covered, "Authorization", *(["body"] if sent.body else [])])
     match where:
-        case "method":
-            return replace(sent, method={"GET": "POST", "POST": "PUT", "DELETE": "GET"}[sent.method])
-        case "target":
-            return replace(sent, target=sent.target + "x")
-        case "header":
-            name = dice.choice(covered)
-            return with_header(sent, name, _changed(header(sent, name).strip(), dice))
-        case "signature":
-            said = header(sent, "Authorization")
-            return with_header(sent, "Authorization", said[:-1] + ("0" if said[-1] != "0" else "1"))
-        case _:
+        case "method" | "target":
+            return replace(sent, **{where: _changed(getattr(sent, where), dice)})
+        case "body":
             at = dice.randrange(len(sent.body))
-            return replace(sent, body=sent.body[:at] + bytes([sent.body[at] ^ 1]) + sent.body[at + 1 :])
+            other = sent.body[at] ^ dice.randint(1, 255)
+            return replace(sent, body=sent.body[:at] + bytes([other]) + sent.body[at + 1 :])
+        case name:
+            return with_header(sent, name, _changed(header(sent, name), dice))
 
 
 def _changed(text, dice):
-    at = dice.randrange(len(text))
-    return text[:at] + ("a" if text[at] != "a" else "b") + text[at + 1 :]
+    at = dice.choice([at for at, letter in enumerate(text) if letter != " "])
+    other = dice.choice(LETTERS.replace(text[at], ""))
+    return text[:at] + other + text[at + 1 :]

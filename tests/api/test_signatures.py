@@ -35,10 +35,16 @@ def test_five_hundred_random_requests_of_botocore_are_let_in(verifier):
 
 
 @pytest.mark.fault("SE03")
-def test_and_none_of_them_with_one_byte_changed(verifier):
-    told = {refusal(verifier, one_byte_changed(random_request(seed), seed)) for seed in range(500)}
+def test_and_none_of_them_with_one_byte_changed_wherever_it_is(verifier):
+    told = {refusal(verifier, one_byte_changed(random_request(seed), seed)) for seed in range(2000)}
 
     assert told <= {DENIED, INCOMPLETE}
+
+
+@pytest.mark.fault("SE03")
+@pytest.mark.parametrize("method", ["post", "pOST", "Post"])
+def test_a_method_is_in_capitals_however_botocore_would_read_it(verifier, method):
+    assert refusal(verifier, replace(signed(), method=method)) == INCOMPLETE
 
 
 @pytest.mark.fault("SE03")
