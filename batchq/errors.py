@@ -9,6 +9,10 @@ class Invalid(BatchqError):
     """The caller asked for something that cannot be; nothing was changed. The message is for the caller."""
 
 
+class Misused(Invalid):
+    """A flag, a variable or a file of the command line says what cannot be; nobody was asked for anything."""
+
+
 class NotFound(Invalid):
     """The caller named something that is not there."""
 

@@ -10,10 +10,6 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request, build_opener
 
-from botocore.auth import SigV4Auth
-from botocore.awsrequest import AWSRequest
-from botocore.credentials import Credentials
-
 from batchq.errors import Invalid, Unavailable
 
 VARIABLE = "BATCHQ_URL"
@@ -109,9 +105,10 @@ def _headers(url: str, body: bytes | None, *, signed: bool) -> Mapping[str, str]
     key, secret = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
     if not signed or not key or not secret:
         return headers
-    request = AWSRequest("GET" if body is None else "POST", url, headers=headers, data=body or b"")
-    SigV4Auth(Credentials(key, secret), "batch", os.environ.get("AWS_DEFAULT_REGION", "us-east-1")).add_auth(request)
-    return dict(request.headers.items())
+    from batchq.cli.signing import sign  # noqa: PLC0415 - who signs nothing need not wait for it
+
+    region = os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
+    return sign(url, body, headers, key=key, secret=secret, region=region)
 
 
 def _refusal(refused: HTTPError, url: str) -> Invalid | Unavailable:

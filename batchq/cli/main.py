@@ -3,27 +3,23 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, NoReturn
 
-from pydantic import ValidationError
-from pydantic_settings import SettingsError
-
 from batchq import __version__
-from batchq.cli import backup, check, doctor, forcefail, key, restore, resume, serve
 from batchq.cli.complaint import MISUSED, complain
-from batchq.errors import BatchqError
+from batchq.errors import BatchqError, Misused
 
-COMMANDS = (serve, doctor, forcefail, key, backup, check, restore, resume)
+COMMANDS = ("serve", "doctor", "force-fail", "key", "backup", "check", "restore", "resume")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    asked = parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    asked = parser(given).parse_args(given)
     try:
         return int(asked.run(asked))
-    except ValidationError as wrong:
-        return complain(_first(wrong), MISUSED)
-    except SettingsError as wrong:
-        return complain(f'{wrong}: a variable that is a list is JSON, as ["a", "b"]', MISUSED)
+    except Misused as wrong:
+        return complain(str(wrong), MISUSED)
     except (BatchqError, OSError) as refused:
         return complain(str(refused))
 
@@ -38,16 +34,11 @@ class Parser(argparse.ArgumentParser):
         sys.exit(complain(f"{message}; see {self.prog} --help", MISUSED))
 
 
-def parser() -> argparse.ArgumentParser:
+def parser(given: Sequence[str]) -> argparse.ArgumentParser:
+    """It knows the command that is given, or all of them: to load what `serve` needs takes a second."""
     top = Parser(prog="batchq", description="AWS Batch on this machine's Docker engine.")
     top.add_argument("--version", action="version", version=f"batchq {__version__}")
     commands = top.add_subparsers(dest="command", required=True)
-    for command in COMMANDS:
-        command.add(commands)
+    for name in [it for it in COMMANDS if it in given[:1]] or COMMANDS:
+        import_module(f"batchq.cli.{name.replace('-', '')}").add(commands)
     return top
-
-
-def _first(wrong: ValidationError) -> str:
-    error = wrong.errors()[0]
-    name = "-".join(str(it) for it in error["loc"]).replace("_", "-")
-    return f"--{name}: {error['msg']}"

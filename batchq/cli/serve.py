@@ -14,9 +14,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from pydantic import ValidationError
+from pydantic_settings import SettingsError
+
 from batchq.bootstrap import serving
 from batchq.cli.complaint import complain
 from batchq.cli.lines import Lines
+from batchq.errors import Misused
 from batchq.settings import Settings, check_names
 
 log = logging.getLogger(__name__)
@@ -53,7 +57,7 @@ def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name fo
 
 
 def run(asked: argparse.Namespace) -> int:
-    """Until SIGTERM or SIGINT. Raises BatchqError or OSError when it cannot start, ValidationError as `read`."""
+    """Until SIGTERM or SIGINT. Raises BatchqError or OSError when it cannot start."""
     settings = read(asked)
     check_names(os.environ)
     _see_to_streams()
@@ -73,9 +77,20 @@ def run(asked: argparse.Namespace) -> int:
 
 
 def read(asked: argparse.Namespace) -> Settings:
-    """Settings from the flags that were given, whatever the command. Raises pydantic's ValidationError."""
+    """Settings from the flags that were given, whatever the command. Raises Misused."""
     given = {name: value for name, value in vars(asked).items() if value is not None and name in Settings.model_fields}
-    return Settings(**given)
+    try:
+        return Settings(**given)
+    except ValidationError as wrong:
+        raise Misused(_first(wrong)) from None
+    except SettingsError as wrong:
+        raise Misused(f'{wrong}: a variable that is a list is JSON, as ["a", "b"]') from None
+
+
+def _first(wrong: ValidationError) -> str:
+    error = wrong.errors()[0]
+    name = "-".join(str(it) for it in error["loc"]).replace("_", "-")
+    return f"--{name}: {error['msg']}"
 
 
 async def serve(settings: Settings) -> int:

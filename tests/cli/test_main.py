@@ -1,11 +1,13 @@
 """What is common to all commands: how they say that they were told wrong, and that README tells of them."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from batchq.cli.main import main
+from batchq.cli.main import COMMANDS, main
 
 MISUSED = 2
 README = Path(__file__).parents[2] / "README.md"
@@ -36,3 +38,21 @@ def test_readme_tells_of_each_flag_of_serve_with_its_variable_and_of_no_other(ca
 
     there = set(re.findall(r"^  (--[a-z-]+)", capsys.readouterr().out, re.MULTILINE))
     assert told == {(flag, f"BATCHQ_{flag[2:].replace('-', '_').upper()}") for flag in there}
+
+
+def test_a_command_that_asks_a_server_does_not_load_what_serves():
+    told = "import sys; from batchq.cli.main import parser; parser(['resume']); print(*sys.modules)"
+
+    loaded = set(
+        subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True).stdout.split()
+    )
+
+    assert "batchq.cli.resume" in loaded
+    assert not {"aiohttp", "botocore", "docker", "pydantic", "sqlite3"} & loaded
+
+
+def test_all_commands_are_told_where_none_is_given(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+
+    assert set(re.findall(r"^    ([a-z-]+) ", capsys.readouterr().out, re.MULTILINE)) == set(COMMANDS)
