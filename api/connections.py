@@ -18,7 +18,8 @@ log = logging.getLogger(__name__)
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
-WAITING = 100  # connections at the door, not let in yet
+AT_ONCE = 100  # connections that are let in before anything else is done
+WAITING = 1024  # connections that the kernel keeps at the door; one more is told nothing, and knocks again in a second
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,7 @@ class Site(web.BaseSite):
         self._crowd = crowd = Crowd(server, self._limits, self._certificate)
         server.request_handler = crowd.answering(server.request_handler)
         # asyncio takes so many at once before the crowd is asked: they must not use up the files that may be open.
-        at_once = min(WAITING, self._limits.connections)
+        at_once = min(AT_ONCE, self._limits.connections)
         self._server = await asyncio.get_running_loop().create_server(crowd.admit, sock=self._door, backlog=at_once)
         self._door.listen(WAITING)
 

@@ -1,12 +1,15 @@
 """Clients that say nothing, say it slowly, or come in crowds; each of them in the clear, and by TLS."""
 
 import asyncio
+from contextlib import ExitStack
+from socket import create_connection
 
 import aiohttp
 import botocore.session
 import pytest
 from aiohttp import web
 from botocore.config import Config
+from yarl import URL
 
 from api.connections import Limits
 from tests.support.certificates import Authority
@@ -190,6 +193,17 @@ async def test_three_hundred_that_say_little_keep_nobody_out(place, opens, files
 
     assert await is_cut(crowd[0][0])
     assert not crowd[-1][0].at_eof()
+
+
+async def test_who_comes_while_it_is_busy_waits_at_the_door(opens, place):
+    """One more than the kernel keeps there would knock again only after a second."""
+    await opens(Limits())
+    here = "127.0.0.1", URL(place.wire.url).port
+
+    with ExitStack() as stack:
+        crowd = [stack.enter_context(create_connection(here, timeout=0.9)) for _ in range(200)]
+
+    assert len(crowd) == 200
 
 
 async def test_the_one_that_waits_longest_makes_room(opens):
