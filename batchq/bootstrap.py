@@ -165,9 +165,10 @@ def is_loopback(host: str) -> bool:
 
 def make_runtime(settings: Settings, *, instance: str, clock: Clock) -> ContainerRuntime:
     if settings.runtime is Runtime.SIMULATED:
-        return SimulatedRuntime(clock=clock, capacity=machine())
+        return SimulatedRuntime(clock=clock, capacity=machine(), network=settings.network)
     secrets = Secrets(file=settings.secrets_file, environment=os.environ)
-    return DockerRuntime(instance=instance, policy=make_policy(settings), secrets=secrets)
+    policy = make_policy(settings)
+    return DockerRuntime(instance=instance, policy=policy, secrets=secrets, network=settings.network)
 
 
 def make_policy(settings: Settings) -> Policy:

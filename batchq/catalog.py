@@ -114,7 +114,7 @@ class Catalog:
             state=state,
             max_millicpus=max_millicpus,
             document=document,
-            tags=rules.tagged((), tags),
+            tags=rules.environment_tagged((), tags),
             created_at=self._clock.now(),
         )
         return await self._keep_environment(made)
@@ -140,7 +140,7 @@ class Catalog:
     @one_at_a_time
     async def tag_environment(self, name: EnvironmentName, tags: Tags) -> None:
         before = self._environment(name)
-        await self._keep_environment(replace(before, tags=rules.tagged(before.tags, tags)))
+        await self._keep_environment(replace(before, tags=rules.environment_tagged(before.tags, tags)))
 
     @one_at_a_time
     async def untag_environment(self, name: EnvironmentName, keys: Collection[str]) -> None:

@@ -10,6 +10,7 @@ import platformdirs
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from batchq.domain.catalog import Network
 from batchq.errors import StartImpossible
 
 PREFIX = "BATCHQ_"
@@ -63,6 +64,7 @@ class Settings(BaseSettings):
     volumes: Annotated[tuple[Path, ...], Field(description="Host paths that jobs may mount, with all below them.")] = (
         Path("/"),
     )
+    network: Network = Network.SHARED
     secrets_file: Path | None = None
     tls_cert: Path | None = None
     tls_key: Path | None = None

@@ -5,6 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
+from batchq.domain.catalog import Network
 from batchq.domain.container import ContainerSpec
 from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import Job, Status
@@ -204,7 +205,9 @@ class Launch:
     a node share one address (and localhost), each is found by its name, and `share_ipc`, `share_pids` hold for a node.
     `beside` are the names of the other containers of its node, begun or not: all who are launched for a node know each
     other. Another node N is found as `node-N`. `container`: the engine's id of the one that was made for it before. It
-    may have run, so when it is not there any more none is made in its place.
+    may have run, so when it is not there any more none is made in its place. `network` is what a container that is
+    alone sees of it (None: what the runtime was made for); where it is SHARED, it is so with those `placed_on` the same
+    compute environment.
     """
 
     tag: Tag
@@ -214,6 +217,8 @@ class Launch:
     share_ipc: bool = False
     share_pids: bool = False
     beside: tuple[str, ...] = ()
+    placed_on: str = "local"
+    network: Network | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ call did, where its answer does not tell, is found by inspection.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import datetime
@@ -27,17 +27,16 @@ from compute.docker_errors import (
     told,
     unknown_unless_told,
 )
-from compute.docker_found import address_of, found, labels_of, made_of, member, stop_signal, surveyed, time_of
+from compute.docker_found import found, labels_of, made_of, member, stop_signal, surveyed, time_of
 from compute.docker_spec import INSTANCE, Looked, Place, creation, name_of, tag_of
 from compute.host import free_gpus, knows_swappiness, may_be_lost, went_down
+from compute.places import Places
 from compute.policy import Policy
 from compute.secrets import Secrets
-from compute.surroundings import Surroundings
 
 log = logging.getLogger(__name__)
 
 ABSENT = (None, ContainerState.GOING)
-BESIDE = "container:"  # begins the network mode of a container that is on another's
 
 
 class Containers:
@@ -49,6 +48,7 @@ class Containers:
         instance: str,
         policy: Policy,
         secrets: Secrets,
+        places: Places,
         gpus: Callable[[], int],
         lost_before: Callable[[], datetime | None],
     ) -> None:
@@ -64,13 +64,13 @@ class Containers:
         self._gpus = gpus
         self._lost_before = lost_before
         self._choosing = Lock()
-        self._surroundings = Surroundings(instance)
+        self._places = places
 
     def create(self, client: Client, launch: Launch) -> Made:
         self._concealed[launch.tag] = self._secrets.known(launch.spec.logging.secret_options)
         # Which GPUs are taken stands in the labels of those created before.
         with self._choosing if launch.spec.resources.gpus else nullcontext():
-            made = self._create_part(client, launch) if launch.tag.part else self._create_one(client, launch)
+            made = self._create(client, launch)
         self._answered[launch.tag] = made.container
         return made
 
@@ -95,7 +95,7 @@ class Containers:
             return replace(it, host_lost=went_down(it, self._lost_before(), made_at=made_at))
         if not tag.part or it.state is not ContainerState.RUNNING:
             return it
-        return replace(it, address=self._address(client, inspected))
+        return replace(it, address=self._places.address(client, inspected))
 
     def signal_stop(self, client: Client, tag: Tag) -> None:
         inspected = self._inspect(client, tag)
@@ -120,15 +120,7 @@ class Containers:
         self._answered.pop(tag, None)
         self._fresh.discard(tag)
         self._concealed.pop(tag, None)
-        if tag.part:
-            self._surroundings.clear(client, tag)
-
-    def deserted(self, client: Client, living: Iterable[Tag]) -> tuple[Tag, ...]:
-        """Attempts that have left behind what their containers shared: seen so twice."""
-        return self._surroundings.deserted(client, living)
-
-    def sweep(self, client: Client, attempt: Tag) -> None:
-        self._surroundings.clear(client, attempt)
+        self._places.clear(client, tag)
 
     def survey(self, client: Client) -> tuple[Found, ...]:
         """By a list, which the engine answers also while one of the containers cannot be inspected."""
@@ -148,24 +140,28 @@ class Containers:
             raise ContainerGone(f"there is no container of {tag}")
         return member(inspected, "Id", of=str)
 
-    def _create_one(self, client: Client, launch: Launch) -> Made:
-        if launch.container is None:
-            return self._create(client, launch, None)
-        return made_of(launch.tag, self._find(client, launch))
+    def _create(self, client: Client, launch: Launch) -> Made:
+        with self._places.kept(launch.tag):
+            is_new = launch.container is None and not launch.tag.part
+            there = None if is_new else self._made_before(client, launch)
+            return there or self._make(client, launch, self._places.find(client, launch))
 
-    def _create_part(self, client: Client, launch: Launch) -> Made:
-        """One that was created, and could not find its place any more, is made again: it has not begun."""
-        with self._surroundings.kept(launch.tag):
-            inspected = self._find(client, launch)
-            made = None if inspected is None else made_of(launch.tag, inspected)
-            if made is not None and made.state is not ContainerState.CREATED:
-                return made
-            place = self._surroundings.place(client, launch)
-            if made is not None:
-                if member(inspected, "HostConfig", "NetworkMode", of=str) == place.network:
-                    return made
-                self._discard(client, launch.tag, made.container)
-            return self._create(client, launch, place)
+    def _made_before(self, client: Client, launch: Launch) -> Made | None:
+        """One that was created, and whose place is gone, is as if it were not there: it has not begun, and cannot.
+
+        It is looked at again when that is known of its place: until then a late start could have reached it.
+        """
+        inspected = self._find(client, launch)
+        if inspected is None:
+            return None
+        made = made_of(launch.tag, inspected)
+        if made.state is not ContainerState.CREATED or self._places.suits(client, launch, inspected):
+            return made
+        made = made_of(launch.tag, client.inspect_container(made.container))
+        if made.state is not ContainerState.CREATED:
+            return made
+        self._discard(client, launch.tag, made.container)
+        return None
 
     def _find(self, client: Client, launch: Launch) -> object | None:
         """The container that the launch names, or by its name. Raises ContainerGone where it names one in vain."""
@@ -179,13 +175,13 @@ class Containers:
         return inspected
 
     def _discard(self, client: Client, tag: Tag, container_id: str) -> None:
-        """Unless it has begun after all: then the engine says no. Without its place it cannot have."""
+        """Unless it runs after all: then the engine says no."""
         client.remove_container(container_id, v=True, force=False)
         self._discarded.add(container_id)
         self._ids.pop(tag, None)
         self._fresh.discard(tag)
 
-    def _create(self, client: Client, launch: Launch, place: Place | None) -> Made:
+    def _make(self, client: Client, launch: Launch, place: Place | None) -> Made:
         looked = self._look_up(client, launch, place)
         wanted = creation(launch, instance=self._instance, policy=self._policy, looked=looked)
         try:
@@ -193,6 +189,8 @@ class Containers:
                 wanted.config, name=wanted.name, platform=wanted.platform
             )
         except APIError as error:
+            if self._places.lacks(client, place):
+                raise EngineUnknown(f"create: {told(error)}") from error
             if error.status_code == CONFLICT:
                 return self._adopt(client, launch.tag, error)
             conceal(error, self._concealed.get(launch.tag, ()))
@@ -232,11 +230,15 @@ class Containers:
         return state is not ContainerState.CREATED
 
     def _judge_start(self, client: Client, tag: Tag, error: APIError) -> None:
+        """What it was to join may be gone: then it is made again, with its place."""
         conceal(error, self._concealed.get(tag, ()))
         inspected = self._inspect(client, tag)
+        state = None if inspected is None else found(tag, inspected).state
+        if state is ContainerState.CREATED and not self._places.holds(client, inspected):
+            raise EngineUnknown(f"start: {told(error)}") from error
         failure = start_failed(
             error,
-            state=None if inspected is None else found(tag, inspected).state,
+            state=state,
             exit_code=0 if inspected is None else member(inspected, "State", "ExitCode", of=int),
         )
         if failure is not None:
@@ -269,16 +271,6 @@ class Containers:
             return None
         self._ids[tag] = member(inspected, "Id", of=str)
         return inspected
-
-    def _address(self, client: Client, inspected: object) -> str | None:
-        """Of the container's node: its own, or the keeper's. None while the keeper is not there, or down."""
-        mode = member(inspected, "HostConfig", "NetworkMode", of=str)
-        if not mode.startswith(BESIDE):
-            return address_of(inspected)
-        try:
-            return address_of(client.inspect_container(mode.removeprefix(BESIDE)))
-        except NotFound:
-            return None
 
     def _is_ours(self, inspected: object, tag: Tag) -> bool:
         return tag_of(labels_of(inspected, "Config", "Labels"), self._instance) == tag

@@ -1,13 +1,15 @@
 """Containers by the Docker SDK. It blocks, so each call has a thread, and none waits for a container to end."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, closing
+from contextlib import AbstractAsyncContextManager, closing, suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 
+from batchq.domain.catalog import Network
 from batchq.domain.container import Resources
 from batchq.domain.names import Tag
 from batchq.errors import EngineUnknown
@@ -19,9 +21,12 @@ from compute.docker_pull import pull
 from compute.docker_reading import Reading
 from compute.doubts import Doubts
 from compute.lanes import LIMITS, Lanes, Limits
+from compute.places import Places
 from compute.policy import STRICT, Policy
 from compute.secrets import NO_SECRETS, Secrets
 from compute.shared import Shared
+
+LAST_SWEEP = 2.0  # seconds
 
 log = logging.getLogger(__name__)
 
@@ -35,15 +40,21 @@ class DockerRuntime:
         instance: str,
         policy: Policy = STRICT,
         secrets: Secrets = NO_SECRETS,
+        network: Network = Network.SHARED,
         base_url: str | None = None,
         limits: Limits = LIMITS,
     ) -> None:
-        """Without `base_url` the engine is where DOCKER_HOST says, or at the usual socket."""
+        """Without `base_url` the engine is where DOCKER_HOST says, or at the usual socket.
+
+        `network` is what jobs see of it where their compute environment does not say.
+        """
         self._instance = instance
         self._door = Door(base_url)
         socket = (Path(self._door.socket),) if self._door.socket else ()
+        self._places = Places(instance, network)
         self._containers = Containers(
             instance=instance,
+            places=self._places,
             policy=replace(policy, private=policy.private + socket),
             secrets=secrets,
             gpus=gpus.count,
@@ -112,9 +123,13 @@ class DockerRuntime:
         return await self._lanes.ask("survey", lambda _: self._lost_before())
 
     async def close(self) -> None:
-        """Containers are left as they are."""
+        """Containers are left as they are. What was kept for those to come goes, if the engine does it at once."""
         await self._pulls.close()
         await self._sweeps.close()
+        if self._places.may_leave:
+            with suppress(EngineUnknown, TimeoutError):
+                async with asyncio.timeout(LAST_SWEEP):
+                    await self._lanes.ask("sweep", self._places.leave)
         await self._lanes.close()
 
     def _lost_before(self) -> datetime | None:
@@ -125,8 +140,8 @@ class DockerRuntime:
     async def _sweep(self, living: tuple[Tag, ...]) -> None:
         """What a crash left of attempts that have no container. What cannot be taken away now is tried again."""
         try:
-            for attempt in await self._lanes.ask("sweep", lambda client: self._containers.deserted(client, living)):
+            for attempt in await self._lanes.ask("sweep", lambda client: self._places.deserted(client, living)):
                 log.info("attempt %s: nothing of it runs, what its containers shared is taken away", attempt)
-                await self._lanes.ask("sweep", partial(self._containers.sweep, attempt=attempt))
+                await self._lanes.ask("sweep", partial(self._places.sweep, attempt=attempt))
         except EngineUnknown as unknown:
             log.debug("not swept: %s", unknown)

@@ -17,6 +17,8 @@ INSTANCE, JOB, ATTEMPT = "io.batchq.instance", "io.batchq.job", "io.batchq.attem
 PART, GPUS = "io.batchq.part", "io.batchq.gpus"
 VOLUME = "io.batchq.volume"
 KEEPS = "io.batchq.keeps"  # on what the containers of an attempt share: which attempt's it is
+COMMONS = "io.batchq.environment"  # on what the jobs of a compute environment share: which one's it is
+BESIDE = "container:"  # begins the network mode of a container that is on another's
 
 MIB = 2**20
 LEAST_MEMORY = 6 * MIB  # of Docker; AWS allows 4 MiB
@@ -40,10 +42,11 @@ class Creation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a container of an attempt with several is put.
+    """Where a container is put that does not have the engine's usual network.
 
-    `network` is that of the attempt, by its id, or `container:` with the id of the node's keeper. `node` is the name by
-    which other nodes find it, None where the keeper has it. `ipc` and `pid` are `container:` likewise, or None.
+    `network` is that of its attempt, by its id, or `container:` with the id of a keeper, or a mode of the engine's.
+    `node` is the name by which other nodes find it, None where the keeper has it. `ipc` and `pid` are `container:`
+    likewise, or None.
     """
 
     network: str
@@ -102,6 +105,19 @@ def kept_for(labels: Mapping[str, str], instance: str) -> Tag | None:
     if labels.get(INSTANCE) != instance or not job or not attempt.isdecimal():
         return None
     return Tag(job_id=JobId(job), attempt=int(attempt))
+
+
+def commons_name(instance: str, environment: str) -> str:
+    return f"bq-{instance}-on.{environment}"
+
+
+def commons_labels(instance: str, environment: str) -> dict[str, str]:
+    return {INSTANCE: instance, COMMONS: environment}
+
+
+def commons_of(labels: Mapping[str, str], instance: str) -> str | None:
+    """The compute environment whose jobs share it; None if it is nothing of the kind, or of others."""
+    return labels.get(COMMONS) if labels.get(INSTANCE) == instance else None
 
 
 def volume_name(instance: str, tag: Tag, volume: str) -> str:

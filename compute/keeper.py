@@ -1,4 +1,4 @@
-"""The keeper: a container that does nothing but hold the namespaces which the containers of a node share.
+"""The keeper: a container that does nothing but hold the namespaces which other containers share.
 
 Its image is made here, of one program of some 200 bytes, so it is at hand where no registry is. The program is what
 `pause` is to Kubernetes: it waits for ever, and lets the kernel bury the orphans that come to it where the containers
@@ -15,8 +15,9 @@ import io
 import struct
 import tarfile
 from collections.abc import Mapping, Sequence
+from threading import Lock
 
-from docker.errors import APIError
+from docker.errors import APIError, ImageNotFound
 
 from batchq.errors import StartRefused
 from compute.docker_client import Client
@@ -86,6 +87,17 @@ def image() -> str:
 
 
 IMAGE = image()
+_MAKING_IMAGE = Lock()  # made twice at once one of the two would lose its name
+
+
+def make(client: Client, wanted: Mapping[str, object], name: str) -> str:
+    """The id of a keeper, with its image where that is missing. Raises StartRefused."""
+    try:
+        return _create(client, wanted, name)
+    except ImageNotFound:
+        with _MAKING_IMAGE:
+            make_image(client)
+        return _create(client, wanted, name)
 
 
 def make_image(client: Client) -> None:
@@ -103,12 +115,14 @@ def make_image(client: Client) -> None:
         raise StartRefused(reason("CannotCreateContainerError", error), certain=False) from error
 
 
-def creation(*, network: str, labels: Mapping[str, str], node: str, names: Sequence[str]) -> Mapping[str, object]:
+def creation(
+    *, network: str, labels: Mapping[str, str], node: str | None = None, names: Sequence[str] = ()
+) -> Mapping[str, object]:
     """The body of its create call. `names` are those of the node's containers: each finds the others at localhost."""
     return {
         "Image": IMAGE,
         "Labels": dict(labels),
-        "NetworkingConfig": {"EndpointsConfig": {network: {"Aliases": [node]}}},
+        "NetworkingConfig": {"EndpointsConfig": {network: {"Aliases": [] if node is None else [node]}}},
         "HostConfig": {
             "NetworkMode": network,
             "IpcMode": "shareable",
@@ -117,11 +131,16 @@ def creation(*, network: str, labels: Mapping[str, str], node: str, names: Seque
             "SecurityOpt": ["no-new-privileges"],
             "ReadonlyRootfs": True,
             "LogConfig": {"Type": "none"},
-            # After a restart of the engine the containers of its node are over, and it is removed with them.
+            # After a restart of the engine what was on it is over, and it is removed, or made anew.
             "RestartPolicy": {"Name": "no"},
             "AutoRemove": False,
         },
     }
+
+
+def _create(client: Client, wanted: Mapping[str, object], name: str) -> str:
+    made: object = client.create_container_from_config(wanted, name=name)  # type: ignore[no-untyped-call]  # the stubs
+    return member(made, "Id", of=str)
 
 
 def _layer(program: bytes) -> bytes:

@@ -21,13 +21,13 @@ TRIES = 16
 ROUTES = Path("/proc/net/route")
 
 
-def ensure(client: Client, name: str, labels: Mapping[str, str]) -> str:
-    """The id of the network with these labels, made if there is none."""
+def ensure(client: Client, name: str, labels: Mapping[str, str], *, internal: bool = False) -> str:
+    """The id of the network with these labels, made if there is none. From an `internal` one no way leads out."""
     there = listed(client, labels)
     if there:
         return _first(there)
     try:
-        return _make(client, name, labels)
+        return _make(client, name, labels, internal=internal)
     except APIError as error:
         if error.status_code != CONFLICT:
             raise
@@ -63,26 +63,28 @@ def _first(networks: list[object]) -> str:
     return member(min(networks, key=lambda it: member(it, "Created", of=str)), "Id", of=str)
 
 
-def _make(client: Client, name: str, labels: Mapping[str, str]) -> str:
+def _make(client: Client, name: str, labels: Mapping[str, str], *, internal: bool) -> str:
     """Raises EngineUnknown while no subnet is free: one will be, when another attempt is over."""
     try:
-        return _create(client, name, labels, None)
+        return _create(client, name, labels, None, internal=internal)
     except APIError as error:
         if "pool" not in told(error):
             raise
         refusal = error
     for subnet in islice(free(_taken(client)), TRIES):
         try:
-            return _create(client, name, labels, subnet)
+            return _create(client, name, labels, subnet, internal=internal)
         except APIError as error:
             if "overlap" not in told(error):
                 raise
     raise EngineUnknown(f"no subnet is free: {told(refusal)}") from refusal
 
 
-def _create(client: Client, name: str, labels: Mapping[str, str], subnet: IPv4Network | None) -> str:
+def _create(client: Client, name: str, labels: Mapping[str, str], subnet: IPv4Network | None, *, internal: bool) -> str:
     ipam = None if subnet is None else IPAMConfig(pool_configs=[IPAMPool(subnet=str(subnet))])
-    made: object = client.create_network(name, driver="bridge", labels=dict(labels), ipam=ipam, check_duplicate=True)
+    made: object = client.create_network(
+        name, driver="bridge", labels=dict(labels), ipam=ipam, internal=internal, check_duplicate=True
+    )
     return member(made, "Id", of=str)
 
 

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+from batchq.domain.catalog import Network
 from batchq.domain.container import Resources
 from batchq.domain.names import Tag
 from batchq.errors import ContainerGone, EngineError, EngineUnknown
@@ -18,18 +19,18 @@ from batchq.values import ContainerState, Found, Launch, LogLine, Made
 from compute.news import News
 from compute.shared import Shared
 from compute.simulated_container import SimulatedContainer
-from compute.simulated_engine import Network, SimulatedEngine
+from compute.simulated_engine import AttemptNetwork, SimulatedEngine
 from compute.simulated_faults import Faults
 
 Answer = TypeVar("Answer")
 
 
 class SimulatedRuntime:
-    def __init__(self, *, clock: Clock, capacity: Resources) -> None:
+    def __init__(self, *, clock: Clock, capacity: Resources, network: Network = Network.SHARED) -> None:
         self.faults = Faults()
         self._clock = clock
         self._capacity = capacity
-        self._engine = SimulatedEngine(clock.now)
+        self._engine = SimulatedEngine(clock.now, network)
         self._answered: dict[Tag, SimulatedContainer] = {}
         self._late: list[tuple[datetime, Callable[[], object]]] = []
         self._listeners: set[News] = set()
@@ -103,9 +104,18 @@ class SimulatedRuntime:
         self._ends.clear()
 
     @property
-    def networks(self) -> Mapping[Tag, Network]:
+    def networks(self) -> Mapping[Tag, AttemptNetwork]:
         """Those of the attempts, by their tags without a part, that have several containers and one at least."""
         return self._engine.networks
+
+    @property
+    def keepers(self) -> Mapping[str, str]:
+        """What keeps the network that the jobs of a compute environment share, by its name."""
+        return self._engine.keepers
+
+    def lose_keeper(self, environment: str) -> None:
+        """It dies; who is on its network already goes on."""
+        self._engine.keepers.pop(environment, None)
 
     def vanish(self, tag: Tag) -> None:
         """The container is removed, alive or dead, by whomever."""

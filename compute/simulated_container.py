@@ -30,6 +30,7 @@ class SimulatedContainer:
     launch: Launch
     script: Script
     address: str | None = None
+    keeper: str | None = None
     refused: int = 0
     started_at: datetime | None = None
     asked_at: datetime | None = None

@@ -6,8 +6,9 @@ from datetime import datetime
 from ipaddress import IPv4Address
 from itertools import count
 
+from batchq.domain.catalog import Network
 from batchq.domain.names import Tag
-from batchq.errors import ContainerGone, ImageMissing, ImageUnavailable, NameTaken, StartRefused
+from batchq.errors import ContainerGone, EngineUnknown, ImageMissing, ImageUnavailable, NameTaken, StartRefused
 from batchq.values import ContainerState, Found, Launch, LogLine, Made
 from compute.host import went_down
 from compute.script import read
@@ -17,7 +18,7 @@ FIRST_ADDRESS = IPv4Address("10.224.0.0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Network:
+class AttemptNetwork:
     """Of an attempt: each node's address, and the containers that are on it."""
 
     addresses: dict[str, str] = field(default_factory=dict)
@@ -25,14 +26,19 @@ class Network:
 
 
 class SimulatedEngine:
-    """Every image is there but those `lacking`, which a pull gets unless there is a text why not. `now` is the time."""
+    """Every image is there but those `lacking`, which a pull gets unless there is a text why not. `now` is the time.
 
-    def __init__(self, now: Callable[[], datetime]) -> None:
+    `network` is what jobs see of it where their compute environment does not say.
+    """
+
+    def __init__(self, now: Callable[[], datetime], network: Network) -> None:
         self._now = now
+        self._network = network
+        self.keepers: dict[str, str] = {}
         self.containers: dict[Tag, SimulatedContainer] = {}
         self.foreign: set[Tag] = set()
         self.lacking: dict[str, str | None] = {}
-        self.networks: dict[Tag, Network] = {}
+        self.networks: dict[Tag, AttemptNetwork] = {}
         self.lost_before: datetime | None = None
         self._addresses = count(1)
         self._ids = count(1)
@@ -42,16 +48,22 @@ class SimulatedEngine:
             raise ContainerGone(f"the container of {launch.tag} is not there any more")
         if launch.tag in self.foreign:
             raise NameTaken(f"the name of {launch.tag} is in use, and not by one of ours")
-        if launch.tag in self.containers:
-            return self._made(self.containers[launch.tag])
+        known = self.containers.get(launch.tag)
+        if known is not None and not self._is_stranded(known):
+            return self._made(known)
         if launch.spec.image in self.lacking:
             raise ImageMissing(f"No such image: {launch.spec.image}")
         try:
             script = read(environment_of(launch), launch.tag.attempt)
         except ValueError as error:
             raise StartRefused(f"CannotCreateContainerError: {error}") from error
-        address = self._join(launch.tag)
-        made = SimulatedContainer(id=str(next(self._ids)), launch=launch, script=script, address=address)
+        made = SimulatedContainer(
+            id=str(next(self._ids)),
+            launch=launch,
+            script=script,
+            address=self._join(launch.tag),
+            keeper=self._keeper(launch),
+        )
         self.containers[launch.tag] = made
         return self._made(made)
 
@@ -63,6 +75,8 @@ class SimulatedEngine:
 
     def start(self, tag: Tag) -> None:
         container = self._there(tag)
+        if self._is_stranded(container):
+            raise EngineUnknown(f"the network that {tag} was to join is not there any more")
         if container.started_at is None:
             container.start(self._now())
 
@@ -75,6 +89,7 @@ class SimulatedEngine:
     def go_down(self) -> None:
         """With every container that runs: the engine sees them dead when it is up again, all in one moment."""
         self.lost_before = self._now()
+        self.keepers.clear()
         for container in self.containers.values():
             if container.started_at is not None:
                 container.crashed_at = container.crashed_at or self.lost_before
@@ -110,11 +125,27 @@ class SimulatedEngine:
         """Its node's address on the network of its attempt, which is there from the first container to the last."""
         if not tag.part:
             return None
-        network = self.networks.setdefault(replace(tag, part=""), Network())
+        network = self.networks.setdefault(replace(tag, part=""), AttemptNetwork())
         network.members.add(tag)
         if tag.node not in network.addresses:
             network.addresses[tag.node] = str(FIRST_ADDRESS + next(self._addresses))
         return network.addresses[tag.node]
+
+    def _keeper(self, launch: Launch) -> str | None:
+        """Of the network that it shares, which is there from the first container on."""
+        if launch.tag.part or (launch.network or self._network) is not Network.SHARED:
+            return None
+        if launch.placed_on not in self.keepers:
+            self.keepers[launch.placed_on] = str(next(self._ids))
+        return self.keepers[launch.placed_on]
+
+    def _is_stranded(self, container: SimulatedContainer) -> bool:
+        """Whether it was to join what is gone; one that has begun goes on without."""
+        return (
+            container.started_at is None
+            and container.keeper is not None
+            and self.keepers.get(container.launch.placed_on) != container.keeper
+        )
 
     def _leave(self, tag: Tag) -> None:
         attempt = replace(tag, part="")

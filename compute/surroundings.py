@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from weakref import WeakValueDictionary
 
-from docker.errors import APIError, ImageNotFound, NotFound
+from docker.errors import APIError, NotFound
 
 from batchq.domain.names import Tag
 from batchq.errors import EngineError, EngineUnknown, NameTaken, StartRefused
@@ -20,6 +20,7 @@ from compute.docker_client import Client
 from compute.docker_errors import CONFLICT, reason, told, trouble_below
 from compute.docker_found import labels_of, member, state_in
 from compute.docker_spec import (
+    BESIDE,
     INSTANCE,
     Place,
     attempt_name,
@@ -44,7 +45,6 @@ class Surroundings:
         self._instance = instance
         self._attempts: WeakValueDictionary[Tag, _Attempt] = WeakValueDictionary()
         self._entering = Lock()
-        self._making_image = Lock()
         self._deserted: frozenset[Tag] = frozenset()
 
     @contextmanager
@@ -59,15 +59,15 @@ class Surroundings:
             with attempt.lock:
                 attempt.makers -= 1
 
-    def place(self, client: Client, launch: Launch) -> Place:
+    def place(self, client: Client, launch: Launch, *, internal: bool) -> Place:
         """Where to put the container; what is not there yet is made. Raises StartRefused and NameTaken.
 
-        Only while it is `kept`.
+        Only while it is `kept`. From an `internal` network no way leads out.
         """
         attempt = self._attempt(launch.tag)
         try:
             with attempt.made.setdefault("", Lock()):
-                network = self._network(client, launch.tag)
+                network = self._network(client, launch.tag, internal=internal)
             if not launch.beside:
                 return Place(network=network, node=f"node-{launch.tag.node}")
             with attempt.made.setdefault(launch.tag.node, Lock()):
@@ -95,8 +95,9 @@ class Surroundings:
         with self._entering:
             return self._attempts.setdefault(replace(tag, part=""), _Attempt())
 
-    def _network(self, client: Client, tag: Tag) -> str:
-        return networks.ensure(client, attempt_name(self._instance, tag), shared_labels(self._instance, tag))
+    def _network(self, client: Client, tag: Tag, *, internal: bool) -> str:
+        name, labels = attempt_name(self._instance, tag), shared_labels(self._instance, tag)
+        return networks.ensure(client, name, labels, internal=internal)
 
     def _keeper(self, client: Client, launch: Launch, network: str) -> str:
         """The id of the node's keeper, which runs."""
@@ -133,13 +134,7 @@ class Surroundings:
             names=(tag.container, *launch.beside),
         )
         name = keeper_name(self._instance, tag)
-        try:
-            made = _create(client, wanted, name)
-        except ImageNotFound:
-            with self._making_image:
-                keeper.make_image(client)
-            made = _create(client, wanted, name)
-        return member(made, "Id", of=str)
+        return keeper.make(client, wanted, name)
 
     def _has_containers(self, client: Client, tag: Tag) -> bool:
         return bool(_containers(client, labels_for(self._instance, replace(tag, part="")), most=1))
@@ -148,13 +143,13 @@ class Surroundings:
         """The network last: as long as it is there, so may be what else there was."""
         labels = shared_labels(self._instance, tag)
         for row in _containers(client, labels):
-            with _gone_is_well():
+            with gone_is_well():
                 client.remove_container(member(row, "Id", of=str), v=True, force=True)
         for volume in _volumes(client, labels):
-            with _gone_is_well():
+            with gone_is_well():
                 client.remove_volume(member(volume, "Name", of=str))
         for network in networks.listed(client, labels):
-            with _gone_is_well():
+            with gone_is_well():
                 client.remove_network(member(network, "Id", of=str))
 
     def _whose(self, client: Client) -> Iterator[Tag]:
@@ -174,13 +169,8 @@ def refused(error: APIError) -> EngineError:
 
 
 def _beside(keeper_id: str, launch: Launch) -> Place:
-    shared = f"container:{keeper_id}"
+    shared = BESIDE + keeper_id
     return Place(network=shared, ipc=shared if launch.share_ipc else None, pid=shared if launch.share_pids else None)
-
-
-def _create(client: Client, wanted: Mapping[str, object], name: str) -> object:
-    made: object = client.create_container_from_config(wanted, name=name)  # type: ignore[no-untyped-call]  # the stubs
-    return made
 
 
 def _containers(client: Client, labels: Mapping[str, str], most: int = -1) -> list[object]:
@@ -201,7 +191,7 @@ def _each(labels: Mapping[str, str]) -> list[str]:
 
 
 @contextmanager
-def _gone_is_well() -> Iterator[None]:
+def gone_is_well() -> Iterator[None]:
     """Also what somebody else is just removing; should that fail, the next sweep finds it."""
     try:
         yield

@@ -31,6 +31,27 @@ class DefinitionStatus(StrEnum):
     INACTIVE = "INACTIVE"
 
 
+class Network(StrEnum):
+    """What jobs see of the network: one address that those of an environment share, one each, the host's, or nothing.
+
+    It is said of jobs of one container. Tasks and gangs are on networks of their own.
+    """
+
+    SHARED = "shared"
+    BRIDGE = "bridge"
+    HOST = "host"
+    NONE = "none"
+
+
+NETWORK_TAG = "batchq:network"  # of a compute environment: AWS has no member that says it
+
+
+def network_of(tags: Tags) -> Network | None:
+    """What the tags say, None where they say nothing that is known."""
+    said = dict(tags).get(NETWORK_TAG)
+    return next((it for it in Network if it == said), None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeEnvironment:
     """Capacity on this machine's engine: at most `max_millicpus` of jobs at a time. Memory and GPUs are the host's."""

@@ -3,7 +3,16 @@
 from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 
-from batchq.domain.catalog import JobQueue, Operation, ShareWeight, State, Tags
+from batchq.domain.catalog import (
+    NETWORK_TAG,
+    JobQueue,
+    Network,
+    Operation,
+    ShareWeight,
+    State,
+    Tags,
+    network_of,
+)
 from batchq.domain.container import merge
 from batchq.errors import Invalid, NotFound
 
@@ -83,6 +92,14 @@ def tagged(before: Tags, laid_over: Tags) -> Tags:
     tags = merge(before, laid_over)
     if len(tags) > MOST_TAGS:
         raise Invalid(f"A resource can have at most {MOST_TAGS} tags.")
+    return tags
+
+
+def environment_tagged(before: Tags, laid_over: Tags) -> Tags:
+    """One of them is an order to batchq, which must not be misspelt."""
+    tags = tagged(before, laid_over)
+    if NETWORK_TAG in dict(tags) and network_of(tags) is None:
+        raise Invalid(f"The tag {NETWORK_TAG} must be one of {', '.join(Network)}.")
     return tags
 
 

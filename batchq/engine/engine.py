@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from batchq.domain import events as on
@@ -10,7 +11,7 @@ from batchq.domain.job import Job, JobSpec
 from batchq.domain.names import ConsumableName, JobId, QueueName, Tag
 from batchq.engine.alarms import Alarms
 from batchq.engine.executor import Executor
-from batchq.engine.ground import Ground
+from batchq.engine.ground import Ground, network_on
 from batchq.engine.guard import Guard
 from batchq.engine.inbox import Inbox
 from batchq.engine.letters import Amend, Deliver, Resume, Submit
@@ -65,7 +66,10 @@ class Engine:
         self._clock = clock
         self.inbox = inbox
         self.tasks = Tasks(clock)
-        executor = Executor(runtime=runtime, keep_log=keep_log, clock=clock, tasks=self.tasks, post=inbox.post)
+        told = partial(network_on, ground)
+        executor = Executor(
+            runtime=runtime, network_on=told, keep_log=keep_log, clock=clock, tasks=self.tasks, post=inbox.post
+        )
         self._alarms = Alarms(clock=clock, post=inbox.post)
         self.loop = Loop(
             inbox=inbox,

@@ -13,7 +13,9 @@ from weakref import WeakValueDictionary
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
+from batchq.domain.catalog import Network
 from batchq.domain.job import Job
+from batchq.domain.moves import attempt_of
 from batchq.domain.names import JobId, Tag
 from batchq.engine.letters import Deliver, Ring
 from batchq.engine.reports import report
@@ -29,18 +31,23 @@ ASK_AGAIN = 1.0  # seconds after a stop signal that was not answered
 
 
 class Executor:
-    """`keep_log` copies a container's output into the archive. Asking for what is already under way does nothing."""
+    """`keep_log` copies a container's output into the archive, `network_on` tells what a compute environment says.
+
+    Asking for what is already under way does nothing.
+    """
 
     def __init__(
         self,
         *,
         runtime: ContainerRuntime,
+        network_on: Callable[[str], Network | None],
         keep_log: Callable[[Tag], Awaitable[None]],
         clock: Clock,
         tasks: Tasks,
         post: Callable[[Deliver | Ring], None],
     ) -> None:
         self._runtime = runtime
+        self._network_on = network_on
         self._keep_log = keep_log
         self._clock = clock
         self._tasks = tasks
@@ -102,6 +109,7 @@ class Executor:
         self._starts[effect.tag] = Start(
             job=job,
             tag=effect.tag,
+            network=self._network_on(attempt_of(job).environment),
             runtime=self._runtime,
             clock=self._clock,
             tasks=self._tasks,

@@ -8,8 +8,10 @@ from batchq.domain.catalog import (
     ConsumableResource,
     EnvironmentName,
     JobQueue,
+    Network,
     PolicyName,
     SchedulingPolicy,
+    network_of,
 )
 from batchq.domain.names import ConsumableName, QueueName
 
@@ -28,3 +30,9 @@ class Ground(Protocol):
 
     @property
     def consumables(self) -> Mapping[ConsumableName, ConsumableResource]: ...
+
+
+def network_on(ground: Ground, environment: str) -> Network | None:
+    """What a compute environment says of it; nothing, where it is gone meanwhile."""
+    known = ground.environments.get(EnvironmentName(environment))
+    return None if known is None else network_of(known.tags)

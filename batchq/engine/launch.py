@@ -1,5 +1,8 @@
 """What a container is told of its job: the environment of AWS Batch. Pure."""
 
+from dataclasses import replace
+
+from batchq.domain.catalog import Network
 from batchq.domain.consequences import part_of
 from batchq.domain.gates import main_node, task_of
 from batchq.domain.job import Job
@@ -8,17 +11,17 @@ from batchq.domain.names import Tag, node_id
 from batchq.values import Launch
 
 
-def launch(job: Job, tag: Tag) -> Launch:
-    """How to make a container of the attempt under way."""
-    environment = tuple(_environment(job, tag).items())
+def launch(job: Job, tag: Tag, network: Network | None = None) -> Launch:
+    """How to make a container of the attempt under way. `network` is what its compute environment says of it."""
+    attempt, environment = attempt_of(job), tuple(_environment(job, tag).items())
+    alone = Launch(tag=tag, spec=job.spec.container, environment=environment, container=attempt.container)
+    alone = replace(alone, placed_on=attempt.environment, network=network)
     if not tag.part:
-        made = attempt_of(job).container
-        return Launch(tag=tag, spec=job.spec.container, environment=environment, container=made)
+        return alone
     task = task_of(job, int(tag.node))
-    return Launch(
-        tag=tag,
+    return replace(
+        alone,
         spec=task.container(tag.container).spec,
-        environment=environment,
         container=part_of(job, tag.part).container,
         share_ipc=task.share_ipc,
         share_pids=task.share_pids,

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 
 from batchq.domain import events as on
+from batchq.domain.catalog import Network
 from batchq.domain.job import Job
 from batchq.domain.names import Tag
 from batchq.engine.launch import launch
@@ -41,12 +42,13 @@ class Start:
         *,
         job: Job,
         tag: Tag,
+        network: Network | None,
         runtime: ContainerRuntime,
         clock: Clock,
         tasks: Tasks,
         save: Callable[[on.ContainerCreated], Awaitable[None]],
     ) -> None:
-        self._launch = launch(job, tag)
+        self._launch = launch(job, tag, network)
         self._tag = tag
         self._runtime = runtime
         self._clock = clock

@@ -5,10 +5,12 @@ from threading import Event
 
 import pytest
 
+from batchq.domain.catalog import Network
 from batchq.errors import EngineUnknown
 from batchq.values import Launch
 from compute import gpus
 from compute.docker_containers import Containers
+from compute.places import Places
 from compute.policy import STRICT
 from compute.secrets import NO_SECRETS
 from tests.support import builders
@@ -74,7 +76,14 @@ def test_an_answer_that_is_none_is_not_believed(rows):
 
 def test_containers_created_at_once_get_different_ones():
     engine = Engine()
-    containers = Containers(instance="i", policy=STRICT, secrets=NO_SECRETS, gpus=lambda: 8, lost_before=lambda: None)
+    containers = Containers(
+        instance="i",
+        policy=STRICT,
+        secrets=NO_SECRETS,
+        places=Places("i", Network.BRIDGE),
+        gpus=lambda: 8,
+        lost_before=lambda: None,
+    )
     launches = [Launch(tag=new_tag(), spec=builders.container(gpus=1), environment=()) for _ in range(8)]
 
     with ThreadPoolExecutor(8) as pool:

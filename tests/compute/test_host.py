@@ -6,10 +6,12 @@ import pytest
 from docker.errors import APIError, NotFound
 from requests import Response
 
+from batchq.domain.catalog import Network
 from batchq.values import ContainerState, Found
 from compute import host
 from compute.docker_containers import Containers
 from compute.docker_spec import labels_of
+from compute.places import Places
 from compute.policy import STRICT
 from compute.secrets import NO_SECRETS
 from tests.support.containers import new_tag
@@ -130,7 +132,14 @@ def test_all_else_did_not(it, before):
 @pytest.mark.parametrize(("began", "lost"), [(BEFORE, True), (AFTER, False)])
 def test_an_inspection_tells_it(began, lost):
     tag = new_tag()
-    containers = Containers(instance="i", policy=STRICT, secrets=NO_SECRETS, gpus=lambda: 0, lost_before=lambda: BEGAN)
+    containers = Containers(
+        instance="i",
+        policy=STRICT,
+        secrets=NO_SECRETS,
+        places=Places("i", Network.BRIDGE),
+        gpus=lambda: 0,
+        lost_before=lambda: BEGAN,
+    )
 
     assert containers.inspect(Inspected(tag, began), tag).host_lost is lost
 

@@ -39,8 +39,8 @@ class Engine:
         wanted = set(filters["label"])
         return [it for it in self.made if wanted <= {f"{key}={value}" for key, value in it["Labels"].items()}]
 
-    def create_network(self, name, *, driver, labels, ipam, check_duplicate):
-        assert (driver, check_duplicate) == ("bridge", True)
+    def create_network(self, name, *, driver, labels, ipam, internal, check_duplicate):
+        assert (driver, internal, check_duplicate) == ("bridge", False, True)
         if self._refusal:
             raise self._refusal
         if ipam is None and not self._pools:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from batchq.clock import SystemClock
+from batchq.domain.catalog import Network
 from batchq.domain.container import Resources
 from batchq.errors import ContainerGone, ImageMissing, ImageUnavailable, StartRefused
 from batchq.values import ContainerState, Found
@@ -32,7 +33,7 @@ NO_IMAGE, NO_REGISTRY = "batchq-test:none", "127.0.0.1:1/none:latest"
 @pytest.fixture(params=["simulated", pytest.param("docker", marks=pytest.mark.docker)])
 async def runtime(request):
     if request.param == "docker":
-        async with docker_runtime(request.getfixturevalue("docker_engine")) as runtime:
+        async with docker_runtime(request.getfixturevalue("docker_engine"), network=Network.SHARED) as runtime:
             yield runtime
     else:
         runtime = SimulatedRuntime(clock=SystemClock(), capacity=HOST)

@@ -38,6 +38,7 @@ class Outside:
         self.keeping.set()
         self.executor = Executor(
             runtime=self.engine,
+            network_on=lambda _: None,
             keep_log=self._keep_log,
             clock=clock,
             tasks=self.tasks,

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 
+from batchq.domain.catalog import Network
 from batchq.domain.container import Resources
 from batchq.domain.names import Tag
 from batchq.errors import BatchqError, EngineUnknown
@@ -22,7 +23,7 @@ class WatchedEngine(SimulatedEngine):
     """The witness sees what containers really do, whoever made them do it."""
 
     def __init__(self, now, witness: Witness) -> None:
-        super().__init__(now)
+        super().__init__(now, Network.SHARED)
         self._witness = witness
 
     def create(self, launch: Launch) -> Made:

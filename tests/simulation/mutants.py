@@ -20,7 +20,7 @@ MUTANTS = [
     Mutant(
         file="compute/simulated_engine.py",
         breaks="a name may be given twice",
-        old="if launch.tag in self.containers:\n            return",
+        old="if known is not None and not self._is_stranded(known):\n            return",
         new="if None:\n            return",
     ),
     Mutant(

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import docker
 
+from batchq.domain.catalog import Network
 from batchq.domain.names import JobId, Tag
 from batchq.values import ContainerState, Launch
 from compute.docker_runtime import DockerRuntime
@@ -87,7 +88,8 @@ async def until(holds):
 @asynccontextmanager
 async def docker_runtime(base_url, *, sweep=True, **options):
     """A runtime with an instance of its own, whose containers are removed in the end, with all that they shared."""
-    runtime = DockerRuntime(**{"instance": f"t{uuid4().hex[:12]}", "base_url": base_url} | options)
+    usual = {"instance": f"t{uuid4().hex[:12]}", "base_url": base_url, "network": Network.BRIDGE}
+    runtime = DockerRuntime(**usual | options)
     try:
         yield runtime
     finally:

@@ -84,16 +84,17 @@ class Service:
         return [line for line in told if NOT_OURS not in line and NOTHING_SEEN not in line]
 
     def containers(self) -> list[dict[str, Any]]:
-        """Those of this data on the real engine, in whatever state."""
+        """Those of this data's jobs on the real engine, in whatever state."""
+        labels = [f"io.batchq.instance={self.instance}", "io.batchq.job"]
         with closing(docker.APIClient()) as engine:
-            return engine.containers(all=True, filters={"label": f"io.batchq.instance={self.instance}"})
+            return engine.containers(all=True, filters={"label": labels})
 
     def sweep(self) -> None:
         """Remove its containers, and what they share, when nobody will take them up again."""
         with closing(docker.APIClient()) as engine:
-            for it in self.containers():
-                engine.remove_container(it["Id"], v=True, force=True)
             ours = {"label": f"io.batchq.instance={self.instance}"}
+            for it in engine.containers(all=True, filters=ours):
+                engine.remove_container(it["Id"], v=True, force=True)
             for network in engine.networks(filters=ours):
                 engine.remove_network(network["Id"])
             for volume in engine.volumes(filters=ours)["Volumes"] or ():

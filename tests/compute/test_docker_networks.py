@@ -1,0 +1,303 @@
+"""What jobs see of the network on a real engine, and what becomes of what they share."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from docker.errors import NotFound
+
+from batchq.domain.catalog import Network
+from batchq.errors import EngineUnknown, NameTaken
+from batchq.values import ContainerState
+from compute.commons import Commons
+from compute.docker_spec import attempt_name, commons_name
+from tests.support.containers import (
+    docker_runtime,
+    ended,
+    instance_of,
+    launch,
+    left_over,
+    new_tag,
+    output,
+    over,
+    part_of,
+    says,
+    until,
+)
+from tests.support.scripts import IMAGE, Script
+
+pytestmark = pytest.mark.docker
+
+LONG = Script(seconds=None, on_term=7, output=("ready",))
+QUICK = Script(seconds=0, output=("done",))
+ADDRESS = ("sh", "-c", "ip -4 -o addr show eth0 | awk '{print $4}'")
+
+
+@pytest.fixture
+async def shared(docker_engine):
+    async with docker_runtime(docker_engine, network=Network.SHARED) as it:
+        yield it
+
+
+def shell(*lines):
+    return {"command": ("sh", "-c", "; ".join(lines))}
+
+
+def hears(port, at="localhost"):
+    """Asks until somebody answers."""
+    return f"until nc {at} {port} 2>/dev/null; do sleep 0.1; done"
+
+
+async def begin(runtime, it):
+    await runtime.create(it)
+    await runtime.start(it.tag)
+    return it.tag
+
+
+async def said(runtime, it):
+    """What it wrote until its end."""
+    tag = await begin(runtime, it)
+    await over(runtime, tag)
+    return await output(runtime, tag)
+
+
+def keeper_of(engine, runtime, environment="local"):
+    return engine.inspect_container(commons_name(instance_of(runtime), environment))
+
+
+def mode_of(engine, runtime, tag):
+    return engine.inspect_container(attempt_name(instance_of(runtime), tag))["HostConfig"]["NetworkMode"]
+
+
+async def dies(engine, runtime):
+    """The keeper, by whomever."""
+    keeper = keeper_of(engine, runtime)["Id"]
+    engine.kill(keeper)
+
+    async def is_dead():
+        return not engine.inspect_container(keeper)["State"]["Running"]
+
+    await until(is_dead)
+
+
+# Shared
+
+
+async def test_jobs_of_an_environment_meet_on_localhost(shared):
+    await begin(shared, launch(**shell("echo hello | nc -l -p 8080")))
+
+    assert await said(shared, launch(**shell(hears(8080)))) == ["hello"]
+
+
+async def test_they_have_one_address_and_those_of_another_environment_another(shared):
+    first, second, elsewhere = launch(command=ADDRESS), launch(command=ADDRESS), launch(command=ADDRESS)
+
+    addresses = [await said(shared, it) for it in (first, second, replace(elsewhere, placed_on="elsewhere"))]
+
+    assert addresses[0] == addresses[1] != addresses[2]
+
+
+async def test_two_cannot_listen_on_one_port(shared):
+    first = await begin(shared, launch(**shell("nc -l -p 8080 & echo ready; wait")))
+    await says(shared, first, "ready")
+
+    found = await ended(shared, **shell("sleep 0.2; nc -l -p 8080"))
+
+    assert found.exit_code == 1
+
+
+async def test_the_machines_own_loopback_is_not_theirs(shared, docker_engine):
+    async with docker_runtime(docker_engine, network=Network.HOST) as on_host:
+        server = await begin(on_host, launch(**shell("nc -l -p 28391 & echo ready; wait")))
+        await says(on_host, server, "ready")
+
+        found = await ended(shared, **shell("nc localhost 28391"))
+
+    assert found.exit_code == 1
+
+
+async def test_names_are_resolved_as_elsewhere(shared):
+    assert await said(
+        shared, launch(**shell("nslookup localhost >/dev/null; grep -c nameserver /etc/resolv.conf"))
+    ) == ["1"]
+
+
+async def test_a_keeper_can_do_nothing_and_is_nobodys_job(shared, engine):
+    tag = await begin(shared, launch(LONG))
+
+    keeper = keeper_of(engine, shared)
+
+    assert [found.tag for found in await shared.survey()] == [tag]
+    assert keeper["HostConfig"]["CapDrop"] == ["ALL"]
+    assert keeper["Config"]["Entrypoint"] == ["/keeper"]
+
+
+async def test_the_death_of_a_keeper_is_not_told_and_ends_nobody(shared, engine):
+    tag = await begin(shared, launch(LONG))
+    async with shared.deaths() as news:
+        await dies(engine, shared)
+        assert (await shared.inspect(tag)).state is ContainerState.RUNNING
+        await shared.kill(tag)
+
+        assert await anext(news) == tag
+
+
+async def test_who_comes_after_its_death_has_a_new_one(shared, engine):
+    await begin(shared, launch(LONG))
+    before = keeper_of(engine, shared)["Id"]
+    await dies(engine, shared)
+    it = launch(QUICK)
+
+    made = await shared.create(it)
+    with pytest.raises(EngineUnknown, match="start"):
+        await shared.start(it.tag)
+    await shared.create(replace(it, container=made.container))
+    await shared.start(it.tag)
+
+    assert (await over(shared, it.tag)).exit_code == 0
+    assert keeper_of(engine, shared)["Id"] != before
+
+
+async def test_who_was_made_before_it_was_removed_is_made_again_and_begins_once(shared, engine):
+    it = launch(QUICK)
+    made = await shared.create(it)
+    engine.remove_container(keeper_of(engine, shared)["Id"], force=True)
+
+    with pytest.raises(EngineUnknown):
+        await shared.start(it.tag)
+    again = await shared.create(replace(it, container=made.container))
+    await shared.start(it.tag)
+
+    await over(shared, it.tag)
+    assert again.container != made.container
+    assert await output(shared, it.tag) == ["done"]
+
+
+async def test_one_that_has_begun_is_never_made_again(shared, engine):
+    it = launch(QUICK)
+    made = await shared.create(it)
+    await shared.start(it.tag)
+    await over(shared, it.tag)
+    engine.remove_container(keeper_of(engine, shared)["Id"], force=True)
+
+    again = await shared.create(replace(it, container=made.container))
+
+    assert (again.container, again.state) == (made.container, ContainerState.EXITED)
+
+
+async def test_many_at_once_have_one_keeper(shared, engine):
+    launches = [launch(LONG) for _ in range(6)]
+
+    await asyncio.gather(*(begin(shared, it) for it in launches))
+
+    assert {mode_of(engine, shared, it.tag) for it in launches} == {f"container:{keeper_of(engine, shared)['Id']}"}
+
+
+async def test_another_batchq_on_the_same_data_takes_the_keeper_that_is_there(shared, engine, docker_engine):
+    await begin(shared, launch(LONG))
+    before = keeper_of(engine, shared)["Id"]
+
+    async with docker_runtime(
+        docker_engine, network=Network.SHARED, instance=instance_of(shared), sweep=False
+    ) as again:
+        await begin(again, launch(LONG))
+
+    assert keeper_of(engine, shared)["Id"] == before
+
+
+async def test_with_no_job_left_an_end_leaves_nothing(docker_engine):
+    async with docker_runtime(docker_engine, network=Network.SHARED) as runtime:
+        tag = await begin(runtime, launch(LONG))
+        await runtime.remove(tag)
+        assert len(left_over(docker_engine, instance_of(runtime))) == 2
+
+    assert left_over(docker_engine, instance_of(runtime)) == []
+
+
+async def test_with_a_job_left_an_end_leaves_its_network(docker_engine, engine):
+    async with docker_runtime(docker_engine, network=Network.SHARED, sweep=False) as runtime:
+        tag = await begin(runtime, launch(LONG))
+
+    assert keeper_of(engine, runtime)["State"]["Running"]
+    async with docker_runtime(docker_engine, network=Network.SHARED, instance=instance_of(runtime)) as again:
+        await again.survey()
+        await again.remove(tag)
+
+
+async def test_what_nobody_is_on_for_long_is_taken_away(shared, engine):
+    commons = Commons(instance_of(shared), long=1)
+    tag = await begin(shared, launch(LONG))
+    commons.look(engine)
+    commons.look(engine)
+    await shared.remove(tag)
+
+    commons.look(engine)
+    assert keeper_of(engine, shared)["State"]["Running"]
+    commons.look(engine)
+
+    with pytest.raises(NotFound):
+        keeper_of(engine, shared)
+
+
+async def test_a_dead_keeper_is_forgotten_when_it_is_looked_for(shared, engine):
+    commons = Commons(instance_of(shared))
+    await shared.create(launch())
+    before = commons.join(engine, "local")
+    await dies(engine, shared)
+
+    commons.look(engine)
+
+    assert commons.join(engine, "local") != before
+
+
+async def test_somebody_elses_container_is_no_keeper(shared, engine):
+    foreign = engine.create_container(IMAGE, ["true"], name=commons_name(instance_of(shared), "local"))
+
+    with pytest.raises(NameTaken):
+        await shared.create(launch())
+
+    engine.remove_container(foreign["Id"])
+
+
+# The other modes
+
+
+async def test_on_a_bridge_each_has_an_address_of_its_own(runtime):
+    running = await begin(runtime, launch(**shell(ADDRESS[2], "exec sleep 1000")))
+    await until(lambda: _wrote(runtime, running))
+
+    assert await said(runtime, launch(command=ADDRESS)) != await output(runtime, running)
+
+
+async def _wrote(runtime, tag):
+    return await output(runtime, tag) != []
+
+
+async def test_without_a_network_there_is_loopback_alone(docker_engine):
+    async with docker_runtime(docker_engine, network=Network.NONE) as runtime:
+        assert await said(runtime, launch(**shell("ls /sys/class/net"))) == ["lo"]
+
+
+async def test_on_the_hosts_network_they_are_as_the_host_is(docker_engine, engine):
+    async with docker_runtime(docker_engine, network=Network.HOST) as runtime:
+        it = launch(**shell("hostname"))
+
+        assert await said(runtime, it) == [engine.info()["Name"]]
+
+
+async def test_what_the_environment_says_wins(shared):
+    it = replace(launch(**shell("ls /sys/class/net")), network=Network.NONE)
+
+    assert await said(shared, it) == ["lo"]
+
+
+async def test_the_nodes_of_a_gang_without_a_network_meet_on_one_that_leads_nowhere(docker_engine, engine):
+    tag = new_tag()
+    async with docker_runtime(docker_engine, network=Network.NONE) as runtime:
+        main = await begin(runtime, part_of(tag, "0/default", **shell("echo hello | nc -l -p 8080")))
+        address = (await runtime.inspect(main)).address
+
+        heard = await said(runtime, part_of(tag, "1/default", **shell(hears(8080, at=address))))
+
+        assert heard == ["hello"]
+        assert engine.inspect_network(attempt_name(instance_of(runtime), tag))["Internal"]
