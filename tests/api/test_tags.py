@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from batchq.engine.ground import network_on
 from tests.api.conftest import ARN
 
 NOBODY = "5d1f6c1e-0000-4000-8000-000000000000"
@@ -160,3 +161,40 @@ async def test_fifty_keys_of_128_characters_are_taken(ground, http):
 
     assert (status, answer) == (200, {})
     assert (await http.ask("GET", f"/v1/tags/{ARN}job-queue/default"))[2] == {"tags": tags}
+
+
+# What jobs of an environment see of the network is said by a tag of it, for AWS has no member that says it
+
+
+@pytest.mark.parametrize("network", ["shared", "bridge", "host", "none"])
+async def test_a_tag_says_what_jobs_of_an_environment_see_of_the_network(server, ground, boto, network):
+    arn = ARN + "compute-environment/local"
+
+    await boto.tag_resource(resourceArn=arn, tags={"batchq:network": network})
+    said = network_on(server.catalog, "local")
+    await boto.untag_resource(resourceArn=arn, tagKeys=["batchq:network"])
+
+    assert said == network
+    assert network_on(server.catalog, "local") is None
+
+
+async def test_one_that_says_nothing_known_is_refused(server, ground, boto):
+    before = server.remembers()
+
+    with pytest.raises(boto.exceptions.ClientException, match="one of shared, bridge, host, none"):
+        await boto.tag_resource(resourceArn=ARN + "compute-environment/local", tags={"batchq:network": "Host"})
+
+    assert server.remembers() == before
+
+
+async def test_so_it_is_of_an_environment_to_be_made(server, boto):
+    asked = {"type": "UNMANAGED", "tags": {"batchq:network": "own"}}
+
+    with pytest.raises(boto.exceptions.ClientException, match="batchq:network"):
+        await boto.create_compute_environment(computeEnvironmentName="it", **asked)
+
+    assert network_on(server.catalog, "it") is None
+
+
+async def test_of_anything_else_it_says_nothing(ground, boto):
+    await boto.tag_resource(resourceArn=ARN + "job-queue/default", tags={"batchq:network": "own"})

@@ -1,12 +1,14 @@
 """Tasks and gangs on an engine that knows no keeper yet, and on one that dies and comes back."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
-from batchq.errors import EngineError
+from batchq.domain.catalog import Network
+from batchq.errors import EngineError, EngineUnknown
 from batchq.values import ContainerState
-from tests.support.containers import docker_runtime, new_tag, over, part_of, until
+from tests.support.containers import docker_runtime, launch, new_tag, over, part_of, until
 from tests.support.scripts import Script
 from tests.support.second_engine import second_engine
 
@@ -55,7 +57,40 @@ async def test_an_engine_that_has_no_keeper_is_given_one(runtime):
     assert {found.state for found in seen} == {ContainerState.RUNNING}
 
 
-async def test_after_the_engine_died_what_ran_is_over_and_what_had_not_begun_begins(runtime, engine):
+async def test_after_the_engine_died_a_network_that_jobs_share_is_made_anew(engine):
+    async with docker_runtime(engine.url, network=Network.SHARED) as runtime:
+        ran, waits = launch(LONG), launch(Script(seconds=0))
+        await begin(runtime, ran)
+        made = await runtime.create(waits)
+
+        engine.kill()
+        engine.start()
+        await until(lambda: answers(runtime))
+
+        assert (await over(runtime, ran.tag)).stopped_at is not None
+        with pytest.raises(EngineUnknown):
+            await runtime.start(waits.tag)
+        await begin(runtime, replace(waits, container=made.container))
+        assert (await over(runtime, waits.tag)).exit_code == 0
+
+
+async def test_with_live_restore_it_outlives_the_engine():
+    with second_engine(live_restore=True) as engine:
+        async with docker_runtime(engine.url, network=Network.SHARED) as runtime:
+            ran, waits = launch(LONG), launch(Script(seconds=0))
+            await begin(runtime, ran)
+            await runtime.create(waits)
+
+            engine.kill()
+            engine.start()
+            await until(lambda: answers(runtime))
+
+            await runtime.start(waits.tag)
+            assert (await over(runtime, waits.tag)).exit_code == 0
+            assert (await runtime.inspect(ran.tag)).state is ContainerState.RUNNING
+
+
+async def test_after_the_engine_died_what_what_ran_is_over_and_what_had_not_begun_begins(runtime, engine):
     ran, ran_too, waits = task(new_tag())
     await begin(runtime, ran)
     await begin(runtime, ran_too)

@@ -7,14 +7,16 @@ import pytest
 from batchq.clock import SystemClock
 from batchq.domain.catalog import Network
 from batchq.domain.container import Resources
-from batchq.errors import ContainerGone, ImageMissing, ImageUnavailable, StartRefused
+from batchq.errors import ContainerGone, EngineUnknown, ImageMissing, ImageUnavailable, StartRefused
 from batchq.values import ContainerState, Found
 from compute.simulated import SimulatedRuntime
 from tests.support.containers import (
     docker_runtime,
     ended,
     heard,
+    keepers,
     launch,
+    lose_keeper,
     new_tag,
     output,
     over,
@@ -439,3 +441,51 @@ async def test_closed_it_leaves_the_containers_alone(runtime):
     await runtime.close()
 
     assert (await runtime.inspect(tag)).state is ContainerState.RUNNING
+
+
+# The network that jobs of an environment share
+
+
+async def test_one_whose_network_died_before_its_start_is_made_again_with_another(runtime):
+    it = launch(QUICK)
+    made = await runtime.create(it)
+    before = keepers(runtime)
+    lose_keeper(runtime)
+
+    with pytest.raises(EngineUnknown):
+        await runtime.start(it.tag)
+    again = await runtime.create(replace(it, container=made.container))
+    await runtime.start(it.tag)
+
+    assert (await over(runtime, it.tag)).exit_code == 0
+    assert again.container != made.container
+    assert keepers(runtime).keys() == before.keys()
+    assert keepers(runtime) != before
+
+
+async def test_one_that_runs_outlives_the_keeper_of_its_network(runtime):
+    tag = await started(runtime, LONG)
+    await says(runtime, tag, "ready")
+
+    lose_keeper(runtime)
+
+    assert (await runtime.inspect(tag)).state is ContainerState.RUNNING
+    await runtime.signal_stop(tag)
+    assert (await over(runtime, tag)).exit_code == 7
+
+
+async def test_each_environment_has_a_network_of_its_own(runtime):
+    await runtime.create(launch())
+    await runtime.create(replace(launch(), placed_on="elsewhere"))
+
+    assert keepers(runtime).keys() == {"local", "elsewhere"}
+
+
+@pytest.mark.parametrize("network", [Network.BRIDGE, Network.HOST, Network.NONE])
+async def test_what_an_environment_says_is_done(runtime, network):
+    it = replace(launch(QUICK), network=network)
+    await runtime.create(it)
+    await runtime.start(it.tag)
+
+    assert (await over(runtime, it.tag)).exit_code == 0
+    assert keepers(runtime) == {}

@@ -90,6 +90,7 @@ def staged(directory: Path, engine_url: str | None = None) -> Iterator[Stage]:
         environment.setenv("BATCHQ_SURVEY_EVERY", "1")
         if engine_url is not None:
             environment.setenv("DOCKER_HOST", engine_url)
+            environment.setenv("BATCHQ_NETWORK", "bridge")  # it dies, and the machine would keep a bridge of its making
         with serving(directory / "data", "--stop-grace", "2", "--min-timeout", "1") as service:
             try:
                 yield (stage := Stage(service, Truth(directory / "truth")))

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import replace
 from uuid import uuid4
 
@@ -12,7 +12,8 @@ from batchq.domain.catalog import Network
 from batchq.domain.names import JobId, Tag
 from batchq.values import ContainerState, Launch
 from compute.docker_runtime import DockerRuntime
-from compute.docker_spec import INSTANCE
+from compute.docker_spec import COMMONS, INSTANCE
+from compute.simulated import SimulatedRuntime
 from tests.support import scripts
 from tests.support.scripts import Script
 
@@ -109,8 +110,33 @@ def part_of(tag, part, *played, beside=(), share_ipc=False, share_pids=False, **
 def left_over(base_url, instance):
     """The names of all that carries the instance's label. Without an address the engine is where DOCKER_HOST says."""
     labelled = {"label": f"{INSTANCE}={instance}"}
-    with closing(docker.APIClient(base_url=base_url or os.environ.get("DOCKER_HOST"), version="1.41")) as client:
+    with _engine(base_url) as client:
         volumes = client.volumes(filters=labelled)["Volumes"] or []
         containers = client.containers(all=True, filters=labelled)
         named = [*(it["Names"][0] for it in containers), *client.networks(filters=labelled), *volumes]
     return [it if isinstance(it, str) else it["Name"] for it in named]
+
+
+def keepers(runtime):
+    """The compute environments whose jobs have a network to share now, with its keeper's id."""
+    if isinstance(runtime, SimulatedRuntime):
+        return dict(runtime.keepers)
+    with _engine() as client:
+        rows = client.containers(filters={"label": [f"{INSTANCE}={runtime._instance}", COMMONS]})
+        return {it["Labels"][COMMONS]: it["Id"] for it in rows}
+
+
+def lose_keeper(runtime, environment="local"):
+    """It dies, by whomever."""
+    if isinstance(runtime, SimulatedRuntime):
+        runtime.lose_keeper(environment)
+        return
+    with _engine() as client:
+        client.remove_container(keepers(runtime)[environment], force=True)
+
+
+@contextmanager
+def _engine(base_url=None):
+    address = base_url or os.environ.get("DOCKER_HOST")
+    with closing(docker.APIClient(base_url=address, version="1.41")) as client:
+        yield client

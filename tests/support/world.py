@@ -18,7 +18,7 @@ from uuid import uuid4
 from batchq.catalog import Catalog
 from batchq.clock import SystemClock
 from batchq.domain import events as on
-from batchq.domain.catalog import Network
+from batchq.domain.catalog import NETWORK_TAG, Network
 from batchq.domain.container import Overrides, Resources
 from batchq.domain.job import FINISHED, Dependency, Job, RetryStrategy, Status
 from batchq.domain.names import JobId, QueueName, Tag
@@ -127,10 +127,11 @@ class World:
         await self.environment("local", max_millicpus=HOST.millicpus)
         await self.queue("default", environments=("local",))
 
-    async def environment(self, name: str, *, max_millicpus: int) -> None:
+    async def environment(self, name: str, *, max_millicpus: int, network: Network | None = None) -> None:
         made = builders.environment(name, max_millicpus=max_millicpus)
+        tags = () if network is None else ((NETWORK_TAG, network.value),)
         await self.catalog.create_environment(
-            name=made.name, state=made.state, max_millicpus=max_millicpus, document="{}", tags=()
+            name=made.name, state=made.state, max_millicpus=max_millicpus, document="{}", tags=tags
         )
 
     async def queue(self, name: str, *, environments: Sequence[str] = ("local",), priority: int = 1) -> None:

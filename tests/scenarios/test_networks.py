@@ -1,0 +1,72 @@
+"""Jobs of a compute environment share a network, unless that says something else."""
+
+from batchq.domain.catalog import Network
+from batchq.domain.job import Status
+from tests.support.containers import keepers, lose_keeper
+from tests.support.scripts import Script
+
+LONG = Script(seconds=60, on_term=0, output=("ready",))
+
+
+async def test_a_job_whose_network_dies_before_its_start_runs_all_the_same_and_once(world):
+    world.runtime.hold("start")
+    job = await world.submit(Script(seconds=0, output=("once",)))
+    await world.comes_to_be_asked(job, "start")
+
+    lose_keeper(world.machine)
+    world.runtime.let_go("start")
+
+    done = await world.then(job, Status.SUCCEEDED)
+    assert len(done.attempts) == 1
+    assert await world.asked(job) == ["create", "start", "create", "start", "remove"]
+    assert await world.output(job) == ["once"]
+
+
+async def test_the_death_of_their_network_ends_no_jobs_and_the_next_have_another(world):
+    job = await world.submit(LONG)
+    await world.says(job, "ready")
+    before = keepers(world.machine)
+
+    lose_keeper(world.machine)
+    other = await world.submit()
+
+    await world.then(other, Status.SUCCEEDED)
+    assert (await world.job(job)).status is Status.RUNNING
+    assert keepers(world.machine).keys() == before.keys()
+    assert keepers(world.machine) != before
+
+
+async def test_terminated_while_its_network_is_gone_a_job_that_had_not_begun_never_does(world):
+    world.runtime.hold("start")
+    job = await world.submit(LONG)
+    await world.comes_to_be_asked(job, "start")
+
+    lose_keeper(world.machine)
+    await world.terminate(job, "stop it")
+    world.runtime.let_go("start")
+
+    await world.then(job, Status.FAILED, status_reason="stop it")
+    await world.containers_gone()
+
+
+async def test_the_server_comes_back_between_the_death_of_a_network_and_the_start(world):
+    world.runtime.hold("start")
+    job = await world.submit()
+    await world.comes_to_be_asked(job, "start")
+
+    await world.crash()
+    lose_keeper(world.machine)
+    world.runtime.let_go("start")
+    await world.boot()
+
+    assert len((await world.then(job, Status.SUCCEEDED)).attempts) == 1
+
+
+async def test_an_environment_may_say_that_its_jobs_have_none(world):
+    await world.environment("apart", max_millicpus=1000, network=Network.NONE)
+    await world.queue("quiet", environments=("apart",))
+
+    job = await world.submit(queue="quiet")
+
+    await world.then(job, Status.SUCCEEDED)
+    assert keepers(world.machine) == {}
