@@ -1,6 +1,5 @@
 """The composition root: the one place that names concrete classes, and the order in which they come up and go down."""
 
-import getpass
 import ipaddress
 import logging
 import os
@@ -31,7 +30,6 @@ from batchq.catalog import Catalog
 from batchq.clock import SystemClock, wall_time
 from batchq.doctor.facts import EngineFacts, Facts, ServerFacts
 from batchq.domain.container import Resources
-from batchq.domain.people import UserName
 from batchq.engine.bus import Bus
 from batchq.engine.engine import Engine
 from batchq.engine.inbox import Inbox
@@ -42,7 +40,7 @@ from batchq.floor import MIB, Floor
 from batchq.health import Parts, health
 from batchq.keys import KeyFile
 from batchq.logs import Logs
-from batchq.people import PeopleFile
+from batchq.people import PeopleFile, machine_user
 from batchq.ports import Clock, ContainerRuntime
 from batchq.service import JobService
 from batchq.settings import Auth, Privileged, Runtime, Settings
@@ -138,7 +136,7 @@ def make_certificate(settings: Settings) -> Certificate | None:
 def make_gate(settings: Settings, clock: Clock) -> Gate:
     """Raises Unavailable for a file of keys that others may read, or nobody can."""
     if settings.auth is Auth.NONE:
-        return open_gate(UserName(whoami()))
+        return open_gate(machine_user())
     keys, people = KeyFile(settings.data), PeopleFile(settings.data)
     if not keys.all():
         log.warning("nobody has a key yet, so nobody may call: batchq key create --user NAME")
@@ -146,14 +144,6 @@ def make_gate(settings: Settings, clock: Clock) -> Gate:
     callers = Callers(people=people.now, user_of=keys.user_of)
     buckets = Buckets(rate=settings.requests_per_second, now=clock.now)
     return gate(Verifier(find=keys.find, now=wall_time), buckets, callers)
-
-
-def whoami() -> str:
-    """Who runs this server, as its machine calls him."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # nobody that the machine has a name for
-        return str(os.geteuid())
 
 
 def is_loopback(host: str) -> bool:

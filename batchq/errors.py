@@ -17,6 +17,10 @@ class NotFound(Invalid):
     """The caller named something that is not there."""
 
 
+class Forbidden(Invalid):
+    """The caller may know of it, and may not do that."""
+
+
 class NotSupported(Invalid):
     """A feature of AWS that this server does not have."""
 

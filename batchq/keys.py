@@ -5,7 +5,7 @@ answer and no log has it. The command line writes the file, the server reads it 
 """
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -72,13 +72,22 @@ class KeyFile:
     def add(self, key: Key) -> None:
         self._file.change(lambda keys: {**keys, key.id: key})
 
-    def set_state(self, key_id: str, state: KeyState) -> None:
-        """Raises NotFound."""
-        self._file.change(lambda keys: {**keys, key_id: replace(_known(keys, key_id), state=state)})
+    def set_state(self, key_id: str, state: KeyState, *, first: Callable[[], None] | None = None) -> None:
+        """`first` as for the file. Raises NotFound."""
+        self._file.change(lambda keys: {**keys, key_id: replace(_known(keys, key_id), state=state)}, first=first)
 
-    def delete(self, key_id: str) -> None:
-        """Raises NotFound."""
-        self._file.change(lambda keys: {it: key for it, key in keys.items() if key is not _known(keys, key_id)})
+    def delete(self, key_id: str, *, first: Callable[[], None] | None = None) -> None:
+        """`first` as for the file. Raises NotFound."""
+
+        def without(keys: Keys) -> Keys:
+            _known(keys, key_id)
+            return {it: key for it, key in keys.items() if it != key_id}
+
+        self._file.change(without, first=first)
+
+    def delete_of(self, user: UserName) -> None:
+        """All that a user has."""
+        self._file.change(lambda keys: {it: key for it, key in keys.items() if key.user != user})
 
     def _parse(self, content: bytes) -> Keys:
         try:
@@ -93,7 +102,11 @@ def _dump(keys: Keys) -> bytes:
     return _KEYS.dump_json(tuple(keys.values()), indent=2)
 
 
+def no_key(key_id: str) -> NotFound:
+    return NotFound(f"there is no key {key_id}")
+
+
 def _known(keys: Keys, key_id: str) -> Key:
     if key_id not in keys:
-        raise NotFound(f"there is no key {key_id}")
+        raise no_key(key_id)
     return keys[key_id]

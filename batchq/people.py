@@ -1,21 +1,28 @@
-"""Accounts and users: `accounts.json` beside the data, mode 0600. The command line and the API write it.
+"""Accounts and users: `accounts.json` beside the data, mode 0600. The command line and the API write it."""
 
-There is no user before the first key is given out; whoever has that is an admin.
-"""
-
+import getpass
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from batchq.domain.people import ROOT, AccountName, People, Role, User, UserName
-from batchq.errors import Invalid, NotFound, Unavailable
+from batchq.domain.people import AccountName, People, UserName
+from batchq.errors import Invalid, Unavailable
 from batchq.private_file import PrivateFile
 
 NAME = "accounts.json"
 _PEOPLE = TypeAdapter(People)
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}", re.ASCII)
+
+
+def machine_user() -> UserName:
+    """Who runs this, as its machine calls him."""
+    try:
+        return UserName(getpass.getuser())
+    except (KeyError, OSError):  # nobody that the machine has a name for
+        return UserName(str(os.geteuid()))
 
 
 def user_name(said: str) -> UserName:
@@ -38,19 +45,9 @@ class PeopleFile:
     def now(self) -> People:
         return self._file.now()
 
-    def change(self, change: Callable[[People], People]) -> People:
-        """What `change` raises changes nothing."""
-        return self._file.change(change)
-
-    def must_know(self, name: UserName) -> User:
-        """A user; the first ever asked for is made, and is an admin. Raises NotFound."""
-        people = self.now()
-        if not people.users:
-            first = User(name=name, account=ROOT, role=Role.ADMIN)
-            people = self.change(lambda it: it if it.users else People(accounts=it.accounts, users={name: first}))
-        if name not in people.users:
-            raise NotFound(f"there is no user {name}: batchq user add {name} --account ACCOUNT")
-        return people.users[name]
+    def change(self, change: Callable[[People], People], *, first: Callable[[], None] | None = None) -> People:
+        """What `change` raises changes nothing; `first` as for the file."""
+        return self._file.change(change, first=first)
 
     def _parse(self, content: bytes) -> People:
         try:

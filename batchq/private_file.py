@@ -7,7 +7,8 @@ two who change it at once each finds what the other left.
 import os
 import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from fcntl import LOCK_EX, flock
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -40,53 +41,81 @@ class PrivateFile(Generic[Content]):
         self._dump = dump
         self._empty = empty
         self._cure = cure
-        self._seen: tuple[int, ...] | None = None
-        self._content = empty
+        self._known: tuple[tuple[int, ...] | None, Content] = None, empty  # both at once: threads look at it
 
     def now(self) -> Content:
         """What stands there now; to see that it has not changed costs a look at the file."""
         try:
-            if _stamp(self.path.stat()) != self._seen:
-                with self.path.open("rb") as file:  # which may be another by now: its own mode and stamp count
-                    found = os.fstat(file.fileno())
-                    self._check_mode(found.st_mode)
-                    self._content, self._seen = self._parse(file.read()), _stamp(found)
+            known = self._known
+            if _stamp(self.path.stat()) == known[0]:
+                return known[1]
+            with self.path.open("rb") as file:  # which may be another by now: its own mode and stamp count
+                found = os.fstat(file.fileno())
+                self._check_mode(found.st_mode)
+                known = _stamp(found), self._parse(file.read())
         except FileNotFoundError:
-            self._seen, self._content = None, self._empty
+            known = None, self._empty
         except OSError as why:
             raise Unavailable(f"cannot read {self.path}: {why.strerror}") from None
-        return self._content
+        self._known = known
+        return known[1]
 
-    def change(self, change: Callable[[Content], Content]) -> Content:
-        """Whole and durable, or not at all. What `change` raises changes nothing. Answers what stands there then."""
+    def change(self, change: Callable[[Content], Content], *, first: Callable[[], None] | None = None) -> Content:
+        """Whole and durable, or not at all. Answers what stands there then.
+
+        What `change` raises changes nothing, nor does it when it answers what it was given. `first` is done when all
+        is well and nothing is written yet, under the lock; what it raises changes nothing.
+        """
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with open(self.path.with_suffix(".lock"), "a", opener=_private) as lock:
-                flock(lock, LOCK_EX)
-                changed = change(self.now())
-                self._put(self._dump(changed))
+            with locked(self.path):
+                before = self.now()
+                changed = change(before)
+                if first is not None:
+                    first()
+                if changed is not before:
+                    put(self.path, self._dump(changed))
         except OSError as why:
             raise Unavailable(f"cannot write {self.path}: {why.strerror}") from None
         return changed
 
-    def _put(self, content: bytes) -> None:
-        folder = self.path.parent
-        descriptor, name = tempfile.mkstemp(dir=folder, prefix=f".{self.path.name}.")  # nobody else's to read
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-                file.flush()
-                _give_to_owner(descriptor, folder)
-                os.fsync(descriptor)
-            Path(name).replace(self.path)
-        except OSError:
-            Path(name).unlink(missing_ok=True)
-            raise
-        _sync(folder)
-
     def _check_mode(self, mode: int) -> None:
         if stat.S_IMODE(mode) & 0o077:
             raise Unavailable(f"others may read {self.path}: chmod 600 {self.path}{self._cure}")
+
+
+def put(path: Path, content: bytes) -> None:
+    """Whole and durable, or not at all. Raises OSError."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # nobody else's to read
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            _give_to_owner(descriptor, path.parent)
+            os.fsync(descriptor)
+        Path(name).replace(path)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise
+    _sync(path.parent)
+
+
+def append(path: Path, content: bytes) -> None:
+    """Durable; cut off by a crash, it is the beginning of it. Raises OSError."""
+    with open(path, "ab", opener=_private) as file:
+        file.write(content)
+        file.flush()
+        _give_to_owner(file.fileno(), path.parent)
+        os.fsync(file.fileno())
+    _sync(path.parent)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Alone, of all who are about to change this file."""
+    with open(path.with_suffix(".lock"), "a", opener=_private) as lock:
+        flock(lock, LOCK_EX)
+        yield
 
 
 def _private(path: str, flags: int) -> int:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from batchq.cli.serve import read
+from batchq.cli.options import read
 from batchq.store.backup import back_up
 
 

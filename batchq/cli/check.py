@@ -6,7 +6,7 @@ from typing import Any
 
 from batchq.cli.complaint import complain
 from batchq.cli.lines import line
-from batchq.cli.serve import read
+from batchq.cli.options import read
 from batchq.store.checking import Report, check
 from batchq.store.database import NAME
 from batchq.store.migrations import NEWEST

@@ -9,6 +9,11 @@ REFUSED, MISUSED = 1, 2  # exit statuses
 
 
 def complain(text: str, status: int = REFUSED) -> int:
+    note(text)
+    return status
+
+
+def note(text: str) -> None:
+    """Beside what a command answers, for whoever sits before it."""
     with suppress(OSError):  # nobody reads it any more, or its disk is full
         print(line(f"batchq: {text}"), file=sys.stderr, flush=True)
-    return status

@@ -9,7 +9,7 @@ from typing import Any
 from batchq.bootstrap import look_around
 from batchq.cli.calling import add_url, call, url_of
 from batchq.cli.lines import line
-from batchq.cli.serve import read
+from batchq.cli.options import read
 from batchq.doctor.examination import examine, well
 from batchq.doctor.facts import ServerFacts
 from batchq.doctor.finding import Finding

@@ -14,14 +14,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pydantic import ValidationError
-from pydantic_settings import SettingsError
-
 from batchq.bootstrap import serving
 from batchq.cli.complaint import complain
 from batchq.cli.lines import Lines
+from batchq.cli.options import read
 from batchq.domain.catalog import Network
-from batchq.errors import Misused
 from batchq.settings import Settings, check_names
 
 log = logging.getLogger(__name__)
@@ -76,23 +73,6 @@ def run(asked: argparse.Namespace) -> int:
     if _is_held():
         _leave(status)
     return status
-
-
-def read(asked: argparse.Namespace) -> Settings:
-    """Settings from the flags that were given, whatever the command. Raises Misused."""
-    given = {name: value for name, value in vars(asked).items() if value is not None and name in Settings.model_fields}
-    try:
-        return Settings(**given)
-    except ValidationError as wrong:
-        raise Misused(_first(wrong)) from None
-    except SettingsError as wrong:
-        raise Misused(f'{wrong}: a variable that is a list is JSON, as ["a", "b"]') from None
-
-
-def _first(wrong: ValidationError) -> str:
-    error = wrong.errors()[0]
-    name = "-".join(str(it) for it in error["loc"]).replace("_", "-")
-    return f"--{name}: {error['msg']}"
 
 
 async def serve(settings: Settings) -> int:

@@ -1,0 +1,111 @@
+"""Where accounts, users and keys are changed: each change is noted in the journal first, and is whole or not at all."""
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+from batchq.domain.acts import act
+from batchq.domain.authority import knows_account, knows_user, manages
+from batchq.domain.people import ROOT, AccountName, Caller, People, Role, User, UserName
+from batchq.errors import Forbidden, NotFound
+from batchq.journal import Journal
+from batchq.keys import Key, KeyFile, KeyState, new_key, no_key
+from batchq.people import PeopleFile
+
+MOST_KEYS = 10  # that a user may have: enough to change one for another, too few to fill the file
+
+
+class Office:
+    """The people of a data directory, their keys, and the journal. It blocks; threads may share it."""
+
+    def __init__(self, data: Path, *, now: Callable[[], datetime]) -> None:
+        self.people = PeopleFile(data)
+        self.keys = KeyFile(data)
+        self._journal = Journal(data)
+        self._now = now
+
+    def change(
+        self, by: Caller, about: str, change: Callable[[People], People], *, then: Callable[[], None] | None = None
+    ) -> People:
+        """`then` is done with the change, before it can be seen."""
+
+        def first() -> None:
+            self.note(by, about)
+            if then is not None:
+                then()
+
+        return self.people.change(change, first=first)
+
+    def note(self, by: Caller, about: str, outcome: str = "done") -> None:
+        self._journal.note(act(by, at=self._now(), about=about, outcome=outcome))
+
+    def give_key(self, name: UserName, by: Caller) -> tuple[Key, bool]:
+        """A new key, and whether its user is the first: there was none before, and he is an admin.
+
+        Under the lock of the users, so that no user who is being deleted gets one. Raises NotFound, Forbidden.
+        """
+        key, first = new_key(name, self._now()), False
+
+        def check(people: People) -> People:
+            nonlocal first
+            first = not people.users and by.role is Role.ADMIN
+            if first:
+                return People(accounts=people.accounts, users={name: User(name=name, account=ROOT, role=Role.ADMIN)})
+            self.must_hold(people, name, by)
+            if sum(it.user == name for it in self.keys.all()) >= MOST_KEYS:
+                raise Forbidden(f"user {name} has {MOST_KEYS} keys, and no more: delete one")
+            return people
+
+        self.change(by, f"key/{key.id}", check, then=lambda: self.keys.add(key))
+        return key, first
+
+    def must_hold(self, people: People, name: UserName, by: Caller) -> None:
+        """Raises NotFound and Forbidden unless his keys are the caller's own, or his to give out."""
+        user = must_know_user(people, name, by)
+        if name != by.user and not manages(by, user):
+            raise Forbidden(f"the keys of user {name}, who is {user.role}, are not yours to give out or take back")
+
+    def must_know_key(self, key_id: str, by: Caller) -> Key:
+        """Raises NotFound for one of whom the caller does not know, too."""
+        key = next((it for it in self.keys.all() if it.id == key_id), None)
+        if key is None or not self.knows_key(self.people.now(), key, by):
+            raise no_key(key_id)
+        return key
+
+    def knows_key(self, people: People, key: Key, by: Caller) -> bool:
+        user = people.users.get(key.user)
+        return by.reaches_all if user is None else knows_user(by, user)
+
+    def set_key(self, key_id: str, state: KeyState, by: Caller) -> None:
+        """Who was forbidden to use one of his keys does not take it into use again with another."""
+        key = self._must_hold_key(key_id, by)
+        if state is KeyState.ACTIVE and key.user == by.user and not self._manages(key.user, by):
+            raise Forbidden(f"key {key_id} is your own: who manages you can enable it")
+        self.keys.set_state(key_id, state, first=lambda: self.note(by, f"key/{key_id}", state.lower()))
+
+    def delete_key(self, key_id: str, by: Caller) -> None:
+        self._must_hold_key(key_id, by)
+        self.keys.delete(key_id, first=lambda: self.note(by, f"key/{key_id}"))
+
+    def _must_hold_key(self, key_id: str, by: Caller) -> Key:
+        key, people = self.must_know_key(key_id, by), self.people.now()
+        if key.user in people.users:
+            self.must_hold(people, key.user, by)
+        return key
+
+    def _manages(self, name: UserName, by: Caller) -> bool:
+        user = self.people.now().users.get(name)
+        return user is None or manages(by, user)
+
+
+def must_know_user(people: People, name: UserName, by: Caller) -> User:
+    """Raises NotFound for one of whom the caller does not know, too."""
+    user = people.users.get(name)
+    if user is None or not knows_user(by, user):
+        raise NotFound(f"there is no user {name}")
+    return user
+
+
+def must_know_account(people: People, name: AccountName, by: Caller) -> None:
+    if people.account(name) is None or not knows_account(by, name):
+        raise NotFound(f"there is no account {name}")

@@ -1,0 +1,231 @@
+"""Each operation on accounts, users and keys: what is said in it, what right it asks, and what it does. They block."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from batchq.administration import shapes, telling
+from batchq.administration.office import Office, must_know_account, must_know_user
+from batchq.domain import membership
+from batchq.domain.authority import knows_account, knows_user, manages, may_make, may_set
+from batchq.domain.names import QueueName
+from batchq.domain.people import (
+    ROOT,
+    Account,
+    AccountName,
+    Allowance,
+    Caller,
+    Limits,
+    People,
+    Right,
+    User,
+    UserName,
+)
+from batchq.errors import Forbidden, Invalid
+from batchq.people import account_name, user_name
+
+Answer = Mapping[str, object]
+Said = TypeVar("Said", bound=shapes.Shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Generic[Said]):
+    """`right` is asked before anything is looked at. `do` raises Invalid, Forbidden among it, and Unavailable."""
+
+    shape: type[Said]
+    right: Right
+    do: Callable[[Office, Said, Caller], Answer]
+
+
+def create_account(office: Office, said: shapes.SetAccount, by: Caller) -> Answer:
+    name = account_name(said.name)
+
+    def change(people: People) -> People:
+        if people.account(name) is not None:
+            raise Invalid(f"account {name} is there already")
+        return _set(people, said, Account(name=name), None, by)
+
+    return _account(office.change(by, f"account/{name}", change), name)
+
+
+def update_account(office: Office, said: shapes.SetAccount, by: Caller) -> Answer:
+    name = AccountName(said.name)
+
+    def change(people: People) -> People:
+        must_know_account(people, name, by)
+        before = people.account(name)
+        assert before is not None, "it is known"
+        return _set(people, said, before, before, by)
+
+    return _account(office.change(by, f"account/{name}", change), name)
+
+
+def delete_account(office: Office, said: shapes.Named, by: Caller) -> Answer:
+    name = AccountName(said.name)
+
+    def change(people: People) -> People:
+        must_know_account(people, name, by)
+        return membership.without_account(people, name)
+
+    office.change(by, f"account/{name}", change)
+    return {}
+
+
+def describe_accounts(office: Office, said: shapes.Which, by: Caller) -> Answer:
+    people = office.people.now()
+    if said.name is not None:
+        must_know_account(people, AccountName(said.name), by)
+    named = [said.name] if said.name is not None else sorted({ROOT, *people.accounts})
+    found = [it for name in named if (it := people.account(AccountName(name))) and knows_account(by, it.name)]
+    return {"accounts": [telling.account(it, people) for it in found]}
+
+
+def create_user(office: Office, said: shapes.SetUser, by: Caller) -> Answer:
+    user = _changed(User(name=user_name(said.name), account=by.account), said)
+
+    def change(people: People) -> People:
+        if user.name in people.users:
+            raise Invalid(f"user {user.name} is there already")
+        return _with_user(people, user, None, by)
+
+    return telling.user(office.change(by, f"user/{user.name}", change).users[user.name])
+
+
+def update_user(office: Office, said: shapes.SetUser, by: Caller) -> Answer:
+    name = UserName(said.name)
+
+    def change(people: People) -> People:
+        before = must_know_user(people, name, by)
+        return _with_user(people, _changed(before, said), before, by)
+
+    return telling.user(office.change(by, f"user/{name}", change).users[name])
+
+
+def delete_user(office: Office, said: shapes.Named, by: Caller) -> Answer:
+    """His keys go first: nobody who has his name later is called by them."""
+    name = UserName(said.name)
+
+    def change(people: People) -> People:
+        user = must_know_user(people, name, by)
+        if not manages(by, user):
+            raise Forbidden(f"user {name}, who is {user.role}, is not yours to delete")
+        return membership.without_user(people, name)
+
+    office.change(by, f"user/{name}", change, then=lambda: office.keys.delete_of(name))
+    return {}
+
+
+def describe_users(office: Office, said: shapes.Which, by: Caller) -> Answer:
+    people = office.people.now()
+    found: Sequence[User] = [it for _, it in sorted(people.users.items()) if knows_user(by, it)]
+    if said.name is not None:
+        found = [must_know_user(people, UserName(said.name), by)]
+    return {"users": [telling.user(it) for it in found]}
+
+
+def create_key(office: Office, said: shapes.OfUser, by: Caller) -> Answer:
+    """The one answer with a secret."""
+    name = by.user if said.user is None else user_name(said.user)
+    key, first = office.give_key(name, by)
+    return {**telling.key(key), "secret": key.secret, "firstUser": first}
+
+
+def update_key(office: Office, said: shapes.SetKey, by: Caller) -> Answer:
+    office.set_key(said.id, said.state, by)
+    return {}
+
+
+def delete_key(office: Office, said: shapes.OneKey, by: Caller) -> Answer:
+    office.delete_key(said.id, by)
+    return {}
+
+
+def list_keys(office: Office, said: shapes.ListKeys, by: Caller) -> Answer:
+    people = office.people.now()
+    if said.user is not None and not any(it.user == said.user for it in office.keys.all()):
+        must_know_user(people, UserName(said.user), by)
+    found = [it for it in office.keys.all() if said.user in (None, it.user) and office.knows_key(people, it, by)]
+    return {"keys": [telling.key(it) for it in found]}
+
+
+def who_am_i(office: Office, _: shapes.Nothing, by: Caller) -> Answer:
+    return telling.caller(by, office.people.now())
+
+
+OPERATIONS: Mapping[str, Operation[shapes.Shape]] = {
+    name: Operation(shape, right, do)  # type: ignore[arg-type] # each does what it does with its own shape
+    for name, (shape, right, do) in {
+        "CreateAccount": (shapes.SetAccount, Right.GROUND, create_account),
+        "UpdateAccount": (shapes.SetAccount, Right.GROUND, update_account),
+        "DeleteAccount": (shapes.Named, Right.GROUND, delete_account),
+        "DescribeAccounts": (shapes.Which, Right.PEOPLE, describe_accounts),
+        "CreateUser": (shapes.SetUser, Right.PEOPLE, create_user),
+        "UpdateUser": (shapes.SetUser, Right.PEOPLE, update_user),
+        "DeleteUser": (shapes.Named, Right.PEOPLE, delete_user),
+        "DescribeUsers": (shapes.Which, Right.PEOPLE, describe_users),
+        "CreateKey": (shapes.OfUser, Right.OWN, create_key),
+        "UpdateKey": (shapes.SetKey, Right.OWN, update_key),
+        "DeleteKey": (shapes.OneKey, Right.OWN, delete_key),
+        "ListKeys": (shapes.ListKeys, Right.OWN, list_keys),
+        "WhoAmI": (shapes.Nothing, Right.OWN, who_am_i),
+    }.items()
+}
+
+
+def _account(people: People, name: AccountName) -> Answer:
+    account = people.account(name)
+    assert account is not None, "it was just written"
+    return telling.account(account, people)
+
+
+def _set(people: People, said: shapes.SetAccount, account: Account, before: Account | None, by: Caller) -> People:
+    given = said.model_fields_set
+    if "parent" in given:
+        above = None if account.name == ROOT else ROOT
+        account = replace(account, parent=above if said.parent is None else AccountName(said.parent))
+    if "queues" in given:
+        account = replace(account, queues=None if said.queues is None else tuple(map(QueueName, said.queues)))
+    if "allowance" in given:
+        allowance = None if said.allowance is None else _allowance(people, account, said.allowance)
+        account = replace(account, allowance=allowance)
+    if "limits" in given:
+        account = replace(account, limits=_limits(account.limits, said.limits))
+    if not may_set(by, account, before):
+        raise Forbidden("what containers of an account may have of the machine is for admins to say")
+    return membership.with_account(people, account)
+
+
+def _allowance(people: People, account: Account, said: shapes.SetAllowance) -> Allowance:
+    """What is not said stays as it is in effect now, for an account of which nothing was said too."""
+    at = people.allowance(account.name if people.account(account.name) else account.parent or ROOT)
+    for path in (*said.devices, *said.volumes):
+        if not path.startswith("/") or ".." in path.split("/") or "\0" in path:
+            raise Invalid(f"{path} is no absolute path")
+    given = {name: getattr(said, name) for name in said.model_fields_set}
+    for paths in {"devices", "volumes"} & given.keys():
+        given[paths] = tuple(given[paths])
+    return replace(at, **given)
+
+
+def _limits(limits: Limits, said: shapes.SetLimits) -> Limits:
+    return replace(limits, **{name: getattr(said, name) for name in said.model_fields_set})
+
+
+def _changed(user: User, said: shapes.SetUser) -> User:
+    given = said.model_fields_set
+    if "account" in given and said.account is not None:
+        user = replace(user, account=AccountName(said.account))
+    if "role" in given:
+        user = replace(user, role=said.role)
+    if "coordinates" in given:
+        user = replace(user, coordinates=frozenset(map(AccountName, said.coordinates)))
+    return user
+
+
+def _with_user(people: People, user: User, before: User | None, by: Caller) -> People:
+    for name in (user.account, *sorted(user.coordinates)):
+        if not by.reaches_all:
+            must_know_account(people, name, by)
+    if not may_make(by, user, before):
+        raise Forbidden(f"user {user.name}: you may not make him what he shall be, or change him")
+    return membership.with_user(people, user)

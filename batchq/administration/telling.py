@@ -1,0 +1,73 @@
+"""Accounts, users and keys as they are told: never a secret. Pure."""
+
+from collections.abc import Mapping
+
+from batchq.domain.people import Account, AccountName, Allowance, Caller, Limits, People, User
+from batchq.keys import Key
+
+Told = Mapping[str, object]
+
+
+def account(it: Account, people: People) -> Told:
+    """As it was set; `queues` and `allowance` null are its parent's, and `inEffect` says what they come to."""
+    return {
+        "name": it.name,
+        "parent": it.parent,
+        "queues": None if it.queues is None else list(it.queues),
+        "allowance": None if it.allowance is None else allowance(it.allowance),
+        "limits": limits(it.limits),
+        "inEffect": {"queues": _queues(people, it.name), "allowance": allowance(people.allowance(it.name))},
+    }
+
+
+def allowance(it: Allowance) -> Told:
+    return {
+        "privileged": it.privileged,
+        "devices": list(it.devices),
+        "volumes": list(it.volumes),
+        "hostNetwork": it.host_network,
+        "root": it.root,
+        "vcpus": it.vcpus,
+        "memoryMib": it.memory_mib,
+    }
+
+
+def limits(it: Limits) -> Told:
+    return {"queued": it.queued, "submits": it.submits, "vcpus": it.vcpus}
+
+
+def user(it: User) -> Told:
+    return {
+        "name": it.name,
+        "account": it.account,
+        "role": it.role.value,
+        "coordinates": sorted(it.coordinates),
+    }
+
+
+def key(it: Key) -> Told:
+    return {"id": it.id, "user": it.user, "state": it.state.value, "createdAt": _milliseconds(it)}
+
+
+def caller(by: Caller, people: People) -> Told:
+    """Who somebody is to this server, and what he may have."""
+    return {
+        "user": by.user,
+        "account": by.account,
+        "role": by.role.value,
+        "key": by.key or None,
+        "coordinates": sorted(by.coordinates),
+        "queues": None if by.queues is None else sorted(by.queues),
+        "allowance": allowance(people.allowance(by.account)),
+        "limits": [{"account": it.name, **limits(it.limits)} for it in people.lineage(by.account)],
+    }
+
+
+def _queues(people: People, name: AccountName) -> list[str] | None:
+    said = (it.queues for it in people.lineage(name) if it.queues is not None)
+    nearest = next(said, None)
+    return None if nearest is None else list(nearest)
+
+
+def _milliseconds(it: Key) -> int:
+    return int(it.created_at.timestamp() * 1000)

@@ -1,0 +1,109 @@
+"""`batchq account ...`: the tree that users belong to, and what each account may have."""
+
+import argparse
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from batchq.cli.asking import Told, add_deed, add_json, ask, show
+from batchq.cli.words import NONE, listed, or_none, yes
+
+Flags = Mapping[str, tuple[str, Callable[[str], object], str, str]]
+
+# By the member that each flag says.
+_ALLOWANCE: Final[Flags] = {
+    "privileged": ("--privileged", yes, "YES|NO", "whether they may be privileged, which is to own the machine"),
+    "devices": ("--devices", listed, "PATHS", "devices of the machine that they may have, between commas"),
+    "volumes": ("--volumes", listed, "PATHS", "paths of the machine that they may mount, with all below them"),
+    "hostNetwork": ("--host-network", yes, "YES|NO", "whether they may be on the machine's own network"),
+    "root": ("--root-user", yes, "YES|NO", "whether they may run as root"),
+    "vcpus": ("--job-vcpus", or_none(float), "N", "the most that one job may ask for, or none"),
+    "memoryMib": ("--job-memory", or_none(int), "MIB", "the most that one job may ask for, or none"),
+}
+_LIMITS: Final[Flags] = {
+    "queued": ("--queued", or_none(int), "N", "jobs that wait, or none"),
+    "submits": ("--submits", or_none(float), "N", "jobs submitted a second, or none"),
+    "vcpus": ("--vcpus", or_none(float), "N", "vCPUs in use, or none"),
+}
+
+
+def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name for it
+    """Accounts form a tree below `root`. What one does not say, its parent does; limits hold for all below, too."""
+    command = commands.add_parser("account", help="what users belong to, and may have", description=add.__doc__)
+    deeds = command.add_subparsers(dest="deed", required=True)
+    _about(add_deed(deeds, "add", "a new account", _add))
+    _about(add_deed(deeds, "set", "change what is said, and nothing else", _set))
+    add_deed(deeds, "delete", "one that nobody is in; its jobs stay", _delete).add_argument("name")
+    add_json(add_deed(deeds, "list", "all accounts", _list))
+    shown = add_deed(deeds, "show", "one account, and what is in effect for it", _list)
+    shown.add_argument("name")
+    add_json(shown)
+
+
+def _about(deed: argparse.ArgumentParser) -> None:
+    """What is not given is not there afterwards."""
+    deed.argument_default = argparse.SUPPRESS
+    deed.add_argument("name")
+    deed.add_argument("--parent", help="the account above it (root)")
+    deed.add_argument(
+        "--queues", type=or_none(listed), help="those that its users see and use, between commas; none: its parent's"
+    )
+    deed.add_argument("--allowance", choices=[NONE], help="none: its containers may have what its parent's may")
+    for member, title, flags in (
+        ("allowance", "what containers may have", _ALLOWANCE),
+        ("limits", "limits of it and all below it", _LIMITS),
+    ):
+        group = deed.add_argument_group(title)
+        for name, (flag, kind, metavar, text) in flags.items():
+            group.add_argument(flag, dest=f"{member}.{name}", type=kind, metavar=metavar, help=text)
+
+
+def _said(asked: argparse.Namespace) -> dict[str, object]:
+    given = vars(asked)
+    said: dict[str, object] = {name: given[name] for name in ("name", "parent", "queues") if name in given}
+    for member in ("allowance", "limits"):
+        inside = {name.partition(".")[2]: it for name, it in given.items() if name.startswith(f"{member}.")}
+        if inside:
+            said[member] = inside
+    return said | ({"allowance": None} if "allowance" in given else {})
+
+
+def _add(asked: argparse.Namespace) -> int:
+    return _say(ask(asked, "CreateAccount", _said(asked)))
+
+
+def _set(asked: argparse.Namespace) -> int:
+    return _say(ask(asked, "UpdateAccount", _said(asked)))
+
+
+def _delete(asked: argparse.Namespace) -> int:
+    ask(asked, "DeleteAccount", {"name": asked.name})
+    return 0
+
+
+def _list(asked: argparse.Namespace) -> int:
+    named = {"name": asked.name} if "name" in asked else {}
+    told = ask(asked, "DescribeAccounts", named)
+    return show(asked, told, [_told(it) for it in told["accounts"]])
+
+
+def _say(account: Told) -> int:
+    print(_told(account))
+    return 0
+
+
+def _told(account: Told) -> str:
+    """What is in effect, and what it says itself of limits."""
+    queues, may = account["inEffect"]["queues"], account["inEffect"]["allowance"]
+    words = [
+        "all queues" if queues is None else f"queues {','.join(queues) or NONE}",
+        *(f"{name} {_word(it)}" for name, it in may.items() if it not in ([], None)),
+        *(f"limit of {name} {_word(it)}" for name, it in account["limits"].items() if it is not None),
+    ]
+    below = f" below {account['parent']}" if account["parent"] else ""
+    return f"{account['name']}{below}: {'; '.join(words)}"
+
+
+def _word(it: object) -> str:
+    if isinstance(it, bool):
+        return "yes" if it else "no"
+    return ",".join(map(str, it)) if isinstance(it, list) else f"{it:g}" if isinstance(it, float) else str(it)

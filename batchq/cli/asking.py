@@ -1,0 +1,75 @@
+"""Whom a command on accounts, users and keys asks: the files of the data, or a server.
+
+Whoever may write the files owns the server, so they ask nobody who he is. They are asked unless a server is named, by
+`--url` or BATCHQ_URL; a server asks for the caller's own key, and what he may do.
+"""
+
+import argparse
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from batchq.administration.office import Office
+from batchq.administration.operations import OPERATIONS
+from batchq.cli.calling import BUNDLE, VARIABLE, Answer, call, url_of
+from batchq.cli.lines import line
+from batchq.cli.options import read
+from batchq.clock import wall_time
+from batchq.domain.people import Caller, Role
+from batchq.errors import Invalid, Misused
+from batchq.people import machine_user
+
+Told = dict[str, Any]
+
+
+def add_deed(deeds: Any, name: str, text: str, run: Any) -> argparse.ArgumentParser:  # noqa: ANN401 - argparse's
+    """A command's deed, that can be asked of the files and of a server."""
+    deed: argparse.ArgumentParser = deeds.add_parser(name, help=text, description=text)
+    deed.set_defaults(run=run)
+    deed.add_argument("--data", type=Path, help="directory of the database and these files")
+    deed.add_argument("--url", help=f"ask a server, not the files (${VARIABLE})")
+    deed.add_argument("--ca-bundle", help=f"whose certificates are believed, PEM (${BUNDLE}, or the system's)")
+    return deed
+
+
+def add_json(deed: argparse.ArgumentParser) -> None:
+    deed.add_argument("--json", action="store_true", help="print it as JSON")
+
+
+def asks_server(asked: argparse.Namespace) -> bool:
+    """Raises Misused where both are named."""
+    if asked.data is not None and asked.url is not None:
+        raise Misused("--data are files, --url is a server: which of them?")
+    return asked.data is None and bool(asked.url or os.environ.get(VARIABLE))
+
+
+def ask(asked: argparse.Namespace, operation: str, content: Mapping[str, object]) -> Told:
+    """The answer. Raises Invalid and Unavailable."""
+    if asks_server(asked):
+        return dict(call(url_of(asked), f"/v1/batchq/{operation.lower()}", content))
+    return dict(_ask_files(read(asked).data, operation, content))
+
+
+def given(asked: argparse.Namespace, *names: str) -> dict[str, object]:
+    """Those of the flags that are there, and say something."""
+    return {name: it for name in names if (it := getattr(asked, name, None)) is not None}
+
+
+def show(asked: argparse.Namespace, told: Told, lines: list[str]) -> int:
+    print(json.dumps(told, indent=2) if asked.json else "\n".join(map(line, lines)))
+    return 0
+
+
+def _ask_files(data: Path, operation: str, content: Mapping[str, object]) -> Answer:
+    it = OPERATIONS[operation]
+    by = Caller(user=machine_user(), role=Role.ADMIN, operation=operation)
+    try:
+        said = it.shape.model_validate_json(json.dumps(content))
+    except ValidationError as wrong:
+        first = wrong.errors(include_url=False, include_context=False, include_input=False)[0]
+        raise Invalid(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    return it.do(Office(data, now=wall_time), said, by)

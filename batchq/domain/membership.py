@@ -1,0 +1,66 @@
+"""Accounts and users as they may be: each change answers all of them, and refuses what would not hold together. Pure.
+
+The tree has no circle, an account that anybody is in stays, and where there are users one of them is an admin.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from batchq.domain.people import ROOT, Account, AccountName, People, Role, User, UserName
+from batchq.errors import Invalid, NotFound
+
+
+def with_account(people: People, account: Account) -> People:
+    """It is new, or takes the place of the one of its name. Raises Invalid, and NotFound for its parent."""
+    if account.name == ROOT and account.parent is not None:
+        raise Invalid("the account root is above all others: it has no parent")
+    if account.parent is not None:
+        if account.parent in people.below(account.name):
+            raise Invalid(f"account {account.parent} is below {account.name}, and cannot be above it")
+        must_know_accounts(people, [account.parent])
+    return replace(people, accounts={**people.accounts, account.name: account})
+
+
+def without_account(people: People, name: AccountName) -> People:
+    """Jobs of it stay, and belong to an account right below the root that nobody is in. Raises Invalid, NotFound."""
+    if name == ROOT:
+        raise Invalid("the account root is above all others, and stays")
+    must_know_accounts(people, [name])
+    inside = [
+        *(f"account {it.name}" for it in people.accounts.values() if it.parent == name),
+        *(f"user {it.name}" for it in people.users.values() if it.account == name or name in it.coordinates),
+    ]
+    if inside:
+        raise Invalid(f"account {name} is not empty: {', '.join(sorted(inside)[:10])}")
+    return replace(people, accounts={it: account for it, account in people.accounts.items() if it != name})
+
+
+def with_user(people: People, user: User) -> People:
+    """New, or in the place of the one of this name. Raises Invalid, and NotFound for an account."""
+    must_know_accounts(people, [user.account, *sorted(user.coordinates)])
+    return _with_an_admin(replace(people, users={**people.users, user.name: user}))
+
+
+def without_user(people: People, name: UserName) -> People:
+    """Raises Invalid, NotFound."""
+    must_know_user(people, name)
+    return _with_an_admin(replace(people, users={it: user for it, user in people.users.items() if it != name}))
+
+
+def must_know_user(people: People, name: UserName) -> User:
+    if name not in people.users:
+        raise NotFound(f"there is no user {name}")
+    return people.users[name]
+
+
+def must_know_accounts(people: People, names: Iterable[AccountName]) -> None:
+    for name in names:
+        if people.account(name) is None:
+            raise NotFound(f"there is no account {name}")
+
+
+def _with_an_admin(people: People) -> People:
+    """Else nobody could ever change anything again, but whoever can write the files."""
+    if not any(it.role is Role.ADMIN for it in people.users.values()):
+        raise Invalid("one user at least must be an ADMIN")
+    return people

@@ -1,0 +1,253 @@
+"""`batchq account`, `batchq user` and `batchq key` on the files of the data."""
+
+import json
+import multiprocessing
+import stat
+
+import pytest
+
+from batchq.administration import office
+from batchq.cli.main import main
+from batchq.journal import Journal
+from batchq.keys import KeyFile
+from batchq.people import PeopleFile
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    monkeypatch.setenv("BATCHQ_DATA", str(tmp_path / "data"))
+    monkeypatch.delenv("BATCHQ_URL", raising=False)
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def batchq(data, capsys):
+    """Runs a command that is to succeed; answers what it prints."""
+
+    def run(*words):
+        assert main(words) == 0, capsys.readouterr().err
+        return capsys.readouterr().out
+
+    return run
+
+
+@pytest.fixture
+def refused(data, capsys):
+    """Runs one that is to fail, and to change nothing; answers what it says of that."""
+
+    def run(*words):
+        before = PeopleFile(data).now(), KeyFile(data).all(), Journal(data).read()
+        assert main(words) == 1
+        assert (PeopleFile(data).now(), KeyFile(data).all(), Journal(data).read()) == before
+        return capsys.readouterr().err
+
+    return run
+
+
+@pytest.fixture
+def group(batchq):
+    """An admin, a lab with a team in it, its coordinator, and one of the team."""
+    batchq("key", "create", "--user", "amy")
+    batchq("account", "add", "lab", "--volumes", "/data", "--queues", "default", "--vcpus", "8")
+    batchq("account", "add", "team", "--parent", "lab", "--queued", "100")
+    batchq("user", "add", "cora", "--account", "lab", "--coordinates", "lab")
+    batchq("user", "add", "ada", "--account", "team")
+
+
+def told(batchq, *words):
+    return json.loads(batchq(*words, "--json"))
+
+
+def test_the_first_who_gets_a_key_is_an_admin_and_is_told_so(data, batchq, capsys):
+    assert main(["key", "create", "--user", "amy"]) == 0
+
+    said = capsys.readouterr()
+    assert said.err == "batchq: amy is the first user, and so an ADMIN\n"
+    assert said.out.startswith("export AWS_ACCESS_KEY_ID=BQIA")
+    assert told(batchq, "user", "list")["users"] == [
+        {"name": "amy", "account": "root", "role": "ADMIN", "coordinates": []}
+    ]
+
+
+def test_the_next_must_be_a_user(group, refused):
+    assert refused("key", "create", "--user", "eve") == "batchq: there is no user eve\n"
+
+
+def test_an_account_has_what_its_parent_has_unless_it_says(group, batchq):
+    (team,) = told(batchq, "account", "show", "team")["accounts"]
+
+    assert team["queues"] is team["allowance"] is None
+    assert team["inEffect"]["queues"] == ["default"]
+    assert team["inEffect"]["allowance"]["volumes"] == ["/data"]
+    assert team["limits"] == {"queued": 100, "submits": None, "vcpus": None}
+
+
+def test_what_is_not_said_stays_and_none_takes_back(group, batchq):
+    batchq("account", "set", "team", "--job-vcpus", "2", "--queues", "", "--queued", "none", "--submits", "0.5")
+    (said,) = told(batchq, "account", "show", "team")["accounts"]
+    batchq("account", "set", "team", "--allowance", "none", "--queues", "none")
+    (taken,) = told(batchq, "account", "show", "team")["accounts"]
+
+    assert said["allowance"] == {
+        "privileged": False,
+        "devices": [],
+        "volumes": ["/data"],
+        "hostNetwork": False,
+        "root": True,
+        "vcpus": 2,
+        "memoryMib": None,
+    }
+    assert (said["queues"], said["parent"]) == ([], "lab")
+    assert said["limits"] == {"queued": None, "submits": 0.5, "vcpus": None}
+    assert taken["allowance"] is taken["queues"] is None
+    assert taken["limits"] == said["limits"]
+
+
+def test_the_root_has_limits_as_others_have(group, batchq):
+    assert batchq("account", "set", "root", "--vcpus", "64").startswith("root: all queues")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("account", "add", "lab"), "account lab is there already"),
+        (("account", "add", "root"), "account root is there already"),
+        (("account", "add", "new", "--parent", "gone"), "there is no account gone"),
+        (("account", "add", "new", "--volumes", "data"), "data is no absolute path"),
+        (("account", "add", "new", "--volumes", "/data/../etc"), "/data/../etc is no absolute path"),
+        (("account", "set", "lab", "--parent", "team"), "account team is below lab, and cannot be above it"),
+        (("account", "set", "gone", "--queued", "1"), "there is no account gone"),
+        (("account", "set", "lab", "--queued", "-1"), "limits.queued: Input should be greater than or equal to 0"),
+        (("account", "set", "lab", "--vcpus", "nan"), "limits.vcpus: Input should be a finite number"),
+        (("account", "delete", "lab"), "account lab is not empty: account team, user cora"),
+        (("account", "delete", "root"), "the account root is above all others, and stays"),
+        (("user", "add", "ada"), "user ada is there already"),
+        (("user", "add", "new", "--account", "gone"), "there is no account gone"),
+        (("user", "set", "amy", "--role", "user"), "one user at least must be an ADMIN"),
+        (("user", "delete", "amy"), "one user at least must be an ADMIN"),
+        (("user", "delete", "gone"), "there is no user gone"),
+        (("user", "show", "gone"), "there is no user gone"),
+        (("key", "delete", "gone"), "there is no key gone"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_line_and_changes_nothing(group, refused, words, said):
+    assert refused(*words) == f"batchq: {said}\n"
+
+
+@pytest.mark.fault("SE12")
+@pytest.mark.parametrize(
+    "name", ["", " ", "-x", "a b", "a\nb", "\x1b[31m", "<b>", "a/b", "..", "{}", "%s", "é", "a" * 65]
+)
+def test_a_name_that_could_be_more_than_a_name_is_none(group, data, capsys, name):
+    before = PeopleFile(data).now()
+
+    statuses = [main([what, "add", "--", name]) for what in ("user", "account")]
+
+    assert statuses == [1, 1]
+    said = capsys.readouterr().err
+    assert said.count("\n") == 2
+    assert "\x1b" not in said
+    assert PeopleFile(data).now() == before
+
+
+def test_who_is_deleted_leaves_no_key_to_whoever_has_his_name_next(group, data, batchq):
+    batchq("key", "create", "--user", "ada")
+
+    batchq("user", "delete", "ada")
+    batchq("user", "add", "ada", "--account", "team")
+
+    assert [it.user for it in KeyFile(data).all()] == ["amy"]
+
+
+def test_a_user_has_so_many_keys_and_no_more(group, data, batchq, refused):
+    give_keys(batchq, "ada", office.MOST_KEYS)
+
+    assert "has 10 keys, and no more" in refused("key", "create", "--user", "ada")
+    assert len(told(batchq, "key", "list", "--user", "ada")["keys"]) == office.MOST_KEYS
+
+
+@pytest.mark.fault("SE14")
+def test_accounts_that_others_may_read_or_write_are_not_used(group, data, capsys):
+    assert {stat.S_IMODE(it.stat().st_mode) for it in data.iterdir()} == {0o600}
+
+    (data / "accounts.json").chmod(0o620)
+
+    assert main(["user", "list"]) == 1
+    assert "others may read" in capsys.readouterr().err
+
+
+def give_keys(batchq, user, number):
+    for _ in range(number):
+        batchq("key", "create", "--user", user)
+
+
+def at_once(work, number):
+    """In processes of their own."""
+    workers = [multiprocessing.get_context("spawn").Process(target=work, args=(it,)) for it in range(number)]
+    for each in workers:
+        each.start()
+    for each in workers:
+        each.join()
+
+
+def add_some(number):
+    for each in range(10):
+        assert main(["user", "add", f"user{number}-{each}", "--account", "team"]) == 0
+
+
+def test_of_several_who_write_at_once_nobody_loses_anything(group, data):
+    at_once(add_some, 3)
+
+    assert len(PeopleFile(data).now().users) == 3 + 30
+    assert sum(it.act.operation == "CreateUser" for it in Journal(data).read()[0]) == 2 + 30
+
+
+def test_what_is_done_to_people_is_noted_with_who_did_it(group, data, batchq, refused):
+    refused("user", "delete", "amy")
+    batchq("user", "delete", "ada")
+
+    noted, _ = Journal(data).read()
+    assert [(it.act.operation, it.act.about) for it in noted[1:]] == [
+        ("CreateAccount", "account/lab"),
+        ("CreateAccount", "account/team"),
+        ("CreateUser", "user/cora"),
+        ("CreateUser", "user/ada"),
+        ("DeleteUser", "user/ada"),
+    ]
+    assert noted[0].act.about.startswith("key/BQIA")
+    assert len({it.mark for it in noted}) == len(noted)
+
+
+def test_nothing_is_done_that_cannot_be_noted(group, data, refused):
+    (data / "acts.log").unlink()
+    (data / "acts.log").mkdir()
+
+    assert main(["user", "add", "eve"]) == 1
+
+    assert "eve" not in PeopleFile(data).now().users
+
+
+def test_what_a_crash_left_of_a_line_is_passed_over(group, data, batchq):
+    whole, _ = Journal(data).read()
+    with (data / "acts.log").open("ab") as file:
+        file.write(b'\n{"mark":"cut off')
+
+    batchq("user", "add", "eve")
+
+    noted, _ = Journal(data).read()
+    assert noted[:-1] == whole
+    assert noted[-1].act.about == "user/eve"
+
+
+def test_files_and_a_server_are_not_asked_at_once(data, capsys):
+    assert main(["user", "list", "--data", str(data), "--url", "http://127.0.0.1:1"]) == 2
+
+    assert "which of them" in capsys.readouterr().err
+
+
+def test_a_server_that_is_named_is_asked_and_no_file(group, monkeypatch, capsys):
+    monkeypatch.setenv("BATCHQ_URL", "http://127.0.0.1:1")
+
+    assert main(["user", "list"]) == 1
+
+    assert "no batchq answers at http://127.0.0.1:1" in capsys.readouterr().err

@@ -1,0 +1,67 @@
+"""Nobody makes anybody more than he is himself, nor gets the key of one who is."""
+
+from dataclasses import replace
+
+import pytest
+
+from batchq.domain.authority import knows_user, manages, may_make, may_set
+from batchq.domain.people import Account, Allowance, Role, User
+from tests.domain.test_people import caller
+
+IN_TEAM = User(name="new", account="team")
+USERS = {
+    "of the team": IN_TEAM,
+    "of another account": User(name="new", account="other"),
+    "coordinator below": replace(IN_TEAM, coordinates=frozenset({"team"})),
+    "coordinator elsewhere": replace(IN_TEAM, coordinates=frozenset({"other"})),
+    "operator": replace(IN_TEAM, role=Role.OPERATOR),
+    "admin": replace(IN_TEAM, role=Role.ADMIN),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "managed"),
+    [
+        ("ada", set()),
+        ("cora", {"of the team", "coordinator below"}),
+        ("oda", {"of the team", "of another account", "coordinator below", "coordinator elsewhere"}),
+        ("amy", set(USERS)),
+    ],
+)
+def test_who_sees_to_whom(name, managed):
+    assert {what for what, user in USERS.items() if manages(caller(name), user)} == managed
+
+
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [
+        ("ada", set()),
+        ("cora", {"of the team"}),
+        ("oda", {"of the team", "of another account", "coordinator below", "coordinator elsewhere"}),
+        ("amy", set(USERS)),
+    ],
+)
+def test_who_makes_whom(name, made):
+    assert {what for what, user in USERS.items() if may_make(caller(name), user, None)} == made
+    assert {what for what, user in USERS.items() if may_make(caller(name), user, IN_TEAM)} == made
+
+
+@pytest.mark.parametrize("name", ["ada", "cora", "oda"])
+def test_nobody_but_an_admin_touches_an_admin(name):
+    assert not may_make(caller(name), IN_TEAM, USERS["admin"])
+
+
+def test_a_coordinator_knows_all_of_his_accounts_and_a_user_himself():
+    assert knows_user(caller("cora"), USERS["admin"])
+    assert not knows_user(caller("cora"), USERS["of another account"])
+    assert knows_user(caller("ada"), User(name="ada", account="team"))
+    assert not knows_user(caller("ada"), IN_TEAM)
+
+
+def test_what_containers_may_have_is_said_by_admins_and_the_rest_by_operators():
+    before, limited = Account(name="lab"), Account(name="lab", queues=("night",))
+    given = replace(before, allowance=Allowance(privileged=True))
+
+    assert [may_set(caller(it), limited, before) for it in ("ada", "cora", "oda", "amy")] == [False, False, True, True]
+    assert [may_set(caller(it), given, before) for it in ("ada", "cora", "oda", "amy")] == [False, False, False, True]
+    assert not may_set(caller("oda"), before, given), "nor does he take it away"
