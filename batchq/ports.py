@@ -213,8 +213,8 @@ class ContainerRuntime(Protocol):
     async def inspect(self, tag: Tag) -> Found | None:
         """The truth about one container, None if there is none."""
 
-    async def signal_stop(self, tag: Tag) -> None:
-        """Deliver the image's StopSignal, or SIGTERM; a paused container is resumed. Raises ContainerGone."""
+    async def signal_stop(self, tag: Tag, signal: str | None = None) -> None:
+        """Deliver it, or the image's StopSignal, or SIGTERM; a paused container is resumed. Raises ContainerGone."""
 
     async def kill(self, tag: Tag) -> None:
         """SIGKILL. Raises ContainerGone when there is nothing to kill."""

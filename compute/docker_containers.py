@@ -97,11 +97,11 @@ class Containers:
             return it
         return replace(it, address=self._places.address(client, inspected))
 
-    def signal_stop(self, client: Client, tag: Tag) -> None:
+    def signal_stop(self, client: Client, tag: Tag, signal: str | None) -> None:
         inspected = self._inspect(client, tag)
         if inspected is None or found(tag, inspected).state is not ContainerState.RUNNING:
             raise ContainerGone(f"{tag} does not run")
-        self._signal(client, tag, stop_signal(inspected))
+        self._signal(client, tag, signal or stop_signal(inspected))
         if member(inspected, "State", "Paused", of=object) is True:
             self._resume(client, tag)
 

@@ -81,8 +81,8 @@ class DockerRuntime:
     async def inspect(self, tag: Tag) -> Found | None:
         return await self._lanes.about(tag, "inspect", lambda client: self._containers.inspect(client, tag))
 
-    async def signal_stop(self, tag: Tag) -> None:
-        await self._lanes.about(tag, "stop", lambda client: self._containers.signal_stop(client, tag))
+    async def signal_stop(self, tag: Tag, signal: str | None = None) -> None:
+        await self._lanes.about(tag, "stop", lambda client: self._containers.signal_stop(client, tag, signal))
 
     async def kill(self, tag: Tag) -> None:
         await self._lanes.about(tag, "kill", lambda client: self._containers.kill(client, tag))

@@ -59,8 +59,9 @@ class SimulatedRuntime:
     async def inspect(self, tag: Tag) -> Found | None:
         return await self._do("inspect", tag, lambda: self._engine.inspect(tag))
 
-    async def signal_stop(self, tag: Tag) -> None:
-        await self._do("signal_stop", tag, lambda: self._hasten(tag, self._engine.signal_stop))
+    async def signal_stop(self, tag: Tag, signal: str | None = None) -> None:
+        ask = self._engine.kill if signal == "SIGKILL" else self._engine.signal_stop
+        await self._do("signal_stop", tag, lambda: self._hasten(tag, ask))
 
     async def kill(self, tag: Tag) -> None:
         await self._do("kill", tag, lambda: self._hasten(tag, self._engine.kill))

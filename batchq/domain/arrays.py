@@ -12,8 +12,8 @@ from datetime import datetime
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain import reasons
-from batchq.domain.job import FINISHED, Child, Family, Job, Status, Stop, StopCause
+from batchq.domain import reasons, stopping
+from batchq.domain.job import FINISHED, Child, Family, Job, Status
 from batchq.domain.moves import end, story, to
 from batchq.domain.names import child_id
 from batchq.errors import IllegalTransition
@@ -64,7 +64,7 @@ def at_work(job: Job) -> bool:
 def order(job: Job) -> Order | None:
     """What its children are to be told, from the `told`th on. While there is an order none of them may start."""
     if job.stop is not None:
-        return on.TerminateRequested(reason=job.stop.reason, grace=job.stop.grace)
+        return on.TerminateRequested(reason=job.stop.reason, grace=job.stop.grace, signal=job.stop.signal)
     if job.cancelled is not None:
         return on.CancelRequested(reason=job.cancelled)
     return None if job.family is None or job.family.broken_at is None else on.DependencyFailed()
@@ -137,9 +137,8 @@ def _terminate(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
     """Also after a cancel, which the children that run have not felt."""
     if job.stop is not None:
         return job
-    grace = job.spec.stop_grace if event.grace is None else event.grace
-    stop = Stop(cause=StopCause.TERMINATED, reason=event.reason, ordered_at=now, grace=grace)
-    return replace(job, stop=stop, status_reason=event.reason, family=replace(_family(job), told=0))
+    ordered = stopping.order(job, event, now)
+    return replace(ordered, family=replace(_family(job), told=0))
 
 
 def _ignored(job: Job, _: on.Event, __: datetime) -> Job:

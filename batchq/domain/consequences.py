@@ -55,7 +55,8 @@ def told_to_end(job: Job, part: Part, now: datetime, own: on.TerminateRequested 
     if part.state is PartState.WAITING:
         return ended(told, now, None)
     graces = (None if own is None else own.grace, gates.container_of(job, part).stop_timeout, job.spec.stop_grace)
-    return replace(told, stopping=True, grace=next(it for it in graces if it is not None))
+    signal = None if own is None else own.signal
+    return replace(told, stopping=True, grace=next(it for it in graces if it is not None), signal=signal)
 
 
 def ended(part: Part, now: datetime, reason: str | None) -> Part:

@@ -162,11 +162,12 @@ class CancelRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TerminateRequested:
-    """`grace` None is the job's own. `node`: the request named one node of a gang."""
+    """`grace` None is the job's own, `signal` None the image's. `node`: the request named one node of a gang."""
 
     reason: str
     grace: timedelta | None = None
     node: int | None = None
+    signal: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

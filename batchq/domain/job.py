@@ -129,8 +129,8 @@ class Part:
 
     `key` is the `part` of its tag. `begun_at` is when its start was asked for; `container` as in `Attempt`. `stopping`:
     it is to end, and has its `grace`; `kill_at` and `killed_at` are as in `Stop`, for this container. `terminated`: its
-    node alone was, with this reason of the caller's. `address` is its node's on the network of the attempt.
-    `host_lost`: it ended with the host.
+    node alone was, with this reason of the caller's. `signal`: what it is asked with, None the
+    image's own. `address` is its node's on the network of the attempt. `host_lost`: it ended with the host.
     """
 
     key: str
@@ -144,6 +144,7 @@ class Part:
     stopping: bool = False
     terminated: str | None = None
     grace: timedelta | None = None
+    signal: str | None = None
     kill_at: datetime | None = None
     killed_at: datetime | None = None
     address: str | None = None
@@ -190,13 +191,14 @@ class Stop:
     """An order to stop, beside the status: the job is over when its container is.
 
     `kill_at` is None until the container has been asked (SIGTERM delivered); from then it is when to kill (again).
-    `killed_at` is the first kill.
+    `killed_at` is the first kill. `signal` is what asks it, None the image's StopSignal or SIGTERM.
     """
 
     cause: StopCause
     reason: str
     ordered_at: datetime
     grace: timedelta
+    signal: str | None = None
     kill_at: datetime | None = None
     killed_at: datetime | None = None
 

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from batchq.domain import events as on
 from batchq.domain import reasons
 from batchq.domain.job import Job, Stop, StopCause
+from batchq.domain.names import Tag
 
 KILL_AGAIN = timedelta(seconds=5)
 UNKILLABLE_AFTER = timedelta(seconds=60)
@@ -13,7 +14,8 @@ UNKILLABLE_AFTER = timedelta(seconds=60)
 
 def order(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
     grace = job.spec.stop_grace if event.grace is None else event.grace
-    stop = Stop(cause=StopCause.TERMINATED, reason=event.reason, ordered_at=now, grace=grace)
+    cause, signal = StopCause.TERMINATED, event.signal
+    stop = Stop(cause=cause, reason=event.reason, ordered_at=now, grace=grace, signal=signal)
     return replace(job, stop=stop, status_reason=event.reason)
 
 
@@ -32,3 +34,12 @@ def remember_cancel(job: Job, event: on.CancelRequested) -> Job:
 def told_of_deaf(job: Job, killed_at: datetime, now: datetime) -> Job:
     """What was killed a while ago and does not die keeps its room, and says so."""
     return replace(job, status_reason=reasons.UNKILLABLE) if now - killed_at >= UNKILLABLE_AFTER else job
+
+
+def signal_of(job: Job, tag: Tag) -> str | None:
+    """What a container that is to stop is asked with, None the image's own."""
+    parts = () if job.attempt is None else job.attempt.parts
+    part = next((it for it in parts if it.key == tag.part), None)
+    if part is not None:
+        return part.signal
+    return None if job.stop is None else job.stop.signal

@@ -17,6 +17,7 @@ from batchq.domain.catalog import Network
 from batchq.domain.job import Job
 from batchq.domain.moves import attempt_of
 from batchq.domain.names import JobId, Tag
+from batchq.domain.stopping import signal_of
 from batchq.engine.letters import Deliver, Ring
 from batchq.engine.reports import report
 from batchq.engine.starting import Start
@@ -67,7 +68,7 @@ class Executor:
             self._under_way.add(effect)
             if isinstance(effect, do.StartContainer):
                 self._prepare_start(effect, job)
-            task = self._tasks.task(f"{type(effect).__name__} {effect.tag}", self._carry_out(effect))
+            task = self._tasks.task(f"{type(effect).__name__} {effect.tag}", self._carry_out(effect, job))
             if isinstance(effect, do.ClearAway):
                 self._abandon(effect.tag)  # over before its start was answered: nothing more is to be asked for it
                 self._clearing[effect.tag.job_id][effect.tag] = task
@@ -77,25 +78,25 @@ class Executor:
         self._look_again.add(tag)
         self.act(do.InspectContainer(tag=tag), None)
 
-    async def _carry_out(self, effect: do.Effect) -> None:
+    async def _carry_out(self, effect: do.Effect, job: Job | None) -> None:
         """One at a time for a container, but a look, which changes nothing, need not wait."""
         try:
             if isinstance(effect, do.InspectContainer):
                 await self._look_until_current(effect.tag)
             else:
                 async with self._turns.setdefault(effect.tag, asyncio.Lock()):
-                    await self._change(effect)
+                    await self._change(effect, job)
         finally:
             self._under_way.discard(effect)
             if isinstance(effect, do.ClearAway):
                 self._cleared(effect.tag)
 
-    async def _change(self, effect: do.Effect) -> None:
+    async def _change(self, effect: do.Effect, job: Job | None) -> None:
         match effect:
             case do.StartContainer(tag=tag):
                 await self._start(tag)
             case do.StopContainer(tag=tag):
-                await self._stop(tag)
+                await self._stop(tag, None if job is None else signal_of(job, tag))
             case do.KillContainer(tag=tag):
                 await self._kill(tag)
             case do.ClearAway(tag=tag):
@@ -144,7 +145,7 @@ class Executor:
         if tag in self._starts:
             self._starts[tag].abandoned.set()
 
-    async def _stop(self, tag: Tag) -> None:
+    async def _stop(self, tag: Tag, signal: str | None) -> None:
         """Until it is delivered, and not again: to many programs a second signal means to drop everything.
 
         Nor longer than it is wanted: what was given up is to be cleared away, whether or not it hears.
@@ -153,7 +154,7 @@ class Executor:
             if tag in self._clearing.get(tag.job_id, {}):
                 return
             try:
-                await self._runtime.signal_stop(tag)
+                await self._runtime.signal_stop(tag, signal)
             except EngineUnknown as unknown:
                 log.warning("container %s: no answer to the stop signal, sent again: %s", tag, unknown)
                 await self._clock.sleep(ASK_AGAIN)

@@ -29,10 +29,9 @@ T = TypeVar("T")
 
 def commit(connection: Connection, changes: Changes) -> None:
     _insert(connection, changes.inserted)
-    _update(connection, changes.updated)
+    _update(connection, changes)
     _hold(connection, changes)
-    connection.executemany(SQL["insert_moment"], map(rows.moment_row, changes.history))
-    connection.executemany(SQL["note_end"], (rows.end_row(it) for it in changes.history if it.status in FINISHED))
+    _remember(connection, changes)
     connection.executemany(SQL["insert_submission"], map(_submission_row, changes.submissions))
     connection.executemany(SQL["insert_stream"], map(rows.stream_row, changes.streams))
     connection.executemany(SQL["put_share"], (rows.share_row(*kept) for kept in changes.shares))
@@ -56,11 +55,27 @@ def _insert(connection: Connection, jobs: Sequence[Job]) -> None:
     connection.executemany(SQL["insert_need"], (row for job in own for row in rows.need_rows(job)))
 
 
-def _update(connection: Connection, jobs: Sequence[Job]) -> None:
-    for job in jobs:
-        row = rows.state_row(job, version=job.version + 1)
-        if connection.execute(SQL["update_job"], row).rowcount != 1:
-            raise Conflict(f"job {job.id} is not at version {job.version}")
+def _update(connection: Connection, changes: Changes) -> None:
+    ends = _ends(changes.history)
+    updated = (
+        rows.state_row(job, version=job.version + 1) | {"finished_at": ends.get(job.id)} for job in changes.updated
+    )
+    if connection.executemany(SQL["update_job"], updated).rowcount != len(changes.updated):
+        raise Conflict(f"one of {len(changes.updated)} jobs is not at its version")
+
+
+def _remember(connection: Connection, changes: Changes) -> None:
+    """Each job's walk, and the ends of those that the update has not noted."""
+    orders = {job.id: job.order for job in (*changes.inserted, *changes.updated)}
+    told = ((rows.moment_row(it), orders.get(it.job_id)) for it in changes.history)
+    connection.executemany(SQL["insert_moment"], (row | {"ord": order} for row, order in told))
+    noted = {job.id for job in changes.updated}
+    ends = _ends(it for it in changes.history if it.job_id not in noted)
+    connection.executemany(SQL["note_end"], ({"id": rows.text(it), "at": at} for it, at in ends.items()))
+
+
+def _ends(history: Iterable[Moment]) -> Mapping[JobId, int]:
+    return {it.job_id: rows.microseconds(it.at) for it in history if it.status in FINISHED}
 
 
 def _hold(connection: Connection, changes: Changes) -> None:

@@ -162,10 +162,6 @@ def moment_row(moment: Moment) -> Row:
     return {"id": text(moment.job_id), "value": as_json(_MOMENT, moment, without={"job_id"})}
 
 
-def end_row(moment: Moment) -> Row:
-    return {"id": text(moment.job_id), "at": microseconds(moment.at)}
-
-
 def moment(job_id: JobId, value: str) -> Moment:
     return _MOMENT.validate_json(f'{{"job_id":{json.dumps(job_id)},{value[1:]}')
 

@@ -90,13 +90,13 @@ ARRAYS = {
         ),
         (
             "a terminate is told to those alone who have not heard of the cancel",
-            "status_reason=event.reason, family=replace(_family(job), told=0)",
-            "status_reason=event.reason",
+            "replace(ordered, family=replace(_family(job), told=0))",
+            "ordered",
         ),
         (
             "a second terminate is the one that counts",
-            "    if job.stop is not None:\n        return job\n    grace",
-            "    grace",
+            "    if job.stop is not None:\n        return job\n    ordered",
+            "    ordered",
         ),
     ],
     "batchq/engine/families.py": [

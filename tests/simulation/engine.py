@@ -110,8 +110,8 @@ class Liar:
     async def inspect(self, tag: Tag) -> Found | None:
         return await self._call("inspect", tag, lambda: self._runtime.inspect(tag))
 
-    async def signal_stop(self, tag: Tag) -> None:
-        await self._call("signal_stop", tag, lambda: self._runtime.signal_stop(tag))
+    async def signal_stop(self, tag: Tag, signal: str | None = None) -> None:
+        await self._call("signal_stop", tag, lambda: self._runtime.signal_stop(tag, signal))
 
     async def kill(self, tag: Tag) -> None:
         await self._call("kill", tag, lambda: self._runtime.kill(tag))

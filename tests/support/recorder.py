@@ -55,8 +55,8 @@ class Recorder:
             await self._held["inspect"].wait()
         return found
 
-    async def signal_stop(self, tag: Tag) -> None:
-        await self._ask(tag, "stop", self._runtime.signal_stop(tag))
+    async def signal_stop(self, tag: Tag, signal: str | None = None) -> None:
+        await self._ask(tag, "stop", self._runtime.signal_stop(tag, signal))
 
     async def kill(self, tag: Tag) -> None:
         await self._ask(tag, "kill", self._runtime.kill(tag))

@@ -15,7 +15,9 @@ INSERT INTO specs (ord, spec) VALUES (:ord, :spec);
 INSERT OR IGNORE INTO job_needs (resource, ord) VALUES (:resource, :ord);
 
 -- update_job
-UPDATE jobs SET version = :version + 1, status = :status, misfit = :misfit, at_work = :at_work, state = :state
+UPDATE jobs
+SET version = :version + 1, status = :status, misfit = :misfit, at_work = :at_work, state = :state,
+    finished_at = coalesce(:finished_at, finished_at)
 WHERE ord = :ord AND id = :id AND version = :version;
 
 -- insert_wait
@@ -25,9 +27,10 @@ INSERT OR IGNORE INTO waits (on_id, ord) VALUES (:on_id, :ord);
 DELETE FROM waits WHERE on_id = :on_id AND ord = :ord;
 
 -- insert_moment
+WITH told (ord) AS (SELECT coalesce(:ord, (SELECT ord FROM jobs WHERE id = :id)))
 INSERT INTO history (ord, number, value)
-SELECT ord, (SELECT coalesce(max(number) + 1, 0) FROM history WHERE history.ord = jobs.ord), :value
-FROM jobs WHERE id = :id;
+SELECT ord, (SELECT coalesce(max(number) + 1, 0) FROM history WHERE history.ord = told.ord), :value
+FROM told WHERE ord IS NOT NULL;
 
 -- note_end
 UPDATE jobs SET finished_at = :at WHERE id = :id;

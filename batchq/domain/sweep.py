@@ -1,0 +1,79 @@
+"""One order to stop many jobs: what each of them is told, and what becomes of it. Pure.
+
+Which jobs are meant is decided once, and they are told a few at a time; until then none of them may start.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+from batchq.domain import events as on
+from batchq.domain.job import FINISHED, QUEUED, Job, Status
+from batchq.domain.names import JobId
+
+
+class Kind(StrEnum):
+    CANCEL = "CANCEL"
+    TERMINATE = "TERMINATE"
+
+
+class Outcome(StrEnum):
+    """What becomes of a job that was named. STOPPING: over when its containers, or its children, are.
+
+    NOT_RETRIED: a cancel does not reach what runs, but it has no other attempt. Below it, nothing is done.
+    """
+
+    CANCELLED = "CANCELLED"
+    TERMINATED = "TERMINATED"
+    STOPPING = "STOPPING"
+    NOT_RETRIED = "NOT_RETRIED"
+    ALREADY_FINISHED = "ALREADY_FINISHED"
+    NOT_MATCHED = "NOT_MATCHED"
+    NOT_FOUND = "NOT_FOUND"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepOrder:
+    """What all of them are told. `grace` None is each job's own; `signal` None is the image's, or SIGTERM."""
+
+    kind: Kind
+    reason: str
+    grace: timedelta | None = None
+    signal: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """A job, what it was when it was told, and what becomes of it. `status` None: there is no such job."""
+
+    job_id: JobId
+    name: str = ""
+    status: Status | None = None
+    outcome: Outcome
+
+
+def request(order: SweepOrder, node: int | None) -> on.CancelRequested | on.TerminateRequested:
+    """What one job is told; `node` where only that one of a gang is meant."""
+    match order.kind:
+        case Kind.CANCEL:
+            return on.CancelRequested(reason=order.reason, node=node)
+        case Kind.TERMINATE:
+            return on.TerminateRequested(reason=order.reason, grace=order.grace, node=node, signal=order.signal)
+
+
+def has_children(job: Job) -> bool:
+    """Whether it is an array whose children live: they are told, and it is over when they are."""
+    return job.family is not None and job.status is Status.PENDING
+
+
+def outcome(kind: Kind, status: Status, *, has_children: bool) -> Outcome:
+    """What becomes of a job that is told in this status."""
+    if status in FINISHED:
+        return Outcome.ALREADY_FINISHED
+    if has_children:
+        return Outcome.STOPPING
+    match kind:
+        case Kind.CANCEL:
+            return Outcome.CANCELLED if status in QUEUED else Outcome.NOT_RETRIED
+        case Kind.TERMINATE:
+            return Outcome.TERMINATED if status in QUEUED else Outcome.STOPPING
