@@ -11,6 +11,7 @@ from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import Job, Status
 from batchq.domain.names import ConsumableName, JobId, QueueName, Tag
 from batchq.domain.people import Reach
+from batchq.domain.sweep import Progress, Selection, Sweep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +78,7 @@ class Changes:
     `inserted` are new jobs, `updated` known ones: each `version` is that of the row as it was read; the store writes
     `version + 1`. `submissions` are remembered with `at`; those older than `forget_before` may be forgotten. `shares`
     and `used_up` replace what was kept of that share, and of that NON_REPLENISHABLE resource; `restoration` all of it.
+    Which jobs a new one of `sweeps` means is decided here, by all else that is saved; `progress` is of those before.
     """
 
     inserted: tuple[Job, ...] = ()
@@ -87,12 +89,14 @@ class Changes:
     used_up: tuple[tuple[ConsumableName, int], ...] = ()
     streams: tuple[LogStream, ...] = ()
     restoration: Restoration | None = None
+    sweeps: tuple[tuple[Sweep, Selection], ...] = ()
+    progress: tuple[Progress, ...] = ()
     forget_before: datetime | None = None
 
     @property
     def empty(self) -> bool:
         rows = (self.inserted, self.updated, self.history, self.submissions, self.streams, self.shares, self.used_up)
-        return not any(rows) and self.restoration is None
+        return not any(rows) and self.restoration is None and not self.sweeps and not self.progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from enum import StrEnum
 from batchq.domain import events as on
 from batchq.domain.job import FINISHED, QUEUED, Job, Status
 from batchq.domain.names import JobId
+from batchq.domain.people import Reach
 
 
 class Kind(StrEnum):
@@ -40,6 +41,69 @@ class SweepOrder:
     reason: str
     grace: timedelta | None = None
     signal: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which of the jobs that are not over are meant: those of which everything holds that is said here. None: any.
+
+    `members` are jobs and nodes of gangs; an array stands for its children too, where they are looked at. `names`: any
+    case, a trailing `*` is any rest. `accounts` has those below it, too. `reach`: what is there for who orders it.
+
+    An array whose children live is meant as a whole, and they are not looked at; but where a status or an environment
+    is asked for they are, each for itself, and it is not.
+    """
+
+    members: tuple[tuple[JobId, int | None], ...] | None = None
+    names: frozenset[str] | None = None
+    users: frozenset[str] | None = None
+    accounts: frozenset[str] | None = None
+    queues: frozenset[str] | None = None
+    statuses: frozenset[Status] | None = None
+    environments: frozenset[str] | None = None
+    reach: Reach | None = None
+
+    @property
+    def by_child(self) -> bool:
+        """Whether each child of an array is looked at for itself."""
+        return self.statuses is not None or self.environments is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """An order that is being carried out."""
+
+    number: int
+    order: SweepOrder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meant:
+    """A job that an order means, or that node of it."""
+
+    job: Job
+    node: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far an order was carried out: down to this job, or node, the last first. `over`: none is left."""
+
+    sweep: int
+    order: int
+    node: int | None
+    over: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sketch:
+    """A job that an order would mean, in so far as that tells what would become of it. `place`: its order, and node."""
+
+    place: tuple[int, int | None]
+    job_id: JobId
+    name: str
+    status: Status
+    has_children: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

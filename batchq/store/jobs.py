@@ -56,25 +56,34 @@ def _insert(connection: Connection, jobs: Sequence[Job]) -> None:
 
 
 def _update(connection: Connection, changes: Changes) -> None:
-    ends = _ends(changes.history)
+    ends: dict[JobId, int | str | None] = {**_ends(changes.history)}
     updated = (
         rows.state_row(job, version=job.version + 1) | {"finished_at": ends.get(job.id)} for job in changes.updated
     )
     if connection.executemany(SQL["update_job"], updated).rowcount != len(changes.updated):
-        raise Conflict(f"one of {len(changes.updated)} jobs is not at its version")
+        raise Conflict(_not_at_its_version(connection, changes.updated))
+
+
+def _not_at_its_version(connection: Connection, updated: Sequence[Job]) -> str:
+    """All the others have been updated, for the transaction is still open."""
+    for job in updated:
+        found = connection.execute(SQL["version"], {"id": rows.text(job.id)}).fetchone()
+        if found is None or found[0] != job.version + 1:
+            return f"job {job.id} is not at version {job.version}"
+    return f"one of {len(updated)} jobs is ahead of its version"
 
 
 def _remember(connection: Connection, changes: Changes) -> None:
     """Each job's walk, and the ends of those that the update has not noted."""
     orders = {job.id: job.order for job in (*changes.inserted, *changes.updated)}
     told = ((rows.moment_row(it), orders.get(it.job_id)) for it in changes.history)
-    connection.executemany(SQL["insert_moment"], (row | {"ord": order} for row, order in told))
+    connection.executemany(SQL["insert_moment"], ({**row, "ord": order} for row, order in told))
     noted = {job.id for job in changes.updated}
     ends = _ends(it for it in changes.history if it.job_id not in noted)
     connection.executemany(SQL["note_end"], ({"id": rows.text(it), "at": at} for it, at in ends.items()))
 
 
-def _ends(history: Iterable[Moment]) -> Mapping[JobId, int]:
+def _ends(history: Iterable[Moment]) -> dict[JobId, int]:
     return {it.job_id: rows.microseconds(it.at) for it in history if it.status in FINISHED}
 
 
@@ -127,7 +136,7 @@ def active(connection: Connection) -> tuple[Job, ...]:
 
 def runnable(connection: Connection, queue: QueueName, limit: int, after: int) -> tuple[Candidate, ...]:
     asked = {"queue": rows.text(queue), "limit": limit, "after": rows.integer(after)}
-    return _made(connection.execute(SQL["runnable"], asked), rows.candidate, order=1)
+    return made(connection.execute(SQL["runnable"], asked), rows.candidate, order=1)
 
 
 def runnable_in_share(
@@ -135,7 +144,7 @@ def runnable_in_share(
 ) -> tuple[Candidate, ...]:
     rank, order = (-rows.GREATEST, -1) if after is None else (-rows.integer(after[0]), rows.integer(after[1]))
     asked = {"queue": rows.text(key.queue), "share": rows.text(key.share), "rank": rank, "after": order, "limit": limit}
-    return _made(connection.execute(SQL["runnable_in_share"], asked), rows.candidate, order=1)
+    return made(connection.execute(SQL["runnable_in_share"], asked), rows.candidate, order=1)
 
 
 def waiting_shares(connection: Connection, queue: QueueName) -> tuple[str, ...]:
@@ -236,10 +245,10 @@ def newest_streams(connection: Connection, limit: int, offset: int) -> tuple[Log
 
 
 def _jobs(found: Iterable[Any]) -> tuple[Job, ...]:
-    return _made(found, rows.stored, order=0)
+    return made(found, rows.stored, order=0)
 
 
-def _made(found: Iterable[Any], make: Callable[[Any], T], *, order: int) -> tuple[T, ...]:
+def made(found: Iterable[Any], make: Callable[[Any], T], *, order: int) -> tuple[T, ...]:
     """What the rows make. Raises Unreadable, naming all of them that make nothing; `order` is the column that does."""
     made, unreadable = [], []
     for row in found:

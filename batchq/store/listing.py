@@ -36,12 +36,12 @@ def select(query: JobQuery) -> tuple[str, Bound]:
         conditions.append("status = ?")
         bound.append(query.status.value)
     if query.reach is not None:
-        condition, values = _within(query.reach)
+        condition, values = within(query.reach)
         conditions.append(condition)
         bound += values
     if query.filter is not None:
         alternatives = [_passes(query.filter, value) for value in query.values]
-        conditions.append(_any_of([condition for condition, _ in alternatives]))
+        conditions.append(any_of([condition for condition, _ in alternatives]))
         bound += [each for _, values in alternatives for each in values]
     bound.append(query.limit)
     where = " AND ".join(conditions)
@@ -56,11 +56,11 @@ def select_needing(query: NeedQuery) -> tuple[str, Bound]:
         conditions.append("status = ?")
         bound.append(query.status.value)
     if query.reach is not None:
-        condition, values = _within(query.reach)
+        condition, values = within(query.reach)
         conditions.append(condition)
         bound += values
     if query.name is not None:
-        condition, values = _like("name", rows.text(folded(query.name)))
+        condition, values = like("name", rows.text(folded(query.name)))
         conditions.append(condition)
         bound += values
     bound.append(query.limit)
@@ -82,7 +82,7 @@ def _below(before: int | None) -> int:
 def _passes(by: Filter, value: str) -> tuple[str, Bound]:
     match by:
         case Filter.JOB_NAME:
-            return _like("name", rows.text(folded(value)))
+            return like("name", rows.text(folded(value)))
         case Filter.JOB_DEFINITION:
             return _defines(rows.text(value))
         case Filter.BEFORE_CREATED_AT:
@@ -93,13 +93,13 @@ def _passes(by: Filter, value: str) -> tuple[str, Bound]:
             return "share = ?", [rows.text(value)]
 
 
-def _within(reach: Reach) -> tuple[str, Bound]:
+def within(reach: Reach) -> tuple[str, Bound]:
     """The accounts as one JSON text: SQLite has only so many variables for a statement."""
     accounts = json.dumps(sorted(reach.accounts))
-    return "(owner = ? OR account IN (SELECT value FROM json_each(?)))", [rows.text(reach.user), accounts]
+    return "(jobs.owner = ? OR jobs.account IN (SELECT value FROM json_each(?)))", [rows.text(reach.user), accounts]
 
 
-def _like(column: str, pattern: str) -> tuple[str, Bound]:
+def like(column: str, pattern: str) -> tuple[str, Bound]:
     if not pattern.endswith(ANY_REST):
         return f"{column} = ?", [pattern]
     start = pattern.removesuffix(ANY_REST)
@@ -109,7 +109,7 @@ def _like(column: str, pattern: str) -> tuple[str, Bound]:
 def _defines(value: str) -> tuple[str, Bound]:
     name, colon, revision = value.partition(":")
     if not colon:
-        return _like("definition", value)
+        return like("definition", value)
     condition, bound = _compares("revision = ?", number(revision))
     return f"(definition = ? AND {condition})", [name, *bound]
 
@@ -118,9 +118,9 @@ def _compares(condition: str, wanted: int | None) -> tuple[str, Bound]:
     return ("FALSE", []) if wanted is None else (condition, [wanted])
 
 
-def _any_of(conditions: Sequence[str]) -> str:
+def any_of(conditions: Sequence[str]) -> str:
     """A balanced tree: SQLite refuses a deep one, as a chain of a thousand would be."""
     if len(conditions) <= 1:
         return next(iter(conditions), "FALSE")
     half = len(conditions) // 2
-    return f"({_any_of(conditions[:half])} OR {_any_of(conditions[half:])})"
+    return f"({any_of(conditions[:half])} OR {any_of(conditions[half:])})"

@@ -1,9 +1,11 @@
 """What a store is asked for, one job at a time. `listing` says the same in SQL; one contract holds both."""
 
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 
-from batchq.domain.job import Job, Status
+from batchq.domain.job import FINISHED, Job, Status
 from batchq.domain.names import DefinitionRef
+from batchq.domain.sweep import Selection
 from batchq.values import Filter, JobQuery, NeedQuery
 
 ANY_REST = "*"
@@ -36,6 +38,25 @@ def needs(job: Job, query: NeedQuery) -> bool:
         and (query.reach is None or query.reach.has(job.spec.owner))
         and (query.name is None or _like(folded(job.spec.name), folded(query.name)))
     )
+
+
+def meant(job: Job, selection: Selection) -> bool:
+    """But for its members, and for whether children are looked at."""
+    owner = job.spec.owner
+    return (
+        job.status not in FINISHED
+        and _among(job.status, selection.statuses)
+        and (selection.names is None or any(_like(folded(job.spec.name), folded(it)) for it in selection.names))
+        and _among(owner.user, selection.users)
+        and _among(owner.account, selection.accounts)
+        and _among(job.spec.queue, selection.queues)
+        and _among(None if job.attempt is None else job.attempt.environment, selection.environments)
+        and (selection.reach is None or selection.reach.has(owner))
+    )
+
+
+def _among(value: str | None, wanted: Collection[str] | None) -> bool:
+    return wanted is None or value in wanted
 
 
 def _passes(job: Job, by: Filter, value: str) -> bool:

@@ -11,11 +11,13 @@ from batchq.domain.job import ACTIVE, FINISHED, Job
 from batchq.domain.names import ConsumableName, JobId, QueueName, child_id, stream_name
 from batchq.domain.placement import Candidate
 from batchq.domain.remains import tags
+from batchq.domain.sweep import Meant, Selection, Sketch, Sweep
 from batchq.errors import Conflict
 from batchq.store import memory_pruning
 from batchq.store.matching import matches, needs, waits
 from batchq.store.memory_catalog import MemoryCatalog
 from batchq.store.memory_index import AT_WORK, BEFORE_ALL, MISFITS, Group, Index, Key, of_queue, of_share, of_status
+from batchq.store.memory_sweeps import MemorySweeps
 from batchq.values import (
     Changes,
     ChildQuery,
@@ -48,6 +50,7 @@ class MemoryStore(MemoryCatalog):
         self._shares: dict[ShareKey, ShareUse] = {}
         self._used_up: dict[ConsumableName, int] = {}
         self._restoration = Restoration()
+        self._sweeps = MemorySweeps(self._jobs)
 
     async def close(self) -> None: ...
 
@@ -72,6 +75,7 @@ class MemoryStore(MemoryCatalog):
             self._streams.setdefault(stream.name, stream)
         self._shares.update(changes.shares)
         self._used_up.update(changes.used_up)
+        self._sweeps.commit(changes)
         if changes.restoration is not None:
             self._restoration = changes.restoration
         if changes.forget_before is not None:
@@ -147,6 +151,20 @@ class MemoryStore(MemoryCatalog):
     async def damaged(self) -> tuple[JobId, ...]:
         """What is in memory is not damaged."""
         return ()
+
+    async def sweeps(self) -> tuple[Sweep, ...]:
+        return self._sweeps.under_way()
+
+    async def meant_orders(self, sweep: int) -> Sequence[tuple[int, int]]:
+        return self._sweeps.orders(sweep)
+
+    async def next_meant(self, sweep: int, limit: int) -> tuple[Meant, ...]:
+        return self._sweeps.next(sweep, limit)
+
+    async def preview(
+        self, selection: Selection, limit: int, after: tuple[int, int | None] | None = None
+    ) -> tuple[Sketch, ...]:
+        return self._sweeps.preview(selection, limit, after)
 
     async def history(self, job_id: JobId) -> tuple[Moment, ...]:
         return tuple(self._history.get(job_id, ()))

@@ -18,7 +18,8 @@ from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import Job
 from batchq.domain.names import ConsumableName, DefinitionRef, JobId, QueueName
 from batchq.domain.placement import Candidate
-from batchq.store import catalog, jobs, listing, opening, pruning, salvage
+from batchq.domain.sweep import Meant, Selection, Sketch, Sweep
+from batchq.store import catalog, jobs, listing, opening, pruning, salvage, sweeping
 from batchq.store.database import Database, opened
 from batchq.store.reading import Work, mended
 from batchq.values import (
@@ -68,7 +69,7 @@ class SqliteStore:
     # ---------------------------------------------------------------------------------------------------------- jobs
 
     async def commit(self, changes: Changes) -> None:
-        await self._database.write(lambda it: jobs.commit(it, changes))
+        await self._database.write(lambda it: sweeping.commit(it, changes))
 
     async def jobs(self, ids: Sequence[JobId]) -> Mapping[JobId, Job]:
         return await self._read(lambda it: jobs.find(it, ids))
@@ -144,6 +145,20 @@ class SqliteStore:
 
     async def prune_shares(self, before: datetime, *, after: ShareKey | None = None, limit: int) -> ShareKey | None:
         return await self._database.write(lambda it: pruning.prune_shares(it, before, after, limit))
+
+    async def sweeps(self) -> tuple[Sweep, ...]:
+        return await self._read(sweeping.sweeps)
+
+    async def meant_orders(self, sweep: int) -> Sequence[tuple[int, int]]:
+        return await self._read(lambda it: sweeping.meant_orders(it, sweep))
+
+    async def next_meant(self, sweep: int, limit: int) -> tuple[Meant, ...]:
+        return await self._read(lambda it: sweeping.next_meant(it, sweep, limit))
+
+    async def preview(
+        self, selection: Selection, limit: int, after: tuple[int, int | None] | None = None
+    ) -> tuple[Sketch, ...]:
+        return await self._browse(lambda it: sweeping.preview(it, selection, limit, after))
 
     async def history(self, job_id: JobId) -> tuple[Moment, ...]:
         return await self._read(lambda it: jobs.history(it, job_id))

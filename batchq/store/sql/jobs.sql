@@ -20,6 +20,9 @@ SET version = :version + 1, status = :status, misfit = :misfit, at_work = :at_wo
     finished_at = coalesce(:finished_at, finished_at)
 WHERE ord = :ord AND id = :id AND version = :version;
 
+-- version
+SELECT version FROM jobs WHERE id = :id;
+
 -- insert_wait
 INSERT OR IGNORE INTO waits (on_id, ord) VALUES (:on_id, :ord);
 
@@ -27,10 +30,10 @@ INSERT OR IGNORE INTO waits (on_id, ord) VALUES (:on_id, :ord);
 DELETE FROM waits WHERE on_id = :on_id AND ord = :ord;
 
 -- insert_moment
-WITH told (ord) AS (SELECT coalesce(:ord, (SELECT ord FROM jobs WHERE id = :id)))
+-- The job is found by its order where that is known.
 INSERT INTO history (ord, number, value)
-SELECT ord, (SELECT coalesce(max(number) + 1, 0) FROM history WHERE history.ord = told.ord), :value
-FROM told WHERE ord IS NOT NULL;
+SELECT ord, (SELECT coalesce(max(number) + 1, 0) FROM history WHERE history.ord = jobs.ord), :value
+FROM jobs WHERE ord = coalesce(:ord, (SELECT ord FROM jobs WHERE id = :id));
 
 -- note_end
 UPDATE jobs SET finished_at = :at WHERE id = :id;

@@ -1,0 +1,28 @@
+-- insert_sweep
+INSERT INTO sweeps (number, value) VALUES (:number, :value);
+
+-- sweeps
+SELECT number, value FROM sweeps ORDER BY number;
+
+-- meant_orders
+SELECT DISTINCT ord, ord + array_size FROM sweep_jobs CROSS JOIN jobs USING (ord) WHERE sweep = :sweep ORDER BY ord;
+
+-- next_meant
+SELECT next.node, jobs.ord, id, version, status, state, spec
+FROM (SELECT ord, node FROM sweep_jobs WHERE sweep = :sweep ORDER BY ord DESC, node DESC LIMIT :limit) AS next
+CROSS JOIN jobs ON jobs.ord = next.ord CROSS JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord)
+ORDER BY next.ord DESC, next.node DESC;
+
+-- told
+DELETE FROM sweep_jobs WHERE sweep = :sweep AND (ord, node) >= (:ord, :node);
+
+-- drop_sweep
+DELETE FROM sweeps WHERE number = :sweep;
+
+-- preview
+-- What is chosen, and how it is known that an array has children, stand elsewhere.
+SELECT DISTINCT jobs.ord, chosen.node, jobs.id,
+    CASE WHEN json_valid(spec) THEN json_extract(spec, '$.name') END, jobs.status, coalesce({has_children}, FALSE)
+FROM ({chosen}) AS chosen CROSS JOIN jobs ON jobs.ord = chosen.ord
+CROSS JOIN specs ON specs.ord = coalesce(jobs.parent_ord, jobs.ord)
+WHERE (jobs.ord, chosen.node) > (?, ?) ORDER BY jobs.ord, chosen.node LIMIT ?;

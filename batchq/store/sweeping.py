@@ -1,0 +1,82 @@
+"""Orders to stop many jobs, in SQL: each function is one transaction, as in `jobs`."""
+
+import sqlite3
+
+from pydantic import TypeAdapter
+
+from batchq.domain.job import Status
+from batchq.domain.names import JobId
+from batchq.domain.sweep import Meant, Progress, Selection, Sketch, Sweep, SweepOrder
+from batchq.store import jobs, rows
+from batchq.store.selecting import HAS_CHILDREN, WHOLE, select
+from batchq.store.statements import named
+from batchq.values import Changes
+
+SQL = named("sweeps.sql")
+
+_ORDER = TypeAdapter(SweepOrder)
+
+Connection = sqlite3.Connection
+
+
+def commit(connection: Connection, changes: Changes) -> None:
+    """Whom an order means is decided last, so that it is by all else that is saved."""
+    jobs.commit(connection, changes)
+    for progress in changes.progress:
+        _go_on(connection, progress)
+    for sweep, selection in changes.sweeps:
+        _begin(connection, sweep, selection)
+
+
+def _begin(connection: Connection, sweep: Sweep, selection: Selection) -> None:
+    connection.execute(SQL["insert_sweep"], {"number": sweep.number, "value": rows.as_json(_ORDER, sweep.order)})
+    chosen, bound = select(selection)
+    statement = f"INSERT OR IGNORE INTO sweep_jobs (sweep, ord, node) SELECT ?, * FROM ({chosen})"  # noqa: S608 - nobody's words
+    connection.execute(statement, [sweep.number, *bound])
+
+
+def _go_on(connection: Connection, progress: Progress) -> None:
+    asked = {"sweep": progress.sweep, "ord": progress.order, "node": _node(progress.node)}
+    connection.execute(SQL["told"], asked)
+    if progress.over:
+        connection.execute(SQL["drop_sweep"], {"sweep": progress.sweep})
+
+
+def sweeps(connection: Connection) -> tuple[Sweep, ...]:
+    found = connection.execute(SQL["sweeps"])
+    return tuple(Sweep(number=number, order=_ORDER.validate_json(value)) for number, value in found)
+
+
+def meant_orders(connection: Connection, sweep: int) -> tuple[tuple[int, int], ...]:
+    return tuple(connection.execute(SQL["meant_orders"], {"sweep": sweep}))
+
+
+def next_meant(connection: Connection, sweep: int, limit: int) -> tuple[Meant, ...]:
+    found = connection.execute(SQL["next_meant"], {"sweep": sweep, "limit": limit})
+    return jobs.made(found, lambda row: Meant(job=rows.stored(row[1:]), node=_said(row[0])), order=1)
+
+
+def preview(
+    connection: Connection, selection: Selection, limit: int, after: tuple[int, int | None] | None
+) -> tuple[Sketch, ...]:
+    chosen, bound = select(selection)
+    statement = SQL["preview"].format(chosen=chosen, has_children=HAS_CHILDREN)
+    place = (-1, WHOLE) if after is None else (after[0], _node(after[1]))
+    return tuple(
+        Sketch(
+            place=(order, _said(node)),
+            job_id=JobId(job_id),
+            name=name or "",
+            status=Status(status),
+            has_children=bool(has_children),
+        )
+        for order, node, job_id, name, status, has_children in connection.execute(statement, [*bound, *place, limit])
+    )
+
+
+def _node(node: int | None) -> int:
+    return WHOLE if node is None else node
+
+
+def _said(node: int) -> int | None:
+    return None if node == WHOLE else node

@@ -1,0 +1,24 @@
+"""The port by which orders to stop many jobs are kept. Beside `ports`: a JobStore is one of these, too."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from batchq.domain.sweep import Meant, Selection, Sketch, Sweep
+
+
+class SweepStore(Protocol):
+    """Orders come, and go on, by `commit`. Every method raises StoreFailed, as a JobStore's do."""
+
+    async def sweeps(self) -> tuple[Sweep, ...]:
+        """Those that are not carried out yet, the oldest first."""
+
+    async def meant_orders(self, sweep: int) -> Sequence[tuple[int, int]]:
+        """Of each job that is yet to be told its order, and the last one of its children; ascending."""
+
+    async def next_meant(self, sweep: int, limit: int) -> tuple[Meant, ...]:
+        """The next to be told, the last by order and node first."""
+
+    async def preview(
+        self, selection: Selection, limit: int, after: tuple[int, int | None] | None = None
+    ) -> tuple[Sketch, ...]:
+        """Whom an order would mean now, by order and node, from the first behind `after`. It changes nothing."""

@@ -1,0 +1,271 @@
+"""What every store must do, held on each: orders to stop many jobs."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from batchq.domain.job import Child, Family, Status
+from batchq.domain.names import child_id
+from batchq.domain.people import Owner, Reach
+from batchq.domain.sweep import Kind, Progress, Selection, Sweep, SweepOrder
+from batchq.store.memory import MemoryStore
+from batchq.store.sqlite import SqliteStore
+from batchq.values import Changes, Moment
+from tests.support.builders import NOON, attempt, gang, job, job_id
+
+ORDER = SweepOrder(kind=Kind.TERMINATE, reason="enough of it")
+SWEEP = Sweep(number=1, order=ORDER)
+ALL = Selection(statuses=frozenset(Status))
+
+
+def array(size=3, **changes):
+    return job(**{"array_size": size, "status": Status.PENDING, "family": Family(spawned=size)} | changes)
+
+
+def children(of, *statuses):
+    return tuple(
+        job(
+            id=child_id(of.id, index),
+            order=of.order + 1 + index,
+            spec=of.spec,
+            child=Child(parent=of.id, index=index),
+            status=status,
+        )
+        for index, status in enumerate(statuses)
+    )
+
+
+def anns(**changes):
+    return job(**{"owner": Owner(user="ann", account="physics")} | changes)
+
+
+@pytest.fixture
+def chosen(store):
+    """The places of whom an order means, of these jobs: what a preview tells, and what the order then holds."""
+
+    async def chosen(jobs, **selection):
+        asked = Selection(**selection)
+        await store.commit(Changes(inserted=tuple(jobs), history=ended(jobs)))
+        previewed = [it.place for it in await store.preview(asked, 100)]
+        await store.commit(Changes(sweeps=((SWEEP, asked),)))
+        meant = [(it.job.order, it.node) for it in await store.next_meant(1, 100)]
+        assert meant == previewed[::-1]
+        return previewed
+
+    return chosen
+
+
+def ended(jobs):
+    over = (it for it in jobs if it.status in {Status.SUCCEEDED, Status.FAILED})
+    return tuple(Moment(job_id=it.id, at=NOON, status=it.status, reason=None, attempt=None) for it in over)
+
+
+def whole(*orders):
+    return [(order, None) for order in orders]
+
+
+# -------------------------------------------------------------------------------------------------------- who is meant
+
+
+async def test_nothing_said_means_all_that_is_not_over(chosen):
+    jobs = [job(number=number, status=status) for number, status in enumerate(Status)]
+
+    assert await chosen(jobs) == whole(0, 1, 2, 3, 4)
+
+
+async def test_filters_are_all_to_be_met_and_of_the_values_of_one_any(chosen):
+    jobs = [
+        job(number=1, name="Sim-1", queue="night"),
+        job(number=2, name="sim-2", queue="day"),
+        job(number=3, name="post", queue="night"),
+        job(number=4, name="post", queue="week"),
+    ]
+
+    asked = {"names": frozenset({"SIM*", "post"}), "queues": frozenset({"night", "week"})}
+
+    assert await chosen(jobs, **asked) == whole(1, 3, 4)
+
+
+@pytest.mark.parametrize("name", ["s%", "s_m", "sim", "?im", "*im"])
+async def test_nothing_in_a_name_is_a_wildcard_but_a_star_at_its_end(chosen, name):
+    assert await chosen([job(number=1, name="sim-1")], names=frozenset({name})) == []
+
+
+async def test_users_and_accounts_are_those_of_the_owner(chosen):
+    jobs = [anns(number=1), job(number=2, owner=Owner(user="ann", account="maths")), job(number=3)]
+
+    assert await chosen(jobs, users=frozenset({"ann"}), accounts=frozenset({"physics"})) == whole(1)
+
+
+async def test_nobody_reaches_further_than_he_reaches(chosen):
+    jobs = [anns(number=1), job(number=2, owner=Owner(user="bob", account="maths")), job(number=3)]
+
+    assert await chosen(jobs, reach=Reach(user="bob", accounts=frozenset({"physics"}))) == whole(1, 2)
+
+
+async def test_an_environment_is_where_a_job_runs_now(chosen):
+    there, elsewhere = attempt(environment="big"), attempt(environment="small")
+    jobs = [
+        job(number=1, status=Status.RUNNING, attempt=there),
+        job(number=2, status=Status.STARTING, attempt=elsewhere),
+        job(number=3, status=Status.RUNNABLE, attempts=(replace(there, number=1),)),
+    ]
+
+    assert await chosen(jobs, environments=frozenset({"big"})) == whole(1)
+
+
+async def test_an_array_whose_children_live_is_meant_as_a_whole(chosen):
+    parent = array(number=10, name="sim")
+
+    assert await chosen([parent, *children(parent, *[Status.RUNNING] * 3)], names=frozenset({"sim"})) == whole(10)
+
+
+async def test_where_a_status_is_asked_for_its_children_are_looked_at_and_it_is_not(chosen):
+    parent, waiting = array(number=10), job(number=5, array_size=3, status=Status.PENDING)
+    statuses = Status.RUNNING, Status.RUNNABLE, Status.FAILED
+
+    asked = frozenset({Status.PENDING, Status.RUNNABLE})
+
+    assert await chosen([parent, *children(parent, *statuses), waiting], statuses=asked) == whole(5, 12)
+
+
+async def test_members_are_meant_by_name_and_what_is_over_or_not_there_is_not(chosen):
+    parent = array(number=10)
+    named = [(job_id(1), None), (job_id(2), None), (child_id(parent.id, 1), None), (job_id(99), None)]
+    jobs = [job(number=1), job(number=2, status=Status.FAILED), job(number=3), parent]
+
+    found = await chosen([*jobs, *children(parent, *[Status.RUNNABLE] * 3)], members=(*named, named[0]))
+
+    assert found == whole(1, 12)
+
+
+async def test_a_node_is_meant_beside_its_gang(chosen):
+    members = ((job_id(1), 2), (job_id(1), None), (job_id(1), 0))
+
+    assert await chosen([job(number=1, nodes=gang(3))], members=members) == [(1, None), (1, 0), (1, 2)]
+
+
+async def test_an_array_that_is_named_stands_for_its_children_where_they_are_looked_at(chosen):
+    parent, other = array(number=10), array(number=20)
+    lives = [*children(parent, Status.RUNNING, Status.RUNNABLE, Status.RUNNING), *children(other, Status.RUNNING)]
+
+    found = await chosen([parent, other, *lives], members=((parent.id, None),), statuses=frozenset({Status.RUNNING}))
+
+    assert found == whole(11, 13)
+
+
+async def test_what_is_said_in_half_letters_finds_nobody_and_breaks_nothing(chosen):
+    assert await chosen([job()], users=frozenset({"\ud800"}), names=frozenset({"\ud800*"})) == []
+
+
+async def test_a_preview_goes_on_behind_a_place_and_tells_what_would_be_told(store):
+    parent = array(number=10, name="Sim")
+    await store.commit(Changes(inserted=(job(number=1), parent)))
+    (first,) = await store.preview(Selection(), 1)
+
+    (second,) = await store.preview(Selection(), 5, first.place)
+
+    assert (second.job_id, second.name, second.status, second.has_children) == (parent.id, "Sim", "PENDING", True)
+    assert (first.name, first.status, first.has_children) == ("a-job", "SUBMITTED", False)
+
+
+# ------------------------------------------------------------------------------------------------------------ an order
+
+
+async def test_who_is_meant_is_decided_by_all_else_that_is_saved_with_the_order(store):
+    waits, comes = job(number=1, status=Status.RUNNABLE), job(number=2)
+    await store.commit(Changes(inserted=(waits,)))
+    runs = replace(waits, status=Status.STARTING, attempt=attempt())
+
+    asked = Selection(statuses=frozenset({Status.RUNNABLE, Status.SUBMITTED}))
+    await store.commit(Changes(inserted=(comes,), updated=(runs,), sweeps=((SWEEP, asked),)))
+
+    assert [it.job.order for it in await store.next_meant(1, 10)] == [2]
+
+
+async def test_what_comes_later_is_not_meant(store):
+    await store.commit(Changes(inserted=(job(number=1),), sweeps=((SWEEP, ALL),)))
+    await store.commit(Changes(inserted=(job(number=2),)))
+
+    assert [it.job.order for it in await store.next_meant(1, 10)] == [1]
+
+
+async def test_an_order_goes_on_where_it_was_and_is_gone_when_it_is_over(store):
+    await store.commit(Changes(inserted=tuple(job(number=number) for number in range(4)), sweeps=((SWEEP, ALL),)))
+    [_, last] = await store.next_meant(1, 2)
+
+    await store.commit(Changes(progress=(Progress(sweep=1, order=last.job.order, node=None, over=False),)))
+
+    assert [it.job.order for it in await store.next_meant(1, 10)] == [1, 0]
+    assert await store.sweeps() == (SWEEP,)
+    await store.commit(Changes(progress=(Progress(sweep=1, order=0, node=None, over=True),)))
+    assert (await store.sweeps(), await store.next_meant(1, 10), list(await store.meant_orders(1))) == ((), (), [])
+
+
+async def test_the_nodes_of_a_gang_are_told_one_after_another(store):
+    await store.commit(Changes(inserted=(job(number=1, nodes=gang(3)),)))
+    members = ((job_id(1), 0), (job_id(1), 2), (job_id(1), None))
+    await store.commit(Changes(sweeps=((SWEEP, Selection(members=members)),)))
+
+    await store.commit(Changes(progress=(Progress(sweep=1, order=1, node=2, over=False),)))
+
+    assert [it.node for it in await store.next_meant(1, 10)] == [0, None]
+
+
+async def test_an_order_knows_its_jobs_with_the_places_of_their_children(store):
+    parent = array(number=10)
+    await store.commit(Changes(inserted=(job(number=1), parent)))
+
+    await store.commit(Changes(sweeps=((SWEEP, Selection()),)))
+
+    assert list(await store.meant_orders(1)) == [(1, 1), (10, 13)]
+
+
+async def test_two_orders_may_mean_one_job(store):
+    await store.commit(Changes(inserted=(job(number=1),), sweeps=((SWEEP, ALL), (Sweep(number=2, order=ORDER), ALL))))
+
+    assert [len(await store.next_meant(number, 10)) for number in (1, 2)] == [1, 1]
+
+
+# ------------------------------------------------------------------------------------------- both stores say the same
+
+WORDS = st.text(alphabet="aAb*%_é", max_size=3)
+JOBS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "name": WORDS,
+            "queue": WORDS,
+            "status": st.sampled_from(Status),
+            "owner": st.builds(Owner, user=WORDS, account=WORDS),
+        }
+    ),
+    max_size=8,
+)
+SETS = st.none() | st.frozensets(WORDS, max_size=2)
+SELECTIONS = st.builds(
+    Selection,
+    members=st.none() | st.lists(st.tuples(st.integers(0, 9).map(job_id), st.none()), max_size=4).map(tuple),
+    names=SETS,
+    users=SETS,
+    accounts=SETS,
+    queues=SETS,
+    statuses=st.none() | st.frozensets(st.sampled_from(Status)),
+    environments=st.none() | st.frozensets(st.sampled_from(["local", "other"])),
+    reach=st.none() | st.builds(Reach, user=WORDS, accounts=st.frozensets(WORDS, max_size=2)),
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(made=JOBS, asked=st.lists(SELECTIONS, min_size=1, max_size=8))
+async def test_sqlite_means_whom_memory_means(tmp_path_factory, made, asked):
+    jobs = tuple(job(number=number, **of) for number, of in enumerate(made))
+    memory, sqlite = MemoryStore(), await SqliteStore.open(tmp_path_factory.mktemp("data"))
+    await memory.commit(Changes(inserted=jobs, history=ended(jobs)))
+    await sqlite.commit(Changes(inserted=jobs, history=ended(jobs)))
+
+    told = [(await memory.preview(each, 5), await sqlite.preview(each, 5)) for each in asked]
+    await sqlite.close()
+
+    assert [it for it, _ in told] == [it for _, it in told]
