@@ -21,7 +21,7 @@ from api.connections import LIMITS, Limits, Site
 from api.gate import Buckets, Callers, Gate, gate, open_gate
 from api.logs import routes as cloudwatch
 from api.logs.desk import Desk as LogsDesk
-from api.native import forcing, resuming
+from api.native import forcing, resuming, stopping
 from api.native import routes as native
 from api.signatures import Verifier
 from api.tokens import Tokens
@@ -44,6 +44,7 @@ from batchq.people import PeopleFile, machine_user
 from batchq.ports import Clock, ContainerRuntime
 from batchq.service import JobService
 from batchq.settings import Auth, Privileged, Runtime, Settings
+from batchq.stopping import Stopping
 from batchq.store import examination, folders
 from batchq.store.logfiles import LogFiles
 from batchq.store.sqlite import SqliteStore
@@ -199,6 +200,7 @@ def assemble(
         engine=engine,
         logs=logs,
         jobs=jobs,
+        stopping=Stopping(engine=engine, store=store, people=PeopleFile(settings.data).now),
         pulse=Pulse(clock),
         pruner=pruner,
         floor=floor,
@@ -233,6 +235,7 @@ def application(settings: Settings, parts: Parts, clock: Clock, tokens: Tokens) 
             native.dialect(parts.jobs),
             forcing.dialect(parts.jobs),
             resuming.dialect(parts.jobs),
+            stopping.dialect(parts.stopping),
         ),
         health=lambda: health(settings, parts, clock),
         hosts={settings.host, *settings.allowed_hosts},

@@ -14,6 +14,7 @@ from batchq.logs import Logs
 from batchq.ports import Clock
 from batchq.service import JobService
 from batchq.settings import Settings
+from batchq.stopping import Stopping
 from batchq.store.sqlite import SqliteStore
 
 
@@ -26,6 +27,7 @@ class Parts:
     engine: Engine
     logs: Logs
     jobs: JobService
+    stopping: Stopping
     pulse: Pulse
     pruner: Pruner
     floor: Floor

@@ -19,6 +19,7 @@ from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import Job
 from batchq.domain.names import ConsumableName, DefinitionRef, JobId, QueueName, Tag
 from batchq.domain.placement import Candidate
+from batchq.sweeping import SweepStore
 from batchq.values import (
     Changes,
     ChildQuery,
@@ -44,7 +45,7 @@ class Clock(Protocol):
     async def sleep(self, seconds: float) -> None: ...
 
 
-class JobStore(Protocol):
+class JobStore(SweepStore, Protocol):
     """Jobs, durable. One writer: the engine's loop. Reads see every commit that has returned.
 
     Every method raises StoreFailed when the database does not do it; a failed commit has changed nothing.

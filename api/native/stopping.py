@@ -23,18 +23,50 @@ long and take seconds; cut off it is no JSON, and the order goes on without whoe
 
 `status` is that before the request; `message` is there where nothing was done, and says why. Outcomes:
 CANCELLED, TERMINATED: it had not started, and is FAILED. STOPPING: it is over when its containers, or its children,
-are. NOT_RETRIED (of a cancel): it runs on, and has no other attempt. And where nothing was done, only of what `jobs`
-names: ALREADY_FINISHED, NOT_MATCHED (by another filter), NOT_FOUND, FORBIDDEN. A dry run tells the same of what would
-be done. What is malformed (an id, a state, a signal) is refused with 400, and nothing is changed.
+are. NOT_RETRIED (of a cancel): it runs on, and has no other attempt. And where nothing was done: ALREADY_FINISHED, and
+of what `jobs` names NOT_MATCHED (by another filter) and NOT_FOUND (or not the caller's to see). A dry run tells the
+same of what would be done. What is malformed (an id, a state, a signal) is refused with 400, and changes nothing.
 """
 
+import asyncio
+import json
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from datetime import timedelta
 from typing import Annotated
 
+from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from api.http import REQUEST_ID, Dialect, parse, read
+from api.openapi import Told as Described
+from api.openapi import tell
+from api.rights import asker
+from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Status
+from batchq.domain.people import AccountName, Right
+from batchq.domain.sweep import Kind, Outcome, Selection, SweepOrder, Told
+from batchq.errors import Invalid
+from batchq.stopping import Asked, Stopping
+
 CANCEL_JOBS = "/v1/batchq/canceljobs"
 TERMINATE_JOBS = "/v1/batchq/terminatejobs"
+TAKEN_SECONDS = 30.0  # that a client may take for a piece of the answer
+
+ALL = "ALL"
+SIGNALS = frozenset({"ABRT", "ALRM", "HUP", "INT", "KILL", "QUIT", "TERM", "USR1", "USR2", "WINCH"})
+STATES = {Status.PENDING.value: QUEUED, Status.RUNNING.value: ACTIVE} | {
+    it.value: frozenset({it}) for it in Status if it not in FINISHED | {Status.PENDING, Status.RUNNING}
+}
+WHY_NOT = {
+    Outcome.ALREADY_FINISHED: "Job {id} is already {status}.",
+    Outcome.NOT_MATCHED: "Job {id} does not match the other filters: it is {status}.",
+    Outcome.NOT_FOUND: "Job {id} not found.",
+}
+
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:[:#.][0-9]{1,5})?")
+_QUEUE = re.compile(r"arn:aws[a-z-]*:batch:[a-z0-9-]*:\d*:job-queue/(?P<name>[^/]+)")
 
 Word = Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=256)]
 Words = Annotated[list[Word], Field(min_length=1, max_length=1000)]
@@ -57,3 +89,124 @@ class CancelJobsRequest(BaseModel):
 class TerminateJobsRequest(CancelJobsRequest):
     signal: Annotated[str, Field(max_length=16)] | None = None
     grace_seconds: Annotated[int, Field(ge=0, le=86_400)] | None = None
+
+
+def dialect(stopping: Stopping) -> Dialect:
+    def mount(app: web.Application) -> None:
+        for path, shape, name in (
+            (CANCEL_JOBS, CancelJobsRequest, "CancelJobs"),
+            (TERMINATE_JOBS, TerminateJobsRequest, "TerminateJobs"),
+        ):
+            route = app.router.add_post(path, _stops(stopping, shape, name))
+            tell(app, route, Described(name=name, body=shape))
+
+    return mount
+
+
+def _stops(
+    stopping: Stopping, shape: type[CancelJobsRequest], name: str
+) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def stop(request: web.Request) -> web.StreamResponse:
+        by = asker(request, Right.OWN, name)
+        it = parse(shape, await read(request))
+        order, asked = order_of(it, str(by.user)), asked_of(it)
+        told = await (stopping.preview if it.dry_run else stopping.stop)(order, asked, by=by)
+        return await _answer(request, told, dry_run=it.dry_run)
+
+    stop.__name__ = name
+    return stop
+
+
+def order_of(it: CancelJobsRequest, user: str) -> SweepOrder:
+    """Raises Invalid."""
+    if not isinstance(it, TerminateJobsRequest):
+        return SweepOrder(kind=Kind.CANCEL, reason=it.reason or f"Cancelled by {user or 'a request'}")
+    return SweepOrder(
+        kind=Kind.TERMINATE,
+        reason=it.reason or f"Terminated by {user or 'a request'}",
+        grace=None if it.grace_seconds is None else timedelta(seconds=it.grace_seconds),
+        signal=None if it.signal is None else _signal(it.signal),
+    )
+
+
+def asked_of(it: CancelJobsRequest) -> Asked:
+    """Raises Invalid."""
+    filters = (it.jobs, it.job_names, it.users, it.accounts, it.job_queues, it.states, it.compute_environments)
+    if all(given is None for given in filters):
+        raise Invalid("At least one filter is required: jobs, or one that says which.")
+    for job_id in it.jobs or ():
+        if _ID.fullmatch(job_id) is None:
+            raise Invalid(f"{job_id[:100]!r} is not the id of a job, of a child of an array or of a node.")
+    queues = None if it.job_queues is None else frozenset(_queue(said) for said in it.job_queues)
+    rest = Selection(
+        names=_set(it.job_names),
+        users=_set(it.users),
+        queues=queues,
+        statuses=None if it.states is None else _statuses(it.states),
+        environments=_set(it.compute_environments),
+    )
+    accounts = None if it.accounts is None else frozenset(map(AccountName, it.accounts))
+    return Asked(ids=None if it.jobs is None else tuple(it.jobs), accounts=accounts, rest=rest)
+
+
+def _statuses(states: Iterable[str]) -> frozenset[Status] | None:
+    """None is whatever is not over."""
+    wanted = {said.upper() for said in states}
+    unknown = sorted(wanted - STATES.keys() - {ALL})
+    if unknown:
+        raise Invalid(f"{unknown[0][:100]!r} is not a state to stop jobs in: {', '.join(sorted(STATES))} or ALL.")
+    return None if ALL in wanted else frozenset(status for said in wanted for status in STATES[said])
+
+
+def _signal(said: str) -> str:
+    name = said.upper().removeprefix("SIG")
+    if name not in SIGNALS:
+        raise Invalid(f"{said!r} is not a signal to stop with: {', '.join(sorted(SIGNALS))}.")
+    return f"SIG{name}"
+
+
+def _queue(said: str) -> str:
+    found = _QUEUE.fullmatch(said)
+    return said if found is None else found["name"]
+
+
+def _set(words: Iterable[str] | None) -> frozenset[str] | None:
+    return None if words is None else frozenset(words)
+
+
+async def _answer(request: web.Request, told: AsyncIterator[tuple[Told, ...]], *, dry_run: bool) -> web.StreamResponse:
+    """As it comes, so that no answer is too long. Cut off in its midst it is no JSON, and so known to be cut off."""
+    answer = web.StreamResponse(headers={"x-amzn-RequestId": request[REQUEST_ID], "Content-Type": "application/json"})
+    counts: Counter[str] = Counter()
+    whole = False
+    try:
+        await answer.prepare(request)
+        await _give(answer, '{"jobs":[')
+        async for some in told:
+            lines = ",".join(_line(it) for it in some)
+            await _give(answer, f"{',' if counts and lines else ''}{lines}")
+            counts.update(it.outcome.value for it in some)
+        await _give(answer, f'],"counts":{json.dumps(counts)},"dryRun":{json.dumps(dry_run)}}}')
+        await answer.write_eof()
+        whole = True
+    except (ConnectionError, TimeoutError):
+        pass  # whoever asked has gone, or takes no answer; the order stands
+    finally:
+        if not whole and request.transport is not None:
+            request.transport.abort()
+    return answer
+
+
+async def _give(answer: web.StreamResponse, piece: str) -> None:
+    async with asyncio.timeout(TAKEN_SECONDS):
+        await answer.write(piece.encode())
+
+
+def _line(it: Told) -> str:
+    line: dict[str, str] = {"jobId": it.job_id}
+    if it.status is not None:
+        line |= {"jobName": it.name, "status": it.status.value}
+    line["outcome"] = it.outcome.value
+    if it.outcome in WHY_NOT:
+        line["message"] = WHY_NOT[it.outcome].format(id=it.job_id, status=it.status)
+    return json.dumps(line)

@@ -58,7 +58,12 @@ def at_work(job: Job) -> bool:
     """Whether children are to be spawned, or to be told."""
     if job.family is None or job.status is not Status.PENDING:
         return False
-    return job.family.spawned < size(job) or (order(job) is not None and job.family.told < size(job))
+    return spawning(job) or (order(job) is not None and job.family.told < size(job))
+
+
+def spawning(job: Job) -> bool:
+    """Whether there are children yet to come."""
+    return job.family is not None and job.status is Status.PENDING and job.family.spawned < size(job)
 
 
 def order(job: Job) -> Order | None:

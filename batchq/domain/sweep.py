@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from batchq.domain import events as on
 from batchq.domain.job import FINISHED, QUEUED, Job, Status
-from batchq.domain.names import JobId
+from batchq.domain.names import JobId, parent_of
 from batchq.domain.people import Reach
 
 
@@ -67,6 +67,11 @@ class Selection:
     def by_child(self) -> bool:
         """Whether each child of an array is looked at for itself."""
         return self.statuses is not None or self.environments is not None
+
+    @property
+    def looks_at_children(self) -> bool:
+        """Whether it may mean some children of an array without the others."""
+        return self.by_child or any(parent_of(job_id) is not None for job_id, _ in self.members or ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

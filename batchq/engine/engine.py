@@ -1,7 +1,7 @@
 """The engine as the services see it: jobs go in, requests about them are decided; it is started and stopped."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -9,12 +9,13 @@ from typing import TypeVar
 from batchq.domain import events as on
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.names import ConsumableName, JobId, QueueName, Tag
+from batchq.domain.sweep import Selection, SweepOrder, Told
 from batchq.engine.alarms import Alarms
 from batchq.engine.executor import Executor
 from batchq.engine.ground import Ground, network_on
 from batchq.engine.guard import Guard
 from batchq.engine.inbox import Inbox
-from batchq.engine.letters import Amend, Deliver, Resume, Submit
+from batchq.engine.letters import Amend, Deliver, Resume, Submit, SweepJobs
 from batchq.engine.loop import Loop
 from batchq.engine.tasks import Tasks
 from batchq.engine.waiting import within
@@ -136,6 +137,16 @@ class Engine:
         self.inbox.post(Resume(purge=purge, answer=answer))
         await _wait(answer)
 
+    async def sweep(self, order: SweepOrder, selection: Selection) -> AsyncIterator[tuple[Told, ...]]:
+        """What becomes of the jobs that are meant, as they are told. It is durable whom it means when this returns."""
+        told: asyncio.Queue[tuple[Told, ...] | None] = asyncio.Queue()
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        as_of = self.loop.next_order
+        letter = SweepJobs(order=order, selection=selection, as_of=as_of, hear=told.put_nowait, answer=answer)
+        self.inbox.post(letter)
+        await _wait(answer)
+        return _heard(told)
+
     async def snapshot(self, queue: QueueName) -> Snapshot:
         """Who is next in a queue, and what its jobs hold."""
         return await self.loop.snapshot(queue)
@@ -156,6 +167,11 @@ class Engine:
             loops=self.tasks.health(),
             failing=self.tasks.failing,
         )
+
+
+async def _heard(told: asyncio.Queue[tuple[Told, ...] | None]) -> AsyncIterator[tuple[Told, ...]]:
+    while (some := await told.get()) is not None:
+        yield some
 
 
 async def _wait(answer: asyncio.Future[Answer]) -> Answer:

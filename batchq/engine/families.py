@@ -37,6 +37,10 @@ class Families:
         known = {*self._at_work, *(job.id for job in turn.parents())}
         return frozenset(job.id for job in self._of(turn, known) if arrays.order(job) is not None)
 
+    def spawning(self, before: int) -> bool:
+        """Whether an array of an order below this one has children that are yet to come."""
+        return any(it.order < before and arrays.spawning(it) for it in self._at_work.values())
+
     async def work(self, turn: Turn, store: JobStore) -> None:
         """For parents that were at work before this turn: who asked for something need not wait for this."""
         left = MOST

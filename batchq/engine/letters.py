@@ -10,6 +10,7 @@ from batchq.domain.container import Resources
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.names import JobId, Tag
 from batchq.domain.recovery import Seen
+from batchq.domain.sweep import Selection, SweepOrder, Told
 from batchq.values import SubmissionKey
 
 
@@ -72,6 +73,21 @@ class Resume:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SweepJobs:
+    """Many jobs are to be stopped. The answer comes once it is durable which.
+
+    `hear` is called with what became of them, as they are told, and with None at the end. `as_of`: the order that the
+    next job was to have when it was asked.
+    """
+
+    order: SweepOrder
+    selection: Selection
+    as_of: int
+    hear: Callable[[tuple[Told, ...] | None], None]
+    answer: Future[None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineLost:
     """The engine does not answer. Nothing is placed until it does."""
 
@@ -86,4 +102,4 @@ class MoreToDo:
     """The last turn did as much as one turn may, and there is more."""
 
 
-Letter = Submit | Deliver | Amend | Ring | Surveyed | Resume | EngineLost | GroundChanged | MoreToDo
+Letter = Submit | Deliver | Amend | Ring | Surveyed | Resume | SweepJobs | EngineLost | GroundChanged | MoreToDo

@@ -4,14 +4,15 @@ They are read from the store's indexes, a page at a time, no further than somebo
 """
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TypeVar
 
 from batchq.domain.catalog import SchedulingPolicy
 from batchq.domain.fairshare import Picker, ShareKey, ShareUse
 from batchq.domain.job import Status
-from batchq.domain.names import JobId, QueueName, parent_of
+from batchq.domain.names import QueueName
 from batchq.domain.placement import Candidate, candidate
+from batchq.engine.skip import Skip
 from batchq.engine.turn import Turn
 from batchq.ports import JobStore
 
@@ -19,15 +20,20 @@ Place = TypeVar("Place", int, tuple[int, int])
 Read = Callable[[int, Place | None], Awaitable[tuple[Candidate, ...]]]
 
 FIRST_PAGE, PAGE = 8, 64
+MOST_PASSED = 1000  # jobs of a line that may not start
 
 
 class Waiting:
-    """What waits, as the turn leaves it. The children of the arrays in `skip` may not start."""
+    """What waits, as the turn leaves it. Those in `skip` may not start.
 
-    def __init__(self, turn: Turn, store: JobStore, skip: Collection[JobId]) -> None:
+    `gave_up`: so many of them stand in a line that what is behind them was not looked at.
+    """
+
+    def __init__(self, turn: Turn, store: JobStore, skip: Skip) -> None:
         self._turn = turn
         self._store = store
         self._skip = skip
+        self.gave_up = False
         self._changed: dict[QueueName, dict[str | None, list[Candidate]]] = defaultdict(lambda: defaultdict(list))
         for job in turn.in_status(Status.RUNNABLE):
             if not job.misfit:
@@ -40,7 +46,10 @@ class Waiting:
         async def read(limit: int, after: int | None) -> tuple[Candidate, ...]:
             return await self._store.runnable(queue, limit, -1 if after is None else after)
 
-        return self._lay_over(_pages(read, _order), changed, _order)
+        def place(it: Candidate) -> int:
+            return self._skip.meant.end(it.order)
+
+        return self._lay_over(_pages(read, place), changed, _order)
 
     async def in_turns(
         self, queue: QueueName, policy: SchedulingPolicy | None, uses: Mapping[ShareKey, ShareUse]
@@ -65,7 +74,7 @@ class Waiting:
             return await self._store.runnable_in_share(queue, share, limit, after)
 
         def place(it: Candidate) -> tuple[int, int]:
-            return it.priority, it.order
+            return it.priority, self._skip.meant.end(it.order)
 
         return self._lay_over(_pages(read, place), self._changed[queue][share], _rank)
 
@@ -75,18 +84,25 @@ class Waiting:
         changed: list[Candidate],
         rank: Callable[[Candidate], int | tuple[int, int]],
     ) -> AsyncIterator[Candidate]:
+        passed = 0
         mine = sorted((it for it in changed if self._may_start(it)), key=rank, reverse=True)
         async for other in stored:
             while mine and rank(mine[-1]) < rank(other):  # type: ignore[operator]  # both of one kind
                 yield mine.pop()
-            if not self._turn.touched(other.job_id) and self._may_start(other):
+            if self._turn.touched(other.job_id):
+                continue
+            if self._may_start(other):
                 yield other
+                continue
+            passed += 1
+            if passed >= MOST_PASSED:
+                self.gave_up = True
+                return
         while mine:
             yield mine.pop()
 
     def _may_start(self, it: Candidate) -> bool:
-        parent = parent_of(it.job_id) if self._skip else None
-        return parent is None or parent[0] not in self._skip
+        return not self._skip.has(it)
 
 
 async def _pages(read: "Read[Place]", place: Callable[[Candidate], Place]) -> AsyncIterator[Candidate]:

@@ -18,10 +18,12 @@ from batchq.domain.parts import tags_running
 from batchq.engine.families import Families
 from batchq.engine.ground import Ground
 from batchq.engine.inbox import Inbox
-from batchq.engine.letters import Amend, Deliver, Letter, MoreToDo, Resume, Submit, Surveyed
+from batchq.engine.letters import Amend, Deliver, Letter, MoreToDo, Resume, Submit, Surveyed, SweepJobs
 from batchq.engine.reading import Reader
 from batchq.engine.scheduler import Scheduler
 from batchq.engine.settling import settle
+from batchq.engine.skip import Skip
+from batchq.engine.sweeps import Sweeps
 from batchq.engine.tasks import Tasks
 from batchq.engine.turn import Turn
 from batchq.errors import BatchqError, Conflict, StoreFailed, Unavailable
@@ -65,7 +67,8 @@ class Loop:
         self._inbox = inbox
         self._families = Families()
         self.scheduler = Scheduler(store=store, ground=ground, clock=clock, ring=lambda: inbox.post(MoreToDo()))
-        self._reader = Reader(ground, admit=self.scheduler.admit)
+        self._sweeps = Sweeps(store)
+        self._reader = Reader(ground, admit=self.scheduler.admit, sweep=self._sweep)
         self.between = asyncio.Lock()
         self._place_due = True
         self._behind = True
@@ -79,8 +82,9 @@ class Loop:
         self._reader.next_order = await self._store.last_order() + 1
         self._reader.safety.kept = await self._store.restoration()
         await self._families.load(self._store)
+        await self._sweeps.load()
         await self.scheduler.load()
-        if self._families.busy:
+        if self._more_to_do:
             self._inbox.post(MoreToDo())
         for job in self.active.values():
             self._wake(job)
@@ -88,7 +92,7 @@ class Loop:
 
     async def snapshot(self, queue: QueueName) -> Snapshot:
         """Who is next in a queue, and what its jobs hold."""
-        skip = self._families.under_order(Turn(now=self._clock.now(), active=self.active))
+        skip = self._skip(Turn(now=self._clock.now(), active=self.active))
         return await self.scheduler.snapshot(queue, self.active.values(), skip)
 
     async def run(self) -> None:
@@ -113,6 +117,16 @@ class Loop:
     def held(self) -> str | None:
         """Why nothing is started on restored data, None where it may be."""
         return str(self._reader.safety) if self._reader.safety.holds else None
+
+    @property
+    def next_order(self) -> int:
+        """Of the next job that is submitted."""
+        return self._reader.next_order
+
+    @property
+    def _more_to_do(self) -> bool:
+        """Whether the next turn has something to do even without a letter."""
+        return self._families.busy or self._sweeps.busy
 
     @property
     def _is_still(self) -> bool:
@@ -147,12 +161,14 @@ class Loop:
             self._behind = False
 
     async def _work(self, turn: Turn, letters: Sequence[Letter]) -> None:
+        await self._sweeps.prepare()
         await self._reader.prepare(turn, letters, self._store)
         self._read(turn, letters)
         held = self._reader.safety.holds
         await self.scheduler.cancel_overdue(turn, ground_changed=self._reader.ground_changed, held=held)
         await settle(turn, self._store)
         await self._families.work(turn, self._store)
+        await self._sweeps.work(turn)
         await settle(turn, self._store)
         await self._place(turn)
         await settle(turn, self._store)
@@ -179,9 +195,19 @@ class Loop:
         if not self._place_due or self.host is None or self._is_still:
             return
         looked = await self.scheduler.free_misfits(turn, self.host, ground_changed=self._reader.ground_changed)
-        filled = await self.scheduler.fill(turn, self.host, skip=self._families.under_order(turn))
+        filled = await self.scheduler.fill(turn, self.host, skip=self._skip(turn))
         if not looked or not filled:
             self._inbox.post(MoreToDo())
+
+    def _skip(self, turn: Turn) -> Skip:
+        return Skip(parents=self._families.under_order(turn), meant=self._sweeps.meant)
+
+    def _sweep(self, turn: Turn, letter: SweepJobs) -> None:
+        """Where children are looked at, those that were still to come when it was asked have to be there first."""
+        if letter.selection.looks_at_children and self._families.spawning(letter.as_of):
+            turn.later.append(letter)
+        else:
+            self._sweeps.begin(turn, letter)
 
     def _adopt(self, turn: Turn) -> None:
         """The turn is saved: remember it, tell it, and act on it."""
@@ -201,7 +227,8 @@ class Loop:
                 self.active.pop(job.id, None)
             self._families.adopt(job)
             self._wake(job)
-        for letter in (*turn.later, *([MoreToDo()] if self._families.busy else [])):
+        self._sweeps.adopt(turn)
+        for letter in (*turn.later, *([MoreToDo()] if self._more_to_do else [])):
             self._inbox.post(letter)
         for change in changed:
             _write_log(change.before, change.job)
@@ -217,9 +244,9 @@ class Loop:
                     submitted = turn.get(self._reader.submitted_as(turn, letter))
                     assert submitted is not None, f"{letter.job_id} was saved and is not known"
                     answer.set_result(submitted)
-                case Deliver(answer=answer) | Amend(answer=answer) | Resume(answer=answer) if (
-                    answer is not None and not answer.done()
-                ):
+                case (
+                    Deliver(answer=answer) | Amend(answer=answer) | Resume(answer=answer) | SweepJobs(answer=answer)
+                ) if answer is not None and not answer.done():
                     answer.set_result(None)
                 case _:
                     pass

@@ -25,6 +25,7 @@ from batchq.engine.letters import (
     Ring,
     Submit,
     Surveyed,
+    SweepJobs,
 )
 from batchq.engine.safety import Safety
 from batchq.engine.strays import Strays
@@ -39,12 +40,15 @@ class Reader:
 
     `seen` are the jobs of the containers that the engine had when it was last looked at, and their arrays.
 
-    `admit` raises Invalid for a job that the scheduler may not take.
+    `admit` raises Invalid for a job that the scheduler may not take; `sweep` takes an order to stop many.
     """
 
-    def __init__(self, ground: Ground, *, admit: Callable[[Turn, JobSpec], None]) -> None:
+    def __init__(
+        self, ground: Ground, *, admit: Callable[[Turn, JobSpec], None], sweep: Callable[[Turn, SweepJobs], None]
+    ) -> None:
         self._ground = ground
         self._admit = admit
+        self._sweep = sweep
         self._strays = Strays()
         self.safety = Safety(ground)
         self._repeats: Mapping[SubmissionKey, JobId] = {}
@@ -72,6 +76,8 @@ class Reader:
                 self._reconcile(turn, letter)
             case Resume(purge=purge):
                 self.safety.resume(turn, purge=purge)
+            case SweepJobs():
+                self._sweep(turn, letter)
             case EngineLost():
                 self.host = None
             case GroundChanged():

@@ -3,7 +3,7 @@
 What a turn decides is staged here and adopted when the turn is saved; a turn that is not saved has changed nothing.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
 from batchq.domain.amounts import Stocks
@@ -18,6 +18,7 @@ from batchq.engine.ledger import Ledger, Page
 from batchq.engine.limits import Limits
 from batchq.engine.positions import Positions
 from batchq.engine.scheduling import Filled, fill_room, free_misfits
+from batchq.engine.skip import Skip
 from batchq.engine.snapshot import snapshot
 from batchq.engine.turn import Turn
 from batchq.errors import Invalid
@@ -73,7 +74,7 @@ class Scheduler:
         )
         return self._staged_misfits_after is None
 
-    async def fill(self, turn: Turn, host: Resources, *, skip: Collection[JobId]) -> bool:
+    async def fill(self, turn: Turn, host: Resources, *, skip: Skip) -> bool:
         """Place what fits; False if it stopped before that, at what one turn may do."""
         uses, used_up = self._ledger_after(turn)
         active = turn.active().values()
@@ -112,7 +113,7 @@ class Scheduler:
     def used_up(self, name: ConsumableName) -> int:
         return self._ledger.used_up.get(name, 0)
 
-    async def snapshot(self, queue: QueueName, active: Iterable[Job], skip: Collection[JobId]) -> Snapshot:
+    async def snapshot(self, queue: QueueName, active: Iterable[Job], skip: Skip) -> Snapshot:
         """Who is next in a queue, and what its jobs hold."""
         turn = Turn(now=self._clock.now(), active={})
         held = sum(it.spec.resources.millicpus for it in active if it.spec.queue == queue)

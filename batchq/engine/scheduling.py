@@ -4,7 +4,7 @@ Queues of higher priority come first; of equal priority, the oldest job. The fir
 head: what it needs is set aside, and a few behind it are looked at that would not delay it.
 """
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -17,6 +17,7 @@ from batchq.domain.names import JobId, QueueName
 from batchq.domain.placement import Candidate, Fits, Misfit, Room, Waits, candidate
 from batchq.engine.ground import Ground
 from batchq.engine.lines import Waiting
+from batchq.engine.skip import Skip
 from batchq.engine.turn import Turn
 from batchq.ports import JobStore
 
@@ -152,9 +153,9 @@ async def fill_room(
     *,
     room: Room,
     uses: Mapping[ShareKey, ShareUse],
-    skip: Collection[JobId],
+    skip: Skip,
 ) -> Filled:
-    """Place RUNNABLE jobs until none fits that may. The children of the arrays in `skip` may not."""
+    """Place RUNNABLE jobs until none fits that may. Those in `skip` may not."""
     filling = Filling(turn=turn, waiting=Waiting(turn, store, skip), ground=ground, room=room, uses=uses)
     heads: dict[QueueName, Head] = {}
     by_priority = sorted(ground.queues.values(), key=lambda it: (-it.priority, it.name))
@@ -167,7 +168,8 @@ async def fill_room(
     found = [(job_id, event) for job_id, event in filling.found if _waits(turn, job_id)]
     for job_id, event in found:
         turn.step(job_id, event)
-    return Filled(finished=not filling.full and len(found) == len(filling.found), heads=heads)
+    all_seen = not filling.full and not filling.waiting.gave_up
+    return Filled(finished=all_seen and len(found) == len(filling.found), heads=heads)
 
 
 async def free_misfits(turn: Turn, store: JobStore, ground: Ground, *, room: Room, after: int) -> int | None:

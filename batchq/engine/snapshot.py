@@ -3,14 +3,15 @@
 Misfits, which no room would help, are not among them.
 """
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import datetime
 
 from batchq.domain.catalog import JobQueue, SchedulingPolicy
 from batchq.domain.fairshare import ShareKey, ShareUse, active_shares
-from batchq.domain.names import JobId, QueueName
+from batchq.domain.names import QueueName
 from batchq.domain.placement import Candidate
 from batchq.engine.lines import Waiting
+from batchq.engine.skip import Skip
 from batchq.engine.turn import Turn
 from batchq.ports import JobStore
 from batchq.values import Snapshot
@@ -28,7 +29,7 @@ async def snapshot(
     uses: Mapping[ShareKey, ShareUse],
     held: int,
     since: Callable[[QueueName, int], datetime],
-    skip: Collection[JobId],
+    skip: Skip,
 ) -> Snapshot:
     """The queue at the time of a turn that does nothing. `since` tells when an order came to where it stands.
 

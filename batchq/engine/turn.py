@@ -13,7 +13,8 @@ from batchq.domain.job import ACTIVE, FINISHED, Job, Status
 from batchq.domain.lifecycle import step
 from batchq.domain.names import JobId, Tag, child_id, parent_of, stream_name
 from batchq.domain.parts import came_to_run
-from batchq.engine.letters import Letter
+from batchq.domain.sweep import Progress, Sweep, Told
+from batchq.engine.letters import Letter, SweepJobs
 from batchq.values import Changes, LogStream, Moment, Restoration, StatusChanged, SubmissionKey
 
 
@@ -32,6 +33,9 @@ class Turn:
         self.submitted: dict[SubmissionKey, JobId] = {}
         self.restoration: Restoration | None = None
         self.unknown: frozenset[Tag] | None = None
+        self.sweeps: list[tuple[Sweep, SweepJobs]] = []
+        self.progress: list[Progress] = []
+        self.told: dict[int, tuple[Told, ...]] = {}
         self._active = active
         self._read: dict[JobId, Job] = {}
         self._inserted: dict[JobId, Job] = {}
@@ -143,6 +147,8 @@ class Turn:
             submissions=tuple((key, job_id, self.now) for key, job_id in self.submitted.items()),
             streams=tuple(self._streams),
             restoration=self.restoration,
+            sweeps=tuple((sweep, letter.selection) for sweep, letter in self.sweeps),
+            progress=tuple(self.progress),
             forget_before=forget_before if self.submitted else None,
         )
 

@@ -4,6 +4,7 @@ from tests.domain.mutations_of_arrays import ARRAYS, OF_CHILDREN, OF_PARENTS
 from tests.domain.mutations_of_doing import DOING
 from tests.domain.mutations_of_parts import SEVERAL
 from tests.domain.mutations_of_placing import PLACING
+from tests.domain.mutations_of_sweeping import SWEEPING
 
 LIFECYCLE = [
     (
@@ -302,6 +303,7 @@ MUTATIONS = {
     "batchq/domain/reasons.py": HOST,
     "batchq/domain/recovery.py": RECOVERY,
     **PLACING,
+    **SWEEPING,
     **DOING,
     "batchq/engine/starting.py": STARTS,
     "batchq/engine/settling.py": [*SETTLING, *OF_PARENTS],

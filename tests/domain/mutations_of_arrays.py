@@ -7,7 +7,11 @@ ARRAYS = {
             "job if job.status is Status.PENDING else to(job, Status.PENDING)",
             "job",
         ),
-        ("one child is never spawned", "job.family.spawned < size(job) or", "job.family.spawned < size(job) - 1 or"),
+        (
+            "one child is never spawned",
+            "and job.family.spawned < size(job)\n",
+            "and job.family.spawned < size(job) - 1\n",
+        ),
         (
             "an order is told to one less",
             "order(job) is not None and job.family.told < size(job)",

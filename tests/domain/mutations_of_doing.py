@@ -49,13 +49,13 @@ LAUNCH = [
 JOBS = [
     (
         "compare-and-set is gone",
-        '.rowcount != 1:\n            raise Conflict(f"job',
-        '.rowcount < 0:\n            raise Conflict(f"job',
+        "updated).rowcount != len(changes.updated):",
+        "updated).rowcount < 0:",
     ),
     ("a version stays what it was", "version=job.version + 1)", "version=job.version)"),
     (
         "no history is kept",
-        '    connection.executemany(SQL["insert_moment"], map(rows.moment_row, changes.history))\n',
+        '    connection.executemany(SQL["insert_moment"], ({**row, "ord": order} for row, order in told))\n',
         "",
     ),
     (

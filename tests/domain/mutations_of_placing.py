@@ -110,16 +110,12 @@ LINES = [
     ("the second page is the first", "after, limit = place(page[-1]), PAGE", "after, limit = place(page[0]), PAGE"),
     (
         "what this turn has changed is offered as it was",
-        "if not self._turn.touched(other.job_id) and self._may_start(other):",
-        "if self._may_start(other):",
+        "if self._turn.touched(other.job_id):",
+        "if False:",
     ),
+    ("a line of many who may not start has no end", "if passed >= MOST_PASSED:", "if False:"),
     ("what this turn has changed is offered last", "while mine and rank(mine[-1]) < rank(other):", "while False:"),
     ("the lowest priority of a share goes first", "return -it.priority, it.order", "return it.priority, it.order"),
-    (
-        "the children of an array under order start",
-        "return parent is None or parent[0] not in self._skip",
-        "return True",
-    ),
 ]
 HEADS = [
     ("an old head keeps its mark", "            if _is_marked(turn.get(job_id)):\n", "            if False:\n"),

@@ -4,6 +4,7 @@ import asyncio
 from itertools import count
 
 from batchq.domain.fairshare import ShareKey, ShareUse
+from batchq.engine.skip import Skip
 from batchq.engine.snapshot import MOST_JOBS
 from batchq.values import Changes
 from tests.domain.lives import after, at, cancel, exited, placed, runnable, running
@@ -13,7 +14,7 @@ from tests.support.builders import NOON, environment, policy, queue
 
 
 async def taken(desk, name="default"):
-    return await desk.loop.scheduler.snapshot(name, desk.loop.active.values(), ())
+    return await desk.loop.scheduler.snapshot(name, desk.loop.active.values(), Skip())
 
 
 async def ids(desk, name="default"):

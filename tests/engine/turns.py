@@ -7,6 +7,7 @@ from batchq.domain.catalog import ComputeEnvironment, ConsumableResource, JobQue
 from batchq.domain.job import ACTIVE, Job
 from batchq.domain.placement import Room, Site
 from batchq.engine.scheduling import fill_room
+from batchq.engine.skip import Skip
 from batchq.engine.turn import Turn
 from batchq.store.memory import MemoryStore
 from batchq.values import Changes
@@ -70,7 +71,7 @@ async def filled(store, on_ground, turn=None, host=HOST, *, skip=(), uses=None):
 
 async def fill(turn, store, on_ground, host=HOST, *, skip=(), uses=None):
     room = Room(site=site(on_ground, host), active=turn.active().values(), now=turn.now)
-    return await fill_room(turn, store, on_ground, room=room, uses=uses or {}, skip=skip)
+    return await fill_room(turn, store, on_ground, room=room, uses=uses or {}, skip=Skip(parents=skip))
 
 
 def site(on_ground, host=HOST):

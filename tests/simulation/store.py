@@ -8,7 +8,7 @@ from functools import cache, partial
 from batchq.domain.catalog import ComputeEnvironment, ConsumableResource
 from batchq.domain.names import JobId
 from batchq.errors import Conflict, StoreFailed
-from batchq.store import catalog, jobs, migrations
+from batchq.store import catalog, migrations, sweeping
 from batchq.store.sqlite import SqliteStore
 from batchq.store.transaction import Begin, transaction
 from batchq.values import Changes
@@ -104,7 +104,7 @@ class WatchedStore(SqliteStore):
 
     async def commit(self, changes: Changes) -> None:
         await self._database.write(
-            lambda it: jobs.commit(it, changes), then=lambda: self._witness.committed(changes), changes=changes
+            lambda it: sweeping.commit(it, changes), then=lambda: self._witness.committed(changes), changes=changes
         )
 
     async def damaged(self) -> tuple[JobId, ...]:

@@ -22,6 +22,8 @@ from batchq.domain.catalog import NETWORK_TAG, Network
 from batchq.domain.container import Overrides, Resources
 from batchq.domain.job import FINISHED, Dependency, Job, RetryStrategy, Status
 from batchq.domain.names import JobId, QueueName, Tag
+from batchq.domain.people import People
+from batchq.domain.sweep import Kind, Selection, SweepOrder
 from batchq.domain.task import Nodes, Task
 from batchq.engine.bus import Bus
 from batchq.engine.engine import Engine
@@ -31,6 +33,7 @@ from batchq.errors import ContainerGone, StoreFailed
 from batchq.logs import Logs
 from batchq.ports import CatalogStore, Clock, ContainerRuntime, JobStore, LogArchive
 from batchq.service import JobService, Submission, specify
+from batchq.stopping import Asked, Stopping
 from batchq.store.logfiles import LogFiles
 from batchq.store.memory import MemoryStore
 from batchq.store.memory_logs import MemoryArchive
@@ -91,6 +94,7 @@ class World:
         self._names = count()
         self._jobs: list[JobId] = []
         self.caller = builders.ADMIN
+        self.people = People()
 
     @property
     def virtual(self) -> bool:
@@ -119,6 +123,7 @@ class World:
         self.service = JobService(
             engine=self.engine, store=self.store, catalog=self.catalog, floor=BOTTOMLESS, stop_grace=GRACE
         )
+        self.stopping = Stopping(engine=self.engine, store=self.store, people=lambda: self.people)
         await self.catalog.load()
         await self.engine.start()
 
@@ -195,6 +200,7 @@ class World:
         self,
         script: Script | None = None,
         *,
+        name: str | None = None,
         attempts: int = 1,
         rules: tuple[Any, ...] = (),
         limit: float | None = None,
@@ -210,15 +216,15 @@ class World:
     ) -> Submission:
         spec = scripts.spec(script or Script(seconds=0), children=children)
         size = Resources(millicpus=millicpus, memory_mib=memory_mib)
-        name = f"script-{next(self._names)}"
-        definition = builders.definition(name=name)
+        defined = f"script-{next(self._names)}"
+        definition = builders.definition(name=defined)
         await self.catalog.register(
             replace(definition, container=replace(spec, resources=size, **container)), by=self.caller
         )
         return Submission(
-            name=name,
+            name=name or defined,
             queue=QueueName(queue),
-            definition_name=name,
+            definition_name=defined,
             overrides=Overrides(),
             retry=RetryStrategy(attempts=attempts, evaluate_on_exit=rules),
             timeout=None if limit is None else timedelta(seconds=limit),
@@ -233,6 +239,20 @@ class World:
 
     async def terminate(self, job_id: JobId, reason: str = "stop it") -> None:
         await self.service.terminate(job_id, reason, by=self.caller)
+
+    async def cancel_all(self, *ids: str, reason: str = "not needed", **of: Any) -> dict[str, str]:
+        """Of those of which this holds. The answer is what became of each."""
+        return await self.sweep(SweepOrder(kind=Kind.CANCEL, reason=reason), *ids, **of)
+
+    async def terminate_all(self, *ids: str, reason: str = "stop it", **of: Any) -> dict[str, str]:
+        return await self.sweep(SweepOrder(kind=Kind.TERMINATE, reason=reason), *ids, **of)
+
+    async def sweep(self, order: SweepOrder, *ids: str, preview: bool = False, **of: Any) -> dict[str, str]:
+        asked = Asked(
+            ids=ids or None, accounts=of.pop("accounts", None), rest=Selection(**{it: frozenset(of[it]) for it in of})
+        )
+        stop = self.stopping.preview if preview else self.stopping.stop
+        return {it.job_id: str(it.outcome) async for some in await stop(order, asked, by=self.caller) for it in some}
 
     async def force_fail(self, job_id: JobId, reason: str = "it does not end") -> Job:
         return await self.service.force_fail(job_id, reason, by=self.caller)

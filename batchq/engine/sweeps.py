@@ -1,0 +1,90 @@
+"""The part of a turn that carries out orders to stop many jobs: a few of them are told in each turn.
+
+Whom an order means is decided by the commit that saves it, and until they are told none of them may start.
+"""
+
+from collections.abc import Callable
+
+from batchq.domain import nodes
+from batchq.domain.spans import Spans
+from batchq.domain.sweep import Meant, Progress, Sweep, SweepOrder, Told, has_children, outcome, request
+from batchq.engine.letters import SweepJobs
+from batchq.engine.turn import Turn
+from batchq.sweeping import SweepStore
+
+MOST = 250  # jobs that one turn tells
+
+Hear = Callable[[tuple[Told, ...] | None], None]
+
+
+class Sweeps:
+    """Knows the orders under way, as last saved, and whom they mean; of those of the last turn not until `prepare`."""
+
+    def __init__(self, store: SweepStore) -> None:
+        self._store = store
+        self._under_way: dict[int, Sweep] = {}
+        self._hear: dict[int, Hear] = {}
+        self._unknown = False
+        self.meant = Spans()
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._under_way)
+
+    async def load(self) -> None:
+        self._under_way = {it.number: it for it in await self._store.sweeps()}
+        self._unknown = True
+
+    async def prepare(self) -> None:
+        """Before anything is decided in a turn: whom those orders mean that the last one has saved."""
+        if self._unknown:
+            self.meant = Spans([run for it in self._under_way for run in await self._store.meant_orders(it)])
+            self._unknown = False
+
+    def begin(self, turn: Turn, letter: SweepJobs) -> None:
+        number = max((*self._under_way, *(sweep.number for sweep, _ in turn.sweeps)), default=0) + 1
+        turn.sweeps.append((Sweep(number=number, order=letter.order), letter))
+
+    async def work(self, turn: Turn) -> None:
+        """The oldest order first."""
+        left = MOST
+        for sweep in self._under_way.values():
+            if left > 0:
+                page = await self._store.next_meant(sweep.number, left)
+                turn.learn(it.job for it in page)
+                turn.told[sweep.number] = tuple(_tell(turn, sweep.order, it) for it in page)
+                turn.progress.append(_progress(sweep, page, over=len(page) < left))
+                left -= len(page)
+
+    def adopt(self, turn: Turn) -> None:
+        """The turn is saved."""
+        for sweep, letter in turn.sweeps:
+            self._under_way[sweep.number] = sweep
+            self._hear[sweep.number] = letter.hear
+            self._unknown = True
+        for progress in turn.progress:
+            hear = self._hear.get(progress.sweep, _nobody)
+            hear(turn.told[progress.sweep])
+            if progress.over:
+                del self._under_way[progress.sweep]
+                self._hear.pop(progress.sweep, _nobody)(None)
+        if not self._under_way:
+            self.meant = Spans()
+
+
+def _tell(turn: Turn, order: SweepOrder, meant: Meant) -> Told:
+    job = turn.get(meant.job.id)
+    assert job is not None, f"{meant.job.id} is meant and is not known"
+    turn.step(job.id, request(order, meant.node))
+    shown = job if meant.node is None else nodes.view(job, meant.node)
+    became = outcome(order.kind, shown.status, has_children=has_children(shown))
+    return Told(job_id=shown.id, name=job.spec.name, status=shown.status, outcome=became)
+
+
+def _progress(sweep: Sweep, page: tuple[Meant, ...], *, over: bool) -> Progress:
+    order, node = (page[-1].job.order, page[-1].node) if page else (-1, None)
+    return Progress(sweep=sweep.number, order=order, node=node, over=over)
+
+
+def _nobody(_: tuple[Told, ...] | None) -> None:
+    """Whoever ordered it waits no more: it was before a restart."""

@@ -1,0 +1,152 @@
+"""Many jobs stopped by one request: whom it means, and what it comes to for each."""
+
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from batchq.domain import nodes
+from batchq.domain.arrays import is_parent, size
+from batchq.domain.job import FINISHED, Job
+from batchq.domain.names import JobId, child_id, node_id, node_of, parent_of
+from batchq.domain.people import AccountName, Caller, People
+from batchq.domain.sweep import Outcome, Selection, Sketch, SweepOrder, Told, outcome
+from batchq.engine.engine import Engine
+from batchq.ports import JobStore
+
+AT_ONCE = 500  # jobs that are read, or told of, in one go
+
+T = TypeVar("T")
+Some = tuple[Told, ...]
+
+_STEP = re.compile(r"(?P<whole>[^:#.]+)(?:(?P<mark>[:#.])(?P<number>[0-9]+))?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Ids of jobs, `ARRAY:INDEX`, `GANG#NODE`, or either with a dot; and what else is to hold of those that are meant.
+
+    `accounts` stand for those below them, too.
+    """
+
+    ids: tuple[str, ...] | None = None
+    accounts: frozenset[AccountName] | None = None
+    rest: Selection = field(default_factory=Selection)
+
+
+class Stopping:
+    """What is not there for its caller is to him as if it were not there at all."""
+
+    def __init__(self, *, engine: Engine, store: JobStore, people: Callable[[], People]) -> None:
+        self._engine = engine
+        self._store = store
+        self._people = people
+
+    async def stop(self, order: SweepOrder, asked: Asked, *, by: Caller) -> AsyncIterator[Some]:
+        """What becomes of each job, as it is told. When this returns it is durable who is meant. Raises StoreFailed."""
+        if asked.ids is None:
+            return await self._engine.sweep(order, self._selection(asked, None, by))
+        ids, refused = await self._named(asked.ids, by)
+        told = await self._engine.sweep(order, self._selection(asked, ids, by)) if ids else _none()
+        return self._with_those_left(ids, refused, told)
+
+    async def preview(self, order: SweepOrder, asked: Asked, *, by: Caller) -> AsyncIterator[Some]:
+        """What would become of each. It changes nothing."""
+        if asked.ids is None:
+            return self._sketched(order, self._selection(asked, None, by))
+        ids, refused = await self._named(asked.ids, by)
+        told = self._sketched(order, self._selection(asked, ids, by)) if ids else _none()
+        return self._with_those_left(ids, refused, told)
+
+    def _selection(self, asked: Asked, ids: Sequence[JobId] | None, by: Caller) -> Selection:
+        people, accounts = self._people(), None
+        if asked.accounts is not None:
+            accounts = frozenset(below for it in asked.accounts for below in people.below(it))
+        members = None if ids is None else tuple(map(node_of, ids))
+        return replace(asked.rest, members=members, accounts=accounts, reach=by.reach)
+
+    async def _sketched(self, order: SweepOrder, selection: Selection) -> AsyncIterator[Some]:
+        after = None
+        while page := await self._store.preview(selection, AT_ONCE, after):
+            after = page[-1].place
+            yield tuple(_foretold(order, it) for it in page)
+
+    async def _named(self, said: Sequence[str], by: Caller) -> tuple[list[JobId], list[Told]]:
+        """Those that can be stopped, and of the others why not; each once."""
+        found: list[Told] = []
+        for some in _pages(list(dict.fromkeys(said))):
+            steps = [_step(it) for it in some]
+            asked = [job_id for whole, _, number in steps for job_id in (whole, child_id(whole, number or 0))]
+            known = {it: job for it, job in (await self._store.jobs(asked)).items() if by.reaches(job.spec.owner)}
+            found += (_look(known, *step) for step in steps)
+        refused = [it for it in found if it.outcome is not Outcome.NOT_MATCHED]
+        return list(dict.fromkeys(it.job_id for it in found if it.outcome is Outcome.NOT_MATCHED)), refused
+
+    async def _with_those_left(
+        self, ids: Sequence[JobId], refused: Sequence[Told], told: AsyncIterator[Some]
+    ) -> AsyncIterator[Some]:
+        """Of those that were named and not meant after all it is said why."""
+        left = dict.fromkeys(ids)
+        for why_not in _pages(refused):
+            yield tuple(why_not)
+        async for each in told:
+            for it in each:
+                left.pop(it.job_id, None)
+                child = parent_of(it.job_id)
+                if child is not None:
+                    left.pop(child[0], None)
+            yield each
+        for some in _pages(list(left)):
+            known = await self._store.jobs([node_of(it)[0] for it in some])
+            yield tuple(_left(known, it) for it in some)
+
+
+def _step(said: str) -> tuple[JobId, str, int | None]:
+    found = _STEP.fullmatch(said)
+    assert found is not None, f"{said!r} is no id of a job"
+    number = found["number"]
+    return JobId(found["whole"]), found["mark"] or "", None if number is None else int(number)
+
+
+def _look(known: Mapping[JobId, Job], whole: JobId, mark: str, number: int | None) -> Told:
+    """What is known before anybody is chosen; NOT_MATCHED is yet to be seen. A child that is to come is there."""
+    job = known.get(whole)
+    if number is None:
+        return Told(job_id=whole, outcome=Outcome.NOT_FOUND) if job is None else _told(job, whole)
+    of_node = mark == "#" or (mark == "." and job is not None and job.spec.nodes is not None)
+    named = node_id(whole, number) if of_node else child_id(whole, number)
+    if job is not None and of_node and nodes.exists(job, number):
+        return _told(nodes.view(job, number), named)
+    if job is not None and not of_node and is_parent(job) and number < size(job):
+        return _told(known.get(named, job), named)
+    return Told(job_id=named, outcome=Outcome.NOT_FOUND)
+
+
+def _left(known: Mapping[JobId, Job], job_id: JobId) -> Told:
+    whole, node = node_of(job_id)
+    job = known.get(whole)
+    if job is None:
+        return Told(job_id=job_id, outcome=Outcome.NOT_FOUND)
+    return _told(job if node is None else nodes.view(job, node), job_id)
+
+
+def _told(job: Job, job_id: JobId) -> Told:
+    over = job.status in FINISHED
+    became = Outcome.ALREADY_FINISHED if over else Outcome.NOT_MATCHED
+    return Told(job_id=job_id, name=job.spec.name, status=job.status, outcome=became)
+
+
+def _foretold(order: SweepOrder, it: Sketch) -> Told:
+    _, node = it.place
+    job_id = it.job_id if node is None else node_id(it.job_id, node)
+    became = outcome(order.kind, it.status, has_children=it.has_children)
+    return Told(job_id=job_id, name=it.name, status=it.status, outcome=became)
+
+
+def _pages(all_of: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (all_of[start : start + AT_ONCE] for start in range(0, len(all_of), AT_ONCE))
+
+
+async def _none() -> AsyncIterator[Some]:
+    return
+    yield  # it is a generator all the same

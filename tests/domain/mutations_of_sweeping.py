@@ -1,0 +1,32 @@
+"""The bugs of `mutations` that are in stopping many jobs by one order."""
+
+SWEEP = [
+    ("a cancel ends what runs, it is said", "if status in QUEUED else Outcome.NOT_RETRIED", "if True else None"),
+    ("an array is told to be over at once", "    if has_children:\n        return Outcome.STOPPING\n", ""),
+    ("a status asked for means the array as well", "return self.statuses is not None or", "return"),
+    ("nobody waits for children that are named", "return self.by_child or any(", "return self.by_child and any("),
+    ("the order's signal is forgotten", "node=node, signal=order.signal", "node=node"),
+    ("the order's grace is forgotten", "grace=order.grace, node", "node"),
+]
+SPANS = [
+    ("runs that touch are two", "first <= self._lasts[-1] + 1", "first <= self._lasts[-1]"),
+    ("a run that lies within another ends it", "max(last, self._lasts[-1])", "last"),
+    ("the last of a run is not in it", "order <= self._lasts[run]", "order < self._lasts[run]"),
+]
+SWEEPS = [
+    ("an order is carried out no further than one turn", "over=len(page) < left", "over=True"),
+    ("whom an order means is not asked for", "            self._unknown = True\n        for", "        for"),
+    ("after a restart nobody knows whom it means", "        self._unknown = True\n\n", "\n"),
+    ("an order goes on for ever", "del self._under_way[progress.sweep]", "pass"),
+    ("each order of a turn tells as many as one may", "left -= len(page)", "pass"),
+]
+SKIP = [
+    ("the children of an array under order start", "parent[0] in self.parents", "False"),
+    ("who is meant starts", " or it.order in self.meant", ""),
+]
+SWEEPING = {
+    "batchq/domain/sweep.py": SWEEP,
+    "batchq/domain/spans.py": SPANS,
+    "batchq/engine/sweeps.py": SWEEPS,
+    "batchq/engine/skip.py": SKIP,
+}

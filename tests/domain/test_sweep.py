@@ -1,0 +1,94 @@
+"""One order to stop many jobs: what is said to become of a job is what becomes of it."""
+
+from datetime import timedelta
+
+import pytest
+
+from batchq.domain import effects as do
+from batchq.domain.job import Family, Status
+from batchq.domain.lifecycle import step
+from batchq.domain.names import child_id
+from batchq.domain.spans import Spans
+from batchq.domain.sweep import Kind, Outcome, Selection, SweepOrder, has_children, outcome, request
+from tests.support.builders import NOON, attempt, job, job_id
+
+CANCEL = SweepOrder(kind=Kind.CANCEL, reason="enough")
+TERMINATE = SweepOrder(kind=Kind.TERMINATE, reason="enough", grace=timedelta(seconds=3), signal="SIGINT")
+
+
+def live(status):
+    began = {"attempt": attempt(started_at=NOON), "started_at": NOON}
+    return job(status=status, **(began if status is Status.RUNNING else {}))
+
+
+def told(it, order):
+    after, effects = step(it, request(order, None), NOON)
+    return after, [type(each) for each in effects], outcome(order.kind, it.status, has_children=has_children(it))
+
+
+@pytest.mark.parametrize("status", ["SUBMITTED", "PENDING", "RUNNABLE"])
+@pytest.mark.parametrize(("order", "said"), [(CANCEL, Outcome.CANCELLED), (TERMINATE, Outcome.TERMINATED)])
+def test_what_waits_is_over_at_once(status, order, said):
+    after, effects, became = told(live(Status(status)), order)
+
+    assert (became, after.status, after.status_reason, effects) == (said, Status.FAILED, "enough", [])
+    assert (after.is_cancelled, after.is_terminated) == (order is CANCEL, order is TERMINATE)
+
+
+@pytest.mark.parametrize("status", ["STARTING", "RUNNING"])
+def test_what_runs_is_not_reached_by_a_cancel_and_has_no_other_attempt(status):
+    after, effects, became = told(live(Status(status)), CANCEL)
+
+    assert (became, after.status, after.cancelled, effects) == (Outcome.NOT_RETRIED, status, "enough", [])
+
+
+def test_what_runs_is_asked_to_stop_by_a_terminate_in_the_order_s_way():
+    after, effects, became = told(live(Status.RUNNING), TERMINATE)
+
+    assert (became, after.status, effects) == (Outcome.STOPPING, "RUNNING", [do.StopContainer])
+    assert (after.stop.grace, after.stop.signal) == (timedelta(seconds=3), "SIGINT")
+
+
+@pytest.mark.parametrize("order", [CANCEL, TERMINATE])
+def test_an_array_is_over_when_its_children_are(order):
+    array = job(array_size=2, status=Status.PENDING, family=Family(spawned=2))
+
+    after, _, became = told(array, order)
+
+    assert (became, after.status) == (Outcome.STOPPING, Status.PENDING)
+
+
+@pytest.mark.parametrize("order", [CANCEL, TERMINATE])
+@pytest.mark.parametrize("status", [Status.SUCCEEDED, Status.FAILED])
+def test_what_is_over_is_left_as_it_is(status, order):
+    over = job(status=status)
+
+    after, _, became = told(over, order)
+
+    assert (became, after) == (Outcome.ALREADY_FINISHED, over)
+
+
+def test_a_node_alone_is_told_as_a_node():
+    assert (request(CANCEL, 2).node, request(TERMINATE, 2).node) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("asked", "so"),
+    [
+        (Selection(), False),
+        (Selection(names=frozenset({"a"})), False),
+        (Selection(members=((job_id(1), None),)), False),
+        (Selection(members=((child_id(job_id(1), 3), None),)), True),
+        (Selection(statuses=frozenset(Status)), True),
+        (Selection(environments=frozenset({"a"})), True),
+    ],
+)
+def test_children_are_looked_at_where_they_may_be_meant_without_each_other(asked, so):
+    assert asked.looks_at_children is so
+
+
+def test_orders_that_follow_on_each_other_are_one_run():
+    spans = Spans([(5, 5), (1, 1), (2, 4), (9, 12), (10, 11)])
+
+    assert [it for it in range(15) if it in spans] == [1, 2, 3, 4, 5, 9, 10, 11, 12]
+    assert [spans.end(it) for it in (0, 1, 5, 6, 9, 12)] == [0, 5, 5, 6, 12, 12]

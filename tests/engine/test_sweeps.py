@@ -1,0 +1,183 @@
+"""Orders to stop many jobs in the engine: told in turns of bounded size, and none of those meant starts in between."""
+
+import pytest
+
+from batchq.domain import effects as do
+from batchq.domain.job import Status
+from batchq.domain.names import QueueName, child_id
+from batchq.domain.sweep import Kind, Selection, SweepOrder
+from batchq.engine import families, lines, sweeps
+from batchq.engine.letters import MoreToDo, SweepJobs
+from tests.engine.desk import LOOKED, ONE, TWO, answer, desk_over, submit
+from tests.engine.turns import ground
+from tests.support.builders import job, queue
+
+ALL = Selection(queues=frozenset({"default"}))
+
+
+@pytest.fixture(autouse=True)
+def few_at_a_time(monkeypatch):
+    monkeypatch.setattr(sweeps, "MOST", 3)
+    monkeypatch.setattr(families, "MOST", 3)
+
+
+def order(selection=ALL, kind=Kind.CANCEL, as_of=1000):
+    told = []
+    asked = SweepOrder(kind=kind, reason="enough")
+    letter = SweepJobs(order=asked, selection=selection, as_of=as_of, hear=told.append, answer=answer())
+    return letter, told
+
+
+def runnable(**of):
+    return job(status=Status.RUNNABLE, **of)
+
+
+def started(desk):
+    return {it.tag.job_id for it in desk.asked if isinstance(it, do.StartContainer)}
+
+
+def places(told):
+    return [None if some is None else [it.job_id for it in some] for some in told]
+
+
+async def test_the_request_tells_nobody_and_each_turn_after_it_a_few_the_youngest_first():
+    jobs = [runnable() for _ in range(5)]
+    desk, (letter, told) = await desk_over(*jobs), order()
+
+    await desk.turn(letter)
+    assert (letter.answer.done(), told) == (True, [])
+    await desk.turn(MoreToDo())
+    assert not desk.inbox.empty
+    await desk.turn(MoreToDo())
+
+    ids = [it.id for it in jobs[::-1]]
+    assert places(told) == [ids[:3], ids[3:], None]
+    assert [await desk.status(it) for it in jobs] == [Status.FAILED] * 5
+    assert not desk.loop._sweeps.busy
+
+
+async def test_as_many_as_one_turn_tells_are_told_and_then_it_is_seen_that_no_more_are():
+    jobs = [runnable() for _ in range(3)]
+    desk, (letter, told) = await desk_over(*jobs), order()
+
+    await desk.turn(letter)
+    await desk.turn(MoreToDo())
+    await desk.turn(MoreToDo())
+
+    assert [some and len(some) for some in told] == [3, (), None]
+    assert await desk.store.sweeps() == ()
+
+
+async def test_who_is_meant_does_not_start_and_who_is_not_does():
+    jobs = [runnable(number=number) for number in range(7)]
+    other = runnable(number=7, queue=QueueName("other"))
+    desk = await desk_over(*jobs, other, on_ground=ground(queue(), queue("other")))
+    await desk.turn(order()[0])
+
+    await desk.turn(LOOKED)
+
+    assert started(desk) == {other.id}
+
+
+async def test_who_was_placed_in_the_turn_that_decides_is_meant_as_it_is_then():
+    jobs = [runnable(), runnable(millicpus=64_000)]
+    desk, (letter, told) = await desk_over(*jobs), order(kind=Kind.TERMINATE)
+    await desk.turn(LOOKED, letter)
+
+    await desk.turn(MoreToDo())
+
+    [outcomes, _] = told
+    assert {it.job_id: str(it.outcome) for it in outcomes} == {jobs[0].id: "STOPPING", jobs[1].id: "TERMINATED"}
+    assert started(desk) == {jobs[0].id}
+
+
+async def test_a_line_of_very_many_who_are_meant_is_not_looked_through_in_one_turn(monkeypatch):
+    monkeypatch.setattr(lines, "MOST_PASSED", 4)
+    mine = [runnable(number=number, name="mine") for number in range(0, 20, 2)]
+    behind = runnable(number=20, name="not mine")
+    desk = await desk_over(*mine, behind)
+    await desk.turn(order(Selection(names=frozenset({"mine"})))[0])
+
+    await desk.turn(LOOKED)
+    assert behind.id not in started(desk)
+    assert not desk.inbox.empty
+    await desk.turn(MoreToDo())
+    await desk.turn(MoreToDo())
+
+    assert behind.id in started(desk)
+
+
+async def test_two_orders_share_what_one_turn_tells():
+    jobs = [runnable() for _ in range(4)]
+    desk, (first, heard), (second, too) = await desk_over(*jobs), order(), order(kind=Kind.TERMINATE)
+    await desk.turn(first, second)
+
+    await desk.turn(MoreToDo())
+    assert (len(heard), len(too)) == (1, 0)
+    await desk.turn(MoreToDo())
+
+    assert [some and len(some) for some in heard] == [3, 1, None]
+    assert {str(it.outcome) for it in too[0]} == {"ALREADY_FINISHED"}
+
+
+async def test_a_dependent_that_is_meant_too_carries_the_order_s_reason():
+    first = runnable()
+    others = [runnable() for _ in range(3)]
+    waits = job(status=Status.PENDING, depends_on=[first.id])
+    desk, (letter, told) = await desk_over(first, *others, waits), order()
+    await desk.turn(letter)
+
+    await desk.turn(MoreToDo())
+    await desk.turn(MoreToDo())
+
+    assert {str(it.outcome) for some in told[:-1] for it in some} == {"CANCELLED"}
+    assert (await desk.store.jobs([waits.id]))[waits.id].status_reason == "enough"
+
+
+async def test_where_children_are_looked_at_those_that_are_to_come_come_first():
+    desk, (letter, told) = await desk_over(), order(Selection(statuses=frozenset(Status)))
+    await desk.turn(submit(ONE, array_size=5))
+
+    await desk.turn(letter)
+    assert not letter.answer.done()
+    await desk.turn(letter)
+    await desk.turn(letter)
+    assert letter.answer.done()
+    await desk.turn(MoreToDo())
+    await desk.turn(MoreToDo())
+
+    assert [it for some in places(told)[:-1] for it in some] == [child_id(ONE, index) for index in (4, 3, 2, 1, 0)]
+
+
+async def test_arrays_that_came_later_are_not_waited_for():
+    desk, (letter, _) = await desk_over(), order(Selection(statuses=frozenset(Status)), as_of=0)
+    await desk.turn(submit(ONE, array_size=5))
+
+    await desk.turn(letter)
+
+    assert letter.answer.done()
+
+
+async def test_the_children_of_an_array_that_is_meant_do_not_start_before_it_is_told():
+    desk, (letter, _) = await desk_over(*[runnable(number=number, millicpus=64_000) for number in range(3)]), order()
+    await desk.turn(submit(TWO, array_size=3))
+    await desk.turn(letter)
+
+    await desk.turn(LOOKED)
+
+    assert child_id(TWO, 0) not in started(desk)
+
+
+async def test_a_server_that_comes_back_goes_on_where_it_was():
+    jobs = [runnable() for _ in range(5)]
+    desk = await desk_over(*jobs)
+    await desk.turn(order()[0])
+    await desk.turn(MoreToDo())
+
+    await desk.loop.load()
+    assert not desk.inbox.empty
+    await desk.turn(LOOKED)
+    await desk.turn(MoreToDo())
+
+    assert [await desk.status(it) for it in jobs] == [Status.FAILED] * 5
+    assert started(desk) == set()
