@@ -4,6 +4,7 @@ STAMP := .venv/.installed
 SEEDS ?= 5000
 KILL_ROUNDS ?= 400
 EXAMPLES ?= 500
+ONLY ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help install check engine docker-test trace-test test test-clients faults faults-night demo bench mutants simulate fuzz million format clean
@@ -48,8 +49,8 @@ faults: install engine ## Every fault of the catalogue, injected: a table of 159
 demo: install engine ## Serve, and run, cancel and terminate jobs through boto3; a minute.
 	$(BIN)/python -m tests.demo
 
-bench: install engine ## Measure against the bare Docker SDK.
-	$(BIN)/python -m tests.bench
+bench: install engine ## Measure against the bare Docker SDK and others; ONLY=wire,stop,... of it. Half an hour.
+	$(BIN)/python -m tests.bench --only "$(ONLY)"
 
 faults-night: install engine ## The server killed KILL_ROUNDS=400 times under load, on real Docker; half an hour.
 	KILL_ROUNDS=$(KILL_ROUNDS) $(BIN)/pytest -q -s tests/faults/test_kill_nine.py

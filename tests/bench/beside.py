@@ -1,0 +1,90 @@
+"""Servers to measure against. `python -m tests.bench.beside parsing|instant` serves until its input ends.
+
+`parsing` is our own application with one handler, which parses and validates SubmitJob's body and does no more;
+`instant` answers whatever is asked with the same bytes.
+"""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from api import app as http
+from api.batch.desk import Desk
+from api.batch.routes import _endpoint
+from api.batch.translate import submissions
+from api.batch.translate.rules import Rules
+from api.batch.wire.jobs import SubmitJob
+from api.gate import open_gate
+from api.operations import takes
+from api.tokens import Tokens
+from batchq.clock import SystemClock
+from batchq.domain.people import UserName
+from tests.support.server import serving as site
+
+JOB_ID = "00000000-0000-4000-8000-000000000000"
+ANSWER = {"jobArn": f"arn:aws:batch:us-east-1:123456789012:job/{JOB_ID}", "jobName": "load", "jobId": JOB_ID}
+SAID = http.reply(ANSWER).body
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
+
+
+@contextmanager
+def beside(kind: str) -> Iterator[str]:
+    """The URL of such a server, in a process of its own as ours is."""
+    command = [sys.executable, "-m", "tests.bench.beside", kind]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield process.stdout.readline().strip()
+        process.stdin.close()
+
+
+@takes(SubmitJob, check=submissions.check_size)
+async def parsed(_desk, _call, _given):
+    return ANSWER
+
+
+def parsing(app):
+    rules = Rules(min_timeout=60, vcpus=1, privileged=True)
+    desk = Desk(
+        jobs=None,
+        catalog=None,
+        clock=SystemClock(),
+        account="123456789012",
+        region="us-east-1",
+        tokens=Tokens(b"0" * 32),
+        rules=rules,
+    )
+    app.router.add_post("/v1/submitjob", _endpoint(desk, "SubmitJob", parsed, bare=False))
+
+
+async def nothing():
+    return {}
+
+
+class Instant(asyncio.Protocol):
+    def connection_made(self, transport):
+        self._transport, self._heard = transport, b""
+
+    def data_received(self, data):
+        self._heard += data
+        head, end, body = self._heard.partition(b"\r\n\r\n")
+        if end and len(body) >= int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0]):
+            self._heard = b""
+            self._transport.write(HEAD + str(len(SAID)).encode() + b"\r\n\r\n" + SAID)
+
+
+async def serve(kind: str) -> None:
+    loop = asyncio.get_running_loop()
+    if kind == "instant":
+        server = await loop.create_server(Instant, "127.0.0.1", 0)
+        print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
+        await loop.run_in_executor(None, sys.stdin.read)
+        return
+    app = http.build(dialects=[parsing], health=nothing, hosts=(), gate=open_gate(UserName("bench")))
+    async with site(app) as url:
+        print(url, flush=True)
+        await loop.run_in_executor(None, sys.stdin.read)
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(sys.argv[1]))

@@ -1,0 +1,103 @@
+"""The whole engine on a real database, in this process: simulated containers, the machine's clock, no HTTP."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
+from pathlib import Path
+
+from batchq.clock import SystemClock
+from batchq.domain import events as on
+from batchq.domain.container import Resources
+from batchq.domain.job import FINISHED, JobSpec
+from batchq.domain.names import JobId
+from batchq.engine.bus import Bus
+from batchq.engine.engine import Engine
+from batchq.engine.inbox import Inbox
+from batchq.logs import Logs
+from batchq.store.logfiles import LogFiles
+from batchq.store.sqlite import SqliteStore
+from batchq.values import StatusChanged
+from compute.simulated import SimulatedRuntime
+from tests.engine.turns import ground
+from tests.support import builders
+
+HOST = Resources(millicpus=10_000_000, memory_mib=10_000_000)
+
+
+class Running:
+    """An engine at work, and how many jobs came to their end under it."""
+
+    def __init__(self, engine: Engine, store: SqliteStore, bus: Bus) -> None:
+        self.engine, self.store = engine, store
+        self._over = 0
+        self._wanted = 0
+        self._enough = asyncio.Event()
+        bus.listen(self._hear)
+
+    async def until_over(self, count: int) -> None:
+        """Until so many more are."""
+        self._wanted = self._over + count
+        self._enough.clear()
+        await self._enough.wait()
+
+    async def submit(self, number: int, spec: JobSpec) -> None:
+        await self.engine.submit(job_id=builders.job_id(number), spec=spec, tags=(), key=None)
+
+    async def cancel(self, job_id: JobId) -> None:
+        await self.engine.deliver(job_id, on.CancelRequested(reason="measured"))
+
+    def changes(self) -> int:
+        """Rows that were written since the database was opened."""
+        return self.store._database._writer._conn.total_changes
+
+    def _hear(self, change: StatusChanged) -> None:
+        self._over += change.job.status in FINISHED
+        if self._over >= self._wanted:
+            self._enough.set()
+
+
+@asynccontextmanager
+async def running(data: Path, *, queue: str, at_once: int, log: Path) -> AsyncIterator[Running]:
+    """With room for so many jobs of a thousand millicpus, writing its log as a server does."""
+    clock, bus, inbox = SystemClock(), Bus(), Inbox()
+    store = await SqliteStore.open(data)
+    runtime = SimulatedRuntime(clock=clock, capacity=HOST)
+    with closing(LogFiles(data / "logs")) as archive, _told(log):
+        logs = Logs(store=store, archive=archive, runtime=runtime, clock=clock)
+        engine = Engine(
+            inbox=inbox,
+            store=store,
+            ground=ground(
+                builders.queue(queue), environments=[builders.environment(max_millicpus=1000 * at_once)]
+            ),
+            runtime=runtime,
+            keep_log=logs.keep,
+            clock=clock,
+            bus=bus,
+            survey_every=10.0,
+        )  # fmt: skip
+        at_work = Running(engine, store, bus)
+        await engine.start()
+        try:
+            yield at_work
+        finally:
+            await engine.stop()
+            await logs.close()
+            await runtime.close()
+            await store.close()
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Log lines go to a file for a while, as a server's do."""
+    log, to = logging.getLogger("batchq"), logging.FileHandler(path)
+    to.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log.addHandler(to)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(to)
+        log.setLevel(logging.NOTSET)
+        to.close()

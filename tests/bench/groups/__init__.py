@@ -1,0 +1,19 @@
+"""What is measured together, for it needs the same servers. Each yields its figures as they come."""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from tests.bench.figures import Figure
+from tests.bench.groups import arrays, cancel, containers, ends, life, million, stop, wire
+from tests.bench.scale import Scale
+
+GROUPS: Mapping[str, Callable[[Scale, Path], Iterator[Figure]]] = {
+    "containers": containers.measure,
+    "ends": ends.measure,
+    "stop": stop.measure,
+    "wire": wire.measure,
+    "arrays": arrays.measure,
+    "cancel": cancel.measure,
+    "life": life.measure,
+    "million": million.measure,
+}

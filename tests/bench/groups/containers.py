@@ -1,0 +1,88 @@
+"""Containers a second, and what the server spends on each: against the bare SDK, and against what a user would do."""
+
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.bench.bare import Bare
+from tests.bench.figures import Figure, at_least, at_most, in_turns
+from tests.bench.ground import QUEUE, lay, on_docker
+from tests.bench.processes import cpu_of
+from tests.bench.scale import Scale
+from tests.support.service import Service
+
+AT_ONCE = 4
+POLL = 0.5  # seconds; asking is work for the same two cores
+Run = tuple[float, float]  # containers a second, milliseconds of CPU for each
+
+
+def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
+    with on_docker(folder / "data") as service:
+        lay(service.client(), at_once=AT_ONCE)
+        yield from against_the_sdk(scale, service)
+        if shutil.which("docker"):
+            yield against_the_command(scale, service)
+
+
+def against_the_sdk(scale: Scale, service: Service) -> Iterator[Figure]:
+    bare = Bare()
+    theirs, ours = in_turns(scale.pairs, lambda: by_sdk(bare, scale.jobs), lambda: by_batchq(service, scale.jobs))
+    bare.close()
+    yield Figure(
+        name=f"containers/s, {scale.jobs} x `true`, {AT_ONCE} at once",
+        against="bare SDK, the same four steps",
+        ours=[rate for rate, _ in ours],
+        theirs=[rate for rate, _ in theirs],
+        goal=at_least(0.95),
+    )
+    yield Figure(
+        name="ms of the server's CPU for a job",
+        against="client CPU of the bare SDK's loop",
+        ours=[cpu for _, cpu in ours],
+        theirs=[cpu for _, cpu in theirs],
+        goal=at_most(1.5),
+    )
+
+
+def against_the_command(scale: Scale, service: Service) -> Figure:
+    theirs, ours = in_turns(
+        scale.pairs, lambda: by_command(scale.jobs), lambda: by_batchq(service, scale.jobs)[0]
+    )  # fmt: skip
+    return Figure(
+        name=f"containers/s, {scale.jobs} x `true`",
+        against="`xargs -P8 docker run --rm`",
+        ours=ours,
+        theirs=theirs,
+        goal=at_least(2.2),
+    )
+
+
+def by_batchq(service: Service, count: int) -> Run:
+    """From the first SubmitJob to the last container removed."""
+    batch, before = service.client(), cpu_of(service.process.pid)
+    began = time.perf_counter()
+    ids = [batch.submit_job(jobName="true", jobQueue=QUEUE, jobDefinition="true")["jobId"] for _ in range(count)]
+    while not all_over(batch, ids) or service.containers():
+        time.sleep(POLL)
+    took = time.perf_counter() - began
+    return count / took, (cpu_of(service.process.pid) - before) / count * 1000
+
+
+def all_over(batch, ids: list[str]) -> bool:
+    """By the last hundred: jobs of one queue end about in order."""
+    return all(it["status"] == "SUCCEEDED" for it in batch.describe_jobs(jobs=ids[-100:])["jobs"])
+
+
+def by_sdk(bare: Bare, count: int) -> Run:
+    before = time.process_time()
+    rate = bare.run(count, AT_ONCE)
+    return rate, (time.process_time() - before) / count * 1000
+
+
+def by_command(count: int, *options: str) -> float:
+    words = " ".join(["docker run --rm", *options, "batchq-test:latest true"])
+    began = time.perf_counter()
+    subprocess.run(["sh", "-c", f"seq {count} | xargs -P8 -I_ {words}"], check=True)
+    return count / (time.perf_counter() - began)

@@ -1,0 +1,46 @@
+"""Each group of the bench runs, with numbers so small that nothing is to be learnt of it."""
+
+import pytest
+
+from tests.bench.figures import Figure, at_least, at_most_more, in_turns, within
+from tests.bench.groups import GROUPS
+from tests.bench.scale import TINY
+
+ON_DOCKER = {"containers", "ends", "stop", "million"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "group", [pytest.param(it, marks=pytest.mark.docker if it in ON_DOCKER else ()) for it in GROUPS]
+)
+def test_a_group_measures_all_its_figures(group, tmp_path):
+    figures = list(GROUPS[group](TINY, tmp_path))
+
+    assert figures
+    assert all(str(it).count("|") == str(figures[0]).count("|") for it in figures)
+
+
+def test_pairs_are_measured_in_turns():
+    done = []
+
+    theirs, ours = in_turns(2, lambda: done.append("A") or 1, lambda: done.append("B") or 2)
+
+    assert (done, theirs, ours) == (["A", "B", "A", "B"], [1, 1], [2, 2])
+
+
+def test_each_pair_is_compared_and_the_median_must_reach_the_goal():
+    # the ratio of the medians would be 2
+    told = str(Figure(name="rate", against="bare", ours=[9, 10, 30], theirs=[10, 10, 5], goal=at_least(1)))
+
+    assert (
+        told
+        == "| rate | 10.0 (9.00 to 30.0) | bare: 10.0 (5.00 to 10.0) | 1.00 (0.90 to 6.00) | at least 1 | reached |"
+    )
+
+
+def test_what_is_not_reached_says_where_it_is_explained():
+    more = Figure(name="ms", against="bare", ours=[25], theirs=[10], goal=at_most_more(10))
+    longer = Figure(name="s", ours=[3.5], goal=within(3))
+
+    assert "| 15.0 | at most 10 more | not: see docs/performance.md |" in str(more)
+    assert "| s | 3.50 |  |  | at most 3 | not:" in str(longer)

@@ -1,0 +1,107 @@
+"""Requests said as bytes: a client that costs the machine next to nothing beside the server it measures."""
+
+import asyncio
+import json
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from http.client import HTTPConnection
+
+from yarl import URL
+
+END_OF_HEAD = b"\r\n\r\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sent:
+    """What became of many requests: all of them took `seconds`, each as long as `took` says."""
+
+    seconds: float
+    took: Sequence[float]
+
+    @property
+    def rate(self) -> float:
+        return len(self.took) / self.seconds
+
+
+def request(operation: str, **asked: object) -> bytes:
+    body = json.dumps(asked).encode()
+    head = f"POST /v1/{operation} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def send(url: str, requests: Iterable[bytes], *, connections: int) -> Sent:
+    """All of them, each connection with one request under way. Raises RuntimeError at the first that is refused."""
+    return asyncio.run(_send(URL(url), iter(requests), connections))
+
+
+def p99(took: Sequence[float]) -> float:
+    return sorted(took)[int(len(took) * 0.99)]
+
+
+class Caller:
+    """One connection that waits for each answer."""
+
+    def __init__(self, url: str) -> None:
+        at = URL(url)
+        self._connection = HTTPConnection(at.host, at.port)
+
+    def __call__(self, operation: str, **asked: object):
+        headers = {"Content-Type": "application/json"}
+        self._connection.request("POST", f"/v1/{operation}", json.dumps(asked), headers)
+        answer = self._connection.getresponse()
+        told = json.loads(answer.read())
+        if answer.status != 200:
+            raise RuntimeError(f"{operation}: {told}")
+        return told
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+async def _send(url: URL, requests: Iterator[bytes], connections: int) -> Sent:
+    loop, took = asyncio.get_running_loop(), []
+    lines = [_Line(requests, took, loop.create_future()) for _ in range(connections)]
+    for line in lines:
+        await loop.create_connection(lambda line=line: line, url.host, url.port)
+    began = time.perf_counter()
+    for line in lines:
+        line.say_next()
+    await asyncio.gather(*(line.done for line in lines))
+    return Sent(seconds=time.perf_counter() - began, took=took)
+
+
+class _Line(asyncio.Protocol):
+    """Says one request when the answer to the last is whole."""
+
+    def __init__(self, requests: Iterator[bytes], took: list[float], done: asyncio.Future) -> None:
+        self._requests, self._took, self.done = requests, took, done
+        self._heard = b""
+
+    def connection_made(self, transport):
+        self._transport = transport
+
+    def say_next(self):
+        said = next(self._requests, None)
+        if said is None:
+            self.done.set_result(None)
+            self._transport.close()
+            return
+        self._since = time.perf_counter()
+        self._transport.write(said)
+
+    def data_received(self, data):
+        self._heard += data
+        head, end, body = self._heard.partition(END_OF_HEAD)
+        if not end or len(body) < int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0]):
+            return
+        if not head.startswith(b"HTTP/1.1 200"):
+            self.done.set_exception(RuntimeError(self._heard.decode()))
+            return
+        self._heard = b""
+        self._took.append(time.perf_counter() - self._since)
+        self.say_next()
+
+    def connection_lost(self, why):
+        if not self.done.done():
+            self.done.set_exception(ConnectionError(f"the server hung up: {why}"))
