@@ -1,7 +1,7 @@
 """Whom a command on accounts, users and keys asks: the files of the data, or a server.
 
 Whoever may write the files owns the server, so they ask nobody who he is. They are asked unless a server is named, by
-`--url` or BATCHQ_URL; a server asks for the caller's own key, and what he may do.
+`--url`, `--config` or BATCHQ_URL; a server asks for the caller's own key, and what he may do.
 """
 
 import argparse
@@ -15,7 +15,8 @@ from pydantic import ValidationError
 
 from batchq.administration.office import Office
 from batchq.administration.operations import OPERATIONS
-from batchq.cli.calling import BUNDLE, VARIABLE, Answer, call, url_of
+from batchq.cli.calling import Answer, add_trust, call, url_of
+from batchq.cli.config import URL
 from batchq.cli.lines import line
 from batchq.cli.options import read
 from batchq.clock import wall_time
@@ -31,8 +32,8 @@ def add_deed(deeds: Any, name: str, text: str, run: Any) -> argparse.ArgumentPar
     deed: argparse.ArgumentParser = deeds.add_parser(name, help=text, description=text)
     deed.set_defaults(run=run)
     deed.add_argument("--data", type=Path, help="directory of the database and these files")
-    deed.add_argument("--url", help=f"ask a server, not the files (${VARIABLE})")
-    deed.add_argument("--ca-bundle", help=f"whose certificates are believed, PEM (${BUNDLE}, or the system's)")
+    deed.add_argument("--url", help=f"ask a server, not the files (${URL})")
+    add_trust(deed)
     return deed
 
 
@@ -42,9 +43,9 @@ def add_json(deed: argparse.ArgumentParser) -> None:
 
 def asks_server(asked: argparse.Namespace) -> bool:
     """Raises Misused where both are named."""
-    if asked.data is not None and asked.url is not None:
+    if asked.data is not None and (asked.url or asked.config) is not None:
         raise Misused("--data are files, --url is a server: which of them?")
-    return asked.data is None and bool(asked.url or os.environ.get(VARIABLE))
+    return asked.data is None and bool(asked.url or asked.config or os.environ.get(URL))
 
 
 def ask(asked: argparse.Namespace, operation: str, content: Mapping[str, object]) -> Told:

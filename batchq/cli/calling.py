@@ -3,40 +3,51 @@
 import json
 import os
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
-from http.client import HTTPException
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http import HTTPStatus
+from http.client import HTTPException, HTTPResponse
+from pathlib import Path
 from ssl import SSLCertVerificationError, SSLContext, create_default_context
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request, build_opener
 
-from batchq.errors import Invalid, Unavailable
+from batchq.cli.config import BUNDLE, KEY, REGION, SECRET, URL, settle, usual_file
+from batchq.errors import Invalid, Misused, Unavailable
 
-VARIABLE = "BATCHQ_URL"
-BUNDLE = "AWS_CA_BUNDLE"
 HERE = "http://127.0.0.1:22824"
 PATIENCE = 30.0  # seconds
-KEYS = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to a key of `batchq key create`"
-MOST = 16 * 1024 * 1024  # bytes of an answer
+KEYS = f"set {KEY} and {SECRET} to a key of `batchq key create`"
+MOST = 16 * 1024 * 1024  # bytes of an answer that is read in one
+PIECE = 64 * 1024  # bytes
 
 Answer = Mapping[str, object]
 
 
 def add_url(command: ArgumentParser) -> None:
-    command.add_argument("--url", help=f"where batchq answers (${VARIABLE}, or {HERE})")
+    command.add_argument("--url", help=f"where batchq answers (${URL}, or {HERE})")
+    add_trust(command)
+
+
+def add_trust(command: ArgumentParser) -> None:
     command.add_argument("--ca-bundle", help=f"whose certificates are believed, PEM (${BUNDLE}, or the system's)")
+    usual = str(usual_file()).replace("%", "%%")
+    text = f"TOML that says url, ca_bundle, region, and key_id and secret, or profile ({usual})"
+    command.add_argument("-C", "--config", type=Path, metavar="FILE", help=text)
 
 
 def url_of(asked: Namespace) -> str:
-    """Where the server is, by the flag, by the variable, or where it is unless told otherwise. Raises Invalid.
+    """Where the server is, by the flag, the variable, the file, or where it is unless told otherwise. Raises Misused.
 
     Whom to believe that it is the server is a variable of AWS's own tools, as the keys to sign with are.
     """
     if asked.ca_bundle:
         os.environ[BUNDLE] = asked.ca_bundle
-    url: str = asked.url or os.environ.get(VARIABLE) or HERE
+    settle(asked.config)
+    url: str = asked.url or os.environ.get(URL) or HERE
     if not _is_of_a_server(url):
-        raise Invalid(f"{url} is not the http:// or https:// URL of a server")
+        raise Misused(f"{url} is not the http:// or https:// URL of a server")
     return url.rstrip("/")
 
 
@@ -61,11 +72,29 @@ def call(
 
     Raises Invalid with the server's own words when it refuses; Unavailable when nobody answers, or nobody of ours.
     """
+    with _asking(url, path, content, patience=patience, signed=signed) as reply:
+        return _read(reply.read(MOST), url)
+
+
+def stream(url: str, path: str, content: Mapping[str, object], *, patience: float) -> Iterator[bytes]:
+    """The answer to a POST, in pieces as they come, and `patience` for each. Raises as `call` does.
+
+    It may also be Unavailable after some pieces: then the answer is not whole.
+    """
+    with _asking(url, path, content, patience=patience, signed=True) as reply:
+        while piece := reply.read1(PIECE):
+            yield piece
+
+
+@contextmanager
+def _asking(
+    url: str, path: str, content: Mapping[str, object] | None, *, patience: float, signed: bool
+) -> Iterator[HTTPResponse]:
     body = None if content is None else json.dumps(content).encode()
     request = Request(url + path, data=body, headers=_headers(url + path, body, signed=signed))  # noqa: S310 - see url_of
     try:
         with _opener(url).open(request, timeout=patience) as reply:
-            return _read(reply.read(MOST), url)
+            yield reply
     except HTTPError as refused:
         with refused:
             raise _refusal(refused, url) from None
@@ -89,7 +118,7 @@ def _trust() -> SSLContext:
     try:
         return create_default_context(cafile=bundle)
     except OSError:  # SSLError is one
-        raise Invalid(f"{bundle} is no bundle of certificates, in PEM") from None
+        raise Misused(f"{bundle} is no bundle of certificates, in PEM") from None
 
 
 class _Nowhere(HTTPRedirectHandler):
@@ -102,12 +131,12 @@ class _Nowhere(HTTPRedirectHandler):
 def _headers(url: str, body: bytes | None, *, signed: bool) -> Mapping[str, str]:
     """Signed by what AWS's own tools would sign with."""
     headers = {"Content-Type": "application/json"}
-    key, secret = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
+    key, secret = os.environ.get(KEY), os.environ.get(SECRET)
     if not signed or not key or not secret:
         return headers
     from batchq.cli.signing import sign  # noqa: PLC0415 - who signs nothing need not wait for it
 
-    region = os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
+    region = os.environ.get(REGION) or "us-east-1"
     return sign(url, body, headers, key=key, secret=secret, region=region)
 
 
@@ -116,7 +145,8 @@ def _refusal(refused: HTTPError, url: str) -> Invalid | Unavailable:
     message = str(_read(refused.read(MOST), url).get("message") or refused.reason)
     if "Signature" in code or "AuthenticationToken" in code:
         message = f"{message.rstrip('.')}: {KEYS}"
-    return Invalid(message) if refused.code < 500 else Unavailable(message)  # noqa: PLR2004 - HTTP's own line
+    later = refused.code >= HTTPStatus.INTERNAL_SERVER_ERROR or refused.code == HTTPStatus.TOO_MANY_REQUESTS
+    return Unavailable(message) if later else Invalid(message)
 
 
 def _read(body: bytes, url: str) -> Answer:

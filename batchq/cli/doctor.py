@@ -29,7 +29,7 @@ def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name fo
 
 
 def run(asked: argparse.Namespace) -> int:
-    """Raises Invalid for what is no URL, and Misused."""
+    """Raises Misused."""
     found = examine(look_around(read(asked), ask(url_of(asked))))
     print(json.dumps([asdict(it) for it in found], indent=2) if asked.json else "\n".join(map(told, found)))
     return 0 if well(found) else 1

@@ -10,7 +10,20 @@ from batchq import __version__
 from batchq.cli.complaint import MISUSED, complain
 from batchq.errors import BatchqError, Misused
 
-COMMANDS = ("serve", "doctor", "force-fail", "account", "user", "key", "backup", "check", "restore", "resume")
+COMMANDS = (
+    "serve",
+    "cancel",
+    "terminate",
+    "doctor",
+    "force-fail",
+    "account",
+    "user",
+    "key",
+    "backup",
+    "check",
+    "restore",
+    "resume",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -18,13 +18,14 @@ from batchq.bootstrap import serving
 from batchq.cli.complaint import complain
 from batchq.cli.lines import Lines
 from batchq.cli.options import read
+from batchq.cli.saying import say
 from batchq.domain.catalog import Network
 from batchq.settings import Settings, check_names
 
 log = logging.getLogger(__name__)
 
 LAST_WORDS = 1.0  # seconds that a thread has to end
-OUT, ERROR = 1, 2  # standard streams
+ERROR = 2  # standard stream
 AT_ONCE = 130  # exit status of an end without ceremony; the database is whole all the same
 
 
@@ -79,7 +80,7 @@ async def serve(settings: Settings) -> int:
     """Until SIGTERM or SIGINT; containers run on. Raises BatchqError or OSError when it cannot start."""
     over = _signals()
     async with serving(settings) as server:
-        _announce(f"batchq is ready at {server.url}")
+        say(f"batchq is ready at {server.url}")
         watch = asyncio.ensure_future(_end_when_lost(server.lost))
         await over.wait()
         watch.cancel()
@@ -110,16 +111,6 @@ def _see_to_streams() -> None:
     while (taken := os.open(os.devnull, os.O_RDWR)) <= ERROR:
         pass
     os.close(taken)
-
-
-def _announce(line: str) -> None:
-    """Whether anybody reads it or not. What nobody reads must not be left for the end, which would fail by it."""
-    try:
-        print(line, flush=True)
-    except OSError:
-        nobody = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nobody, OUT)
-        os.close(nobody)
 
 
 def _signals() -> asyncio.Event:

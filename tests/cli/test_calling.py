@@ -107,7 +107,7 @@ async def test_a_proxy_in_the_environment_is_not_asked(url, monkeypatch):
 
 
 async def test_who_has_a_certificate_is_asked_by_those_who_believe_it(safe_url, files):
-    url = url_of(Namespace(url=safe_url, ca_bundle=str(files.bundle)))
+    url = url_of(Namespace(url=safe_url, ca_bundle=str(files.bundle), config=None))
 
     assert await asks(url, "/echo") == {"method": "GET", "asked": ""}
     assert await asks(url, "/echo", {"a": 1}) == {"method": "POST", "asked": '{"a": 1}'}
@@ -142,11 +142,11 @@ def test_what_is_no_bundle_of_certificates_is_named(bundle, monkeypatch):
 
 
 def test_the_flag_goes_before_the_variable_and_that_before_the_usual_place(monkeypatch):
-    monkeypatch.delenv("BATCHQ_URL", raising=False)
-    assert url_of(Namespace(url=None, ca_bundle=None)) == "http://127.0.0.1:22824"
+    monkeypatch.setenv("BATCHQ_URL", "")
+    assert url_of(Namespace(url=None, ca_bundle=None, config=None)) == "http://127.0.0.1:22824"
     monkeypatch.setenv("BATCHQ_URL", "http://there:1/")
-    assert url_of(Namespace(url=None, ca_bundle=None)) == "http://there:1"
-    assert url_of(Namespace(url="https://flag", ca_bundle=None)) == "https://flag"
+    assert url_of(Namespace(url=None, ca_bundle=None, config=None)) == "http://there:1"
+    assert url_of(Namespace(url="https://flag", ca_bundle=None, config=None)) == "https://flag"
 
 
 NOWHERE = ["http://", "http://[::1", "http://..", f"http://{'a' * 64}", "http://there:65536", "http://there/é"]
@@ -155,4 +155,4 @@ NOWHERE = ["http://", "http://[::1", "http://..", f"http://{'a' * 64}", "http://
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "127.0.0.1:22824", "ftp://there", "/healthz", *NOWHERE])
 def test_what_is_no_url_of_a_server_is_refused(url):
     with pytest.raises(Invalid, match="is not the http"):
-        url_of(Namespace(url=url, ca_bundle=None))
+        url_of(Namespace(url=url, ca_bundle=None, config=None))

@@ -1,0 +1,26 @@
+"""`batchq cancel`: CancelJob of many jobs, by their ids and by filters."""
+
+import argparse
+from typing import Any
+
+from batchq.cli.stopping import add_command, stop
+
+CANCEL = "/v1/batchq/canceljobs"
+
+
+def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name for it
+    """Cancel jobs: what has not started never will, what runs goes on and is not retried.
+
+    All conditions must hold; of those that are given with commas, or several times, one. Nothing is asked back.
+
+      batchq cancel 3f2c9a1b-5d0e-4c1f-9a77-0c4e51b0a001,9a1bd3c2-77aa-4f0e-8f21-6b0d5cf4a002
+      batchq cancel -u "$USER" -n 'sim-*'
+      batchq cancel -t pending -p night --dry-run
+    """
+    add_command(commands, "cancel", "keep jobs from starting, or from being retried", add.__doc__ or "").set_defaults(
+        run=run
+    )
+
+
+def run(asked: argparse.Namespace) -> int:
+    return stop(asked, CANCEL)

@@ -1,0 +1,87 @@
+"""Which jobs are meant, by ids and filters, in the letters that people of HPC sites have in their fingers.
+
+What is empty is refused, and never left out: one condition less is many jobs more.
+"""
+
+import re
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable
+from itertools import chain
+
+from batchq.errors import Misused
+
+STATES = ("PENDING", "RUNNING", "ALL", "SUBMITTED", "RUNNABLE", "STARTING")
+SHORT = {"PD": "PENDING", "R": "RUNNING"}
+MEMBERS = {
+    "jobs": "jobs",
+    "names": "jobNames",
+    "users": "users",
+    "accounts": "accounts",
+    "queues": "jobQueues",
+    "states": "states",
+    "environments": "computeEnvironments",
+}
+_JOB = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:([:#._])(0|[1-9]\d{0,4}))?", re.ASCII)
+
+
+def add_choice(command: ArgumentParser) -> None:
+    def many(*names: str, to: str, one: str, read: Callable[[str], list[str]] = words) -> None:
+        command.add_argument(*names, dest=to, action="append", type=read, metavar=one, help=_HELP[to])
+
+    command.add_argument("jobs", nargs="*", type=jobs, metavar="JOB", help=_HELP["jobs"])
+    many("-n", "--name", to="names", one="NAME")
+    many("-u", "--user", to="users", one="USER")
+    many("-A", "--account", to="accounts", one="ACCOUNT")
+    many("-p", "--partition", "--queue", to="queues", one="QUEUE")
+    many("-t", "--state", to="states", one="STATE", read=states)
+    many("-w", "--nodes", "--environment", to="environments", one="ENVIRONMENT")
+
+
+_HELP = {
+    "jobs": "id of a job, or JOB.STEP: the child of an array, JOB:INDEX, or a node of a gang, JOB#NODE",
+    "names": "their name, in any case; a trailing * is any rest",
+    "users": "whose they are",
+    "accounts": "of which account they are, or of one below it",
+    "queues": "in which queue they are",
+    "states": "PENDING (or PD: all that have not started), RUNNING (or R), ALL, SUBMITTED, RUNNABLE, STARTING",
+    "environments": "in which compute environment they run",
+}
+
+
+def chosen(asked: Namespace) -> dict[str, object]:
+    """As the server is told it. Raises Misused where nothing is said: that is no way to say all."""
+    told: dict[str, object] = {}
+    for name, member in MEMBERS.items():
+        if said := getattr(asked, name):
+            told[member] = list(dict.fromkeys(chain.from_iterable(said)))  # each once
+    if not told:
+        raise Misused("which jobs? Say at least one id or filter; -t all is all that you may stop")
+    return told
+
+
+def words(text: str) -> list[str]:
+    said = [it.strip() for it in text.split(",")]
+    if not all(said):
+        raise ArgumentTypeError(f"{text!r} has an empty part")
+    return said
+
+
+def states(text: str) -> list[str]:
+    said = [SHORT.get(it.upper(), it.upper()) for it in words(text)]
+    for it in said:
+        if it not in STATES:
+            raise ArgumentTypeError(f"{it!r} is not one of {', '.join(STATES)}")
+    return said
+
+
+def jobs(text: str) -> list[str]:
+    return [_job(it) for it in words(text)]
+
+
+def _job(text: str) -> str:
+    """The server tells arrays from gangs. `JOB_INDEX` is Slurm's."""
+    parts = _JOB.fullmatch(text)
+    if parts is None:
+        raise ArgumentTypeError(f"{text!r} is not the id of a job, in full, nor JOB.STEP, JOB:INDEX or JOB#NODE")
+    job, mark, step = parts.groups()
+    return job if mark is None else f"{job}{':' if mark == '_' else mark}{step}"

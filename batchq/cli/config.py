@@ -1,0 +1,90 @@
+"""A file that says which server is asked, and who asks, where neither flags nor variables do.
+
+url = "https://batch.lab.example:22824"
+key_id = "BQ..."                         # of `batchq key create`
+secret = "..."
+profile = "lab"                          # instead of these two: the keys of it in ~/.aws/credentials
+region = "us-east-1"
+ca_bundle = "lab.pem"                    # beside this file, or anywhere
+"""
+
+import os
+import stat
+import tomllib
+from collections.abc import Mapping
+from configparser import Error, RawConfigParser
+from pathlib import Path
+
+import platformdirs
+
+from batchq.errors import Misused
+
+URL = "BATCHQ_URL"
+BUNDLE = "AWS_CA_BUNDLE"
+REGION = "AWS_DEFAULT_REGION"
+KEY, SECRET = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"
+CREDENTIALS = "AWS_SHARED_CREDENTIALS_FILE"
+
+VARIABLES = {"url": URL, "ca_bundle": BUNDLE, "region": REGION, "key_id": KEY, "secret": SECRET}
+MEMBERS = {*VARIABLES, "profile"}
+
+
+def usual_file() -> Path:
+    return Path(platformdirs.user_config_dir("batchq")) / "config.toml"
+
+
+def settle(named: Path | None) -> None:
+    """Make of what the file says the variables of the same meaning, where they are not there. Raises Misused.
+
+    A key is never put together of two places: a variable for one half of it stands against both halves here.
+    """
+    file = named or usual_file()
+    if named is None and not file.exists():
+        return
+    told = _told(file)
+    half = os.environ.get(KEY) or os.environ.get(SECRET)
+    for member, variable in VARIABLES.items():
+        if member in told and not os.environ.get(variable) and not (half and variable in {KEY, SECRET}):
+            os.environ[variable] = told[member]
+
+
+def _told(file: Path) -> Mapping[str, str]:
+    told = _read(file)
+    for member, value in told.items():
+        if member not in MEMBERS:
+            raise Misused(f"{file}: {member} is not one of {', '.join(sorted(MEMBERS))}")
+        if not isinstance(value, str) or not value or "\0" in value:
+            raise Misused(f"{file}: {member} is not a text in quotes")
+    said = {member: str(value) for member, value in told.items()}
+    if ("key_id" in said) != ("secret" in said) or ("profile" in said and "secret" in said):
+        raise Misused(f"{file}: who asks is a key_id with its secret, or a profile")
+    if "profile" in said:
+        said |= _keys_of(said.pop("profile"), file)
+    if "ca_bundle" in said:
+        said["ca_bundle"] = str(file.absolute().parent / Path(said["ca_bundle"]).expanduser())
+    return said
+
+
+def _read(file: Path) -> Mapping[str, object]:
+    try:
+        with file.open("rb") as opened:
+            told = tomllib.load(opened)
+            mode = os.fstat(opened.fileno()).st_mode
+    except OSError as why:
+        raise Misused(f"cannot read {file}: {why.strerror}") from None
+    except (ValueError, RecursionError) as why:  # TOMLDecodeError is one, and shows nothing of what stands there
+        raise Misused(f"{file} is no TOML: {why}") from None
+    if "secret" in told and stat.S_IMODE(mode) & 0o077 and stat.S_ISREG(mode):
+        raise Misused(f"others may read the secret in {file}: chmod 600 {file}")
+    return told
+
+
+def _keys_of(profile: str, file: Path) -> Mapping[str, str]:
+    """As AWS's own tools keep them."""
+    place = Path(os.environ.get(CREDENTIALS) or "~/.aws/credentials").expanduser()
+    kept = RawConfigParser()
+    try:
+        kept.read_string(place.read_text())
+        return {"key_id": kept.get(profile, KEY), "secret": kept.get(profile, SECRET)}
+    except (OSError, ValueError, Error):
+        raise Misused(f"{file}: profile {profile} has no key in {place}") from None

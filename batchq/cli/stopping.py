@@ -1,0 +1,73 @@
+"""What `batchq cancel` and `batchq terminate` have in common: whom they mean, whom they ask, and how they end."""
+
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections import Counter
+from inspect import cleandoc
+from typing import Any
+
+from batchq.cli.answers import Answer
+from batchq.cli.calling import add_url, stream, url_of
+from batchq.cli.choosing import add_choice, chosen
+from batchq.cli.complaint import MISUSED, REFUSED, complain
+from batchq.cli.telling import DONE, AsJson, InLines, Teller, summary
+from batchq.errors import Invalid, Unavailable
+
+AWAY, INTERRUPTED = 3, 130  # exit statuses
+PATIENCE = 120.0  # seconds to the first word, and from each to the next
+AS_ASKED = {*DONE, "ALREADY_FINISHED", "NOT_MATCHED"}
+STATUSES = """\
+exit status:
+  0    all is as asked; also when no job matches, or one that is named is over already
+  1    a job that is named is not found, or not yours to stop; the others are stopped
+  2    told wrong, or refused: nothing is changed
+  3    no server answers, or it cannot now
+  130  interrupted by Ctrl-C; what the server has taken goes on"""
+
+
+def add_command(commands: Any, name: str, text: str, about: str) -> ArgumentParser:  # noqa: ANN401 - argparse's
+    """`about` is what --help says, with examples."""
+    command: ArgumentParser = commands.add_parser(
+        name,
+        help=text,
+        description=cleandoc(about),
+        epilog=STATUSES,
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    add_choice(command)
+    command.add_argument("--reason", help="what their owners read in statusReason")
+    command.add_argument("--dry-run", action="store_true", help="tell what would be done, and do nothing")
+    command.add_argument("--json", action="store_true", help="print the whole answer as JSON")
+    command.add_argument("-Q", "--quiet", action="store_true", help="print only of which jobs nothing was done")
+    add_url(command)
+    return command
+
+
+def stop(asked: Namespace, path: str, **more: object) -> int:
+    """Ask, tell of each job what becomes of it, and say by the status whether all is as asked. Raises Misused."""
+    content = chosen(asked) | {"dryRun": asked.dry_run, "reason": asked.reason} | more
+    said = {member: value for member, value in content.items() if value is not None}
+    url = url_of(asked)
+    answer = Answer(stream(url, path, said, patience=PATIENCE))
+    counts: Counter[str] = Counter()
+    try:
+        _tell(answer, counts, AsJson() if asked.json else InLines(dry_run=asked.dry_run, quiet=asked.quiet))
+    except Invalid as refused:
+        return complain(str(refused), MISUSED)
+    except Unavailable as away:
+        return complain(f"{away}{_known(answer, counts)}", AWAY)
+    except KeyboardInterrupt:
+        return complain(f"interrupted{_known(answer, counts)}", INTERRUPTED)
+    return 0 if set(counts) <= AS_ASKED else REFUSED
+
+
+def _tell(answer: Answer, counts: Counter[str], teller: Teller) -> None:
+    for job in answer.jobs():
+        counts[str(job.get("outcome"))] += 1
+        teller.tell(job)
+    teller.end(answer.rest, counts)
+
+
+def _known(answer: Answer, counts: Counter[str]) -> str:
+    if not answer.begun:
+        return ""
+    return f"; until then: {summary(counts, DONE) if counts else 'nothing'}. What was ordered goes on without you"

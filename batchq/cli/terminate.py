@@ -1,0 +1,50 @@
+"""`batchq terminate`: TerminateJob of many jobs, by their ids and by filters."""
+
+import argparse
+from signal import Signals
+from typing import Any
+
+from batchq.cli.stopping import add_command, stop
+
+TERMINATE = "/v1/batchq/terminatejobs"
+DAY = 86_400  # seconds
+
+
+def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name for it
+    """Terminate jobs: what has not started never will, what runs is asked to end, and killed after its grace.
+
+    All conditions must hold; of those that are given with commas, or several times, one. Nothing is asked back.
+    A step alone, as the child of an array or a node of a gang, leaves the others be.
+
+      batchq terminate 3f2c9a1b-5d0e-4c1f-9a77-0c4e51b0a001.4,3f2c9a1b-5d0e-4c1f-9a77-0c4e51b0a001.7
+      batchq terminate -A physics -t running --reason 'the room is too hot'
+      batchq terminate -n 'train*' --signal INT --grace 120
+    """
+    command = add_command(commands, "terminate", "stop jobs, whatever they do", add.__doc__ or "")
+    command.set_defaults(run=run)
+    command.add_argument("-s", "--signal", type=_signal, help="asked with it to end, as INT (TERM, or the image's own)")
+    command.add_argument(
+        "--grace", type=_seconds, metavar="SECONDS", help="from then until it is killed (the job's own)"
+    )
+
+
+def run(asked: argparse.Namespace) -> int:
+    return stop(asked, TERMINATE, signal=asked.signal, graceSeconds=asked.grace)
+
+
+def _signal(text: str) -> str:
+    """By its name, with or without SIG and in any case, or by its number."""
+    if text.isascii() and text.isdigit():
+        number = int(text[:4])
+        if number in set(Signals):
+            return Signals(number).name
+    name = f"SIG{text.upper().removeprefix('SIG')}"
+    if name not in Signals.__members__:
+        raise argparse.ArgumentTypeError(f"{text!r} is no signal")
+    return name
+
+
+def _seconds(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(DAY)) and int(text) <= DAY):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds up to {DAY}")
+    return int(text)

@@ -1,0 +1,141 @@
+"""The file that says which server is asked, and by whom: what goes before it, and what is refused of it."""
+
+import os
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+
+from batchq.cli.calling import url_of
+from batchq.cli.config import settle
+from batchq.cli.main import main
+from batchq.errors import Misused
+
+VARIABLES = ["BATCHQ_URL", "AWS_CA_BUNDLE", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]
+KEY = 'key_id = "BQ1"\nsecret = "told to nobody"\n'
+
+
+@pytest.fixture(autouse=True)
+def variables(monkeypatch, tmp_path):
+    """None is there, and none stays."""
+    for name in VARIABLES:
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text, *, mode=0o600, at="config.toml"):
+        file = tmp_path / at
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch(mode=0o600)
+        file.write_text(text)
+        file.chmod(mode)
+        return file
+
+    return write
+
+
+def there():
+    return {name: os.environ[name] for name in VARIABLES if os.environ[name]}
+
+
+def test_what_it_says_holds_where_no_variable_does(write, monkeypatch):
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+
+    settle(write(f'url = "http://there:1"\nregion = "us-east-2"\n{KEY}'))
+
+    assert there() == {
+        "BATCHQ_URL": "http://there:1",
+        "AWS_DEFAULT_REGION": "eu-west-1",
+        "AWS_ACCESS_KEY_ID": "BQ1",
+        "AWS_SECRET_ACCESS_KEY": "told to nobody",
+    }
+
+
+def test_flag_goes_before_variable_and_that_before_file(write, monkeypatch):
+    file = write('url = "http://file:1"')
+    assert url_of(Namespace(url=None, ca_bundle=None, config=file)) == "http://file:1"
+    monkeypatch.setenv("BATCHQ_URL", "http://variable:1")
+    assert url_of(Namespace(url=None, ca_bundle=None, config=file)) == "http://variable:1"
+    assert url_of(Namespace(url="http://flag:1", ca_bundle=None, config=file)) == "http://flag:1"
+
+
+def test_without_the_flag_it_is_where_such_files_are_or_nowhere(write):
+    asked = Namespace(url=None, ca_bundle=None, config=None)
+    assert url_of(asked) == "http://127.0.0.1:22824"
+
+    write('url = "http://home:1"', at="home/batchq/config.toml")
+
+    assert url_of(asked) == "http://home:1"
+
+
+def test_a_key_is_never_put_together_of_two_places(write, monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "of-the-variable")
+
+    settle(write(KEY))
+
+    assert there() == {"AWS_ACCESS_KEY_ID": "of-the-variable"}
+
+
+def test_a_profile_is_one_of_awss_own_tools(write):
+    write("[lab]\naws_access_key_id = BQ2\naws_secret_access_key = s%cret\n", at="credentials")
+
+    settle(write('profile = "lab"'))
+
+    assert there() == {"AWS_ACCESS_KEY_ID": "BQ2", "AWS_SECRET_ACCESS_KEY": "s%cret"}
+
+
+def test_a_bundle_lies_beside_it(write, tmp_path):
+    settle(write('ca_bundle = "lab.pem"'))
+
+    assert there() == {"AWS_CA_BUNDLE": str(tmp_path / "lab.pem")}
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644])
+def test_a_secret_that_others_may_read_is_refused(write, mode):
+    with pytest.raises(Misused, match=r"others may read the secret in .*: chmod 600 "):
+        settle(write(KEY, mode=mode))
+
+    assert there() == {}
+
+
+def test_one_without_a_secret_may_be_read_by_all(write):
+    settle(write('url = "http://there:1"', mode=0o644))
+
+    assert there() == {"BATCHQ_URL": "http://there:1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('uri = "http://there"', "uri is not one of ca_bundle, key_id, profile, region, secret, url"),
+        ("url = 1", "url is not a text in quotes"),
+        ('url = ""', "url is not a text in quotes"),
+        ('url = "a\\u0000b"', "url is not a text in quotes"),
+        ('key_id = "BQ1"', "who asks is a key_id with its secret, or a profile"),
+        ('secret = "told to nobody"', "who asks is a key_id with its secret, or a profile"),
+        (f'profile = "lab"\n{KEY}', "who asks is a key_id with its secret, or a profile"),
+        ('profile = "lab"', "profile lab has no key in "),
+        ("secret = told to nobody", "is no TOML"),
+        (f"a = {'[' * 5000}", "is no TOML"),
+    ],
+)
+def test_what_is_wrong_with_it_is_said_in_a_line_without_its_secret(write, capsys, text, said):
+    file = write(text)
+
+    assert main(["cancel", "-t", "all", "-C", str(file)]) == 2
+
+    told = capsys.readouterr().err
+    assert str(file) in told
+    assert said in told
+    assert "told to nobody" not in told
+    assert told.count("\n") == 1
+    assert there() == {}
+
+
+@pytest.mark.parametrize("file", ["/no/such/file", "/", "a\0b"])
+def test_one_that_cannot_be_read_is_named(file):
+    with pytest.raises(Misused, match=r"cannot read|no TOML"):
+        settle(Path(file))
