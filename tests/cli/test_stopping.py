@@ -164,25 +164,25 @@ async def test_a_cancel_knows_neither_signal_nor_grace(server):
 
 
 OUTCOMES = [
-    ("CANCELLED", 0, "cancelled  sim (RUNNABLE)", "1 cancelled"),
-    ("TERMINATED", 0, "terminated  sim (RUNNABLE)", "1 terminated"),
-    ("STOPPING", 0, "stopping  sim (RUNNABLE)", "1 stopping"),
-    ("NOT_RETRIED", 0, "running on, not retried  sim (RUNNABLE)", "1 running on, not retried"),
-    ("ALREADY_FINISHED", 0, "is as it is", "1 already finished"),
-    ("NOT_MATCHED", 0, "is as it is", "1 not matched"),
-    ("NOT_FOUND", 1, "is as it is", "1 not found"),
-    ("FORBIDDEN", 1, "is as it is", "1 forbidden"),
-    ("OF_LATER", 1, "is as it is", "1 of later"),
+    ("CANCELLED", 0, ["cancelled  sim (RUNNABLE)", "1 cancelled"]),
+    ("TERMINATED", 0, ["terminated  sim (RUNNABLE)", "1 terminated"]),
+    ("STOPPING", 0, ["stopping  sim (RUNNABLE)", "1 stopping"]),
+    ("NOT_RETRIED", 0, ["running on, not retried  sim (RUNNABLE)", "1 running on, not retried"]),
+    ("ALREADY_FINISHED", 0, ["is as it is", "1 already finished"]),
+    ("NOT_MATCHED", 0, ["is as it is", "1 not matched"]),
+    ("NOT_FOUND", 1, ["is as it is", "1 not found"]),
+    ("FORBIDDEN", 1, ["is as it is", "1 forbidden"]),
+    ("OF_LATER", 1, ["is as it is", "1 of later"]),
 ]
 
 
-@pytest.mark.parametrize(("outcome", "status", "line", "summary"), OUTCOMES)
-async def test_each_outcome_has_a_line_and_a_status(server, capsys, outcome, status, line, summary):
+@pytest.mark.parametrize(("outcome", "status", "said"), OUTCOMES)
+async def test_each_outcome_has_a_line_and_a_status(server, capsys, outcome, status, said):
     server.jobs = [job(outcome, message=f"Job {ARRAY} is as it is.")]
 
     assert await batchq("terminate", ARRAY) == status
 
-    assert capsys.readouterr().out.splitlines() == [f"{ARRAY}  {line}", summary]
+    assert capsys.readouterr().out.splitlines() == [f"{ARRAY}  {said[0]}", said[1]]
 
 
 def test_the_states_and_outcomes_of_the_server_are_known():
