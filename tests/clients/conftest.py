@@ -1,9 +1,14 @@
-"""Each worker has one real server with real containers, and the clients of `.ci/clients` beside it."""
+"""Each worker has one real server with real containers, and the clients of `.ci/clients` beside it.
+
+They are let in by what they sign alone, and have to believe the server's certificate.
+"""
 
 import pytest
 
 from tests.clients.client import HOME, PATIENCE, Client
 from tests.clients.image import see_to_image
+from tests.service.test_keys import Keys
+from tests.support.certificates import Authority
 from tests.support.service import serving
 
 
@@ -18,8 +23,10 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="session")
 def server(tmp_path_factory, docker_engine):
     # Snakemake's jobs ask for privileges that they do not need, and that no engine within a sandbox can give.
-    settings = ("--stop-grace", "2", "--privileged", "drop")
-    with serving(tmp_path_factory.mktemp("clients") / "data", *settings) as service:
+    settings = ("--stop-grace", "2", "--privileged", "drop", "--auth", "sigv4")
+    folder = tmp_path_factory.mktemp("clients")
+    files, key = Authority(folder).issue(), Keys(folder / "data").create()
+    with serving(folder / "data", *settings, *files.flags(), bundle=files.bundle, key=key) as service:
         yield service
     service.sweep()
 

@@ -14,11 +14,15 @@ from typing import Any
 
 import boto3
 import docker
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
 from botocore.config import Config
+from botocore.credentials import Credentials
 
 from batchq.engine.pulse import NOTHING_SEEN
 
 BATCHQ = Path(sys.executable).parent / "batchq"
+NOBODYS = "AKIDEXAMPLE", "secret"  # what clients sign with where nobody is asked
 READY = "batchq is ready at "
 HELD_UP, NOT_OURS = "the event loop was held up", "other programs"
 
@@ -26,16 +30,25 @@ HELD_UP, NOT_OURS = "the event loop was held up", "other programs"
 class Service:
     """`extra` are further flags of `batchq serve`; `under` is a command that runs it, as `prlimit --nofile=64`.
 
-    `bundle` says whose certificate it shows. Started again, it takes up the same data on the same port.
+    `bundle` says whose certificate it shows, and `key` with which its clients sign unless they are told another.
+    Started again, it takes up the same data on the same port.
     """
 
-    def __init__(self, data: Path, *extra: str, under: Sequence[str] = (), bundle: Path | None = None) -> None:
+    def __init__(
+        self,
+        data: Path,
+        *extra: str,
+        under: Sequence[str] = (),
+        bundle: Path | None = None,
+        key: Sequence[str] = NOBODYS,
+    ) -> None:
         self.data = data
         self.log = data.parent / f"{data.name}.log"
         self._extra = extra
         self._under = under
         self.trust = bundle and ssl.create_default_context(cafile=bundle)
         self._bundle = bundle
+        self._key = key
         self._port = "0"
         self.process: subprocess.Popen[str] | None = None
         self.url = ""
@@ -62,8 +75,9 @@ class Service:
         """SIGKILL, at any moment; the exit status."""
         return self._end(signal.SIGKILL)
 
-    def client(self, name: str = "batch", *, key: Sequence[str] = ("AKIDEXAMPLE", "secret"), tries: int = 8) -> Any:
+    def client(self, name: str = "batch", *, key: Sequence[str] = (), tries: int = 8) -> Any:
         """boto3, pointed at it by its endpoint URL and otherwise as it comes."""
+        key = key or self._key
         return boto3.client(
             name,
             endpoint_url=self.url,
@@ -75,7 +89,12 @@ class Service:
         )
 
     def health(self) -> dict[str, Any]:
-        with urllib.request.urlopen(f"{self.url}/healthz", context=self.trust) as answer:
+        """As a stranger is told it, or whoever has the key."""
+        asked = AWSRequest("GET", f"{self.url}/healthz")
+        if self._key != NOBODYS:
+            SigV4Auth(Credentials(*self._key), "batch", "eu-central-1").add_auth(asked)
+        signed = urllib.request.Request(asked.url, headers=dict(asked.headers.items()))
+        with urllib.request.urlopen(signed, context=self.trust) as answer:
             return json.load(answer)
 
     def blocked_by(self) -> list[str]:
@@ -103,17 +122,9 @@ class Service:
     def environment(self) -> dict[str, str]:
         """For programs that read their endpoint and keys from the environment, as the AWS CLI does."""
         trust = {"AWS_CA_BUNDLE": str(self._bundle)} if self._bundle else {}
-        return (
-            os.environ
-            | trust
-            | {
-                "AWS_ENDPOINT_URL": self.url,
-                "AWS_DEFAULT_REGION": "eu-central-1",
-                "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",
-                "AWS_SECRET_ACCESS_KEY": "secret",
-                "AWS_PAGER": "",
-            }
-        )
+        where = {"AWS_ENDPOINT_URL": self.url, "AWS_DEFAULT_REGION": "eu-central-1", "AWS_PAGER": ""}
+        keys = {"AWS_ACCESS_KEY_ID": self._key[0], "AWS_SECRET_ACCESS_KEY": self._key[1]}
+        return os.environ | trust | where | keys
 
     def _end(self, how: int) -> int:
         assert self.process is not None
@@ -125,8 +136,8 @@ class Service:
 
 
 @contextmanager
-def serving(data: Path, *extra: str, under: Sequence[str] = (), bundle: Path | None = None) -> Iterator[Service]:
-    service = Service(data, *extra, under=under, bundle=bundle).start()
+def serving(data: Path, *extra: str, **how: Any) -> Iterator[Service]:
+    service = Service(data, *extra, **how).start()
     try:
         yield service
     finally:
