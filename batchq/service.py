@@ -74,14 +74,14 @@ class JobService:
         The definition is taken as it is now; what becomes of it later does not reach the job.
         """
         self._floor.check()
-        queue = self._enabled(submission.queue)
+        queue = self._enabled(submission.queue, by)
         definition = await self._catalog.find_definition(
             submission.definition_name, submission.definition_revision, by=by
         )
         spec = replace(specify(submission, definition, self._stop_grace), owner=by.owner)
         check_share(queue, spec)
         return await self._engine.submit(
-            job_id=JobId(str(uuid4())), spec=spec, tags=submission.tags, key=submission.key
+            job_id=JobId(str(uuid4())), spec=spec, tags=submission.tags, key=submission.key, by=by
         )
 
     async def describe(self, ids: Sequence[JobId], *, by: Caller) -> tuple[tuple[Job, JobDefinition | None], ...]:
@@ -94,7 +94,7 @@ class JobService:
 
     async def list(self, query: JobQuery, *, by: Caller) -> tuple[Job, ...]:
         """One page. Raises NotFound for an unknown queue."""
-        if query.queue not in self._catalog.queues:
+        if query.queue not in self._catalog.queues_of(by):
             raise NotFound(f"JobQueue {query.queue} not found.")
         return await self._store.list(replace(query, reach=by.reach))
 
@@ -113,13 +113,16 @@ class JobService:
         return () if job is None else nodes.views(job)
 
     async def snapshot(self, queue: QueueName, *, by: Caller) -> Snapshot:
-        """Who is next in a queue, and what its jobs hold. Raises NotFound for an unknown queue."""
-        rules.must_exist("JobQueue", [queue], self._catalog.queues)
+        """Who is next in a queue, and what its jobs hold. Raises NotFound for an unknown queue.
+
+        Who does not reach all of them is told of those that are his, and of no shares: others gave them their names.
+        """
+        rules.must_exist("JobQueue", [queue], self._catalog.queues_of(by))
         told = await self._engine.snapshot(queue)
         if by.reaches_all:
             return told
         reached = await self._reached([job_id for job_id, _ in told.jobs], by)
-        return replace(told, jobs=tuple(it for it in told.jobs if it[0] in reached))
+        return replace(told, jobs=tuple(it for it in told.jobs if it[0] in reached), shares=())
 
     async def cancel(self, job_id: JobId, reason: str, *, by: Caller) -> None:
         """End a job that is not STARTING yet; to one that is, forbid another attempt. An unknown id changes nothing."""
@@ -193,8 +196,8 @@ class JobService:
             return "its children, of which none has a container now"
         return f"its children instead: {', '.join(found[:MOST_TOLD])}{' and more' * (len(found) >= MOST_TOLD)}"
 
-    def _enabled(self, name: QueueName) -> JobQueue:
-        queue = self._catalog.queues.get(name)
+    def _enabled(self, name: QueueName, by: Caller) -> JobQueue:
+        queue = self._catalog.queues_of(by).get(name)
         if queue is None:
             raise NotFound(f"JobQueue {name} not found.")
         if queue.state is not State.ENABLED:

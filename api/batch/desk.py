@@ -8,7 +8,7 @@ from aiohttp import web
 from api.batch.arns import Arns
 from api.batch.translate.rules import Rules
 from api.http import read
-from api.scope import Scope, scope
+from api.scope import scope
 from api.tokens import Tokens
 from batchq.catalog import Catalog
 from batchq.domain.people import Caller
@@ -51,14 +51,14 @@ async def call(request: web.Request, desk: Desk, by: Caller) -> Call:
         body=body,
         by=by,
         arns=Arns(account=desk.account, region=said.region or desk.region),
-        key=_key(request.headers.get("amz-sdk-invocation-id"), said, body),
+        key=_key(request.headers.get("amz-sdk-invocation-id"), by.key or said.access_key, body),
         arn=request.match_info.get("arn", ""),
         keys=tuple(request.query.getall("tagKeys", ())),
     )
 
 
-def _key(invocation: str | None, said: Scope, body: bytes) -> SubmissionKey | None:
+def _key(invocation: str | None, principal: str, body: bytes) -> SubmissionKey | None:
     """AWS's SDKs mark every call, and repeat the mark when they repeat the call."""
     if not invocation:
         return None
-    return SubmissionKey(principal=said.access_key, invocation_id=invocation, body_sha256=sha256(body).hexdigest())
+    return SubmissionKey(principal=principal, invocation_id=invocation, body_sha256=sha256(body).hexdigest())

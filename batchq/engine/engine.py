@@ -9,6 +9,7 @@ from typing import TypeVar
 from batchq.domain import events as on
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.names import ConsumableName, JobId, QueueName, Tag
+from batchq.domain.people import Caller
 from batchq.domain.sweep import Selection, SweepOrder, Told
 from batchq.engine.alarms import Alarms
 from batchq.engine.executor import Executor
@@ -110,11 +111,17 @@ class Engine:
         await self.tasks.cancel()
 
     async def submit(
-        self, *, job_id: JobId, spec: JobSpec, tags: tuple[tuple[str, str], ...], key: SubmissionKey | None
+        self,
+        *,
+        job_id: JobId,
+        spec: JobSpec,
+        tags: tuple[tuple[str, str], ...],
+        key: SubmissionKey | None,
+        by: Caller,
     ) -> Job:
         """The new job, or the one that this same call made before. Raises Invalid, StoreFailed."""
         answer: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
-        self.inbox.post(Submit(job_id=job_id, spec=spec, tags=tags, key=key, answer=answer))
+        self.inbox.post(Submit(job_id=job_id, spec=spec, tags=tags, key=key, by=by, answer=answer))
         return await _wait(answer)
 
     async def deliver(self, job_id: JobId, event: on.CancelRequested | on.TerminateRequested | on.ForceFailed) -> None:

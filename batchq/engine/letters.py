@@ -9,6 +9,7 @@ from batchq.domain import events as on
 from batchq.domain.container import Resources
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.names import JobId, Tag
+from batchq.domain.people import Caller
 from batchq.domain.recovery import Seen
 from batchq.domain.sweep import Selection, SweepOrder, Told
 from batchq.values import SubmissionKey
@@ -16,12 +17,13 @@ from batchq.values import SubmissionKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submit:
-    """A new job. The answer is the job, or the one that the same call made before."""
+    """A new job, whoever asks for it. The answer is the job, or the one that the same call made before."""
 
     job_id: JobId
     spec: JobSpec
     tags: tuple[tuple[str, str], ...]
     key: SubmissionKey | None
+    by: Caller
     answer: Future[Job]
 
 

@@ -11,6 +11,7 @@ from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle import due
 from batchq.domain.names import JobId, QueueName, Tag, parent_of
 from batchq.domain.parts import tag_looked_at
+from batchq.domain.people import Caller
 from batchq.domain.placement import usable
 from batchq.domain.recovery import Reconciled, reconcile
 from batchq.engine.ground import Ground
@@ -96,17 +97,17 @@ class Reader:
     def _submit(self, turn: Turn, letter: Submit) -> None:
         if turn.knows(self.submitted_as(turn, letter)):
             return
-        self._check_queue(letter.spec.queue)
-        _check_dependencies(turn, letter.spec)
+        self._check_queue(letter.spec.queue, letter.by)
+        _check_dependencies(turn, letter.spec, letter.by)
         self._admit(turn, letter.spec)
         job = Job(id=letter.job_id, order=self.next_order, spec=letter.spec, created_at=turn.now, tags=letter.tags)
         self.next_order += 1 + (letter.spec.array_size or 0)
         turn.insert(job, letter.key)
 
-    def _check_queue(self, name: QueueName) -> None:
+    def _check_queue(self, name: QueueName, by: Caller) -> None:
         """Again, for the request was checked before it lay here: a queue that is being deleted takes no jobs."""
         queue = self._ground.queues.get(name)
-        if queue is None:
+        if queue is None or not by.sees_queue(name):
             raise Invalid(f"JobQueue {name} not found.")
         if queue.state is not State.ENABLED:
             raise Invalid(f"JobQueue {name} is disabled and takes no jobs.")
@@ -154,9 +155,10 @@ class Reader:
                 _ring(turn, job, seen_alive=tag)
 
 
-def _check_dependencies(turn: Turn, spec: JobSpec) -> None:
+def _check_dependencies(turn: Turn, spec: JobSpec, by: Caller) -> None:
     """In the turn that takes the job, for what it names may have been forgotten a moment before."""
-    known = {job_id: job for job_id in named(spec) if (job := turn.get(job_id)) is not None}
+    found = {job_id: job for job_id in named(spec) if (job := turn.get(job_id)) is not None}
+    known = {job_id: job for job_id, job in found.items() if by.reaches(job.spec.owner)}
     if why := refusal(spec, known):
         raise Invalid(why)
 

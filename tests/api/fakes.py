@@ -44,11 +44,12 @@ class PaperEngine:
         self.heard = []
         self.seen = Snapshot(jobs=(), updated_at=NOON, millicpus=0)
 
-    async def submit(self, *, job_id, spec, tags, key):
+    async def submit(self, *, job_id, spec, tags, key, by):
         await self._enter()
         if key is not None and key in self._made:
             return await self.job(self._made[key])
-        if why := refusal(spec, await self._store.jobs(named(spec))):
+        known = await self._store.jobs(named(spec))
+        if why := refusal(spec, {it: job for it, job in known.items() if by.reaches(job.spec.owner)}):
             raise Invalid(why)
         job = Job(id=job_id, order=self._next, spec=spec, created_at=self._clock.now(), tags=tags)
         self._next += 1 + (spec.array_size or 0)  # its children's orders come after its own

@@ -12,7 +12,7 @@ from batchq.store.memory import MemoryStore
 from batchq.values import Changes
 from tests.catalog.conftest import NoonClock
 from tests.catalog.making import disabled_queue, make_environment, make_queue
-from tests.support.builders import NOON, environment, job, queue
+from tests.support.builders import ADMIN, NOON, environment, job, queue
 from tests.support.disk import BOTTOMLESS
 
 MANY_TAGS = tuple((f"key{number}", "value") for number in range(51))
@@ -226,7 +226,7 @@ async def test_all_are_described_by_name_when_none_is_named(catalog):
         await make_queue(catalog, name, environments=(name,))
 
     assert [it.name for it in catalog.describe_environments([])] == ["a", "b", "c"]
-    assert [it.name for it in catalog.describe_queues([])] == ["a", "b", "c"]
+    assert [it.name for it in catalog.describe_queues([], by=ADMIN)] == ["a", "b", "c"]
 
 
 async def test_the_unknown_are_left_out(catalog):
@@ -235,7 +235,7 @@ async def test_the_unknown_are_left_out(catalog):
     await make_queue(catalog, "q", environments=("a",))
 
     assert [it.name for it in catalog.describe_environments(["c", "b", "b"])] == ["b"]
-    assert [it.name for it in catalog.describe_queues(["c"])] == []
+    assert [it.name for it in catalog.describe_queues(["c"], by=ADMIN)] == []
 
 
 # ---------------------------------------------------------------------------------------------------------------- tags

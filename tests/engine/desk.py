@@ -8,7 +8,7 @@ from batchq.engine.letters import Deliver, Submit, Surveyed
 from batchq.engine.loop import Loop
 from batchq.engine.tasks import Tasks
 from tests.engine.turns import HOST, ground, stored
-from tests.support.builders import job_id, spec
+from tests.support.builders import ADMIN, job_id, spec
 from tests.support.clock import VirtualClock
 
 ONE, TWO = job_id(1_000_000), job_id(1_000_001)
@@ -52,8 +52,8 @@ def answer():
     return asyncio.get_running_loop().create_future()
 
 
-def submit(new, key=None, **asked):
-    return Submit(job_id=new, spec=spec(**asked), tags=(), key=key, answer=answer())
+def submit(new, key=None, by=ADMIN, **asked):
+    return Submit(job_id=new, spec=spec(**asked), tags=(), key=key, by=by, answer=answer())
 
 
 def request(job, event):

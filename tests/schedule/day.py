@@ -14,7 +14,7 @@ from compute.simulated import SimulatedRuntime
 from tests.engine.turns import ground
 from tests.schedule.witness import Sums, Witness
 from tests.schedule.work import FAIR, FIFO, WEIGHTS, Task, waves
-from tests.support.builders import environment, policy, queue
+from tests.support.builders import ADMIN, environment, policy, queue
 from tests.support.clock import VirtualClock
 
 LOAD = 1.2  # of what the machine can do, while the work comes in
@@ -41,7 +41,7 @@ async def live(jobs: int, *, vcpus: int, seed: int) -> Sums:
     await engine.start()
     for wave in waves(jobs, seed):
         for task in wave:
-            await engine.submit(job_id=task.job_id, spec=task.spec, tags=(), key=None)
+            await engine.submit(job_id=task.job_id, spec=task.spec, tags=(), key=None, by=ADMIN)
         await clock.sleep(sum(map(_work, wave)) / (1000 * vcpus) / LOAD)
     ends = clock.now() + PATIENCE
     while witness.left and clock.now() < ends:

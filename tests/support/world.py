@@ -193,7 +193,9 @@ class World:
         definition = await self.catalog.find_definition(submission.definition_name, None, by=self.caller)
         job_id = JobId(str(uuid4()))
         spec = specify(submission, definition, GRACE)
-        await asyncio.gather(self.engine.submit(job_id=job_id, spec=spec, tags=(), key=None), request(job_id))
+        await asyncio.gather(
+            self.engine.submit(job_id=job_id, spec=spec, tags=(), key=None, by=self.caller), request(job_id)
+        )
         return job_id
 
     async def submission(

@@ -63,8 +63,8 @@ async def _environment(desk: Desk, name: str, _by: Caller) -> Tags | None:
     return None if found is None else found.tags
 
 
-async def _queue(desk: Desk, name: str, _by: Caller) -> Tags | None:
-    found = desk.catalog.queues.get(QueueName(name))
+async def _queue(desk: Desk, name: str, by: Caller) -> Tags | None:
+    found = desk.catalog.queues_of(by).get(QueueName(name))
     return None if found is None else found.tags
 
 

@@ -1,0 +1,62 @@
+"""What the loop sees of others when it takes a job: nothing that the one who submits it does not reach."""
+
+import pytest
+
+from batchq.domain.job import Dependency, DependencyType
+from batchq.domain.people import Caller, Owner
+from batchq.errors import Invalid
+from tests.engine.desk import LOOKED, ONE, TWO, desk_over, submit
+from tests.support.builders import job, job_id
+
+ADA = Caller(user="ada", account="team")
+CORA = Caller(user="cora", account="lab", coordinates=frozenset({"lab", "team"}))
+BOB = Owner(user="bob", account="team")
+UNKNOWN = job_id(77)
+
+
+async def answered(desk, letter):
+    """What whoever submitted is told."""
+    await desk.turn(letter)
+    try:
+        return (await letter.answer).id
+    except Invalid as why:
+        return str(why)
+
+
+@pytest.mark.fault("SE08")
+@pytest.mark.parametrize("more", [{}, {"array_size": 3}])
+@pytest.mark.parametrize("kind", [None, DependencyType.N_TO_N, DependencyType.SEQUENTIAL])
+async def test_to_depend_on_what_is_anothers_is_to_depend_on_nothing_that_exists(kind, more):
+    theirs = job(owner=BOB, **more)
+    desk = await desk_over(theirs)
+
+    refused = await answered(desk, submit(ONE, by=ADA, depends_on=[Dependency(job_id=theirs.id, type=kind)], **more))
+    unknown = await answered(desk, submit(TWO, by=ADA, depends_on=[Dependency(job_id=UNKNOWN, type=kind)], **more))
+
+    assert refused.replace(theirs.id, UNKNOWN) == unknown == f"Job {UNKNOWN} in dependsOn does not exist."
+
+
+@pytest.mark.fault("SE08")
+async def test_a_child_that_anothers_array_has_yet_to_have_does_not_exist_either():
+    theirs = job(owner=BOB, array_size=3)
+    desk = await desk_over(theirs)
+
+    assert "does not exist" in await answered(desk, submit(ONE, by=ADA, depends_on=[f"{theirs.id}:1"]))
+
+
+async def test_a_coordinator_may_wait_for_the_jobs_of_his_accounts():
+    theirs = job(owner=BOB)
+    desk = await desk_over(theirs)
+
+    assert await answered(desk, submit(ONE, by=CORA, depends_on=[theirs.id])) == ONE
+
+
+@pytest.mark.fault("SE08")
+async def test_a_queue_that_was_taken_from_somebody_meanwhile_is_not_there_for_him():
+    desk = await desk_over()
+    barred = Caller(user="ada", queues=frozenset({"night"}))
+
+    await desk.turn(LOOKED)
+
+    assert await answered(desk, submit(ONE, by=barred)) == "JobQueue default not found."
+    assert await answered(desk, submit(TWO, by=ADA)) == TWO
