@@ -22,6 +22,7 @@ SECTIONS = {
 }
 
 # Rows that cannot be proved here, and why.
+ELSEWHERE: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
