@@ -1,4 +1,4 @@
-"""Compute environments, job queues and job definitions: made, changed, described and deleted, in domain terms.
+"""Compute environments and job queues: made, changed, described and deleted, in domain terms.
 
 All but definitions stay in memory, where the scheduler reads them in each turn. Changes are made one at a time, and
 memory follows the store: what was not saved has not happened.
@@ -13,9 +13,7 @@ from batchq.domain import catalog_rules as rules
 from batchq.domain.catalog import (
     ComputeEnvironment,
     ConsumableResource,
-    DefinitionStatus,
     EnvironmentName,
-    JobDefinition,
     JobQueue,
     PolicyName,
     SchedulingPolicy,
@@ -23,10 +21,9 @@ from batchq.domain.catalog import (
     Tags,
     TimeLimit,
 )
-from batchq.domain.names import ConsumableName, DefinitionRef, QueueName
+from batchq.domain.names import ConsumableName, QueueName
 from batchq.domain.people import Caller
 from batchq.engine.turnstile import Turnstile, one_at_a_time
-from batchq.errors import NotFound
 from batchq.first_start import DEFAULT, LOCAL, local_document
 from batchq.floor import Floor
 from batchq.policies import Policies
@@ -46,11 +43,10 @@ class Catalog:
         self._store = store
         self._jobs = jobs
         self._clock = clock
-        self._floor = floor
         self._changed = changed
         self._environments: dict[EnvironmentName, ComputeEnvironment] = {}
         self._queues: dict[QueueName, JobQueue] = {}
-        self._definitions = Definitions(store)
+        self.definitions = Definitions(turnstile=self.turnstile, store=store, floor=floor)
         self.scheduling_policies = Policies(
             turnstile=self.turnstile, store=store, clock=clock, queues=self._queues, changed=changed
         )
@@ -221,52 +217,6 @@ class Catalog:
         before = self._queue(name)
         await self._keep_queue(replace(before, tags=rules.untagged(before.tags, keys)))
 
-    # --------------------------------------------------------------------------------------------------- definitions
-
-    @one_at_a_time
-    async def register(self, definition: JobDefinition, *, by: Caller) -> JobDefinition:
-        """The next revision of its name, whatever revision it came with. Raises DiskFull."""
-        self._floor.check()
-        return await self._definitions.add(replace(definition, tags=rules.tagged((), definition.tags), owner=by.owner))
-
-    @one_at_a_time
-    async def deregister(self, ref: DefinitionRef) -> None:
-        """No new job is made from it. Again, or of one that never was, it changes nothing."""
-        known = await self._definitions.get(ref)
-        if known is not None and known.status is DefinitionStatus.ACTIVE:
-            await self._definitions.put(replace(known, status=DefinitionStatus.INACTIVE))
-
-    async def find_definition(self, name: str, revision: int | None, *, by: Caller) -> JobDefinition:
-        """One to make jobs from: this revision, None the newest ACTIVE. Raises NotFound, also when it is INACTIVE."""
-        if revision is None:
-            said, found = name, await self._definitions.newest_active(name)
-        else:
-            ref = DefinitionRef(name=name, revision=revision)
-            said, found = str(ref), await self._definitions.get(ref)
-        if found is None or found.status is not DefinitionStatus.ACTIVE or not by.may_use(found.owner):
-            raise NotFound(f"JobDefinition name {said} does not exist or is not in ACTIVE status")
-        return found
-
-    async def definition(self, ref: DefinitionRef) -> JobDefinition | None:
-        """Whatever its status."""
-        return await self._definitions.get(ref)
-
-    async def definitions(
-        self, *, name: str | None, status: str | None, limit: int, after: DefinitionRef | None
-    ) -> tuple[JobDefinition, ...]:
-        """A page by name, then revision, from the first beyond `after`. None is any."""
-        return await self._store.definitions(name=name, status=status, limit=limit, after=after)
-
-    @one_at_a_time
-    async def tag_definition(self, ref: DefinitionRef, tags: Tags) -> None:
-        before = await self._definition(ref)
-        await self._definitions.put(replace(before, tags=rules.tagged(before.tags, tags)))
-
-    @one_at_a_time
-    async def untag_definition(self, ref: DefinitionRef, keys: Collection[str]) -> None:
-        before = await self._definition(ref)
-        await self._definitions.put(replace(before, tags=rules.untagged(before.tags, keys)))
-
     # -------------------------------------------------------------------------------------------------------- inside
 
     def _environment(self, name: EnvironmentName) -> ComputeEnvironment:
@@ -293,9 +243,3 @@ class Catalog:
         self._queues[queue.name] = queue
         self._changed()
         return queue
-
-    async def _definition(self, ref: DefinitionRef) -> JobDefinition:
-        found = await self._definitions.get(ref)
-        if found is None:
-            raise NotFound(f"JobDefinition {ref} not found.")
-        return found

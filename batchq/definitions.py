@@ -1,68 +1,74 @@
-"""Job definitions as the store has them, the last thousand in memory: each SubmitJob and DescribeJobs asks for one."""
+"""Job definitions: registered, deregistered and found, in domain terms."""
 
-import asyncio
-from typing import TypeVar
+from collections.abc import Collection
+from dataclasses import replace
 
-from batchq.domain.catalog import DefinitionStatus, JobDefinition
+from batchq.domain import catalog_rules as rules
+from batchq.domain.catalog import DefinitionStatus, JobDefinition, Tags
 from batchq.domain.names import DefinitionRef
+from batchq.domain.people import Caller
+from batchq.engine.turnstile import Turnstile, one_at_a_time
+from batchq.errors import NotFound
+from batchq.floor import Floor
+from batchq.known_definitions import KnownDefinitions
 from batchq.ports import CatalogStore
-
-MOST = 1000
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 class Definitions:
-    """The store is read between two writes, so that memory never holds what has just been replaced."""
+    """Changes are made one at a time."""
 
-    def __init__(self, store: CatalogStore) -> None:
+    def __init__(self, *, turnstile: Turnstile, store: CatalogStore, floor: Floor) -> None:
+        self.turnstile = turnstile
         self._store = store
-        self._lock = asyncio.Lock()
-        self._known: dict[DefinitionRef, JobDefinition] = {}
-        self._newest: dict[str, int] = {}
+        self._floor = floor
+        self._known = KnownDefinitions(store)
+
+    @one_at_a_time
+    async def register(self, definition: JobDefinition, *, by: Caller) -> JobDefinition:
+        """The next revision of its name, whatever revision it came with. Raises DiskFull."""
+        self._floor.check()
+        return await self._known.add(replace(definition, tags=rules.tagged((), definition.tags), owner=by.owner))
+
+    @one_at_a_time
+    async def deregister(self, ref: DefinitionRef) -> None:
+        """No new job is made from it. Again, or of one that never was, it changes nothing."""
+        known = await self._known.get(ref)
+        if known is not None and known.status is DefinitionStatus.ACTIVE:
+            await self._known.put(replace(known, status=DefinitionStatus.INACTIVE))
+
+    async def find(self, name: str, revision: int | None, *, by: Caller) -> JobDefinition:
+        """One to make jobs from: this revision, None the newest ACTIVE. Raises NotFound, also when it is INACTIVE."""
+        if revision is None:
+            said, found = name, await self._known.newest_active(name)
+        else:
+            ref = DefinitionRef(name=name, revision=revision)
+            said, found = str(ref), await self._known.get(ref)
+        if found is None or found.status is not DefinitionStatus.ACTIVE or not by.may_use(found.owner):
+            raise NotFound(f"JobDefinition name {said} does not exist or is not in ACTIVE status")
+        return found
 
     async def get(self, ref: DefinitionRef) -> JobDefinition | None:
-        """Whatever its status."""
-        return self._known.get(ref) or await self._read(ref)
+        """Whatever its status, and whosever it is."""
+        return await self._known.get(ref)
 
-    async def newest_active(self, name: str) -> JobDefinition | None:
-        revision = self._newest.get(name)
-        if revision is not None:
-            return await self.get(DefinitionRef(name=name, revision=revision))
-        return await self._read_newest(name)
+    async def page(
+        self, *, name: str | None, status: str | None, limit: int, after: DefinitionRef | None
+    ) -> tuple[JobDefinition, ...]:
+        """By name, then revision, from the first beyond `after`. None is any."""
+        return await self._store.definitions(name=name, status=status, limit=limit, after=after)
 
-    async def add(self, definition: JobDefinition) -> JobDefinition:
-        async with self._lock:
-            made = await self._store.add_definition(definition)
-            return self._keep(made, newest=made.status is DefinitionStatus.ACTIVE)
+    @one_at_a_time
+    async def tag(self, ref: DefinitionRef, tags: Tags) -> None:
+        before = await self._must_exist(ref)
+        await self._known.put(replace(before, tags=rules.tagged(before.tags, tags)))
 
-    async def put(self, definition: JobDefinition) -> None:
-        async with self._lock:
-            await self._store.put_definition(definition)
-            self._keep(definition, newest=False)
-            self._newest.pop(definition.ref.name, None)
+    @one_at_a_time
+    async def untag(self, ref: DefinitionRef, keys: Collection[str]) -> None:
+        before = await self._must_exist(ref)
+        await self._known.put(replace(before, tags=rules.untagged(before.tags, keys)))
 
-    async def _read(self, ref: DefinitionRef) -> JobDefinition | None:
-        async with self._lock:
-            found = await self._store.definition(ref)
-            return found and self._keep(found, newest=False)
-
-    async def _read_newest(self, name: str) -> JobDefinition | None:
-        async with self._lock:
-            found = await self._store.newest_active(name)
-            return found and self._keep(found, newest=True)
-
-    def _keep(self, definition: JobDefinition, *, newest: bool) -> JobDefinition:
-        _remember(self._known, definition.ref, definition)
-        if newest:
-            _remember(self._newest, definition.ref.name, definition.ref.revision)
-        return definition
-
-
-def _remember(known: dict[K, V], key: K, value: V) -> None:
-    """What was remembered longest ago makes room."""
-    known.pop(key, None)
-    known[key] = value
-    if len(known) > MOST:
-        del known[next(iter(known))]
+    async def _must_exist(self, ref: DefinitionRef) -> JobDefinition:
+        found = await self._known.get(ref)
+        if found is None:
+            raise NotFound(f"JobDefinition {ref} not found.")
+        return found

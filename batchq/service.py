@@ -75,7 +75,7 @@ class JobService:
         """
         self._floor.check()
         queue = self._enabled(submission.queue, by)
-        definition = await self._catalog.find_definition(
+        definition = await self._catalog.definitions.find(
             submission.definition_name, submission.definition_revision, by=by
         )
         spec = replace(specify(submission, definition, self._stop_grace), owner=by.owner)
@@ -89,7 +89,7 @@ class JobService:
         jobs = await self._reached([node_of(job_id)[0] for job_id in ids], by)
         found = [it for job_id in dict.fromkeys(ids) if (it := _named(job_id, jobs)) is not None]
         refs = {job.spec.definition for job in found}
-        definitions = {ref: await self._catalog.definition(ref) for ref in refs}
+        definitions = {ref: await self._catalog.definitions.get(ref) for ref in refs}
         return tuple((job, definitions[job.spec.definition]) for job in found)
 
     async def list(self, query: JobQuery, *, by: Caller) -> tuple[Job, ...]:

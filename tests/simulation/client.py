@@ -88,7 +88,7 @@ class Client:
             )
         for name, image in DEFINITIONS.items():
             made = builders.definition(name=name, image=image)
-            await self.ask(lambda it, made=made: it.catalog.register(made, by=ADMIN))
+            await self.ask(lambda it, made=made: it.catalog.definitions.register(made, by=ADMIN))
 
     async def _make_policy(self) -> None:
         reservation = self._dice.choice([0, 0, 40])

@@ -190,7 +190,7 @@ class World:
     async def submit_and(self, request: Callable[[JobId], Awaitable[None]], **asked: Any) -> JobId:
         """A job and a request about it that lie in the inbox together, so that the job is SUBMITTED when it is read."""
         submission = await self.submission(**asked)
-        definition = await self.catalog.find_definition(submission.definition_name, None, by=self.caller)
+        definition = await self.catalog.definitions.find(submission.definition_name, None, by=self.caller)
         job_id = JobId(str(uuid4()))
         spec = specify(submission, definition, GRACE)
         await asyncio.gather(
@@ -220,7 +220,7 @@ class World:
         size = Resources(millicpus=millicpus, memory_mib=memory_mib)
         defined = f"script-{next(self._names)}"
         definition = builders.definition(name=defined)
-        await self.catalog.register(
+        await self.catalog.definitions.register(
             replace(definition, container=replace(spec, resources=size, **container)), by=self.caller
         )
         return Submission(

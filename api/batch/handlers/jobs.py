@@ -106,7 +106,7 @@ async def terminate_many(desk: Desk, call: Call, given: wire.StopJobs) -> Answer
 async def _definition(desk: Desk, text: str, call: Call) -> JobDefinition:
     name, revision = submissions.definition_of(text, call.arns)
     try:
-        return await desk.catalog.find_definition(name, revision, by=call.by)
+        return await desk.catalog.definitions.find(name, revision, by=call.by)
     except NotFound:
         raise submissions.unknown_definition(text) from None
 
