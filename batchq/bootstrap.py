@@ -21,11 +21,12 @@ from api.connections import LIMITS, Limits, Site
 from api.gate import Buckets, Callers, Gate, gate, open_gate
 from api.logs import routes as cloudwatch
 from api.logs.desk import Desk as LogsDesk
-from api.native import forcing, resuming, stopping
+from api.native import forcing, people, resuming, stopping
 from api.native import routes as native
 from api.signatures import Verifier
 from api.tokens import Tokens
 from batchq import __version__
+from batchq.administration.office import Office
 from batchq.catalog import Catalog
 from batchq.clock import SystemClock, wall_time
 from batchq.doctor.facts import EngineFacts, Facts, ServerFacts
@@ -138,11 +139,11 @@ def make_gate(settings: Settings, clock: Clock) -> Gate:
     """Raises Unavailable for a file of keys that others may read, or nobody can."""
     if settings.auth is Auth.NONE:
         return open_gate(machine_user())
-    keys, people = KeyFile(settings.data), PeopleFile(settings.data)
+    keys, users = KeyFile(settings.data), PeopleFile(settings.data)
     if not keys.all():
         log.warning("nobody has a key yet, so nobody may call: batchq key create --user NAME")
-    people.now()
-    callers = Callers(people=people.now, user_of=keys.user_of)
+    users.now()
+    callers = Callers(people=users.now, user_of=keys.user_of)
     buckets = Buckets(rate=settings.requests_per_second, now=clock.now)
     return gate(Verifier(find=keys.find, now=wall_time), buckets, callers)
 
@@ -236,6 +237,7 @@ def application(settings: Settings, parts: Parts, clock: Clock, tokens: Tokens) 
             forcing.dialect(parts.jobs),
             resuming.dialect(parts.jobs),
             stopping.dialect(parts.stopping),
+            people.dialect(Office(settings.data, now=wall_time)),
         ),
         health=lambda: health(settings, parts, clock),
         hosts={settings.host, *settings.allowed_hosts},

@@ -1,7 +1,7 @@
 """Whom a command on accounts, users and keys asks: the files of the data, or a server.
 
 Whoever may write the files owns the server, so they ask nobody who he is. They are asked unless a server is named, by
-`--url`, `--config` or BATCHQ_URL; a server asks for the caller's own key, and what he may do.
+`--url`, BATCHQ_URL or the config file; a server asks for the caller's own key, and what he may do.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from batchq.administration.office import Office
 from batchq.administration.operations import OPERATIONS
 from batchq.cli.calling import Answer, add_trust, call, url_of
-from batchq.cli.config import URL
+from batchq.cli.config import URL, settle
 from batchq.cli.lines import line
 from batchq.cli.options import read
 from batchq.clock import wall_time
@@ -43,9 +43,12 @@ def add_json(deed: argparse.ArgumentParser) -> None:
 
 def asks_server(asked: argparse.Namespace) -> bool:
     """Raises Misused where both are named."""
-    if asked.data is not None and (asked.url or asked.config) is not None:
-        raise Misused("--data are files, --url is a server: which of them?")
-    return asked.data is None and bool(asked.url or asked.config or os.environ.get(URL))
+    if asked.data is not None:
+        if asked.url or asked.config:
+            raise Misused("--data are files, --url is a server: which of them?")
+        return False
+    settle(asked.config)
+    return bool(asked.url or asked.config or os.environ.get(URL))
 
 
 def ask(asked: argparse.Namespace, operation: str, content: Mapping[str, object]) -> Told:

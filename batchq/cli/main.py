@@ -19,6 +19,7 @@ COMMANDS = (
     "account",
     "user",
     "key",
+    "whoami",
     "backup",
     "check",
     "restore",

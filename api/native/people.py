@@ -1,0 +1,40 @@
+"""Accounts, users and their keys: `POST /v1/batchq/` and the name of an operation in lower case."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+
+from aiohttp import web
+
+from api.http import Dialect, Refused, parse, read, reply
+from api.openapi import Told, tell
+from api.rights import asker
+from batchq.administration.office import Office
+from batchq.administration.operations import OPERATIONS, Operation
+from batchq.administration.shapes import Shape
+from batchq.errors import Forbidden, NotFound
+
+
+def dialect(office: Office) -> Dialect:
+    def mount(app: web.Application) -> None:
+        for name, operation in OPERATIONS.items():
+            route = app.router.add_post(f"/v1/batchq/{name.lower()}", _endpoint(office, name, operation))
+            tell(app, route, Told(name=name, body=operation.shape))
+
+    return mount
+
+
+def _endpoint(
+    office: Office, name: str, operation: Operation[Shape]
+) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def endpoint(request: web.Request) -> web.Response:
+        by = asker(request, operation.right, name)
+        said = parse(operation.shape, await read(request))
+        try:
+            return reply(await asyncio.to_thread(operation.do, office, said, by))
+        except NotFound as nobody:
+            raise Refused(str(nobody), status=HTTPStatus.NOT_FOUND) from None
+        except Forbidden as why:
+            raise Refused(str(why), status=HTTPStatus.FORBIDDEN, code="AccessDeniedException") from None
+
+    return endpoint

@@ -1,0 +1,33 @@
+"""`batchq whoami`: who a server takes the caller for, and what he may have there."""
+
+import argparse
+import json
+from typing import Any
+
+from batchq.cli.calling import Answer, add_url, call, url_of
+from batchq.cli.lines import line
+
+
+def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name for it
+    """Say who you are to the server, by the key that you sign with."""
+    command = commands.add_parser("whoami", help="say who you are to the server", description=add.__doc__)
+    command.set_defaults(run=run)
+    add_url(command)
+    command.add_argument("--json", action="store_true", help="print all of it, as JSON")
+
+
+def run(asked: argparse.Namespace) -> int:
+    told = call(url_of(asked), "/v1/batchq/whoami", {})
+    print(json.dumps(told, indent=2) if asked.json else line(_told(told)))
+    return 0
+
+
+def _told(me: Answer) -> str:
+    coordinates, queues = (_words(me.get(it)) for it in ("coordinates", "queues"))
+    also = f", coordinator of {coordinates}" if coordinates else ""
+    where = "all queues" if me.get("queues") is None else f"queues {queues or 'none'}"
+    return f"{me.get('user')} of account {me.get('account')}, {me.get('role')}{also}; {where}"
+
+
+def _words(it: object) -> str:
+    return ",".join(map(str, it)) if isinstance(it, list) else ""
