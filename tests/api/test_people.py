@@ -134,7 +134,6 @@ async def test_each_may_do_what_his_role_may(ask, data, row, user):
     assert len(after[2]) == len(before[2]) + changes, "what is done leaves one line, and what is not leaves none"
 
 
-@pytest.mark.fault("SE08")
 @pytest.mark.parametrize(
     ("operation", "said"),
     [
