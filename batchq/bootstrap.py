@@ -31,6 +31,7 @@ from batchq.catalog import Catalog
 from batchq.clock import SystemClock, wall_time
 from batchq.doctor.facts import EngineFacts, Facts, ServerFacts
 from batchq.domain.container import Resources
+from batchq.engine.accounts import Accounts
 from batchq.engine.bus import Bus
 from batchq.engine.engine import Engine
 from batchq.engine.inbox import Inbox
@@ -175,11 +176,13 @@ def assemble(
     inbox = Inbox()
     floor = Floor(free=lambda: folders.free(settings.data), least=settings.min_free_mib * MIB)
     catalog = Catalog(store=store, jobs=store, clock=clock, floor=floor, changed=inbox.ground_changed)
+    accounts = Accounts(people=PeopleFile(settings.data).now, held=settings.auth is not Auth.NONE)
     engine = Engine(
         inbox=inbox,
         store=store,
         ground=catalog,
         runtime=runtime,
+        accounts=accounts,
         keep_log=logs.keep,
         clock=clock,
         bus=Bus(),

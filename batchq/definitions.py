@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from dataclasses import replace
 
+from batchq.domain import allowances
 from batchq.domain import catalog_rules as rules
 from batchq.domain.catalog import DefinitionStatus, JobDefinition, Tags
 from batchq.domain.names import DefinitionRef
@@ -25,8 +26,9 @@ class Definitions:
 
     @one_at_a_time
     async def register(self, definition: JobDefinition, *, by: Caller) -> JobDefinition:
-        """The next revision of its name, whatever revision it came with. Raises DiskFull."""
+        """The next revision of its name, whatever revision it came with. Raises DiskFull, and Invalid."""
         self._floor.check()
+        allowances.check(definition, by)
         return await self._known.add(replace(definition, tags=rules.tagged((), definition.tags), owner=by.owner))
 
     @one_at_a_time

@@ -93,10 +93,14 @@ class StartRefused(EngineError):
     """The engine would not create or start the container, and said why; the message is the attempt's reason.
 
     `certain` is false where the same start may work a moment later (port or device in use, runtime trouble).
+    `forbidden`: the job may not have what it asks for, and another attempt would ask for the same.
     """
 
-    def __init__(self, reason: str, *, exit_code: int | None = None, certain: bool = True) -> None:
+    def __init__(
+        self, reason: str, *, exit_code: int | None = None, certain: bool = True, forbidden: bool = False
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.exit_code = exit_code
         self.certain = certain
+        self.forbidden = forbidden

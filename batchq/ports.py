@@ -202,7 +202,8 @@ class ContainerRuntime(Protocol):
     async def create(self, launch: Launch) -> Made:
         """Make the container, named by its tag; one that is there already is adopted.
 
-        Raises ImageMissing, NameTaken, StartRefused; ContainerGone when the one that the launch names is not there.
+        Raises ImageMissing, NameTaken, StartRefused, also for what its allowance has not; ContainerGone when the one
+        that the launch names is not there.
         """
 
     async def pull(self, image: str, platform: str | None) -> None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from uuid import uuid4
 
 from batchq.catalog import Catalog
-from batchq.domain import arrays, nodes
+from batchq.domain import allowances, arrays, nodes
 from batchq.domain import catalog_rules as rules
 from batchq.domain import events as on
 from batchq.domain.catalog import JobDefinition, JobQueue, State, Tags
@@ -79,6 +79,7 @@ class JobService:
             submission.definition_name, submission.definition_revision, by=by
         )
         spec = replace(specify(submission, definition, self._stop_grace), owner=by.owner)
+        allowances.check(spec, by)
         check_share(queue, spec)
         return await self._engine.submit(
             job_id=JobId(str(uuid4())), spec=spec, tags=submission.tags, key=submission.key, by=by

@@ -10,7 +10,7 @@ from batchq.domain.container import ContainerSpec
 from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import Job, Status
 from batchq.domain.names import ConsumableName, JobId, QueueName, Tag
-from batchq.domain.people import Reach
+from batchq.domain.people import Allowance, Reach
 from batchq.domain.sweep import Progress, Selection, Sweep
 
 
@@ -211,7 +211,7 @@ class Launch:
     other. Another node N is found as `node-N`. `container`: the engine's id of the one that was made for it before. It
     may have run, so when it is not there any more none is made in its place. `network` is what a container that is
     alone sees of it (None: what the runtime was made for); where it is SHARED, it is so with those `placed_on` the same
-    compute environment.
+    compute environment. `allowance` is what its account may have of the machine, None whatever the server gives.
     """
 
     tag: Tag
@@ -223,6 +223,7 @@ class Launch:
     beside: tuple[str, ...] = ()
     placed_on: str = "local"
     network: Network | None = None
+    allowance: Allowance | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from docker.errors import APIError, NotFound
 from batchq.domain.names import Tag
 from batchq.errors import ContainerGone, EngineUnknown, NameTaken
 from batchq.values import ContainerState, Found, Launch, Made
-from compute import mounts
+from compute import held, mounts
 from compute.docker_client import Client
 from compute.docker_errors import (
     CONFLICT,
@@ -71,6 +71,9 @@ class Containers:
         # Which GPUs are taken stands in the labels of those created before.
         with self._choosing if launch.spec.resources.gpus else nullcontext():
             made = self._create(client, launch)
+        if made.state is ContainerState.CREATED:
+            fresh = launch.tag in self._fresh
+            held.judge(launch, self._policy, fresh=fresh, look=lambda: self._inspect(client, launch.tag))
         self._answered[launch.tag] = made.container
         return made
 
@@ -203,10 +206,10 @@ class Containers:
     def _look_up(self, client: Client, launch: Launch, place: Place | None) -> Looked:
         spec = launch.spec
         return Looked(
-            place=place,
+            place=held.judged(place, launch.allowance),
             secrets=self._secrets.resolve(spec.secrets),
             log_secrets=self._secrets.resolve(spec.logging.secret_options),
-            mounts=tuple(mounts.resolve(mount, self._policy) for mount in spec.mounts),
+            mounts=tuple(mounts.resolve(mount, self._policy, launch.allowance) for mount in spec.mounts),
             gpus=free_gpus(client, spec.resources.gpus, of=self._gpus) if spec.resources.gpus else (),
             knows_swappiness=spec.swappiness is None or knows_swappiness(client),
         )

@@ -154,24 +154,35 @@ def _environment(launch: Launch, looked: Looked) -> list[str]:
 def _host(launch: Launch, policy: Policy, looked: Looked) -> dict[str, Any]:
     spec = launch.spec
     privileged = spec.privileged and _is_given("privileged", launch, policy)
-    return {
-        "CpuShares": max(LEAST_SHARES, spec.resources.millicpus * SHARES_OF_A_CPU // 1000),
-        **_memory(spec, looked),
-        "PidsLimit": policy.pids,
-        "Privileged": privileged,
-        # The two contradict each other.
-        "SecurityOpt": ["no-new-privileges"] if policy.no_new_privileges and not privileged else [],
-        "ReadonlyRootfs": spec.read_only_root,
-        "Init": spec.init,
-        "Ulimits": [{"Name": limit.name, "Soft": limit.soft, "Hard": limit.hard} for limit in spec.ulimits],
-        "Devices": [_device(device) for device in spec.devices if _is_given("linuxParameters.devices", launch, policy)],
-        "DeviceRequests": _gpus(looked.gpus),
-        "Tmpfs": {it.container_path: ",".join([f"size={it.size_mib}m", *it.options]) for it in spec.tmpfs},
-        "LogConfig": _logging(spec.logging, looked),
-        # An attempt is one container that starts once, and it is removed when its end is known.
-        "RestartPolicy": {"Name": "no"},
-        "AutoRemove": False,
-    } | ({"ShmSize": spec.shared_memory_mib * MIB} if spec.shared_memory_mib is not None else {})
+    return (
+        {
+            "CpuShares": max(LEAST_SHARES, spec.resources.millicpus * SHARES_OF_A_CPU // 1000),
+            **_memory(spec, looked),
+            "PidsLimit": policy.pids,
+            "Privileged": privileged,
+            # The two contradict each other.
+            "SecurityOpt": ["no-new-privileges"] if policy.no_new_privileges and not privileged else [],
+            "ReadonlyRootfs": spec.read_only_root,
+            "Init": spec.init,
+            "Ulimits": [{"Name": limit.name, "Soft": limit.soft, "Hard": limit.hard} for limit in spec.ulimits],
+            "Devices": [
+                _device(device) for device in spec.devices if _is_given("linuxParameters.devices", launch, policy)
+            ],
+            "DeviceRequests": _gpus(looked.gpus),
+            "Tmpfs": {it.container_path: ",".join([f"size={it.size_mib}m", *it.options]) for it in spec.tmpfs},
+            "LogConfig": _logging(spec.logging, looked),
+            # An attempt is one container that starts once, and it is removed when its end is known.
+            "RestartPolicy": {"Name": "no"},
+            "AutoRemove": False,
+        }
+        | ({"ShmSize": spec.shared_memory_mib * MIB} if spec.shared_memory_mib is not None else {})
+        | _confined(launch)
+    )
+
+
+def _confined(launch: Launch) -> dict[str, Any]:
+    """Who may not be root has nothing of root's: an image can give a number the name of its root."""
+    return {"CapDrop": ["ALL"]} if launch.allowance is not None and not launch.allowance.root else {}
 
 
 def _memory(spec: ContainerSpec, looked: Looked) -> dict[str, int]:
@@ -191,7 +202,7 @@ def _memory(spec: ContainerSpec, looked: Looked) -> dict[str, int]:
 def _is_given(member: str, launch: Launch, policy: Policy) -> bool:
     """What opens the machine to a container: who has a disk of the host's is as good as privileged."""
     if policy.privileged is Privileged.REFUSE:
-        raise StartRefused(f"CannotCreateContainerError: {member} is refused by this server")
+        raise StartRefused(f"CannotCreateContainerError: {member} is refused by this server", forbidden=True)
     if policy.privileged is Privileged.DROP:
         log.warning("%s: %s is left out, as this server is told to", launch.tag, member)
     return policy.privileged is Privileged.ALLOW

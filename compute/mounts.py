@@ -5,18 +5,20 @@ that is what was judged. Never mounted, nor anything that holds them or lies bel
 /proc, /sys, /dev, and batchq's own data.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 
-from batchq.domain.container import Mount
+from batchq.domain.allowances import ENGINES, KERNEL, LINKED
+from batchq.domain.container import Device, Mount
+from batchq.domain.people import Allowance
 from batchq.errors import StartRefused
 from compute.policy import Policy
 
-ENGINES = tuple(map(Path, ("/run/docker.sock", "/var/run/docker.sock", "/run/containerd", "/run/podman")))
-KERNEL = tuple(map(Path, ("/proc", "/sys", "/dev")))
+NEVER = tuple(map(Path, (*ENGINES, LINKED, *KERNEL)))
 MODE = 0o755
 
 
-def resolve(mount: Mount, policy: Policy) -> Mount:
+def resolve(mount: Mount, policy: Policy, allowance: Allowance | None) -> Mount:
     """The mount with its real path on the host, made if it was missing. Raises StartRefused. Looks at the disk."""
     if mount.host_path is None:
         return mount
@@ -25,7 +27,7 @@ def resolve(mount: Mount, policy: Policy) -> Mount:
         raise _refused(mount, "is not an absolute path")
     try:
         real = wanted.resolve()
-        _judge(mount, real, policy)
+        judge(mount.host_path, real, policy, allowance)
         _make(real)
         if real.resolve() != real:
             raise _refused(mount, "was changed while it was looked at")
@@ -34,13 +36,30 @@ def resolve(mount: Mount, policy: Policy) -> Mount:
     return Mount(container_path=mount.container_path, host_path=str(real), read_only=mount.read_only)
 
 
-def _judge(mount: Mount, real: Path, policy: Policy) -> None:
-    if not any(real.is_relative_to(allowed.resolve()) for allowed in policy.volumes):
-        raise _refused(mount, "is not below a path that this server lets jobs mount")
-    for path in (*ENGINES, *KERNEL, *policy.private):
+def judge(said: str, real: Path, policy: Policy, allowance: Allowance | None) -> None:
+    """A path of the host that was said to be another, or the same. Raises StartRefused."""
+    if not _is_below(real, policy.volumes):
+        raise _forbidden(f"host path {said!r} is not below a path that this server lets jobs mount")
+    if allowance is not None and not _is_below(real, map(Path, allowance.volumes)):
+        raise _forbidden(f"host path {said!r} is not below a path that its account may mount")
+    for path in (*NEVER, *policy.private):
         never = path.resolve()
         if real.is_relative_to(never) or never.is_relative_to(real):
-            raise _refused(mount, f"is, holds or lies in {path}, which no job may mount")
+            raise _forbidden(f"host path {said!r} is, holds or lies in {path}, which no job may mount")
+
+
+def judge_device(device: Device, allowance: Allowance) -> None:
+    """A device that is a link to another is that one. Raises StartRefused."""
+    try:
+        real = Path(device.host_path).resolve()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise _forbidden(f"device {device.host_path!r} cannot be used: {error}") from error
+    if not _is_below(real, map(Path, allowance.devices)):
+        raise _forbidden(f"device {device.host_path!r} is not one that its account may use")
+
+
+def _is_below(real: Path, allowed: Iterable[Path]) -> bool:
+    return any(real.is_relative_to(it.resolve()) for it in allowed)
 
 
 def _make(real: Path) -> None:
@@ -53,3 +72,7 @@ def _make(real: Path) -> None:
 
 def _refused(mount: Mount, why: str) -> StartRefused:
     return StartRefused(f"CannotCreateContainerError: host path {mount.host_path!r} {why}"[:1024])
+
+
+def _forbidden(why: str) -> StartRefused:
+    return StartRefused(f"CannotCreateContainerError: {why}"[:1024], forbidden=True)

@@ -84,12 +84,16 @@ class ContainerStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartFailed:
-    """The engine said definitely that the container cannot start, or its image cannot be had."""
+    """The engine said definitely that the container cannot start, or its image cannot be had.
+
+    `forbidden`: what the job asks for is not allowed to it, so no other attempt is made.
+    """
 
     attempt: int
     part: str = ""
     reason: str
     exit_code: int | None = None
+    forbidden: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

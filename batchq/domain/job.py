@@ -165,7 +165,8 @@ class Attempt:
 
     `container` is the engine's id of what was made for it, known before that is started: it is never made again.
     `parts` are its containers where it has several, main node first; `decided` is the key of the essential one of the
-    main node whose end decides, or of one that waited in vain and so ended the task.
+    main node whose end decides, or of one that waited in vain and so ended the task. `forbidden`: a container of it
+    was not started because the job may not have what it asks for.
     """
 
     number: int
@@ -179,6 +180,7 @@ class Attempt:
     status_reason: str | None = None
     parts: tuple[Part, ...] = ()
     decided: str | None = None
+    forbidden: bool = False
 
 
 class StopCause(StrEnum):

@@ -136,7 +136,8 @@ def _run(job: Job, event: on.ContainerStarted, now: datetime) -> Outcome:
 
 
 def _not_started(job: Job, event: on.StartFailed, now: datetime) -> Outcome:
-    ended = replace(attempt_of(job), stopped_at=now, exit_code=event.exit_code or None, reason=event.reason)
+    attempt = replace(attempt_of(job), forbidden=event.forbidden)
+    ended = replace(attempt, stopped_at=now, exit_code=event.exit_code or None, reason=event.reason)
     return finish(job, ended, now, reasons.NOT_STARTED), (do.ClearAway(tag=job.tag),)
 
 

@@ -101,7 +101,9 @@ def _learn_address(job: Job, part: Part, event: on.ContainerStarted, _: datetime
 
 
 def _not_started(job: Job, part: Part, event: on.StartFailed, now: datetime) -> Job:
-    return put(job, replace(ended(part, now, event.reason), exit_code=event.exit_code or None))
+    attempt = attempt_of(job)
+    told = replace(job, attempt=replace(attempt, forbidden=attempt.forbidden or event.forbidden))
+    return put(told, replace(ended(part, now, event.reason), exit_code=event.exit_code or None))
 
 
 def _abandoned(job: Job, part: Part, _: on.StartAbandoned, now: datetime) -> Job:

@@ -121,6 +121,7 @@ class Caller:
     coordinates: frozenset[AccountName] = frozenset()
     lineage: tuple[AccountName, ...] = (ROOT,)
     queues: frozenset[QueueName] | None = None
+    allowance: Allowance = field(default_factory=Allowance)
     key: str = ""
     request_id: str = ""
     operation: str = ""
@@ -129,6 +130,11 @@ class Caller:
     def owner(self) -> Owner:
         """Whose is what he makes."""
         return Owner(user=self.user, account=self.account)
+
+    @property
+    def held_to(self) -> Allowance | None:
+        """What his jobs may have of the machine. None is whatever the server gives."""
+        return None if self.role is Role.ADMIN else self.allowance
 
     @property
     def reaches_all(self) -> bool:
@@ -192,6 +198,11 @@ class People:
         said = (it.allowance for it in self.lineage(name) if it.allowance is not None)
         return next(said, Allowance())
 
+    def held_to(self, owner: Owner) -> Allowance | None:
+        """What the jobs of an owner may have of the machine now: those of whoever is an admin now, anything."""
+        user = self.users.get(owner.user)
+        return None if user is not None and user.role is Role.ADMIN else self.allowance(owner.account)
+
     def caller(self, name: UserName, *, key: str = "", request_id: str = "", operation: str = "") -> Caller | None:
         """None for a user that is not there."""
         user = self.users.get(name)
@@ -206,6 +217,7 @@ class People:
             coordinates=frozenset(under for it in user.coordinates for under in self.below(it)),
             lineage=tuple(it.name for it in lineage),
             queues=None if queues is None or user.role is not Role.USER else frozenset(queues),
+            allowance=self.allowance(user.account),
             key=key,
             request_id=request_id,
             operation=operation,

@@ -17,7 +17,7 @@ def verdict(job: Job, ended: Attempt) -> Verdict:
         return Verdict.FAIL
     if ended.exit_code == 0:
         return Verdict.SUCCEED
-    if job.cancelled is not None or ended.number >= job.spec.retry.attempts:
+    if job.cancelled is not None or ended.forbidden or ended.number >= job.spec.retry.attempts:
         return Verdict.FAIL
     return Verdict.AGAIN if evaluate(job.spec.retry.evaluate_on_exit, ended) is Action.RETRY else Verdict.FAIL
 

@@ -11,6 +11,7 @@ from batchq.domain.job import Job, JobSpec
 from batchq.domain.names import ConsumableName, JobId, QueueName, Tag
 from batchq.domain.people import Caller
 from batchq.domain.sweep import Selection, SweepOrder, Told
+from batchq.engine.accounts import Accounts
 from batchq.engine.alarms import Alarms
 from batchq.engine.executor import Executor
 from batchq.engine.ground import Ground, network_on
@@ -60,6 +61,7 @@ class Engine:
         store: JobStore,
         ground: Ground,
         runtime: ContainerRuntime,
+        accounts: Accounts,
         keep_log: Callable[[Tag], Awaitable[None]],
         clock: Clock,
         bus: EventBus,
@@ -70,7 +72,13 @@ class Engine:
         self.tasks = Tasks(clock)
         told = partial(network_on, ground)
         executor = Executor(
-            runtime=runtime, network_on=told, keep_log=keep_log, clock=clock, tasks=self.tasks, post=inbox.post
+            runtime=runtime,
+            network_on=told,
+            accounts=accounts,
+            keep_log=keep_log,
+            clock=clock,
+            tasks=self.tasks,
+            post=inbox.post,
         )
         self._alarms = Alarms(clock=clock, post=inbox.post)
         self.loop = Loop(

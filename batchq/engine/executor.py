@@ -18,6 +18,7 @@ from batchq.domain.job import Job
 from batchq.domain.moves import attempt_of
 from batchq.domain.names import JobId, Tag
 from batchq.domain.stopping import signal_of
+from batchq.engine.accounts import Accounts
 from batchq.engine.letters import Deliver, Ring
 from batchq.engine.reports import report
 from batchq.engine.starting import Start
@@ -42,6 +43,7 @@ class Executor:
         *,
         runtime: ContainerRuntime,
         network_on: Callable[[str], Network | None],
+        accounts: Accounts,
         keep_log: Callable[[Tag], Awaitable[None]],
         clock: Clock,
         tasks: Tasks,
@@ -49,6 +51,7 @@ class Executor:
     ) -> None:
         self._runtime = runtime
         self._network_on = network_on
+        self._accounts = accounts
         self._keep_log = keep_log
         self._clock = clock
         self._tasks = tasks
@@ -112,6 +115,7 @@ class Executor:
             tag=effect.tag,
             network=self._network_on(attempt_of(job).environment),
             runtime=self._runtime,
+            accounts=self._accounts,
             clock=self._clock,
             tasks=self._tasks,
             save=lambda made: self._save(effect.tag, made),

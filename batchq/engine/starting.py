@@ -10,9 +10,11 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 
 from batchq.domain import events as on
+from batchq.domain.allowances import refusal
 from batchq.domain.catalog import Network
 from batchq.domain.job import Job
 from batchq.domain.names import Tag
+from batchq.engine.accounts import Accounts
 from batchq.engine.launch import launch
 from batchq.engine.reports import report
 from batchq.engine.tasks import Tasks
@@ -44,13 +46,16 @@ class Start:
         tag: Tag,
         network: Network | None,
         runtime: ContainerRuntime,
+        accounts: Accounts,
         clock: Clock,
         tasks: Tasks,
         save: Callable[[on.ContainerCreated], Awaitable[None]],
     ) -> None:
+        self._spec = job.spec
         self._launch = launch(job, tag, network)
         self._tag = tag
         self._runtime = runtime
+        self._accounts = accounts
         self._clock = clock
         self._tasks = tasks
         self._save = save
@@ -73,11 +78,11 @@ class Start:
                 log.warning("container %s: not started yet, looking again: %s", self._tag, unknown)
                 await self._rest(self._pause)
                 self._pause = min(self._pause * 2, LONGEST_PAUSE)
-            except (ImageUnavailable, NameTaken) as refusal:
-                return (self._failed(str(refusal)),)
-            except StartRefused as refusal:
-                if refusal.certain or self._refusals == len(AFTER_REFUSAL):
-                    return self._refused(refusal)
+            except (ImageUnavailable, NameTaken) as failed:
+                return (self._failed(str(failed)),)
+            except StartRefused as refused:
+                if refused.certain or self._refusals == len(AFTER_REFUSAL):
+                    return self._refused(refused)
                 if not self.abandoned.is_set():
                     await self._rest(AFTER_REFUSAL[self._refusals])
                 self._refusals += 1
@@ -85,6 +90,9 @@ class Start:
     async def _try(self) -> tuple[on.News, ...]:
         if self.abandoned.is_set():
             return await self._give_up()
+        against = self._judged()
+        if against is not None and self._launch.container is None:
+            raise against
         try:
             made = await self._runtime.create(self._launch)
         except ImageMissing as missing:
@@ -94,10 +102,22 @@ class Start:
             return report(self._tag, None)
         if made.state is not ContainerState.CREATED:
             return await self._look()
+        if against is not None:
+            raise against
         await self._remember(made.container)
         if self.abandoned.is_set():
             return await self._give_up()
         return await self._start()
+
+    def _judged(self) -> StartRefused | None:
+        """What is against it by what its account may have now, whatever that was when the job was submitted.
+
+        A container that was made before, and runs already, is left to run. Raises Unavailable.
+        """
+        allowance = self._accounts.allowance(self._spec.owner)
+        self._launch = replace(self._launch, allowance=allowance)
+        why = refusal(self._spec, allowance, self._spec.owner.account)
+        return None if why is None else StartRefused(f"CannotCreateContainerError: {why}", forbidden=True)
 
     async def _remember(self, container: str) -> None:
         if container == self._launch.container:
@@ -161,8 +181,8 @@ class Start:
         if work.done():
             work.result()
 
-    def _refused(self, refusal: StartRefused) -> tuple[on.News, ...]:
-        return (self._failed(refusal.reason, refusal.exit_code),)
+    def _refused(self, refused: StartRefused) -> tuple[on.News, ...]:
+        return (replace(self._failed(refused.reason, refused.exit_code), forbidden=refused.forbidden),)
 
     def _failed(self, reason: str, exit_code: int | None = None) -> on.StartFailed:
         return on.StartFailed(attempt=self._tag.attempt, part=self._tag.part, reason=reason, exit_code=exit_code)

@@ -72,6 +72,7 @@ async def running(data: Path, *, queue: str, at_once: int, log: Path) -> AsyncIt
                 builders.queue(queue), environments=[builders.environment(max_millicpus=1000 * at_once)]
             ),
             runtime=runtime,
+            accounts=builders.NO_ACCOUNTS,
             keep_log=logs.keep,
             clock=clock,
             bus=bus,

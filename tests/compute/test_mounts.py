@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from batchq.bootstrap import make_policy
-from batchq.domain.container import Mount
+from batchq.domain.container import Device, Mount
+from batchq.domain.people import Allowance
 from batchq.errors import StartRefused
 from batchq.settings import Privileged, Settings
-from compute.mounts import resolve
+from compute import mounts
 from compute.policy import Policy
 
 
@@ -32,6 +33,10 @@ def everything(**changes):
 
 def mount(path, **changes):
     return Mount(**{"container_path": "/c", "host_path": str(path)} | changes)
+
+
+def resolve(it, policy, allowance=None):
+    return mounts.resolve(it, policy, allowance)
 
 
 def refuses(path, policy, why):
@@ -199,3 +204,28 @@ def test_a_path_that_no_disk_knows_is_refused(policy, allowed):
 @pytest.mark.fault("SE09")
 def test_where_nothing_is_allowed_nothing_is_mounted(allowed):
     refuses(allowed, everything(volumes=()), "not below a path")
+
+
+@pytest.mark.fault("SE09")
+def test_an_account_mounts_less_than_its_server_lets_jobs_mount(allowed, policy):
+    (allowed / "lab").mkdir()
+    (allowed / "lab" / "out").symlink_to(allowed / "other")
+    lab = Allowance(volumes=(f"{allowed}/lab",))
+
+    assert resolve(mount(allowed / "lab" / "new"), policy, lab).host_path == f"{allowed}/lab/new"
+    with pytest.raises(StartRefused, match="not below a path that its account may mount") as refused:
+        resolve(mount(allowed / "lab" / "out"), policy, lab)
+    assert refused.value.forbidden
+    assert not (allowed / "other").exists()
+
+
+@pytest.mark.fault("SE09")
+def test_a_device_is_what_its_link_leads_to(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "disk").touch()
+    (tmp_path / "mine" / "link").symlink_to(tmp_path / "disk")
+    device = Device(host_path=f"{tmp_path}/mine/link", container_path="/dev/x")
+
+    mounts.judge_device(device, Allowance(devices=(f"{tmp_path}/disk",)))
+    with pytest.raises(StartRefused, match="not one that its account may use"):
+        mounts.judge_device(device, Allowance(devices=(f"{tmp_path}/mine",)))

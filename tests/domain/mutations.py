@@ -149,7 +149,8 @@ RETRY = [
         "    if ended.exit_code == 0:\n",
         "    if job.cancelled is not None:\n        return Verdict.FAIL\n    if ended.exit_code == 0:\n",
     ),
-    ("a remembered cancel is retried", "job.cancelled is not None or ended.number", "ended.number"),
+    ("a remembered cancel is retried", "job.cancelled is not None or ended.forbidden", "ended.forbidden"),
+    ("what may not be is tried again", " or ended.forbidden", ""),
     ("a cancel without a reason is none", "job.cancelled is not None or", "job.cancelled or"),
     ("one attempt too many", "ended.number >= job.spec", "ended.number > job.spec"),
     (

@@ -51,8 +51,8 @@ def ends(part, code=0, **changes):
     return replace(lives.exited(code, **changes), part=part)
 
 
-def never_starts(part, *, reason="no such file", exit_code=None):
-    return on.StartFailed(attempt=1, part=part, reason=reason, exit_code=exit_code)
+def never_starts(part, *, reason="no such file", exit_code=None, forbidden=False):
+    return on.StartFailed(attempt=1, part=part, reason=reason, exit_code=exit_code, forbidden=forbidden)
 
 
 def given_up(part):

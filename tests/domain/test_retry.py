@@ -33,6 +33,13 @@ def test_the_first_rule_that_matches_decides():
     assert evaluate(rules[::-1], ENDED) is EXIT
 
 
+def test_what_may_not_be_is_not_tried_again_whatever_the_rules_say():
+    again = job(retry=retry(10, rule(RETRY)))
+
+    assert verdict(again, attempt(forbidden=True)) is Verdict.FAIL
+    assert verdict(again, attempt()) is Verdict.AGAIN
+
+
 def test_a_rule_without_conditions_matches_everything():
     assert evaluate((rule(EXIT),), attempt()) is EXIT
 

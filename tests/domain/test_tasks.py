@@ -23,7 +23,7 @@ from tests.domain.part_lives import (
     states,
     tasked,
 )
-from tests.support.builders import task, task_container
+from tests.support.builders import retry, task, task_container
 
 APP, SIDECAR, INIT = "0/app", "0/sidecar", "0/init"
 MINUTE = timedelta(minutes=1)
@@ -153,6 +153,15 @@ def test_one_that_is_not_essential_ends_alone_and_decides_nothing():
 
     assert (job.status, job.attempt.decided) == (Status.RUNNING, None)
     assert after(job, ends(APP)).status is Status.SUCCEEDED
+
+
+def test_a_task_of_which_one_container_may_not_be_has_no_other_attempt():
+    job = after(tasked(app(), sidecar(), retry=retry(3)), never_starts(APP, forbidden=True), runs(SIDECAR))
+
+    over = after(job, ends(SIDECAR, 143))
+
+    assert (over.status, over.status_reason) == (Status.FAILED, reasons.NOT_STARTED)
+    assert len(over.attempts) == 1
 
 
 def test_the_first_essential_one_to_end_decides():

@@ -12,6 +12,7 @@ from batchq.errors import StoreFailed
 from batchq.store.memory import MemoryStore
 from compute.simulated import SimulatedRuntime
 from tests.support import builders
+from tests.support.builders import NO_ACCOUNTS
 from tests.support.clock import VirtualClock
 
 
@@ -41,6 +42,7 @@ def unstarted(inbox):
         store=MemoryStore(),
         ground=None,
         runtime=SimulatedRuntime(clock=clock, capacity=Resources(millicpus=1000, memory_mib=1024)),
+        accounts=NO_ACCOUNTS,
         keep_log=None,
         clock=clock,
         bus=Bus(),

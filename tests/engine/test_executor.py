@@ -18,7 +18,7 @@ from compute.simulated_faults import CARRIED_OUT, NOT_CARRIED_OUT, Fault
 from tests.domain.lives import after, starting
 from tests.domain.part_lives import tasked
 from tests.engine.turns import HOST
-from tests.support.builders import task, task_container
+from tests.support.builders import NO_ACCOUNTS, task, task_container
 from tests.support.clock import VirtualClock
 from tests.support.recorder import Recorder
 from tests.support.scripts import spec
@@ -39,6 +39,7 @@ class Outside:
         self.executor = Executor(
             runtime=self.engine,
             network_on=lambda _: None,
+            accounts=NO_ACCOUNTS,
             keep_log=self._keep_log,
             clock=clock,
             tasks=self.tasks,

@@ -14,7 +14,7 @@ from compute.simulated import SimulatedRuntime
 from tests.engine.turns import ground
 from tests.schedule.witness import Sums, Witness
 from tests.schedule.work import FAIR, FIFO, WEIGHTS, Task, waves
-from tests.support.builders import ADMIN, environment, policy, queue
+from tests.support.builders import ADMIN, NO_ACCOUNTS, environment, policy, queue
 from tests.support.clock import VirtualClock
 
 LOAD = 1.2  # of what the machine can do, while the work comes in
@@ -33,6 +33,7 @@ async def live(jobs: int, *, vcpus: int, seed: int) -> Sums:
         store=MemoryStore(),
         ground=_ground(environments),
         runtime=SimulatedRuntime(clock=clock, capacity=host),
+        accounts=NO_ACCOUNTS,
         keep_log=_keep_nothing,
         clock=clock,
         bus=bus,

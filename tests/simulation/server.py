@@ -23,6 +23,7 @@ from tests.simulation.life import Life
 from tests.simulation.oracles import Witness
 from tests.simulation.store import Inline, WatchedStore
 from tests.simulation.story import Story
+from tests.support.builders import NO_ACCOUNTS
 from tests.support.disk import BOTTOMLESS
 
 
@@ -72,6 +73,7 @@ class Server:
             store=self.store,
             ground=self.catalog,
             runtime=runtime,
+            accounts=NO_ACCOUNTS,
             keep_log=logs.keep,
             clock=clock,
             bus=Bus(),

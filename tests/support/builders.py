@@ -22,13 +22,16 @@ from batchq.domain.catalog import (
 from batchq.domain.container import ContainerSpec, Resources
 from batchq.domain.job import Attempt, Dependency, ExitRule, Job, JobSpec, RetryStrategy, Status, Stop, StopCause
 from batchq.domain.names import ConsumableName, DefinitionRef, JobId, QueueName
-from batchq.domain.people import Caller, Role, UserName
+from batchq.domain.people import Caller, People, Role, User, UserName
 from batchq.domain.task import Condition, ContainerDependency, NodeRange, Nodes, Task, TaskContainer
+from batchq.engine.accounts import Accounts
 from batchq.values import LogStream, Moment, SubmissionKey
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 IMAGE = "batchq-test:latest"
 ADMIN = Caller(user=UserName("tester"), role=Role.ADMIN)
+PEOPLE = People(users={ADMIN.user: User(name=ADMIN.user, role=Role.ADMIN)})
+NO_ACCOUNTS = Accounts(people=People, held=False)
 
 _numbers = count()
 

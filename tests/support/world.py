@@ -22,9 +22,9 @@ from batchq.domain.catalog import NETWORK_TAG, Network
 from batchq.domain.container import Overrides, Resources
 from batchq.domain.job import FINISHED, Dependency, Job, RetryStrategy, Status
 from batchq.domain.names import JobId, QueueName, Tag
-from batchq.domain.people import People
 from batchq.domain.sweep import Kind, Selection, SweepOrder
 from batchq.domain.task import Nodes, Task
+from batchq.engine.accounts import Accounts
 from batchq.engine.bus import Bus
 from batchq.engine.engine import Engine
 from batchq.engine.inbox import Inbox
@@ -94,7 +94,7 @@ class World:
         self._names = count()
         self._jobs: list[JobId] = []
         self.caller = builders.ADMIN
-        self.people = People()
+        self.people = builders.PEOPLE
 
     @property
     def virtual(self) -> bool:
@@ -114,6 +114,7 @@ class World:
             store=self.store,
             ground=self.catalog,
             runtime=self.runtime,
+            accounts=Accounts(people=lambda: self.people, held=True),
             keep_log=self.logs.keep,
             clock=self.clock,
             bus=self.bus,

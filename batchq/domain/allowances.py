@@ -1,0 +1,113 @@
+"""What the containers of an account may have of the machine: judged by what is asked for. Pure.
+
+Paths are judged as they are written, with `..` worked out; where they really lead is for each start to see, as is the
+user of an image. The server's own settings stand above all of this, and are judged where containers are made.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import PurePosixPath
+from typing import Protocol
+
+from batchq.domain.container import ContainerSpec, Resources
+from batchq.domain.people import AccountName, Allowance, Caller
+from batchq.domain.task import Nodes, Task
+from batchq.errors import Invalid
+
+ENGINES = ("/run/docker.sock", "/run/containerd", "/run/podman")  # who has one is root
+KERNEL = ("/proc", "/sys", "/dev")
+LINKED = "/var/run/docker.sock"  # where /var/run is /run, as it nearly always is, /var does not hold it
+
+
+class Work(Protocol):
+    """What a job, or a job definition, runs."""
+
+    @property
+    def container(self) -> ContainerSpec: ...
+    @property
+    def task(self) -> Task | None: ...
+    @property
+    def nodes(self) -> Nodes | None: ...
+
+
+def check(work: Work, by: Caller) -> None:
+    """Raises Invalid for what the caller's account may not have, and for what nobody may."""
+    why = refusal(work, by.held_to, by.account)
+    if why is not None:
+        raise Invalid(why)
+
+
+def refusal(work: Work, allowance: Allowance | None, account: AccountName) -> str | None:
+    """Why nothing of this may be started, None where all may. Without an allowance it is what nobody may have."""
+    return next(_against(work, allowance, account), None)
+
+
+def runs_as_root(user: str) -> bool:
+    """Whether somebody may be root. Who a name is only the image knows, which anybody can make: numbers alone tell."""
+    uid = user.partition(":")[0]
+    return not (uid.isascii() and uid.isdecimal() and int(uid) > 0)
+
+
+def below(path: str, allowed: Iterable[str]) -> bool:
+    """Whether it is one of these paths, or lies below one."""
+    return any(plain(path).is_relative_to(plain(it)) for it in allowed)
+
+
+def plain(path: str) -> PurePosixPath:
+    """As it is written, without `..`; what of it are links is not known."""
+    parts: list[str] = []
+    for part in PurePosixPath(path).parts[1:]:
+        if part != "..":
+            parts.append(part)
+        elif parts:
+            parts.pop()
+    return PurePosixPath("/", *parts)
+
+
+def _against(work: Work, allowance: Allowance | None, account: AccountName) -> Iterator[str]:
+    for spec in _containers(work):
+        yield from _never(spec)
+        if allowance is not None:
+            yield from (f"{why} to account {account}." for why in _beyond(spec, allowance))
+    if allowance is not None:
+        yield from (f"{why} for a job of account {account}." for why in _too_large(_resources(work), allowance))
+
+
+def _never(spec: ContainerSpec) -> Iterator[str]:
+    for path in (it.host_path for it in spec.mounts if it.host_path is not None):
+        for never in (*ENGINES, *KERNEL, LINKED):
+            if below(path, [never]) or (never != LINKED and below(never, [path])):
+                yield f"Host path {path!r} is, holds or lies in {never}, which no job may mount."
+
+
+def _beyond(spec: ContainerSpec, allowance: Allowance) -> Iterator[str]:
+    if spec.privileged and not allowance.privileged:
+        yield "A privileged container is not allowed"
+    for device in spec.devices:
+        if not below(device.host_path, allowance.devices):
+            yield f"Device {device.host_path!r} of the host is not allowed"
+    for path in (it.host_path for it in spec.mounts if it.host_path is not None):
+        if not below(path, allowance.volumes):
+            yield f"Host path {path!r} is not allowed"
+    if spec.user is not None and not allowance.root and runs_as_root(spec.user):
+        yield f"User {spec.user!r} of a container, who is not by number another than root (0), is not allowed"
+
+
+def _too_large(asked: Resources, allowance: Allowance) -> Iterator[str]:
+    if allowance.vcpus is not None and asked.millicpus > allowance.vcpus * 1000:
+        yield f"{asked.millicpus / 1000:g} vCPUs are more than the {allowance.vcpus:g} that are allowed"
+    if allowance.memory_mib is not None and asked.memory_mib > allowance.memory_mib:
+        yield f"{asked.memory_mib} MiB of memory are more than the {allowance.memory_mib} that are allowed"
+
+
+def _containers(work: Work) -> Iterator[ContainerSpec]:
+    if work.nodes is None and work.task is None:
+        yield work.container
+    tasks = [it.task for it in work.nodes.ranges] if work.nodes is not None else [work.task] if work.task else []
+    for task in tasks:
+        yield from (it.spec for it in task.containers)
+
+
+def _resources(work: Work) -> Resources:
+    if work.nodes is not None:
+        return work.nodes.resources
+    return work.container.resources if work.task is None else work.task.resources

@@ -1,0 +1,73 @@
+"""What a job may not have, where only the disk and the engine know it: of a container that is made, and not begun.
+
+Its account may have been allowed more when it was made, or this server may have given more. Whose user nobody said is
+run by the user of its image, which the engine tells of the container.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from batchq.domain.allowances import runs_as_root
+from batchq.domain.people import Allowance
+from batchq.errors import StartRefused
+from batchq.settings import Privileged
+from batchq.values import Launch
+from compute import mounts
+from compute.docker_found import member
+from compute.docker_spec import Place
+from compute.policy import Policy
+
+HOST = "host"  # of the engine's network modes
+
+
+def judge(launch: Launch, policy: Policy, *, fresh: bool, look: Callable[[], object | None]) -> None:
+    """`fresh` is one that has just been made by this policy, `look` inspects it. Raises StartRefused."""
+    allowance, spec = launch.allowance, launch.spec
+    if allowance is not None:
+        for device in spec.devices:
+            mounts.judge_device(device, allowance)
+    image_decides = allowance is not None and not allowance.root
+    made_before = not fresh and bool(allowance is not None or spec.privileged or spec.devices or spec.mounts)
+    inspected = look() if image_decides or made_before else None
+    if inspected is None:
+        return
+    if made_before:
+        _judge_made(inspected, policy, allowance)
+    if image_decides:
+        _judge_user(inspected)
+
+
+def judged(place: Place | None, allowance: Allowance | None) -> Place | None:
+    """The place, if its account may have it. Raises StartRefused."""
+    _judge_network(None if place is None else place.network, allowance)
+    return place
+
+
+def _judge_network(mode: object, allowance: Allowance | None) -> None:
+    if mode == HOST and allowance is not None and not allowance.host_network:
+        raise _forbidden("the network of the host, which its compute environment gives, is not allowed to its account")
+
+
+def _judge_made(inspected: object, policy: Policy, allowance: Allowance | None) -> None:
+    _judge_network(member(inspected, "HostConfig", "NetworkMode", of=object), allowance)
+    for source in _sources(member(inspected, "HostConfig", "Mounts", of=object)):
+        mounts.judge(source, Path(source).resolve(), policy, allowance)
+    opened = (member(inspected, "HostConfig", name, of=object) for name in ("Privileged", "Devices"))
+    if any(opened) and policy.privileged is not Privileged.ALLOW:
+        raise _forbidden("it was made privileged, or with devices of the host, which this server gives no more")
+
+
+def _sources(mounted: object) -> Iterable[str]:
+    """The paths of the host among them. A container without any has none of these."""
+    listed = mounted if isinstance(mounted, list) else []
+    return (member(it, "Source", of=str) for it in listed if member(it, "Type", of=str) == "bind")
+
+
+def _judge_user(inspected: object) -> None:
+    user = member(inspected, "Config", "User", of=object)
+    if not isinstance(user, str) or runs_as_root(user):
+        raise _forbidden(f"user {user or 'root'!r} of its image is not by number another than root (0): say one")
+
+
+def _forbidden(why: str) -> StartRefused:
+    return StartRefused(f"CannotCreateContainerError: {why}"[:1024], forbidden=True)

@@ -1,0 +1,88 @@
+"""What a job may have of the machine is what its account may when it starts: faults.md 3, SE10."""
+
+from dataclasses import replace
+
+import pytest
+
+from batchq.domain.job import Status
+from batchq.domain.people import Account, Allowance, Caller, User
+from batchq.errors import Invalid
+from tests.support.scripts import Script
+
+LOOSE, TIGHT = Allowance(), Allowance(root=False)
+REFUSED = (
+    "CannotCreateContainerError: User '0' of a container, who is not by number another than root (0), "
+    "is not allowed to account lab."
+)
+AS_ROOT = {"user": "0", "millicpus": 4000}
+
+
+@pytest.fixture
+async def ada(world):
+    """She submits from now on, for a lab whose containers may run as root."""
+    world.people = replace(world.people, users=world.people.users | {"ada": User(name="ada", account="lab")})
+    world.caller = Caller(user="ada", account="lab", allowance=LOOSE)
+    allow(world, LOOSE)
+
+
+def allow(world, allowance):
+    lab = Account(name="lab", allowance=allowance)
+    world.people = replace(world.people, accounts={"lab": lab})
+
+
+@pytest.mark.fault("SE10")
+async def test_a_job_that_waits_while_its_policy_is_tightened_is_not_started(world, ada):
+    first = await world.submit(Script(seconds=60, on_term=1, output=("ready",)), **AS_ROOT)
+    await world.says(first, "ready")
+    job = await world.submit(Script(), attempts=3, **AS_ROOT)
+
+    allow(world, TIGHT)
+    await world.terminate(first)
+
+    done = await world.then(job, Status.FAILED, status_reason="Task failed to start")
+    (attempt,) = done.attempts
+    assert attempt.reason == REFUSED
+    assert "create" not in await world.asked(job)
+
+
+@pytest.mark.fault("SE10")
+async def test_a_policy_that_is_loosened_again_in_time_has_done_nothing(world, ada):
+    first = await world.submit(Script(seconds=60, on_term=1, output=("ready",)), **AS_ROOT)
+    await world.says(first, "ready")
+    job = await world.submit(Script(), **AS_ROOT)
+
+    allow(world, TIGHT)
+    allow(world, LOOSE)
+    await world.terminate(first)
+
+    await world.then(job, Status.SUCCEEDED)
+
+
+async def test_a_container_that_runs_is_left_to_run_and_has_no_other_attempt(world, ada):
+    job = await world.submit(Script(seconds=1, exit_code=7, output=("ready",)), attempts=3, **AS_ROOT)
+    await world.says(job, "ready")
+
+    allow(world, TIGHT)
+
+    done = await world.then(job, Status.FAILED, status_reason="Task failed to start")
+    assert [it.exit_code for it in done.attempts] == [7, None]
+
+
+async def test_what_an_admin_submitted_is_an_admins_while_he_is_one(world, ada):
+    allow(world, TIGHT)
+    world.caller = Caller(user="tester", account="lab", role="ADMIN")
+
+    job = await world.submit(Script(), **AS_ROOT)
+
+    await world.then(job, Status.SUCCEEDED)
+
+
+@pytest.mark.fault("SE09")
+async def test_what_an_account_may_not_have_is_refused_when_it_is_asked_for(world, ada):
+    submission = await world.submission(**AS_ROOT)
+    world.caller = replace(world.caller, allowance=TIGHT)
+
+    with pytest.raises(Invalid, match="is not allowed to account lab"):
+        await world.service.submit(submission, by=world.caller)
+    with pytest.raises(Invalid, match="is not allowed to account lab"):
+        await world.submission(**AS_ROOT)
