@@ -176,13 +176,12 @@ def assemble(
     inbox = Inbox()
     floor = Floor(free=lambda: folders.free(settings.data), least=settings.min_free_mib * MIB)
     catalog = Catalog(store=store, jobs=store, clock=clock, floor=floor, changed=inbox.ground_changed)
-    accounts = Accounts(people=PeopleFile(settings.data).now, held=settings.auth is not Auth.NONE)
     engine = Engine(
         inbox=inbox,
         store=store,
         ground=catalog,
         runtime=runtime,
-        accounts=accounts,
+        accounts=Accounts(people=PeopleFile(settings.data).now, held=settings.auth is not Auth.NONE),
         keep_log=logs.keep,
         clock=clock,
         bus=Bus(),

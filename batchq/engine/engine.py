@@ -67,18 +67,11 @@ class Engine:
         bus: EventBus,
         survey_every: float,
     ) -> None:
-        self._clock = clock
-        self.inbox = inbox
-        self.tasks = Tasks(clock)
-        told = partial(network_on, ground)
+        self._clock, self.inbox = clock, inbox
+        tasks = self.tasks = Tasks(clock)
+        told, post = partial(network_on, ground), inbox.post
         executor = Executor(
-            runtime=runtime,
-            network_on=told,
-            accounts=accounts,
-            keep_log=keep_log,
-            clock=clock,
-            tasks=self.tasks,
-            post=inbox.post,
+            runtime=runtime, network_on=told, accounts=accounts, keep_log=keep_log, clock=clock, tasks=tasks, post=post
         )
         self._alarms = Alarms(clock=clock, post=inbox.post)
         self.loop = Loop(
