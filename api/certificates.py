@@ -2,7 +2,7 @@
 
 import logging
 from pathlib import Path
-from ssl import PROTOCOL_TLS_SERVER, SSLContext, SSLError, TLSVersion
+from ssl import OP_NO_RENEGOTIATION, PROTOCOL_TLS_SERVER, SSLContext, SSLError, TLSVersion
 from stat import S_IROTH
 
 from batchq.errors import StartImpossible
@@ -39,6 +39,7 @@ class Certificate:
     def _read(self) -> SSLContext:
         context = SSLContext(PROTOCOL_TLS_SERVER)
         context.minimum_version = TLSVersion.TLSv1_2
+        context.options |= OP_NO_RENEGOTIATION  # a client could have us do the costly part again and again
         try:
             for file in (self._chain, self._key):
                 file.open("rb").close()  # OpenSSL does not say which of them it could not read

@@ -19,6 +19,8 @@ from batchq.errors import Invalid, Misused, Unavailable
 HERE = "http://127.0.0.1:22824"
 PATIENCE = 30.0  # seconds
 KEYS = f"set {KEY} and {SECRET} to a key of `batchq key create`"
+NOBODY_VOUCHES = range(18, 22)  # OpenSSL's codes for a certificate of whose authority it does not know
+TRUST = f"; --ca-bundle, or {BUNDLE}, says whose certificates are believed"
 MOST = 16 * 1024 * 1024  # bytes of an answer that is read in one
 PIECE = 64 * 1024  # bytes
 
@@ -101,7 +103,7 @@ def _asking(
     except (OSError, HTTPException) as away:
         why = getattr(away, "reason", None) or str(away) or type(away).__name__
         if isinstance(why, SSLCertVerificationError):
-            why = f"{why.verify_message}; --ca-bundle, or {BUNDLE}, says whose certificates are believed"
+            why = why.verify_message + (TRUST if why.verify_code in NOBODY_VOUCHES else "")
         raise Unavailable(f"no batchq answers at {url}: {why}") from None
 
 

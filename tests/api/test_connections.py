@@ -28,6 +28,7 @@ class Place:
     def __init__(self):
         self.gate = asyncio.Event()
         self.reached = asyncio.Event()
+        self.done = asyncio.Event()
         self.app = web.Application()
         self.app.add_routes(
             [
@@ -45,6 +46,7 @@ class Place:
     async def slow(self, request):
         self.reached.set()
         await self.gate.wait()
+        self.done.set()
         return web.Response(text="slow")
 
     async def echo(self, request):
@@ -172,6 +174,21 @@ async def test_a_request_that_takes_long_is_not_cut(place, opens):
     place.gate.set()
 
     assert (await reader.readuntil(b"slow")).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.fault("IN12")
+async def test_what_is_asked_is_done_though_who_asked_is_gone(place, opens):
+    connect = await opens(Limits())
+    _, writer = await connect(b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    await place.reached.wait()
+
+    writer.transport.abort()
+
+    later, _ = await connect(GET)
+    assert await is_answered(later)  # the server has noticed by now
+    place.gate.set()
+    async with asyncio.timeout(10):
+        await place.done.wait()
 
 
 CROWDS = {

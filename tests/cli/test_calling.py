@@ -3,6 +3,7 @@
 import asyncio
 from argparse import Namespace
 from contextlib import closing
+from datetime import UTC, datetime
 from socket import create_server
 
 import pytest
@@ -129,7 +130,16 @@ async def test_the_certificate_of_another_is_not_believed(app, tmp_path, monkeyp
     monkeypatch.setenv("AWS_CA_BUNDLE", str(files.bundle))
 
     async with serving(app, certificate=files.certificate()) as url:
-        with pytest.raises(Unavailable, match="IP address mismatch"):
+        with pytest.raises(Unavailable, match=r"IP address mismatch, .*'127.0.0.1'\.$"):
+            await asks(url, "/echo")
+
+
+async def test_nor_one_that_is_over(app, tmp_path, monkeypatch):
+    files = Authority(tmp_path).issue(until=datetime(2026, 1, 1, tzinfo=UTC))
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(files.bundle))
+
+    async with serving(app, certificate=files.certificate()) as url:
+        with pytest.raises(Unavailable, match=r"certificate has expired$"):
             await asks(url, "/echo")
 
 

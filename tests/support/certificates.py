@@ -38,10 +38,10 @@ class Authority:
         self.bundle = folder / "authority.pem"
         self._authority.cert_pem.write_to_path(str(self.bundle))
 
-    def issue(self, name="server", *, hosts=HERE):
+    def issue(self, name="server", *, hosts=HERE, until=None):
         """Files of a certificate for those hosts. Asked again by the same name it puts others in their place."""
         files = Files(chain=self._folder / f"{name}.pem", key=self._folder / f"{name}.key", bundle=self.bundle)
-        made = self._authority.issue_cert(*hosts)
+        made = self._authority.issue_cert(*hosts, not_after=until)
         self._put(files.chain, b"".join(it.bytes() for it in made.cert_chain_pems))
         self._put(files.key, made.private_key_pem.bytes())
         return files
