@@ -13,7 +13,7 @@ class SweepStore(Protocol):
         """Those that are not carried out yet, the oldest first."""
 
     async def meant_orders(self, sweep: int) -> Sequence[tuple[int, int]]:
-        """Of each job that is yet to be told its order, and the last one of its children; ascending."""
+        """Of each job that is yet to be told its order, and the last one of its children; of a gang perhaps twice."""
 
     async def next_meant(self, sweep: int, limit: int) -> tuple[Meant, ...]:
         """The next to be told, the last by order and node first."""

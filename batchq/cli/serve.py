@@ -64,6 +64,7 @@ def run(asked: argparse.Namespace) -> int:
     to = logging.StreamHandler(sys.stderr)
     to.setFormatter(Lines("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[to])
+    _log_no_more_than_is_shown()
     try:
         status = asyncio.run(serve(settings))
     except Exception as why:
@@ -74,6 +75,12 @@ def run(asked: argparse.Namespace) -> int:
     if _is_held():
         _leave(status)
     return status
+
+
+def _log_no_more_than_is_shown() -> None:
+    """Where a line comes from is not looked up. There is one for each change of a job."""
+    logging._srcfile = None  # noqa: SLF001 - Python's documentation of logging names it for this
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
 
 
 async def serve(settings: Settings) -> int:

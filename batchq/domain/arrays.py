@@ -7,7 +7,7 @@ failure of one child of a SEQUENTIAL array likewise fails those after it.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from batchq.domain import effects as do
@@ -16,6 +16,7 @@ from batchq.domain import reasons, stopping
 from batchq.domain.job import FINISHED, Child, Family, Job, Status
 from batchq.domain.moves import end, story, to
 from batchq.domain.names import child_id
+from batchq.domain.replacing import replace
 from batchq.errors import IllegalTransition
 
 Outcome = tuple[Job, tuple[do.Effect, ...]]

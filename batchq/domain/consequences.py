@@ -6,7 +6,6 @@ containers were before and how they are after.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import datetime
 
 from batchq.domain import effects as do
@@ -15,6 +14,7 @@ from batchq.domain import gates
 from batchq.domain.job import Job, Part, PartState
 from batchq.domain.moves import attempt_of
 from batchq.domain.names import Tag
+from batchq.domain.replacing import replace
 
 
 def settle(job: Job, now: datetime) -> Job:

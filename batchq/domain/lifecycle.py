@@ -11,7 +11,6 @@ the exit code, without another attempt. The first order stands; a later one chan
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import datetime
 
 from batchq.domain import arrays, deadlines, forcing, moments, parts, reasons, stopping
@@ -19,6 +18,7 @@ from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.job import FINISHED, Attempt, Job, Status
 from batchq.domain.moves import Outcome, abandon, attempt_of, end, finish, story, to
+from batchq.domain.replacing import replace
 from batchq.errors import IllegalTransition
 
 Rule = Callable[..., Outcome]  # type: ignore[explicit-any]  # each takes the event of its own cell

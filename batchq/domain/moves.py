@@ -4,11 +4,11 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 
 from batchq.domain import effects as do
 from batchq.domain.job import Attempt, Job, Status
+from batchq.domain.replacing import replace
 from batchq.domain.retry import Verdict, verdict
 
 Outcome = tuple[Job, tuple[do.Effect, ...]]

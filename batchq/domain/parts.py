@@ -6,7 +6,6 @@ that decided the attempt.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from batchq.domain import events as on
@@ -15,6 +14,7 @@ from batchq.domain.consequences import cleared, each, ended, part_of, put, settl
 from batchq.domain.job import Attempt, Job, Part, PartState, Status
 from batchq.domain.moves import Outcome, abandon, attempt_of, finish, story, to
 from batchq.domain.names import Tag
+from batchq.domain.replacing import replace
 from batchq.domain.task import Condition
 from batchq.errors import IllegalTransition
 

@@ -1,12 +1,12 @@
 """What is asked of a job that is not to go on, and is remembered beside its status. Pure; the first order stands."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from batchq.domain import events as on
 from batchq.domain import reasons
 from batchq.domain.job import Job, Stop, StopCause
 from batchq.domain.names import Tag
+from batchq.domain.replacing import replace
 
 KILL_AGAIN = timedelta(seconds=5)
 UNKILLABLE_AFTER = timedelta(seconds=60)

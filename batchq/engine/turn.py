@@ -1,7 +1,6 @@
 """What one turn reads, changes and wants. Saved at once or not at all; until then nothing has happened outside."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime
 
 from batchq.domain import effects as do
@@ -13,6 +12,7 @@ from batchq.domain.job import ACTIVE, FINISHED, Job, Status
 from batchq.domain.lifecycle import step
 from batchq.domain.names import JobId, Tag, child_id, parent_of, stream_name
 from batchq.domain.parts import came_to_run
+from batchq.domain.replacing import replace
 from batchq.domain.sweep import Progress, Sweep, Told
 from batchq.engine.letters import Letter, SweepJobs
 from batchq.values import Changes, LogStream, Moment, Restoration, StatusChanged, SubmissionKey
@@ -153,8 +153,13 @@ class Turn:
         )
 
     def saved(self) -> tuple[list[Job], list[StatusChanged]]:
-        """The jobs at the versions they now have in the store, and the news for the bus."""
-        updated = [replace(job, version=job.version + 1) for job in self._updated.values()]
+        """The jobs at the versions they now have in the store, and the news for the bus.
+
+        Nobody asks for the version of one that is over, and to copy many would take its time.
+        """
+        updated = [
+            job if job.status in FINISHED else replace(job, version=job.version + 1) for job in self._updated.values()
+        ]
         return [*self._inserted.values(), *updated], self._changed
 
     def _tell(self, before: Job | None, after: Job) -> None:

@@ -1,5 +1,6 @@
 """What is done to the tables of jobs: each function is one transaction, run as a whole in a connection's own thread."""
 
+import json
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -157,8 +158,8 @@ def misfits(connection: Connection, limit: int, after: int) -> tuple[Job, ...]:
 
 
 def dependents(connection: Connection, ids: Sequence[JobId]) -> tuple[Job, ...]:
-    asked = ({"on_id": rows.text(job_id)} for job_id in ids)
-    found = {job.order: job for each in asked for job in _jobs(connection.execute(SQL["dependents"], each))}
+    asked = {"on_ids": json.dumps([rows.text(job_id) for job_id in ids])}
+    found = {job.order: job for job in _jobs(connection.execute(SQL["dependents"], asked))}
     return tuple(found[order] for order in sorted(found))
 
 

@@ -6,12 +6,15 @@ import sqlite3
 import pytest
 
 from batchq.domain.job import Status
-from batchq.store import catalog, jobs, listing, migrations, pruning, salvage
+from batchq.domain.sweep import Selection
+from batchq.store import catalog, jobs, listing, migrations, pruning, salvage, selecting, sweeping
 from batchq.values import Filter, JobQuery, NeedQuery
+from tests.support.builders import job_id
 
 STATEMENTS = {f"jobs.{name}": sql for name, sql in jobs.SQL.items()}
 STATEMENTS |= {f"pruning.{name}": sql for name, sql in pruning.SQL.items()}
 STATEMENTS |= {f"salvage.{name}": sql for name, sql in salvage.SQL.items()}
+STATEMENTS |= {f"sweeps.{name}": sql for name, sql in sweeping.SQL.items() if name != "preview"}
 STATEMENTS |= {f"catalog.{name}": sql for name, sql in catalog.SQL.items()}
 
 # These tell all of a small table, or the first page of an index that is in their order.
@@ -25,6 +28,7 @@ WHOLE = {
     "jobs.used_up",
     "pruning.discarded",
     "salvage.count",
+    "sweeps.sweeps",
 }
 
 # This looks at every job, once, when what was kept of a share is damaged.
@@ -51,7 +55,8 @@ def named(statement):
 def test_every_statement_finds_its_rows_by_an_index_and_in_order(plan, name):
     steps = plan(STATEMENTS[name], named(STATEMENTS[name]))
 
-    few = ("SCAN waiting", "SCAN quarantine")  # what a statement has itself found, and what hardly ever has a row
+    # What a statement has itself found, what it was given, and what hardly ever has a row.
+    few = ("SCAN waiting", "SCAN next", "SCAN named", "SCAN quarantine")
     looked_at = [step for step in steps if step.startswith("SCAN") and not step.startswith(few)]
     assert looked_at + [step for step in steps if "TEMP B-TREE" in step] == []
 
@@ -125,3 +130,32 @@ def test_every_list_is_read_in_an_index_alone_whatever_its_filter(plan, status, 
 
     index = "jobs_by_queue (queue=? AND ord<?)" if status is None else "jobs_by_status (queue=? AND status=? AND ord<?)"
     assert step == f"SEARCH jobs USING COVERING INDEX {index}"
+
+
+# --------------------------------------------------------------------------------------------- whom an order may mean
+
+SOME = frozenset({"a"})
+NAMED = tuple((job_id(number), None) for number in range(3))
+
+
+@pytest.mark.parametrize(
+    ("asked", "index"),
+    [
+        (Selection(users=SOME, names=SOME), "SEARCH jobs USING INDEX jobs_unfinished (owner=?)"),
+        (Selection(queues=SOME), "SCAN jobs USING INDEX jobs_unfinished"),
+        (Selection(environments=SOME), "SEARCH jobs USING INDEX jobs_active (status=?)"),
+        (Selection(statuses=frozenset({Status.RUNNING})), "SEARCH jobs USING INDEX jobs_active (status=?)"),
+        (Selection(statuses=frozenset(Status)), "SCAN jobs USING INDEX jobs_unfinished"),
+    ],
+)
+def test_of_the_finished_none_is_looked_at_to_choose_whom_an_order_means(plan, asked, index):
+    first, *_ = plan(*selecting.select(asked))
+
+    assert first.startswith(index)
+
+
+def test_those_that_are_named_are_found_by_their_ids(plan):
+    steps = plan(*selecting.select(Selection(members=NAMED, statuses=frozenset(Status))))
+
+    looked_at = [step for step in steps if " jobs " in step or " array " in step]
+    assert all(step.startswith("SEARCH") for step in looked_at), steps

@@ -92,7 +92,9 @@ SELECT jobs.ord, id, version, status, state, spec FROM jobs JOIN specs ON specs.
 WHERE status = 'RUNNABLE' AND misfit = 1 AND jobs.ord > :after ORDER BY jobs.ord LIMIT :limit;
 
 -- dependents
-SELECT jobs.ord, id, version, status, state, spec FROM waits JOIN jobs USING (ord) JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord) WHERE on_id = :on_id;
+SELECT jobs.ord, jobs.id, version, status, state, spec
+FROM json_each(:on_ids) AS named CROSS JOIN waits ON waits.on_id = named.value CROSS JOIN jobs ON jobs.ord = waits.ord
+CROSS JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord);
 
 -- submission
 SELECT job_id FROM submissions

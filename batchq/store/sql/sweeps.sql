@@ -5,13 +5,13 @@ INSERT INTO sweeps (number, value) VALUES (:number, :value);
 SELECT number, value FROM sweeps ORDER BY number;
 
 -- meant_orders
-SELECT DISTINCT ord, ord + array_size FROM sweep_jobs CROSS JOIN jobs USING (ord) WHERE sweep = :sweep ORDER BY ord;
+SELECT ord, ord + array_size FROM sweep_jobs CROSS JOIN jobs USING (ord) WHERE sweep = :sweep ORDER BY ord;
 
 -- next_meant
-SELECT next.node, jobs.ord, id, version, status, state, spec
-FROM (SELECT ord, node FROM sweep_jobs WHERE sweep = :sweep ORDER BY ord DESC, node DESC LIMIT :limit) AS next
-CROSS JOIN jobs ON jobs.ord = next.ord CROSS JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord)
-ORDER BY next.ord DESC, next.node DESC;
+SELECT node, jobs.ord, id, version, status, state, spec
+FROM sweep_jobs CROSS JOIN jobs ON jobs.ord = sweep_jobs.ord
+CROSS JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord)
+WHERE sweep = :sweep ORDER BY sweep_jobs.ord DESC, node DESC LIMIT :limit;
 
 -- told
 DELETE FROM sweep_jobs WHERE sweep = :sweep AND (ord, node) >= (:ord, :node);
