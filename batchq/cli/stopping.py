@@ -56,7 +56,8 @@ def stop(asked: Namespace, path: str, **more: object) -> int:
     except Unavailable as away:
         return complain(f"{away}{_known(answer, counts)}", AWAY)
     except KeyboardInterrupt:
-        return complain(f"interrupted{_known(answer, counts)}", INTERRUPTED)
+        unknown = "" if answer.begun else "; whether the server has taken the order is not known"
+        return complain(f"interrupted{unknown}{_known(answer, counts)}", INTERRUPTED)
     return 0 if set(counts) <= AS_ASKED else REFUSED
 
 

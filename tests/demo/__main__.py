@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.demo.jobs import PLAYS, Play
+from tests.service.waiting import output
 from tests.support.service import Service, serving
 
 GRACE = 5  # seconds; AWS's 30 would make a long demo
@@ -119,12 +120,6 @@ def flags(job: dict[str, Any]) -> str:
     return (
         " and ".join(it for it in ("isCancelled", "isTerminated") if job.get(it)) or "neither cancelled nor terminated"
     )
-
-
-def output(service: Service, stream: str) -> list[str]:
-    logs = service.client("logs")
-    page = logs.get_log_events(logGroupName="/aws/batch/job", logStreamName=stream, startFromHead=True)
-    return [it["message"] for it in page["events"]]
 
 
 if __name__ == "__main__":

@@ -17,6 +17,22 @@ def reaches(batch: Any, job_id: str, *statuses: str) -> dict[str, Any]:
     raise AssertionError(f"{job_id} is {job['status']}, not {statuses}: {job}")
 
 
+def says(service: Any, job_id: str, message: str) -> None:
+    """Until it does: its output is told while it runs."""
+    job = reaches(service.client(), job_id, "RUNNING", "SUCCEEDED", "FAILED")
+    stream = job["container"]["logStreamName"]
+    end = time.monotonic() + PATIENCE
+    while message not in (told := output(service, stream)):
+        assert time.monotonic() < end, f"{job_id} never says {message!r}, but {told}"
+        time.sleep(0.05)
+
+
+def output(service: Any, stream: str) -> list[str]:
+    logs = service.client("logs")
+    page = logs.get_log_events(logGroupName="/aws/batch/job", logStreamName=stream, startFromHead=True)
+    return [it["message"] for it in page["events"]]
+
+
 def container(*command: str, image: str = "batchq-test:latest") -> dict[str, Any]:
     """containerProperties of a small job."""
     return {

@@ -1,0 +1,70 @@
+"""A server that is asked to stop jobs and answers as it is told to, and the commands that ask it."""
+
+import asyncio
+import json
+
+from aiohttp import web
+
+from batchq.cli.main import main
+
+ARRAY = "3f2c9a1b-5d0e-4c1f-9a77-0c4e51b0a001"
+GANG = "9a1bd3c2-77aa-4f0e-8f21-6b0d5cf4a002"
+NOWHERE = "http://127.0.0.1:1"
+
+
+class Server:
+    """It remembers what it was asked, and answers as it is told to."""
+
+    def __init__(self):
+        self.asked = []
+        self.jobs = []
+        self.refuses = None
+        self.breaks_off = False
+        self.holds_after = None
+        self.is_asked, self.never = asyncio.Event(), asyncio.Event()
+
+    def app(self):
+        app = web.Application()
+        app.router.add_post("/v1/batchq/{operation}", self._answer)
+        return app
+
+    async def _answer(self, request):
+        content = await request.json()
+        self.asked.append((request.match_info["operation"], content))
+        if self.refuses:
+            status, message = self.refuses
+            return web.json_response({"message": message}, status=status)
+        counts = {it["outcome"]: 1 for it in self.jobs}
+        answer = {"jobs": self.jobs, "counts": counts, "dryRun": content["dryRun"]}
+        if self.breaks_off or self.holds_after is not None:
+            return await self._give_some(request, json.dumps(answer).encode())
+        return web.json_response(answer)
+
+    async def _give_some(self, request, text):
+        """The beginning of it, if any; and then no more, at once or when nobody waits for it any longer."""
+        response = web.StreamResponse()
+        response.enable_chunked_encoding()
+        if self.holds_after != 0:
+            await response.prepare(request)
+            await response.write(text[:-40])
+        self.is_asked.set()
+        if self.holds_after is not None:
+            await self.never.wait()
+        request.transport.abort()
+        return response
+
+
+async def batchq(*words):
+    return await asyncio.to_thread(main, words)
+
+
+async def ended(*words):
+    """The status, also where nothing was asked."""
+    try:
+        return await batchq(*words)
+    except SystemExit as left:
+        return left.code
+
+
+def job(outcome, **more):
+    return {"jobId": ARRAY, "jobName": "sim", "status": "RUNNABLE", "outcome": outcome} | more

@@ -1,0 +1,146 @@
+"""`batchq cancel` and `batchq terminate` by people with keys: who may stop what, and that nobody learns of more."""
+
+import shlex
+from types import SimpleNamespace
+
+import pytest
+
+from tests.service.ground import NUMBERS, Ground, batchq
+from tests.support.service import serving
+
+USERS = {
+    "amy": (),
+    "olga": ("--role", "operator"),
+    "cora": ("--account", "lab", "--coordinates", "lab"),
+    "ada": ("--account", "team"),
+    "bob": ("--account", "team"),
+    "eve": ("--account", "elsewhere"),
+}
+STAFF = ["olga", "amy"]
+OWNERS = ["ada", "bob", "eve"]
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    """A server, the keys of its people, and room for each who submits."""
+    data = tmp_path_factory.mktemp("people") / "data"
+    keys = {"amy": key_of("amy", data)}
+    for name, parent in (("lab", "root"), ("team", "lab"), ("elsewhere", "root")):
+        did("account", "add", name, "--parent", parent, "--data", data)
+    for name, said in list(USERS.items())[1:]:
+        did("user", "add", name, *said, "--data", data)
+        keys[name] = key_of(name, data)
+    with serving(data, "--runtime", "simulated", "--auth", "sigv4", "--stop-grace", "1") as service:
+        yield SimpleNamespace(service=service, keys=keys, ground=Ground(service, room=64, key=keys["amy"]))
+
+
+@pytest.fixture(autouse=True)
+def here(lab, monkeypatch):
+    monkeypatch.setenv("BATCHQ_URL", lab.service.url)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(lab.service.data))
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "")
+
+
+@pytest.fixture
+def name():
+    """Of the jobs of one test."""
+    return f"of-{next(NUMBERS)}"
+
+
+@pytest.fixture
+def jobs(lab, name):
+    """One of each, by its owner; they run."""
+    ids = {owner: lab.ground.submit(name, key=lab.keys[owner]) for owner in OWNERS}
+    for it in ids.values():
+        lab.ground.reach(it, "RUNNING")
+    return ids
+
+
+@pytest.fixture
+def by(lab, monkeypatch):
+    """A command of somebody, signed with his key."""
+
+    def run(name, *words):
+        key_id, secret = lab.keys[name]
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", key_id)
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
+        return batchq(*words)
+
+    return run
+
+
+def did(*words):
+    done = batchq(*words)
+    assert done.status == 0, done.complains
+    return done.says
+
+
+def key_of(name, data):
+    """The id and the secret of a new one, as a shell reads them."""
+    (given,) = did("key", "create", "--user", name, "--data", data)
+    return [it.partition("=")[2] for it in shlex.split(given)[1:]]
+
+
+def stopped(lab, jobs):
+    return {name for name, it in jobs.items() if lab.ground.told(it).get("isTerminated")}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("ada", ["-t", "all"], {"ada"}),
+        ("ada", ["-u", "ada,bob,eve"], {"ada"}),
+        ("ada", ["-A", "team"], {"ada"}),
+        ("cora", ["-t", "all"], {"ada", "bob"}),
+        ("cora", ["-u", "bob,eve"], {"bob"}),
+        ("cora", ["-A", "lab"], {"ada", "bob"}),
+        ("cora", ["-A", "root"], {"ada", "bob"}),
+        *((who, ["-t", "all"], {"ada", "bob", "eve"}) for who in STAFF),
+        *((who, ["-A", "lab"], {"ada", "bob"}) for who in STAFF),
+        *((who, ["-A", "elsewhere", "-u", "eve"], {"eve"}) for who in STAFF),
+    ],
+)
+def test_filters_reach_as_far_as_he_who_asks(lab, jobs, by, name, asked):
+    who, words, meant = asked
+
+    done = by(who, "terminate", *words, "-n", name)
+
+    assert (done.status, done.says[-1]) == (0, f"{len(meant)} stopping")
+    assert stopped(lab, jobs) == meant
+
+
+@pytest.mark.fault("SE08")
+@pytest.mark.parametrize(("who", "whose"), [("ada", "bob"), ("ada", "eve"), ("cora", "eve")])
+def test_the_job_of_another_is_as_if_it_were_not_there(lab, jobs, by, who, whose):
+    done = by(who, "terminate", jobs["ada"], jobs[whose])
+
+    assert done.status == 1
+    assert f"{jobs[whose]}  not found" in done.says
+    assert stopped(lab, jobs) == {"ada"}
+
+
+def test_who_did_it_is_told_to_the_owner(lab, jobs, by):
+    by("cora", "terminate", jobs["bob"])
+
+    assert lab.ground.reach(jobs["bob"], "FAILED")["statusReason"] == "Terminated by cora"
+
+
+def test_without_a_key_nothing_is_stopped_and_he_is_told_what_to_set(lab, jobs):
+    done = batchq("terminate", "-t", "all")
+
+    assert (done.status, done.says) == (2, [])
+    assert "AWS_ACCESS_KEY_ID" in done.complains
+    assert stopped(lab, jobs) == set()
+
+
+def test_a_key_may_stand_in_a_file_that_nobody_else_reads(lab, jobs, tmp_path):
+    key_id, secret = lab.keys["ada"]
+    file = tmp_path / "config.toml"
+    file.touch(mode=0o600)
+    file.write_text(f'url = "{lab.service.url}"\nkey_id = "{key_id}"\nsecret = "{secret}"\n')
+
+    done = batchq("terminate", jobs["ada"], jobs["bob"], "--config", file)
+
+    assert done.status == 1
+    assert stopped(lab, jobs) == {"ada"}

@@ -1,0 +1,99 @@
+"""`batchq cancel` and `batchq terminate` on real Docker: the heart of them."""
+
+from contextlib import closing
+
+import docker
+import pytest
+
+from tests.service.ground import batchq
+from tests.service.waiting import reaches, register, says
+from tests.support.service import serving
+
+WAITS = "echo ready; while :; do sleep 0.1; done"
+POLITE = f"trap '' TERM; trap 'exit 3' INT; {WAITS}"
+DEAF = f"trap '' TERM INT; {WAITS}"
+FAILS_WHEN_TOLD = f"trap 'exit 1' USR1; {WAITS}"
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    """Two jobs have room. It would wait for a day before it kills, if nobody said otherwise."""
+    with serving(tmp_path_factory.mktemp("stops") / "data", "--stop-grace", "86400") as service:
+        service.client().update_compute_environment(computeEnvironment="local", computeResources={"maxvCpus": 2})
+        yield service
+    service.sweep()
+
+
+@pytest.fixture(autouse=True)
+def here(service, monkeypatch):
+    monkeypatch.setenv("BATCHQ_URL", service.url)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(service.data))
+
+
+@pytest.fixture
+def batch(service):
+    return service.client()
+
+
+@pytest.fixture
+def submit(batch):
+    def submit(name, shell, **more):
+        register(batch, name, "sh", "-c", shell)
+        return batch.submit_job(jobName=name, jobQueue="default", jobDefinition=name, **more)["jobId"]
+
+    return submit
+
+
+@pytest.fixture
+def ready(service, submit):
+    """The id of one that runs and says so."""
+
+    def ready(name, shell, **more):
+        job_id = submit(name, shell, **more)
+        says(service, job_id, "ready")
+        return job_id
+
+    return ready
+
+
+@pytest.mark.docker
+def test_what_runs_is_asked_by_the_signal_and_killed_after_the_grace_and_what_waits_never_starts(batch, submit, ready):
+    polite, deaf = ready("stop-polite", POLITE), ready("stop-deaf", DEAF)
+    waits = submit("stop-waits", WAITS)
+
+    done = batchq("terminate", "-n", "stop-*", "--signal", "int", "--grace", "2", "--reason", "enough")
+
+    assert (done.status, done.complains) == (0, "")
+    assert set(done.says[:3]) == {
+        f"{polite}  stopping  stop-polite (RUNNING)",
+        f"{deaf}  stopping  stop-deaf (RUNNING)",
+        f"{waits}  terminated  stop-waits (RUNNABLE)",
+    }
+    ended = [reaches(batch, it, "FAILED") for it in (polite, deaf, waits)]
+    assert [it["statusReason"] for it in ended] == ["enough"] * 3
+    assert [[one["container"]["exitCode"] for one in it["attempts"]] for it in ended] == [[3], [137], []]
+
+
+@pytest.mark.docker
+def test_a_cancel_takes_the_next_attempt_and_not_this_one(service, batch, submit, ready):
+    runs = ready("cancel-runs", FAILS_WHEN_TOLD, retryStrategy={"attempts": 3})
+    blocks, waits = ready("stays", WAITS), submit("cancel-waits", WAITS)
+
+    done = batchq("cancel", "-n", "cancel-*", "-t", "all")
+
+    assert done.status == 0
+    assert set(done.says[:2]) == {
+        f"{runs}  running on, not retried  cancel-runs (RUNNING)",
+        f"{waits}  cancelled  cancel-waits (RUNNABLE)",
+    }
+    fail(service, runs)
+    ended = [reaches(batch, it, "FAILED") for it in (runs, waits)]
+    assert [(it["isCancelled"], len(it["attempts"])) for it in ended] == [(True, 1), (True, 0)]
+    assert batchq("terminate", blocks, "--signal", "KILL").status == 0
+    reaches(batch, blocks, "FAILED")
+
+
+def fail(service, job_id):
+    with closing(docker.APIClient()) as engine:
+        (one,) = (it for it in service.containers() if it["Labels"]["io.batchq.job"] == job_id)
+        engine.kill(one["Id"], "USR1")

@@ -1,0 +1,250 @@
+"""`batchq cancel` and `batchq terminate` before a real server: each way to say which jobs, and what becomes of them."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from batchq.people import machine_user
+from compute.script import Script
+from tests.service.ground import Ground, batchq
+from tests.support.service import serving
+
+NOBODY = "5d1f6c1e-0000-4000-8000-000000000000"
+USER = machine_user()
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("many") / "data", "--runtime", "simulated", "--stop-grace", "1") as service:
+        yield service
+
+
+@pytest.fixture(autouse=True)
+def here(service, monkeypatch):
+    """Commands ask this server, and nobody's own file says otherwise."""
+    monkeypatch.setenv("BATCHQ_URL", service.url)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(service.data))
+
+
+@pytest.fixture
+def ground(service):
+    """Room for one job."""
+    return Ground(service, room=1)
+
+
+@pytest.fixture
+def wide(service):
+    return Ground(service, room=8)
+
+
+@pytest.fixture(scope="module")
+def scene(service):
+    """Two queues that nobody changes; in each a job runs, and others wait."""
+    day, night = Ground(service, room=1), Ground(service, room=1)
+    names = {
+        day.running("Simulate"): "day runs",
+        day.submit("simulate"): "day waits",
+        day.submit("train"): "day trains",
+        night.running("train"): "night runs",
+        night.submit("simulator"): "night waits",
+    }
+    return SimpleNamespace(day=day.name, night=night.name, names=names)
+
+
+def test_ids_are_cancelled_and_those_around_them_are_not(ground):
+    runs, first, second, third = ground.running(), *(ground.submit() for _ in range(3))
+
+    done = batchq("cancel", f"{first},{third}")
+
+    assert (done.status, done.complains) == (0, "")
+    assert sorted(done.says) == sorted(
+        [f"{first}  cancelled  sim (RUNNABLE)", f"{third}  cancelled  sim (RUNNABLE)", "2 cancelled"]
+    )
+    ended = [ground.told(it) for it in (first, third)]
+    assert [(it["status"], it["isCancelled"], it["statusReason"]) for it in ended] == [
+        ("FAILED", True, f"Cancelled by {USER}")
+    ] * 2
+    assert [ground.status(it) for it in (runs, second)] == ["RUNNING", "RUNNABLE"]
+
+
+def test_what_runs_is_not_reached_by_a_cancel_and_says_so(ground):
+    runs = ground.running()
+
+    done = batchq("cancel", runs)
+
+    assert (done.status, done.says[0]) == (0, f"{runs}  running on, not retried  sim (RUNNING)")
+    assert ground.status(runs) == "RUNNING"
+
+
+def test_what_is_terminated_gives_its_room_back(ground):
+    runs, waits = ground.running(), ground.submit()
+
+    done = batchq("terminate", runs, "--reason", "the room is too hot")
+
+    assert (done.status, done.says) == (0, [f"{runs}  stopping  sim (RUNNING)", "1 stopping"])
+    ended = ground.reach(runs, "FAILED")
+    assert (ended["isTerminated"], ended["statusReason"]) == (True, "the room is too hot")
+    ground.reach(waits, "RUNNING")
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["-n", "simulate"], {"day runs", "day waits"}),
+        (["-n", "SIMULAT*"], {"day runs", "day waits", "night waits"}),
+        (["-n", "simulate,train"], {"day runs", "day waits", "day trains", "night runs"}),
+        (["-n", "train", "-p", "{night}"], {"night runs"}),
+        (["-p", "{day}"], {"day runs", "day waits", "day trains"}),
+        (["-p", "{day}", "-t", "PD"], {"day waits", "day trains"}),
+        (["-t", "running", "-p", "{day},{night}"], {"day runs", "night runs"}),
+        (["-t", "pending,running", "-p", "{night}"], {"night runs", "night waits"}),
+        (["-w", "{day}"], {"day runs"}),
+        (["-w", "{day},{night}", "-n", "train"], {"night runs"}),
+        (["-u", USER, "-p", "{night}"], {"night runs", "night waits"}),
+        (["-u", "nobody", "-p", "{night}"], set()),
+        (["-A", "root", "-p", "{night}"], {"night runs", "night waits"}),
+        (["-A", "elsewhere", "-p", "{night}"], set()),
+        (["-t", "all", "-n", "train", "-u", USER, "-p", "{day}"], {"day trains"}),
+    ],
+)
+@pytest.mark.parametrize("command", ["cancel", "terminate"])
+def test_filters_mean_those_of_which_all_of_them_hold(scene, command, words, meant):
+    words = [it.format(day=scene.day, night=scene.night) for it in words]
+
+    done = batchq(command, *words, "--dry-run", "--json")
+
+    told = json.loads("\n".join(done.says))
+    assert (done.status, told["dryRun"]) == (0, True)
+    assert {scene.names[it["jobId"]] for it in told["jobs"]} == meant
+
+
+def test_a_dry_run_changes_nothing(ground):
+    runs, waits = ground.running(), ground.submit()
+    before = [ground.told(it) for it in (runs, waits)]
+
+    done = batchq("terminate", "-p", ground.name, "--dry-run")
+
+    assert sorted(done.says[:2]) == sorted(
+        [f"{runs}  would be stopped  sim (RUNNING)", f"{waits}  would be terminated  sim (RUNNABLE)"]
+    )
+    assert done.says[2].endswith("; nothing is changed")
+    assert [ground.told(it) for it in (runs, waits)] == before
+
+
+@pytest.mark.parametrize("step", [".{}", ":{}", "_{}"], ids=["dot", "colon", "slurm"])
+def test_children_of_an_array_are_stopped_and_their_siblings_and_the_array_go_on(service, step):
+    ground = Ground(service, room=3)
+    array = ground.submit(array=3)
+    children = [f"{array}:{index}" for index in range(3)]
+    for it in children:
+        ground.reach(it, "RUNNING")
+    waits = ground.submit("next")
+
+    done = batchq("terminate", ",".join(array + step.format(index) for index in (0, 2)))
+
+    assert done.status == 0
+    assert sorted(done.says[:2]) == [f"{array}:{index}  stopping  sim (RUNNING)" for index in (0, 2)]
+    assert [ground.reach(children[index], "FAILED")["isTerminated"] for index in (0, 2)] == [True, True]
+    ground.reach(waits, "RUNNING")
+    assert (ground.status(children[1]), ground.status(array)) == ("RUNNING", "PENDING")
+    batchq("terminate", children[1])
+    assert ground.reach(array, "FAILED")["statusReason"] == "Array Child Job failed"
+
+
+@pytest.mark.parametrize("step", [".{}", "#{}"], ids=["dot", "node"])
+def test_a_node_is_stopped_and_the_others_and_the_job_go_on(wide, step):
+    gang = wide.running(nodes=3)
+
+    done = batchq("terminate", gang + step.format(1))
+
+    assert (done.status, done.says) == (0, [f"{gang}#1  stopping  sim (RUNNING)", "1 stopping"])
+    wide.node_ends(f"{gang}#1")
+    assert wide.status(gang) == "RUNNING"
+    batchq("terminate", gang)
+    assert wide.reach(gang, "FAILED")["isTerminated"]
+
+
+def test_of_an_array_by_state_each_child_is_told_in_any_number(ground):
+    array = ground.submit("many", array=2500)
+    ground.reach(f"{array}:0", "RUNNING")
+
+    done = batchq("cancel", "-n", "many", "-t", "pending", "-p", ground.name)
+
+    assert (done.status, done.says[-1], len(done.says)) == (0, "2499 cancelled", 2500)
+    assert {it.partition("  ")[0] for it in done.says[:-1]} == {f"{array}:{index}" for index in range(1, 2500)}
+    assert ground.status(f"{array}:0") == "RUNNING"
+
+
+@pytest.mark.parametrize("bad", ["sim", NOBODY[:8], f"{NOBODY}:x", ""])
+def test_a_bad_id_among_good_ones_stops_none(ground, bad):
+    runs, waits = ground.running(), ground.submit()
+
+    done = batchq("terminate", runs, waits, bad)
+
+    assert (done.status, done.says) == (2, [])
+    assert [ground.status(it) for it in (runs, waits)] == ["RUNNING", "RUNNABLE"]
+
+
+def test_what_the_server_does_not_take_stops_none(ground):
+    waits = ground.running(), ground.submit()
+
+    done = batchq("terminate", *waits, "--signal", "SEGV")
+
+    assert (done.status, done.says) == (2, [])
+    assert "is not a signal to stop with" in done.complains
+    assert [ground.status(it) for it in waits] == ["RUNNING", "RUNNABLE"]
+
+
+def test_an_id_of_nobody_is_told_and_the_others_are_stopped(ground):
+    ground.running()
+    waits = ground.submit()
+
+    done = batchq("cancel", NOBODY, waits)
+
+    assert done.status == 1
+    assert f"{NOBODY}  not found" in done.says
+    assert ground.status(waits) == "FAILED"
+
+
+def test_one_that_is_over_is_as_asked(ground):
+    over = ground.submit(script=Script(seconds=0))
+    ground.reach(over, "SUCCEEDED")
+
+    done = batchq("terminate", over)
+
+    assert (done.status, done.says) == (0, [f"{over}  is already SUCCEEDED", "1 already finished"])
+
+
+def test_one_that_another_filter_leaves_out_is_as_asked(ground):
+    runs = ground.running()
+
+    done = batchq("terminate", runs, "-t", "pending")
+
+    assert (done.status, done.says[0]) == (0, f"{runs}  does not match the other filters: it is RUNNING")
+    assert ground.status(runs) == "RUNNING"
+
+
+def test_no_match_is_success_with_none(ground):
+    done = batchq("cancel", "-p", ground.name)
+
+    assert (done.status, done.says, done.complains) == (0, ["no job matches"], "")
+
+
+@pytest.mark.parametrize("command", ["cancel", "terminate"])
+def test_without_a_condition_nothing_is_stopped(ground, command):
+    runs, waits = ground.running(), ground.submit()
+
+    done = batchq(command)
+
+    assert done.status == 2
+    assert "Say at least one id or filter" in done.complains
+    assert [ground.status(it) for it in (runs, waits)] == ["RUNNING", "RUNNABLE"]
+
+
+def test_a_file_says_where_the_server_is(ground, service, monkeypatch, tmp_path):
+    monkeypatch.setenv("BATCHQ_URL", "")
+    file = tmp_path / "config.toml"
+    file.write_text(f'url = "{service.url}"\n')
+
+    assert batchq("cancel", "-p", ground.name, "-C", file).says == ["no job matches"]
