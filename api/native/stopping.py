@@ -94,8 +94,8 @@ class TerminateJobsRequest(CancelJobsRequest):
 def dialect(stopping: Stopping) -> Dialect:
     def mount(app: web.Application) -> None:
         for path, shape, name in (
-            (CANCEL_JOBS, CancelJobsRequest, "CancelJobs"),
-            (TERMINATE_JOBS, TerminateJobsRequest, "TerminateJobs"),
+            (CANCEL_JOBS, CancelJobsRequest, "CancelJobsByFilter"),
+            (TERMINATE_JOBS, TerminateJobsRequest, "TerminateJobsByFilter"),
         ):
             route = app.router.add_post(path, _stops(stopping, shape, name))
             tell(app, route, Described(name=name, body=shape))

@@ -17,7 +17,7 @@ from api import app as api
 from api.batch import routes as batch_routes
 from api.connections import Site
 from api.gate import open_gate
-from api.native import forcing
+from api.native import forcing, stopping
 from api.native import routes as native_routes
 from batchq.domain import events as on
 from batchq.domain.names import JobId
@@ -43,7 +43,12 @@ class Server(Inside):
         self.health = {"status": "ok"}
         self.traces = []
         self._begun = self._under_way = 0
-        dialects = [batch_routes.dialect(self.desk), native_routes.dialect(self.jobs), forcing.dialect(self.jobs)]
+        dialects = [
+            batch_routes.dialect(self.desk),
+            native_routes.dialect(self.jobs),
+            forcing.dialect(self.jobs),
+            stopping.dialect(self.stopping),
+        ]
         app = api.build(
             dialects=dialects, health=self.tell_health, hosts=["batchq.example"], gate=open_gate(ADMIN.user)
         )

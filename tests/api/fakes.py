@@ -14,9 +14,12 @@ from batchq.domain.dependencies import named, refusal
 from batchq.domain.job import Job
 from batchq.domain.lifecycle import step
 from batchq.domain.names import QueueName
+from batchq.domain.people import People
+from batchq.domain.sweep import Progress, Sweep, Told, has_children, outcome, request
 from batchq.errors import Invalid
 from batchq.floor import Floor
 from batchq.service import JobService
+from batchq.stopping import Stopping
 from batchq.store.memory import MemoryStore
 from batchq.values import Changes, Moment, Snapshot
 from tests.support.builders import NOON
@@ -67,6 +70,23 @@ class PaperEngine:
     async def amend(self, job_id, change):
         await self._enter()
         await self.save(change(await self.job(job_id)))
+
+    async def sweep(self, order, selection):
+        """All of them are told before the first is told of."""
+        await self._enter()
+        sweep = Sweep(number=1, order=order)
+        await self._store.commit(Changes(sweeps=((sweep, selection),)))
+        meant = await self._store.next_meant(1, 10**6)
+        over = Progress(sweep=1, order=-1, node=None, over=True)
+        for it in meant:
+            await self.deliver(it.job.id, request(order, it.node))
+        await self._store.commit(Changes(progress=(over,)))
+        return self._heard(order, meant)
+
+    async def _heard(self, order, meant):
+        for it in meant:
+            became = outcome(order.kind, it.job.status, has_children=has_children(it.job))
+            yield (Told(job_id=it.job.id, name=it.job.spec.name, status=it.job.status, outcome=became),)
 
     async def snapshot(self, queue):
         await self._enter()
@@ -127,6 +147,7 @@ class Inside:
             floor=self.floor,
             stop_grace=timedelta(seconds=30),
         )
+        self.stopping = Stopping(engine=self.engine, store=self.store, people=People)
         self.desk = Desk(
             jobs=self.jobs,
             catalog=self.catalog,
