@@ -18,6 +18,7 @@ from batchq.domain.container import Resources
 from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import Job
 from batchq.domain.names import ConsumableName, DefinitionRef, JobId, QueueName, Tag
+from batchq.domain.people import Owner, Reach
 from batchq.domain.placement import Candidate
 from batchq.sweeping import SweepStore
 from batchq.values import (
@@ -54,8 +55,8 @@ class JobStore(SweepStore, Protocol):
     async def commit(self, changes: Changes) -> None:
         """Save all of it or nothing, durably. Raises Conflict when a job is not at the version it names."""
 
-    async def jobs(self, ids: Sequence[JobId]) -> Mapping[JobId, Job]:
-        """Those of them that exist, however many are asked for."""
+    async def jobs(self, ids: Sequence[JobId], *, reach: Reach | None = None) -> Mapping[JobId, Job]:
+        """Those of them that exist, however many are asked for. What is outside a reach is as if it did not."""
 
     async def active(self) -> tuple[Job, ...]:
         """Every job that is STARTING or RUNNING."""
@@ -122,10 +123,14 @@ class JobStore(SweepStore, Protocol):
 
     async def stream(self, name: str) -> LogStream | None: ...
 
-    async def streams(self, *, prefix: str = "", after: str = "", limit: int = 50) -> tuple[LogStream, ...]:
+    async def streams(
+        self, *, prefix: str = "", after: str = "", limit: int = 50, reach: Reach | None = None
+    ) -> tuple[LogStream, ...]:
         """Log streams by name, ascending, whose names begin with `prefix` and come after `after`."""
 
-    async def newest_streams(self, *, limit: int = 50, offset: int = 0) -> tuple[LogStream, ...]:
+    async def newest_streams(
+        self, *, limit: int = 50, offset: int = 0, reach: Reach | None = None
+    ) -> tuple[LogStream, ...]:
         """Log streams, the last created first."""
 
 
@@ -180,8 +185,17 @@ class CatalogStore(Protocol):
 
     async def newest_active(self, name: str) -> JobDefinition | None: ...
 
+    async def definition_owner(self, name: str) -> Owner | None:
+        """Whose the name is: that of its first revision. None for a name that nobody has registered."""
+
     async def definitions(
-        self, *, name: str | None, status: str | None, limit: int, after: DefinitionRef | None
+        self,
+        *,
+        name: str | None,
+        status: str | None,
+        limit: int,
+        after: DefinitionRef | None,
+        reach: Reach | None = None,
     ) -> tuple[JobDefinition, ...]:
         """By name ascending, then revision ascending, from the first beyond `after`."""
 

@@ -10,7 +10,7 @@ from batchq.domain.container import ContainerSpec
 from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import Job, Status
 from batchq.domain.names import ConsumableName, JobId, QueueName, Tag
-from batchq.domain.people import Allowance, Reach
+from batchq.domain.people import NOBODY, Allowance, Owner, Reach
 from batchq.domain.sweep import Progress, Selection, Sweep
 
 
@@ -36,11 +36,12 @@ class SubmissionKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogStream:
-    """The output of one attempt; `name` is as AWS Batch names it, unique."""
+    """The output of one attempt; `name` is as AWS Batch names it, unique. It is its job's owner's."""
 
     name: str
     tag: Tag
     created_at: datetime
+    owner: Owner = NOBODY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

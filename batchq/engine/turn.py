@@ -90,7 +90,7 @@ class Turn:
         (self._inserted if after.id in self._inserted else self._updated)[after.id] = after
         for tag in came_to_run(before, after):
             name = stream_name(after.spec.definition.name, tag)
-            self._streams.append(LogStream(name=name, tag=tag, created_at=self.now))
+            self._streams.append(LogStream(name=name, tag=tag, created_at=self.now, owner=after.spec.owner))
         if after.status is not before.status:
             self._tell(before, after)
         if before.family is None and after.family is not None:

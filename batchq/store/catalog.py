@@ -1,10 +1,11 @@
 """What is done to the tables of the catalog: each function is one transaction, run in a connection's own thread."""
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
+from operator import itemgetter
 from typing import TypeVar
 
 from pydantic import TypeAdapter
@@ -18,8 +19,10 @@ from batchq.domain.catalog import (
     SchedulingPolicy,
 )
 from batchq.domain.names import DefinitionRef
+from batchq.domain.people import AccountName, Owner, Reach, UserName
 from batchq.errors import Conflict, StoreRefused
 from batchq.store import rows
+from batchq.store.reaching import merged, whose
 from batchq.store.reading import readable
 from batchq.store.statements import named
 
@@ -116,9 +119,28 @@ def newest_active(connection: Connection, name: str) -> JobDefinition | None:
     return _one(connection, "newest_active", {"name": rows.text(name)})
 
 
+def definition_owner(connection: Connection, name: str) -> Owner | None:
+    found = connection.execute(SQL["owner_of_definition"], {"name": rows.text(name)}).fetchone()
+    return found and Owner(user=UserName(found[0]), account=AccountName(found[1]))
+
+
 def definitions(
-    connection: Connection, *, name: str | None, status: str | None, limit: int, after: DefinitionRef | None
+    connection: Connection,
+    *,
+    name: str | None,
+    status: str | None,
+    limit: int,
+    after: DefinitionRef | None,
+    reach: Reach | None,
 ) -> tuple[JobDefinition, ...]:
+    found = _definitions(connection, name=name, status=status, after=after, reach=reach)
+    return tuple(islice(readable(found, rows.DEFINITION.validate_json), limit))
+
+
+def _definitions(
+    connection: Connection, *, name: str | None, status: str | None, after: DefinitionRef | None, reach: Reach | None
+) -> Iterable[tuple[str]]:
+    """All revisions of a name are of one owner."""
     wanted = "definitions" if name is None else "revisions"
     statement = wanted if status is None else f"{wanted}_of_status"
     asked = {
@@ -127,7 +149,16 @@ def definitions(
         "after_name": "" if after is None else rows.text(after.name),
         "after_revision": _after(name, after),
     }
-    return tuple(islice(readable(connection.execute(SQL[statement], asked), rows.DEFINITION.validate_json), limit))
+    if reach is None or (name is not None and _has(reach, definition_owner(connection, name))):
+        return connection.execute(SQL[statement], asked)
+    if name is not None:
+        return ()
+    walks = [(SQL[f"definitions_of_{column}"], asked | {"whose": it}) for column, it in whose(reach)]
+    return ((value,) for value, *_ in merged(connection, walks, key=itemgetter(1, 2)))
+
+
+def _has(reach: Reach, owner: Owner | None) -> bool:
+    return owner is not None and reach.has(owner)
 
 
 def _after(name: str | None, after: DefinitionRef | None) -> int:

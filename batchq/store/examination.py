@@ -46,7 +46,7 @@ def with_named(facts: StoreFacts, ids: Collection[JobId]) -> StoreFacts:
         return facts
     try:
         with _looked_at(facts.data / NAME) as connection:
-            return replace(facts, records=replace(facts.records, named=jobs.find(connection, [*ids])))
+            return replace(facts, records=replace(facts.records, named=jobs.find(connection, [*ids], None)))
     except (BatchqError, ValueError, sqlite3.Error) as why:
         return replace(facts, records=replace(facts.records, fault=_first_line(why)))
 

@@ -4,20 +4,20 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from itertools import islice
 from typing import Any, TypeVar
 
 from batchq.domain.dependencies import waits_for
 from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import FINISHED, Job
 from batchq.domain.names import ConsumableName, JobId, QueueName
+from batchq.domain.people import Owner, Reach
 from batchq.domain.placement import Candidate
 from batchq.errors import Conflict, Unreadable
 from batchq.store import rows
 from batchq.store.matching import EPOCH, waits
 from batchq.store.reading import readable
 from batchq.store.statements import named
-from batchq.values import Changes, ChildQuery, LogStream, Moment, Restoration, SubmissionKey
+from batchq.values import Changes, ChildQuery, Moment, Restoration, SubmissionKey
 
 SQL = named("jobs.sql")
 MOST_FORGOTTEN = 1000  # at a time, so that no turn pays for all the turns before it
@@ -121,7 +121,14 @@ def _key_row(key: SubmissionKey) -> dict[str, str | int | None]:
 # ------------------------------------------------------------------------------------------------------------- reads
 
 
-def find(connection: Connection, ids: Sequence[JobId]) -> Mapping[JobId, Job]:
+def find(connection: Connection, ids: Sequence[JobId], reach: Reach | None) -> Mapping[JobId, Job]:
+    """Of what is not reached nothing is read: not even how long that takes tells that it is there."""
+    if reach is not None:
+        found = (connection.execute(SQL["job_and_owner"], {"id": rows.text(job_id)}).fetchone() for job_id in ids)
+        return {
+            it.id: it
+            for it in _jobs(row for *row, user, account in found if reach.has(Owner(user=user, account=account)))
+        }
     found = (connection.execute(SQL["job"], {"id": rows.text(job_id)}).fetchone() for job_id in ids)
     return {job.id: job for job in _jobs(row for row in found if row is not None)}
 
@@ -223,26 +230,6 @@ def restoration(connection: Connection) -> Restoration:
 def history(connection: Connection, job_id: JobId) -> tuple[Moment, ...]:
     found = connection.execute(SQL["history"], {"id": rows.text(job_id)})
     return tuple(readable(((job_id, value) for (value,) in found), rows.moment))
-
-
-def stream(connection: Connection, name: str) -> LogStream | None:
-    row = connection.execute(SQL["stream"], {"name": rows.text(name)}).fetchone()
-    return None if row is None else next(readable([row], rows.stream), None)
-
-
-def streams(connection: Connection, prefix: str, after: str, limit: int) -> tuple[LogStream, ...]:
-    start = rows.text(prefix)
-    asked = {
-        "start": start,
-        "beyond": start + rows.BEYOND_LETTERS,
-        "after": rows.text(after),
-    }
-    return tuple(islice(readable(connection.execute(SQL["streams"], asked), rows.stream), limit))
-
-
-def newest_streams(connection: Connection, limit: int, offset: int) -> tuple[LogStream, ...]:
-    found = connection.execute(SQL["newest_streams"], {"offset": rows.integer(offset)})
-    return tuple(islice(readable(found, rows.stream), limit))
 
 
 def _jobs(found: Iterable[Any]) -> tuple[Job, ...]:

@@ -7,11 +7,14 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
+from operator import itemgetter
 
-from batchq.domain.job import Job
+from batchq.domain.job import Job, Status
 from batchq.domain.people import Reach
 from batchq.store import jobs, rows
 from batchq.store.matching import ANY_REST, folded, number
+from batchq.store.reaching import Whose, merged, whose
 from batchq.values import Filter, JobQuery, NeedQuery
 
 Bound = list[str | int]
@@ -20,32 +23,35 @@ _MOST_VALUES = 1000
 
 
 def page(connection: sqlite3.Connection, query: JobQuery) -> tuple[Job, ...]:
-    """The orders come from an index alone; only the jobs of the page itself are read."""
-    found = {order for part in _parts(query) for (order,) in connection.execute(*select(part))}
-    return jobs.of_orders(connection, sorted(found, reverse=True)[: query.limit])
+    """The orders come from an index; only the jobs of the page itself are read."""
+    walks = [None] if query.reach is None else whose(query.reach)
+    asked = [select(part, owned) for owned in walks for part in _parts(query)]
+    found = merged(connection, asked, key=itemgetter(0), reverse=True)
+    return jobs.of_orders(connection, [order for (order,) in islice(found, query.limit)])
 
 
 def page_needing(connection: sqlite3.Connection, query: NeedQuery) -> tuple[Job, ...]:
     return jobs.of_orders(connection, [order for (order,) in connection.execute(*select_needing(query))])
 
 
-def select(query: JobQuery) -> tuple[str, Bound]:
+def select(query: JobQuery, owned: Whose | None = None) -> tuple[str, Bound]:
+    """All of them, or one owner's, or one account's of one status."""
+    table = "jobs" if owned is None else f"jobs INDEXED BY jobs_of_{owned[0]}"
     conditions = ["parent_ord IS NULL", "queue = ?", "ord < ?"]
     bound: Bound = [rows.text(query.queue), _below(query.before)]
     if query.status is not None:
         conditions.append("status = ?")
         bound.append(query.status.value)
-    if query.reach is not None:
-        condition, values = within(query.reach)
-        conditions.append(condition)
-        bound += values
+    if owned is not None:
+        conditions.append(f"{owned[0]} = ?")
+        bound.append(owned[1])
     if query.filter is not None:
         alternatives = [_passes(query.filter, value) for value in query.values]
         conditions.append(any_of([condition for condition, _ in alternatives]))
         bound += [each for _, values in alternatives for each in values]
     bound.append(query.limit)
     where = " AND ".join(conditions)
-    return f"SELECT ord FROM jobs WHERE {where} ORDER BY ord DESC LIMIT ?", bound  # noqa: S608 - nobody's words
+    return f"SELECT ord FROM {table} WHERE {where} ORDER BY ord DESC LIMIT ?", bound  # noqa: S608 - nobody's words
 
 
 def select_needing(query: NeedQuery) -> tuple[str, Bound]:
@@ -70,9 +76,11 @@ def select_needing(query: NeedQuery) -> tuple[str, Bound]:
 
 
 def _parts(query: JobQuery) -> list[JobQuery]:
-    """SQLite has only so many variables for a statement."""
+    """SQLite has only so many variables for a statement, and the indices of owners hold a status after the other."""
     starts = range(0, len(query.values), _MOST_VALUES) or (0,)
-    return [replace(query, values=query.values[start : start + _MOST_VALUES]) for start in starts]
+    statuses = [query.status] if query.reach is None or query.status is not None else list(Status)
+    values = [query.values[start : start + _MOST_VALUES] for start in starts]
+    return [replace(query, status=status, values=some) for status in statuses for some in values]
 
 
 def _below(before: int | None) -> int:

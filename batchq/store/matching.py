@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from batchq.domain.job import FINISHED, Job, Status
 from batchq.domain.names import DefinitionRef
+from batchq.domain.people import Owner, Reach
 from batchq.domain.sweep import Selection
 from batchq.values import Filter, JobQuery, NeedQuery
 
@@ -18,13 +19,18 @@ def waits(job: Job) -> bool:
     return job.status in _WAITING and job.family is None
 
 
+def reached(owner: Owner, reach: Reach | None) -> bool:
+    """None reaches everything."""
+    return reach is None or reach.has(owner)
+
+
 def matches(job: Job, query: JobQuery) -> bool:
     return (
         job.child is None
         and job.spec.queue == query.queue
         and query.status in {None, job.status}
         and (query.before is None or job.order < query.before)
-        and (query.reach is None or query.reach.has(job.spec.owner))
+        and reached(job.spec.owner, query.reach)
         and (query.filter is None or any(_passes(job, query.filter, value) for value in query.values))
     )
 
@@ -35,7 +41,7 @@ def needs(job: Job, query: NeedQuery) -> bool:
         and any(need.resource == query.resource for need in job.spec.needs)
         and query.status in {None, job.status}
         and (query.before is None or job.order < query.before)
-        and (query.reach is None or query.reach.has(job.spec.owner))
+        and reached(job.spec.owner, query.reach)
         and (query.name is None or _like(folded(job.spec.name), folded(query.name)))
     )
 
@@ -51,7 +57,7 @@ def meant(job: Job, selection: Selection) -> bool:
         and _among(owner.account, selection.accounts)
         and _among(job.spec.queue, selection.queues)
         and _among(None if job.attempt is None else job.attempt.environment, selection.environments)
-        and (selection.reach is None or selection.reach.has(owner))
+        and reached(owner, selection.reach)
     )
 
 

@@ -9,12 +9,13 @@ from batchq.domain.dependencies import waits_for
 from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import ACTIVE, FINISHED, Job
 from batchq.domain.names import ConsumableName, JobId, QueueName, child_id, stream_name
+from batchq.domain.people import Reach
 from batchq.domain.placement import Candidate
 from batchq.domain.remains import tags
 from batchq.domain.sweep import Meant, Selection, Sketch, Sweep
 from batchq.errors import Conflict
 from batchq.store import memory_pruning
-from batchq.store.matching import matches, needs, waits
+from batchq.store.matching import matches, needs, reached, waits
 from batchq.store.memory_catalog import MemoryCatalog
 from batchq.store.memory_index import AT_WORK, BEFORE_ALL, MISFITS, Group, Index, Key, of_queue, of_share, of_status
 from batchq.store.memory_sweeps import MemorySweeps
@@ -81,8 +82,9 @@ class MemoryStore(MemoryCatalog):
         if changes.forget_before is not None:
             self._forget(changes.forget_before)
 
-    async def jobs(self, ids: Sequence[JobId]) -> Mapping[JobId, Job]:
-        return {job_id: self._jobs[job_id] for job_id in ids if job_id in self._jobs}
+    async def jobs(self, ids: Sequence[JobId], *, reach: Reach | None = None) -> Mapping[JobId, Job]:
+        found = (self._jobs[job_id] for job_id in ids if job_id in self._jobs)
+        return {job.id: job for job in found if reached(job.spec.owner, reach)}
 
     async def active(self) -> tuple[Job, ...]:
         return tuple(job for status in sorted(ACTIVE) for job in self._in(of_status(status)))
@@ -172,12 +174,18 @@ class MemoryStore(MemoryCatalog):
     async def stream(self, name: str) -> LogStream | None:
         return self._streams.get(name)
 
-    async def streams(self, *, prefix: str = "", after: str = "", limit: int = 50) -> tuple[LogStream, ...]:
-        names = sorted(name for name in self._streams if name.startswith(prefix) and name > after)
-        return tuple(self._streams[name] for name in names[:limit])
+    async def streams(
+        self, *, prefix: str = "", after: str = "", limit: int = 50, reach: Reach | None = None
+    ) -> tuple[LogStream, ...]:
+        theirs = (it for it in self._streams.values() if reached(it.owner, reach))
+        found = (it for it in theirs if it.name.startswith(prefix) and it.name > after)
+        return tuple(sorted(found, key=lambda stream: stream.name)[:limit])
 
-    async def newest_streams(self, *, limit: int = 50, offset: int = 0) -> tuple[LogStream, ...]:
-        oldest_first = sorted(self._streams.values(), key=lambda stream: stream.created_at)
+    async def newest_streams(
+        self, *, limit: int = 50, offset: int = 0, reach: Reach | None = None
+    ) -> tuple[LogStream, ...]:
+        theirs = (it for it in self._streams.values() if reached(it.owner, reach))
+        oldest_first = sorted(theirs, key=lambda stream: stream.created_at)
         return tuple(oldest_first[::-1][offset : offset + limit])
 
     async def prune(

@@ -16,7 +16,9 @@ from batchq.domain.catalog import (
     SchedulingPolicy,
 )
 from batchq.domain.names import ConsumableName, DefinitionRef, QueueName
+from batchq.domain.people import Owner, Reach
 from batchq.errors import Conflict, StoreFailed
+from batchq.store.matching import reached
 
 
 class MemoryCatalog:
@@ -109,16 +111,26 @@ class MemoryCatalog:
         revisions = self._definitions.get(ref.name, [])
         return revisions[ref.revision - 1] if 1 <= ref.revision <= len(revisions) else None
 
+    async def definition_owner(self, name: str) -> Owner | None:
+        return next((it.owner for it in self._definitions.get(name, [])), None)
+
     async def newest_active(self, name: str) -> JobDefinition | None:
         revisions = self._definitions.get(name, [])
         return next((it for it in reversed(revisions) if it.status is DefinitionStatus.ACTIVE), None)
 
     async def definitions(
-        self, *, name: str | None, status: str | None, limit: int, after: DefinitionRef | None
+        self,
+        *,
+        name: str | None,
+        status: str | None,
+        limit: int,
+        after: DefinitionRef | None,
+        reach: Reach | None = None,
     ) -> tuple[JobDefinition, ...]:
         named = sorted(self._definitions) if name is None else [name]
         every = (it for each in named for it in self._definitions.get(each, ()))
-        asked = (it for it in every if status in {None, it.status} and (after is None or it.ref > after))
+        theirs = (it for it in every if reached(it.owner, reach))
+        asked = (it for it in theirs if status in {None, it.status} and (after is None or it.ref > after))
         return tuple(islice(asked, limit))
 
     async def flag(self, name: str) -> bool:

@@ -180,6 +180,8 @@ def stream_row(stream: LogStream) -> Row:
     return {
         "name": text(stream.name),
         "created_at": microseconds(stream.created_at),
+        "owner": text(stream.owner.user),
+        "account": text(stream.owner.account),
         "value": as_json(_STREAM, stream, without={"name"}),
     }
 
@@ -193,6 +195,8 @@ def definition_row(definition: JobDefinition) -> Row:
         "name": text(definition.ref.name),
         "revision": definition.ref.revision,
         "status": definition.status.value,
+        "owner": text(definition.owner.user),
+        "account": text(definition.owner.account),
         "value": as_json(DEFINITION, definition),
     }
 

@@ -17,6 +17,7 @@ from batchq.domain import reasons
 from batchq.domain.container import ContainerSpec, Resources
 from batchq.domain.job import FINISHED, Child, Family, Job, JobSpec, Status
 from batchq.domain.names import DefinitionRef, JobId, QueueName
+from batchq.domain.people import Owner
 from batchq.store import rows
 from batchq.store.matching import EPOCH
 from batchq.store.statements import named
@@ -81,6 +82,7 @@ def _spec_left(job: Columns) -> JobSpec:
         array_size=job["array_size"] or None,
         scheduling_priority=-job["rank"] or None,
         share_identifier=job["share"],
+        owner=Owner(user=job["owner"], account=job["account"]),
         invalid=reasons.UNREADABLE,
         stop_grace=timedelta(),
     )

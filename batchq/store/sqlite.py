@@ -17,9 +17,10 @@ from batchq.domain.catalog import (
 from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import Job
 from batchq.domain.names import ConsumableName, DefinitionRef, JobId, QueueName
+from batchq.domain.people import Owner, Reach
 from batchq.domain.placement import Candidate
 from batchq.domain.sweep import Meant, Selection, Sketch, Sweep
-from batchq.store import catalog, jobs, listing, opening, pruning, salvage, sweeping
+from batchq.store import catalog, jobs, listing, opening, pruning, salvage, streams, sweeping
 from batchq.store.database import Database, opened
 from batchq.store.reading import Work, mended
 from batchq.values import (
@@ -71,8 +72,8 @@ class SqliteStore:
     async def commit(self, changes: Changes) -> None:
         await self._database.write(lambda it: sweeping.commit(it, changes))
 
-    async def jobs(self, ids: Sequence[JobId]) -> Mapping[JobId, Job]:
-        return await self._read(lambda it: jobs.find(it, ids))
+    async def jobs(self, ids: Sequence[JobId], *, reach: Reach | None = None) -> Mapping[JobId, Job]:
+        return await self._read(lambda it: jobs.find(it, ids, reach))
 
     async def active(self) -> tuple[Job, ...]:
         return await self._read(jobs.active)
@@ -164,13 +165,17 @@ class SqliteStore:
         return await self._read(lambda it: jobs.history(it, job_id))
 
     async def stream(self, name: str) -> LogStream | None:
-        return await self._read(lambda it: jobs.stream(it, name))
+        return await self._read(lambda it: streams.find(it, name))
 
-    async def streams(self, *, prefix: str = "", after: str = "", limit: int = 50) -> tuple[LogStream, ...]:
-        return await self._browse(lambda it: jobs.streams(it, prefix, after, limit))
+    async def streams(
+        self, *, prefix: str = "", after: str = "", limit: int = 50, reach: Reach | None = None
+    ) -> tuple[LogStream, ...]:
+        return await self._browse(lambda it: streams.by_name(it, prefix, after, limit, reach))
 
-    async def newest_streams(self, *, limit: int = 50, offset: int = 0) -> tuple[LogStream, ...]:
-        return await self._browse(lambda it: jobs.newest_streams(it, limit, offset))
+    async def newest_streams(
+        self, *, limit: int = 50, offset: int = 0, reach: Reach | None = None
+    ) -> tuple[LogStream, ...]:
+        return await self._browse(lambda it: streams.newest(it, limit, offset, reach))
 
     # ------------------------------------------------------------------------------------------------------- catalog
 
@@ -232,11 +237,20 @@ class SqliteStore:
     async def newest_active(self, name: str) -> JobDefinition | None:
         return await self._read(lambda it: catalog.newest_active(it, name))
 
+    async def definition_owner(self, name: str) -> Owner | None:
+        return await self._read(lambda it: catalog.definition_owner(it, name))
+
     async def definitions(
-        self, *, name: str | None, status: str | None, limit: int, after: DefinitionRef | None
+        self,
+        *,
+        name: str | None,
+        status: str | None,
+        limit: int,
+        after: DefinitionRef | None,
+        reach: Reach | None = None,
     ) -> tuple[JobDefinition, ...]:
         return await self._browse(
-            lambda it: catalog.definitions(it, name=name, status=status, limit=limit, after=after)
+            lambda it: catalog.definitions(it, name=name, status=status, limit=limit, after=after, reach=reach)
         )
 
     async def flag(self, name: str) -> bool:

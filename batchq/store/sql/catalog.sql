@@ -50,13 +50,17 @@ DELETE FROM consumable_updates WHERE resource = :name;
 SELECT max(revision) FROM definitions WHERE name = :name;
 
 -- insert_definition
-INSERT INTO definitions (name, revision, status, value) VALUES (:name, :revision, :status, :value);
+INSERT INTO definitions (name, revision, status, owner, account, value)
+VALUES (:name, :revision, :status, :owner, :account, :value);
 
 -- update_definition
 UPDATE definitions SET status = :status, value = :value WHERE name = :name AND revision = :revision;
 
 -- definition
 SELECT value FROM definitions WHERE name = :name AND revision = :revision;
+
+-- owner_of_definition
+SELECT owner, account FROM definitions WHERE name = :name ORDER BY revision LIMIT 1;
 
 -- newest_active
 SELECT value FROM definitions WHERE status = 'ACTIVE' AND name = :name ORDER BY revision DESC;
@@ -68,6 +72,16 @@ WHERE (name, revision) > (:after_name, :after_revision) ORDER BY name, revision;
 -- definitions_of_status
 SELECT value FROM definitions
 WHERE status = :status AND (name, revision) > (:after_name, :after_revision) ORDER BY name, revision;
+
+-- definitions_of_owner
+SELECT value, name, revision FROM definitions INDEXED BY definitions_of_owner
+WHERE owner = :whose AND (name, revision) > (:after_name, :after_revision) AND status = coalesce(:status, status)
+ORDER BY name, revision;
+
+-- definitions_of_account
+SELECT value, name, revision FROM definitions INDEXED BY definitions_of_account
+WHERE account = :whose AND (name, revision) > (:after_name, :after_revision) AND status = coalesce(:status, status)
+ORDER BY name, revision;
 
 -- revisions
 SELECT value FROM definitions WHERE name = :name AND revision > :after_revision ORDER BY revision;

@@ -48,10 +48,15 @@ DELETE FROM submissions WHERE (principal, invocation_id, body_sha256) IN (
 );
 
 -- insert_stream
-INSERT INTO streams (name, created_at, value) VALUES (:name, :created_at, :value) ON CONFLICT (name) DO NOTHING;
+INSERT INTO streams (name, created_at, owner, account, value) VALUES (:name, :created_at, :owner, :account, :value)
+ON CONFLICT (name) DO NOTHING;
 
 -- job
 SELECT jobs.ord, id, version, status, state, spec FROM jobs JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord) WHERE id = :id;
+
+-- job_and_owner
+SELECT jobs.ord, id, version, status, state, spec, owner, account FROM jobs
+JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord) WHERE id = :id;
 
 -- job_of_order
 SELECT jobs.ord, id, version, status, state, spec FROM jobs JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord) WHERE jobs.ord = :ord;
@@ -162,8 +167,24 @@ SELECT name, value FROM streams WHERE name = :name;
 -- streams
 SELECT name, value FROM streams WHERE name >= :start AND name > :after AND name < :beyond ORDER BY name;
 
+-- streams_of_owner
+SELECT name, value FROM streams INDEXED BY streams_of_owner
+WHERE owner = :whose AND name >= :start AND name > :after AND name < :beyond ORDER BY name;
+
+-- streams_of_account
+SELECT name, value FROM streams INDEXED BY streams_of_account
+WHERE account = :whose AND name >= :start AND name > :after AND name < :beyond ORDER BY name;
+
 -- newest_streams
 SELECT name, value FROM streams ORDER BY created_at DESC, number DESC LIMIT -1 OFFSET :offset;
+
+-- newest_streams_of_owner
+SELECT name, value, created_at, number FROM streams INDEXED BY streams_of_owner_by_age
+WHERE owner = :whose ORDER BY created_at DESC, number DESC;
+
+-- newest_streams_of_account
+SELECT name, value, created_at, number FROM streams INDEXED BY streams_of_account_by_age
+WHERE account = :whose ORDER BY created_at DESC, number DESC;
 
 -- newest
 SELECT created_at FROM jobs WHERE ord = (SELECT max(ord) FROM jobs);

@@ -2,7 +2,7 @@
 -- As blobs: what is no text any more is kept as it is.
 SELECT
     ord, id, version, status, queue, name, definition, revision, share, created_at, millicpus, memory_mib, gpus,
-    parent_ord, array_size, rank, CAST(needs AS BLOB) AS needs, CAST(state AS BLOB) AS state,
+    owner, account, parent_ord, array_size, rank, CAST(needs AS BLOB) AS needs, CAST(state AS BLOB) AS state,
     (SELECT CAST(spec AS BLOB) FROM specs WHERE specs.ord = coalesce(parent_ord, jobs.ord)) AS spec
 FROM jobs WHERE ord = :ord;
 

@@ -1,0 +1,46 @@
+"""Log streams as they are listed: by name, and the newest first."""
+
+import sqlite3
+from collections.abc import Iterable
+from itertools import islice
+from operator import itemgetter
+from typing import Any
+
+from batchq.domain.people import Reach
+from batchq.store import rows
+from batchq.store.jobs import SQL
+from batchq.store.reaching import merged, whose
+from batchq.store.reading import readable
+from batchq.values import LogStream
+
+Connection = sqlite3.Connection
+
+
+def find(connection: Connection, name: str) -> LogStream | None:
+    row = connection.execute(SQL["stream"], {"name": rows.text(name)}).fetchone()
+    return None if row is None else next(readable([row], rows.stream), None)
+
+
+def by_name(connection: Connection, prefix: str, after: str, limit: int, reach: Reach | None) -> tuple[LogStream, ...]:
+    start = rows.text(prefix)
+    asked = {
+        "start": start,
+        "beyond": start + rows.BEYOND_LETTERS,
+        "after": rows.text(after),
+    }
+    if reach is None:
+        found: Iterable[Any] = connection.execute(SQL["streams"], asked)
+    else:
+        walks = [(SQL[f"streams_of_{column}"], asked | {"whose": it}) for column, it in whose(reach)]
+        found = merged(connection, walks, key=itemgetter(0))
+    return tuple(islice(readable(found, rows.stream), limit))
+
+
+def newest(connection: Connection, limit: int, offset: int, reach: Reach | None) -> tuple[LogStream, ...]:
+    if reach is None:
+        found: Iterable[Any] = connection.execute(SQL["newest_streams"], {"offset": rows.integer(offset)})
+    else:
+        walks = [(SQL[f"newest_streams_of_{column}"], {"whose": it}) for column, it in whose(reach)]
+        theirs = merged(connection, walks, key=itemgetter(2, 3), reverse=True)
+        found = (row[:2] for row in islice(theirs, offset, None))
+    return tuple(islice(readable(found, rows.stream), limit))
