@@ -13,11 +13,11 @@ from batchq.domain.people import Caller, Right
 def must_have(caller: Caller, right: Right, operation: str) -> None:
     """Raises Refused, whatever the request is about: so nothing is told of what is there."""
     if not caller.has(right):
-        raise Refused(
-            f"User {caller.user} is not authorized to perform {operation}.",
-            status=HTTPStatus.FORBIDDEN,
-            code="AccessDeniedException",
-        )
+        raise denied(f"User {caller.user} is not authorized to perform {operation}.")
+
+
+def denied(why: object) -> Refused:
+    return Refused(str(why), status=HTTPStatus.FORBIDDEN, code="AccessDeniedException")
 
 
 def asker(request: web.Request, right: Right, operation: str) -> Caller:

@@ -7,16 +7,21 @@ from batchq.domain import allowances
 from batchq.domain import catalog_rules as rules
 from batchq.domain.catalog import DefinitionStatus, JobDefinition, Tags
 from batchq.domain.names import DefinitionRef
-from batchq.domain.people import Caller
+from batchq.domain.people import Caller, Owner
 from batchq.engine.turnstile import Turnstile, one_at_a_time
-from batchq.errors import NotFound
+from batchq.errors import Forbidden, NotFound
 from batchq.floor import Floor
 from batchq.known_definitions import KnownDefinitions
 from batchq.ports import CatalogStore
 
 
 class Definitions:
-    """Changes are made one at a time."""
+    """Changes are made one at a time.
+
+    A name, with all its revisions, is its owner's: of who first registered it. To others of his account and of those
+    below it his definitions are there to be used, and to all who reach him to be changed; to anybody else they are as
+    if they were not there. Only that a name is taken everybody may find out, by registering it.
+    """
 
     def __init__(self, *, turnstile: Turnstile, store: CatalogStore, floor: Floor) -> None:
         self.turnstile = turnstile
@@ -26,15 +31,25 @@ class Definitions:
 
     @one_at_a_time
     async def register(self, definition: JobDefinition, *, by: Caller) -> JobDefinition:
+<<<<<<< HEAD
         """The next revision of its name, whatever revision it came with. Raises DiskFull, and Invalid."""
         self._floor.check()
         allowances.check(definition, by)
         return await self._known.add(replace(definition, tags=rules.tagged((), definition.tags), owner=by.owner))
+=======
+        """The next revision of its name, whatever revision it came with. Raises DiskFull, and Forbidden."""
+        self._floor.check()
+        owner = await self._store.definition_owner(definition.ref.name) or by.owner
+        _must_reach(owner, f"the job definition name {definition.ref.name}", by)
+        return await self._known.add(replace(definition, tags=rules.tagged((), definition.tags), owner=owner))
+>>>>>>> 6ec636b (Show each caller only what he reaches, in every list)
 
     @one_at_a_time
-    async def deregister(self, ref: DefinitionRef) -> None:
-        """No new job is made from it. Again, or of one that never was, it changes nothing."""
-        known = await self._known.get(ref)
+    async def deregister(self, ref: DefinitionRef, *, by: Caller) -> None:
+        """No new job is made from it. Again, or of one that never was, it changes nothing. Raises Forbidden."""
+        known = await self.see(ref, by=by)
+        if known is not None:
+            _must_reach(known.owner, f"the job definition {ref}", by)
         if known is not None and known.status is DefinitionStatus.ACTIVE:
             await self._known.put(replace(known, status=DefinitionStatus.INACTIVE))
 
@@ -53,24 +68,37 @@ class Definitions:
         """Whatever its status, and whosever it is."""
         return await self._known.get(ref)
 
+    async def see(self, ref: DefinitionRef, *, by: Caller) -> JobDefinition | None:
+        """Whatever its status, if it is there for the caller."""
+        found = await self._known.get(ref)
+        return found if found is not None and by.may_use(found.owner) else None
+
     async def page(
-        self, *, name: str | None, status: str | None, limit: int, after: DefinitionRef | None
+        self, *, name: str | None, status: str | None, limit: int, after: DefinitionRef | None, by: Caller
     ) -> tuple[JobDefinition, ...]:
         """By name, then revision, from the first beyond `after`. None is any."""
-        return await self._store.definitions(name=name, status=status, limit=limit, after=after)
+        return await self._store.definitions(name=name, status=status, limit=limit, after=after, reach=by.uses)
 
     @one_at_a_time
-    async def tag(self, ref: DefinitionRef, tags: Tags) -> None:
-        before = await self._must_exist(ref)
+    async def tag(self, ref: DefinitionRef, tags: Tags, *, by: Caller) -> None:
+        """Raises NotFound, Forbidden."""
+        before = await self._must_exist(ref, by)
         await self._known.put(replace(before, tags=rules.tagged(before.tags, tags)))
 
     @one_at_a_time
-    async def untag(self, ref: DefinitionRef, keys: Collection[str]) -> None:
-        before = await self._must_exist(ref)
+    async def untag(self, ref: DefinitionRef, keys: Collection[str], *, by: Caller) -> None:
+        before = await self._must_exist(ref, by)
         await self._known.put(replace(before, tags=rules.untagged(before.tags, keys)))
 
-    async def _must_exist(self, ref: DefinitionRef) -> JobDefinition:
-        found = await self._known.get(ref)
+    async def _must_exist(self, ref: DefinitionRef, by: Caller) -> JobDefinition:
+        found = await self.see(ref, by=by)
         if found is None:
             raise NotFound(f"JobDefinition {ref} not found.")
+        _must_reach(found.owner, f"the job definition {ref}", by)
         return found
+
+
+def _must_reach(owner: Owner, what: str, by: Caller) -> None:
+    """Whose it is, is not said."""
+    if not by.reaches(owner):
+        raise Forbidden(f"User {by.user} is not authorized to perform {by.operation}: {what} belongs to another.")

@@ -170,8 +170,7 @@ class JobService:
 
     async def _reached(self, ids: Sequence[JobId], by: Caller) -> Mapping[JobId, Job]:
         """Those of them that are there for the caller."""
-        found = await self._store.jobs(ids)
-        return {job_id: job for job_id, job in found.items() if by.reaches(job.spec.owner)}
+        return await self._store.jobs(ids, reach=by.reach)
 
     async def _may_stop(self, job_id: JobId, by: Caller) -> bool:
         """A child that its array has not spawned yet is its array's owner's; who reaches all need not be looked at."""

@@ -11,9 +11,9 @@ from api.batch.translate import unserved
 from api.http import REQUEST_ID, Dialect, Refused, reply
 from api.openapi import Told, tell
 from api.operations import Answer, Operation
-from api.rights import asker
+from api.rights import asker, denied
 from batchq.domain.people import Right
-from batchq.errors import Invalid
+from batchq.errors import Forbidden, Invalid
 
 Serve = Operation[Desk, Call]
 Endpoint = Callable[[web.Request], Awaitable[web.Response]]
@@ -119,6 +119,8 @@ def _endpoint(desk: Desk, name: str, operation: Serve, *, bare: bool) -> Endpoin
             return reply(await operation(desk, await call(request, desk, by)))
         except Refused:
             raise
+        except Forbidden as why:
+            raise denied(why) from None
         except Invalid as why:
             return client_exception(why, request_id=request[REQUEST_ID], bare=bare)
 

@@ -13,7 +13,7 @@ MOST_STREAMS = 50
 @takes(wire.GetLogEvents)
 async def get_log_events(desk: Desk, call: Call, asked: wire.GetLogEvents) -> Answer:
     translate.check_group(asked, call.arns)
-    stream = await desk.logs.stream(asked.logStreamName)
+    stream = await desk.logs.stream(asked.logStreamName, by=call.by)
     position, backwards = translate.direction(asked, stream)
     limit = asked.limit or MOST_EVENTS
     found = await desk.logs.events(
@@ -27,7 +27,7 @@ async def filter_log_events(desk: Desk, call: Call, asked: wire.FilterLogEvents)
     translate.check_group(asked, call.arns)
     query = translate.query(asked)
     place = translate.place(desk.tokens.read(query, asked.nextToken)) if asked.nextToken else Place()
-    events, beyond = await desk.logs.filter(query, place=place, limit=asked.limit or MOST_EVENTS)
+    events, beyond = await desk.logs.filter(query, place=place, limit=asked.limit or MOST_EVENTS, by=call.by)
     more = {"nextToken": desk.tokens.make(query, translate.place_text(beyond))} if beyond else {}
     return {**translate.hits(events), **more}
 
@@ -37,7 +37,7 @@ async def describe_log_streams(desk: Desk, call: Call, asked: wire.DescribeLogSt
     translate.check_group(asked, call.arns)
     listing = translate.listing(asked)
     after = translate.mark(desk.tokens.read(listing, asked.nextToken)) if asked.nextToken else None
-    streams, behind = await desk.logs.streams(listing, after=after, limit=asked.limit or MOST_STREAMS)
+    streams, behind = await desk.logs.streams(listing, after=after, limit=asked.limit or MOST_STREAMS, by=call.by)
     more = {"nextToken": desk.tokens.make(listing, translate.mark_text(behind))} if behind else {}
     return {"logStreams": [translate.stream(it, call.arns) for it in streams], **more}
 

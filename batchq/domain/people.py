@@ -150,9 +150,15 @@ class Caller:
         reach = self.reach
         return reach is None or reach.has(owner)
 
+    @property
+    def uses(self) -> Reach | None:
+        """Whose definitions are there for him: also those of his account, and of the accounts above it."""
+        return None if self.reaches_all else Reach(user=self.user, accounts=self.coordinates.union(self.lineage))
+
     def may_use(self, owner: Owner) -> bool:
-        """Whether he may make jobs of this owner's definitions: those of his account and of those above it, too."""
-        return self.reaches(owner) or owner.account in self.lineage
+        """Whether he may make jobs of this owner's definitions."""
+        uses = self.uses
+        return uses is None or uses.has(owner)
 
     def sees_queue(self, name: QueueName) -> bool:
         return self.queues is None or name in self.queues

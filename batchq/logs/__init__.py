@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from batchq.domain.names import Tag
+from batchq.domain.people import Caller
 from batchq.errors import NotFound
 from batchq.logs import listing, reading
 from batchq.logs.following import Follower
@@ -48,7 +49,7 @@ class Summary:
 
 
 class Logs:
-    """One group of streams, one stream an attempt."""
+    """One group of streams, one stream an attempt. What its caller does not reach is to him as if it were not there."""
 
     def __init__(self, *, store: JobStore, archive: LogArchive, runtime: ContainerRuntime, clock: Clock) -> None:
         self._store = store
@@ -66,10 +67,10 @@ class Logs:
     async def close(self) -> None:
         await self._follower.close()
 
-    async def stream(self, name: str) -> LogStream:
+    async def stream(self, name: str, *, by: Caller) -> LogStream:
         """Raises NotFound."""
         stream = await self._store.stream(name)
-        if stream is None:
+        if stream is None or not by.reaches(stream.owner):
             raise NotFound("The specified log stream does not exist.")
         return stream
 
@@ -84,7 +85,9 @@ class Logs:
         read = reading.backwards if backwards else reading.forwards
         return await read(self._archive, stream.tag.log_id, span=span, position=position, limit=limit)
 
-    async def filter(self, query: Query, *, place: Place, limit: int) -> tuple[tuple[Event, ...], Place | None]:
+    async def filter(
+        self, query: Query, *, place: Place, limit: int, by: Caller
+    ) -> tuple[tuple[Event, ...], Place | None]:
         """A page of what a query finds, by time, and where it goes on; it may be empty and still go on.
 
         What was written since the first of several containers was read is told the next time: a client that follows
@@ -92,7 +95,7 @@ class Logs:
         Raises NotFound; Invalid for a pattern that is not served.
         """
         matches = compiled(query.pattern)
-        streams = await self._searched(query, place)
+        streams = await self._searched(query, place, by)
         horizon = await self._follower.follow(streams)
         span = query.span.until(horizon) if len(streams) > 1 else query.span
         hits = await search(self._archive, streams, span=span, matches=matches, beyond=place.beyond, limit=limit)
@@ -103,10 +106,10 @@ class Logs:
         return hits.events, Place(after=streams[-1].name)
 
     async def streams(
-        self, asked: Listing, *, after: Mark | None, limit: int
+        self, asked: Listing, *, after: Mark | None, limit: int, by: Caller
     ) -> tuple[tuple[Summary, ...], Mark | None]:
         """A page of streams, and the mark after which there are more."""
-        found = await listing.page(self._store, asked, after=after, limit=limit + 1)
+        found = await listing.page(self._store, asked, reach=by.reach, after=after, limit=limit + 1)
         told = found[:limit]
         more = listing.mark(told, after=after) if len(found) > limit else None
         return tuple([await self._summary(stream) for stream in told]), more
@@ -122,13 +125,13 @@ class Logs:
             size=await self._archive.size(log_id),
         )
 
-    async def _searched(self, query: Query, place: Place) -> tuple[LogStream, ...]:
+    async def _searched(self, query: Query, place: Place, by: Caller) -> tuple[LogStream, ...]:
         """The streams to search in one go: those named, or the next part of all."""
         if query.names:
-            return tuple([await self.stream(name) for name in dict.fromkeys(query.names)])
+            return tuple([await self.stream(name, by=by) for name in dict.fromkeys(query.names)])
         part: list[LogStream] = []
         after = place.after
-        while some := await self._store.streams(prefix=query.prefix, after=after, limit=PART):
+        while some := await self._store.streams(prefix=query.prefix, after=after, limit=PART, reach=by.reach):
             part += (it for it in some if place.until is None or it.name <= place.until)
             after = some[-1].name
             if place.until is None or after >= place.until:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from batchq.domain.people import Reach
 from batchq.errors import Invalid
 from batchq.ports import JobStore
 from batchq.values import LogStream
@@ -38,18 +39,21 @@ class Mark:
     place: int = 0
 
 
-async def page(store: JobStore, listing: Listing, *, after: Mark | None, limit: int) -> tuple[LogStream, ...]:
-    """The streams that come after a mark."""
+async def page(
+    store: JobStore, listing: Listing, *, reach: Reach | None, after: Mark | None, limit: int
+) -> tuple[LogStream, ...]:
+    """The streams within a reach that come after a mark."""
     match listing.order, listing.descending:
         case Order.NAME, False:
-            return await store.streams(prefix=listing.prefix, after=after.name if after else "", limit=limit)
+            name = after.name if after else ""
+            return await store.streams(prefix=listing.prefix, after=name, limit=limit, reach=reach)
         case Order.LAST_EVENT, True:
-            offset = await _offset(store, after) if after else 0
-            return await store.newest_streams(limit=limit, offset=offset)
+            offset = await _offset(store, after, reach) if after else 0
+            return await store.newest_streams(limit=limit, offset=offset, reach=reach)
         case Order.NAME, True:
-            return await _turned(_by_name(store, listing.prefix), after=after, limit=limit)
+            return await _turned(_by_name(store, listing.prefix, reach), after=after, limit=limit)
         case _:
-            return await _turned(_newest_first(store), after=after, limit=limit)
+            return await _turned(_newest_first(store, reach), after=after, limit=limit)
 
 
 def mark(told: tuple[LogStream, ...], *, after: Mark | None) -> Mark:
@@ -57,10 +61,10 @@ def mark(told: tuple[LogStream, ...], *, after: Mark | None) -> Mark:
     return Mark(name=told[-1].name, place=(after.place if after else 0) + len(told))
 
 
-async def _offset(store: JobStore, after: Mark) -> int:
+async def _offset(store: JobStore, after: Mark, reach: Reach | None) -> int:
     """How many streams are newer than the mark or it: more than at first, for streams are added and never go."""
     offset = max(after.place - 1, 0)
-    while some := await store.newest_streams(limit=STEP, offset=offset):
+    while some := await store.newest_streams(limit=STEP, offset=offset, reach=reach):
         for stream in some:
             offset += 1
             if stream.name == after.name:
@@ -78,17 +82,17 @@ async def _turned(streams: AsyncIterator[LogStream], *, after: Mark | None, limi
     return tuple(reversed(held))
 
 
-async def _by_name(store: JobStore, prefix: str) -> AsyncIterator[LogStream]:
+async def _by_name(store: JobStore, prefix: str, reach: Reach | None) -> AsyncIterator[LogStream]:
     after = ""
-    while some := await store.streams(prefix=prefix, after=after, limit=STEP):
+    while some := await store.streams(prefix=prefix, after=after, limit=STEP, reach=reach):
         for stream in some:
             yield stream
         after = some[-1].name
 
 
-async def _newest_first(store: JobStore) -> AsyncIterator[LogStream]:
+async def _newest_first(store: JobStore, reach: Reach | None) -> AsyncIterator[LogStream]:
     offset = 0
-    while some := await store.newest_streams(limit=STEP, offset=offset):
+    while some := await store.newest_streams(limit=STEP, offset=offset, reach=reach):
         for stream in some:
             yield stream
         offset += len(some)

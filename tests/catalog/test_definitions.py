@@ -33,7 +33,7 @@ async def test_without_a_revision_the_newest_active_is_found(catalog):
     await catalog.definitions.register(definition(name="a", image="two"), by=ADMIN)
     await catalog.definitions.register(definition(name="a", image="three"), by=ADMIN)
 
-    await catalog.definitions.deregister(DefinitionRef(name="a", revision=3))
+    await catalog.definitions.deregister(DefinitionRef(name="a", revision=3), by=ADMIN)
 
     assert (await catalog.definitions.find("a", None, by=ADMIN)).container.image == "two"
     assert (await catalog.definitions.find("a", 1, by=ADMIN)).container.image == "one"
@@ -59,7 +59,7 @@ async def test_an_unknown_definition_makes_no_job(catalog):
 
 async def test_an_inactive_definition_makes_no_job_and_is_still_described(catalog, reopened):
     made = await catalog.definitions.register(definition(name="a"), by=ADMIN)
-    await catalog.definitions.deregister(made.ref)
+    await catalog.definitions.deregister(made.ref, by=ADMIN)
 
     again = await reopened()
 
@@ -73,17 +73,17 @@ async def test_an_inactive_definition_makes_no_job_and_is_still_described(catalo
 async def test_to_deregister_again_or_what_never_was_changes_nothing(catalog):
     made = await catalog.definitions.register(definition(name="a"), by=ADMIN)
 
-    await catalog.definitions.deregister(made.ref)
-    await catalog.definitions.deregister(made.ref)
-    await catalog.definitions.deregister(DefinitionRef(name="b", revision=1))
+    await catalog.definitions.deregister(made.ref, by=ADMIN)
+    await catalog.definitions.deregister(made.ref, by=ADMIN)
+    await catalog.definitions.deregister(DefinitionRef(name="b", revision=1), by=ADMIN)
 
-    found = await catalog.definitions.page(name=None, status=None, limit=10, after=None)
+    found = await catalog.definitions.page(name=None, status=None, limit=10, after=None, by=ADMIN)
     assert found == (replace(made, status=DefinitionStatus.INACTIVE),)
 
 
 async def test_a_number_is_never_given_again(catalog):
     made = await catalog.definitions.register(definition(name="a"), by=ADMIN)
-    await catalog.definitions.deregister(made.ref)
+    await catalog.definitions.deregister(made.ref, by=ADMIN)
 
     assert (await catalog.definitions.register(definition(name="a"), by=ADMIN)).ref.revision == 2
 
@@ -91,8 +91,8 @@ async def test_a_number_is_never_given_again(catalog):
 async def test_pages_go_on_after_the_last_one_told(catalog):
     made = [await catalog.definitions.register(definition(name=name), by=ADMIN) for name in ("b", "a", "a")]
 
-    first = await catalog.definitions.page(name=None, status="ACTIVE", limit=2, after=None)
-    rest = await catalog.definitions.page(name=None, status="ACTIVE", limit=2, after=first[-1].ref)
+    first = await catalog.definitions.page(name=None, status="ACTIVE", limit=2, after=None, by=ADMIN)
+    rest = await catalog.definitions.page(name=None, status="ACTIVE", limit=2, after=first[-1].ref, by=ADMIN)
 
     assert first == (made[1], made[2])
     assert rest == (made[0],)
@@ -101,8 +101,8 @@ async def test_pages_go_on_after_the_last_one_told(catalog):
 async def test_tags_of_a_definition_change(catalog, reopened):
     made = await catalog.definitions.register(definition(name="a", tags=(("k", "v"),)), by=ADMIN)
 
-    await catalog.definitions.tag(made.ref, (("k", "w"), ("l", "x")))
-    await catalog.definitions.untag(made.ref, ["k"])
+    await catalog.definitions.tag(made.ref, (("k", "w"), ("l", "x")), by=ADMIN)
+    await catalog.definitions.untag(made.ref, ["k"], by=ADMIN)
 
     assert (await catalog.definitions.find("a", None, by=ADMIN)).tags == (("l", "x"),)
     assert await (await reopened()).definitions.get(made.ref) == replace(made, tags=(("l", "x"),))
@@ -113,11 +113,11 @@ async def test_tags_of_a_definition_are_fifty_at_most(catalog):
     made = await catalog.definitions.register(definition(name="a", tags=many[:50]), by=ADMIN)
 
     with pytest.raises(Invalid, match="at most 50 tags"):
-        await catalog.definitions.tag(made.ref, many)
+        await catalog.definitions.tag(made.ref, many, by=ADMIN)
     with pytest.raises(Invalid, match="at most 50 tags"):
         await catalog.definitions.register(definition(name="a", tags=many), by=ADMIN)
     with pytest.raises(NotFound, match="JobDefinition b:1 not found"):
-        await catalog.definitions.tag(DefinitionRef(name="b", revision=1), ())
+        await catalog.definitions.tag(DefinitionRef(name="b", revision=1), (), by=ADMIN)
 
 
 async def test_what_the_store_refuses_is_not_remembered(catalog, store):
@@ -127,7 +127,7 @@ async def test_what_the_store_refuses_is_not_remembered(catalog, store):
     with pytest.raises(StoreFailed):
         await catalog.definitions.register(definition(name="a"), by=ADMIN)
     with pytest.raises(StoreFailed):
-        await catalog.definitions.deregister(made.ref)
+        await catalog.definitions.deregister(made.ref, by=ADMIN)
 
     assert await catalog.definitions.find("a", None, by=ADMIN) == made
 

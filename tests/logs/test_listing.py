@@ -7,7 +7,7 @@ import pytest
 from batchq.errors import Invalid
 from batchq.logs.listing import Listing, Mark, Order
 from tests.logs.fakes import SECOND
-from tests.support.builders import NOON
+from tests.support.builders import ADMIN, NOON
 
 BY_NAME = Listing(order=Order.NAME, descending=False)
 NEWEST_FIRST = Listing(order=Order.LAST_EVENT, descending=True)
@@ -25,7 +25,7 @@ async def five(running):
 async def pages(logs, listing, *, limit=2, before_second_page=None):
     found, after = [], None
     while True:
-        some, after = await logs.streams(listing, after=after, limit=limit)
+        some, after = await logs.streams(listing, after=after, limit=limit, by=ADMIN)
         found.append("".join(it.stream.name[0] for it in some))
         if after is None:
             return found
@@ -70,7 +70,7 @@ async def test_streams_that_come_meanwhile_repeat_none_on_the_next_page(logs, fi
 
 async def test_a_mark_of_no_stream_is_refused(logs, five):
     with pytest.raises(Invalid):
-        await logs.streams(NEWEST_FIRST, after=Mark(name="nobody", place=1), limit=5)
+        await logs.streams(NEWEST_FIRST, after=Mark(name="nobody", place=1), limit=5, by=ADMIN)
 
 
 async def test_a_stream_is_told_with_its_first_and_last_times_and_its_size(logs, running, engine):
@@ -78,7 +78,7 @@ async def test_a_stream_is_told_with_its_first_and_last_times_and_its_size(logs,
     engine.write(stream.tag, "a", "b", at=SECOND)
     await logs.keep(stream.tag)
 
-    ((summary,), _) = await logs.streams(BY_NAME, after=None, limit=5)
+    ((summary,), _) = await logs.streams(BY_NAME, after=None, limit=5, by=ADMIN)
 
     assert (summary.stream, summary.first, summary.last) == (stream, SECOND, SECOND + 1)
     assert summary.size >= 2
@@ -87,6 +87,6 @@ async def test_a_stream_is_told_with_its_first_and_last_times_and_its_size(logs,
 async def test_a_stream_nobody_wrote_to_has_no_times(logs, running):
     await running()
 
-    ((summary,), _) = await logs.streams(BY_NAME, after=None, limit=5)
+    ((summary,), _) = await logs.streams(BY_NAME, after=None, limit=5, by=ADMIN)
 
     assert (summary.first, summary.last, summary.size) == (None, None, 0)

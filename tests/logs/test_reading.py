@@ -13,7 +13,7 @@ from batchq.logs.reading import Span
 from batchq.store.memory import MemoryStore
 from batchq.values import Changes
 from tests.logs.fakes import SECOND
-from tests.support.builders import NOON, attempt, job, log_stream
+from tests.support.builders import ADMIN, NOON, attempt, job, log_stream
 
 EVER = Span()
 
@@ -36,13 +36,13 @@ async def letters(running, engine):
 
 async def test_an_unknown_stream_does_not_exist(logs):
     with pytest.raises(NotFound, match=r"^The specified log stream does not exist\.$"):
-        await logs.stream("a-definition/default/0123")
+        await logs.stream("a-definition/default/0123", by=ADMIN)
 
 
 async def test_a_stream_is_found_by_its_name(logs, running):
     stream = await running()
 
-    assert await logs.stream(stream.name) == stream
+    assert await logs.stream(stream.name, by=ADMIN) == stream
 
 
 # --------------------------------------------------------------------------------------------------------------- pages

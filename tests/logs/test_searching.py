@@ -8,7 +8,7 @@ from batchq.logs import PART, Place, Query
 from batchq.logs.reading import Span
 from batchq.values import Changes
 from tests.logs.fakes import SECOND
-from tests.support.builders import NOON, job, log_stream
+from tests.support.builders import ADMIN, NOON, job, log_stream
 
 EVERYTHING = Query(span=Span())
 MANY = PART + 20
@@ -23,7 +23,7 @@ async def search(logs, query=EVERYTHING, *, limit=10_000):
     """Every page, as (page's messages, ...)."""
     pages, place = [], Place()
     while place is not None:
-        events, place = await logs.filter(query, place=place, limit=limit)
+        events, place = await logs.filter(query, place=place, limit=limit, by=ADMIN)
         pages.append(messages(events))
     return pages
 
@@ -55,7 +55,7 @@ async def test_events_of_all_streams_come_by_time_however_they_are_paged(logs, t
 
 
 async def test_the_last_page_says_so(logs, three):
-    events, place = await logs.filter(EVERYTHING, place=Place(), limit=12)
+    events, place = await logs.filter(EVERYTHING, place=Place(), limit=12, by=ADMIN)
 
     assert (len(events), place) == (12, None)
 
@@ -135,24 +135,24 @@ async def test_more_streams_than_one_search_holds_are_searched_in_parts(logs, ma
 
 
 async def test_streams_that_come_into_a_part_while_it_is_searched_push_none_into_the_next(logs, many, running):
-    first, place = await logs.filter(EVERYTHING, place=Place(), limit=300)
+    first, place = await logs.filter(EVERYTHING, place=Place(), limit=300, by=ADMIN)
     for number in range(20):
         await running(name=f"a new one {number}")
 
     rest = []
     while place is not None:
-        events, place = await logs.filter(EVERYTHING, place=place, limit=300)
+        events, place = await logs.filter(EVERYTHING, place=place, limit=300, by=ADMIN)
         rest += messages(events)
 
     assert sorted(messages(first) + rest) == sorted(f"line {number}" for number in range(MANY))
 
 
 async def test_a_stream_that_comes_while_a_search_is_paged_breaks_nothing(logs, three, running, engine):
-    first, place = await logs.filter(EVERYTHING, place=Place(), limit=5)
+    first, place = await logs.filter(EVERYTHING, place=Place(), limit=5, by=ADMIN)
     new = await running(name="xx/default/0")
     engine.write(new.tag, "new", at=SECOND)
 
-    rest, place = await logs.filter(EVERYTHING, place=place, limit=100)
+    rest, place = await logs.filter(EVERYTHING, place=place, limit=100, by=ADMIN)
 
     assert sorted(messages(first) + messages(rest)) == sorted([*BY_TIME, "new"])
     assert place is None
@@ -176,10 +176,10 @@ async def two_that_write_while_they_are_read(running, engine, clock):
 
 
 async def test_who_follows_from_the_newest_time_misses_nothing(logs, two_that_write_while_they_are_read, clock):
-    first, _ = await logs.filter(EVERYTHING, place=Place(), limit=100)
+    first, _ = await logs.filter(EVERYTHING, place=Place(), limit=100, by=ADMIN)
     newest = max(event.line.at for event in first)
     clock.pass_seconds(1)
-    second, _ = await logs.filter(Query(span=Span(start=newest + 1)), place=Place(), limit=100)
+    second, _ = await logs.filter(Query(span=Span(start=newest + 1)), place=Place(), limit=100, by=ADMIN)
 
     assert [messages(first), messages(second)] == [["x0", "y0"], ["x1", "y1"]]
 

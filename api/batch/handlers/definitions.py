@@ -23,7 +23,7 @@ async def deregister(desk: Desk, call: Call, given: wire.DeregisterJobDefinition
     ref = definitions.ref_of(given.jobDefinition, call.arns)
     if ref is None:
         raise Invalid("jobDefinition must be name:revision or the ARN of a revision.")
-    await desk.catalog.definitions.deregister(ref)
+    await desk.catalog.definitions.deregister(ref, by=call.by)
     return {}
 
 
@@ -31,7 +31,7 @@ async def deregister(desk: Desk, call: Call, given: wire.DeregisterJobDefinition
 async def describe(desk: Desk, call: Call, given: wire.DescribeJobDefinitions) -> Answer:
     """AWS: those that are named, or all of a name or a status."""
     definitions.check_selector(given)
-    found, more = await (_named(desk, given, call) if given.jobDefinitions else _page(desk, given))
+    found, more = await (_named(desk, given, call) if given.jobDefinitions else _page(desk, given, call))
     return {"jobDefinitions": [definitions.detail(it, call.arns) for it in found], **more}
 
 
@@ -40,13 +40,13 @@ Page = tuple[list[JobDefinition], dict[str, str]]
 
 async def _named(desk: Desk, given: wire.DescribeJobDefinitions, call: Call) -> Page:
     refs = dict.fromkeys(definitions.ref_of(text, call.arns) for text in given.jobDefinitions or ())
-    return [it for ref in refs if ref and (it := await desk.catalog.definitions.get(ref)) is not None], {}
+    return [it for ref in refs if ref and (it := await desk.catalog.definitions.see(ref, by=call.by)) is not None], {}
 
 
-async def _page(desk: Desk, given: wire.DescribeJobDefinitions) -> Page:
+async def _page(desk: Desk, given: wire.DescribeJobDefinitions, call: Call) -> Page:
     name, status, limit = given.jobDefinitionName or None, given.status or None, given.maxResults or MOST
     query = ("DescribeJobDefinitions", name, status)
     after = definitions.position(desk.tokens.read(query, given.nextToken)) if given.nextToken else None
-    found = await desk.catalog.definitions.page(name=name, status=status, limit=limit + 1, after=after)
+    found = await desk.catalog.definitions.page(name=name, status=status, limit=limit + 1, after=after, by=call.by)
     told = list(found[:limit])
     return told, ({"nextToken": desk.tokens.make(query, str(told[-1].ref))} if len(found) > limit else {})

@@ -17,7 +17,7 @@ from batchq.errors import Invalid, NotFound
 TAG: Mapping[Kind, Callable[[Desk, str, Tags, Caller], Awaitable[None]]] = {
     Kind.ENVIRONMENT: lambda desk, name, tags, _by: desk.catalog.tag_environment(EnvironmentName(name), tags),
     Kind.QUEUE: lambda desk, name, tags, _by: desk.catalog.tag_queue(QueueName(name), tags),
-    Kind.DEFINITION: lambda desk, name, tags, _by: desk.catalog.definitions.tag(_ref(name), tags),
+    Kind.DEFINITION: lambda desk, name, tags, by: desk.catalog.definitions.tag(_ref(name), tags, by=by),
     Kind.JOB: lambda desk, name, tags, by: desk.jobs.tag(JobId(name), tags, by=by),
     Kind.POLICY: lambda desk, name, tags, _by: desk.catalog.scheduling_policies.tag(PolicyName(name), tags),
     Kind.CONSUMABLE: lambda desk, name, tags, _by: desk.catalog.consumable_resources.tag(ConsumableName(name), tags),
@@ -25,7 +25,7 @@ TAG: Mapping[Kind, Callable[[Desk, str, Tags, Caller], Awaitable[None]]] = {
 UNTAG: Mapping[Kind, Callable[[Desk, str, Collection[str], Caller], Awaitable[None]]] = {
     Kind.ENVIRONMENT: lambda desk, name, keys, _by: desk.catalog.untag_environment(EnvironmentName(name), keys),
     Kind.QUEUE: lambda desk, name, keys, _by: desk.catalog.untag_queue(QueueName(name), keys),
-    Kind.DEFINITION: lambda desk, name, keys, _by: desk.catalog.definitions.untag(_ref(name), keys),
+    Kind.DEFINITION: lambda desk, name, keys, by: desk.catalog.definitions.untag(_ref(name), keys, by=by),
     Kind.JOB: lambda desk, name, keys, by: desk.jobs.untag(JobId(name), keys, by=by),
     Kind.POLICY: lambda desk, name, keys, _by: desk.catalog.scheduling_policies.untag(PolicyName(name), keys),
     Kind.CONSUMABLE: lambda desk, name, keys, _by: desk.catalog.consumable_resources.untag(ConsumableName(name), keys),
@@ -78,8 +78,8 @@ async def _consumable(desk: Desk, name: str, _by: Caller) -> Tags | None:
     return None if found is None else found.tags
 
 
-async def _definition(desk: Desk, name: str, _by: Caller) -> Tags | None:
-    found = await desk.catalog.definitions.get(_ref(name))
+async def _definition(desk: Desk, name: str, by: Caller) -> Tags | None:
+    found = await desk.catalog.definitions.see(_ref(name), by=by)
     return None if found is None else found.tags
 
 
