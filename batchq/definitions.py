@@ -31,18 +31,12 @@ class Definitions:
 
     @one_at_a_time
     async def register(self, definition: JobDefinition, *, by: Caller) -> JobDefinition:
-<<<<<<< HEAD
-        """The next revision of its name, whatever revision it came with. Raises DiskFull, and Invalid."""
-        self._floor.check()
-        allowances.check(definition, by)
-        return await self._known.add(replace(definition, tags=rules.tagged((), definition.tags), owner=by.owner))
-=======
-        """The next revision of its name, whatever revision it came with. Raises DiskFull, and Forbidden."""
+        """The next revision of its name, whatever revision it came with. Raises DiskFull, Forbidden, and Invalid."""
         self._floor.check()
         owner = await self._store.definition_owner(definition.ref.name) or by.owner
         _must_reach(owner, f"the job definition name {definition.ref.name}", by)
+        allowances.check(definition, by)
         return await self._known.add(replace(definition, tags=rules.tagged((), definition.tags), owner=owner))
->>>>>>> 6ec636b (Show each caller only what he reaches, in every list)
 
     @one_at_a_time
     async def deregister(self, ref: DefinitionRef, *, by: Caller) -> None:
