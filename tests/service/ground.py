@@ -1,5 +1,6 @@
 """Queues with room of their own on a server that is shared, jobs in them, and the commands that stop these."""
 
+import shlex
 import time
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
@@ -9,6 +10,7 @@ from types import SimpleNamespace
 from batchq.cli.main import main
 from compute.script import Script, write
 from tests.service.waiting import PATIENCE
+from tests.support.scripts import IMAGE, command
 
 FOR_EVER = Script(seconds=None, on_term=143)
 NUMBERS = count(1)
@@ -24,11 +26,23 @@ def batchq(*words):
     return SimpleNamespace(status=status, says=said.getvalue().splitlines(), complains=complained.getvalue())
 
 
+def did(*words):
+    done = batchq(*words)
+    assert done.status == 0, done.complains
+    return done.says
+
+
+def key_of(name, data):
+    """The id and the secret of a new one, as a shell reads them."""
+    (given,) = did("key", "create", "--user", name, "--data", data)
+    return [it.partition("=")[2] for it in shlex.split(given)[1:]]
+
+
 class Ground:
     """A queue and an environment of one name, with room for so many jobs of one vCPU."""
 
-    def __init__(self, service, *, room, key=("any", "any")):
-        self.name = f"ground-{next(NUMBERS)}"
+    def __init__(self, service, *, room, key=("any", "any"), name=None):
+        self.name = name or f"ground-{next(NUMBERS)}"
         self.service = service
         self.batch = service.client(key=key)
         resources = {"type": "EC2", "minvCpus": 0, "maxvCpus": room, "subnets": [], "instanceRole": "none"}
@@ -83,7 +97,8 @@ class Ground:
 def _container(script):
     name, value = write(script)
     return {
-        "image": "batchq-test:latest",
+        "image": IMAGE,
+        "command": command(script),
         "environment": [{"name": name, "value": value}],
         "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "4"}],
     }

@@ -1,11 +1,10 @@
 """`batchq cancel` and `batchq terminate` by people with keys: who may stop what, and that nobody learns of more."""
 
-import shlex
 from types import SimpleNamespace
 
 import pytest
 
-from tests.service.ground import NUMBERS, Ground, batchq
+from tests.service.ground import NUMBERS, Ground, batchq, did, key_of
 from tests.support.service import serving
 
 USERS = {
@@ -68,18 +67,6 @@ def by(lab, monkeypatch):
         return batchq(*words)
 
     return run
-
-
-def did(*words):
-    done = batchq(*words)
-    assert done.status == 0, done.complains
-    return done.says
-
-
-def key_of(name, data):
-    """The id and the secret of a new one, as a shell reads them."""
-    (given,) = did("key", "create", "--user", name, "--data", data)
-    return [it.partition("=")[2] for it in shlex.split(given)[1:]]
 
 
 def stopped(lab, jobs):

@@ -1,0 +1,100 @@
+"""People of a lab stop many jobs at once. `python -m tests.demo.stopping` does it on real containers, for README."""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from tests.house.rooms import ROOT
+from tests.service.ground import Ground, did, key_of
+from tests.support.service import BATCHQ, serving
+
+README = ROOT / "README.md"
+OPENING, CLOSING = "<!-- stopping -->", "<!-- /stopping -->"
+BLOCK = re.compile(f"{OPENING}.*{CLOSING}", re.DOTALL)
+ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+ROOM = 5  # jobs
+WHO = {"cora": ("--coordinates", "lab"), "ada": (), "bob": ()}
+
+
+def main() -> int:
+    """The transcript stands in README then."""
+    lines = []
+    with tempfile.TemporaryDirectory(prefix="batchq-demo-") as directory:
+        for line in transcript(Path(directory) / "data"):
+            print(line, flush=True)
+            lines.append(line)
+    README.write_text(BLOCK.sub(lambda _: block(lines), README.read_text()))
+    return 0
+
+
+def block(lines: Iterable[str]) -> str:
+    return "\n".join([OPENING, "```console", *lines, "```", CLOSING])
+
+
+def anonymous(text: str) -> str:
+    """Ids of jobs, which are others each time, by their order."""
+    known: dict[str, str] = {}
+    return ID.sub(lambda it: known.setdefault(it[0], f"job-{len(known)}"), text)
+
+
+def transcript(data: Path, *flags: str) -> Iterator[str]:
+    """Line by line, as it goes. `flags` are of the server."""
+    keys = hire(data)
+    with serving(data, "--auth", "sigv4", *flags) as service:
+        (service.instance,) = re.findall(r"instance (\w+)", did("check", "--data", data)[0])
+        try:
+            yield from play(Ground(service, room=ROOM, key=keys["amy"], name="day"), keys)
+        finally:
+            service.sweep()
+
+
+def hire(data: Path) -> dict[str, list[str]]:
+    """The keys of who runs the server, and of a lab's people."""
+    keys = {"amy": key_of("amy", data)}
+    did("account", "add", "lab", "--data", data)
+    for name, more in WHO.items():
+        did("user", "add", name, "--account", "lab", *more, "--data", data)
+        keys[name] = key_of(name, data)
+    return keys
+
+
+def play(day: Ground, keys: dict[str, list[str]]) -> Iterator[str]:
+    train = day.running("train-1", key=keys["ada"])
+    grid = day.submit("grid", array=3, key=keys["ada"])
+    for index in range(3):
+        day.reach(f"{grid}:{index}", "RUNNING")
+    model = day.running("model", key=keys["bob"])
+    second, third = (day.submit(f"train-{number}", key=keys["ada"]) for number in (2, 3))
+
+    def types(who: str, line: str) -> Iterator[str]:
+        return typed(day.service.url, who, keys[who], line)
+
+    yield from types("ada", "batchq cancel -n 'train*' -t pending --dry-run")
+    yield from types("ada", f"batchq cancel {second},{third}")
+    yield from types("ada", f"batchq terminate {grid}.0,{grid}.2 --grace 5")
+    for index in (0, 2):
+        day.reach(f"{grid}:{index}", "FAILED")
+    yield from types("ada", f"batchq terminate {train} {model}; echo $?")
+    day.reach(train, "FAILED")
+    yield from types("ada", "batchq terminate; echo $?")
+    yield from types("cora", "batchq terminate -A lab -t all --reason 'the room is too hot'")
+    for it in (grid, model):
+        day.reach(it, "FAILED")
+    yield from types("cora", "batchq terminate -A lab -t all")
+
+
+def typed(url: str, who: str, key: list[str], line: str) -> Iterator[str]:
+    """What he types, and what he sees then."""
+    path = f"{BATCHQ.parent}:{os.environ['PATH']}"
+    own = {"PATH": path, "BATCHQ_URL": url, "AWS_ACCESS_KEY_ID": key[0], "AWS_SECRET_ACCESS_KEY": key[1]}
+    done = subprocess.run(["bash", "-c", f"exec 2>&1; {line}"], env=own, capture_output=True, text=True, check=False)
+    yield f"{who}$ {line}"
+    yield from done.stdout.splitlines()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
