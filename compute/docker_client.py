@@ -64,6 +64,7 @@ class Client(docker.APIClient):
         adapter = self.get_adapter(self.base_url)
         if isinstance(adapter, UnixHTTPAdapter):
             self.mount("http+docker://", OnePool(adapter.socket_path))
+            self.trust_env = False  # proxies and .netrc are nothing to a socket, and looked for at each call
 
     @property
     def _general_configs(self) -> Mapping[str, object]:

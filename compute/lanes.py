@@ -22,11 +22,14 @@ Answer = TypeVar("Answer")
 class Limits:
     """Threads for each kind of call, and how many seconds the engine may be silent in one.
 
+    More starts at once than twice the cores begin no more containers a second: docs/performance.md. They do not wait
+    for those that are still to be made, nor a stop for either.
     A container that is stuck holds up each call about it: `patience_with_one` frees the thread for others, and after
     that it is in doubt: its calls have the `stuck` threads, until one of them is answered.
     """
 
-    control: int = 2 * CORES
+    create: int = CORES
+    start: int = 2 * CORES
     look: int = 2 * CORES
     survey: int = 1
     stop: int = 8
@@ -49,10 +52,9 @@ class Lanes:
         self._door = door
         self._doubts = doubts
         with_one = min(limits.patience, limits.patience_with_one)
-        control = self._crew("control", limits.control, limits.patience)
         self._crews = {
-            "create": control,
-            "start": control,
+            "create": self._crew("create", limits.create, limits.patience),
+            "start": self._crew("start", limits.start, limits.patience),
             "inspect": self._crew("look", limits.look, with_one),
             "stop": self._crew("stop", limits.stop, with_one),
             "kill": self._crew("kill", limits.kill, with_one),
