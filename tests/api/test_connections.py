@@ -176,7 +176,6 @@ async def test_a_request_that_takes_long_is_not_cut(place, opens):
     assert (await reader.readuntil(b"slow")).startswith(b"HTTP/1.1 200")
 
 
-@pytest.mark.fault("IN12")
 async def test_what_is_asked_is_done_though_who_asked_is_gone(place, opens):
     connect = await opens(Limits())
     _, writer = await connect(b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n")
