@@ -70,7 +70,7 @@ class Callers:
         return self._known[key]
 
 
-def gate(verifier: Verifier, buckets: Buckets, callers: Callers) -> Gate:
+def gate(verifier: Verifier, buckets: Buckets, callers: Callers, *, now: Callable[[], datetime]) -> Gate:
     """Nothing of a request is understood before its signature is."""
 
     async def check(request: web.Request) -> None:
@@ -88,17 +88,17 @@ def gate(verifier: Verifier, buckets: Buckets, callers: Callers) -> Gate:
         if who is None:
             log.warning("request %s: the user of key %s is gone", request[REQUEST_ID], key)
             raise Refused(_NO_USER, status=HTTPStatus.FORBIDDEN, code="AccessDeniedException")
-        request[WHO] = replace(who, request_id=request[REQUEST_ID])
+        request[WHO] = replace(who, request_id=request[REQUEST_ID], asked_at=now())
 
     return check
 
 
-def open_gate(user: UserName) -> Gate:
+def open_gate(user: UserName, *, now: Callable[[], datetime]) -> Gate:
     """The gate of a server that asks nobody who he is: whoever comes is its owner, and may do everything."""
     owner = Caller(user=user, role=Role.ADMIN)
 
     async def let_in(request: web.Request) -> None:
-        request[WHO] = replace(owner, request_id=request[REQUEST_ID])
+        request[WHO] = replace(owner, request_id=request[REQUEST_ID], asked_at=now())
 
     return let_in
 

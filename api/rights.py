@@ -1,5 +1,6 @@
 """What an operation as a whole asks of its caller."""
 
+import logging
 from dataclasses import replace
 from http import HTTPStatus
 
@@ -7,12 +8,16 @@ from aiohttp import web
 
 from api.gate import WHO
 from api.http import Refused
+from batchq import acting
 from batchq.domain.people import Caller, Right
+
+log = logging.getLogger(__name__)
 
 
 def must_have(caller: Caller, right: Right, operation: str) -> None:
     """Raises Refused, whatever the request is about: so nothing is told of what is there."""
     if not caller.has(right):
+        log.warning("request %s: user %s may not %s", caller.request_id, caller.user, operation)
         raise denied(f"User {caller.user} is not authorized to perform {operation}.")
 
 
@@ -23,4 +28,6 @@ def denied(why: object) -> Refused:
 def asker(request: web.Request, right: Right, operation: str) -> Caller:
     """Who makes the request, and as what, if he may. Raises Refused."""
     must_have(request[WHO], right, operation)
-    return replace(request[WHO], operation=operation)
+    by = replace(request[WHO], operation=operation)
+    acting.begin(by)
+    return by

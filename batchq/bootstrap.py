@@ -1,14 +1,11 @@
 """The composition root: the one place that names concrete classes, and the order in which they come up and go down."""
 
-import ipaddress
 import logging
 import os
-import resource
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from socket import AF_INET, AF_INET6, create_server, socket
 
 from aiohttp import web
 
@@ -21,16 +18,16 @@ from api.connections import LIMITS, Limits, Site
 from api.gate import Buckets, Callers, Gate, gate, open_gate
 from api.logs import routes as cloudwatch
 from api.logs.desk import Desk as LogsDesk
-from api.native import forcing, people, resuming, stopping
+from api.native import auditing, forcing, people, resuming, stopping
 from api.native import routes as native
 from api.signatures import Verifier
 from api.tokens import Tokens
 from batchq import __version__
 from batchq.administration.office import Office
+from batchq.auditing import Audit
 from batchq.catalog import Catalog
 from batchq.clock import SystemClock, wall_time
 from batchq.doctor.facts import EngineFacts, Facts, ServerFacts
-from batchq.domain.container import Resources
 from batchq.engine.accounts import Accounts
 from batchq.engine.bus import Bus
 from batchq.engine.engine import Engine
@@ -40,6 +37,8 @@ from batchq.engine.pulse import Pulse
 from batchq.errors import StartImpossible
 from batchq.floor import MIB, Floor
 from batchq.health import Parts, health
+from batchq.host import is_loopback, listen, machine, room_for_connections
+from batchq.journal import Journal
 from batchq.keys import KeyFile
 from batchq.logs import Logs
 from batchq.people import PeopleFile, machine_user
@@ -58,7 +57,6 @@ from compute.simulated import SimulatedRuntime
 
 log = logging.getLogger(__name__)
 
-OWN_FILES, FEWEST_CONNECTIONS = 80, 8  # of the files that may be open: ours and the engine's, and what is left at least
 DRAIN, LAST_WORDS = 5.0, 1.0  # seconds that requests under way have at the end, and then their answers
 
 
@@ -97,11 +95,12 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
         await parts.engine.start()
         parts.engine.tasks.supervise("pulse", parts.pulse.run)
         parts.engine.tasks.supervise("pruning", parts.pruner.run)
+        parts.engine.tasks.supervise("audit", parts.audit.run)
         tokens = Tokens(await store.secret())
         runner = http.runner(application(settings, parts, clock, tokens), drain_seconds=LAST_WORDS)
         stack.push_async_callback(runner.cleanup)
         await runner.setup()
-        limits = Limits(connections=room_for_connections(), drain=DRAIN)
+        limits = Limits(connections=room_for_connections(LIMITS.connections), drain=DRAIN)
         site = Site(runner, door=door, certificate=certificate, limits=limits)
         await site.start()
         yield Serving(url=site.name, lost=parts.engine.guard.lost)
@@ -139,21 +138,14 @@ def make_certificate(settings: Settings) -> Certificate | None:
 def make_gate(settings: Settings, clock: Clock) -> Gate:
     """Raises Unavailable for a file of keys that others may read, or nobody can."""
     if settings.auth is Auth.NONE:
-        return open_gate(machine_user())
+        return open_gate(machine_user(), now=clock.now)
     keys, users = KeyFile(settings.data), PeopleFile(settings.data)
     if not keys.all():
         log.warning("nobody has a key yet, so nobody may call: batchq key create --user NAME")
     users.now()
     callers = Callers(people=users.now, user_of=keys.user_of)
     buckets = Buckets(rate=settings.requests_per_second, now=clock.now)
-    return gate(Verifier(find=keys.find, now=wall_time), buckets, callers)
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    return gate(Verifier(find=keys.find, now=wall_time), buckets, callers, now=clock.now)
 
 
 def make_runtime(settings: Settings, *, instance: str, clock: Clock) -> ContainerRuntime:
@@ -189,14 +181,6 @@ def assemble(
     )
     catalog.consumable_resources.usage = engine
     jobs = JobService(engine=engine, store=store, catalog=catalog, floor=floor, stop_grace=settings.grace)
-    pruner = Pruner(
-        store=store,
-        archive=archive,
-        clock=clock,
-        retention=settings.retention,
-        between=engine.loop.between,
-        busy=lambda: engine.loop.busy,
-    )
     return Parts(
         store=store,
         catalog=catalog,
@@ -205,8 +189,20 @@ def assemble(
         jobs=jobs,
         stopping=Stopping(engine=engine, store=store, people=PeopleFile(settings.data).now),
         pulse=Pulse(clock),
-        pruner=pruner,
+        pruner=make_pruner(settings, engine, store=store, archive=archive, clock=clock),
+        audit=Audit(store=store, journal=Journal(settings.data), clock=clock, keep=settings.audit),
         floor=floor,
+    )
+
+
+def make_pruner(settings: Settings, engine: Engine, *, store: SqliteStore, archive: LogFiles, clock: Clock) -> Pruner:
+    return Pruner(
+        store=store,
+        archive=archive,
+        clock=clock,
+        retention=settings.retention,
+        between=engine.loop.between,
+        busy=lambda: engine.loop.busy,
     )
 
 
@@ -240,6 +236,7 @@ def application(settings: Settings, parts: Parts, clock: Clock, tokens: Tokens) 
             resuming.dialect(parts.jobs),
             stopping.dialect(parts.stopping),
             people.dialect(Office(settings.data, now=wall_time)),
+            auditing.dialect(auditing.Desk(audit=parts.audit, jobs=parts.jobs, tokens=tokens)),
         ),
         health=lambda: health(settings, parts, clock),
         hosts={settings.host, *settings.allowed_hosts},
@@ -265,26 +262,3 @@ def look_around(settings: Settings, server: ServerFacts) -> Facts:
         store=store,
         server=server,
     )
-
-
-def listen(settings: Settings) -> socket:
-    """Take the port before anything is done. Whoever calls already waits until the server is ready."""
-    family = AF_INET6 if ":" in settings.host else AF_INET
-    return create_server((settings.host, settings.port), family=family)
-
-
-def room_for_connections() -> int:
-    """As many as may be, and so few that the database, logs and the engine never want for a file to open."""
-    files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = LIMITS.connections + OWN_FILES
-    if files not in range(wanted):  # enough, or without a limit
-        return LIMITS.connections
-    raised = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (raised, most))
-    return max(FEWEST_CONNECTIONS, raised - OWN_FILES)
-
-
-def machine() -> Resources:
-    """This machine: all its CPUs and memory."""
-    pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
-    return Resources(millicpus=1000 * len(os.sched_getaffinity(0)), memory_mib=pages * size // 2**20)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from batchq import __version__
+from batchq.auditing import Audit
 from batchq.catalog import Catalog
 from batchq.engine.engine import Engine
 from batchq.engine.pruning import Pruner
@@ -30,6 +31,7 @@ class Parts:
     stopping: Stopping
     pulse: Pulse
     pruner: Pruner
+    audit: Audit
     floor: Floor
 
 

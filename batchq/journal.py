@@ -6,25 +6,16 @@ asked and did not happen; nothing happens without a line.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
 from pydantic import TypeAdapter, ValidationError
 
-from batchq.domain.acts import Act
+from batchq.domain.acts import Act, Noted
 from batchq.errors import Unavailable
 from batchq.private_file import append, locked, put
 
 NAME = "acts.log"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Noted:
-    """An act with a mark that no other has: taken over twice, it is one."""
-
-    mark: str
-    act: Act
 
 
 _NOTED = TypeAdapter(Noted)

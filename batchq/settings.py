@@ -59,6 +59,7 @@ class Settings(BaseSettings):
     requests_per_second: Annotated[float, Field(gt=0, le=1_000_000)] = 200.0
     min_free_mib: Annotated[int, Field(ge=0, le=2**30)] = 64
     retention_days: Annotated[float, Field(ge=0, le=36500, allow_inf_nan=False)] = 30.0
+    audit_days: Annotated[float, Field(ge=0, le=36500, allow_inf_nan=False)] = 365.0
     insecure_no_auth: bool = False
     privileged: Privileged = Privileged.ALLOW
     volumes: Annotated[tuple[Path, ...], Field(description="Host paths that jobs may mount, with all below them.")] = (
@@ -75,6 +76,11 @@ class Settings(BaseSettings):
     def retention(self) -> timedelta | None:
         """How long a finished job is kept: as long as a repeated SubmitJob is known at least; None is for ever."""
         return max(timedelta(days=self.retention_days), LEAST_RETENTION) if self.retention_days else None
+
+    @property
+    def audit(self) -> timedelta | None:
+        """How long it is known who did what; None is for ever."""
+        return timedelta(days=self.audit_days) if self.audit_days else None
 
     @property
     def grace(self) -> timedelta:

@@ -5,6 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
+from batchq.domain.acts import Act
 from batchq.domain.catalog import Network
 from batchq.domain.container import ContainerSpec
 from batchq.domain.fairshare import ShareKey, ShareUse
@@ -80,6 +81,7 @@ class Changes:
     `version + 1`. `submissions` are remembered with `at`; those older than `forget_before` may be forgotten. `shares`
     and `used_up` replace what was kept of that share, and of that NON_REPLENISHABLE resource; `restoration` all of it.
     Which jobs a new one of `sweeps` means is decided here, by all else that is saved; `progress` is of those before.
+    `acts` are those by which all this was asked for.
     """
 
     inserted: tuple[Job, ...] = ()
@@ -92,6 +94,7 @@ class Changes:
     restoration: Restoration | None = None
     sweeps: tuple[tuple[Sweep, Selection], ...] = ()
     progress: tuple[Progress, ...] = ()
+    acts: tuple[Act, ...] = ()
     forget_before: datetime | None = None
 
     @property

@@ -20,6 +20,7 @@ COMMANDS = (
     "user",
     "key",
     "whoami",
+    "audit",
     "backup",
     "check",
     "restore",

@@ -53,6 +53,7 @@ def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name fo
     flag("--requests-per-second", type=float, help="what one key may ask, on average; only with --auth sigv4 (200)")
     flag("--min-free-mib", type=int, help="MiB of the data's disk that new jobs and definitions must leave free (64)")
     flag("--retention-days", type=float, help="days for which finished jobs and their logs are kept, 0 for ever (30)")
+    flag("--audit-days", type=float, help="days for which it is known who did what, 0 for ever (365)")
     flag("--insecure-no-auth", action="store_true", default=None, help="listen beyond loopback though anybody may call")
 
 

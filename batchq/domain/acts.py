@@ -26,27 +26,39 @@ class Act:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where an act stands among them all."""
+class Noted:
+    """An act that waits to be taken over, with a mark that no other has: taken over twice, it is one."""
 
-    at: int
+    mark: str
+    act: Act
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """An act with the number that it has in its store."""
+
     number: int
+    act: Act
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActQuery:
-    """Acts, newest first, from the first beyond `before`; None is any. `reach`: whose are told at all."""
+    """Acts, newest first, those of a moment by their numbers; from the first beyond `before`. None is any.
+
+    `reach`: whose acts are told at all.
+    """
 
     since: datetime | None = None
     user: UserName | None = None
     operation: str | None = None
     about: str | None = None
     reach: Reach | None = None
-    before: Place | None = None
+    before: tuple[datetime, int] | None = None
     limit: int
 
 
 def act(by: Caller, *, at: datetime, about: str, outcome: str = DONE) -> Act:
+    """What somebody does by the request that he makes."""
     return Act(
         at=at,
         user=by.user,

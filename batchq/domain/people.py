@@ -6,6 +6,7 @@ accounts and all below them, operators and admins everything. What one does not 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import NewType
 
@@ -43,6 +44,7 @@ class Owner:
     account: AccountName = ROOT
 
 
+UNSAID = datetime.fromtimestamp(0, UTC)
 NOBODY = Owner()
 
 
@@ -109,7 +111,7 @@ class User:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Whoever asks for something, and by which request.
+    """Whoever asks for something, by which request, and when.
 
     `lineage` is his account with those above it, nearest first; `coordinates` has the accounts below as well. `queues`
     None is all. `key` is the access key that signed the request, empty where nobody is asked.
@@ -125,6 +127,7 @@ class Caller:
     key: str = ""
     request_id: str = ""
     operation: str = ""
+    asked_at: datetime = UNSAID
 
     @property
     def owner(self) -> Owner:

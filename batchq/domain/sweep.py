@@ -8,6 +8,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from batchq.domain import events as on
+from batchq.domain.acts import Act
 from batchq.domain.job import FINISHED, QUEUED, Job, Status
 from batchq.domain.names import JobId, parent_of
 from batchq.domain.people import Reach
@@ -35,12 +36,16 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepOrder:
-    """What all of them are told. `grace` None is each job's own; `signal` None is the image's, or SIGTERM."""
+    """What all of them are told. `grace` None is each job's own; `signal` None is the image's, or SIGTERM.
+
+    `act` is that of who orders it, None where nobody asked him who he is.
+    """
 
     kind: Kind
     reason: str
     grace: timedelta | None = None
     signal: str | None = None
+    act: Act | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
+from batchq.acting import acting
 from batchq.domain import events as on
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.names import ConsumableName, JobId, QueueName, Tag
@@ -131,18 +132,18 @@ class Engine:
         Raises Invalid for one that cannot be, and StoreFailed.
         """
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.inbox.post(Deliver(job_id=job_id, event=event, answer=answer))
+        self.inbox.post(Deliver(job_id=job_id, event=event, by=acting(), answer=answer))
         await _wait(answer)
 
     async def amend(self, job_id: JobId, change: Callable[[Job], Job]) -> None:
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.inbox.post(Amend(job_id=job_id, change=change, answer=answer))
+        self.inbox.post(Amend(job_id=job_id, change=change, by=acting(), answer=answer))
         await _wait(answer)
 
     async def resume(self, *, purge: bool) -> None:
         """Let restored data go on. Raises Invalid before the container engine was looked at."""
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.inbox.post(Resume(purge=purge, answer=answer))
+        self.inbox.post(Resume(purge=purge, by=acting(), answer=answer))
         await _wait(answer)
 
     async def sweep(self, order: SweepOrder, selection: Selection) -> AsyncIterator[tuple[Told, ...]]:
@@ -150,8 +151,9 @@ class Engine:
         told: asyncio.Queue[tuple[Told, ...] | None] = asyncio.Queue()
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         as_of = self.loop.next_order
-        letter = SweepJobs(order=order, selection=selection, as_of=as_of, hear=told.put_nowait, answer=answer)
-        self.inbox.post(letter)
+        self.inbox.post(
+            SweepJobs(order=order, selection=selection, as_of=as_of, hear=told.put_nowait, by=acting(), answer=answer)
+        )
         await _wait(answer)
         return _heard(told)
 

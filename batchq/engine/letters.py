@@ -1,4 +1,7 @@
-"""What can lie in the inbox. Letters come from outside only; what follows inside a turn is applied in that turn."""
+"""What can lie in the inbox. Letters come from outside only; what follows inside a turn is applied in that turn.
+
+`by` is who asked for it, None for what nobody asked.
+"""
 
 from asyncio import Future
 from collections.abc import Callable
@@ -33,6 +36,7 @@ class Deliver:
 
     job_id: JobId
     event: on.Event
+    by: Caller | None = None
     answer: Future[None] | None = None
 
 
@@ -42,6 +46,7 @@ class Amend:
 
     job_id: JobId
     change: Callable[[Job], Job]
+    by: Caller | None = None
     answer: Future[None]
 
 
@@ -71,6 +76,7 @@ class Resume:
     """An operator lets restored data go on. `purge`: containers that no job owns are cleared away, else left alone."""
 
     purge: bool
+    by: Caller | None = None
     answer: Future[None]
 
 
@@ -86,6 +92,7 @@ class SweepJobs:
     selection: Selection
     as_of: int
     hear: Callable[[tuple[Told, ...] | None], None]
+    by: Caller | None = None
     answer: Future[None]
 
 
@@ -105,3 +112,7 @@ class MoreToDo:
 
 
 Letter = Submit | Deliver | Amend | Ring | Surveyed | Resume | SweepJobs | EngineLost | GroundChanged | MoreToDo
+
+
+def asked_by(letter: Letter) -> Caller | None:
+    return letter.by if isinstance(letter, Submit | Deliver | Amend | Resume | SweepJobs) else None

@@ -18,7 +18,7 @@ from batchq.domain.parts import tags_running
 from batchq.engine.families import Families
 from batchq.engine.ground import Ground
 from batchq.engine.inbox import Inbox
-from batchq.engine.letters import Amend, Deliver, Letter, MoreToDo, Resume, Submit, Surveyed, SweepJobs
+from batchq.engine.letters import Amend, Deliver, Letter, MoreToDo, Resume, Submit, Surveyed, SweepJobs, asked_by
 from batchq.engine.reading import Reader
 from batchq.engine.scheduler import Scheduler
 from batchq.engine.settling import settle
@@ -180,6 +180,7 @@ class Loop:
 
     def _read(self, turn: Turn, letters: Sequence[Letter]) -> None:
         for letter in letters:
+            turn.by = asked_by(letter)
             try:
                 self._reader.read(turn, letter)
             except BatchqError as refusal:
@@ -188,6 +189,7 @@ class Loop:
             except Exception as bug:  # the one blind except: a letter that cannot be read must stop nobody else's
                 log.exception("a letter could not be read: %s", letter)
                 _refuse(letter, Unavailable(f"{type(bug).__name__} in the scheduler; the log tells more"))
+        turn.by = None
 
     async def _place(self, turn: Turn) -> None:
         """While the engine does not answer nothing is placed; what waits is looked at when it may be."""

@@ -77,6 +77,7 @@ class Reader:
                 self._reconcile(turn, letter)
             case Resume(purge=purge):
                 self.safety.resume(turn, purge=purge)
+                turn.note("data")
             case SweepJobs():
                 self._sweep(turn, letter)
             case EngineLost():

@@ -4,14 +4,16 @@ Whom an order means is decided by the commit that saves it, and until they are t
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from batchq.domain import nodes
 from batchq.domain.spans import Spans
-from batchq.domain.sweep import Meant, Progress, Sweep, SweepOrder, Told, has_children, outcome, request
+from batchq.domain.sweep import Meant, Outcome, Progress, Sweep, SweepOrder, Told, has_children, outcome, request
 from batchq.engine.letters import SweepJobs
 from batchq.engine.turn import Turn
 from batchq.sweeping import SweepStore
 
+ASKED = "asked"
 MOST = 250  # jobs that one turn tells
 
 Hear = Callable[[tuple[Told, ...] | None], None]
@@ -43,7 +45,9 @@ class Sweeps:
 
     def begin(self, turn: Turn, letter: SweepJobs) -> None:
         number = max((*self._under_way, *(sweep.number for sweep, _ in turn.sweeps)), default=0) + 1
-        turn.sweeps.append((Sweep(number=number, order=letter.order), letter))
+        turn.note("jobs", ASKED)
+        order = replace(letter.order, act=turn.acts[-1]) if turn.by is not None else letter.order
+        turn.sweeps.append((Sweep(number=number, order=order), letter))
 
     async def work(self, turn: Turn) -> None:
         """The oldest order first."""
@@ -78,6 +82,8 @@ def _tell(turn: Turn, order: SweepOrder, meant: Meant) -> Told:
     turn.step(job.id, request(order, meant.node))
     shown = job if meant.node is None else nodes.view(job, meant.node)
     became = outcome(order.kind, shown.status, has_children=has_children(shown))
+    if order.act is not None and became is not Outcome.ALREADY_FINISHED:
+        turn.acts.append(replace(order.act, at=turn.now, about=f"job/{shown.id}", outcome=became))
     return Told(job_id=shown.id, name=job.spec.name, status=shown.status, outcome=became)
 
 

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
+from batchq.domain.acts import DONE, Act, act
 from batchq.domain.arrays import Moved, at_work, is_parent, size
 from batchq.domain.damage import fail, is_damaged
 from batchq.domain.fairshare import Change, ShareKey
@@ -12,6 +13,7 @@ from batchq.domain.job import ACTIVE, FINISHED, Job, Status
 from batchq.domain.lifecycle import step
 from batchq.domain.names import JobId, Tag, child_id, parent_of, stream_name
 from batchq.domain.parts import came_to_run
+from batchq.domain.people import Caller
 from batchq.domain.replacing import replace
 from batchq.domain.sweep import Progress, Sweep, Told
 from batchq.engine.letters import Letter, SweepJobs
@@ -21,8 +23,8 @@ from batchq.values import Changes, LogStream, Moment, Restoration, StatusChanged
 class Turn:
     """A working copy over the active jobs. Jobs that are not active must be learnt before they are stepped.
 
-    `later` are letters that the next turn is to read again, `unknown` the containers that a survey of restored data
-    left over.
+    `by` is who asked for what is being read, while it is. `later` are letters that the next turn is to read again,
+    `unknown` the containers that a survey of restored data left over.
     """
 
     def __init__(self, *, now: datetime, active: Mapping[JobId, Job]) -> None:
@@ -36,6 +38,8 @@ class Turn:
         self.sweeps: list[tuple[Sweep, SweepJobs]] = []
         self.progress: list[Progress] = []
         self.told: dict[int, tuple[Told, ...]] = {}
+        self.by: Caller | None = None
+        self.acts: list[Act] = []
         self._active = active
         self._read: dict[JobId, Job] = {}
         self._inserted: dict[JobId, Job] = {}
@@ -72,6 +76,7 @@ class Turn:
         self._inserted[job.id] = job
         self._fresh.append(job.id)
         self._tell(None, job)
+        self.note(f"job/{job.id}", job.status)
         if key is not None:
             self.submitted[key] = job.id
 
@@ -95,6 +100,12 @@ class Turn:
             self._tell(before, after)
         if before.family is None and after.family is not None:
             self._stirred.append(after.id)
+        self.note(f"job/{after.id}", after.status)
+
+    def note(self, about: str, outcome: str = DONE) -> None:
+        """The act of whoever asked for what is being read, if anybody did."""
+        if self.by is not None:
+            self.acts.append(act(self.by, at=self.now, about=about, outcome=outcome))
 
     def active(self) -> dict[JobId, Job]:
         """The jobs that hold room, as this turn leaves them."""
@@ -149,6 +160,7 @@ class Turn:
             restoration=self.restoration,
             sweeps=tuple((sweep, letter.selection) for sweep, letter in self.sweeps),
             progress=tuple(self.progress),
+            acts=tuple(self.acts),
             forget_before=forget_before if self.submitted else None,
         )
 

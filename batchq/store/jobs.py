@@ -13,7 +13,7 @@ from batchq.domain.names import ConsumableName, JobId, QueueName
 from batchq.domain.people import Owner, Reach
 from batchq.domain.placement import Candidate
 from batchq.errors import Conflict, Unreadable
-from batchq.store import rows
+from batchq.store import acts, rows
 from batchq.store.matching import EPOCH, waits
 from batchq.store.reading import readable
 from batchq.store.statements import named
@@ -37,6 +37,7 @@ def commit(connection: Connection, changes: Changes) -> None:
     connection.executemany(SQL["insert_stream"], map(rows.stream_row, changes.streams))
     connection.executemany(SQL["put_share"], (rows.share_row(*kept) for kept in changes.shares))
     connection.executemany(SQL["put_used_up"], map(_used_up_row, changes.used_up))
+    acts.insert(connection, changes.acts)
     if changes.restoration is not None:
         put_restoration(connection, changes.restoration)
     if changes.forget_before is not None:

@@ -77,6 +77,7 @@ class MemoryStore(MemoryCatalog):
         self._shares.update(changes.shares)
         self._used_up.update(changes.used_up)
         self._sweeps.commit(changes)
+        self._done.insert(changes.acts)
         if changes.restoration is not None:
             self._restoration = changes.restoration
         if changes.forget_before is not None:

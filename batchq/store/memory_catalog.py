@@ -1,9 +1,12 @@
 """The catalog in memory: the store's promises but durability."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 
+from batchq.acting import act_about
+from batchq.domain.acts import ActQuery, Kept, Noted
 from batchq.domain.catalog import (
     ComputeEnvironment,
     ConsumableResource,
@@ -19,6 +22,7 @@ from batchq.domain.names import ConsumableName, DefinitionRef, QueueName
 from batchq.domain.people import Owner, Reach
 from batchq.errors import Conflict, StoreFailed
 from batchq.store.matching import reached
+from batchq.store.memory_acts import MemoryActs
 
 
 class MemoryCatalog:
@@ -33,6 +37,7 @@ class MemoryCatalog:
         self._consumables: dict[ConsumableName, ConsumableResource] = {}
         self._updates: dict[tuple[ConsumableName, str], ConsumableUpdate] = {}
         self._flags: set[str] = set()
+        self._done = MemoryActs()
 
     async def check(self) -> None:
         """Raise StoreFailed if writes are not taken."""
@@ -43,10 +48,12 @@ class MemoryCatalog:
 
     async def put_policy(self, policy: SchedulingPolicy) -> None:
         self._check_writable()
+        self._note(f"scheduling-policy/{policy.name}")
         self._policies[policy.name] = policy
 
     async def drop_policy(self, name: PolicyName) -> None:
         self._check_writable()
+        self._note(f"scheduling-policy/{name}")
         self._policies.pop(name, None)
 
     async def consumables(self) -> tuple[ConsumableResource, ...]:
@@ -54,12 +61,14 @@ class MemoryCatalog:
 
     async def put_consumable(self, resource: ConsumableResource) -> None:
         self._check_writable()
+        self._note(f"consumable-resource/{resource.name}")
         self._consumables[resource.name] = resource
 
     async def update_consumable(
         self, resource: ConsumableResource, update: ConsumableUpdate, *, forget_before: datetime
     ) -> None:
         self._check_writable()
+        self._note(f"consumable-resource/{resource.name}")
         self._consumables[resource.name] = resource
         self._updates = {key: known for key, known in self._updates.items() if known.at >= forget_before}
         self._updates[resource.name, update.token] = update
@@ -69,6 +78,7 @@ class MemoryCatalog:
 
     async def drop_consumable(self, name: ConsumableName) -> None:
         self._check_writable()
+        self._note(f"consumable-resource/{name}")
         self._consumables.pop(name, None)
         self._updates = {key: update for key, update in self._updates.items() if key[0] != name}
 
@@ -80,22 +90,27 @@ class MemoryCatalog:
 
     async def put_environment(self, environment: ComputeEnvironment) -> None:
         self._check_writable()
+        self._note(f"compute-environment/{environment.name}")
         self._environments[environment.name] = environment
 
     async def put_queue(self, queue: JobQueue) -> None:
         self._check_writable()
+        self._note(f"job-queue/{queue.name}")
         self._queues[queue.name] = queue
 
     async def drop_environment(self, name: str) -> None:
         self._check_writable()
+        self._note(f"compute-environment/{name}")
         self._environments.pop(EnvironmentName(name), None)
 
     async def drop_queue(self, name: str) -> None:
         self._check_writable()
+        self._note(f"job-queue/{name}")
         self._queues.pop(QueueName(name), None)
 
     async def add_definition(self, definition: JobDefinition) -> JobDefinition:
         self._check_writable()
+        self._note(f"job-definition/{definition.ref.name}")
         revisions = self._definitions.setdefault(definition.ref.name, [])
         saved = replace(definition, ref=replace(definition.ref, revision=len(revisions) + 1))
         revisions.append(saved)
@@ -105,6 +120,7 @@ class MemoryCatalog:
         self._check_writable()
         if await self.definition(definition.ref) is None:
             raise Conflict(f"job definition {definition.ref} is gone")
+        self._note(f"job-definition/{definition.ref}")
         self._definitions[definition.ref.name][definition.ref.revision - 1] = definition
 
     async def definition(self, ref: DefinitionRef) -> JobDefinition | None:
@@ -139,6 +155,22 @@ class MemoryCatalog:
     async def set_flag(self, name: str) -> None:
         self._check_writable()
         self._flags.add(name)
+
+    async def acts(self, query: ActQuery) -> tuple[Kept, ...]:
+        return self._done.page(query)
+
+    async def take_over(self, noted: Sequence[Noted]) -> None:
+        self._check_writable()
+        self._done.take_over(noted)
+
+    async def prune_acts(self, before: datetime, *, limit: int) -> int:
+        self._check_writable()
+        return self._done.prune(before, limit)
+
+    def _note(self, about: str) -> None:
+        done = act_about(about)
+        if done is not None:
+            self._done.insert([done])
 
     def _check_writable(self) -> None:
         if self.failing:

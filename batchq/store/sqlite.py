@@ -5,6 +5,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
+from batchq.acting import act_about
+from batchq.domain.acts import ActQuery, Kept, Noted
 from batchq.domain.catalog import (
     ComputeEnvironment,
     ConsumableResource,
@@ -20,7 +22,7 @@ from batchq.domain.names import ConsumableName, DefinitionRef, JobId, QueueName
 from batchq.domain.people import Owner, Reach
 from batchq.domain.placement import Candidate
 from batchq.domain.sweep import Meant, Selection, Sketch, Sweep
-from batchq.store import catalog, jobs, listing, opening, pruning, salvage, streams, sweeping
+from batchq.store import acts, catalog, jobs, listing, opening, pruning, salvage, streams, sweeping
 from batchq.store.database import Database, opened
 from batchq.store.reading import Work, mended
 from batchq.values import (
@@ -186,50 +188,54 @@ class SqliteStore:
         return await self._read(catalog.queues)
 
     async def put_environment(self, environment: ComputeEnvironment) -> None:
-        await self._database.write(lambda it: catalog.put_environment(it, environment))
+        await self._change(
+            f"compute-environment/{environment.name}", lambda it: catalog.put_environment(it, environment)
+        )
 
     async def put_queue(self, queue: JobQueue) -> None:
-        await self._database.write(lambda it: catalog.put_queue(it, queue))
+        await self._change(f"job-queue/{queue.name}", lambda it: catalog.put_queue(it, queue))
 
     async def drop_environment(self, name: str) -> None:
-        await self._database.write(lambda it: catalog.drop_environment(it, name))
+        await self._change(f"compute-environment/{name}", lambda it: catalog.drop_environment(it, name))
 
     async def drop_queue(self, name: str) -> None:
-        await self._database.write(lambda it: catalog.drop_queue(it, name))
+        await self._change(f"job-queue/{name}", lambda it: catalog.drop_queue(it, name))
 
     async def policies(self) -> tuple[SchedulingPolicy, ...]:
         return await self._read(catalog.policies)
 
     async def put_policy(self, policy: SchedulingPolicy) -> None:
-        await self._database.write(lambda it: catalog.put_policy(it, policy))
+        await self._change(f"scheduling-policy/{policy.name}", lambda it: catalog.put_policy(it, policy))
 
     async def drop_policy(self, name: PolicyName) -> None:
-        await self._database.write(lambda it: catalog.drop_policy(it, name))
+        await self._change(f"scheduling-policy/{name}", lambda it: catalog.drop_policy(it, name))
 
     async def consumables(self) -> tuple[ConsumableResource, ...]:
         return await self._read(catalog.consumables)
 
     async def put_consumable(self, resource: ConsumableResource) -> None:
-        await self._database.write(lambda it: catalog.put_consumable(it, resource))
+        await self._change(f"consumable-resource/{resource.name}", lambda it: catalog.put_consumable(it, resource))
 
     async def update_consumable(
         self, resource: ConsumableResource, update: ConsumableUpdate, *, forget_before: datetime
     ) -> None:
-        await self._database.write(
-            lambda it: catalog.update_consumable(it, resource, update, forget_before=forget_before)
+        await self._change(
+            f"consumable-resource/{resource.name}",
+            lambda it: catalog.update_consumable(it, resource, update, forget_before=forget_before),
         )
 
     async def consumable_update(self, name: ConsumableName, token: str) -> ConsumableUpdate | None:
         return await self._read(lambda it: catalog.consumable_update(it, name, token))
 
     async def drop_consumable(self, name: ConsumableName) -> None:
-        await self._database.write(lambda it: catalog.drop_consumable(it, name))
+        await self._change(f"consumable-resource/{name}", lambda it: catalog.drop_consumable(it, name))
 
     async def add_definition(self, definition: JobDefinition) -> JobDefinition:
-        return await self._database.write(lambda it: catalog.add_definition(it, definition))
+        about = f"job-definition/{definition.ref.name}"
+        return await self._change(about, lambda it: catalog.add_definition(it, definition))
 
     async def put_definition(self, definition: JobDefinition) -> None:
-        await self._database.write(lambda it: catalog.put_definition(it, definition))
+        await self._change(f"job-definition/{definition.ref}", lambda it: catalog.put_definition(it, definition))
 
     async def definition(self, ref: DefinitionRef) -> JobDefinition | None:
         return await self._read(lambda it: catalog.definition(it, ref))
@@ -259,7 +265,23 @@ class SqliteStore:
     async def set_flag(self, name: str) -> None:
         await self._database.write(lambda it: catalog.set_flag(it, name))
 
+    # ----------------------------------------------------------------------------------------------------------- acts
+
+    async def acts(self, query: ActQuery) -> tuple[Kept, ...]:
+        return await self._browse(lambda it: acts.page(it, query))
+
+    async def take_over(self, noted: Sequence[Noted]) -> None:
+        await self._database.write(lambda it: acts.take_over(it, noted))
+
+    async def prune_acts(self, before: datetime, *, limit: int) -> int:
+        return await self._database.write(lambda it: acts.prune(it, before, limit))
+
     # --------------------------------------------------------------------------------------------------------- inside
+
+    async def _change(self, about: str, work: Work[T]) -> T:
+        """With the act of whoever asked for it, in one."""
+        done = act_about(about)
+        return await self._database.write(work if done is None else lambda it: acts.insert_with(it, done, work))
 
     async def _read(self, work: Work[T]) -> T:
         return await mended(self._database.read, work, write=self._database.write)

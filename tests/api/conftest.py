@@ -50,7 +50,10 @@ class Server(Inside):
             stopping.dialect(self.stopping),
         ]
         app = api.build(
-            dialects=dialects, health=self.tell_health, hosts=["batchq.example"], gate=open_gate(ADMIN.user)
+            dialects=dialects,
+            health=self.tell_health,
+            hosts=["batchq.example"],
+            gate=open_gate(ADMIN.user, now=lambda: NOON),
         )
         app.middlewares.insert(0, self._watch())
         self._runner = api.runner(app, drain_seconds=1)

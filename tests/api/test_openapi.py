@@ -13,7 +13,7 @@ from api.logs import routes as logs
 from api.openapi import describe
 from tests.api.model import SERVED
 from tests.house.rooms import ROOT, module, sources
-from tests.support.builders import ADMIN
+from tests.support.builders import ADMIN, NOON
 
 OPERATIONS = SERVED | logs.OPERATIONS
 
@@ -30,7 +30,7 @@ def dialects():
 
 @pytest.fixture(scope="module")
 def app():
-    return api.build(dialects=dialects(), health=well, hosts=[], gate=open_gate(ADMIN.user))
+    return api.build(dialects=dialects(), health=well, hosts=[], gate=open_gate(ADMIN.user, now=lambda: NOON))
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,9 @@ class Server:
         verifier = Verifier(find={KEY.id: KEY}.get, now=wall_time)
         callers = Callers(people=lambda: PEOPLE, user_of={KEY.id: ADA}.get)
         buckets = Buckets(rate=1_000_000, now=wall_time)
-        app = api.build(dialects=[self._mount], health=dict, hosts=(), gate=gate(verifier, buckets, callers))
+        app = api.build(
+            dialects=[self._mount], health=dict, hosts=(), gate=gate(verifier, buckets, callers, now=wall_time)
+        )
         self.wire = Wire(app)
         self.let_in = []
 

@@ -80,7 +80,9 @@ async def serve(kind: str) -> None:
         print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
         await loop.run_in_executor(None, sys.stdin.read)
         return
-    app = http.build(dialects=[parsing], health=nothing, hosts=(), gate=open_gate(UserName("bench")))
+    app = http.build(
+        dialects=[parsing], health=nothing, hosts=(), gate=open_gate(UserName("bench"), now=SystemClock().now)
+    )
     async with site(app) as url:
         print(url, flush=True)
         await loop.run_in_executor(None, sys.stdin.read)

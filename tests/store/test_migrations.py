@@ -160,6 +160,10 @@ BROUGHT = {
     ],
     4: [("INSERT INTO quarantine VALUES (1, 6, 'state', x'7B')", [])],
     5: [("INSERT INTO discarded VALUES (?)", ["0" * 32])],
+    7: [
+        ("INSERT INTO sweeps VALUES (1, ?)", ['{"kind":"CANCEL","reason":"enough"}']),
+        ("INSERT INTO sweep_jobs VALUES (1, 1, -1)", []),
+    ],
 }
 BEFORE_ARRAYS = [1, 2]
 EARLIER = range(1, migrations.NEWEST)

@@ -1,0 +1,107 @@
+"""Who did what: `POST /v1/batchq/listaudit`, the newest first.
+
+Operators and admins are told of everybody's acts, a coordinator of those of his accounts' users, a user of his own;
+and of all acts about one of his jobs, whoever did them, whoever reaches that job.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+from aiohttp import web
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from api.http import Dialect, parse, read, reply
+from api.openapi import Told, tell
+from api.rights import asker
+from api.times import milliseconds
+from api.tokens import Tokens
+from batchq.auditing import Audit
+from batchq.domain.acts import Act, ActQuery, Kept
+from batchq.domain.names import JobId
+from batchq.domain.people import Caller, Right, UserName
+from batchq.service import JobService
+
+NAME = "ListAudit"
+LIST_AUDIT = "/v1/batchq/listaudit"
+EPOCH = datetime.fromtimestamp(0, UTC)
+LATEST = 253_402_300_799_999  # milliseconds: the last of the year 9999
+
+Word = Annotated[str, Field(min_length=1, max_length=256)]
+
+
+class ListAuditRequest(BaseModel):
+    """`since` in milliseconds. `about` is as acts tell it: `job-queue/NAME`, or `job/ID`, for which `job` is short."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel)
+
+    since: Annotated[int, Field(ge=0, le=LATEST)] | None = None
+    user: Word | None = None
+    operation: Word | None = None
+    about: Word | None = None
+    job: Word | None = None
+    max_results: Annotated[int, Field(ge=1, le=1000)] = 100
+    next_token: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    audit: Audit
+    jobs: JobService
+    tokens: Tokens
+
+
+def dialect(desk: Desk) -> Dialect:
+    async def list_audit(request: web.Request) -> web.Response:
+        by = asker(request, Right.OWN, NAME)
+        asked = parse(ListAuditRequest, await read(request))
+        found = await desk.audit.acts(await _query(asked, desk, by))
+        token = desk.tokens.make(_listing(asked), _place(found[-1])) if len(found) == asked.max_results else None
+        return reply({"acts": [_told(it.act) for it in found], **({"nextToken": token} if token else {})})
+
+    def mount(app: web.Application) -> None:
+        tell(app, app.router.add_post(LIST_AUDIT, list_audit), Told(name=NAME, body=ListAuditRequest))
+
+    return mount
+
+
+async def _query(asked: ListAuditRequest, desk: Desk, by: Caller) -> ActQuery:
+    job = None if asked.job is None else JobId(asked.job)
+    reached = job is not None and bool(await desk.jobs.describe([job], by=by))
+    return ActQuery(
+        since=None if asked.since is None else EPOCH + timedelta(milliseconds=asked.since),
+        user=None if asked.user is None else UserName(asked.user),
+        operation=asked.operation,
+        about=asked.about if job is None else f"job/{job}",
+        reach=None if reached else by.reach,
+        before=_after(desk.tokens.read(_listing(asked), asked.next_token)) if asked.next_token else None,
+        limit=asked.max_results,
+    )
+
+
+def _listing(asked: ListAuditRequest) -> object:
+    return NAME, asked.model_dump(exclude={"max_results", "next_token"})
+
+
+def _place(it: Kept) -> str:
+    return f"{(it.act.at - EPOCH) // timedelta(microseconds=1)} {it.number}"
+
+
+def _after(position: str) -> tuple[datetime, int]:
+    at, number = map(int, position.split())
+    return EPOCH + timedelta(microseconds=at), number
+
+
+def _told(it: Act) -> Mapping[str, object]:
+    return {
+        "at": milliseconds(it.at),
+        "user": it.user,
+        "account": it.account,
+        "key": it.key or None,
+        "requestId": it.request_id or None,
+        "operation": it.operation,
+        "about": it.about,
+        "outcome": it.outcome,
+    }

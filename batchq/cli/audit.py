@@ -1,0 +1,59 @@
+"""`batchq audit`: who did what, the newest first."""
+
+import argparse
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from batchq.cli.calling import add_url, call, url_of
+from batchq.cli.lines import line
+from batchq.errors import Misused
+
+PAGE = 1000
+
+
+def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name for it
+    """Say who did what, the newest first: all of it to operators, of accounts to coordinators, to others their own."""
+    command = commands.add_parser("audit", help="say who did what", description=add.__doc__)
+    command.set_defaults(run=run)
+    command.add_argument("--since", type=_moment, metavar="TIME", help="2026-11-21, or 2026-11-21T18:30 (UTC)")
+    command.add_argument("--user", help="whose acts")
+    command.add_argument("--operation", help="as SubmitJob, TerminateJob or CreateUser")
+    command.add_argument("--job", help="about this job, whoever did it")
+    command.add_argument("--about", help="about something else, as job-queue/night or user/ada")
+    command.add_argument("--limit", type=int, default=100, help="so many at most (100)")
+    command.add_argument("--json", action="store_true", help="print them as JSON")
+    add_url(command)
+
+
+def run(asked: argparse.Namespace) -> int:
+    if asked.limit < 1:
+        raise Misused("--limit is 1 at least")
+    acts = _acts(asked)
+    print(json.dumps(acts, indent=2) if asked.json else "\n".join(line(_told(it)) for it in acts))
+    return 0
+
+
+def _acts(asked: argparse.Namespace) -> list[dict[str, Any]]:
+    said = {name: it for name in ("since", "user", "operation", "job", "about") if (it := getattr(asked, name))}
+    url, found, token = url_of(asked), list[dict[str, Any]](), None
+    while True:
+        wanted = {"maxResults": min(asked.limit - len(found), PAGE), **({"nextToken": token} if token else {})}
+        page: dict[str, Any] = dict(call(url, "/v1/batchq/listaudit", said | wanted))
+        found += page["acts"]
+        token = page.get("nextToken")
+        if token is None or len(found) >= asked.limit:
+            return found
+
+
+def _told(act: dict[str, Any]) -> str:
+    at = datetime.fromtimestamp(act["at"] / 1000, UTC)
+    return f"{at:%Y-%m-%d %H:%M:%S}  {act['user']:12}  {act['operation']:20}  {act['about']}  {act['outcome']}"
+
+
+def _moment(text: str) -> int:
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time") from None
+    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -1,0 +1,93 @@
+"""Acts in SQL: each function is one transaction, or a part of one."""
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import fields, replace
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from batchq.domain.acts import Act, ActQuery, Kept, Noted
+from batchq.domain.people import AccountName, Reach, UserName
+from batchq.store import rows
+from batchq.store.matching import EPOCH
+from batchq.store.statements import named
+
+SQL = named("acts.sql")
+TEXTS = tuple(it.name for it in fields(Act) if it.name != "at")
+
+_COLUMNS = "number, at, user, account, key, request_id, operation, about, outcome"
+
+Connection = sqlite3.Connection
+T = TypeVar("T")
+Bound = list[str | int]
+
+
+def insert(connection: Connection, acts: Iterable[Act]) -> None:
+    connection.executemany(SQL["insert_act"], map(_row, acts))
+
+
+def insert_with(connection: Connection, act: Act, work: Callable[[Connection], T]) -> T:
+    """What is done, and that it is."""
+    done = work(connection)
+    insert(connection, [act])
+    return done
+
+
+def take_over(connection: Connection, noted: Sequence[Noted]) -> None:
+    connection.executemany(SQL["insert_act"], (_row(it.act, mark=rows.text(it.mark)) for it in noted))
+
+
+def prune(connection: Connection, before: datetime, limit: int) -> int:
+    return connection.execute(SQL["prune_acts"], {"before": rows.microseconds(before), "limit": limit}).rowcount
+
+
+def page(connection: Connection, query: ActQuery) -> tuple[Kept, ...]:
+    """Of each part of what somebody reaches the newest, by an index; and of these the newest."""
+    found = {row[0]: row for asked in _parts(query) for row in connection.execute(*select(asked))}
+    newest = sorted(found.values(), key=lambda row: (row[1], row[0]), reverse=True)
+    return tuple(_kept(*row) for row in newest[: query.limit])
+
+
+def select(query: ActQuery) -> tuple[str, Bound]:
+    """One part: `reach` is nobody's, or one user's, or one account's."""
+    named = {"user": query.user, "operation": query.operation, "about": query.about}
+    conditions: list[tuple[str, Bound]] = [
+        (f"{column} = ?", [rows.text(it)]) for column, it in named.items() if it is not None
+    ]
+    if query.reach is not None:
+        accounts: Bound = [rows.text(it) for it in query.reach.accounts]
+        conditions.append(("account = ?", accounts) if accounts else ("user = ?", [rows.text(query.reach.user)]))
+    if query.since is not None:
+        conditions.append(("at >= ?", [rows.microseconds(query.since)]))
+    if query.before is not None:
+        at, number = query.before
+        conditions.append(("(at, number) < (?, ?)", [rows.microseconds(at), rows.integer(number)]))
+    where = " AND ".join(condition for condition, _ in conditions) or "TRUE"
+    bound: Bound = [it for _, values in conditions for it in values]
+    statement = f"SELECT {_COLUMNS} FROM acts WHERE {where} ORDER BY at DESC, number DESC LIMIT ?"  # noqa: S608 - nobody's words
+    return statement, [*bound, query.limit]
+
+
+def _parts(query: ActQuery) -> Iterator[ActQuery]:
+    yield query if query.reach is None else replace(query, reach=Reach(user=query.reach.user))
+    for account in () if query.reach is None else sorted(query.reach.accounts):
+        yield replace(query, reach=Reach(user=UserName(""), accounts=frozenset({account})))
+
+
+def _row(act: Act, mark: str | None = None) -> rows.Row:
+    return {"at": rows.microseconds(act.at), "mark": mark, **{it: rows.text(getattr(act, it)) for it in TEXTS}}
+
+
+def _kept(number: int, at: int, user: str, account: str, *said: str) -> Kept:
+    key, request_id, operation, about, outcome = said
+    done = Act(
+        at=EPOCH + timedelta(microseconds=at),
+        user=UserName(user),
+        account=AccountName(account),
+        key=key,
+        request_id=request_id,
+        operation=operation,
+        about=about,
+        outcome=outcome,
+    )
+    return Kept(number=number, act=done)

@@ -1,0 +1,45 @@
+"""Acts in memory: the same promises as `acts` keeps in SQL."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from batchq.domain.acts import Act, ActQuery, Kept, Noted
+
+
+class MemoryActs:
+    def __init__(self) -> None:
+        self._acts: dict[int, Act] = {}
+        self._marks: set[str] = set()
+        self._next = 1
+
+    def insert(self, acts: Iterable[Act]) -> None:
+        for act in acts:
+            self._acts[self._next] = act
+            self._next += 1
+
+    def take_over(self, noted: Sequence[Noted]) -> None:
+        for it in noted:
+            if it.mark not in self._marks:
+                self._marks.add(it.mark)
+                self.insert([it.act])
+
+    def page(self, query: ActQuery) -> tuple[Kept, ...]:
+        found = [Kept(number=number, act=act) for number, act in self._acts.items() if _meets(act, number, query)]
+        return tuple(sorted(found, key=lambda it: (it.act.at, it.number), reverse=True)[: query.limit])
+
+    def prune(self, before: datetime, limit: int) -> int:
+        old = sorted((act.at, number) for number, act in self._acts.items() if act.at < before)[:limit]
+        for _, number in old:
+            del self._acts[number]
+        return len(old)
+
+
+def _meets(act: Act, number: int, query: ActQuery) -> bool:
+    asked = ((query.user, act.user), (query.operation, act.operation), (query.about, act.about))
+    if any(wanted not in (None, said) for wanted, said in asked):
+        return False
+    if query.reach is not None and act.user != query.reach.user and act.account not in query.reach.accounts:
+        return False
+    if query.since is not None and act.at < query.since:
+        return False
+    return query.before is None or (act.at, number) < query.before

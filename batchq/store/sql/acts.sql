@@ -1,0 +1,7 @@
+-- insert_act
+INSERT INTO acts (at, user, account, key, request_id, operation, about, outcome, mark)
+VALUES (:at, :user, :account, :key, :request_id, :operation, :about, :outcome, :mark)
+ON CONFLICT DO NOTHING;
+
+-- prune_acts
+DELETE FROM acts WHERE number IN (SELECT number FROM acts WHERE at < :before ORDER BY at LIMIT :limit);

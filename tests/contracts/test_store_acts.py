@@ -1,0 +1,153 @@
+"""What every store must do, held on each: who did what."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from batchq import acting
+from batchq.domain.acts import Act, ActQuery, Noted
+from batchq.domain.people import Caller, Reach
+from batchq.errors import Conflict
+from batchq.values import Changes
+from tests.support.builders import NOON, consumable, definition, environment, job, policy, queue
+
+SECOND = timedelta(seconds=1)
+DONE = Act(
+    at=NOON,
+    user="ada",
+    account="team",
+    key="BQIA1",
+    request_id="a-request",
+    operation="SubmitJob",
+    about="job/1",
+    outcome="RUNNABLE",
+)
+BY_ADA = Caller(user="ada", account="team", key="BQIA1", request_id="r", operation="AnOperation", asked_at=NOON)
+
+
+def act(second, **said):
+    return replace(DONE, at=NOON + second * SECOND, **said)
+
+
+async def told(store, **asked):
+    return [it.act for it in await store.acts(ActQuery(**{"limit": 100} | asked))]
+
+
+@pytest.fixture
+async def several(store):
+    """Of ada, bob and eve, one each second; ada's are the first and the last."""
+    acts = (
+        act(0),
+        act(1, user="bob", about="job/2", operation="CancelJob"),
+        act(2, user="eve", account="other", about="job/1"),
+        act(3, about="job/3"),
+    )
+    await store.commit(Changes(inserted=(job(),), acts=acts))
+    return acts
+
+
+async def test_acts_are_kept_whole_and_told_newest_first(store, several):
+    assert await told(store) == [*several[::-1]]
+    assert await told(store, limit=2) == [several[3], several[2]]
+
+
+async def test_acts_of_a_commit_that_fails_are_not_kept(store):
+    with pytest.raises(Conflict):
+        await store.commit(Changes(updated=(job(version=5),), acts=(DONE,)))
+
+    assert await told(store) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ({"user": "ada"}, [3, 0]),
+        ({"about": "job/1"}, [2, 0]),
+        ({"operation": "CancelJob"}, [1]),
+        ({"since": NOON + 2 * SECOND}, [3, 2]),
+        ({"user": "ada", "about": "job/1"}, [0]),
+        ({"user": "a%"}, []),
+        ({"reach": Reach(user="ada")}, [3, 0]),
+        ({"reach": Reach(user="nobody")}, []),
+        ({"reach": Reach(user="ada", accounts=frozenset({"other"}))}, [3, 2, 0]),
+        ({"reach": Reach(user="cora", accounts=frozenset({"other", "team"}))}, [3, 2, 1, 0]),
+        ({"reach": Reach(user="cora", accounts=frozenset({"team"})), "limit": 2}, [3, 1]),
+        ({"reach": Reach(user="eve"), "user": "ada"}, []),
+    ],
+)
+async def test_what_is_asked_for_is_told_and_nothing_else(store, several, asked, found):
+    assert await told(store, **asked) == [several[it] for it in found]
+
+
+@pytest.mark.parametrize("reach", [None, Reach(user="ada", accounts=frozenset({"team", "other"}))])
+async def test_pages_go_on_where_the_last_one_ended_also_in_one_moment(store, reach):
+    acts = tuple(act(number // 3, about=f"job/{number}") for number in range(7))
+    await store.commit(Changes(inserted=(job(),), acts=acts))
+
+    first = await store.acts(ActQuery(limit=4, reach=reach))
+    last = first[-1]
+    second = await store.acts(ActQuery(limit=4, reach=reach, before=(last.act.at, last.number)))
+
+    assert [it.act for it in (*first, *second)] == [*acts[::-1]]
+
+
+async def test_what_was_noted_elsewhere_is_taken_over_once(store):
+    noted = [Noted(mark="a", act=act(0)), Noted(mark="b", act=act(1))]
+    await store.take_over(noted)
+
+    await store.take_over([*noted, Noted(mark="c", act=act(2))])
+
+    assert await told(store) == [act(2), act(1), act(0)]
+
+
+async def test_old_acts_are_forgotten_the_oldest_first_so_many_at_a_time(store, several):
+    before = NOON + 3 * SECOND
+
+    gone = [await store.prune_acts(before, limit=2) for _ in range(3)]
+
+    assert gone == [2, 1, 0]
+    assert await told(store) == [several[3]]
+
+
+CATALOG = {
+    "compute-environment/local": [
+        lambda it: it.put_environment(environment()),
+        lambda it: it.drop_environment("local"),
+    ],
+    "job-queue/default": [lambda it: it.put_queue(queue()), lambda it: it.drop_queue("default")],
+    "scheduling-policy/fair": [lambda it: it.put_policy(policy(name="fair")), lambda it: it.drop_policy("fair")],
+    "consumable-resource/licences": [
+        lambda it: it.put_consumable(consumable(name="licences")),
+        lambda it: it.drop_consumable("licences"),
+    ],
+    "job-definition/a": [lambda it: it.add_definition(definition(name="a"))],
+}
+
+
+@pytest.mark.parametrize(("about", "changes"), CATALOG.items(), ids=CATALOG)
+async def test_a_change_of_the_catalog_is_saved_with_the_act_of_whoever_acts(store, about, changes):
+    acting.begin(BY_ADA)
+
+    done = [await change(store) for change in changes]
+
+    (*acts,) = await told(store)
+    assert [(it.about, it.user, it.operation, it.at) for it in acts] == [(about, "ada", "AnOperation", NOON)] * len(
+        done
+    )
+
+
+async def test_a_change_that_is_not_taken_is_nobodys_act(store):
+    acting.begin(BY_ADA)
+
+    with pytest.raises(Conflict):
+        await store.put_definition(definition(name="gone"))
+
+    assert await told(store) == []
+
+
+async def test_what_nobody_asked_for_is_nobodys_act(store):
+    await store.put_queue(queue())
+    await store.add_definition(definition())
+
+    assert await told(store) == []

@@ -1,0 +1,120 @@
+"""Who did what is saved with what he did: nothing without its act, and no act of what did not happen."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from batchq import acting
+from batchq.domain.acts import ActQuery
+from batchq.domain.job import Status
+from batchq.domain.people import Role
+from batchq.errors import BatchqError
+from tests.support import world as worlds
+from tests.support.builders import ADMIN
+from tests.support.scripts import Script
+
+LONG = Script(seconds=60, on_term=1, output=("ready",))
+NOBODY = "00000000-0000-4000-8000-000000000000"
+ADA = replace(ADMIN, user="ada", account="team", role=Role.OPERATOR, key="BQIA1", request_id="a-request")
+
+
+@pytest.fixture
+def ada(world):
+    """What is asked for from now on she asks for, by an operation of this name."""
+
+    def ada(operation):
+        world.caller = replace(ADA, operation=operation)
+        acting.begin(world.caller)
+
+    ada("SubmitJob")
+    return ada
+
+
+async def acts(world, **asked):
+    """What is known to have been done, the oldest first."""
+    found = [it.act for it in await world.store.acts(ActQuery(limit=1000, **asked))]
+    assert {(it.user, it.account, it.key, it.request_id) for it in found} <= {("ada", "team", "BQIA1", "a-request")}
+    return [(it.operation, it.outcome) for it in reversed(found)]
+
+
+async def test_a_jobs_life_leaves_the_acts_of_those_who_ordered_it_and_no_other(world, ada):
+    job = await world.submit(LONG)
+    await world.says(job, "ready")
+
+    ada("CancelJob")
+    await world.cancel(job)
+    ada("TerminateJob")
+    await world.terminate(job)
+    await world.then(job, Status.FAILED)
+
+    told = await acts(world, about=f"job/{job}")
+    assert told == [("SubmitJob", "SUBMITTED"), ("CancelJob", "RUNNING"), ("TerminateJob", "RUNNING")]
+
+
+async def test_what_changes_nothing_is_no_act(world, ada):
+    job = await world.submit(Script(seconds=0))
+    await world.then(job, Status.SUCCEEDED)
+    before = await acts(world)
+
+    ada("TerminateJob")
+    await world.cancel(job)
+    await world.terminate(job)
+    await world.terminate(NOBODY)
+
+    assert await acts(world) == before
+
+
+async def test_what_was_not_saved_is_no_act(world, ada):
+    job = await world.submit(LONG)
+    await world.says(job, "ready")
+
+    ada("TerminateJob")
+    world.store.failing = True
+    with pytest.raises(BatchqError):
+        await world.terminate(job)
+    world.store.failing = False
+
+    assert await acts(world, operation="TerminateJob") == []
+    await world.terminate(job)
+    await world.then(job, Status.FAILED)
+    assert await acts(world, operation="TerminateJob") == [("TerminateJob", "RUNNING")]
+
+
+async def test_one_order_to_many_is_an_act_and_one_about_each(world, ada):
+    running = await world.submit(LONG)
+    await world.says(running, "ready")
+    waiting = await world.submit_many(3, LONG, millicpus=1_000_000)
+
+    ada("TerminateJobs")
+    await world.terminate_all()
+    await world.then(running, Status.FAILED)
+
+    told = await acts(world, operation="TerminateJobs")
+    assert told[0] == ("TerminateJobs", "asked")
+    assert sorted(told[1:]) == [("TerminateJobs", "STOPPING"), *[("TerminateJobs", "TERMINATED")] * 3]
+    assert await acts(world, about=f"job/{waiting[0]}") == [
+        ("SubmitJob", "SUBMITTED"),
+        ("TerminateJobs", "TERMINATED"),
+    ]
+
+
+@pytest.fixture
+async def pretended():
+    async with worlds.pretended() as living:
+        yield living
+
+
+async def test_who_ordered_many_is_known_of_those_who_are_told_after_a_restart(pretended):
+    world = pretended
+    many = await world.submit_many(700, LONG, millicpus=1_000_000)
+    world.caller = replace(ADA, operation="CancelJobs")
+    acting.begin(world.caller)
+    asking = asyncio.create_task(world.cancel_all())
+    await world.reaches(many[-1], lambda it: it.status is Status.FAILED)
+
+    await world.restart()
+    asking.cancel()
+    await world.reaches(many[0], lambda it: it.status is Status.FAILED)
+
+    assert len(await acts(world, operation="CancelJobs")) == 1 + len(many)

@@ -1,0 +1,88 @@
+"""`batchq audit`: who did what on a group's server, told to each as far as he may know it."""
+
+import json
+
+import pytest
+from botocore.exceptions import ClientError
+
+from batchq.cli.main import main
+from batchq.people import machine_user
+from tests.service.test_people import CONTAINER, batchq, key_of  # noqa: F401 - a fixture
+from tests.support.service import serving
+
+
+def told(said):
+    status, out = said
+    assert status == 0, out
+    return [(it["user"], it["operation"], it["about"]) for it in reversed(json.loads(out))]
+
+
+@pytest.fixture
+def group(tmp_path, batchq):  # noqa: F811 - the fixture
+    """The keys of an admin, a coordinator, and two users of two accounts."""
+    here = ("--data", tmp_path / "data")
+    keys = {"amy": key_of(batchq("key", "create", "--user", "amy", *here))}
+    batchq("account", "add", "lab", *here)
+    batchq("account", "add", "other", *here)
+    batchq("user", "add", "cora", "--account", "lab", "--coordinates", "lab", *here)
+    batchq("user", "add", "ada", "--account", "lab", *here)
+    batchq("user", "add", "eve", "--account", "other", *here)
+    return keys | {it: key_of(batchq("key", "create", "--user", it, *here)) for it in ("cora", "ada", "eve")}
+
+
+def test_each_is_told_what_he_may_know_of_who_did_what(tmp_path, batchq, group):  # noqa: F811 - the fixture
+    data = tmp_path / "data"
+    with serving(data, "--runtime", "simulated", "--auth", "sigv4") as service:
+        there = ("--url", service.url)
+        ada, eve = service.client(key=group["ada"]), service.client(key=group["eve"])
+        ada.register_job_definition(jobDefinitionName="a", type="container", containerProperties=CONTAINER)
+        job = ada.submit_job(jobName="a", jobQueue="default", jobDefinition="a")["jobId"]
+        ada.tag_resource(resourceArn=ada.describe_jobs(jobs=[job])["jobs"][0]["jobArn"], tags={"a": "b"})
+        with pytest.raises(ClientError):
+            ada.create_scheduling_policy(name="fair")
+        amy = service.client(key=group["amy"])
+        amy.create_scheduling_policy(name="fair")
+        amy.terminate_job(jobId=job, reason="secret words")
+        eve.terminate_job(jobId=job, reason="not hers")
+
+        def audit(user, *words):
+            return told(batchq("audit", "--json", *words, *there, key=group[user]))
+
+        of_ada = [
+            ("ada", "RegisterJobDefinition", "job-definition/a"),
+            ("ada", "SubmitJob", f"job/{job}"),
+            ("ada", "TagResource", f"job/{job}"),
+        ]
+        of_amy = [
+            ("amy", "CreateSchedulingPolicy", "scheduling-policy/fair"),
+            ("amy", "TerminateJob", f"job/{job}"),
+        ]
+        assert audit("ada") == audit("cora", "--user", "ada") == audit("cora") == of_ada
+        assert audit("ada", "--job", job) == [*of_ada[1:], of_amy[1]], "who did something to her job she may know"
+        assert audit("eve") == audit("eve", "--job", job) == []
+        everything = audit("amy")
+        assert everything[-5:] == [*of_ada, *of_amy]
+        assert audit("amy", "--operation", "CreateUser") == [
+            (machine_user(), "CreateUser", f"user/{it}") for it in ("cora", "ada", "eve")
+        ]
+        assert audit("amy", "--limit", "2") == of_amy
+        assert audit("amy", "--since", "2999-01-01") == []
+        as_lines = batchq("audit", *there, key=group["amy"])[1]
+        assert "secret words" not in as_lines
+        assert len(as_lines.splitlines()) == len(everything)
+        service.kill()
+        service.start()
+        assert audit("amy") == everything, "what was noted on the files was taken over once"
+
+
+def test_whoever_runs_a_server_that_asks_nobody_is_who_did_it(tmp_path, batchq):  # noqa: F811 - the fixture
+    with serving(tmp_path / "data", "--runtime", "simulated") as service:
+        service.client().create_scheduling_policy(name="fair")
+
+        assert main(["user", "add", "amy", "--role", "admin", "--url", service.url]) == 0
+        batchq("whoami", "--url", service.url)
+
+        assert told(batchq("audit", "--json", "--url", service.url)) == [
+            (machine_user(), "CreateSchedulingPolicy", "scheduling-policy/fair"),
+            (machine_user(), "CreateUser", "user/amy"),
+        ]
