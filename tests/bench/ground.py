@@ -1,15 +1,19 @@
 """Queues and job definitions that the benches of every group use."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.service.waiting import container
+import docker
+
+from compute.docker_spec import BESIDE, COMMONS, INSTANCE
+from tests.service.waiting import container, reaches
 from tests.support.service import Service, serving
 
 GRACE = 2  # seconds
 QUEUE, NOWHERE = "bench", "waiting"
+ALONE = "alone"  # a queue whose jobs have no network
 HERE = "/bench"  # where containers see the folder that they share with whoever measures
 DEAF = "trap '' TERM; echo ready; while :; do sleep 1; done"
 POLITE = "trap 'exit 0' TERM; echo ready; sleep 1000 & wait"
@@ -34,6 +38,7 @@ def simulated(data: Path) -> Iterator[Service]:
 def lay(batch: Any, *, at_once: int = 4, shared: Path | None = None) -> None:
     """A queue with room for so many jobs, one that nothing runs from, and definitions; `shared` is seen by jobs."""
     environment(batch, QUEUE, at_once)
+    environment(batch, ALONE, at_once, **{"batchq:network": "none"})
     environment(batch, NOWHERE, 1, state="DISABLED")
     define(batch, "true", "true")
     for name, script in (("deaf", DEAF), ("polite", POLITE)):
@@ -51,6 +56,17 @@ def environment(batch: Any, name: str, vcpus: int, *, state: str = "ENABLED", **
     )
     order = [{"order": 1, "computeEnvironment": name}]
     batch.create_job_queue(jobQueueName=name, priority=1, computeEnvironmentOrder=order)
+
+
+def network_of(service: Service) -> str:
+    """The engine's network mode of the jobs of QUEUE: for others to be on the same. A first job makes it."""
+    batch = service.client()
+    job = batch.submit_job(jobName="first", jobQueue=QUEUE, jobDefinition="true")["jobId"]
+    reaches(batch, job, "SUCCEEDED")
+    labels = [f"{INSTANCE}={service.instance}", f"{COMMONS}={QUEUE}"]
+    with closing(docker.APIClient()) as engine:
+        [keeper] = engine.containers(filters={"label": labels})
+    return BESIDE + keeper["Id"]
 
 
 def define(batch: Any, name: str, *command: str, **members: Any) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.bench.bare import Bare
 from tests.bench.figures import Figure, at_least, at_most, in_turns
-from tests.bench.ground import QUEUE, lay, on_docker
+from tests.bench.ground import ALONE, QUEUE, lay, network_of, on_docker
 from tests.bench.processes import cpu_of
 from tests.bench.scale import Scale
 from tests.support.service import Service
@@ -22,17 +22,19 @@ def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
     with on_docker(folder / "data") as service:
         lay(service.client(), at_once=AT_ONCE)
         yield from against_the_sdk(scale, service)
+        yield against_none(scale, service)
         if shutil.which("docker"):
             yield against_the_command(scale, service)
+            yield against_the_command_on_none(scale, service)
 
 
 def against_the_sdk(scale: Scale, service: Service) -> Iterator[Figure]:
-    bare = Bare()
+    bare = Bare(network=network_of(service))
     theirs, ours = in_turns(scale.pairs, lambda: by_sdk(bare, scale.jobs), lambda: by_batchq(service, scale.jobs))
     bare.close()
     yield Figure(
-        name=f"containers/s, {scale.jobs} x `true`, {AT_ONCE} at once",
-        against="bare SDK, the same four steps",
+        name=f"containers/s, {scale.jobs} x `true`, {AT_ONCE} at once, network shared",
+        against="bare SDK, the same four steps and network",
         ours=[rate for rate, _ in ours],
         theirs=[rate for rate, _ in theirs],
         goal=at_least(0.95),
@@ -46,12 +48,25 @@ def against_the_sdk(scale: Scale, service: Service) -> Iterator[Figure]:
     )
 
 
+def against_none(scale: Scale, service: Service) -> Figure:
+    theirs, ours = in_turns(
+        scale.pairs, lambda: by_batchq(service, scale.jobs, ALONE)[0], lambda: by_batchq(service, scale.jobs)[0]
+    )  # fmt: skip
+    return Figure(
+        name=f"containers/s, {scale.jobs} x `true`, network shared",
+        against="the same on network none",
+        ours=ours,
+        theirs=theirs,
+        goal=at_least(1.5),
+    )
+
+
 def against_the_command(scale: Scale, service: Service) -> Figure:
     theirs, ours = in_turns(
         scale.pairs, lambda: by_command(scale.jobs), lambda: by_batchq(service, scale.jobs)[0]
     )  # fmt: skip
     return Figure(
-        name=f"containers/s, {scale.jobs} x `true`",
+        name=f"containers/s, {scale.jobs} x `true`, network shared",
         against="`xargs -P8 docker run --rm`",
         ours=ours,
         theirs=theirs,
@@ -59,11 +74,26 @@ def against_the_command(scale: Scale, service: Service) -> Figure:
     )
 
 
-def by_batchq(service: Service, count: int) -> Run:
+def against_the_command_on_none(scale: Scale, service: Service) -> Figure:
+    theirs, ours = in_turns(
+        scale.pairs,
+        lambda: by_command(scale.jobs, "--network", "none"),
+        lambda: by_batchq(service, scale.jobs, ALONE)[0],
+    )
+    return Figure(
+        name=f"containers/s, {scale.jobs} x `true`, network none",
+        against="`xargs -P8 docker run --rm --network none`",
+        ours=ours,
+        theirs=theirs,
+        goal=at_least(1.0),
+    )
+
+
+def by_batchq(service: Service, count: int, queue: str = QUEUE) -> Run:
     """From the first SubmitJob to the last container removed."""
     batch, before = service.client(), cpu_of(service.process.pid)
     began = time.perf_counter()
-    ids = [batch.submit_job(jobName="true", jobQueue=QUEUE, jobDefinition="true")["jobId"] for _ in range(count)]
+    ids = [batch.submit_job(jobName="true", jobQueue=queue, jobDefinition="true")["jobId"] for _ in range(count)]
     while not all_over(batch, ids) or service.containers():
         time.sleep(POLL)
     took = time.perf_counter() - began

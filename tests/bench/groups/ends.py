@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.bench.bare import Bare
 from tests.bench.figures import Figure, at_most_more, in_turns
-from tests.bench.ground import ENDS_WHEN_TOLD, QUEUE, lay, on_docker
+from tests.bench.ground import ENDS_WHEN_TOLD, QUEUE, lay, network_of, on_docker
 from tests.bench.pipes import Pipes
 from tests.bench.scale import Scale
 from tests.bench.wire import Caller
@@ -27,10 +27,11 @@ def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
             theirs=theirs,
             goal=at_most_more(10),
         )
-        theirs, ours = in_turns(scale.ones, by_command, lambda: one_job(ask))
+        network = network_of(service)
+        theirs, ours = in_turns(scale.ones, lambda: by_command(network), lambda: one_job(ask))
         yield Figure(
             name="ms from the submission of `true` to SUCCEEDED being seen",
-            against="`docker run --rm` of the same",
+            against="`docker run --rm` of the same on the same network",
             ours=ours,
             theirs=theirs,
             goal=at_most_more(40),
@@ -65,9 +66,9 @@ def one_job(ask: Caller) -> float:
     return (until(ask, job, "SUCCEEDED") - began) * 1000
 
 
-def by_command() -> float:
+def by_command(network: str) -> float:
     began = time.perf_counter()
-    subprocess.run(["docker", "run", "--rm", "batchq-test:latest", "true"], check=True)
+    subprocess.run(["docker", "run", "--rm", "--network", network, "batchq-test:latest", "true"], check=True)
     return (time.perf_counter() - began) * 1000
 
 
