@@ -26,7 +26,7 @@ class MemorySweeps:
             self._go_on(progress)
         for sweep, selection in changes.sweeps:
             self._sweeps[sweep.number] = sweep
-            self._meant[sweep.number] = {place: job.id for place, job in self._chosen(selection).items()}
+            self._meant[sweep.number] = {place: job.id for place, job in self.chosen(selection).items()}
 
     def under_way(self) -> tuple[Sweep, ...]:
         return tuple(self._sweeps[number] for number in sorted(self._sweeps))
@@ -40,7 +40,7 @@ class MemorySweeps:
         return tuple(Meant(job=self._jobs[job_id], node=_said(node)) for (_, node), job_id in left)
 
     def preview(self, selection: Selection, limit: int, after: tuple[int, int | None] | None) -> tuple[Sketch, ...]:
-        chosen = self._chosen(selection)
+        chosen = self.chosen(selection)
         behind = [it for it in chosen if after is None or it > (after[0], _key(after[1]))]
         return tuple(
             Sketch(
@@ -54,7 +54,7 @@ class MemorySweeps:
             for job in (chosen[order, node],)
         )
 
-    def _chosen(self, selection: Selection) -> dict[Place, Job]:
+    def chosen(self, selection: Selection) -> dict[Place, Job]:
         """By their places, ascending."""
         found = {
             (job.order, node): job

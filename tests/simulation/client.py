@@ -16,10 +16,13 @@ from batchq.domain.catalog import (
     TimeLimit,
 )
 from batchq.domain.names import ConsumableName, JobId, QueueName
+from batchq.domain.sweep import SweepOrder
 from batchq.errors import BatchqError, Invalid
 from batchq.ports import Clock
 from batchq.service import Submission
+from batchq.stopping import Asked
 from batchq.values import SubmissionKey
+from tests.simulation import sweeper
 from tests.simulation.dice import Dice
 from tests.simulation.fate import Bug
 from tests.simulation.oracles import Witness
@@ -121,6 +124,8 @@ class Client:
             [self._submit, self._submit_twice, self._terminate, self._cancel, self._change_ground],
             weights=[10, 1, 3, 3, 1],
         )[0]
+        if self._everybody.sweeps.random() < self._everybody.sweeping:
+            what = self._sweep
         try:
             await what()
         except (Lost, BatchqError) as why:
@@ -203,6 +208,16 @@ class Client:
         )
         self._witness.cancelled(job_id)
         self._story.tell(f"client cancelled {self._story.called(job_id)}")
+
+    async def _sweep(self) -> None:
+        dice = self._everybody.sweeps
+        order, asked = sweeper.order(dice), sweeper.asked(dice, list(self.known)[-8:])
+        await self.ask(lambda it: self._hear(it, order, asked), patience=dice.choice([None, None, 30.0, 0.0]))
+        self._story.tell(f"client swept {asked}")
+
+    async def _hear(self, server: Server, order: SweepOrder, asked: Asked) -> None:
+        async for some in await server.stopping.stop(order, asked, by=ADMIN):
+            self._witness.sweepers.told(order, some)
 
     async def _change_ground(self) -> None:
         which = self._dice.random()

@@ -80,6 +80,8 @@ class Dice:
         self.engine = Random(f"{seed} engine")
         self.store = Random(f"{seed} store")
         self.ids = Random(f"{seed} ids")
+        self.sweeps = Random(f"{seed} sweeps")
+        self.sweeping = self.sweeps.choice([NONE, NONE, 0.1, 0.3])
         self.luck = luck(self.world)
 
     def calm(self) -> None:

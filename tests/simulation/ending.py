@@ -48,6 +48,8 @@ async def check(world) -> None:
         world.story.breaks("I12 a world at rest is left in peace", "\n".join(world.story.lines[changes:]))
     if world.machine.runtime.networks:
         world.story.breaks("I9 nothing is left over", f"{world.machine.runtime.networks}")
+    if await world.server.store.sweeps():
+        world.story.breaks("I9 nothing is left over", "an order to stop jobs")
     await _store_agrees(world)
     await _logs_are_whole(world)
 

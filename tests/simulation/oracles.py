@@ -17,6 +17,7 @@ from tests.simulation.kin import Kin
 from tests.simulation.ledger import Ledger
 from tests.simulation.parts import Company, has, is_kept, is_to_stop, may_start, outcomes, was_forced
 from tests.simulation.story import Story
+from tests.simulation.sweeper import Sweepers
 from tests.simulation.truth import Truth
 
 BUSY = 15  # equal calls in a second
@@ -34,6 +35,7 @@ class Witness:
         self.jobs: dict[JobId, Job] = {}
         self.kin = Kin(jobs=self.jobs, story=story)
         self.ledger = Ledger(jobs=self.jobs, now=now, story=story)
+        self.sweepers = Sweepers(jobs=self.jobs, story=story)
         self._company = Company(truth=self.truth, now=now, story=story)
         self.closed: dict[JobId, int] = {}
         self.stopped: set[JobId] = set()
@@ -65,6 +67,8 @@ class Witness:
                 self._array_begins_as_it_may(job)
         self.kin.follows(changes)
         self.ledger.written(changes, begun)
+        for sweep, selection in changes.sweeps:
+            self.sweepers.begun(sweep.order, selection)
 
     def _change(self, before: Job | None, after: Job) -> None:
         if before is None or before.version != after.version:
@@ -171,7 +175,8 @@ class Witness:
     def _last_allowed(self, job: Job) -> int:
         """A child that came after the request to its array has none."""
         of_array = job.child is not None and job.child.parent in self.closed
-        return self.closed.get(job.id, 0 if of_array else job.spec.retry.attempts)
+        asked = self.closed.get(job.id, 0 if of_array else job.spec.retry.attempts)
+        return min(asked, self.sweepers.last_allowed(job))
 
     # --------------------------------------------------------------------------------- at each call, at each start
 

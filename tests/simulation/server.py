@@ -9,6 +9,7 @@ from uuid import UUID
 from batchq.catalog import Catalog
 from batchq.domain.job import Job
 from batchq.domain.names import JobId
+from batchq.domain.people import People
 from batchq.engine.bus import Bus
 from batchq.engine.engine import Engine
 from batchq.engine.inbox import Inbox
@@ -16,6 +17,7 @@ from batchq.errors import StoreFailed
 from batchq.logs import Logs
 from batchq.ports import Clock, LogArchive
 from batchq.service import JobService
+from batchq.stopping import Stopping
 from tests.simulation.dice import Dice
 from tests.simulation.engine import Liar, Machine
 from tests.simulation.fate import SURVEY_EVERY
@@ -84,6 +86,8 @@ class Server:
         self.jobs = JobService(
             engine=dealing, store=self.store, catalog=self.catalog, floor=BOTTOMLESS, stop_grace=grace
         )
+
+        self.stopping = Stopping(engine=self.engine, store=self.store, people=People)
 
     async def live(self) -> None:
         """Until it is dead, and every task of it gone."""

@@ -11,7 +11,7 @@ from typing import Any
 from batchq.domain.container import Resources
 from batchq.domain.job import FINISHED
 from batchq.domain.names import JobId
-from batchq.engine import families
+from batchq.engine import families, sweeps
 from batchq.store.memory_logs import MemoryArchive
 from tests.simulation.client import Client
 from tests.simulation.dice import Dice
@@ -41,6 +41,7 @@ class World:
             server=lambda: self.server, clock=self.clock, dice=self.dice, story=story, witness=self.witness
         )
         families.MOST = self.dice.world.choice([1, 3, families.MOST])  # of an array, in a turn
+        sweeps.MOST = self.dice.sweeps.choice([1, 3, sweeps.MOST])  # of an order
         self._grace = timedelta(seconds=self.dice.grace())
         self._tasks: set[asyncio.Task[None]] = set()
 

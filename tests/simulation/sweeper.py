@@ -1,0 +1,84 @@
+"""A user who stops many jobs by one request; and the promise that it means at once and for ever whom it means."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from random import Random
+
+from batchq.domain.job import FINISHED, QUEUED, Job, Status
+from batchq.domain.names import JobId, node_of
+from batchq.domain.sweep import Kind, Outcome, Selection, SweepOrder, Told
+from batchq.stopping import Asked
+from batchq.store.memory_sweeps import WHOLE, MemorySweeps
+from tests.simulation.story import Story
+from tests.simulation.wishes import ENVIRONMENTS, QUEUES
+
+AT_ONCE = {Outcome.CANCELLED, Outcome.TERMINATED, Outcome.ALREADY_FINISHED}
+
+
+def order(dice: Random) -> SweepOrder:
+    kind = dice.choice(list(Kind))
+    own = {"grace": dice.choice([None, timedelta(0), timedelta(seconds=9)]), "signal": dice.choice([None, "SIGINT"])}
+    return SweepOrder(kind=kind, reason="a user sweeps", **(own if kind is Kind.TERMINATE else {}))
+
+
+def asked(dice: Random, known: list[JobId]) -> Asked:
+    """A few jobs, their steps too, or what holds of some; sometimes both."""
+    ids = None
+    if dice.random() < 0.5 and known:
+        named = dice.sample(known, min(len(known), 3))
+        ids = tuple(dice.choice([it, it, f"{it}.{dice.randrange(3)}"]) for it in named)
+    said = {
+        "names": frozenset({dice.choice(["job-*", f"JOB-{dice.randrange(9)}*"])}),
+        "queues": frozenset({dice.choice(list(QUEUES))}),
+        "statuses": dice.choice([QUEUED, frozenset({Status.RUNNING}), frozenset({Status.RUNNABLE, Status.PENDING})]),
+        "environments": frozenset({dice.choice(ENVIRONMENTS)}),
+    }
+    chosen = dice.sample(sorted(said), dice.choice([0, 1, 1, 2] if ids else [1, 1, 2]))
+    return Asked(ids=ids, rest=Selection(**{it: said[it] for it in chosen}))
+
+
+class Sweepers:
+    """`jobs` are as last committed. `decided`: the last attempt that may ever begin of those whom an order means."""
+
+    def __init__(self, *, jobs: Mapping[JobId, Job], story: Story) -> None:
+        self._jobs = jobs
+        self._story = story
+        self.decided: dict[JobId, int] = {}
+
+    def last_allowed(self, job: Job) -> int:
+        """Of a child that came later its array's order says so."""
+        of_array = job.child is not None and job.child.parent in self.decided
+        return self.decided.get(job.id, 0 if of_array else job.spec.retry.attempts)
+
+    def begun(self, order: SweepOrder, selection: Selection) -> None:
+        """In the moment that the order is durable it is decided whom it means."""
+        self._story.counts["sweeps"] += 1
+        self._story.tell(f"an order to {order.kind} is given")
+        for (_, node), job in MemorySweeps(self._jobs).chosen(selection).items():
+            if node == WHOLE:
+                self._story.counts["swept"] += 1
+                self._decide(job)
+                for child in [it for it in self._jobs.values() if it.child is not None and it.child.parent == job.id]:
+                    self._decide(child)
+
+    def _decide(self, job: Job) -> None:
+        self.decided.setdefault(job.id, len(job.attempts) + (job.attempt is not None))
+
+    def told(self, order: SweepOrder, some: tuple[Told, ...]) -> None:
+        """What is told of each is so."""
+        for it in some:
+            job = self._jobs.get(node_of(it.job_id)[0])
+            if it.outcome is Outcome.NOT_FOUND or job is None or node_of(it.job_id)[1] is not None:
+                continue
+            if it.outcome in AT_ONCE and job.status not in FINISHED:
+                self._story.breaks("I7, I8 what is told of a sweep is so", f"{it} {job}")
+            if it.outcome is Outcome.STOPPING and not _ends(job, order):
+                self._story.breaks("I7 what a sweep stops is ordered to stop", f"{it} {job}")
+            if it.outcome is Outcome.NOT_RETRIED and not _ends(job, replace(order, kind=Kind.CANCEL)):
+                self._story.breaks("I8 what a sweep cancels is not retried", f"{it} {job}")
+
+
+def _ends(job: Job, order: SweepOrder) -> bool:
+    cancelled = order.kind is Kind.CANCEL and job.cancelled is not None
+    return job.status in FINISHED or job.stop is not None or cancelled
