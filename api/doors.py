@@ -15,7 +15,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from api.gate import Gate
 from api.http import REQUEST_ID, Refused, refusal
-from batchq.errors import Invalid, Unavailable
+from batchq.errors import Invalid, TooOften, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +51,8 @@ async def _answer(request: web.Request, handler: Handler, hosts: Collection[str]
         return refusal(why.status, why.code, str(why))
     except Invalid as why:
         return refusal(HTTPStatus.BAD_REQUEST, "ClientException", str(why))
+    except TooOften as why:
+        return refusal(HTTPStatus.TOO_MANY_REQUESTS, "TooManyRequestsException", str(why))
     except web.HTTPException:  # the router's only: nobody else raises one
         what = f"{request.method} {request.path[:200]}"
         return refusal(HTTPStatus.BAD_REQUEST, "ClientException", f"{what} is not an operation of this server.")

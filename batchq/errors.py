@@ -25,6 +25,10 @@ class NotSupported(Invalid):
     """A feature of AWS that this server does not have."""
 
 
+class TooOften(BatchqError):
+    """More requests in a short time than may be; nothing was changed. It may be sent again, later."""
+
+
 class Unavailable(BatchqError):
     """The request was good and could not be carried out now; nothing was changed. It may be sent again."""
 

@@ -19,7 +19,6 @@ from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import Job
 from batchq.domain.names import ConsumableName, DefinitionRef, JobId, QueueName, Tag
 from batchq.domain.people import Owner, Reach
-from batchq.domain.placement import Candidate
 from batchq.sweeping import SweepStore
 from batchq.values import (
     Changes,
@@ -37,6 +36,7 @@ from batchq.values import (
     StatusChanged,
     SubmissionKey,
 )
+from batchq.waiting import WaitingStore
 
 
 class Clock(Protocol):
@@ -46,7 +46,7 @@ class Clock(Protocol):
     async def sleep(self, seconds: float) -> None: ...
 
 
-class JobStore(SweepStore, Protocol):
+class JobStore(WaitingStore, SweepStore, Protocol):
     """Jobs, durable. One writer: the engine's loop. Reads see every commit that has returned.
 
     Every method raises StoreFailed when the database does not do it; a failed commit has changed nothing.
@@ -60,23 +60,6 @@ class JobStore(SweepStore, Protocol):
 
     async def active(self) -> tuple[Job, ...]:
         """Every job that is STARTING or RUNNING."""
-
-    async def runnable(self, queue: QueueName, limit: int, after: int = -1) -> tuple[Candidate, ...]:
-        """RUNNABLE jobs of a queue that are no misfits, in `order`, from the first above `after`."""
-
-    async def runnable_in_share(
-        self, queue: QueueName, share: str, limit: int, after: tuple[int, int] | None = None
-    ) -> tuple[Candidate, ...]:
-        """RUNNABLE jobs of one share of a queue that are no misfits, by priority (highest first), then `order`.
-
-        From the first beyond `after`, a priority and an order.
-        """
-
-    async def waiting_shares(self, queue: QueueName) -> tuple[str, ...]:
-        """The shares of a queue that have RUNNABLE jobs that are no misfits."""
-
-    async def misfits(self, limit: int, after: int = -1) -> tuple[Job, ...]:
-        """RUNNABLE jobs that are misfits, in `order`, from the first above `after`."""
 
     async def dependents(self, ids: Sequence[JobId]) -> tuple[Job, ...]:
         """SUBMITTED and PENDING jobs that depend on one of these."""

@@ -69,11 +69,12 @@ class JobService:
         self._stop_grace = stop_grace
 
     async def submit(self, submission: Submission, *, by: Caller) -> Job:
-        """A durable job, SUBMITTED or already further. Raises Invalid with AWS's texts, DiskFull and StoreFailed.
+        """A durable job, SUBMITTED or already further. Raises Invalid with AWS's texts, TooOften, and Unavailable.
 
         The definition is taken as it is now; what becomes of it later does not reach the job.
         """
         self._floor.check()
+        self._engine.pace.submit(by.account)
         queue = self._enabled(submission.queue, by)
         definition = await self._catalog.definitions.find(
             submission.definition_name, submission.definition_revision, by=by

@@ -1,18 +1,38 @@
-"""What accounts mean to the engine: what their jobs may have of the machine."""
+"""What accounts mean to the engine: what their jobs may have of the machine, and the limits that hold them."""
 
+import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from batchq.domain.people import Allowance, Owner, People
+from batchq.domain.quotas import Quotas
+from batchq.errors import Unavailable
+
+log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Accounts:
     """`people` raises Unavailable; then no job is started. While not `held` none is held to what its account may."""
 
-    people: Callable[[], People]
-    held: bool
+    def __init__(self, *, people: Callable[[], People], held: bool) -> None:
+        self._people = people
+        self._held = held
+        self._quotas = Quotas(People())
+        self._complained = False
 
     def allowance(self, owner: Owner) -> Allowance | None:
         """What this owner's jobs may have now, None whatever the server gives. Raises Unavailable."""
-        return self.people().held_to(owner) if self.held else None
+        return self._people().held_to(owner) if self._held else None
+
+    def quotas(self) -> Quotas:
+        """As they are now; while that cannot be told, as they were last."""
+        try:
+            people = self._people()
+        except Unavailable as why:
+            if not self._complained:
+                log.warning("limits of accounts hold as they were: %s", why)
+            self._complained = True
+            return self._quotas
+        self._complained = False
+        if people is not self._quotas.people:
+            self._quotas = Quotas(people)
+        return self._quotas

@@ -20,6 +20,7 @@ from batchq.engine.guard import Guard
 from batchq.engine.inbox import Inbox
 from batchq.engine.letters import Amend, Deliver, Resume, Submit, SweepJobs
 from batchq.engine.loop import Loop
+from batchq.engine.pace import Pace
 from batchq.engine.tasks import Tasks
 from batchq.engine.waiting import within
 from batchq.engine.watcher import Watcher
@@ -79,20 +80,18 @@ class Engine:
             inbox=inbox,
             store=store,
             ground=ground,
+            accounts=accounts,
             clock=clock,
             bus=bus,
             act=executor.act,
             wake=self._alarms.set,
             tasks=self.tasks,
         )
+        running, look = self.loop.running, executor.look
         self._watcher = Watcher(
-            runtime=runtime,
-            clock=clock,
-            survey_every=survey_every,
-            running=self.loop.running,
-            look=executor.look,
-            post=inbox.post,
+            runtime=runtime, clock=clock, survey_every=survey_every, running=running, look=look, post=post
         )
+        self.pace = Pace(accounts, clock)
         self.guard = Guard(store=store, clock=clock, post=inbox.post)
 
     async def start(self) -> None:

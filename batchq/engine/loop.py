@@ -15,6 +15,7 @@ from batchq.domain.damage import is_damaged
 from batchq.domain.job import Job, Status
 from batchq.domain.names import JobId, QueueName, Tag
 from batchq.domain.parts import tags_running
+from batchq.engine.accounts import Accounts
 from batchq.engine.families import Families
 from batchq.engine.ground import Ground
 from batchq.engine.inbox import Inbox
@@ -51,6 +52,7 @@ class Loop:
         inbox: Inbox,
         store: JobStore,
         ground: Ground,
+        accounts: Accounts,
         clock: Clock,
         bus: EventBus,
         act: Callable[[do.Effect, Job | None], None],
@@ -66,7 +68,9 @@ class Loop:
         self._tasks = tasks
         self._inbox = inbox
         self._families = Families()
-        self.scheduler = Scheduler(store=store, ground=ground, clock=clock, ring=lambda: inbox.post(MoreToDo()))
+        self.scheduler = Scheduler(
+            store=store, ground=ground, accounts=accounts, clock=clock, ring=lambda: inbox.post(MoreToDo())
+        )
         self._sweeps = Sweeps(store)
         self._reader = Reader(ground, admit=self.scheduler.admit, sweep=self._sweep)
         self.between = asyncio.Lock()

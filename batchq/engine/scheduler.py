@@ -12,6 +12,7 @@ from batchq.domain.fairshare import MOST_SHARES, ShareKey, ShareUse, may_open
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.names import ConsumableName, JobId, QueueName
 from batchq.domain.placement import Room, Site
+from batchq.engine.accounts import Accounts
 from batchq.engine.ground import Ground
 from batchq.engine.heads import Heads, Mark, may_stand
 from batchq.engine.ledger import Ledger, Page
@@ -20,6 +21,7 @@ from batchq.engine.positions import Positions
 from batchq.engine.scheduling import Filled, fill_room, free_misfits
 from batchq.engine.skip import Skip
 from batchq.engine.snapshot import snapshot
+from batchq.engine.tally import Tally
 from batchq.engine.turn import Turn
 from batchq.errors import Invalid
 from batchq.ports import Clock, JobStore
@@ -29,11 +31,14 @@ from batchq.values import Changes, Snapshot
 class Scheduler:
     """`ring` is called when a turn is due because a job was blocked too long."""
 
-    def __init__(self, *, store: JobStore, ground: Ground, clock: Clock, ring: Callable[[], None]) -> None:
+    def __init__(
+        self, *, store: JobStore, ground: Ground, accounts: Accounts, clock: Clock, ring: Callable[[], None]
+    ) -> None:
         self._store = store
         self._ground = ground
         self._clock = clock
         self._ledger = Ledger(ground)
+        self.tally = Tally(accounts)
         self._heads = Heads()
         self._positions = Positions(clock.now())
         self._promises: Mapping[JobId, datetime] = {}
@@ -47,6 +52,7 @@ class Scheduler:
     async def load(self) -> None:
         """Take up what is stored, at the start and when memory may not be that."""
         await self._ledger.load(self._store, self._clock.now())
+        await self.tally.load(self._store)
         self._heads.marks = {}
         self.limits.look_through(self._clock.now())
 
@@ -92,6 +98,7 @@ class Scheduler:
     def adopt(self, turn: Turn, jobs: Iterable[Job]) -> None:
         """The turn is saved, and these jobs with it."""
         self._ledger.adopt(self._staged_page, turn.now)
+        self.tally.adopt(turn.pairs())
         self._positions.adopt(turn.pairs(), turn.now)
         self._heads.marks = {queue: it for queue, it in self._staged_marks.items() if may_stand(turn.get(it.job_id))}
         self._promises = self._staged_promises
@@ -99,12 +106,12 @@ class Scheduler:
         self.limits.adopt(self._heads.marks, jobs)
 
     def admit(self, turn: Turn, spec: JobSpec) -> None:
-        """AWS: a queue has 500 active shares at most. Raises Invalid."""
-        if spec.share_identifier is None:
-            return
-        key = ShareKey(spec.queue, spec.share_identifier)
-        if not may_open(self._ledger.shares, key, turn.opened()):
-            raise Invalid(f"JobQueue {spec.queue} has {MOST_SHARES} active share identifiers, which is the most.")
+        """AWS: a queue has 500 active shares at most. An account may have a most that waits. Raises Invalid."""
+        if spec.share_identifier is not None:
+            key = ShareKey(spec.queue, spec.share_identifier)
+            if not may_open(self._ledger.shares, key, turn.opened()):
+                raise Invalid(f"JobQueue {spec.queue} has {MOST_SHARES} active share identifiers, which is the most.")
+        self.tally.admit(turn, spec)
 
     def in_use(self, name: ConsumableName, active: Iterable[Job]) -> int:
         """How many units of a resource the jobs under way hold."""

@@ -10,7 +10,7 @@ from batchq.domain.dependencies import waits_for
 from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import FINISHED, Job
 from batchq.domain.names import ConsumableName, JobId, QueueName
-from batchq.domain.people import Owner, Reach
+from batchq.domain.people import AccountName, Owner, Reach
 from batchq.domain.placement import Candidate
 from batchq.errors import Conflict, Unreadable
 from batchq.store import acts, rows
@@ -213,6 +213,10 @@ def last_order(connection: Connection) -> int:
 def unfinished_in(connection: Connection, queue: QueueName) -> int:
     (count,) = connection.execute(SQL["unfinished_in"], {"queue": rows.text(queue)}).fetchone()
     return int(count)
+
+
+def queued(connection: Connection) -> Mapping[AccountName, int]:
+    return {AccountName(name): count for name, count in connection.execute(SQL["queued"])}
 
 
 def shares(connection: Connection) -> Mapping[ShareKey, ShareUse]:

@@ -1,5 +1,6 @@
 """Jobs in memory, beside the catalog: both stores' promises but durability. For the pretended world."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -9,8 +10,9 @@ from batchq.domain.dependencies import waits_for
 from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import ACTIVE, FINISHED, Job
 from batchq.domain.names import ConsumableName, JobId, QueueName, child_id, stream_name
-from batchq.domain.people import Reach
-from batchq.domain.placement import Candidate
+from batchq.domain.people import AccountName, Reach
+from batchq.domain.placement import Candidate, candidate
+from batchq.domain.quotas import queued
 from batchq.domain.remains import tags
 from batchq.domain.sweep import Meant, Selection, Sketch, Sweep
 from batchq.errors import Conflict
@@ -91,14 +93,14 @@ class MemoryStore(MemoryCatalog):
         return tuple(job for status in sorted(ACTIVE) for job in self._in(of_status(status)))
 
     async def runnable(self, queue: QueueName, limit: int, after: int = -1) -> tuple[Candidate, ...]:
-        return tuple(map(_candidate, islice(self._in(of_queue(queue), (0, after)), limit)))
+        return tuple(map(candidate, islice(self._in(of_queue(queue), (0, after)), limit)))
 
     async def runnable_in_share(
         self, queue: QueueName, share: str, limit: int, after: tuple[int, int] | None = None
     ) -> tuple[Candidate, ...]:
         group = of_share(queue, share)
         waiting = self._in(group) if after is None else self._in(group, (-after[0], after[1]))
-        return tuple(map(_candidate, islice(waiting, limit)))
+        return tuple(map(candidate, islice(waiting, limit)))
 
     async def waiting_shares(self, queue: QueueName) -> tuple[str, ...]:
         return self._index.shares(queue)
@@ -150,6 +152,12 @@ class MemoryStore(MemoryCatalog):
     async def unfinished_in(self, queue: QueueName) -> int:
         own = (job for job in self._jobs.values() if job.spec.queue == queue and job.child is None)
         return sum(job.status not in FINISHED for job in own)
+
+    async def queued(self) -> Mapping[AccountName, int]:
+        found: Counter[AccountName] = Counter()
+        for job in self._jobs.values():
+            found[job.spec.owner.account] += queued(job)
+        return found
 
     async def damaged(self) -> tuple[JobId, ...]:
         """What is in memory is not damaged."""
@@ -278,16 +286,3 @@ def _order(job: Job) -> int:
 
 def _newest(jobs: Iterable[Job], limit: int) -> tuple[Job, ...]:
     return tuple(sorted(jobs, key=_order, reverse=True)[:limit])
-
-
-def _candidate(job: Job) -> Candidate:
-    spec = job.spec
-    return Candidate(
-        job_id=job.id,
-        order=job.order,
-        resources=spec.resources,
-        needs=spec.needs,
-        longest=spec.timeout,
-        share=spec.share_identifier,
-        priority=spec.scheduling_priority or 0,
-    )

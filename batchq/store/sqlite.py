@@ -19,7 +19,7 @@ from batchq.domain.catalog import (
 from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import Job
 from batchq.domain.names import ConsumableName, DefinitionRef, JobId, QueueName
-from batchq.domain.people import Owner, Reach
+from batchq.domain.people import AccountName, Owner, Reach
 from batchq.domain.placement import Candidate
 from batchq.domain.sweep import Meant, Selection, Sketch, Sweep
 from batchq.store import acts, catalog, jobs, listing, opening, pruning, salvage, streams, sweeping
@@ -103,6 +103,9 @@ class SqliteStore:
 
     async def children(self, parent: JobId, first: int, limit: int) -> tuple[Job, ...]:
         return await self._read(lambda it: jobs.children(it, parent, first, limit))
+
+    async def queued(self) -> Mapping[AccountName, int]:
+        return await self._read(jobs.queued)
 
     async def shares(self) -> Mapping[ShareKey, ShareUse]:
         return await self._read(jobs.shares)

@@ -16,13 +16,14 @@ from batchq.domain.lifecycle import step
 from batchq.domain.names import QueueName
 from batchq.domain.people import People
 from batchq.domain.sweep import Progress, Sweep, Told, has_children, outcome, request
+from batchq.engine.pace import Pace
 from batchq.errors import Invalid
 from batchq.floor import Floor
 from batchq.service import JobService
 from batchq.stopping import Stopping
 from batchq.store.memory import MemoryStore
 from batchq.values import Changes, Moment, Snapshot
-from tests.support.builders import NOON
+from tests.support.builders import NO_ACCOUNTS, NOON
 
 ACCOUNT = "123456789012"
 
@@ -45,6 +46,7 @@ class PaperEngine:
         self._next = 0
         self.broken = None
         self.heard = []
+        self.pace = Pace(NO_ACCOUNTS, clock)
         self.seen = Snapshot(jobs=(), updated_at=NOON, millicpus=0)
 
     async def submit(self, *, job_id, spec, tags, key, by):

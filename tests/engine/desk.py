@@ -8,7 +8,7 @@ from batchq.engine.letters import Deliver, Submit, Surveyed
 from batchq.engine.loop import Loop
 from batchq.engine.tasks import Tasks
 from tests.engine.turns import HOST, ground, stored
-from tests.support.builders import ADMIN, job_id, spec
+from tests.support.builders import ADMIN, NO_ACCOUNTS, job_id, spec
 from tests.support.clock import VirtualClock
 
 ONE, TWO = job_id(1_000_000), job_id(1_000_001)
@@ -18,7 +18,7 @@ LOOKED = Surveyed(seen=(), expected=frozenset(), capacity=HOST)
 class Desk:
     """A loop over a store, and what it asked of the outside."""
 
-    def __init__(self, store, on_ground):
+    def __init__(self, store, on_ground, accounts=NO_ACCOUNTS):
         self.store, self.asked, self.told = store, [], []
         clock, bus = VirtualClock(), Bus()
         self.inbox, self.tasks = Inbox(), Tasks(clock)
@@ -26,6 +26,7 @@ class Desk:
             inbox=self.inbox,
             store=store,
             ground=on_ground,
+            accounts=accounts,
             clock=clock,
             bus=bus,
             act=lambda effect, _: self.asked.append(effect),
@@ -41,9 +42,9 @@ class Desk:
         return (await self.store.jobs([job.id]))[job.id].status
 
 
-async def desk_over(*jobs, on_ground=None):
+async def desk_over(*jobs, on_ground=None, accounts=NO_ACCOUNTS):
     """A desk with these jobs in its store, before its first turn."""
-    desk = Desk(await stored(*jobs), on_ground or ground())
+    desk = Desk(await stored(*jobs), on_ground or ground(), accounts)
     await desk.loop.load()
     return desk
 

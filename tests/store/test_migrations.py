@@ -164,6 +164,7 @@ BROUGHT = {
         ("INSERT INTO sweeps VALUES (1, ?)", ['{"kind":"CANCEL","reason":"enough"}']),
         ("INSERT INTO sweep_jobs VALUES (1, 1, -1)", []),
     ],
+    8: [("INSERT INTO acts VALUES (1, 1, 'ada', 'lab', '', '', 'SubmitJob', 'job/1', 'done', NULL)", [])],
 }
 BEFORE_ARRAYS = [1, 2]
 EARLIER = range(1, migrations.NEWEST)

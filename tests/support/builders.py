@@ -31,7 +31,7 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 IMAGE = "batchq-test:latest"
 ADMIN = Caller(user=UserName("tester"), role=Role.ADMIN)
 PEOPLE = People(users={ADMIN.user: User(name=ADMIN.user, role=Role.ADMIN)})
-NO_ACCOUNTS = Accounts(people=People, held=False)
+NO_ACCOUNTS = Accounts(people=lambda: PEOPLE, held=False)
 
 _numbers = count()
 

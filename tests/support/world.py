@@ -6,6 +6,7 @@ it ends: no container, no unread letter, no call under way, and every job at its
 
 import asyncio
 import copy
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -353,6 +354,7 @@ class World:
             await self.terminate(job.id, "the scenario is over")
         await self._until(self._all_gone, "containers or jobs are left over")
         await self.quiet()
+        assert self.engine.loop.scheduler.tally.waiting == +Counter(await self.store.queued())
         await self.engine.stop()
         assert self.engine.inbox.empty
         assert self.engine.tasks.names == []

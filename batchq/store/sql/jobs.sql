@@ -132,6 +132,22 @@ WHERE newest.ord = (SELECT max(ord) FROM jobs);
 SELECT count(*) FROM jobs
 WHERE queue = :queue AND parent_ord IS NULL AND status IN ('SUBMITTED', 'PENDING', 'RUNNABLE', 'STARTING', 'RUNNING');
 
+-- queued
+-- An array stands for the children that it has yet to make, and not for itself.
+SELECT account, sum(number) FROM (
+    SELECT account, count(*) AS number FROM jobs INDEXED BY jobs_runnable_of_account
+    WHERE status = 'RUNNABLE' AND misfit = 0 GROUP BY queue, account
+    UNION ALL
+    SELECT account, count(*) FROM jobs INDEXED BY jobs_misfits WHERE status = 'RUNNABLE' AND misfit = 1 GROUP BY account
+    UNION ALL
+    SELECT account, sum(
+        CASE WHEN array_size = 0 THEN 1
+        ELSE array_size - (SELECT count(*) FROM jobs AS child WHERE child.parent_ord = jobs.ord) END
+    )
+    FROM jobs INDEXED BY jobs_pending WHERE status IN ('SUBMITTED', 'PENDING') GROUP BY account
+)
+GROUP BY account;
+
 -- shares
 SELECT queue, share, value FROM shares ORDER BY queue, share;
 

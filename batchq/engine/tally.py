@@ -1,0 +1,54 @@
+"""How many jobs of each account wait: counted when they are read, and followed from turn to turn."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from batchq.domain.fairshare import Change
+from batchq.domain.job import JobSpec
+from batchq.domain.people import AccountName
+from batchq.domain.quotas import Quotas, made, queued, too_many
+from batchq.engine.accounts import Accounts
+from batchq.engine.turn import Turn
+from batchq.errors import Invalid
+from batchq.ports import JobStore
+
+
+class Tally:
+    """`waiting` is as last saved; beside it, what the turn under way has taken."""
+
+    def __init__(self, accounts: Accounts) -> None:
+        self._accounts = accounts
+        self.waiting: Counter[AccountName] = Counter()
+        self._turn: Turn | None = None
+        self._quotas: Quotas
+        self._there: dict[AccountName, int] = {}
+
+    async def load(self, store: JobStore) -> None:
+        self.waiting = Counter(await store.queued())
+        self._turn = None
+
+    def admit(self, turn: Turn, spec: JobSpec) -> None:
+        """Count a job that the turn takes. Raises Invalid when it would be more than some account may have."""
+        if turn is not self._turn:
+            self._turn, self._quotas, self._there = turn, self._accounts.quotas(), {}
+        more, binding = made(spec.array_size), self._quotas.on(spec.owner.account)
+        there = {it.name: self._have(it.name) for it in binding if it.limits.queued is not None}
+        refused = (too_many(it, there=there[it.name], more=more) for it in binding if it.name in there)
+        why = next(filter(None, refused), None)
+        if why is not None:
+            raise Invalid(why)
+        self._there |= {name: number + more for name, number in there.items()}
+
+    def adopt(self, changes: Iterable[Change]) -> None:
+        """The turn with these changes is saved."""
+        for before, after in changes:
+            self.waiting[after.spec.owner.account] += queued(after) - (0 if before is None else queued(before))
+        self.waiting = +self.waiting
+        self._turn = None
+
+    def _have(self, limited: AccountName) -> int:
+        """What it and all below it have, summed once a turn."""
+        if limited in self._there:
+            return self._there[limited]
+        bound = (it for it in self.waiting if any(above.name == limited for above in self._quotas.on(it)))
+        return sum(self.waiting[it] for it in bound)

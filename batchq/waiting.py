@@ -1,0 +1,33 @@
+"""The port by which the jobs are found that may start. Beside `ports`: a JobStore is one of these, too."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from batchq.domain.job import Job
+from batchq.domain.names import QueueName
+from batchq.domain.people import AccountName
+from batchq.domain.placement import Candidate
+
+
+class WaitingStore(Protocol):
+    """Every method raises StoreFailed, as a JobStore's do."""
+
+    async def runnable(self, queue: QueueName, limit: int, after: int = -1) -> tuple[Candidate, ...]:
+        """RUNNABLE jobs of a queue that are no misfits, in `order`, from the first above `after`."""
+
+    async def runnable_in_share(
+        self, queue: QueueName, share: str, limit: int, after: tuple[int, int] | None = None
+    ) -> tuple[Candidate, ...]:
+        """RUNNABLE jobs of one share of a queue that are no misfits, by priority (highest first), then `order`.
+
+        From the first beyond `after`, a priority and an order.
+        """
+
+    async def waiting_shares(self, queue: QueueName) -> tuple[str, ...]:
+        """The shares of a queue that have RUNNABLE jobs that are no misfits."""
+
+    async def misfits(self, limit: int, after: int = -1) -> tuple[Job, ...]:
+        """RUNNABLE jobs that are misfits, in `order`, from the first above `after`."""
+
+    async def queued(self) -> Mapping[AccountName, int]:
+        """How many jobs of each account wait: `quotas.queued` of all of them. Accounts with none may be left out."""

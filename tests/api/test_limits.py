@@ -1,0 +1,19 @@
+"""What a client hears who asks more often than his account may."""
+
+from batchq.domain.people import ROOT, Account, Limits, People
+from batchq.engine.accounts import Accounts
+from batchq.engine.pace import Pace
+
+
+async def test_who_submits_too_often_is_told_so_as_aws_does_and_may_again_later(server, sleeper, http):
+    slow = People(accounts={ROOT: Account(name=ROOT, parent=None, limits=Limits(submits=0.01))})
+    server.engine.pace = Pace(Accounts(people=lambda: slow, held=False), server.clock)
+    asked = {"jobName": "a", "jobQueue": "default", "jobDefinition": sleeper}
+
+    answers = [await http.post("SubmitJob", asked) for _ in range(2)]
+    described = await http.post("DescribeJobs", {"jobs": [answers[0][2]["jobId"]]})
+
+    assert [status for status, *_ in (*answers, described)] == [200, 429, 200]
+    _, headers, body = answers[1]
+    assert headers["x-amzn-ErrorType"] == "TooManyRequestsException"
+    assert "Account root may submit 0.01 jobs a second" in body["message"]

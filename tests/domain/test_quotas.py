@@ -1,0 +1,76 @@
+"""Which limits bind whose jobs, and what a job counts for."""
+
+import pytest
+
+from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Child, Family, Status
+from batchq.domain.people import ROOT, Account, Limits, People
+from batchq.domain.quotas import Quotas, made, queued, too_many
+from tests.support.builders import job, job_id
+
+FEW, SOME, MANY = Limits(queued=1), Limits(queued=2), Limits(queued=3)
+TREE = People(
+    accounts={
+        ROOT: Account(name=ROOT, parent=None, limits=MANY),
+        "lab": Account(name="lab", limits=SOME),
+        "team": Account(name="team", parent="lab"),
+        "crew": Account(name="crew", parent="team", limits=FEW),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("account", "binding"),
+    [
+        ("crew", ["crew", "lab", ROOT]),
+        ("team", ["lab", ROOT]),
+        ("lab", ["lab", ROOT]),
+        (ROOT, [ROOT]),
+        ("gone", [ROOT]),
+    ],
+)
+def test_the_limits_of_an_account_and_of_all_above_it_hold(account, binding):
+    quotas = Quotas(TREE)
+
+    assert [it.name for it in quotas.on(account)] == binding
+    assert [it.name for it in quotas.on(account)] == binding
+
+
+def test_where_nobody_set_a_limit_none_holds():
+    assert Quotas(People(accounts={"lab": Account(name="lab")})).on("lab") == ()
+
+
+@pytest.mark.parametrize("status", Status)
+def test_a_job_counts_until_it_starts(status):
+    assert queued(job(status=status)) == (status in QUEUED)
+    assert status in QUEUED | ACTIVE | FINISHED
+
+
+@pytest.mark.parametrize(
+    ("array", "count"),
+    [
+        ({}, 5),
+        ({"status": Status.PENDING}, 5),
+        ({"status": Status.PENDING, "family": Family(spawned=2)}, 3),
+        ({"status": Status.PENDING, "family": Family(spawned=5)}, 0),
+        ({"status": Status.FAILED}, 0),
+        ({"status": Status.FAILED, "family": Family(spawned=3)}, 0),
+    ],
+)
+def test_an_array_counts_for_the_children_it_has_yet_to_make(array, count):
+    assert queued(job(array_size=5, **array)) == count
+
+
+def test_a_child_counts_for_itself():
+    child = job(array_size=5, child=Child(parent=job_id(1), index=0), status=Status.RUNNABLE)
+
+    assert queued(child) == 1
+    assert [made(None), made(5)] == [1, 5]
+
+
+def test_exactly_as_many_may_wait_as_the_limit_says():
+    lab = Account(name="lab", limits=Limits(queued=10))
+
+    assert too_many(lab, there=9, more=1) is None
+    assert "Account lab may have 10 jobs that wait" in too_many(lab, there=10, more=1)
+    assert "it has 3, and 8 more jobs cannot be taken" in too_many(lab, there=3, more=8)
+    assert too_many(Account(name="lab"), there=10**6, more=10**6) is None

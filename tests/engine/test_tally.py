@@ -1,0 +1,162 @@
+"""How many jobs of an account may wait: decided in the turn that takes them, and never one more."""
+
+from dataclasses import replace
+
+import pytest
+
+from batchq.domain import events as on
+from batchq.domain.job import Status
+from batchq.domain.people import ROOT, Account, Limits, Owner, People
+from batchq.engine.accounts import Accounts
+from batchq.errors import Invalid, Unavailable
+from tests.engine.desk import LOOKED, desk_over, request, submit
+from tests.support.builders import container, job, job_id, submission
+
+LAB, TEAM, OTHER = (Owner(user="ada", account=it) for it in ("lab", "team", "other"))
+LARGE = container(millicpus=4000)
+
+
+class Said:
+    """What is said of accounts, for the moment."""
+
+    def __init__(self, **limits):
+        self.limit(**limits)
+        self.unreadable = False
+
+    def limit(self, **limits):
+        above = {"lab": ROOT, "team": "lab", "other": ROOT, ROOT: None}
+        self.people = People(
+            accounts={it: Account(name=it, parent=above[it], limits=Limits(queued=limits.get(it))) for it in above}
+        )
+
+    def __call__(self):
+        if self.unreadable:
+            raise Unavailable("others may read it")
+        return self.people
+
+
+@pytest.fixture
+def said():
+    return Said(lab=3)
+
+
+@pytest.fixture
+async def desk(said):
+    return await desk_over(accounts=Accounts(people=said, held=True))
+
+
+def asked(number, owner=LAB, **changes):
+    return submit(job_id(number), owner=owner, **{"container": LARGE} | changes)
+
+
+def taken(*letters):
+    """Whether each was, and why the first that was not was not."""
+    assert all(it.answer.done() for it in letters)
+    return [it.answer.exception() is None for it in letters]
+
+
+async def test_a_turn_takes_as_many_as_the_limit_lets_and_no_more(desk):
+    letters = [asked(number) for number in range(5)]
+
+    await desk.turn(*letters)
+
+    assert taken(*letters) == [True, True, True, False, False]
+    with pytest.raises(Invalid, match="Account lab may have 3 jobs that wait"):
+        letters[3].answer.result()
+    assert desk.loop.scheduler.tally.waiting == {"lab": 3}
+
+
+async def test_what_started_in_an_earlier_turn_waits_no_more(desk):
+    first, second, third = [asked(1), asked(2), asked(3)], [asked(4), asked(5)], [asked(6)]
+
+    await desk.turn(LOOKED, *first)
+    await desk.turn(*second)
+    await desk.turn(*third)
+
+    assert taken(*first, *second, *third) == [True, True, True, True, False, False]
+
+
+async def test_what_ended_before_it_started_waits_no_more(desk):
+    jobs = [asked(1), asked(2), asked(3)]
+    await desk.turn(*jobs)
+
+    await desk.turn(request(jobs[0].answer.result(), on.CancelRequested(reason="enough")))
+    again = asked(4)
+    await desk.turn(again)
+
+    assert taken(again) == [True]
+
+
+async def test_accounts_below_count_for_those_above_and_others_do_not(desk):
+    letters = [asked(1), asked(2, TEAM), asked(3, TEAM), asked(4, TEAM), asked(5), asked(6, OTHER)]
+
+    await desk.turn(*letters)
+
+    assert taken(*letters) == [True, True, True, False, False, True]
+
+
+async def test_each_account_above_has_a_say(desk, said):
+    said.limit(root=2, lab=3, team=1)
+    letters = [asked(1, TEAM), asked(2, TEAM), asked(3, OTHER), asked(4)]
+
+    await desk.turn(*letters)
+
+    assert taken(*letters) == [True, False, True, False]
+    assert "Account team " in str(letters[1].answer.exception())
+    assert "Account root " in str(letters[3].answer.exception())
+
+
+async def test_an_array_counts_as_its_children_before_there_are_any(desk):
+    held = asked(1, array_size=2)
+    too_large = asked(2, array_size=2)
+    last = asked(3)
+
+    await desk.turn(held, too_large, last)
+    await desk.turn(LOOKED)
+
+    assert taken(held, too_large, last) == [True, False, True]
+    assert desk.loop.scheduler.tally.waiting == {"lab": 2}  # one of the three has started
+
+
+async def test_one_that_comes_again_is_no_other(desk):
+    key = submission()
+    first = [asked(1, key=key), asked(2), asked(3)]
+    await desk.turn(*first)
+
+    again = replace(asked(4), key=key)
+    await desk.turn(again)
+
+    assert again.answer.result().id == job_id(1)
+
+
+async def test_a_limit_that_is_lowered_takes_nothing_and_one_that_is_raised_lets_more_in(desk, said):
+    await desk.turn(asked(1), asked(2), asked(3))
+
+    said.limit(lab=1)
+    lowered = asked(4)
+    await desk.turn(lowered)
+    said.limit(lab=4)
+    raised = asked(5)
+    await desk.turn(raised)
+
+    assert taken(lowered, raised) == [False, True]
+
+
+async def test_limits_that_cannot_be_read_hold_as_they_were(desk, said):
+    await desk.turn(asked(1), asked(2))
+    said.unreadable = True
+    letters = [asked(3), asked(4)]
+
+    await desk.turn(*letters)
+
+    assert taken(*letters) == [True, False]
+
+
+async def test_a_restart_counts_what_is_there(said):
+    waiting = [job(number=it, owner=TEAM, status=Status.RUNNABLE, container=LARGE) for it in (1, 2)]
+    desk = await desk_over(*waiting, accounts=Accounts(people=said, held=True))
+    letters = [asked(3), asked(4)]
+
+    await desk.turn(*letters)
+
+    assert taken(*letters) == [True, False]
