@@ -1,6 +1,7 @@
 """Which jobs are meant, by ids and filters, in the letters that people of HPC sites have in their fingers.
 
-What is empty is refused, and never left out: one condition less is many jobs more.
+What is empty is refused, and never left out: one condition less is many jobs more. Ids are said in full: whom the
+beginning of one means may be another a moment later.
 """
 
 import re
@@ -31,6 +32,7 @@ def add_choice(command: ArgumentParser) -> None:
     command.add_argument("jobs", nargs="*", type=jobs, metavar="JOB", help=_HELP["jobs"])
     many("-n", "--name", to="names", one="NAME")
     many("-u", "--user", to="users", one="USER")
+    command.add_argument("--me", action="store_true", help="as --user with your own name, as the server knows it")
     many("-A", "--account", to="accounts", one="ACCOUNT")
     many("-p", "--partition", "--queue", to="queues", one="QUEUE")
     many("-t", "--state", to="states", one="STATE", read=states)

@@ -2,17 +2,19 @@
 
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from inspect import cleandoc
 from typing import Any
 
 from batchq.cli.answers import Answer
-from batchq.cli.calling import add_url, stream, url_of
+from batchq.cli.calling import add_url, call, stream, url_of
 from batchq.cli.choosing import add_choice, chosen
 from batchq.cli.complaint import MISUSED, REFUSED, complain
 from batchq.cli.telling import DONE, AsJson, InLines, Teller, summary
 from batchq.errors import Invalid, Unavailable
 
 AWAY, INTERRUPTED = 3, 130  # exit statuses
+WHO_AM_I = "/v1/batchq/whoami"
 PATIENCE = 120.0  # seconds to the first word, and from each to the next
 AS_ASKED = {*DONE, "ALREADY_FINISHED", "NOT_MATCHED"}
 STATUSES = """\
@@ -43,11 +45,8 @@ def add_command(commands: Any, name: str, text: str, about: str) -> ArgumentPars
 
 
 def stop(asked: Namespace, path: str, **more: object) -> int:
-    """Ask, tell of each job what becomes of it, and say by the status whether all is as asked. Raises Misused."""
-    content = chosen(asked) | {"dryRun": asked.dry_run, "reason": asked.reason} | more
-    said = {member: value for member, value in content.items() if value is not None}
-    url = url_of(asked)
-    answer = Answer(stream(url, path, said, patience=PATIENCE))
+    """Ask, tell of each job what becomes of it, and say by the status whether all is as asked."""
+    answer = Answer(_ask(asked, path, more))
     counts: Counter[str] = Counter()
     try:
         _tell(answer, counts, AsJson() if asked.json else InLines(dry_run=asked.dry_run, quiet=asked.quiet))
@@ -59,6 +58,23 @@ def stop(asked: Namespace, path: str, **more: object) -> int:
         unknown = "" if answer.begun else "; whether the server has taken the order is not known"
         return complain(f"interrupted{unknown}{_known(answer, counts)}", INTERRUPTED)
     return 0 if set(counts) <= AS_ASKED else REFUSED
+
+
+def _ask(asked: Namespace, path: str, more: Mapping[str, object]) -> Iterator[bytes]:
+    url = url_of(asked)
+    if asked.me:
+        asked.users = [*(asked.users or ()), [_name_at(url)]]
+    content = {**chosen(asked), "dryRun": asked.dry_run, "reason": asked.reason, **more}
+    said = {member: value for member, value in content.items() if value is not None}
+    yield from stream(url, path, said, patience=PATIENCE)
+
+
+def _name_at(url: str) -> str:
+    """Who asks, as the server calls him."""
+    user = call(url, WHO_AM_I, {}).get("user")
+    if not isinstance(user, str) or not user:
+        raise Unavailable(f"{url} does not say who you are")
+    return user
 
 
 def _tell(answer: Answer, counts: Counter[str], teller: Teller) -> None:

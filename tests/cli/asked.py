@@ -18,6 +18,7 @@ class Server:
     def __init__(self):
         self.asked = []
         self.jobs = []
+        self.knows = {"user": "ann"}
         self.refuses = None
         self.breaks_off = False
         self.holds_after = None
@@ -30,6 +31,8 @@ class Server:
 
     async def _answer(self, request):
         content = await request.json()
+        if request.match_info["operation"] == "whoami":
+            return web.json_response(self.knows)
         self.asked.append((request.match_info["operation"], content))
         if self.refuses:
             status, message = self.refuses

@@ -93,6 +93,7 @@ def test_a_bundle_lies_beside_it(write, tmp_path):
     assert there() == {"AWS_CA_BUNDLE": str(tmp_path / "lab.pem")}
 
 
+@pytest.mark.fault("SE14")
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644])
 def test_a_secret_that_others_may_read_is_refused(write, mode):
     with pytest.raises(Misused, match=r"others may read the secret in .*: chmod 600 "):

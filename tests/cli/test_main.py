@@ -40,6 +40,18 @@ def test_readme_tells_of_each_flag_of_serve_with_its_variable_and_of_no_other(ca
     assert told == {(flag, f"BATCHQ_{flag[2:].replace('-', '_').upper()}") for flag in there}
 
 
+def test_readme_tells_of_each_flag_by_which_many_jobs_are_stopped(capsys):
+    section = README.read_text().partition("## Stopping many at once")[2].partition("<!-- stopping -->")[0]
+    told = set(re.findall(r"`(--?[A-Za-z-]+)`", section))
+
+    with pytest.raises(SystemExit):
+        main(["terminate", "--help"])
+
+    there = set(re.findall(r"(?<![\w-])--?[A-Za-z][a-z-]*", capsys.readouterr().out.partition("options:")[2]))
+    of_all_commands = {"-h", "--help", "--url", "--ca-bundle", "-C", "--config"}
+    assert told == there - of_all_commands
+
+
 def test_a_command_that_asks_a_server_does_not_load_what_serves():
     told = "import sys; from batchq.cli.main import parser; parser(['resume']); print(*sys.modules)"
 

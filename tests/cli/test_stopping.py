@@ -19,6 +19,8 @@ from tests.cli.asked import ARRAY, GANG, NOWHERE, batchq, ended
         ),
         (["-u", "ann"], {"users": ["ann"]}),
         (["-uann"], {"users": ["ann"]}),
+        (["--me"], {"users": ["ann"]}),
+        (["--me", "-u", "bob"], {"users": ["bob", "ann"]}),
         (["-t", "PD", "-p", "debug"], {"states": ["PENDING"], "jobQueues": ["debug"]}),
         (["--state=pending,Running", "-t", "r"], {"states": ["PENDING", "RUNNING"]}),
         (["-n", "sim*,train", "--name", "eval"], {"jobNames": ["sim*", "train", "eval"]}),
@@ -44,6 +46,15 @@ async def test_a_terminate_may_say_signal_and_grace(server, signal):
     assert server.asked == [
         ("terminatejobs", {"dryRun": False, "states": ["RUNNING"], "signal": "SIGINT", "graceSeconds": 5})
     ]
+
+
+@pytest.mark.parametrize("knows", [{}, {"user": ""}, {"user": None}, {"user": ["ann"]}])
+async def test_where_nobody_says_who_i_am_not_all_are_stopped(server, knows):
+    server.knows = knows
+
+    assert await batchq("terminate", "--me", "-t", "all") == 3
+
+    assert server.asked == []
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,16 @@ async def test_an_answer_that_breaks_off_tells_what_came_and_that_the_order_stan
     assert told.err.endswith("; until then: 1 cancelled. What was ordered goes on without you\n")
 
 
+async def test_what_cannot_be_written_is_said(server):
+    server.jobs = [job("CANCELLED")]
+
+    shell = f"{sys.executable} -m batchq cancel -t all > /dev/full"
+    running = await asyncio.create_subprocess_exec("sh", "-c", shell, env=os.environ, stderr=asyncio.subprocess.PIPE)
+    _, err = await running.communicate()
+
+    assert (running.returncode, err) == (0, b"batchq: cannot write what there is to say: No space left on device\n")
+
+
 @pytest.mark.parametrize("more", [[], ["--json"]])
 async def test_when_nobody_reads_it_goes_on_to_the_end(server, more):
     server.jobs = [job("CANCELLED")] * 3000 + [job("NOT_FOUND")]

@@ -78,6 +78,7 @@ def stopped(lab, jobs):
     [
         ("ada", ["-t", "all"], {"ada"}),
         ("ada", ["-u", "ada,bob,eve"], {"ada"}),
+        ("cora", ["--me", "-u", "bob"], {"bob"}),
         ("ada", ["-A", "team"], {"ada"}),
         ("cora", ["-t", "all"], {"ada", "bob"}),
         ("cora", ["-u", "bob,eve"], {"bob"}),

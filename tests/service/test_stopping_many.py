@@ -102,6 +102,7 @@ def test_what_is_terminated_gives_its_room_back(ground):
         (["-w", "{day}"], {"day runs"}),
         (["-w", "{day},{night}", "-n", "train"], {"night runs"}),
         (["-u", USER, "-p", "{night}"], {"night runs", "night waits"}),
+        (["--me", "-p", "{night}"], {"night runs", "night waits"}),
         (["-u", "nobody", "-p", "{night}"], set()),
         (["-A", "root", "-p", "{night}"], {"night runs", "night waits"}),
         (["-A", "elsewhere", "-p", "{night}"], set()),
