@@ -5,6 +5,7 @@ from http import HTTPStatus
 from aiohttp import web
 
 from api.http import Dialect, Refused, reply
+from api.openapi import Told, tell
 from api.rights import asker
 from api.times import milliseconds
 from batchq.domain.names import JobId
@@ -12,19 +13,20 @@ from batchq.domain.people import Right
 from batchq.service import JobService
 from batchq.values import Moment
 
+NAME = "GetJobHistory"
 HISTORY = "/v1/batchq/jobs/{job:[0-9a-f:#-]{1,64}}/history"
 
 
 def dialect(jobs: JobService) -> Dialect:
     async def history(request: web.Request) -> web.Response:
         job_id = JobId(request.match_info["job"])
-        walk = await jobs.history(job_id, by=asker(request, Right.OWN, "GetJobHistory"))
+        walk = await jobs.history(job_id, by=asker(request, Right.OWN, NAME))
         if not walk:
             raise Refused(f"Job {job_id} not found.", status=HTTPStatus.NOT_FOUND)
         return reply({"jobId": job_id, "history": [_told(moment) for moment in walk]})
 
     def mount(app: web.Application) -> None:
-        app.router.add_get(HISTORY, history)
+        tell(app, app.router.add_get(HISTORY, history), Told(name=NAME))
 
     return mount
 

@@ -19,7 +19,7 @@ from batchq.domain.catalog import (
     SchedulingPolicy,
 )
 from batchq.domain.names import DefinitionRef
-from batchq.domain.people import AccountName, Owner, Reach, UserName
+from batchq.domain.people import Owner, Reach
 from batchq.errors import Conflict, StoreRefused
 from batchq.store import rows
 from batchq.store.reaching import merged, whose
@@ -121,7 +121,7 @@ def newest_active(connection: Connection, name: str) -> JobDefinition | None:
 
 def definition_owner(connection: Connection, name: str) -> Owner | None:
     found = connection.execute(SQL["owner_of_definition"], {"name": rows.text(name)}).fetchone()
-    return found and Owner(user=UserName(found[0]), account=AccountName(found[1]))
+    return None if found is None else rows.owner(*found)
 
 
 def definitions(

@@ -10,7 +10,7 @@ from batchq.domain.dependencies import waits_for
 from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import FINISHED, Job
 from batchq.domain.names import ConsumableName, JobId, QueueName
-from batchq.domain.people import AccountName, Owner, Reach
+from batchq.domain.people import AccountName, Reach
 from batchq.domain.placement import Candidate
 from batchq.errors import Conflict, Unreadable
 from batchq.store import acts, rows
@@ -124,14 +124,10 @@ def _key_row(key: SubmissionKey) -> dict[str, str | int | None]:
 
 def find(connection: Connection, ids: Sequence[JobId], reach: Reach | None) -> Mapping[JobId, Job]:
     """Of what is not reached nothing is read: not even how long that takes tells that it is there."""
-    if reach is not None:
-        found = (connection.execute(SQL["job_and_owner"], {"id": rows.text(job_id)}).fetchone() for job_id in ids)
-        return {
-            it.id: it
-            for it in _jobs(row for *row, user, account in found if reach.has(Owner(user=user, account=account)))
-        }
-    found = (connection.execute(SQL["job"], {"id": rows.text(job_id)}).fetchone() for job_id in ids)
-    return {job.id: job for job in _jobs(row for row in found if row is not None)}
+    statement = SQL["job"] if reach is None else SQL["job_and_owner"]
+    asked = (connection.execute(statement, {"id": rows.text(job_id)}).fetchone() for job_id in ids)
+    found = (row for row in asked if row is not None and (reach is None or reach.has(rows.owner(*row[6:]))))
+    return {job.id: job for job in _jobs(row[:6] for row in found)}
 
 
 def of_orders(connection: Connection, orders: Iterable[int]) -> tuple[Job, ...]:

@@ -25,6 +25,7 @@ from batchq.domain.container import Resources
 from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import Job, JobSpec, Need
 from batchq.domain.names import JobId, QueueName
+from batchq.domain.people import AccountName, Owner, UserName
 from batchq.domain.placement import Candidate
 from batchq.store.matching import EPOCH, folded, milliseconds
 from batchq.values import LogStream, Moment, Restoration
@@ -76,6 +77,10 @@ def job_row(job: Job) -> Row:
         "longest": None if spec.timeout is None else integer(span(spec.timeout)),
         "rank": -integer(spec.scheduling_priority or 0),
     }
+
+
+def owner(user: str, account: str) -> Owner:
+    return Owner(user=UserName(user), account=AccountName(account))
 
 
 def spec_row(job: Job) -> Row:

@@ -1,0 +1,148 @@
+"""Who is who in the tests of roles, and a real server that they call with keys of their own."""
+
+import asyncio
+import http.client
+import json
+from collections.abc import Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
+from batchq.bootstrap import serving
+from batchq.clock import wall_time
+from batchq.domain.people import Account, People, Role, User
+from batchq.keys import KeyFile, new_key
+from batchq.people import PeopleFile
+from batchq.settings import Auth, Runtime, Settings
+
+# lab has team below it, and other beside it. `barred` is shut out of all queues but one.
+PEOPLE = People(
+    accounts={
+        "lab": Account(name="lab"),
+        "team": Account(name="team", parent="lab"),
+        "other": Account(name="other"),
+        "barred": Account(name="barred", queues=("still",)),
+    },
+    users={
+        user.name: user
+        for user in (
+            User(name="ada", account="lab"),
+            User(name="bob", account="lab"),
+            User(name="cora", account="lab", coordinates=frozenset({"lab"})),
+            User(name="oda", account="lab", role=Role.OPERATOR),
+            User(name="amy", account="lab", role=Role.ADMIN),
+            User(name="cy", account="team"),
+            User(name="rory"),
+            User(name="eve", account="other"),
+            User(name="zoe", account="barred"),
+        )
+    },
+)
+UNTOLD = {"date", "content-length", "x-amzn-requestid"}  # of the headers of an answer: others for each request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    path: str
+    body: object = None
+    method: str = "POST"
+    headers: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """`headers` are those that two answers of the same meaning have alike."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+    @property
+    def told(self):
+        return json.loads(self.body)
+
+    @property
+    def denied(self):
+        return (self.status, dict(self.headers).get("x-amzn-errortype")) == (403, "AccessDeniedException")
+
+
+class Stage:
+    """A server that is called over loopback; each call is signed by whoever makes it."""
+
+    def __init__(self, url, keys):
+        self._at = urlsplit(url)
+        self._keys = keys
+
+    def ask(self, user, request):
+        headers = {"Content-Type": "application/json", **(request.headers or {})}
+        data = b"" if request.body is None else json.dumps(request.body).encode()
+        signed = AWSRequest(request.method, f"http://{self._at.netloc}{request.path}", headers=headers, data=data)
+        SigV4Auth(self._keys[user], "batch", "us-east-1").add_auth(signed)
+        connection = http.client.HTTPConnection(self._at.hostname, self._at.port, timeout=60)
+        try:
+            connection.request(request.method, request.path, body=data, headers=dict(signed.headers.items()))
+            answer = connection.getresponse()
+            kept = sorted((name.lower(), value) for name, value in answer.getheaders() if name.lower() not in UNTOLD)
+            return Answer(status=answer.status, headers=tuple(kept), body=answer.read())
+        finally:
+            connection.close()
+
+    def whole(self, user, request):
+        """All pages of a list, one behind the other."""
+        answer = self.ask(user, request)
+        token = answer.told.get("nextToken") if answer.status == HTTPStatus.OK else None
+        while token is not None:
+            page = self.ask(user, replace(request, body=request.body | {"nextToken": token}))
+            answer, token = replace(answer, body=answer.body + page.body), page.told.get("nextToken")
+        return answer
+
+    def do(self, user, operation, **asked):
+        """An operation of AWS Batch that is carried out; what it answers."""
+        answer = self.ask(user, batch(operation, **asked))
+        assert answer.status == HTTPStatus.OK, answer
+        return answer.told
+
+
+def batch(operation, **asked):
+    return Request(path=f"/v1/{operation.lower()}", body=asked)
+
+
+def logs(operation, **asked):
+    content = {"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": f"Logs_20140328.{operation}"}
+    return Request(path="/", body=asked, headers=content)
+
+
+@contextmanager
+def stage(data):
+    """A server on simulated containers, in a thread of its own; its people each have a key."""
+    data.mkdir(mode=0o700)
+    PeopleFile(data).change(lambda _: PEOPLE)
+    keys = {name: new_key(name, wall_time()) for name in PEOPLE.users}
+    for key in keys.values():
+        KeyFile(data).add(key)
+    settings = Settings(data=data, port=0, runtime=Runtime.SIMULATED, auth=Auth.SIGV4, requests_per_second=1_000_000)
+    begun = Future()
+    with ThreadPoolExecutor(1) as pool:
+        served = pool.submit(asyncio.run, _serve(settings, begun))
+        wait([begun, served], return_when=FIRST_COMPLETED)
+        if served.done():
+            served.result()
+        loop, end, url = begun.result()
+        try:
+            yield Stage(url, {name: Credentials(key.id, key.secret) for name, key in keys.items()})
+        finally:
+            loop.call_soon_threadsafe(end.set)
+            served.result()
+
+
+async def _serve(settings, begun):
+    end = asyncio.Event()
+    async with serving(settings) as served:
+        begun.set_result((asyncio.get_running_loop(), end, served.url))
+        await end.wait()

@@ -1,0 +1,19 @@
+"""One server for all that is tried on it."""
+
+import pytest
+
+from tests.roles import cast
+from tests.roles.props import Props
+
+
+@pytest.fixture(scope="package")
+def stage(tmp_path_factory):
+    with cast.stage(tmp_path_factory.mktemp("roles") / "data") as stage:
+        yield stage
+
+
+@pytest.fixture(scope="package")
+def props(stage):
+    props = Props(stage)
+    props.lay_ground()
+    return props

@@ -1,0 +1,140 @@
+"""The things of users that others try to see and to change: jobs, with what belongs to them, and definitions."""
+
+import time
+from dataclasses import dataclass
+from itertools import count
+from urllib.parse import quote
+from uuid import uuid4
+
+from compute.script import Script, write
+
+LIMIT = 60.0  # seconds
+ARN = "arn:aws:batch:us-east-1:123456789012:"
+LICENCES = "licences"
+REASON = "said the matrix"
+
+_numbers = count(1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thing:
+    """A job and its definition. `stream` is that of its attempt, where it has had one."""
+
+    job: str
+    definition: str
+    stream: str = ""
+
+    @property
+    def ref(self):
+        return f"{self.definition}:1"
+
+    @property
+    def job_arn(self):
+        return quote(f"{ARN}job/{self.job}", safe="")
+
+    @property
+    def definition_arn(self):
+        return quote(f"{ARN}job-definition/{self.ref}", safe="")
+
+    def masked(self, text):
+        """What was said of it, as it would be said of any other."""
+        for name in (self.job, self.stream, self.definition):
+            text = text.replace(name.encode() or b"\0", b"<it>")
+        return text
+
+
+def nothing():
+    """A thing that is not there, named as if it could be."""
+    name = f"nothing-{next(_numbers)}"
+    return Thing(job=str(uuid4()), definition=name, stream=f"{name}/default/{uuid4().hex}")
+
+
+class Props:
+    """What users have made on a stage. In the queue `still` jobs stay RUNNABLE, in `default` they run at once."""
+
+    def __init__(self, stage):
+        self._stage = stage
+        self._kept = {}
+
+    def lay_ground(self):
+        machines = {"type": "EC2", "minvCpus": 0, "maxvCpus": 1, "subnets": [], "instanceRole": "a-role"}
+        asked = {"computeEnvironmentName": "narrow", "type": "MANAGED", "computeResources": machines}
+        self._stage.do("amy", "CreateComputeEnvironment", **asked)
+        order = [{"order": 1, "computeEnvironment": "narrow"}]
+        for name in ("still", "front"):
+            self._stage.do("amy", "CreateJobQueue", jobQueueName=name, priority=1, computeEnvironmentOrder=order)
+        self._stage.do("amy", "CreateConsumableResource", consumableResourceName=LICENCES, totalQuantity=1000)
+        blocker = self.defined("amy", Script(seconds=None, on_term=0))
+        self.until(self.submit("amy", blocker), "RUNNING")
+
+    def defined(self, owner, script=None, **members):
+        name = f"{owner}-{next(_numbers)}"
+        self._stage.do(
+            owner, "RegisterJobDefinition", jobDefinitionName=name, **_definition(script or Script()), **members
+        )
+        return name
+
+    def submit(self, owner, definition, queue="still", **asked):
+        made = self._stage.do(owner, "SubmitJob", jobName="a-job", jobQueue=queue, jobDefinition=definition, **asked)
+        return made["jobId"]
+
+    def fresh(self, owner):
+        """A thing of his that nobody else has to do with."""
+        definition = self.defined(owner)
+        return Thing(job=self.submit(owner, definition), definition=definition)
+
+    def kept(self, owner, kind="fresh"):
+        """The one of its kind that he has for all who only look."""
+        if (owner, kind) not in self._kept:
+            self._kept[owner, kind] = getattr(self, kind)(owner)
+        return self._kept[owner, kind]
+
+    def ran(self, owner):
+        definition = self.defined(owner, Script(seconds=0, output=("hello",)))
+        job = self.submit(owner, definition, queue="default")
+        return Thing(job=job, definition=definition, stream=self.until(job, "SUCCEEDED")["container"]["logStreamName"])
+
+    def first(self, owner):
+        """At the front of its queue."""
+        definition = self.defined(owner)
+        return Thing(job=self.submit(owner, definition, queue="front"), definition=definition)
+
+    def licensed(self, owner):
+        need = {"consumableResourceList": [{"consumableResource": LICENCES, "quantity": 1}]}
+        definition = self.defined(owner, consumableResourceProperties=need)
+        return Thing(job=self.submit(owner, definition), definition=definition)
+
+    def array(self, owner):
+        definition = self.defined(owner)
+        job = self.submit(owner, definition, arrayProperties={"size": 2})
+        self.until(f"{job}:1", "RUNNABLE")
+        return Thing(job=job, definition=definition)
+
+    def gang(self, owner):
+        name = f"{owner}-{next(_numbers)}"
+        parts = [{"targetNodes": "0:", "container": _container(Script())}]
+        nodes = {"numNodes": 2, "mainNode": 0, "nodeRangeProperties": parts}
+        self._stage.do(owner, "RegisterJobDefinition", jobDefinitionName=name, type="multinode", nodeProperties=nodes)
+        return Thing(job=self.submit(owner, name), definition=name)
+
+    def until(self, job, status):
+        end = time.monotonic() + LIMIT
+        while True:
+            found = self._stage.do("amy", "DescribeJobs", jobs=[job])["jobs"]
+            if found and found[0]["status"] == status:
+                return found[0]
+            assert time.monotonic() < end, found
+            time.sleep(0.05)
+
+
+def _definition(script):
+    return {"type": "container", "containerProperties": _container(script)}
+
+
+def _container(script):
+    name, value = write(script)
+    return {
+        "image": "batchq-test:latest",
+        "environment": [{"name": name, "value": value}],
+        "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "64"}],
+    }

@@ -1,0 +1,224 @@
+"""The matrix: every operation, and to whom what of it is done. faults.md 3.
+
+A cell is a letter for each of WHOSE, in that order: D it is done; H it is as if the thing did not exist; X it is
+denied. An operation that is about nobody's things has one letter.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from tests.roles.cast import Request, batch, logs
+from tests.roles.props import ARN, LICENCES, REASON, Thing
+
+USER, COORDINATOR, OPERATOR, ADMIN = "ada", "cora", "oda", "amy"
+WHOSE = {"own": None, "same account": "bob", "account below": "cy", "account above": "rory", "other account": "eve"}
+
+Cells = Mapping[str, str]
+
+PLAIN = {
+    "image": "batchq-test:latest",
+    "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "64"}],
+}
+
+REACH: Cells = {USER: "DHHHH", COORDINATOR: "DDDHH", OPERATOR: "DDDDD", ADMIN: "DDDDD"}
+USE: Cells = {USER: "DDHDH", COORDINATOR: "DDDDH", OPERATOR: "DDDDD", ADMIN: "DDDDD"}
+CHANGE: Cells = {USER: "DXHXH", COORDINATOR: "DDDXH", OPERATOR: "DDDDD", ADMIN: "DDDDD"}
+NAME: Cells = {USER: "DXXXX", COORDINATOR: "DDDXX", OPERATOR: "DDDDD", ADMIN: "DDDDD"}
+
+ALL: Cells = {USER: "D", COORDINATOR: "D", OPERATOR: "D", ADMIN: "D"}
+GROUND: Cells = {USER: "X", COORDINATOR: "X", OPERATOR: "D", ADMIN: "D"}
+PEOPLE: Cells = {USER: "X", COORDINATOR: "D", OPERATOR: "D", ADMIN: "D"}
+DATA: Cells = {USER: "X", COORDINATOR: "X", OPERATOR: "X", ADMIN: "D"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """`ask` is asked about a thing of this `kind`; one that is to be changed is new for each cell.
+
+    It is done where the answer names `tells` of the thing, or where an admin then sees what is `seen`; else where it is
+    answered otherwise than about a thing that is not there.
+    """
+
+    cells: Cells
+    ask: Callable[[Thing], Request]
+    kind: str = "fresh"
+    changes: bool = False
+    tells: Callable[[Thing], str] | None = None
+    seen: tuple[Callable[[Thing], Request], str] | None = None
+
+
+def _told(operation: str, kind: str = "fresh", *, cells: Cells = REACH, of=lambda it: it.job, **asked) -> Row:
+    """A list, in which the thing is or is not."""
+    return Row(cells=cells, ask=lambda _: batch(operation, **asked), kind=kind, tells=of)
+
+
+def _stop(ask: Callable[[Thing], Request]) -> Row:
+    return Row(cells=REACH, ask=ask, changes=True, seen=(_describe, f'"statusReason":"{REASON}"'))
+
+
+def _describe(it: Thing) -> Request:
+    return batch("DescribeJobs", jobs=[it.job])
+
+
+def _definition(it: Thing) -> Request:
+    return batch("DescribeJobDefinitions", jobDefinitions=[it.ref])
+
+
+def _tags(arn: Callable[[Thing], str], method: str = "GET", **more) -> Callable[[Thing], Request]:
+    keys = "?tagKeys=k" if method == "DELETE" else ""
+    return lambda it: Request(path=f"/v1/tags/{arn(it)}{keys}", method=method, **more)
+
+
+def _open(operation: str, cells: Cells = ALL, **asked) -> Row:
+    """What is about nobody's things."""
+    return Row(cells=cells, ask=lambda _: batch(operation, **asked))
+
+
+def _native(path: str, cells: Cells) -> Row:
+    return Row(cells=cells, ask=lambda _: Request(path=f"/v1/batchq/{path}", body={}))
+
+
+def _log(operation: str, asked: Callable[[Thing], Mapping[str, object]], **more) -> Row:
+    ask = lambda it: logs(operation, logGroupName="/aws/batch/job", **asked(it))  # noqa: E731 - it is one expression
+    return Row(cells=REACH, ask=ask, kind="ran", **more)
+
+
+def _submit(it: Thing, **asked) -> Request:
+    return batch("SubmitJob", jobName="a-job", jobQueue="still", jobDefinition="everybodys", **asked)
+
+
+def _stopping(path: str) -> Row:
+    return _stop(lambda it: Request(path=f"/v1/batchq/{path}", body={"jobs": [it.job], "reason": REASON}))
+
+
+_job_arn, _definition_arn = (lambda it: it.job_arn), (lambda it: it.definition_arn)
+_queue_arn = lambda _: quote(f"{ARN}job-queue/still", safe="")  # noqa: E731 - beside its two brothers
+_PEOPLE_ROWS = {
+    "CreateAccount": GROUND,
+    "UpdateAccount": GROUND,
+    "DeleteAccount": GROUND,
+    "DescribeAccounts": PEOPLE,
+    "CreateUser": PEOPLE,
+    "UpdateUser": PEOPLE,
+    "DeleteUser": PEOPLE,
+    "DescribeUsers": PEOPLE,
+    "CreateKey": ALL,
+    "UpdateKey": ALL,
+    "DeleteKey": ALL,
+    "ListKeys": ALL,
+    "WhoAmI": ALL,
+}
+_KINDS = ("ComputeEnvironment", "JobQueue", "SchedulingPolicy", "ConsumableResource")
+_GROUND_ROWS = [verb + kind for kind in _KINDS for verb in ("Create", "Update", "Delete")]
+
+# By the operation, and what of it, where several rows are of one.
+ROWS: Mapping[tuple[str, str], Row] = {
+    ("DescribeJobs", ""): Row(cells=REACH, ask=_describe),
+    ("DescribeJobs", "of an array"): Row(
+        cells=REACH, ask=lambda it: batch("DescribeJobs", jobs=[f"{it.job}:1"]), kind="array"
+    ),
+    ("DescribeJobs", "of a gang"): Row(
+        cells=REACH, ask=lambda it: batch("DescribeJobs", jobs=[f"{it.job}#1"]), kind="gang"
+    ),
+    ("ListJobs", ""): _told("ListJobs", jobQueue="front", jobStatus="RUNNABLE", kind="first"),
+    ("ListJobs", "by name"): _told(
+        "ListJobs", jobQueue="front", kind="first", filters=[{"name": "JOB_NAME", "values": ["A*"]}]
+    ),
+    ("ListJobs", "by age"): _told(
+        "ListJobs", jobQueue="front", kind="first", filters=[{"name": "AFTER_CREATED_AT", "values": ["1"]}]
+    ),
+    ("ListJobs", "of an array"): Row(
+        cells=REACH, ask=lambda it: batch("ListJobs", arrayJobId=it.job, jobStatus="RUNNABLE"), kind="array"
+    ),
+    ("ListJobs", "of a gang"): Row(
+        cells=REACH, ask=lambda it: batch("ListJobs", multiNodeJobId=it.job, jobStatus="RUNNABLE"), kind="gang"
+    ),
+    ("SubmitJob", "of a definition"): Row(
+        cells=USE, ask=lambda it: batch("SubmitJob", jobName="x", jobQueue="still", jobDefinition=it.definition)
+    ),
+    ("SubmitJob", "of a revision"): Row(
+        cells=USE, ask=lambda it: batch("SubmitJob", jobName="x", jobQueue="still", jobDefinition=it.ref)
+    ),
+    ("SubmitJob", "after a job"): Row(cells=REACH, ask=lambda it: _submit(it, dependsOn=[{"jobId": it.job}])),
+    ("SubmitJob", "after a child"): Row(
+        cells=REACH, ask=lambda it: _submit(it, dependsOn=[{"jobId": f"{it.job}:1"}]), kind="array"
+    ),
+    ("SubmitJob", "beside an array"): Row(
+        cells=REACH,
+        ask=lambda it: _submit(it, arrayProperties={"size": 2}, dependsOn=[{"jobId": it.job, "type": "N_TO_N"}]),
+        kind="array",
+    ),
+    ("CancelJob", ""): _stop(lambda it: batch("CancelJob", jobId=it.job, reason=REASON)),
+    ("CancelJobs", ""): _stop(lambda it: batch("CancelJobs", jobs=[it.job], reason=REASON)),
+    ("TerminateJob", ""): _stop(lambda it: batch("TerminateJob", jobId=it.job, reason=REASON)),
+    ("TerminateJobs", ""): _stop(lambda it: batch("TerminateJobs", jobs=[it.job], reason=REASON)),
+    ("CancelJobsByFilter", ""): _stopping("canceljobs"),
+    ("TerminateJobsByFilter", ""): _stopping("terminatejobs"),
+    ("RegisterJobDefinition", ""): Row(
+        cells=NAME,
+        ask=lambda it: batch(
+            "RegisterJobDefinition", jobDefinitionName=it.definition, type="container", containerProperties=PLAIN
+        ),
+        tells=lambda it: f'"jobDefinitionName":"{it.definition}"',
+    ),
+    ("DeregisterJobDefinition", ""): Row(
+        cells=CHANGE,
+        ask=lambda it: batch("DeregisterJobDefinition", jobDefinition=it.ref),
+        changes=True,
+        seen=(_definition, '"status":"INACTIVE"'),
+    ),
+    ("DescribeJobDefinitions", ""): Row(cells=USE, ask=_definition),
+    ("DescribeJobDefinitions", "by name"): Row(
+        cells=USE, ask=lambda it: batch("DescribeJobDefinitions", jobDefinitionName=it.definition)
+    ),
+    ("DescribeJobDefinitions", "all"): _told(
+        "DescribeJobDefinitions", cells=USE, of=lambda it: f'"{it.definition}"', status="ACTIVE"
+    ),
+    ("GetJobQueueSnapshot", ""): _told("GetJobQueueSnapshot", jobQueue="front", kind="first"),
+    ("ListJobsByConsumableResource", ""): _told(
+        "ListJobsByConsumableResource", consumableResource=LICENCES, kind="licensed"
+    ),
+    **{(name, ""): _open(name, GROUND) for name in _GROUND_ROWS},
+    ("DescribeComputeEnvironments", ""): _open("DescribeComputeEnvironments"),
+    ("DescribeJobQueues", ""): _open("DescribeJobQueues"),
+    ("DescribeSchedulingPolicies", ""): _open("DescribeSchedulingPolicies", arns=[]),
+    ("ListSchedulingPolicies", ""): _open("ListSchedulingPolicies"),
+    ("DescribeConsumableResource", ""): _open("DescribeConsumableResource", consumableResource=LICENCES),
+    ("ListConsumableResources", ""): _open("ListConsumableResources"),
+    ("TagResource", "a job"): Row(
+        cells=REACH,
+        ask=_tags(_job_arn, "POST", body={"tags": {"k": REASON}}),
+        changes=True,
+        seen=(_tags(_job_arn), REASON),
+    ),
+    ("TagResource", "a definition"): Row(
+        cells=CHANGE,
+        ask=_tags(_definition_arn, "POST", body={"tags": {"k": REASON}}),
+        changes=True,
+        seen=(_tags(_definition_arn), REASON),
+    ),
+    ("TagResource", "a queue"): Row(cells=GROUND, ask=_tags(_queue_arn, "POST", body={"tags": {"k": "v"}})),
+    ("UntagResource", "a job"): Row(cells=REACH, ask=_tags(_job_arn, "DELETE")),
+    ("UntagResource", "a definition"): Row(cells=CHANGE, ask=_tags(_definition_arn, "DELETE")),
+    ("UntagResource", "a queue"): Row(cells=GROUND, ask=_tags(_queue_arn, "DELETE")),
+    ("ListTagsForResource", "of a job"): Row(cells=REACH, ask=_tags(_job_arn)),
+    ("ListTagsForResource", "of a definition"): Row(cells=USE, ask=_tags(_definition_arn)),
+    ("ListTagsForResource", "of a queue"): Row(cells=ALL, ask=_tags(_queue_arn)),
+    ("GetLogEvents", ""): _log("GetLogEvents", lambda it: {"logStreamName": it.stream}),
+    ("FilterLogEvents", "by name"): _log("FilterLogEvents", lambda it: {"logStreamNames": [it.stream]}),
+    ("FilterLogEvents", "by prefix"): _log("FilterLogEvents", lambda it: {"logStreamNamePrefix": it.definition}),
+    ("FilterLogEvents", "all"): _log("FilterLogEvents", lambda _: {}, tells=lambda it: it.stream),
+    ("DescribeLogStreams", "by prefix"): _log("DescribeLogStreams", lambda it: {"logStreamNamePrefix": it.stream}),
+    ("DescribeLogStreams", "all"): _log("DescribeLogStreams", lambda _: {}, tells=lambda it: it.stream),
+    ("DescribeLogStreams", "newest"): _log(
+        "DescribeLogStreams", lambda _: {"orderBy": "LastEventTime", "descending": True}, tells=lambda it: it.stream
+    ),
+    ("DescribeLogGroups", ""): Row(cells=ALL, ask=lambda _: logs("DescribeLogGroups")),
+    ("GetJobHistory", ""): Row(
+        cells=REACH, ask=lambda it: Request(path=f"/v1/batchq/jobs/{it.job}/history", method="GET")
+    ),
+    ("ForceFail", ""): _native(f"jobs/{'0' * 8}-0000-4000-8000-{'0' * 12}/forcefail", DATA),
+    ("Resume", ""): _native("resume", DATA),
+    **{(name, ""): _native(name.lower(), cells) for name, cells in _PEOPLE_ROWS.items()},
+}

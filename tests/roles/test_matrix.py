@@ -1,0 +1,86 @@
+"""Each operation, for each role, about what is one's own, of the same account, of one below, above, and beside it."""
+
+import re
+
+import pytest
+
+from api.batch.routes import JOBS, RESOURCES, TAGS, UNSUPPORTED
+from api.logs.routes import OPERATIONS
+from tests.roles.cast import Request, batch
+from tests.roles.props import nothing
+from tests.roles.rows import ROWS, WHOSE
+
+REQUEST = re.compile(rb"RequestId: [0-9a-f-]{36}")
+
+
+def outcome(stage, props, who, row, owner):
+    """A letter of the matrix, or what else came of it."""
+    look = props.fresh if row.changes else props.kept
+    thing = look(owner) if row.changes else look(owner, row.kind)
+    answer = stage.ask(who, row.ask(thing)) if row.tells is None else stage.whole(who, row.ask(thing))
+    assert answer.status < 500, answer
+    if answer.denied:
+        return "X"
+    if row.tells is not None:
+        return "D" if row.tells(thing).encode() in answer.body else "H"
+    if row.seen is not None and row.seen[1].encode() in stage.ask("amy", row.seen[0](thing)).body:
+        return "D"
+    return compared(answer, thing, *missing(stage, who, row), changes=row.seen is not None)
+
+
+def missing(stage, who, row):
+    it = nothing()
+    return stage.ask(who, row.ask(it)), it
+
+
+def compared(answer, thing, other, unknown, *, changes):
+    """Byte by byte, but for the names and the number of the request."""
+    if plain(answer, thing) == plain(other, unknown):
+        return "H"
+    return f"{answer} is not {other}" if changes else "D"
+
+
+def plain(answer, thing):
+    return answer.status, answer.headers, REQUEST.sub(b"", thing.masked(answer.body))
+
+
+def cell(stage, props, who, row):
+    if len(row.cells[who]) == 1:
+        return "X" if stage.ask(who, row.ask(nothing())).denied else "D"
+    return "".join(outcome(stage, props, who, row, owner or who) for owner in WHOSE.values())
+
+
+@pytest.fixture(scope="module")
+def everybodys(stage, props):
+    """A definition that all may use, for it is of the account above all others."""
+    container = {
+        "image": "x",
+        "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "9"}],
+    }
+    stage.do(
+        "rory", "RegisterJobDefinition", jobDefinitionName="everybodys", type="container", containerProperties=container
+    )
+
+
+@pytest.mark.fault("SE08")
+@pytest.mark.parametrize("name", ROWS, ids=lambda it: " ".join(filter(None, it)))
+@pytest.mark.usefixtures("everybodys")
+def test_each_role_does_what_it_may_and_what_it_may_not_see_does_not_exist(stage, props, name):
+    row = ROWS[name]
+
+    assert {who: cell(stage, props, who, row) for who in row.cells} == row.cells
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_what_nobody_is_served_is_refused_to_all_in_the_same_words(stage, name):
+    answers = [stage.ask(who, batch(name)) for who in ("ada", "amy")]
+
+    assert answers[0].status == 400
+    assert plain(answers[0], nothing()) == plain(answers[1], nothing())
+
+
+def test_no_operation_is_without_a_row(stage):
+    paths = stage.ask("ada", Request(path="/openapi.json", method="GET")).told["paths"]
+    native = {it["operationId"] for path, ways in paths.items() if "/batchq/" in path for it in ways.values()}
+
+    assert {operation for operation, _ in ROWS} == {*JOBS, *RESOURCES, *TAGS, *OPERATIONS, *native}

@@ -1,0 +1,80 @@
+"""By no way round does anybody learn what others have."""
+
+import pytest
+
+from tests.roles.cast import Request, batch
+from tests.roles.props import ARN
+
+DOORS = {
+    "SubmitJob": lambda queue: batch("SubmitJob", jobName="a", jobQueue=queue, jobDefinition="no-matter"),
+    "ListJobs": lambda queue: batch("ListJobs", jobQueue=queue),
+    "DescribeJobQueues": lambda queue: batch("DescribeJobQueues", jobQueues=[queue]),
+    "GetJobQueueSnapshot": lambda queue: batch("GetJobQueueSnapshot", jobQueue=queue),
+    "ListTagsForResource": lambda queue: Request(path=f"/v1/tags/{ARN}job-queue/{queue}", method="GET"),
+}
+
+
+@pytest.fixture
+def asked(props):
+    """What two people ask in the same words."""
+    return {"jobName": "again", "jobQueue": "still", "jobDefinition": props.defined("rory")}
+
+
+@pytest.mark.fault("SE08")
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.usefixtures("props")
+def test_a_queue_that_an_account_may_not_use_is_as_if_it_did_not_exist(stage, door):
+    barred = stage.ask("zoe", DOORS[door]("default"))
+    unknown = stage.ask("zoe", DOORS[door]("defau1t"))
+
+    assert (barred.status, barred.headers) == (unknown.status, unknown.headers)
+    assert without_request(barred.body.replace(b"default", b"defau1t")) == without_request(unknown.body)
+
+
+@pytest.mark.usefixtures("props")
+def test_who_may_use_one_queue_is_told_of_that_one(stage):
+    assert [it["jobQueueName"] for it in stage.do("zoe", "DescribeJobQueues")["jobQueues"]] == ["still"]
+    assert stage.ask("zoe", batch("ListJobs", jobQueue="still")).status == 200
+
+
+@pytest.mark.fault("SE08")
+def test_a_mark_that_another_gave_the_same_call_finds_nothing_of_his(stage, asked):
+    marked = Request(path="/v1/submitjob", body=asked, headers={"amz-sdk-invocation-id": "one-for-both"})
+
+    his, again = (stage.ask("bob", marked).told["jobId"] for _ in range(2))
+    hers = stage.ask("ada", marked).told["jobId"]
+
+    assert his == again != hers
+
+
+@pytest.mark.fault("SE08")
+@pytest.mark.parametrize("operation", ["canceljobs", "terminatejobs"])
+@pytest.mark.parametrize(
+    "asked", [{"jobNames": ["a-*"]}, {"states": ["all"]}, {"users": ["bob"]}, {"accounts": ["lab"]}]
+)
+def test_whatever_one_wants_stopped_the_jobs_of_others_go_on_and_are_not_counted(stage, props, operation, asked):
+    theirs = props.fresh("bob")
+
+    answer = stage.ask("eve", Request(path=f"/v1/batchq/{operation}", body=asked))
+
+    assert (answer.status, props.until(theirs.job, "RUNNABLE")["jobId"]) == (200, theirs.job)
+    assert theirs.job not in answer.body.decode()
+    assert {"users", "accounts"}.isdisjoint(asked) or answer.told["jobs"] == []
+
+
+@pytest.mark.fault("SE08")
+def test_pages_of_a_list_are_full_of_ones_own_however_many_others_have(stage, props):
+    own = [props.first("cy").job for _ in range(3)]
+    props.first("bob")
+
+    asked = {"jobQueue": "front", "jobStatus": "RUNNABLE", "maxResults": 2}
+    first = stage.do("cy", "ListJobs", **asked)
+    rest = stage.do("cy", "ListJobs", **asked, nextToken=first["nextToken"])
+
+    told = [it["jobId"] for page in (first, rest) for it in page["jobSummaryList"]]
+    assert told[:3] == own[::-1]
+    assert len(first["jobSummaryList"]) == 2
+
+
+def without_request(body):
+    return body.split(b", RequestId:")[0]
