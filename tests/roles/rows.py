@@ -218,6 +218,14 @@ ROWS: Mapping[tuple[str, str], Row] = {
     ("GetJobHistory", ""): Row(
         cells=REACH, ask=lambda it: Request(path=f"/v1/batchq/jobs/{it.job}/history", method="GET")
     ),
+    ("ListAudit", "of a job"): Row(
+        cells=REACH, ask=lambda it: Request(path="/v1/batchq/listaudit", body={"job": it.job})
+    ),
+    ("ListAudit", "all"): Row(
+        cells=REACH,
+        ask=lambda _: Request(path="/v1/batchq/listaudit", body={"operation": "SubmitJob", "maxResults": 1000}),
+        tells=lambda it: it.job,
+    ),
     ("ForceFail", ""): _native(f"jobs/{'0' * 8}-0000-4000-8000-{'0' * 12}/forcefail", DATA),
     ("Resume", ""): _native("resume", DATA),
     **{(name, ""): _native(name.lower(), cells) for name, cells in _PEOPLE_ROWS.items()},
