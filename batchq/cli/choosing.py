@@ -13,6 +13,7 @@ from batchq.errors import Misused
 
 STATES = ("PENDING", "RUNNING", "ALL", "SUBMITTED", "RUNNABLE", "STARTING")
 SHORT = {"PD": "PENDING", "R": "RUNNING"}
+MOST = 5000  # ids, which fit into a request with their steps
 MEMBERS = {
     "jobs": "jobs",
     "names": "jobNames",
@@ -56,6 +57,8 @@ def chosen(asked: Namespace) -> dict[str, object]:
     for name, member in MEMBERS.items():
         if said := getattr(asked, name):
             told[member] = list(dict.fromkeys(chain.from_iterable(said)))  # each once
+    if len(set(chain.from_iterable(asked.jobs))) > MOST:
+        raise Misused(f"no more than {MOST} ids at once: all of them are meant in one moment, or none; say a filter")
     if not told:
         raise Misused("which jobs? Say at least one id or filter; -t all is all that you may stop")
     return told

@@ -1,9 +1,12 @@
 """`batchq cancel` and `batchq terminate`: what they ask a server, and what they refuse to."""
 
+import json
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from api.http import BODY_LIMIT
 from batchq.cli.main import main
 from tests.cli.asked import ARRAY, GANG, NOWHERE, batchq, ended
 
@@ -77,6 +80,7 @@ async def test_where_nobody_says_who_i_am_not_all_are_stopped(server, knows):
         ["-t", "all", "--url", "nowhere"],
         ["-t", "all", "--stat", "x"],
         ["-i", "-t", "all"],
+        [f"{ARRAY}:{index}" for index in range(5001)],
     ],
 )
 @pytest.mark.parametrize("command", ["cancel", "terminate"])
@@ -97,6 +101,12 @@ async def test_so_is_no_signal_and_no_grace(server, words):
     assert await ended("terminate", "-t", "all", *words) == 2
 
     assert server.asked == []
+
+
+async def test_as_many_ids_as_fit_are_taken(server):
+    assert await batchq("cancel", ",".join(f"{ARRAY}:{index}" for index in range(5000, 10_000))) == 0
+
+    assert len(json.dumps(server.asked[0][1])) < BODY_LIMIT
 
 
 async def test_a_cancel_knows_neither_signal_nor_grace(server):

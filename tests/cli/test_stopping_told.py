@@ -77,6 +77,7 @@ async def test_quiet_tells_only_of_what_was_not_done(server, capsys):
     assert capsys.readouterr().out == f"{GANG}  There is none\n"
 
 
+@pytest.mark.fault("SE12")
 async def test_what_is_in_a_name_turns_no_line(server, capsys):
     server.jobs = [job("CANCELLED", jobName="a\n\x1b[31mb\u202e")]
 

@@ -1,6 +1,8 @@
 """`batchq cancel` and `batchq terminate` before a real server: each way to say which jobs, and what becomes of them."""
 
 import json
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -249,3 +251,21 @@ def test_a_file_says_where_the_server_is(ground, service, monkeypatch, tmp_path)
     file.write_text(f'url = "{service.url}"\n')
 
     assert batchq("cancel", "-p", ground.name, "-C", file).says == ["no job matches"]
+
+
+@pytest.mark.slow
+def test_what_was_ordered_is_carried_out_though_the_server_is_killed_on_its_way(simulated):
+    ground = Ground(simulated, room=1)
+    array = ground.submit(array=5000)
+    ground.reach(f"{array}:4999", "RUNNABLE")
+    command = [sys.executable, "-u", "-m", "batchq", "cancel", "-t", "pending", "--url", simulated.url]
+    asking = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    asking.stdout.readline()
+
+    simulated.kill()
+
+    told, complained = asking.communicate()
+    assert (asking.returncode, "goes on without you" in complained) in {(3, True), (0, False)}, told[-200:]
+    simulated.start()
+    ground.reach(array, "FAILED")
+    assert ground.told(array)["arrayProperties"]["statusSummary"]["FAILED"] == 5000
