@@ -4,7 +4,6 @@ Operators and admins are told of everybody's acts, a coordinator of those of his
 and of all acts about one of his jobs, whoever did them, whoever reaches that job.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
@@ -16,10 +15,10 @@ from pydantic.alias_generators import to_camel
 from api.http import Dialect, parse, read, reply
 from api.openapi import Told, tell
 from api.rights import asker
-from api.times import milliseconds
 from api.tokens import Tokens
+from batchq.administration.telling import act
 from batchq.auditing import Audit
-from batchq.domain.acts import Act, ActQuery, Kept
+from batchq.domain.acts import ActQuery, Kept
 from batchq.domain.names import JobId
 from batchq.domain.people import Caller, Right, UserName
 from batchq.service import JobService
@@ -59,7 +58,7 @@ def dialect(desk: Desk) -> Dialect:
         asked = parse(ListAuditRequest, await read(request))
         found = await desk.audit.acts(await _query(asked, desk, by))
         token = desk.tokens.make(_listing(asked), _place(found[-1])) if len(found) == asked.max_results else None
-        return reply({"acts": [_told(it.act) for it in found], **({"nextToken": token} if token else {})})
+        return reply({"acts": [act(it.act) for it in found], **({"nextToken": token} if token else {})})
 
     def mount(app: web.Application) -> None:
         tell(app, app.router.add_post(LIST_AUDIT, list_audit), Told(name=NAME, body=ListAuditRequest))
@@ -92,16 +91,3 @@ def _place(it: Kept) -> str:
 def _after(position: str) -> tuple[datetime, int]:
     at, number = map(int, position.split())
     return EPOCH + timedelta(microseconds=at), number
-
-
-def _told(it: Act) -> Mapping[str, object]:
-    return {
-        "at": milliseconds(it.at),
-        "user": it.user,
-        "account": it.account,
-        "key": it.key or None,
-        "requestId": it.request_id or None,
-        "operation": it.operation,
-        "about": it.about,
-        "outcome": it.outcome,
-    }

@@ -1,8 +1,10 @@
-"""Accounts, users and keys as they are told: never a secret. Pure."""
+"""Accounts, users, keys and acts as they are told: never a secret. Pure."""
 
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 
-from batchq.domain.people import Account, AccountName, Allowance, Caller, Limits, People, User
+from batchq.domain.acts import Act
+from batchq.domain.people import UNSAID, Account, AccountName, Allowance, Caller, Limits, People, User
 from batchq.keys import Key
 
 Told = Mapping[str, object]
@@ -46,7 +48,20 @@ def user(it: User) -> Told:
 
 
 def key(it: Key) -> Told:
-    return {"id": it.id, "user": it.user, "state": it.state.value, "createdAt": _milliseconds(it)}
+    return {"id": it.id, "user": it.user, "state": it.state.value, "createdAt": _milliseconds(it.created_at)}
+
+
+def act(it: Act) -> Told:
+    return {
+        "at": _milliseconds(it.at),
+        "user": it.user,
+        "account": it.account,
+        "key": it.key or None,
+        "requestId": it.request_id or None,
+        "operation": it.operation,
+        "about": it.about,
+        "outcome": it.outcome,
+    }
 
 
 def caller(by: Caller, people: People) -> Told:
@@ -69,5 +84,5 @@ def _queues(people: People, name: AccountName) -> list[str] | None:
     return None if nearest is None else list(nearest)
 
 
-def _milliseconds(it: Key) -> int:
-    return int(it.created_at.timestamp() * 1000)
+def _milliseconds(at: datetime) -> int:
+    return (at - UNSAID) // timedelta(milliseconds=1)

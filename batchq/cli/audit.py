@@ -1,15 +1,22 @@
-"""`batchq audit`: who did what, the newest first."""
+"""`batchq audit`: who did what, the newest first; by a server, or on the files with `--data`."""
 
 import argparse
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+from batchq.administration.telling import act
 from batchq.cli.calling import add_url, call, url_of
 from batchq.cli.lines import line
+from batchq.domain.acts import ActQuery
 from batchq.errors import Misused
+from batchq.store.auditing import look
 
 PAGE = 1000
+EPOCH = datetime.fromtimestamp(0, UTC)
+
+Told = dict[str, Any]
 
 
 def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name for it
@@ -23,32 +30,46 @@ def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name fo
     command.add_argument("--about", help="about something else, as job-queue/night or user/ada")
     command.add_argument("--limit", type=int, default=100, help="so many at most (100)")
     command.add_argument("--json", action="store_true", help="print them as JSON")
+    command.add_argument("--data", type=Path, help="look at the files in this directory, and ask no server")
     add_url(command)
 
 
 def run(asked: argparse.Namespace) -> int:
     if asked.limit < 1:
         raise Misused("--limit is 1 at least")
-    acts = _acts(asked)
-    print(json.dumps(acts, indent=2) if asked.json else "\n".join(line(_told(it)) for it in acts))
+    if asked.data and asked.url:
+        raise Misused("--data are files, --url is a server: which of them?")
+    acts = _acts_of_server(asked) if asked.data is None else _acts_of_files(asked)
+    print(json.dumps(acts, indent=2) if asked.json else "\n".join(line(_line(it)) for it in acts))
     return 0
 
 
-def _acts(asked: argparse.Namespace) -> list[dict[str, Any]]:
+def _acts_of_server(asked: argparse.Namespace) -> list[Told]:
     said = {name: it for name in ("since", "user", "operation", "job", "about") if (it := getattr(asked, name))}
-    url, found, token = url_of(asked), list[dict[str, Any]](), None
+    url, found, token = url_of(asked), list[Told](), None
     while True:
         wanted = {"maxResults": min(asked.limit - len(found), PAGE), **({"nextToken": token} if token else {})}
-        page: dict[str, Any] = dict(call(url, "/v1/batchq/listaudit", said | wanted))
+        page: Told = dict(call(url, "/v1/batchq/listaudit", said | wanted))
         found += page["acts"]
         token = page.get("nextToken")
         if token is None or len(found) >= asked.limit:
             return found
 
 
-def _told(act: dict[str, Any]) -> str:
-    at = datetime.fromtimestamp(act["at"] / 1000, UTC)
-    return f"{at:%Y-%m-%d %H:%M:%S}  {act['user']:12}  {act['operation']:20}  {act['about']}  {act['outcome']}"
+def _acts_of_files(asked: argparse.Namespace) -> list[Told]:
+    query = ActQuery(
+        since=None if asked.since is None else EPOCH + timedelta(milliseconds=asked.since),
+        user=asked.user,
+        operation=asked.operation,
+        about=f"job/{asked.job}" if asked.job else asked.about,
+        limit=asked.limit,
+    )
+    return [dict(act(it.act)) for it in look(asked.data, query)]
+
+
+def _line(told: Told) -> str:
+    at = datetime.fromtimestamp(told["at"] / 1000, UTC)
+    return f"{at:%Y-%m-%d %H:%M:%S}  {told['user']:12}  {told['operation']:20}  {told['about']}  {told['outcome']}"
 
 
 def _moment(text: str) -> int:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from stat import S_IMODE
 
-from batchq import keys, private_file
+from batchq import journal, keys, people, private_file
 from batchq.doctor.facts import FileFacts, Records, Room, StoreFacts
 from batchq.domain.names import JobId
 from batchq.errors import BatchqError, StoreRefused
@@ -83,9 +83,13 @@ def _first_line(error: Exception) -> str:
 
 
 def _files(data: Path) -> tuple[FileFacts, ...]:
-    wanted = {data: FOLDER_MODE, data / lock.NAME: FILE_MODE, data / keys.NAME: private_file.PRIVATE} | {
-        _beside(data / NAME, end): FILE_MODE for end in ("", "-wal", "-shm")
-    }
+    wanted = {
+        data: FOLDER_MODE,
+        data / lock.NAME: FILE_MODE,
+        data / keys.NAME: private_file.PRIVATE,
+        data / people.NAME: private_file.PRIVATE,
+        data / journal.NAME: private_file.PRIVATE,
+    } | {_beside(data / NAME, end): FILE_MODE for end in ("", "-wal", "-shm")}
     found = ((path, mode, _stat(path)) for path, mode in wanted.items())
     return tuple(
         FileFacts(path=path, mode=S_IMODE(it.st_mode), wanted=mode, owner=it.st_uid)

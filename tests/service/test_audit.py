@@ -73,6 +73,12 @@ def test_each_is_told_what_he_may_know_of_who_did_what(tmp_path, batchq, group):
         service.kill()
         service.start()
         assert audit("amy") == everything, "what was noted on the files was taken over once"
+        batchq("user", "delete", "eve", "--data", data)
+        beside = told(batchq("audit", "--json", "--data", data))
+    at_rest = told(batchq("audit", "--json", "--data", data, "--since", "2026-01-01"))
+    assert beside == [*everything, (machine_user(), "DeleteUser", "user/eve")]
+    assert at_rest == beside
+    assert told(batchq("audit", "--json", "--data", data, "--job", job)) == [*of_ada[1:], of_amy[1]]
 
 
 def test_whoever_runs_a_server_that_asks_nobody_is_who_did_it(tmp_path, batchq):  # noqa: F811 - the fixture

@@ -7,7 +7,7 @@ import pytest
 
 from batchq.domain.job import Status
 from batchq.domain.sweep import Selection
-from batchq.store import catalog, jobs, listing, migrations, pruning, salvage, selecting, sweeping
+from batchq.store import acts, catalog, jobs, listing, migrations, pruning, salvage, selecting, sweeping
 from batchq.values import Filter, JobQuery, NeedQuery
 from tests.support.builders import job_id
 
@@ -15,6 +15,7 @@ STATEMENTS = {f"jobs.{name}": sql for name, sql in jobs.SQL.items()}
 STATEMENTS |= {f"pruning.{name}": sql for name, sql in pruning.SQL.items()}
 STATEMENTS |= {f"salvage.{name}": sql for name, sql in salvage.SQL.items()}
 STATEMENTS |= {f"sweeps.{name}": sql for name, sql in sweeping.SQL.items() if name != "preview"}
+STATEMENTS |= {f"acts.{name}": sql for name, sql in acts.SQL.items()}
 STATEMENTS |= {f"catalog.{name}": sql for name, sql in catalog.SQL.items()}
 
 # These tell all of a small table, or the first page of an index that is in their order.

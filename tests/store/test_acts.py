@@ -1,0 +1,131 @@
+"""Acts beside the database and in it: each is told once, and old ones go."""
+
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from batchq.auditing import MOST, Audit
+from batchq.domain.acts import ActQuery
+from batchq.domain.people import Reach
+from batchq.errors import Unavailable
+from batchq.journal import Journal
+from batchq.store import migrations
+from batchq.store.acts import select
+from batchq.store.memory import MemoryStore
+from batchq.values import Changes
+from tests.contracts.test_store_acts import DONE
+from tests.support.builders import NOON, job
+
+YEAR = timedelta(days=365)
+ALL = ActQuery(limit=100_000)
+
+
+class AtNoon:
+    def now(self):
+        return NOON
+
+    async def sleep(self, seconds): ...
+
+
+class Lossy(MemoryStore):
+    """It takes acts over, and says that it did not, so often."""
+
+    fails = 0
+
+    async def take_over(self, noted):
+        await super().take_over(noted)
+        if self.fails:
+            self.fails -= 1
+            raise Unavailable("killed")
+
+
+@pytest.fixture
+def store():
+    return Lossy()
+
+
+@pytest.fixture
+def journal(tmp_path):
+    return Journal(tmp_path)
+
+
+@pytest.fixture
+def audit(store, journal):
+    return Audit(store=store, journal=journal, clock=AtNoon(), keep=YEAR)
+
+
+async def told(audit):
+    return [it.act for it in await audit.acts(ALL)]
+
+
+async def test_what_is_noted_beside_the_database_is_told_at_once(audit, journal, tmp_path):
+    journal.note(DONE)
+    journal.note(replace(DONE, user="bob"))
+
+    assert {it.user for it in await told(audit)} == {"ada", "bob"}
+    assert (tmp_path / "acts.log").read_bytes() == b""
+
+
+async def test_what_was_taken_over_and_could_not_be_dropped_is_told_once(audit, journal, store):
+    journal.note(DONE)
+    store.fails = 1
+    with pytest.raises(Unavailable):
+        await audit.acts(ALL)
+
+    assert await told(audit) == [DONE]
+
+
+async def test_what_is_noted_while_others_are_taken_over_stays(journal):
+    journal.note(DONE)
+    _, length = journal.read()
+    journal.note(replace(DONE, user="bob"))
+
+    journal.drop(length)
+
+    assert [it.act.user for it in journal.read()[0]] == ["bob"]
+
+
+async def test_old_acts_are_forgotten_all_of_them_and_no_others(audit, store):
+    now = NOON
+    old = tuple(replace(DONE, at=now - 2 * YEAR, about=f"job/{number}") for number in range(MOST + 5))
+    new = replace(DONE, at=now - YEAR / 2)
+    await store.commit(Changes(inserted=(job(),), acts=(*old, new)))
+
+    await audit.round()
+
+    assert await told(audit) == [new]
+
+
+async def test_without_an_end_nothing_is_forgotten(store, journal):
+    await store.commit(Changes(inserted=(job(),), acts=(replace(DONE, at=NOON - 100 * YEAR),)))
+
+    await Audit(store=store, journal=journal, clock=AtNoon(), keep=None).round()
+
+    assert len(await store.acts(ALL)) == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "index"),
+    [
+        (ActQuery(limit=5), "acts_by_time"),
+        (ActQuery(limit=5, since=NOON), "acts_by_time"),
+        (ActQuery(limit=5, user="ada"), "acts_by_user"),
+        (ActQuery(limit=5, about="job/1"), "acts_about"),
+        (ActQuery(limit=5, about="job/1", user="ada"), "acts_about"),
+        (ActQuery(limit=5, reach=Reach(user="ada")), "acts_by_user"),
+        (ActQuery(limit=5, reach=Reach(user="", accounts=frozenset({"team"}))), "acts_by_account"),
+        (ActQuery(limit=5, reach=Reach(user="ada"), before=(NOON, 7)), "acts_by_user"),
+    ],
+)
+def test_a_page_is_read_from_an_index_in_its_order(asked, index):
+    statement, bound = select(asked)
+
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        migrations.migrate(connection, migrations.STEPS)
+        plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", bound)]
+
+    assert any(index in step for step in plan), plan
+    assert not any("TEMP B-TREE" in step for step in plan), plan
