@@ -53,10 +53,10 @@ def stop(asked: Namespace, path: str, **more: object) -> int:
     except Invalid as refused:
         return complain(str(refused), MISUSED)
     except Unavailable as away:
-        return complain(f"{away}{_known(answer, counts)}", AWAY)
+        return complain(f"{away}{_known(answer, counts, asked)}", AWAY)
     except KeyboardInterrupt:
         unknown = "" if answer.begun else "; whether the server has taken the order is not known"
-        return complain(f"interrupted{unknown}{_known(answer, counts)}", INTERRUPTED)
+        return complain(f"interrupted{unknown}{_known(answer, counts, asked)}", INTERRUPTED)
     return 0 if set(counts) <= AS_ASKED else REFUSED
 
 
@@ -84,7 +84,7 @@ def _tell(answer: Answer, counts: Counter[str], teller: Teller) -> None:
     teller.end(answer.rest, counts)
 
 
-def _known(answer: Answer, counts: Counter[str]) -> str:
-    if not answer.begun:
+def _known(answer: Answer, counts: Counter[str], asked: Namespace) -> str:
+    if not answer.begun or asked.dry_run:
         return ""
     return f"; until then: {summary(counts, DONE) if counts else 'nothing'}. What was ordered goes on without you"
