@@ -13,7 +13,7 @@ class SweepStore(Protocol):
         """Those that are not carried out yet, the oldest first."""
 
     async def meant_orders(self, sweep: int) -> Sequence[tuple[int, int]]:
-        """Of each job that is yet to be told its order, and the last one of its children; of a gang perhaps twice."""
+        """The orders of the jobs that are yet to be told, with those of their children: as few runs as they come to."""
 
     async def next_meant(self, sweep: int, limit: int) -> tuple[Meant, ...]:
         """The next to be told, the last by order and node first."""

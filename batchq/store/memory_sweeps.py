@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from batchq.domain.job import Job
 from batchq.domain.names import JobId
+from batchq.domain.spans import merged
 from batchq.domain.sweep import Meant, Progress, Selection, Sketch, Sweep, has_children
 from batchq.store.matching import meant
 from batchq.values import Changes
@@ -33,7 +34,7 @@ class MemorySweeps:
 
     def orders(self, sweep: int) -> tuple[tuple[int, int], ...]:
         jobs = (self._jobs[it] for it in dict.fromkeys(self._meant.get(sweep, {}).values()))
-        return tuple((job.order, job.order + (0 if job.child else job.spec.array_size or 0)) for job in jobs)
+        return tuple(merged((job.order, job.order + (0 if job.child else job.spec.array_size or 0)) for job in jobs))
 
     def next(self, sweep: int, limit: int) -> tuple[Meant, ...]:
         left = list(self._meant.get(sweep, {}).items())[::-1][:limit]

@@ -6,6 +6,7 @@ from pydantic import TypeAdapter
 
 from batchq.domain.job import Status
 from batchq.domain.names import JobId
+from batchq.domain.spans import merged
 from batchq.domain.sweep import Meant, Progress, Selection, Sketch, Sweep, SweepOrder
 from batchq.store import jobs, rows
 from batchq.store.selecting import HAS_CHILDREN, WHOLE, select
@@ -48,7 +49,7 @@ def sweeps(connection: Connection) -> tuple[Sweep, ...]:
 
 
 def meant_orders(connection: Connection, sweep: int) -> tuple[tuple[int, int], ...]:
-    return tuple(connection.execute(SQL["meant_orders"], {"sweep": sweep}))
+    return tuple(merged(connection.execute(SQL["meant_orders"], {"sweep": sweep})))
 
 
 def next_meant(connection: Connection, sweep: int, limit: int) -> tuple[Meant, ...]:

@@ -13,6 +13,7 @@ class Scale:
     stopped: int = 50  # at once
     array: int = 10_000
     separate: int = 10_000
+    swept: int = 100_000
     lives: int = 5000
     rows: int = 100_000
     turns: int = 300
@@ -34,6 +35,7 @@ TINY = replace(
     stopped=2,
     array=20,
     separate=100,
+    swept=300,
     lives=20,
     rows=200,
     turns=5,

@@ -216,11 +216,12 @@ async def test_the_nodes_of_a_gang_are_told_one_after_another(store):
 
 async def test_an_order_knows_its_jobs_with_the_places_of_their_children(store):
     parent = array(number=10)
-    await store.commit(Changes(inserted=(job(number=1), parent)))
+    others = [job(number=number) for number in (1, 14, 15)]
+    await store.commit(Changes(inserted=(*others, parent)))
 
     await store.commit(Changes(sweeps=((SWEEP, Selection()),)))
 
-    assert list(await store.meant_orders(1)) == [(1, 1), (10, 13)]
+    assert list(await store.meant_orders(1)) == [(1, 1), (10, 15)]
 
 
 async def test_two_orders_may_mean_one_job(store):

@@ -9,8 +9,8 @@ SWEEP = [
     ("the order's grace is forgotten", "grace=order.grace, node", "node"),
 ]
 SPANS = [
-    ("runs that touch are two", "first <= self._lasts[-1] + 1", "first <= self._lasts[-1]"),
-    ("a run that lies within another ends it", "max(last, self._lasts[-1])", "last"),
+    ("runs that touch are two", "first <= run[1] + 1", "first <= run[1]"),
+    ("a run that lies within another ends it", "max(last, run[1])", "last"),
     ("the last of a run is not in it", "order <= self._lasts[run]", "order < self._lasts[run]"),
 ]
 SWEEPS = [
