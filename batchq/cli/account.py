@@ -92,12 +92,12 @@ def _say(account: Told) -> int:
 
 
 def _told(account: Told) -> str:
-    """What is in effect, and what it says itself of limits."""
+    """What is in effect, and what it says itself of limits; by the names of the flags."""
     queues, may = account["inEffect"]["queues"], account["inEffect"]["allowance"]
     words = [
         "all queues" if queues is None else f"queues {','.join(queues) or NONE}",
-        *(f"{name} {_word(it)}" for name, it in may.items() if it not in ([], None)),
-        *(f"limit of {name} {_word(it)}" for name, it in account["limits"].items() if it is not None),
+        *(f"{_ALLOWANCE[name][0][2:]} {_word(it)}" for name, it in may.items() if it not in ([], None)),
+        *(f"{_LIMITS[name][0][2:]} {_word(it)}" for name, it in account["limits"].items() if it is not None),
     ]
     below = f" below {account['parent']}" if account["parent"] else ""
     return f"{account['name']}{below}: {'; '.join(words)}"

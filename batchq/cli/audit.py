@@ -69,7 +69,7 @@ def _acts_of_files(asked: argparse.Namespace) -> list[Told]:
 
 def _line(told: Told) -> str:
     at = datetime.fromtimestamp(told["at"] / 1000, UTC)
-    return f"{at:%Y-%m-%d %H:%M:%S}  {told['user']:12}  {told['operation']:20}  {told['about']}  {told['outcome']}"
+    return f"{at:%Y-%m-%d %H:%M:%S}  {told['user']:12}  {told['operation']:22}  {told['about']}  {told['outcome']}"
 
 
 def _moment(text: str) -> int:
