@@ -1,5 +1,7 @@
 """nextToken."""
 
+from base64 import urlsafe_b64decode
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
@@ -32,6 +34,17 @@ def test_a_token_that_was_changed_is_refused(place, change):
 
     with pytest.raises(Invalid):
         TOKENS.read(QUERY, token.decode("latin-1"))
+
+
+@pytest.mark.fault("SE08")
+@given(some.lists(some.integers(10**9, 10**12).map(str), min_size=2, max_size=2, unique=True), some.text())
+def test_a_token_does_not_show_its_position(positions, query):
+    """It would tell how many jobs others have."""
+    first, second = (urlsafe_b64decode(TOKENS.make(query, it))[16:] for it in positions)
+
+    veil = bytes(a ^ b for a, b in zip(first, positions[0].encode(), strict=True))
+    assert any(veil)
+    assert bytes(a ^ b for a, b in zip(veil, second, strict=False)) != positions[1].encode()[: len(veil)]
 
 
 @pytest.mark.fault("IN20")

@@ -9,6 +9,7 @@ from batchq.domain.catalog import DefinitionStatus
 from batchq.domain.fairshare import ShareKey
 from batchq.domain.job import Status
 from batchq.domain.names import DefinitionRef
+from batchq.domain.people import Owner, Reach
 from batchq.errors import StoreRefused
 from batchq.store.sqlite import SqliteStore
 from batchq.values import Changes, JobQuery
@@ -52,6 +53,18 @@ async def test_a_list_tells_of_all_jobs_and_of_a_damaged_one_what_its_columns_te
     )
     assert reasons.UNREADABLE in {damaged.status_reason, damaged.spec.invalid}
     assert await store.damaged() == (job_id(1),)
+
+
+@pytest.mark.fault("SE08")
+@pytest.mark.parametrize("table", ["jobs SET state", "specs SET spec"])
+async def test_a_damaged_job_is_still_its_owners(store, table):
+    whose = Owner(user="ada", account="lab")
+    await store.commit(Changes(inserted=(job(number=1, owner=whose),)))
+    await change(store, f"UPDATE {table} = '{{' WHERE ord = 1")
+
+    assert [it.spec.owner for it in (await store.jobs([job_id(1)])).values()] == [whose]
+    assert (await store.jobs([job_id(1)], reach=Reach(user="ada"))).keys() == {job_id(1)}
+    assert await store.jobs([job_id(1)], reach=Reach(user="bob")) == {}
 
 
 async def test_a_row_that_tells_of_another_moment_than_its_columns_is_one_that_cannot_be_read(store):

@@ -3,17 +3,19 @@
 With fifty thousand of them in every run, with a million by `make million`.
 """
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from batchq.domain.job import Status
 from batchq.domain.names import QueueName
+from batchq.domain.people import Owner, Reach
 from batchq.store.database import NAME
 from batchq.store.sqlite import SqliteStore
-from batchq.values import JobQuery
+from batchq.values import Changes, Filter, JobQuery
 from tests.store.many import filled, its_id
-from tests.support.builders import NOON
+from tests.support.builders import NOON, job, log_stream
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -23,6 +25,7 @@ EACH = 100  # instructions of SQLite's machine that are counted as one step
 PRUNED_AT_ONCE = 50
 STEPS_OF_PRUNING = 100
 WAL = 16 * 2**20  # bytes
+ADA = Owner(user="ada", account="lab")
 SOON = NOON + timedelta(days=1)
 
 
@@ -63,6 +66,26 @@ async def costs_of_looking(data, count):
     return costs
 
 
+async def costs_of_ones_own(data, count):
+    """Of lists of somebody who has ten jobs and a log stream, and of one who coordinates his account."""
+    filled(data, count)
+    store = await SqliteStore.open(data)
+    own = [job(number=count + number, status=Status.SUCCEEDED, owner=ADA) for number in range(10)]
+    streams = (log_stream(job(status=Status.RUNNING), owner=ADA),)
+    await store.commit(Changes(inserted=tuple(own), streams=streams))
+    counter = await watched(store)
+    asked = JobQuery(queue=QueueName("default"), limit=100)
+    named = replace(asked, filter=Filter.JOB_NAME, values=("a*",))
+    asked = [asked, named, replace(asked, status=Status.SUCCEEDED), replace(asked, status=Status.RUNNING)]
+    reaches = [Reach(user="ada"), Reach(user="cora", accounts=frozenset({"lab", "team"}))]
+    costs = [await counter.cost(store.list(replace(query, reach=reach))) for query in asked for reach in reaches]
+    costs += [await counter.cost(store.streams(reach=reach)) for reach in reaches]
+    costs += [await counter.cost(store.newest_streams(reach=reach)) for reach in reaches]
+    costs += [await counter.cost(store.jobs([it.id for it in own], reach=reach)) for reach in reaches]
+    await store.close()
+    return costs
+
+
 async def costs_of_pruning(data, count):
     """Of each step, and how large the log of writes becomes."""
     filled(data, count)
@@ -77,6 +100,14 @@ async def costs_of_pruning(data, count):
         log = max(log, (data / f"{NAME}-wal").stat().st_size)
     await store.close()
     return costs, log, gone
+
+
+@pytest.mark.parametrize("count", MANY)
+async def test_what_is_ones_own_costs_the_same_however_much_others_have(tmp_path, count):
+    few = await costs_of_ones_own(tmp_path / "few", FEW)
+    many = await costs_of_ones_own(tmp_path / "many", count)
+
+    assert [cost for cost, before in zip(many, few, strict=True) if cost > before * 1.5 + 5] == []
 
 
 @pytest.mark.fault("DB17")

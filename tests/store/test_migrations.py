@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import Child, Dependency, DependencyType, Family, Status
 from batchq.domain.names import DefinitionRef, QueueName, child_id
+from batchq.domain.people import NOBODY, ROOT, Reach
 from batchq.store import migrations
 from batchq.store.checking import check
 from batchq.store.database import NAME
@@ -254,6 +256,17 @@ async def test_all_that_is_kept_beside_the_jobs_is_there(store):
     assert await store.newest_active("a-definition") == definition()
     assert [it.tag for it in await store.streams()] == [JOBS[2].tag]
     assert store.instance == "c0ffee00"
+
+
+async def test_what_is_from_before_there_were_users_is_nobodys_in_the_account_above_all(store):
+    rooted, somebody = Reach(user="root", accounts=frozenset({ROOT})), Reach(user="ada", accounts=frozenset({"lab"}))
+    asked = JobQuery(queue=DEFAULT, limit=10)
+
+    assert {it.spec.owner for it in await store.list(asked)} == {NOBODY}
+    assert await store.list(replace(asked, reach=rooted)) == await store.list(asked)
+    assert await store.list(replace(asked, reach=somebody)) == await store.streams(reach=somebody) == ()
+    assert [it.tag for it in await store.streams(reach=rooted)] == [JOBS[2].tag]
+    assert await store.definition_owner("a-definition") == NOBODY
 
 
 async def test_nothing_is_there_that_was_not(store):

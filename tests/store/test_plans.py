@@ -145,6 +145,16 @@ def test_every_list_is_read_in_an_index_alone_whatever_its_filter(plan, status, 
     assert step == f"SEARCH jobs USING COVERING INDEX {index}"
 
 
+@pytest.mark.parametrize("column", ["owner", "account"])
+@pytest.mark.parametrize(("by", "value"), [(None, "a"), *((by, "a*") for by in Filter)])
+def test_what_is_somebodys_is_walked_in_an_index_of_his_own(plan, column, by, value):
+    query = JobQuery(queue="default", status=Status.SUCCEEDED, filter=by, values=(value, "b"), limit=10)
+
+    (step,) = plan(*listing.select(query, (column, "ada")))
+
+    assert step == f"SEARCH jobs USING INDEX jobs_of_{column} ({column}=? AND queue=? AND status=? AND rowid<?)"
+
+
 # --------------------------------------------------------------------------------------------- whom an order may mean
 
 SOME = frozenset({"a"})

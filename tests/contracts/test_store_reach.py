@@ -1,0 +1,132 @@
+"""What every store must do, held on each: of what somebody does not reach it tells him nothing."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from batchq.domain.job import Need, Status
+from batchq.domain.names import DefinitionRef, QueueName
+from batchq.domain.people import ROOT, Owner, Reach
+from batchq.store.memory import MemoryStore
+from batchq.store.sqlite import SqliteStore
+from batchq.values import Changes, Filter, JobQuery, NeedQuery
+from tests.support.builders import NOON, definition, job, log_stream
+
+ADA, BOB, CY = Owner(user="ada", account="lab"), Owner(user="bob", account="lab"), Owner(user="cy", account="team")
+OWN, LAB = Reach(user="ada"), Reach(user="cora", accounts=frozenset({"lab"}))
+
+
+async def page(store, **asked):
+    found = await store.definitions(**{"name": None, "status": None, "limit": 9, "after": None} | asked)
+    return [str(it.ref) for it in found]
+
+
+async def test_a_job_that_is_not_reached_is_not_there(store):
+    jobs = [job(owner=owner) for owner in (ADA, BOB, CY)]
+    await store.commit(Changes(inserted=tuple(jobs)))
+    ids = [it.id for it in jobs] + ["nobody's"]
+
+    assert await store.jobs(ids, reach=OWN) == {jobs[0].id: jobs[0]}
+    assert (await store.jobs(ids, reach=LAB)).keys() == set(ids[:2])
+    assert (await store.jobs(ids)).keys() == set(ids[:3])
+
+
+async def test_pages_have_ones_own_jobs_in_their_order_and_each_once(store):
+    owners = [ADA, BOB, ADA, CY, ADA, BOB]
+    jobs = tuple(job(number=number, owner=owner, status=list(Status)[number]) for number, owner in enumerate(owners))
+    await store.commit(Changes(inserted=jobs))
+
+    async def listed(**asked):
+        return [it.order for it in await store.list(JobQuery(**{"queue": QueueName("default"), "limit": 9} | asked))]
+
+    assert await listed(reach=OWN) == [4, 2, 0]
+    assert await listed(reach=OWN, limit=2) == [4, 2]
+    assert await listed(reach=OWN, before=2) == [0]
+    assert await listed(reach=OWN, status=list(Status)[2]) == [2]
+    assert await listed(reach=Reach(user="ada", accounts=frozenset({"lab", "team"}))) == [5, 4, 3, 2, 1, 0]
+
+
+async def test_a_list_of_streams_has_those_of_ones_own_jobs(store):
+    names = {"c": ADA, "a": ADA, "b": BOB, "d": CY}
+    of = job(status=Status.RUNNING)
+    made = [
+        log_stream(of, name=name, owner=owner, created_at=NOON + timedelta(seconds=number))
+        for number, (name, owner) in enumerate(names.items())
+    ]
+    await store.commit(Changes(inserted=(of,), streams=tuple(made)))
+
+    assert await store.streams(reach=OWN) == (made[1], made[0])
+    assert [it.name for it in await store.streams(reach=LAB, limit=2)] == ["a", "b"]
+    assert [it.name for it in await store.streams(reach=LAB, after="a", prefix="c")] == ["c"]
+    assert [it.name for it in await store.newest_streams(reach=LAB)] == ["b", "a", "c"]
+    assert [it.name for it in await store.newest_streams(reach=LAB, offset=1, limit=1)] == ["a"]
+
+
+async def test_a_name_of_definitions_is_that_of_its_first_owner(store):
+    await store.add_definition(definition(name="a", owner=ADA))
+    await store.add_definition(definition(name="a", owner=ADA))
+
+    assert await store.definition_owner("a") == ADA
+    assert await store.definition_owner("A") is None
+
+
+async def test_a_list_of_definitions_has_those_that_are_there_for_one(store):
+    for name, owner in {"a": ADA, "b": BOB, "c": Owner(account=ROOT)}.items():
+        await store.add_definition(definition(name=name, owner=owner))
+        await store.add_definition(definition(name=name, owner=owner))
+    usable = Reach(user="ada", accounts=frozenset({ROOT}))
+
+    assert await page(store, reach=usable) == ["a:1", "a:2", "c:1", "c:2"]
+    assert await page(store, reach=usable, limit=1, after=DefinitionRef(name="a", revision=1)) == ["a:2"]
+    assert await page(store, reach=usable, limit=1, after=DefinitionRef(name="a", revision=2)) == ["c:1"]
+    assert await page(store, reach=usable, status="INACTIVE") == []
+    assert await page(store, reach=usable, name="b") == await page(store, reach=usable, name="x") == []
+    assert await page(store, reach=usable, name="c") == ["c:1", "c:2"]
+
+
+# ------------------------------------------------------------------------------------------- both stores say the same
+
+USERS, ACCOUNTS = st.sampled_from(["", "ada", "a'b", "%"]), st.sampled_from([ROOT, "lab", "l*b"])
+REACHES = st.none() | st.builds(Reach, user=USERS, accounts=st.frozensets(ACCOUNTS))
+OWNERS = st.lists(st.tuples(st.builds(Owner, user=USERS, account=ACCOUNTS), st.sampled_from(Status)), max_size=8)
+NEEDS = (Need(resource="gold", quantity=1),)
+
+
+async def told(store, reach, limit):
+    """All that it lists within a reach."""
+    query = JobQuery(queue=QueueName("default"), limit=limit, reach=reach)
+    named = JobQuery(
+        queue=QueueName("default"), limit=limit, reach=reach, filter=Filter.JOB_NAME, values=("a*", "a-job"), before=5
+    )
+    return [
+        await store.list(query),
+        await store.list(named),
+        await store.list_needing(NeedQuery(resource="gold", limit=limit, reach=reach)),
+        await store.streams(limit=limit, reach=reach),
+        await store.newest_streams(limit=limit, offset=1, reach=reach),
+        await store.definitions(name=None, status="ACTIVE", limit=limit, after=None, reach=reach),
+    ]
+
+
+@pytest.mark.fault("SE08")
+@pytest.mark.fault("SE18")
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(owners=OWNERS, reach=REACHES, limit=st.integers(1, 5))
+async def test_sqlite_tells_what_memory_tells(tmp_path_factory, owners, reach, limit):
+    jobs = [
+        job(number=number, owner=owner, status=status, needs=NEEDS) for number, (owner, status) in enumerate(owners)
+    ]
+    running = job(number=1000, status=Status.RUNNING)
+    streams = [log_stream(running, name=f"s{it.order}", owner=it.spec.owner) for it in jobs]
+    memory, sqlite = MemoryStore(), await SqliteStore.open(tmp_path_factory.mktemp("data"))
+    for store in (memory, sqlite):
+        await store.commit(Changes(inserted=tuple(jobs), streams=tuple(streams)))
+        for it in jobs:
+            await store.add_definition(definition(name=f"d{it.order}", owner=it.spec.owner))
+
+    both = await told(memory, reach, limit), await told(sqlite, reach, limit)
+    await sqlite.close()
+
+    assert both[0] == both[1]
