@@ -1,7 +1,7 @@
 """Servers to measure against. `python -m tests.bench.beside parsing|instant` serves until its input ends.
 
-`parsing` is our own application with one handler, which parses and validates SubmitJob's body and does no more;
-`instant` answers whatever is asked with the same bytes.
+`parsing` is our own application with one handler, which parses and validates SubmitJob's body as the server does, and
+does no more with it; `shaping` leaves out what is no matter of its shape; `instant` answers all with the same bytes.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from api import app as http
 from api.batch.desk import Desk
@@ -21,11 +22,13 @@ from api.operations import takes
 from api.tokens import Tokens
 from batchq.clock import SystemClock
 from batchq.domain.people import UserName
+from tests.support.builders import definition
 from tests.support.server import serving as site
 
 JOB_ID = "00000000-0000-4000-8000-000000000000"
 ANSWER = {"jobArn": f"arn:aws:batch:us-east-1:123456789012:job/{JOB_ID}", "jobName": "load", "jobId": JOB_ID}
 SAID = http.reply(ANSWER).body
+DEFINITION = definition(name="true", command=("true",), memory_mib=32)
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
 
 
@@ -39,11 +42,17 @@ def beside(kind: str) -> Iterator[str]:
 
 
 @takes(SubmitJob, check=submissions.check_size)
-async def parsed(_desk, _call, _given):
+async def shaped(_desk, _call, _given):
     return ANSWER
 
 
-def parsing(app):
+@takes(SubmitJob, check=submissions.check_size)
+async def validated(desk, call, given):
+    submissions.submission(given, DEFINITION, arns=call.arns, rules=desk.rules, key=call.key)
+    return ANSWER
+
+
+def dialect(app, handler):
     rules = Rules(min_timeout=60, vcpus=1, privileged=True)
     desk = Desk(
         jobs=None,
@@ -54,7 +63,7 @@ def parsing(app):
         tokens=Tokens(b"0" * 32),
         rules=rules,
     )
-    app.router.add_post("/v1/submitjob", _endpoint(desk, "SubmitJob", parsed, bare=False))
+    app.router.add_post("/v1/submitjob", _endpoint(desk, "SubmitJob", handler, bare=False))
 
 
 async def nothing():
@@ -80,9 +89,9 @@ async def serve(kind: str) -> None:
         print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
         await loop.run_in_executor(None, sys.stdin.read)
         return
-    app = http.build(
-        dialects=[parsing], health=nothing, hosts=(), gate=open_gate(UserName("bench"), now=SystemClock().now)
-    )
+    mount = partial(dialect, handler={"parsing": validated, "shaping": shaped}[kind])
+    gate = open_gate(UserName("bench"), now=SystemClock().now)
+    app = http.build(dialects=[mount], health=nothing, hosts=(), gate=gate)
     async with site(app) as url:
         print(url, flush=True)
         await loop.run_in_executor(None, sys.stdin.read)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from batchq.clock import SystemClock
 from batchq.domain import events as on
+from batchq.domain.catalog import State
 from batchq.domain.container import Resources
 from batchq.domain.job import FINISHED, JobSpec
 from batchq.domain.names import JobId
@@ -58,8 +59,10 @@ class Running:
 
 
 @asynccontextmanager
-async def running(data: Path, *, queue: str, at_once: int, log: Path) -> AsyncIterator[Running]:
-    """With room for so many jobs of a thousand millicpus, writing its log as a server does."""
+async def running(
+    data: Path, *, queue: str, at_once: int, log: Path, state: State = State.ENABLED
+) -> AsyncIterator[Running]:
+    """With room for so many jobs of a thousand millicpus, writing its log as a server does. DISABLED starts none."""
     clock, bus, inbox = SystemClock(), Bus(), Inbox()
     store = await SqliteStore.open(data)
     runtime = SimulatedRuntime(clock=clock, capacity=HOST)
@@ -69,7 +72,7 @@ async def running(data: Path, *, queue: str, at_once: int, log: Path) -> AsyncIt
             inbox=inbox,
             store=store,
             ground=ground(
-                builders.queue(queue), environments=[builders.environment(max_millicpus=1000 * at_once)]
+                builders.queue(queue), environments=[builders.environment(max_millicpus=1000 * at_once, state=state)]
             ),
             runtime=runtime,
             accounts=builders.NO_ACCOUNTS,

@@ -8,6 +8,7 @@ from contextlib import closing
 from itertools import count
 from pathlib import Path
 
+from batchq.domain.catalog import State
 from batchq.domain.job import Status
 from batchq.domain.names import QueueName
 from compute.script import Script
@@ -65,7 +66,7 @@ async def costs(data: Path, number: int, numbers: Iterator[int]) -> tuple[float,
         began = time.perf_counter()
         await at_work.until_over(number)
         ended = (time.perf_counter() - began) / number
-    async with running(data, queue=QUEUE, at_once=0, log=data.parent / "log") as at_work:
+    async with running(data, queue=QUEUE, at_once=1, log=data.parent / "log", state=State.DISABLED) as at_work:
         began = time.perf_counter()
         for _ in range(number):
             await at_work.submit(next(numbers), SPEC)

@@ -41,7 +41,7 @@ def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
         )
         yield Figure(
             name=f"SubmitJob/s, durable, {CONNECTIONS} connections",
-            against="the same body, parsed and validated only",
+            against="the same server's handler, parsing and validating only",
             ours=ours,
             theirs=theirs,
             goal=at_least(0.5),
