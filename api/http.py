@@ -39,6 +39,8 @@ async def read(request: web.Request) -> bytes:
     if (request.content_length or 0) > BODY_LIMIT:
         raise _too_large()
     try:
+        if request.content.is_eof():  # all of it is here, as nearly always: no timer is needed
+            return await request.read()
         async with asyncio.timeout(BODY_SECONDS):
             return await request.read()
     except web.HTTPRequestEntityTooLarge:
