@@ -15,6 +15,8 @@ from batchq.engine.engine import Engine
 from batchq.ports import JobStore
 
 AT_ONCE = 500  # jobs that are read, or told of, in one go
+FORETOLD = 20_000  # jobs that are chosen in one go: to choose some of very many costs what it costs to choose all
+FORETOLD = 20_000  # jobs that are chosen in one go: to choose some of very many costs what it costs to choose all
 
 T = TypeVar("T")
 Some = tuple[Told, ...]
@@ -67,9 +69,10 @@ class Stopping:
 
     async def _sketched(self, order: SweepOrder, selection: Selection) -> AsyncIterator[Some]:
         after = None
-        while page := await self._store.preview(selection, AT_ONCE, after):
-            after = page[-1].place
-            yield tuple(_foretold(order, it) for it in page)
+        while found := await self._store.preview(selection, FORETOLD, after):
+            after = found[-1].place
+            for page in _pages(found):
+                yield tuple(_foretold(order, it) for it in page)
 
     async def _named(self, said: Sequence[str], by: Caller) -> tuple[list[JobId], list[Told]]:
         """Those that can be stopped, and of the others why not; each once."""

@@ -3,6 +3,7 @@
 Whom an order means is decided by the commit that saves it, and until they are told none of them may start.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -36,6 +37,8 @@ class Sweeps:
     async def load(self) -> None:
         self._under_way = {it.number: it for it in await self._store.sweeps()}
         self._unknown = True
+        for number in self._hear.keys() - self._under_way.keys():  # the next order may have this number
+            self._hear.pop(number)(None)
 
     async def prepare(self) -> None:
         """Before anything is decided in a turn: whom those orders mean that the last one has saved."""
@@ -50,14 +53,15 @@ class Sweeps:
         turn.sweeps.append((Sweep(number=number, order=order), letter))
 
     async def work(self, turn: Turn) -> None:
-        """The oldest order first."""
+        """The oldest order first, and each has its part: one for few jobs need not wait for one for very many."""
         left = MOST
-        for sweep in self._under_way.values():
-            if left > 0:
-                page = await self._store.next_meant(sweep.number, left)
+        for before, sweep in enumerate(self._under_way.values()):
+            most = math.ceil(left / (len(self._under_way) - before))
+            if most > 0:
+                page = await self._store.next_meant(sweep.number, most)
                 turn.learn(it.job for it in page)
                 turn.told[sweep.number] = tuple(_tell(turn, sweep.order, it) for it in page)
-                turn.progress.append(_progress(sweep, page, over=len(page) < left))
+                turn.progress.append(_progress(sweep, page, over=len(page) < most))
                 left -= len(page)
 
     def adopt(self, turn: Turn) -> None:

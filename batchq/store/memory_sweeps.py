@@ -33,11 +33,11 @@ class MemorySweeps:
         return tuple(self._sweeps[number] for number in sorted(self._sweeps))
 
     def orders(self, sweep: int) -> tuple[tuple[int, int], ...]:
-        jobs = (self._jobs[it] for it in dict.fromkeys(self._meant.get(sweep, {}).values()))
+        jobs = (self._jobs[it] for it in dict.fromkeys(self._left(sweep).values()))
         return tuple(merged((job.order, job.order + (0 if job.child else job.spec.array_size or 0)) for job in jobs))
 
     def next(self, sweep: int, limit: int) -> tuple[Meant, ...]:
-        left = list(self._meant.get(sweep, {}).items())[::-1][:limit]
+        left = list(self._left(sweep).items())[::-1][:limit]
         return tuple(Meant(job=self._jobs[job_id], node=_said(node)) for (_, node), job_id in left)
 
     def preview(self, selection: Selection, limit: int, after: tuple[int, int | None] | None) -> tuple[Sketch, ...]:
@@ -63,6 +63,10 @@ class MemorySweeps:
             if meant(job, selection) and not (selection.by_child and has_children(job))
         }
         return {place: found[place] for place in sorted(found)}
+
+    def _left(self, sweep: int) -> Mapping[Place, JobId]:
+        """But for those that were over, and are forgotten."""
+        return {place: it for place, it in self._meant.get(sweep, {}).items() if it in self._jobs}
 
     def _looked_at(self, selection: Selection) -> Iterator[tuple[Job, int]]:
         if selection.members is None:

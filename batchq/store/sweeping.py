@@ -37,10 +37,12 @@ def _begin(connection: Connection, sweep: Sweep, selection: Selection) -> None:
 
 
 def _go_on(connection: Connection, progress: Progress) -> None:
+    """Of an order that is over nothing stays: the next one may have its number."""
     asked = {"sweep": progress.sweep, "ord": progress.order, "node": _node(progress.node)}
-    connection.execute(SQL["told"], asked)
     if progress.over:
+        asked |= {"ord": -1, "node": WHOLE}
         connection.execute(SQL["drop_sweep"], {"sweep": progress.sweep})
+    connection.execute(SQL["told"], asked)
 
 
 def sweeps(connection: Connection) -> tuple[Sweep, ...]:

@@ -1,6 +1,7 @@
 """What every store must do, held on each: orders to stop many jobs."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -202,6 +203,20 @@ async def test_an_order_goes_on_where_it_was_and_is_gone_when_it_is_over(store):
     assert await store.sweeps() == (SWEEP,)
     await store.commit(Changes(progress=(Progress(sweep=1, order=0, node=None, over=True),)))
     assert (await store.sweeps(), await store.next_meant(1, 10), list(await store.meant_orders(1))) == ((), (), [])
+
+
+async def test_of_an_order_that_is_over_nothing_is_left_for_the_next_of_its_number(store):
+    over = job(number=1, status=Status.FAILED)
+    await store.commit(Changes(inserted=(job(number=1), job(number=2)), sweeps=((SWEEP, ALL),)))
+    await store.commit(Changes(updated=(over,), history=ended([over])))
+    await store.prune(NOON + timedelta(days=1), keep=(), limit=10)
+    assert [it.job.order for it in await store.next_meant(1, 10)] == [2]
+
+    await store.commit(Changes(progress=(Progress(sweep=1, order=2, node=None, over=True),)))
+    await store.commit(Changes(sweeps=((SWEEP, Selection(names=frozenset({"nobody"}))),)))
+    await store.commit(Changes(inserted=(replace(over, id=job_id(7), status=Status.RUNNABLE),)))
+
+    assert (await store.next_meant(1, 10), list(await store.meant_orders(1))) == ((), [])
 
 
 async def test_the_nodes_of_a_gang_are_told_one_after_another(store):

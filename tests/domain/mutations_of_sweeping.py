@@ -14,10 +14,19 @@ SPANS = [
     ("the last of a run is not in it", "order <= self._lasts[run]", "order < self._lasts[run]"),
 ]
 SWEEPS = [
-    ("an order is carried out no further than one turn", "over=len(page) < left", "over=True"),
-    ("whom an order means is not asked for", "            self._unknown = True\n        for", "        for"),
-    ("after a restart nobody knows whom it means", "        self._unknown = True\n\n", "\n"),
+    ("an order is carried out no further than one turn", "over=len(page) < most", "over=True"),
+    (
+        "whom an order means is not asked for",
+        "            self._unknown = True\n        for progress",
+        "        for progress",
+    ),
+    (
+        "after a restart nobody knows whom it means",
+        "        self._unknown = True\n        for number",
+        "        for number",
+    ),
     ("an order goes on for ever", "del self._under_way[progress.sweep]", "pass"),
+    ("one order holds up all others", "math.ceil(left / (len(self._under_way) - before))", "left"),
     ("each order of a turn tells as many as one may", "left -= len(page)", "pass"),
 ]
 SKIP = [

@@ -5,9 +5,10 @@ import pytest
 from batchq.domain import effects as do
 from batchq.domain.job import Status
 from batchq.domain.names import QueueName, child_id
-from batchq.domain.sweep import Kind, Selection, SweepOrder
+from batchq.domain.sweep import Kind, Progress, Selection, SweepOrder
 from batchq.engine import families, lines, sweeps
 from batchq.engine.letters import MoreToDo, SweepJobs
+from batchq.values import Changes
 from tests.engine.desk import LOOKED, ONE, TWO, answer, desk_over, submit
 from tests.engine.turns import ground
 from tests.support.builders import job, queue
@@ -113,11 +114,35 @@ async def test_two_orders_share_what_one_turn_tells():
     await desk.turn(first, second)
 
     await desk.turn(MoreToDo())
-    assert (len(heard), len(too)) == (1, 0)
+    assert [[some and len(some) for some in told] for told in (heard, too)] == [[2], [1]]
+    await desk.turn(MoreToDo())
     await desk.turn(MoreToDo())
 
-    assert [some and len(some) for some in heard] == [3, 1, None]
-    assert {str(it.outcome) for it in too[0]} == {"ALREADY_FINISHED"}
+    assert [some and len(some) for some in heard] == [2, 2, (), None]
+    assert {str(it.outcome) for some in too[:-1] for it in some} == {"ALREADY_FINISHED"}
+
+
+async def test_an_order_for_few_jobs_does_not_wait_for_one_for_many():
+    many, mine = [runnable() for _ in range(30)], runnable(queue=QueueName("other"))
+    desk, (large, heard) = await desk_over(*many, mine, on_ground=ground(queue(), queue("other"))), order()
+    small, told = order(Selection(queues=frozenset({"other"})))
+    await desk.turn(large, small)
+
+    await desk.turn(MoreToDo())
+    await desk.turn(MoreToDo())
+
+    assert places(told) == [[mine.id], [], None]
+    assert None not in heard
+
+
+async def test_who_waits_for_an_order_that_is_not_there_any_more_waits_no_longer():
+    desk, (letter, told) = await desk_over(runnable()), order()
+    await desk.turn(letter)
+    await desk.store.commit(Changes(progress=(Progress(sweep=1, order=-1, node=None, over=True),)))
+
+    await desk.loop.load()
+
+    assert told == [None]
 
 
 async def test_a_dependent_that_is_meant_too_carries_the_order_s_reason():

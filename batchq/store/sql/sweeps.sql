@@ -20,9 +20,12 @@ DELETE FROM sweep_jobs WHERE sweep = :sweep AND (ord, node) >= (:ord, :node);
 DELETE FROM sweeps WHERE number = :sweep;
 
 -- preview
--- What is chosen, and how it is known that an array has children, stand elsewhere.
-SELECT DISTINCT jobs.ord, chosen.node, jobs.id,
+-- What is chosen, and how it is known that an array has children, stand elsewhere. Of all that is chosen only the page
+-- is looked up.
+SELECT jobs.ord, page.node, jobs.id,
     CASE WHEN json_valid(spec) THEN json_extract(spec, '$.name') END, jobs.status, coalesce({has_children}, FALSE)
-FROM ({chosen}) AS chosen CROSS JOIN jobs ON jobs.ord = chosen.ord
-CROSS JOIN specs ON specs.ord = coalesce(jobs.parent_ord, jobs.ord)
-WHERE (jobs.ord, chosen.node) > (?, ?) ORDER BY jobs.ord, chosen.node LIMIT ?;
+FROM (
+    SELECT DISTINCT ord, node FROM ({chosen}) WHERE (ord, node) > (?, ?) ORDER BY ord, node LIMIT ?
+) AS page
+CROSS JOIN jobs ON jobs.ord = page.ord CROSS JOIN specs ON specs.ord = coalesce(jobs.parent_ord, jobs.ord)
+ORDER BY page.ord, page.node;
