@@ -30,6 +30,8 @@ class WatchedEngine(SimulatedEngine):
         known = self.containers.get(launch.tag)
         made = super().create(launch)
         if self.containers[launch.tag] is not known:
+            if known is not None:
+                self._witness.truth.removed(launch.tag)
             self._witness.truth.made(self.containers[launch.tag])
             self._witness.made(launch.tag)
         return made

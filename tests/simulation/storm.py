@@ -54,7 +54,8 @@ class Storm:
         if world.random() < luck.humans:
             world.choice([self._a_human_kills, self._a_human_removes, self._a_name_is_taken, self._a_stray])()
         if world.random() < luck.upheavals:
-            world.choice([self._go_away, self._freeze, self._machine.runtime.break_streams])()
+            stirs = [self._go_away, self._freeze, self._machine.runtime.break_streams, self._a_network_dies]
+            world.choice(stirs)()
         if world.random() < luck.restarts:
             self._restart()
 
@@ -79,6 +80,11 @@ class Storm:
         seconds = self._dice.world.uniform(1, 15)
         self._story.tell(f"engine freezes for {seconds:.1f}")
         self._machine.freeze(seconds)
+
+    def _a_network_dies(self) -> None:
+        for environment in tuple(self._machine.engine.keepers):
+            self._story.tell(f"the network that jobs on {environment} share dies")
+            self._machine.runtime.lose_keeper(environment)
 
     def _a_human_removes(self) -> None:
         if self._machine.engine.containers:
