@@ -78,3 +78,12 @@ def test_pages_of_a_list_are_full_of_ones_own_however_many_others_have(stage, pr
 
 def without_request(body):
     return body.split(b", RequestId:")[0]
+
+
+def test_a_job_tells_whose_it_is_and_children_are_their_arrays_owners(stage, props):
+    array = props.kept("cy", "array").job
+    asked = [batch("DescribeJobs", jobs=[f"{array}:0"]), batch("ListJobs", arrayJobId=array, jobStatus="RUNNABLE")]
+
+    (job,), children = (next(iter(stage.ask("cora", it).told.values())) for it in asked)
+
+    assert [it["batchq"] for it in (job, *children)] == [{"user": "cy", "account": "team"}] * 3

@@ -8,7 +8,7 @@ from api.batch.translate.needs import shown as needs_shown
 from api.batch.translate.properties import Registered
 from api.batch.translate.retries import shown
 from api.batch.translate.runs import Content, latest, said
-from api.batch.translate.summaries import array, node, times
+from api.batch.translate.summaries import array, node, owner, times
 from batchq.domain.catalog import JobDefinition
 from batchq.domain.job import Dependency, Job
 from batchq.domain.names import node_of
@@ -44,6 +44,7 @@ def job_detail(job: Job, definition: JobDefinition | None, arns: Arns) -> Conten
             "consumableResourceProperties": needs_shown(spec.needs, arns) if spec.needs else None,
             "isCancelled": job.is_cancelled,
             "isTerminated": job.is_terminated,
+            "batchq": owner(job),
         }
     )
 

@@ -27,8 +27,15 @@ def job_summary(job: Job, arns: Arns) -> Content:
             "shareIdentifier": job.spec.share_identifier,
             "isCancelled": job.is_cancelled or None,
             "isTerminated": job.is_terminated or None,
+            "batchq": owner(job),
         }
     )
+
+
+def owner(job: Job) -> Content:
+    """Whose it is. AWS has no member for that; clients pass over one that they do not know."""
+    whose = job.spec.owner
+    return {"user": whose.user, "account": whose.account}
 
 
 def times(job: Job) -> Content:

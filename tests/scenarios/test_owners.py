@@ -1,0 +1,72 @@
+"""Whose jobs are: what others ask of them is as if it were asked of nothing."""
+
+import pytest
+
+from batchq.domain.job import Status
+from batchq.domain.people import Caller, Owner
+from batchq.errors import Invalid, NotFound
+from batchq.logs.listing import Listing, Order
+from tests.support.scripts import Script
+
+ADA = Caller(user="ada", account="team", lineage=("team", "root"))
+BOB = Caller(user="bob", account="team", lineage=("team", "root"))
+CORA = Caller(user="cora", account="lab", coordinates=frozenset({"lab", "team"}))
+STREAMS = Listing(order=Order.NAME, descending=False)
+
+
+@pytest.fixture
+def world(world):
+    """What is done in it is done by ada."""
+    world.caller = ADA
+    return world
+
+
+@pytest.mark.fault("SE08")
+async def test_a_job_that_others_stop_goes_on_and_its_coordinator_stops_it(world):
+    job = await world.submit(Script(seconds=600, on_term=1, output=("ready",)))
+    await world.says(job, "ready")
+
+    await world.service.terminate(job, "not mine", by=BOB)
+    await world.service.cancel(job, "not mine", by=BOB)
+    await world.service.terminate(job, "his", by=CORA)
+
+    await world.then(job, Status.FAILED, status_reason="his", is_cancelled=False)
+
+
+@pytest.mark.fault("SE08")
+async def test_what_a_job_writes_is_read_by_those_who_reach_it(world):
+    job = await world.submit(Script(seconds=0, output=("secret",)))
+    await world.then(job, Status.SUCCEEDED)
+
+    (told,), _ = await world.logs.streams(STREAMS, after=None, limit=9, by=ADA)
+    unseen = await world.logs.streams(STREAMS, after=None, limit=9, by=BOB)
+
+    assert (told.stream.tag.job_id, told.stream.owner) == (job, Owner(user="ada", account="team"))
+    assert unseen == ((), None)
+    assert await world.logs.stream(told.stream.name, by=CORA) == told.stream
+    with pytest.raises(NotFound):
+        await world.logs.stream(told.stream.name, by=BOB)
+
+
+async def test_children_and_restarted_jobs_are_their_owners(world):
+    array = await world.submit(Script(seconds=600, on_term=1), array_size=2)
+    await world.then(f"{array}:1", Status.RUNNING)
+
+    await world.restart()
+    await world.service.terminate(f"{array}:1", "not mine", by=BOB)
+    await world.service.terminate(array, "mine", by=ADA)
+
+    await world.then(array, Status.FAILED, status_reason="mine")
+    assert await world.service.describe([array, f"{array}:0"], by=BOB) == ()
+
+
+async def test_a_coordinators_job_waits_for_another_and_a_strangers_is_refused(world):
+    first = await world.submit(Script(seconds=1))
+
+    world.caller = CORA
+    second = await world.submit(Script(seconds=0), after=[first])
+    world.caller = BOB
+    with pytest.raises(Invalid, match=f"Job {first} in dependsOn does not exist"):
+        await world.submit(Script(seconds=0), after=[first])
+
+    await world.then(second, Status.SUCCEEDED)
