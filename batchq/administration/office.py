@@ -1,6 +1,7 @@
 """Where accounts, users and keys are changed: each change is noted in the journal first, and is whole or not at all."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -50,7 +51,7 @@ class Office:
             nonlocal first
             first = not people.users and by.role is Role.ADMIN
             if first:
-                return People(accounts=people.accounts, users={name: User(name=name, account=ROOT, role=Role.ADMIN)})
+                return replace(people, users={name: User(name=name, account=ROOT, role=Role.ADMIN)})
             self.must_hold(people, name, by)
             if sum(it.user == name for it in self.keys.all()) >= MOST_KEYS:
                 raise Forbidden(f"user {name} has {MOST_KEYS} keys, and no more: delete one")

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from batchq.administration import shapes, telling
 from batchq.administration.office import Office, must_know_account, must_know_user
 from batchq.domain import membership
-from batchq.domain.authority import knows_account, knows_user, manages, may_make, may_set
+from batchq.domain.authority import knows_account, knows_user, manages, may_make, may_name, may_set
 from batchq.domain.names import QueueName
 from batchq.domain.people import (
     ROOT,
@@ -22,7 +22,7 @@ from batchq.domain.people import (
     UserName,
 )
 from batchq.errors import Forbidden, Invalid
-from batchq.people import account_name, user_name
+from batchq.people import account_name, machine_user, user_name
 
 Answer = Mapping[str, object]
 Said = TypeVar("Said", bound=shapes.Shape)
@@ -86,6 +86,8 @@ def create_user(office: Office, said: shapes.SetUser, by: Caller) -> Answer:
     def change(people: People) -> People:
         if user.name in people.users:
             raise Invalid(f"user {user.name} is there already")
+        if not may_name(by, user.name, {*people.gone, machine_user()}):
+            raise Forbidden(f"what belongs to a user {user.name} of before would be the new one's: ask an operator")
         return _with_user(people, user, None, by)
 
     return telling.user(office.change(by, f"user/{user.name}", change).users[user.name])

@@ -4,7 +4,9 @@ Whoever has a user's key is that user. So nobody makes a key for somebody who ma
 anybody more than he is: operators and admins are the work of admins, coordinators that of operators.
 """
 
-from batchq.domain.people import Account, AccountName, Caller, Role, User
+from collections.abc import Collection
+
+from batchq.domain.people import Account, AccountName, Caller, Role, User, UserName
 
 
 def knows_account(by: Caller, name: AccountName) -> bool:
@@ -31,6 +33,11 @@ def may_make(by: Caller, user: User, before: User | None) -> bool:
         return False
     named = frozenset() if before is None else before.coordinates
     return manages(by, user) and (by.reaches_all or user.coordinates == named)
+
+
+def may_name(by: Caller, name: UserName, had: Collection[UserName]) -> bool:
+    """Whether he may give a name to a new user. Who gets one that somebody `had` reaches what is that one's."""
+    return by.reaches_all or name not in had
 
 
 def may_set(by: Caller, account: Account, before: Account | None) -> bool:

@@ -38,13 +38,14 @@ def without_account(people: People, name: AccountName) -> People:
 def with_user(people: People, user: User) -> People:
     """New, or in the place of the one of this name. Raises Invalid, and NotFound for an account."""
     must_know_accounts(people, [user.account, *sorted(user.coordinates)])
-    return _with_an_admin(replace(people, users={**people.users, user.name: user}))
+    return _with_an_admin(replace(people, users={**people.users, user.name: user}, gone=people.gone - {user.name}))
 
 
 def without_user(people: People, name: UserName) -> People:
-    """Raises Invalid, NotFound."""
+    """His name is remembered. Raises Invalid, NotFound."""
     must_know_user(people, name)
-    return _with_an_admin(replace(people, users={it: user for it, user in people.users.items() if it != name}))
+    left = {it: user for it, user in people.users.items() if it != name}
+    return _with_an_admin(replace(people, users=left, gone=people.gone | {name}))
 
 
 def must_know_user(people: People, name: UserName) -> User:

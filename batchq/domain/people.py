@@ -180,10 +180,14 @@ class Caller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class People:
-    """All accounts but `root`, where nothing is said of that, and all users; by name."""
+    """All accounts but `root`, where nothing is said of that, and all users; by name.
+
+    `gone` are names that users had who were deleted: what they left behind belongs to whoever has the name.
+    """
 
     accounts: Mapping[AccountName, Account] = field(default_factory=dict)
     users: Mapping[UserName, User] = field(default_factory=dict)
+    gone: frozenset[UserName] = frozenset()
 
     def account(self, name: AccountName) -> Account | None:
         if name == ROOT and name not in self.accounts:

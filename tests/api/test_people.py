@@ -13,6 +13,7 @@ from batchq.administration.office import Office
 from batchq.cli.main import main
 from batchq.domain.people import Caller, Role
 from batchq.journal import Journal
+from batchq.people import machine_user
 from tests.support.builders import NOON
 
 FOUND, REFUSED, NOBODY, FORBIDDEN = 200, 400, 404, 403
@@ -149,6 +150,15 @@ async def test_who_is_not_to_be_known_is_as_if_he_were_not_there(ask, operation,
     there, not_there = [await ask(user, operation, dict.fromkeys(said, name)) for name in ("eve", "zed")]
 
     assert str(there).replace("eve", "zed") == str(not_there)
+
+
+@pytest.mark.parametrize("name", ["bob", machine_user()], ids=["deleted", "of before there were users"])
+async def test_nobody_gets_what_another_left_by_taking_his_name(ask, name):
+    await ask("amy", "DeleteUser", {"name": "bob"})
+
+    told = [await ask(by, "CreateUser", {"name": name, "account": "team"}) for by in ("cora", "oda")]
+
+    assert [status for status, _ in told] == [FORBIDDEN, FOUND]
 
 
 async def test_a_coordinator_is_told_of_his_accounts_alone(ask):

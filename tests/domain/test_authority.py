@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from batchq.domain.authority import knows_user, manages, may_make, may_set
+from batchq.domain.authority import knows_user, manages, may_make, may_name, may_set
 from batchq.domain.people import Account, Allowance, Role, User
 from tests.domain.test_people import caller
 
@@ -56,6 +56,11 @@ def test_a_coordinator_knows_all_of_his_accounts_and_a_user_himself():
     assert not knows_user(caller("cora"), USERS["of another account"])
     assert knows_user(caller("ada"), User(name="ada", account="team"))
     assert not knows_user(caller("ada"), IN_TEAM)
+
+
+def test_a_name_that_somebody_had_is_given_again_by_those_who_reach_what_he_left():
+    assert [may_name(caller(it), "bob", {"bob"}) for it in ("cora", "oda", "amy")] == [False, True, True]
+    assert may_name(caller("cora"), "new", {"bob"})
 
 
 def test_what_containers_may_have_is_said_by_admins_and_the_rest_by_operators():

@@ -99,6 +99,13 @@ def test_what_is_not_there_is_said(deed):
         deed(PEOPLE)
 
 
+def test_a_name_is_remembered_for_as_long_as_nobody_has_it():
+    gone = without_user(PEOPLE, "ada")
+
+    assert (PEOPLE.gone, gone.gone) == (frozenset(), {"ada"})
+    assert with_user(gone, User(name="ada")).gone == frozenset()
+
+
 def test_an_account_that_somebody_coordinates_stays():
     people = with_user(without_user(PEOPLE, "ada"), replace(AMY, coordinates=frozenset({"team"})))
 
