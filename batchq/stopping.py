@@ -80,7 +80,7 @@ class Stopping:
         for some in _pages(list(dict.fromkeys(said))):
             steps = [_step(it) for it in some]
             asked = [job_id for whole, _, number in steps for job_id in (whole, child_id(whole, number or 0))]
-            known = {it: job for it, job in (await self._store.jobs(asked)).items() if by.reaches(job.spec.owner)}
+            known = await self._store.jobs(asked, reach=by.reach)
             found += (_look(known, *step) for step in steps)
         refused = [it for it in found if it.outcome is not Outcome.NOT_MATCHED]
         return list(dict.fromkeys(it.job_id for it in found if it.outcome is Outcome.NOT_MATCHED)), refused

@@ -4,7 +4,7 @@ The matrix is that of Slurm's and CraneSched's: a user reaches what is his own, 
 accounts and all below them, operators and admins everything. What one does not reach is as if it were not there.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -221,20 +221,24 @@ class People:
         user = self.users.get(name)
         if user is None:
             return None
-        lineage = self.lineage(user.account)
-        queues = next((it.queues for it in lineage if it.queues is not None), None)
+        coordinates = frozenset(under for it in user.coordinates for under in self.below(it))
         return Caller(
             user=name,
             account=user.account,
             role=user.role,
-            coordinates=frozenset(under for it in user.coordinates for under in self.below(it)),
-            lineage=tuple(it.name for it in lineage),
-            queues=None if queues is None or user.role is not Role.USER else frozenset(queues),
+            coordinates=coordinates,
+            lineage=tuple(it.name for it in self.lineage(user.account)),
+            queues=self._queues({user.account, *coordinates}) if user.role is Role.USER else None,
             allowance=self.allowance(user.account),
             key=key,
             request_id=request_id,
             operation=operation,
         )
+
+    def _queues(self, names: Iterable[AccountName]) -> frozenset[QueueName] | None:
+        """Of these accounts together: who coordinates one sees where its jobs are. None is all."""
+        said = [next((it.queues for it in self.lineage(name) if it.queues is not None), None) for name in names]
+        return None if None in said else frozenset(queue for queues in said for queue in queues or ())
 
     def _up(self, name: AccountName) -> Iterator[Account]:
         passed = {ROOT}

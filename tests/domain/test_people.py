@@ -1,5 +1,7 @@
 """Who reaches what: users, accounts in a tree, and the roles above them. faults.md 3."""
 
+from dataclasses import replace
+
 import pytest
 
 from batchq.domain.people import (
@@ -82,6 +84,14 @@ def test_what_an_account_does_not_say_its_parents_do():
     assert PEOPLE.allowance("other") == Allowance()
     assert caller("ada").queues == {"default"}
     assert caller("amy").queues is None
+
+
+def test_a_coordinator_sees_the_queues_of_his_accounts():
+    accounts = PEOPLE.accounts | {"team": Account(name="team", parent="lab", queues=("night",))}
+    people = replace(PEOPLE, accounts=accounts)
+
+    assert people.caller("cora").queues == {"default", "night"}
+    assert people.caller("ada").queues == {"night"}
 
 
 def test_an_account_that_is_gone_stands_right_below_the_root():
