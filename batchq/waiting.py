@@ -12,15 +12,26 @@ from batchq.domain.placement import Candidate
 class WaitingStore(Protocol):
     """Every method raises StoreFailed, as a JobStore's do."""
 
-    async def runnable(self, queue: QueueName, limit: int, after: int = -1) -> tuple[Candidate, ...]:
-        """RUNNABLE jobs of a queue that are no misfits, in `order`, from the first above `after`."""
+    async def runnable(
+        self, queue: QueueName, limit: int, after: int = -1, *, beside: frozenset[AccountName] = frozenset()
+    ) -> tuple[Candidate, ...]:
+        """RUNNABLE jobs of a queue that are no misfits, in `order`, from the first above `after`.
+
+        None of the accounts in `beside`, and at no cost of what waits there.
+        """
 
     async def runnable_in_share(
-        self, queue: QueueName, share: str, limit: int, after: tuple[int, int] | None = None
+        self,
+        queue: QueueName,
+        share: str,
+        limit: int,
+        after: tuple[int, int] | None = None,
+        *,
+        beside: frozenset[AccountName] = frozenset(),
     ) -> tuple[Candidate, ...]:
         """RUNNABLE jobs of one share of a queue that are no misfits, by priority (highest first), then `order`.
 
-        From the first beyond `after`, a priority and an order.
+        From the first beyond `after`, a priority and an order; `beside` as above.
         """
 
     async def waiting_shares(self, queue: QueueName) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from batchq.domain.catalog import ConsumableResource, EnvironmentName, ResourceK
 from batchq.domain.container import Resources
 from batchq.domain.job import Job, Need
 from batchq.domain.names import ConsumableName
+from batchq.domain.people import AccountName
 
 Dimension = NewType("Dimension", str)
 Amounts = Mapping[Dimension, int]
@@ -20,6 +21,11 @@ MEMORY, GPUS = Dimension("memory"), Dimension("GPUs")
 
 def vcpus(environment: EnvironmentName) -> Dimension:
     return Dimension(f"vCPUs of compute environment {environment}")
+
+
+def vcpus_of(account: AccountName) -> Dimension:
+    """What an account and all below it may have in use, whatever the environment."""
+    return Dimension(f"vCPUs of account {account}")
 
 
 def units(resource: ConsumableName) -> Dimension:

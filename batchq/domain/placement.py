@@ -10,12 +10,26 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from batchq.domain import reasons
-from batchq.domain.amounts import GPUS, MEMORY, Amounts, Dimension, Stock, demand, lacking, units, vcpus, within
+from batchq.domain.amounts import (
+    GPUS,
+    MEMORY,
+    Amounts,
+    Dimension,
+    Stock,
+    demand,
+    lacking,
+    units,
+    vcpus,
+    vcpus_of,
+    within,
+)
 from batchq.domain.backfill import Aside, Asides, Ending, ends, starts, would_end
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, State
 from batchq.domain.container import Resources
 from batchq.domain.job import Job, Need
 from batchq.domain.names import ConsumableName, JobId
+from batchq.domain.people import ROOT, AccountName
+from batchq.domain.quotas import NO_QUOTAS, Quotas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +43,7 @@ class Candidate:
     longest: timedelta | None = None
     share: str | None = None
     priority: int = 0
+    account: AccountName = ROOT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +65,15 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """What there is to be shared out. Memory and GPUs are the host's, whichever environment asks."""
+    """What there is to be shared out. Memory and GPUs are the host's, whichever environment asks.
+
+    `quotas` say of how many vCPUs accounts may have jobs on all environments together.
+    """
 
     environments: Mapping[EnvironmentName, ComputeEnvironment]
     host: Resources
     stocks: Mapping[ConsumableName, Stock]
+    quotas: Quotas = NO_QUOTAS
 
     def enabled(self, names: Sequence[EnvironmentName]) -> list[EnvironmentName]:
         return [it for it in names if it in self.environments and self.environments[it].state is State.ENABLED]
@@ -65,6 +84,7 @@ class Site:
             MEMORY: self.host.memory_mib,
             GPUS: self.host.gpus,
             **{vcpus(name): it.max_millicpus for name, it in self.environments.items()},
+            **{vcpus_of(name): most for name, most in self.quotas.millicpus.items()},
         }
 
 
@@ -77,6 +97,7 @@ def candidate(job: Job) -> Candidate:
         longest=job.spec.timeout,
         share=job.spec.share_identifier,
         priority=job.spec.scheduling_priority or 0,
+        account=job.spec.owner.account,
     )
 
 
@@ -107,8 +128,12 @@ class Room:
         for job in active:
             assert job.attempt is not None, f"{job.id} holds room and has no attempt"
             self._count(job.spec.needs)
-            wanted = demand(job.spec.resources, job.spec.needs, EnvironmentName(job.attempt.environment))
+            wanted = self._demand(candidate(job), EnvironmentName(job.attempt.environment))
             self._hold(self._returning(wanted), until=ends(job, now))
+
+    @property
+    def quotas(self) -> Quotas:
+        return self._site.quotas
 
     def offer(self, job: Candidate, names: Sequence[EnvironmentName]) -> Fits | Waits | Misfit:
         """A place in the first of these environments with room, taken at once; else what it needs is set aside."""
@@ -121,7 +146,7 @@ class Room:
         """The same for one behind a job that waits: nothing is set aside for it."""
         until = would_end(job.longest, self._now)
         before = self._asides.before(until)
-        shape = (job.resources, job.needs, tuple(names), before)
+        shape = (job.resources, job.needs, tuple(names), self._site.quotas.on_millicpus(job.account), before)
         if shape in self._too_large:
             return Waits(reason=self._too_large[shape])
         able = self._able(job, names)
@@ -135,6 +160,14 @@ class Room:
         self._too_large[shape] = reasons.no_room(*lacking(next(iter(able.values())), there))
         return Waits(reason=self._too_large[shape])
 
+    def at_limit(self, job: Candidate) -> AccountName | None:
+        """The highest account whose limit is in the way of a job now; of one that is more than a limit, none."""
+        binding = self._site.quotas.on_millicpus(job.account)
+        if not binding or any(job.resources.millicpus > self._most[vcpus_of(it)] for it in binding):
+            return None
+        there = self._beside(self._asides.before(would_end(job.longest, self._now)))
+        return next((it for it in reversed(binding) if job.resources.millicpus > there[vcpus_of(it)]), None)
+
     def closed(self, names: Sequence[EnvironmentName]) -> bool:
         """Whether nothing is left on these environments for anybody, however small and short."""
         there = self._beside(self._asides.before(self._now))
@@ -147,8 +180,14 @@ class Room:
     def _able(self, job: Candidate, names: Sequence[EnvironmentName]) -> dict[EnvironmentName, Amounts]:
         """What it would take on each enabled environment that could ever hold it."""
         self._count(job.needs)
-        wanted = {name: demand(job.resources, job.needs, name) for name in self._site.enabled(names)}
+        wanted = {name: self._demand(job, name) for name in self._site.enabled(names)}
         return {name: amounts for name, amounts in wanted.items() if within(amounts, self._most)}
+
+    def _demand(self, job: Candidate, environment: EnvironmentName) -> Amounts:
+        wanted = demand(job.resources, job.needs, environment)
+        if job.resources.millicpus > 0:
+            wanted |= {vcpus_of(it): job.resources.millicpus for it in self._site.quotas.on_millicpus(job.account)}
+        return wanted
 
     def _count(self, needs: Iterable[Need]) -> None:
         """Know from now on how much there is of what these ask for."""
@@ -185,10 +224,13 @@ class Room:
         for need in job.needs:
             if need.resource not in self._site.stocks:
                 return Misfit(reason=reasons.no_such_resource(need.resource))
+        for account in self._site.quotas.on_millicpus(job.account):
+            if job.resources.millicpus > self._most[vcpus_of(account)]:
+                return Misfit(reason=reasons.beyond_limit(account))
         most = max(self._site.environments[name].max_millicpus for name in enabled)
         if job.resources.millicpus > most:
             return Misfit(reason=reasons.TOO_MANY_VCPUS)
-        wanting = lacking(demand(job.resources, job.needs, enabled[0]), self._most)
+        wanting = lacking(self._demand(job, enabled[0]), self._most)
         short = [it.resource for it in job.needs if units(it.resource) in wanting]
         return Misfit(reason=reasons.too_many_units(short[0]) if short else reasons.TOO_LARGE)
 

@@ -17,6 +17,10 @@ class Quotas:
         limited = (it for name in {*people.accounts, ROOT} if (it := people.account(name)) is not None)
         self.limited: Mapping[AccountName, Account] = {it.name: it for it in limited if it.limits != NO_LIMITS}
         self._on: dict[AccountName, tuple[Account, ...]] = {}
+        self._on_millicpus: dict[AccountName, tuple[AccountName, ...]] = {}
+        self.millicpus: Mapping[AccountName, int] = {
+            name: int(it.limits.vcpus * 1000) for name, it in self.limited.items() if it.limits.vcpus is not None
+        }
 
     def on(self, name: AccountName) -> tuple[Account, ...]:
         """The accounts whose limits bind what belongs to this one: itself and those above it, nearest first."""
@@ -25,6 +29,39 @@ class Quotas:
         if name not in self._on:
             self._on[name] = tuple(it for it in self.people.lineage(name) if it.name in self.limited)
         return self._on[name]
+
+    def on_millicpus(self, name: AccountName) -> tuple[AccountName, ...]:
+        """Those of them that limit what is in use, nearest first."""
+        if not self.millicpus:
+            return ()
+        if name not in self._on_millicpus:
+            self._on_millicpus[name] = tuple(it.name for it in self.on(name) if it.name in self.millicpus)
+        return self._on_millicpus[name]
+
+
+NO_QUOTAS = Quotas(People())
+
+
+class Closed:
+    """Accounts of which, with all below them, no job may start in a turn any more."""
+
+    def __init__(self, quotas: Quotas) -> None:
+        self._quotas = quotas
+        self._closed: set[AccountName] = set()
+        self.names: frozenset[AccountName] = frozenset()
+
+    @property
+    def everybody(self) -> bool:
+        """Also whoever is of an account that is not there any more."""
+        return ROOT in self._closed
+
+    def close(self, name: AccountName) -> None:
+        if name not in self._closed:
+            self._closed.add(name)
+            self.names |= self._quotas.people.below(name)
+
+    def has(self, account: AccountName) -> bool:
+        return bool(self._closed) and (self.everybody or account in self.names)
 
 
 def queued(job: Job) -> int:

@@ -33,6 +33,18 @@ def no_room(*lacking: str) -> str:
     return f"CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - The job waits for {', '.join(lacking)}."
 
 
+def at_limit(account: str) -> str:
+    """Of the first job of a queue that may not start, however much room there is."""
+    return (
+        f"ACCOUNT_LIMIT:VCPUS - The job waits for vCPUs of those that account {account} may use: they are in use, or "
+        "kept for a job before it."
+    )
+
+
+def beyond_limit(account: str) -> str:
+    return f"MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - The job needs more vCPUs than account {account} may use."
+
+
 def no_such_resource(name: str) -> str:
     return f"MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - The consumable resource {name} of the job does not exist."
 

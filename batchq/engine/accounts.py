@@ -6,6 +6,9 @@ from collections.abc import Callable
 from batchq.domain.people import Allowance, Owner, People
 from batchq.domain.quotas import Quotas
 from batchq.errors import Unavailable
+from batchq.ports import Clock
+
+LOOK_EVERY = 2.5  # seconds
 
 log = logging.getLogger(__name__)
 
@@ -17,11 +20,21 @@ class Accounts:
         self._people = people
         self._held = held
         self._quotas = Quotas(People())
+        self._told: Quotas | None = None
         self._complained = False
 
     def allowance(self, owner: Owner) -> Allowance | None:
         """What this owner's jobs may have now, None whatever the server gives. Raises Unavailable."""
         return self._people().held_to(owner) if self._held else None
+
+    async def watch(self, clock: Clock, changed: Callable[[], None]) -> None:
+        """Call `changed` when limits may have become others: who waits for one need not wait for somebody else."""
+        self._told = self._told or self.quotas()
+        while True:
+            await clock.sleep(LOOK_EVERY)
+            if self.quotas() is not self._told:
+                self._told = self.quotas()
+                changed()
 
     def quotas(self) -> Quotas:
         """As they are now; while that cannot be told, as they were last."""

@@ -69,7 +69,7 @@ class Engine:
         bus: EventBus,
         survey_every: float,
     ) -> None:
-        self._clock, self.inbox = clock, inbox
+        self._clock, self._accounts, self.inbox = clock, accounts, inbox
         tasks = self.tasks = Tasks(clock)
         told, post = partial(network_on, ground), inbox.post
         executor = Executor(
@@ -100,6 +100,7 @@ class Engine:
         self.tasks.supervise("scheduler", self.loop.run)
         self.tasks.supervise("alarms", self._alarms.run)
         self.tasks.supervise("time limits", self.loop.scheduler.limits.run)
+        self.tasks.supervise("accounts", partial(self._accounts.watch, self._clock, self.inbox.ground_changed))
         self.tasks.supervise("watch", self._watcher.watch)
         self.tasks.supervise("survey", self._watcher.survey)
         self.tasks.supervise("store", self.guard.run)

@@ -1,4 +1,7 @@
-"""The first job of each queue that has no room says so: since when, and what it waits for."""
+"""The first job of each queue that has no room says so: since when, and what it waits for.
+
+So does, of each account that is at its limit, the first job of a queue that was passed over for it.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,8 +9,8 @@ from datetime import datetime
 
 from batchq.domain import events as on
 from batchq.domain.job import Job, Status
-from batchq.domain.names import JobId, QueueName
-from batchq.engine.scheduling import Head
+from batchq.domain.names import JobId
+from batchq.engine.scheduling import Head, Place
 from batchq.engine.turn import Turn
 from batchq.ports import JobStore
 
@@ -25,24 +28,24 @@ class Heads:
     """Remembers what is written, so that it is neither read nor written again. After a restart it is read once."""
 
     def __init__(self) -> None:
-        self.marks: dict[QueueName, Mark] = {}
+        self.marks: dict[Place, Mark] = {}
 
-    async def mark(self, turn: Turn, store: JobStore, heads: Mapping[QueueName, Head]) -> dict[QueueName, Mark]:
+    async def mark(self, turn: Turn, store: JobStore, heads: Mapping[Place, Head]) -> dict[Place, Mark]:
         """Mark the heads, and free those that are heads no longer. The answer is what `marks` are, once it is saved."""
-        fresh = {queue: head for queue, head in heads.items() if not self._is_written(queue, head)}
+        fresh = {place: head for place, head in heads.items() if not self._is_written(place, head)}
         stale = [
-            it.job_id for queue, it in self.marks.items() if queue not in heads or heads[queue].job_id != it.job_id
+            it.job_id for place, it in self.marks.items() if place not in heads or heads[place].job_id != it.job_id
         ]
         named = {*stale, *(head.job_id for head in fresh.values())}
         turn.learn((await store.jobs([it for it in sorted(named) if not turn.knows(it)])).values())
         for job_id in stale:
             if _is_marked(turn.get(job_id)):
                 turn.step(job_id, on.FoundFitting())
-        marked = {queue: _mark(turn, head) for queue, head in fresh.items() if _waits(turn.get(head.job_id))}
-        return {queue: self.marks[queue] for queue in heads if queue not in fresh} | marked
+        marked = {place: _mark(turn, head) for place, head in fresh.items() if _waits(turn.get(head.job_id))}
+        return {place: self.marks[place] for place in heads if place not in fresh} | marked
 
-    def _is_written(self, queue: QueueName, head: Head) -> bool:
-        mark = self.marks.get(queue)
+    def _is_written(self, place: Place, head: Head) -> bool:
+        mark = self.marks.get(place)
         return mark is not None and (mark.job_id, mark.reason) == (head.job_id, head.reason)
 
 

@@ -13,9 +13,10 @@ from batchq.domain import events as on
 from batchq.domain import reasons
 from batchq.domain.catalog import JobQueue
 from batchq.domain.job import Job, Status
-from batchq.domain.names import JobId, QueueName
+from batchq.domain.names import JobId
 from batchq.engine.ground import Ground
 from batchq.engine.heads import Mark
+from batchq.engine.scheduling import Place
 from batchq.engine.turn import Turn
 from batchq.engine.waiting import within
 from batchq.ports import Clock, JobStore
@@ -56,7 +57,7 @@ class Limits:
         self._look = self._staged = Look(at=now)
         self._sooner.set()
 
-    async def cancel(self, turn: Turn, marks: Mapping[QueueName, Mark]) -> None:
+    async def cancel(self, turn: Turn, marks: Mapping[Place, Mark]) -> None:
         """Cancel those that are due."""
         if self._heads_due is not None and self._heads_due <= turn.now:
             ids = [it.job_id for it in marks.values() if not turn.knows(it.job_id)]
@@ -67,11 +68,12 @@ class Limits:
         if self._look is not None and self._look.at <= turn.now:
             self._staged = await self._go_on(turn, self._look)
 
-    def adopt(self, marks: Mapping[QueueName, Mark], jobs: Iterable[Job]) -> None:
+    def adopt(self, marks: Mapping[Place, Mark], jobs: Iterable[Job]) -> None:
         """These are the heads now, and these jobs are saved."""
         before, self._look = self.due, self._staged
         queues = self._ground.queues
-        self._heads_due = _first(_due(queues.get(name), it.reason, it.since) for name, it in marks.items())
+        heads = ((queues[place], it) for place, it in marks.items() if isinstance(place, str) and place in queues)
+        self._heads_due = _first(_due(queue, it.reason, it.since) for queue, it in heads)
         self._look = self._staged = _sooner(self._look, _first(self._due_of(job) for job in jobs if job.misfit))
         if self.due != before or (self._look is not None and self._look.after >= 0):
             self._sooner.set()

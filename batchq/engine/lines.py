@@ -12,6 +12,7 @@ from batchq.domain.fairshare import Picker, ShareKey, ShareUse
 from batchq.domain.job import Status
 from batchq.domain.names import QueueName
 from batchq.domain.placement import Candidate, candidate
+from batchq.domain.quotas import Closed
 from batchq.engine.skip import Skip
 from batchq.engine.turn import Turn
 from batchq.ports import JobStore
@@ -26,13 +27,15 @@ MOST_PASSED = 1000  # jobs of a line that may not start
 class Waiting:
     """What waits, as the turn leaves it. Those in `skip` may not start.
 
-    `gave_up`: so many of them stand in a line that what is behind them was not looked at.
+    `gave_up`: so many of them stand in a line that what is behind them was not looked at. Nor may those of accounts
+    that are `closed`, which may become more meanwhile: they are passed over by the store, however many there are.
     """
 
-    def __init__(self, turn: Turn, store: JobStore, skip: Skip) -> None:
+    def __init__(self, turn: Turn, store: JobStore, skip: Skip, closed: Closed) -> None:
         self._turn = turn
         self._store = store
         self._skip = skip
+        self._closed = closed
         self.gave_up = False
         self._changed: dict[QueueName, dict[str | None, list[Candidate]]] = defaultdict(lambda: defaultdict(list))
         for job in turn.in_status(Status.RUNNABLE):
@@ -44,7 +47,10 @@ class Waiting:
         changed = [it for each in self._changed[queue].values() for it in each]
 
         async def read(limit: int, after: int | None) -> tuple[Candidate, ...]:
-            return await self._store.runnable(queue, limit, -1 if after is None else after)
+            if self._closed.everybody:
+                return ()
+            first = -1 if after is None else after
+            return await self._store.runnable(queue, limit, first, beside=self._closed.names)
 
         def place(it: Candidate) -> int:
             return self._skip.meant.end(it.order)
@@ -71,7 +77,9 @@ class Waiting:
 
     def _in_share(self, queue: QueueName, share: str) -> AsyncIterator[Candidate]:
         async def read(limit: int, after: tuple[int, int] | None) -> tuple[Candidate, ...]:
-            return await self._store.runnable_in_share(queue, share, limit, after)
+            if self._closed.everybody:
+                return ()
+            return await self._store.runnable_in_share(queue, share, limit, after, beside=self._closed.names)
 
         def place(it: Candidate) -> tuple[int, int]:
             return it.priority, self._skip.meant.end(it.order)
@@ -89,7 +97,7 @@ class Waiting:
         async for other in stored:
             while mine and rank(mine[-1]) < rank(other):  # type: ignore[operator]  # both of one kind
                 yield mine.pop()
-            if self._turn.touched(other.job_id):
+            if self._turn.touched(other.job_id) or self._closed.has(other.account):
                 continue
             if self._may_start(other):
                 yield other

@@ -18,7 +18,7 @@ from batchq.engine.heads import Heads, Mark, may_stand
 from batchq.engine.ledger import Ledger, Page
 from batchq.engine.limits import Limits
 from batchq.engine.positions import Positions
-from batchq.engine.scheduling import Filled, fill_room, free_misfits
+from batchq.engine.scheduling import Filled, Place, fill_room, free_misfits
 from batchq.engine.skip import Skip
 from batchq.engine.snapshot import snapshot
 from batchq.engine.tally import Tally
@@ -35,6 +35,7 @@ class Scheduler:
         self, *, store: JobStore, ground: Ground, accounts: Accounts, clock: Clock, ring: Callable[[], None]
     ) -> None:
         self._store = store
+        self._accounts = accounts
         self._ground = ground
         self._clock = clock
         self._ledger = Ledger(ground)
@@ -42,7 +43,7 @@ class Scheduler:
         self._heads = Heads()
         self._positions = Positions(clock.now())
         self._promises: Mapping[JobId, datetime] = {}
-        self._staged_marks: Mapping[QueueName, Mark] = {}
+        self._staged_marks: Mapping[Place, Mark] = {}
         self._staged_promises: Mapping[JobId, datetime] = {}
         self._misfits_after: int | None = None  # behind which order misfits are yet to be looked at
         self._staged_misfits_after: int | None = None
@@ -100,7 +101,7 @@ class Scheduler:
         self._ledger.adopt(self._staged_page, turn.now)
         self.tally.adopt(turn.pairs())
         self._positions.adopt(turn.pairs(), turn.now)
-        self._heads.marks = {queue: it for queue, it in self._staged_marks.items() if may_stand(turn.get(it.job_id))}
+        self._heads.marks = {place: it for place, it in self._staged_marks.items() if may_stand(turn.get(it.job_id))}
         self._promises = self._staged_promises
         self._misfits_after = self._staged_misfits_after
         self.limits.adopt(self._heads.marks, jobs)
@@ -148,4 +149,5 @@ class Scheduler:
     def _site(self, host: Resources, used_up: Mapping[ConsumableName, int]) -> Site:
         """As it is now: the catalog may change while the store is read."""
         stocks = Stocks(dict(self._ground.consumables), used_up)
-        return Site(environments=dict(self._ground.environments), host=host, stocks=stocks)
+        quotas = self._accounts.quotas()
+        return Site(environments=dict(self._ground.environments), host=host, stocks=stocks, quotas=quotas)

@@ -1,7 +1,8 @@
 """The part of a turn that fills free room.
 
 Queues of higher priority come first; of equal priority, the oldest job. The first of a queue that does not fit is its
-head: what it needs is set aside, and a few behind it are looked at that would not delay it.
+head: what it needs is set aside, and a few behind it are looked at that would not delay it. One whose account is at a
+limit holds back nobody else: with the first of them all jobs of that account are passed over, in every queue.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -14,7 +15,9 @@ from batchq.domain.catalog import JobQueue, State
 from batchq.domain.fairshare import ShareKey, ShareUse, active_shares, most_held
 from batchq.domain.job import Status
 from batchq.domain.names import JobId, QueueName
+from batchq.domain.people import AccountName
 from batchq.domain.placement import Candidate, Fits, Misfit, Room, Waits, candidate
+from batchq.domain.quotas import Closed
 from batchq.engine.ground import Ground
 from batchq.engine.lines import Waiting
 from batchq.engine.skip import Skip
@@ -24,6 +27,10 @@ from batchq.ports import JobStore
 MOST_FOUND = 500  # jobs that one turn places or sets aside
 MOST_LOOKED_AT = 64  # jobs behind the head of a queue, in one turn
 MISFIT_PAGE = 500
+
+
+Place = QueueName | tuple[QueueName, AccountName]
+"""Where somebody stands first: in a queue, or in it among the jobs of an account that is at its limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +46,7 @@ class Filled:
     """`finished` is false where it stopped at what one turn may do; then `heads` are not all."""
 
     finished: bool
-    heads: Mapping[QueueName, Head]
+    heads: Mapping[Place, Head]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,13 +84,15 @@ class Filling:
     ground: Ground
     room: Room
     uses: Mapping[ShareKey, ShareUse]
+    closed: Closed
     found: list[Found] = field(default_factory=list)
+    at_limit: dict[Place, Head] = field(default_factory=dict)
 
     @property
     def full(self) -> bool:
         return len(self.found) >= MOST_FOUND
 
-    async def fill_from(self, queues: Sequence[JobQueue]) -> dict[QueueName, Head]:
+    async def fill_from(self, queues: Sequence[JobQueue]) -> dict[Place, Head]:
         """Offer the queues' jobs, merged by order, until each queue is through."""
         lines = [self._line(queue) for queue in queues]
         for line in lines:
@@ -97,6 +106,8 @@ class Filling:
         """Offer the next of a line; whether another may come after it."""
         job = line.next
         assert job is not None, f"{line.queue.name} is through"
+        if self._passed_over(line, job):
+            return True
         if self._kept_back(line, job):
             line.head = line.head or Head(job_id=job.job_id, reason=reasons.KEPT_FOR_SHARES)
             return False
@@ -105,6 +116,15 @@ class Filling:
             return True
         line.looked_at += 1
         return line.looked_at <= MOST_LOOKED_AT and not self.room.closed(line.queue.environments)
+
+    def _passed_over(self, line: Line, job: Candidate) -> bool:
+        """Whether its account, or one above, may not start another. Then none of it starts before this one."""
+        account = self.room.at_limit(job)
+        if account is not None:
+            self.closed.close(account)
+            head = Head(job_id=job.job_id, reason=reasons.at_limit(account))
+            self.at_limit.setdefault((line.queue.name, account), head)
+        return self.closed.has(job.account)
 
     def _kept_back(self, line: Line, job: Candidate) -> bool:
         """Whether what it would take is kept for shares to come. Not of a misfit, which is to be found out."""
@@ -156,8 +176,10 @@ async def fill_room(
     skip: Skip,
 ) -> Filled:
     """Place RUNNABLE jobs until none fits that may. Those in `skip` may not."""
-    filling = Filling(turn=turn, waiting=Waiting(turn, store, skip), ground=ground, room=room, uses=uses)
-    heads: dict[QueueName, Head] = {}
+    closed = Closed(room.quotas)
+    waiting = Waiting(turn, store, skip, closed)
+    filling = Filling(turn=turn, waiting=waiting, ground=ground, room=room, uses=uses, closed=closed)
+    heads: dict[Place, Head] = {}
     by_priority = sorted(ground.queues.values(), key=lambda it: (-it.priority, it.name))
     for _, queues in groupby(by_priority, key=lambda it: it.priority):
         if not filling.full:
@@ -169,6 +191,7 @@ async def fill_room(
     for job_id, event in found:
         turn.step(job_id, event)
     all_seen = not filling.full and not filling.waiting.gave_up
+    heads |= filling.at_limit
     return Filled(finished=all_seen and len(found) == len(filling.found), heads=heads)
 
 

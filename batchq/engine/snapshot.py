@@ -10,6 +10,7 @@ from batchq.domain.catalog import JobQueue, SchedulingPolicy
 from batchq.domain.fairshare import ShareKey, ShareUse, active_shares
 from batchq.domain.names import QueueName
 from batchq.domain.placement import Candidate
+from batchq.domain.quotas import NO_QUOTAS, Closed
 from batchq.engine.lines import Waiting
 from batchq.engine.skip import Skip
 from batchq.engine.turn import Turn
@@ -35,7 +36,7 @@ async def snapshot(
 
     `held` is what the jobs of the queue hold, in thousandths of a vCPU.
     """
-    waiting = Waiting(turn, store, skip)
+    waiting = Waiting(turn, store, skip, Closed(NO_QUOTAS))
     line = waiting.in_order(queue.name) if policy is None else waiting.in_turns(queue.name, policy, uses)
     first = await _first(line)
     born = {it.id: it.created_at for it in (await store.jobs([it.job_id for it in first])).values()}

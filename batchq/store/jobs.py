@@ -139,17 +139,29 @@ def active(connection: Connection) -> tuple[Job, ...]:
     return _jobs(connection.execute(SQL["active"]))
 
 
-def runnable(connection: Connection, queue: QueueName, limit: int, after: int) -> tuple[Candidate, ...]:
-    asked = {"queue": rows.text(queue), "limit": limit, "after": rows.integer(after)}
-    return made(connection.execute(SQL["runnable"], asked), rows.candidate, order=1)
+def runnable(
+    connection: Connection, queue: QueueName, limit: int, after: int, beside: frozenset[AccountName]
+) -> tuple[Candidate, ...]:
+    asked = {"queue": rows.text(queue), "limit": limit, "after": rows.integer(after)} | _beside(beside)
+    found = connection.execute(SQL["runnable_beside" if beside else "runnable"], asked)
+    return made(found, rows.candidate, order=1)
 
 
 def runnable_in_share(
-    connection: Connection, key: ShareKey, limit: int, after: tuple[int, int] | None
+    connection: Connection,
+    key: ShareKey,
+    limit: int,
+    after: tuple[int, int] | None,
+    beside: frozenset[AccountName],
 ) -> tuple[Candidate, ...]:
     rank, order = (-rows.GREATEST, -1) if after is None else (-rows.integer(after[0]), rows.integer(after[1]))
     asked = {"queue": rows.text(key.queue), "share": rows.text(key.share), "rank": rank, "after": order, "limit": limit}
-    return made(connection.execute(SQL["runnable_in_share"], asked), rows.candidate, order=1)
+    statement = SQL["runnable_in_share_beside" if beside else "runnable_in_share"]
+    return made(connection.execute(statement, asked | _beside(beside)), rows.candidate, order=1)
+
+
+def _beside(accounts: frozenset[AccountName]) -> dict[str, str]:
+    return {"beside": json.dumps(sorted(accounts))} if accounts else {}
 
 
 def waiting_shares(connection: Connection, queue: QueueName) -> tuple[str, ...]:

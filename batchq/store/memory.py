@@ -92,15 +92,23 @@ class MemoryStore(MemoryCatalog):
     async def active(self) -> tuple[Job, ...]:
         return tuple(job for status in sorted(ACTIVE) for job in self._in(of_status(status)))
 
-    async def runnable(self, queue: QueueName, limit: int, after: int = -1) -> tuple[Candidate, ...]:
-        return tuple(map(candidate, islice(self._in(of_queue(queue), (0, after)), limit)))
+    async def runnable(
+        self, queue: QueueName, limit: int, after: int = -1, *, beside: frozenset[AccountName] = frozenset()
+    ) -> tuple[Candidate, ...]:
+        return _candidates(self._in(of_queue(queue), (0, after)), limit, beside)
 
     async def runnable_in_share(
-        self, queue: QueueName, share: str, limit: int, after: tuple[int, int] | None = None
+        self,
+        queue: QueueName,
+        share: str,
+        limit: int,
+        after: tuple[int, int] | None = None,
+        *,
+        beside: frozenset[AccountName] = frozenset(),
     ) -> tuple[Candidate, ...]:
         group = of_share(queue, share)
         waiting = self._in(group) if after is None else self._in(group, (-after[0], after[1]))
-        return tuple(map(candidate, islice(waiting, limit)))
+        return _candidates(waiting, limit, beside)
 
     async def waiting_shares(self, queue: QueueName) -> tuple[str, ...]:
         return self._index.shares(queue)
@@ -278,6 +286,10 @@ class MemoryStore(MemoryCatalog):
         indices = range(size) if asked is None else range(size)[asked.start : asked.stop]
         ids = (child_id(parent, index) for index in indices)
         return (self._jobs[it] for it in ids if it in self._jobs)
+
+
+def _candidates(jobs: Iterable[Job], limit: int, beside: frozenset[AccountName]) -> tuple[Candidate, ...]:
+    return tuple(map(candidate, islice((it for it in jobs if it.spec.owner.account not in beside), limit)))
 
 
 def _order(job: Job) -> int:

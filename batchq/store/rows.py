@@ -32,7 +32,7 @@ from batchq.values import LogStream, Moment, Restoration
 
 Row = Mapping[str, str | int | None]
 JobRow = tuple[int, str, int, str, str, str]
-CandidateRow = tuple[str, int, int, int, int, str | None, int | None, str | None, int]
+CandidateRow = tuple[str, int, int, int, int, str | None, int | None, str | None, int, str]
 
 ENVIRONMENT = TypeAdapter(ComputeEnvironment)
 QUEUE = TypeAdapter(JobQueue)
@@ -139,7 +139,7 @@ def spec(written: str) -> JobSpec:
 
 
 def candidate(found: CandidateRow) -> Candidate:
-    job_id, order, millicpus, memory_mib, gpus, needs, longest, share, rank = found
+    job_id, order, millicpus, memory_mib, gpus, needs, longest, share, rank, account = found
     return Candidate(
         job_id=JobId(job_id),
         order=order,
@@ -148,6 +148,7 @@ def candidate(found: CandidateRow) -> Candidate:
         longest=None if longest is None else timedelta(microseconds=longest),
         share=share,
         priority=-rank,
+        account=AccountName(account),
     )
 
 

@@ -80,14 +80,22 @@ class SqliteStore:
     async def active(self) -> tuple[Job, ...]:
         return await self._read(jobs.active)
 
-    async def runnable(self, queue: QueueName, limit: int, after: int = -1) -> tuple[Candidate, ...]:
-        return await self._read(lambda it: jobs.runnable(it, queue, limit, after))
+    async def runnable(
+        self, queue: QueueName, limit: int, after: int = -1, *, beside: frozenset[AccountName] = frozenset()
+    ) -> tuple[Candidate, ...]:
+        return await self._read(lambda it: jobs.runnable(it, queue, limit, after, beside))
 
     async def runnable_in_share(
-        self, queue: QueueName, share: str, limit: int, after: tuple[int, int] | None = None
+        self,
+        queue: QueueName,
+        share: str,
+        limit: int,
+        after: tuple[int, int] | None = None,
+        *,
+        beside: frozenset[AccountName] = frozenset(),
     ) -> tuple[Candidate, ...]:
         key = ShareKey(queue, share)
-        return await self._read(lambda it: jobs.runnable_in_share(it, key, limit, after))
+        return await self._read(lambda it: jobs.runnable_in_share(it, key, limit, after, beside))
 
     async def waiting_shares(self, queue: QueueName) -> tuple[str, ...]:
         return await self._read(lambda it: jobs.waiting_shares(it, queue))

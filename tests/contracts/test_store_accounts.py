@@ -59,3 +59,45 @@ async def test_an_array_stands_for_the_children_it_has_yet_to_make(store):
 
 async def test_where_nothing_waits_nothing_is_counted(store):
     assert await store.queued() == {}
+
+
+async def test_jobs_of_some_accounts_are_passed_over(store):
+    third = Owner(user="eve", account="third")
+    mine, other, thirds = owned(1), [owned(it, OTHER) for it in (2, 4, 6)], [owned(it, third) for it in (3, 5)]
+    elsewhere, misfit = owned(7, third, queue="other"), owned(8, third, misfit=True)
+    await store.commit(Changes(inserted=(mine, *other, *thirds, elsewhere, misfit)))
+
+    async def found(limit, after, *beside):
+        return [it.order for it in await store.runnable("default", limit, after, beside=frozenset(beside))]
+
+    assert await found(10, -1) == [1, 2, 3, 4, 5, 6]
+    assert await found(10, -1, "lab") == [2, 3, 4, 5, 6]
+    assert await found(10, -1, "other", "no such") == [1, 3, 5]
+    assert await found(2, 1, "other") == [3, 5]
+    assert await found(1, 3, "other", "lab") == [5]
+    assert await found(10, -1, "lab", "other", "third") == []
+
+
+async def test_a_candidate_says_whose_it_is(store):
+    await store.commit(Changes(inserted=(owned(1),)))
+
+    assert [it.account for it in await store.runnable("default", 1)] == ["lab"]
+    assert [it.account for it in await store.runnable("default", 1, beside=frozenset({"other"}))] == ["lab"]
+
+
+async def test_in_a_share_too_jobs_of_some_accounts_are_passed_over(store):
+    def in_share(number, owner, priority):
+        return owned(number, owner, share_identifier="red", scheduling_priority=priority)
+
+    inserted = (in_share(1, LAB, 1), in_share(2, OTHER, 1), in_share(3, OTHER, 9), in_share(4, LAB, 9))
+    await store.commit(Changes(inserted=(*inserted, in_share(5, OTHER, 1))))
+
+    async def found(limit, after, *beside):
+        got = await store.runnable_in_share("default", "red", limit, after, beside=frozenset(beside))
+        return [it.order for it in got]
+
+    assert await found(10, None) == [3, 4, 1, 2, 5]
+    assert await found(10, None, "lab") == [3, 2, 5]
+    assert await found(10, (9, 3), "lab") == [2, 5]
+    assert await found(1, (1, 2), "lab") == [5]
+    assert await found(10, None, "lab", "other") == []

@@ -6,6 +6,7 @@ from batchq.domain.amounts import Stocks
 from batchq.domain.catalog import ComputeEnvironment, ConsumableResource, JobQueue, SchedulingPolicy
 from batchq.domain.job import ACTIVE, Job
 from batchq.domain.placement import Room, Site
+from batchq.domain.quotas import NO_QUOTAS
 from batchq.engine.scheduling import fill_room
 from batchq.engine.skip import Skip
 from batchq.engine.turn import Turn
@@ -62,21 +63,22 @@ def placed_in(turn, *jobs):
     return [job and job.attempt and job.attempt.environment for job in now]
 
 
-async def filled(store, on_ground, turn=None, host=HOST, *, skip=(), uses=None):
+async def filled(store, on_ground, turn=None, host=HOST, *, skip=(), uses=None, quotas=NO_QUOTAS):
     """The turn, after it has filled what room there is."""
     turn = turn or turn_over(*await store.active())
-    await fill(turn, store, on_ground, host, skip=skip, uses=uses)
+    await fill(turn, store, on_ground, host, skip=skip, uses=uses, quotas=quotas)
     return turn
 
 
-async def fill(turn, store, on_ground, host=HOST, *, skip=(), uses=None):
-    room = Room(site=site(on_ground, host), active=turn.active().values(), now=turn.now)
+async def fill(turn, store, on_ground, host=HOST, *, skip=(), uses=None, quotas=NO_QUOTAS):
+    room = Room(site=site(on_ground, host, quotas), active=turn.active().values(), now=turn.now)
     return await fill_room(turn, store, on_ground, room=room, uses=uses or {}, skip=Skip(parents=skip))
 
 
-def site(on_ground, host=HOST):
+def site(on_ground, host=HOST, quotas=NO_QUOTAS):
     """With nothing used up."""
-    return Site(environments=on_ground.environments, host=host, stocks=Stocks(on_ground.consumables, {}))
+    stocks = Stocks(on_ground.consumables, {})
+    return Site(environments=on_ground.environments, host=host, stocks=stocks, quotas=quotas)
 
 
 def learnt(job, **changes):

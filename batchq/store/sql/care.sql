@@ -1,5 +1,5 @@
 -- jobs_by_page
-SELECT jobs.ord, state, spec, status, id, jobs.ord, millicpus, memory_mib, gpus, needs, longest, share, rank
+SELECT jobs.ord, state, spec, status, id, jobs.ord, millicpus, memory_mib, gpus, needs, longest, share, rank, account
 FROM jobs LEFT JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord)
 WHERE jobs.ord > :after ORDER BY jobs.ord LIMIT :limit;
 

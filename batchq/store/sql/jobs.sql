@@ -66,16 +66,60 @@ SELECT jobs.ord, id, version, status, state, spec FROM jobs JOIN specs ON specs.
 
 -- runnable
 -- Its index is named: jobs_by_status looks as good to SQLite, and would read every misfit.
-SELECT id, ord, millicpus, memory_mib, gpus, needs, longest, share, rank FROM jobs INDEXED BY jobs_runnable
+SELECT id, ord, millicpus, memory_mib, gpus, needs, longest, share, rank, account FROM jobs INDEXED BY jobs_runnable
 WHERE status = 'RUNNABLE' AND misfit = 0 AND queue = :queue AND ord > :after ORDER BY ord LIMIT :limit;
 
 -- runnable_in_share
 -- In two: (rank, ord) > (:rank, :after) would read again all that has this rank, for every page of it.
-SELECT id, ord, millicpus, memory_mib, gpus, needs, longest, share, rank FROM jobs INDEXED BY jobs_runnable_in_share
+SELECT id, ord, millicpus, memory_mib, gpus, needs, longest, share, rank, account FROM jobs INDEXED BY jobs_runnable_in_share
 WHERE status = 'RUNNABLE' AND misfit = 0 AND queue = :queue AND share = :share AND rank = :rank AND ord > :after
 UNION ALL
-SELECT id, ord, millicpus, memory_mib, gpus, needs, longest, share, rank FROM jobs INDEXED BY jobs_runnable_in_share
+SELECT id, ord, millicpus, memory_mib, gpus, needs, longest, share, rank, account FROM jobs INDEXED BY jobs_runnable_in_share
 WHERE status = 'RUNNABLE' AND misfit = 0 AND queue = :queue AND share = :share AND rank > :rank
+ORDER BY rank, ord LIMIT :limit;
+
+-- runnable_beside
+-- The first few of each account that has any and is not one of `beside`: what waits in those is passed over.
+WITH RECURSIVE waiting (account) AS (
+    SELECT min(account) FROM jobs INDEXED BY jobs_runnable_of_account
+    WHERE status = 'RUNNABLE' AND misfit = 0 AND queue = :queue
+    UNION ALL
+    SELECT (
+        SELECT min(jobs.account) FROM jobs INDEXED BY jobs_runnable_of_account
+        WHERE status = 'RUNNABLE' AND misfit = 0 AND queue = :queue AND jobs.account > waiting.account
+    )
+    FROM waiting WHERE waiting.account IS NOT NULL
+)
+SELECT id, ord, millicpus, memory_mib, gpus, needs, longest, share, rank, jobs.account
+FROM waiting CROSS JOIN jobs ON jobs.ord IN (
+    SELECT own.ord FROM jobs AS own INDEXED BY jobs_runnable_of_account
+    WHERE own.status = 'RUNNABLE' AND own.misfit = 0 AND own.queue = :queue AND own.account = waiting.account
+        AND own.ord > :after
+    ORDER BY own.ord LIMIT :limit
+)
+WHERE waiting.account IS NOT NULL AND waiting.account NOT IN (SELECT value FROM json_each(:beside) AS named)
+ORDER BY ord LIMIT :limit;
+
+-- runnable_in_share_beside
+WITH RECURSIVE waiting (account) AS (
+    SELECT min(account) FROM jobs INDEXED BY jobs_runnable_of_account_in_share
+    WHERE status = 'RUNNABLE' AND misfit = 0 AND queue = :queue AND share = :share
+    UNION ALL
+    SELECT (
+        SELECT min(jobs.account) FROM jobs INDEXED BY jobs_runnable_of_account_in_share
+        WHERE status = 'RUNNABLE' AND misfit = 0 AND queue = :queue AND share = :share
+            AND jobs.account > waiting.account
+    )
+    FROM waiting WHERE waiting.account IS NOT NULL
+)
+SELECT id, ord, millicpus, memory_mib, gpus, needs, longest, share, rank, jobs.account
+FROM waiting CROSS JOIN jobs ON jobs.ord IN (
+    SELECT own.ord FROM jobs AS own INDEXED BY jobs_runnable_of_account_in_share
+    WHERE own.status = 'RUNNABLE' AND own.misfit = 0 AND own.queue = :queue AND own.share = :share
+        AND own.account = waiting.account AND (own.rank, own.ord) > (:rank, :after)
+    ORDER BY own.rank, own.ord LIMIT :limit
+)
+WHERE waiting.account IS NOT NULL AND waiting.account NOT IN (SELECT value FROM json_each(:beside) AS named)
 ORDER BY rank, ord LIMIT :limit;
 
 -- waiting_shares

@@ -1,0 +1,154 @@
+"""vCPUs in use: whose account is at its limit waits, and holds up nobody else."""
+
+import pytest
+
+from batchq.domain import reasons
+from batchq.domain.people import ROOT, Account, Limits, Owner, People
+from batchq.domain.quotas import Quotas
+from batchq.engine.lines import FIRST_PAGE, PAGE
+from tests.domain.lives import runnable, running
+from tests.engine.turns import fill, filled, ground, placed_in, stored, turn_over
+from tests.support.builders import environment, policy, queue
+
+LAB, TEAM, OTHER = (Owner(user="ada", account=it) for it in ("lab", "team", "other"))
+ABOVE = {"lab": ROOT, "team": "lab", "other": ROOT, ROOT: None}
+WIDE = [environment(max_millicpus=64_000)]
+
+
+def quotas(**vcpus):
+    limits = {it: Limits(vcpus=vcpus.get(it)) for it in ABOVE}
+    return Quotas(People(accounts={it: Account(name=it, parent=ABOVE[it], limits=limits[it]) for it in ABOVE}))
+
+
+def wide(*queues):
+    return ground(*queues, environments=WIDE)
+
+
+async def test_an_account_has_no_more_in_use_than_its_limit():
+    jobs = [runnable(owner=LAB, millicpus=2000) for _ in range(4)]
+    store = await stored(running(owner=LAB, millicpus=500), *jobs)
+
+    turn = await filled(store, wide(), quotas=quotas(lab=4.5))
+
+    assert placed_in(turn, *jobs) == ["local", "local", None, None]
+
+
+async def test_others_start_though_it_waits_before_them():
+    many = [runnable(owner=LAB, millicpus=1000) for _ in range(2 * PAGE + FIRST_PAGE)]
+    other, below, nobodys = runnable(owner=OTHER), runnable(owner=TEAM), runnable()
+    store = await stored(*many, other, below, nobodys)
+
+    turn = await filled(store, wide(), quotas=quotas(lab=1))
+
+    assert placed_in(turn, *many).count("local") == 1
+    assert placed_in(turn, other, below, nobodys) == ["local", None, "local"]
+
+
+async def test_the_first_that_waits_says_so_and_those_behind_it_do_not_slip_past():
+    runs = running(owner=LAB, millicpus=1000)
+    first, small, below = (
+        runnable(owner=LAB, millicpus=2000),
+        runnable(owner=LAB, millicpus=10),
+        runnable(owner=TEAM, millicpus=10),
+    )
+    store = await stored(runs, first, small, below)
+    turn = turn_over(runs)
+
+    told = await fill(turn, store, wide(), quotas=quotas(lab=2))
+
+    assert placed_in(turn, first, small, below) == [None, None, None]
+    (head,) = told.heads.values()
+    assert (head.job_id, head.reason) == (first.id, reasons.at_limit("lab"))
+    assert reasons.code(head.reason) == "ACCOUNT_LIMIT:VCPUS"
+
+
+async def test_each_account_above_has_a_say():
+    below, own, other = (runnable(owner=it, millicpus=1000) for it in (TEAM, LAB, OTHER))
+    store = await stored(running(owner=TEAM, millicpus=1000), below, own, other)
+
+    turn = await filled(store, wide(), quotas=quotas(team=1, lab=2, root=64))
+
+    assert placed_in(turn, below, own, other) == [None, "local", "local"]
+
+
+async def test_where_the_root_is_at_its_limit_nobody_starts():
+    runs, jobs = running(owner=OTHER), [runnable(owner=it) for it in (LAB, OTHER, Owner(user="x", account="gone"))]
+    store = await stored(runs, *jobs)
+    turn = turn_over(runs)
+
+    told = await fill(turn, store, wide(), quotas=quotas(root=1))
+
+    assert placed_in(turn, *jobs) == [None, None, None]
+    assert [it.job_id for it in told.heads.values()] == [jobs[0].id]
+
+
+async def test_nothing_is_set_aside_for_one_whose_account_is_at_its_limit():
+    runs = running(owner=LAB, millicpus=2000)
+    waits, other = runnable(owner=LAB, millicpus=1000), runnable(owner=OTHER, millicpus=2000)
+    store = await stored(runs, waits, other)
+
+    turn = await filled(store, ground(), quotas=quotas(lab=2))
+
+    assert placed_in(turn, waits, other) == [None, "local"]
+
+
+async def test_what_is_kept_of_a_limit_for_one_that_waits_for_room_its_own_account_does_not_take():
+    runs = running(owner=OTHER, millicpus=3000)
+    head, small = runnable(owner=LAB, millicpus=2000), runnable(owner=LAB, millicpus=500)
+    store = await stored(runs, head, small)
+
+    turn = await filled(store, ground(), quotas=quotas(lab=2))
+
+    assert placed_in(turn, head, small) == [None, None]
+
+
+async def test_a_limit_that_was_lowered_ends_nothing_and_starts_nothing():
+    runs, waits = running(owner=LAB, millicpus=3000), runnable(owner=LAB, millicpus=1)
+    store = await stored(runs, waits)
+
+    turn = await filled(store, wide(), quotas=quotas(lab=1))
+
+    assert placed_in(turn, runs, waits) == ["local", None]
+
+
+async def test_one_that_is_more_than_the_limit_is_a_misfit_and_holds_up_not_even_its_own():
+    large, small = runnable(owner=TEAM, millicpus=3000), runnable(owner=LAB, millicpus=1000)
+    store = await stored(large, small)
+
+    turn = await filled(store, wide(), quotas=quotas(lab=2))
+
+    assert placed_in(turn, large, small) == [None, "local"]
+    assert turn.get(large.id).misfit
+    assert turn.get(large.id).status_reason == reasons.beyond_limit("lab")
+
+
+async def test_a_limit_holds_over_all_queues():
+    first, second = (runnable(owner=LAB, queue=it, millicpus=1500) for it in ("default", "other"))
+    store = await stored(first, second)
+
+    turn = await filled(store, wide(queue(), queue("other", priority=9)), quotas=quotas(lab=2))
+
+    assert placed_in(turn, first, second) == [None, "local"]
+
+
+@pytest.mark.parametrize("share", ["red", "blue"])
+async def test_in_turns_of_shares_whoever_is_at_his_limit_is_passed_over(share):
+    fair = {"share_identifier": "red", "scheduling_priority": 1}
+    many = [runnable(owner=LAB, millicpus=1000, **fair) for _ in range(PAGE + FIRST_PAGE)]
+    others = [runnable(owner=OTHER, millicpus=1000, **fair | {"share_identifier": share}) for _ in range(2)]
+    store = await stored(*many, *others)
+    on_ground = ground(queue(policy="fair"), environments=WIDE, policies=[policy()])
+
+    turn = await filled(store, on_ground, quotas=quotas(lab=1))
+
+    assert placed_in(turn, *others) == ["local", "local"]
+    assert placed_in(turn, *many).count("local") == 1
+
+
+async def test_where_no_limit_is_set_accounts_make_no_difference():
+    jobs = [runnable(owner=it, millicpus=1000) for it in (LAB, TEAM, OTHER)]
+    store = await stored(*jobs)
+
+    turn = await filled(store, wide(), quotas=quotas())
+
+    assert placed_in(turn, *jobs) == ["local"] * 3

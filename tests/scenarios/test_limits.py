@@ -1,0 +1,107 @@
+"""How much accounts may have: who is at a limit waits, says so, and holds up nobody else."""
+
+from dataclasses import replace
+
+import pytest
+
+from batchq.domain import reasons
+from batchq.domain.job import Status
+from batchq.domain.people import Account, Caller, Limits, User
+from batchq.errors import Invalid
+from tests.support.scripts import FOR_EVER, Script
+
+LONG = Script(seconds=FOR_EVER, on_term=1, output=("ready",))
+AT_LIMIT = reasons.at_limit("lab")
+
+
+@pytest.fixture
+async def callers(world):
+    """Ada of the lab, which may use one vCPU and have two jobs wait; Bob of another account."""
+    users = {it: User(name=it, account=of) for it, of in (("ada", "lab"), ("bob", "other"))}
+    world.people = replace(world.people, users=world.people.users | users, accounts={"other": Account(name="other")})
+    limit(world, vcpus=1.0, queued=2)
+    return [Caller(user=it.name, account=it.account) for it in users.values()]
+
+
+def limit(world, **limits):
+    lab = Account(name="lab", limits=Limits(**limits))
+    world.people = replace(world.people, accounts=world.people.accounts | {"lab": lab})
+
+
+async def submit(world, by, script, **asked):
+    world.caller = by
+    return await world.submit(script, **asked)
+
+
+async def test_whose_account_is_at_its_limit_waits_and_others_do_not(world, callers):
+    ada, bob = callers
+    first = await submit(world, ada, LONG, millicpus=750)
+    waits = await submit(world, ada, Script(), millicpus=500)
+    small = await submit(world, ada, Script(), millicpus=250)
+    other = await submit(world, bob, Script(), millicpus=500)
+
+    await world.then(other, Status.SUCCEEDED)
+    await world.then(waits, Status.RUNNABLE, status_reason=AT_LIMIT, misfit=False)
+    await world.then(small, Status.RUNNABLE, status_reason=None)
+    await submit_no_more(world, ada)
+
+    world.caller = ada
+    await world.terminate(first)
+    await world.then(waits, Status.SUCCEEDED)
+    await world.then(small, Status.SUCCEEDED)
+
+
+async def submit_no_more(world, by):
+    with pytest.raises(Invalid, match="Account lab may have 2 jobs that wait"):
+        await submit(world, by, Script())
+
+
+async def test_a_limit_that_is_raised_lets_those_start_who_wait(world, callers):
+    ada, _ = callers
+    first = await submit(world, ada, LONG, millicpus=1000)
+    second = await submit(world, ada, LONG, millicpus=1000)
+    large = await submit(world, ada, Script(), millicpus=1500)
+    await world.reaches(second, lambda it: it.status_reason == AT_LIMIT)
+
+    limit(world, vcpus=3.5)
+
+    await world.says(second, "ready")
+    await world.then(large, Status.SUCCEEDED)
+    await world.then(first, Status.RUNNING)
+
+
+async def test_one_that_is_more_than_its_account_may_have_says_so_and_starts_when_it_may(world, callers):
+    ada, _ = callers
+    large = await submit(world, ada, Script(), millicpus=2000)
+    small = await submit(world, ada, Script(), millicpus=1000)
+    await world.then(small, Status.SUCCEEDED)
+    await world.then(large, Status.RUNNABLE, status_reason=reasons.beyond_limit("lab"), misfit=True)
+
+    limit(world, vcpus=2.0)
+
+    await world.then(large, Status.SUCCEEDED)
+
+
+async def test_limits_hold_after_a_restart(world, callers):
+    ada, _ = callers
+    first = await submit(world, ada, LONG, millicpus=1000)
+    await world.says(first, "ready")
+    waiting = [await submit(world, ada, Script(), millicpus=1000) for _ in range(2)]
+
+    await world.restart()
+
+    await submit_no_more(world, ada)
+    await world.then(waiting[0], Status.RUNNABLE)
+    await world.terminate(first)
+    await world.then(waiting[1], Status.SUCCEEDED)
+
+
+async def test_children_of_an_array_are_held_to_the_limits_too(world, callers):
+    ada, _ = callers
+
+    array = await submit(world, ada, Script(seconds=0.1), array_size=2, millicpus=600)
+
+    await world.then(array, Status.SUCCEEDED)
+    limit(world, queued=1)
+    with pytest.raises(Invalid, match="it has 0, and 2 more jobs cannot be taken"):
+        await submit(world, ada, Script(), array_size=2)
