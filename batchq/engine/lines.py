@@ -97,7 +97,9 @@ class Waiting:
         async for other in stored:
             while mine and rank(mine[-1]) < rank(other):  # type: ignore[operator]  # both of one kind
                 yield mine.pop()
-            if self._turn.touched(other.job_id) or self._closed.has(other.account):
+            if self._turn.touched(other.job_id):
+                continue
+            if self._closed.has(other.account):
                 continue
             if self._may_start(other):
                 yield other

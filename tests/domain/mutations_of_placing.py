@@ -35,6 +35,12 @@ PLACEMENT = [
     ),
     ("what is used up can be had again", "            self._most[of] -= wanted[of]\n", ""),
     ("what is used up counts twice", "if of not in self._used_up}", "}"),
+    (
+        "what runs counts for no limit of its account",
+        "wanted = self._demand(candidate(job), EnvironmentName(job.attempt.environment))",
+        "wanted = demand(job.spec.resources, job.spec.needs, EnvironmentName(job.attempt.environment))",
+    ),
+    ("what is kept of a limit is taken by others of the account", "millicpus > there[vcpus_of(it)]", "millicpus > 0"),
     ("nothing is ever closed", "return there[MEMORY] <= 0 or", "return False and"),
 ]
 BACKFILL = [
@@ -92,6 +98,7 @@ FAIRSHARE = [
     ("a share that is over counts as active", "key.queue == queue and use.active > 0", "key.queue == queue"),
 ]
 SCHEDULING = [
+    ("those behind one at a limit slip past it", "            self.closed.close(account)\n", ""),
     ("the youngest start first", "line = min(ready, key=_order)", "line = max(ready, key=_order)"),
     ("lower priorities go first", "(-it.priority, it.name)", "(it.priority, it.name)"),
     (
