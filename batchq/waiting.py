@@ -8,12 +8,16 @@ from batchq.domain.names import QueueName
 from batchq.domain.people import AccountName
 from batchq.domain.placement import Candidate
 
+Rank = tuple[int, int]  # a priority, and an order
+Names = frozenset[AccountName]
+NONE: Names = frozenset()
+
 
 class WaitingStore(Protocol):
     """Every method raises StoreFailed, as a JobStore's do."""
 
     async def runnable(
-        self, queue: QueueName, limit: int, after: int = -1, *, beside: frozenset[AccountName] = frozenset()
+        self, queue: QueueName, limit: int, after: int = -1, *, beside: Names = NONE
     ) -> tuple[Candidate, ...]:
         """RUNNABLE jobs of a queue that are no misfits, in `order`, from the first above `after`.
 
@@ -21,13 +25,7 @@ class WaitingStore(Protocol):
         """
 
     async def runnable_in_share(
-        self,
-        queue: QueueName,
-        share: str,
-        limit: int,
-        after: tuple[int, int] | None = None,
-        *,
-        beside: frozenset[AccountName] = frozenset(),
+        self, queue: QueueName, share: str, limit: int, after: Rank | None = None, *, beside: Names = NONE
     ) -> tuple[Candidate, ...]:
         """RUNNABLE jobs of one share of a queue that are no misfits, by priority (highest first), then `order`.
 

@@ -33,6 +33,7 @@ from batchq.values import (
     Restoration,
     SubmissionKey,
 )
+from batchq.waiting import NONE, Names, Rank
 
 
 class MemoryStore(MemoryCatalog):
@@ -93,18 +94,12 @@ class MemoryStore(MemoryCatalog):
         return tuple(job for status in sorted(ACTIVE) for job in self._in(of_status(status)))
 
     async def runnable(
-        self, queue: QueueName, limit: int, after: int = -1, *, beside: frozenset[AccountName] = frozenset()
+        self, queue: QueueName, limit: int, after: int = -1, *, beside: Names = NONE
     ) -> tuple[Candidate, ...]:
         return _candidates(self._in(of_queue(queue), (0, after)), limit, beside)
 
     async def runnable_in_share(
-        self,
-        queue: QueueName,
-        share: str,
-        limit: int,
-        after: tuple[int, int] | None = None,
-        *,
-        beside: frozenset[AccountName] = frozenset(),
+        self, queue: QueueName, share: str, limit: int, after: Rank | None = None, *, beside: Names = NONE
     ) -> tuple[Candidate, ...]:
         group = of_share(queue, share)
         waiting = self._in(group) if after is None else self._in(group, (-after[0], after[1]))

@@ -37,6 +37,7 @@ from batchq.values import (
     Restoration,
     SubmissionKey,
 )
+from batchq.waiting import NONE, Names, Rank
 
 T = TypeVar("T")
 
@@ -81,18 +82,12 @@ class SqliteStore:
         return await self._read(jobs.active)
 
     async def runnable(
-        self, queue: QueueName, limit: int, after: int = -1, *, beside: frozenset[AccountName] = frozenset()
+        self, queue: QueueName, limit: int, after: int = -1, *, beside: Names = NONE
     ) -> tuple[Candidate, ...]:
         return await self._read(lambda it: jobs.runnable(it, queue, limit, after, beside))
 
     async def runnable_in_share(
-        self,
-        queue: QueueName,
-        share: str,
-        limit: int,
-        after: tuple[int, int] | None = None,
-        *,
-        beside: frozenset[AccountName] = frozenset(),
+        self, queue: QueueName, share: str, limit: int, after: Rank | None = None, *, beside: Names = NONE
     ) -> tuple[Candidate, ...]:
         key = ShareKey(queue, share)
         return await self._read(lambda it: jobs.runnable_in_share(it, key, limit, after, beside))
