@@ -16,7 +16,6 @@ from batchq.ports import JobStore
 
 AT_ONCE = 500  # jobs that are read, or told of, in one go
 FORETOLD = 20_000  # jobs that are chosen in one go: to choose some of very many costs what it costs to choose all
-FORETOLD = 20_000  # jobs that are chosen in one go: to choose some of very many costs what it costs to choose all
 
 T = TypeVar("T")
 Some = tuple[Told, ...]

@@ -203,10 +203,11 @@ async def _give(answer: web.StreamResponse, piece: str) -> None:
 
 
 def _line(it: Told) -> str:
-    line: dict[str, str] = {"jobId": it.job_id}
+    """By hand, for there are as many as jobs: what callers say is in the name alone."""
+    line = f'"jobId":"{it.job_id}"'
     if it.status is not None:
-        line |= {"jobName": it.name, "status": it.status.value}
-    line["outcome"] = it.outcome.value
+        line = f'{line},"jobName":{json.dumps(it.name)},"status":"{it.status}"'
+    line = f'{line},"outcome":"{it.outcome}"'
     if it.outcome in WHY_NOT:
-        line["message"] = WHY_NOT[it.outcome].format(id=it.job_id, status=it.status)
-    return json.dumps(line)
+        line = f'{line},"message":"{WHY_NOT[it.outcome].format(id=it.job_id, status=it.status)}"'
+    return f"{{{line}}}"
