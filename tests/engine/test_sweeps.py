@@ -9,7 +9,7 @@ from batchq.domain.sweep import Kind, Progress, Selection, SweepOrder
 from batchq.engine import families, lines, sweeps
 from batchq.engine.letters import MoreToDo, SweepJobs
 from batchq.values import Changes
-from tests.engine.desk import LOOKED, ONE, TWO, answer, desk_over, submit
+from tests.engine.desk import LOOKED, ONE, TWO, Desk, answer, desk_over, submit
 from tests.engine.turns import ground
 from tests.support.builders import job, queue
 
@@ -194,15 +194,16 @@ async def test_the_children_of_an_array_that_is_meant_do_not_start_before_it_is_
 
 
 async def test_a_server_that_comes_back_goes_on_where_it_was():
-    jobs = [runnable() for _ in range(5)]
-    desk = await desk_over(*jobs)
-    await desk.turn(order()[0])
-    await desk.turn(MoreToDo())
+    jobs = [runnable() for _ in range(8)]
+    gone = await desk_over(*jobs)
+    await gone.turn(order()[0])
+    await gone.turn(MoreToDo())
 
+    desk = Desk(gone.store, ground())
     await desk.loop.load()
     assert not desk.inbox.empty
     await desk.turn(LOOKED)
     await desk.turn(MoreToDo())
 
-    assert [await desk.status(it) for it in jobs] == [Status.FAILED] * 5
+    assert [await desk.status(it) for it in jobs] == [Status.FAILED] * 8
     assert started(desk) == set()
