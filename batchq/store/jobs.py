@@ -123,11 +123,16 @@ def _key_row(key: SubmissionKey) -> dict[str, str | int | None]:
 
 
 def find(connection: Connection, ids: Sequence[JobId], reach: Reach | None) -> Mapping[JobId, Job]:
-    """Of what is not reached nothing is read: not even how long that takes tells that it is there."""
-    statement = SQL["job"] if reach is None else SQL["job_and_owner"]
-    asked = (connection.execute(statement, {"id": rows.text(job_id)}).fetchone() for job_id in ids)
-    found = (row for row in asked if row is not None and (reach is None or reach.has(rows.owner(*row[6:]))))
-    return {job.id: job for job in _jobs(row[:6] for row in found)}
+    """What is not reached is not read, so that hardly the time which that takes tells that it is there."""
+    asked = [{"id": rows.text(job_id)} for job_id in dict.fromkeys(ids)]
+    wanted = asked if reach is None else [it for it in asked if _reaches(connection, reach, it)]
+    found = (connection.execute(SQL["job"], it).fetchone() for it in wanted)
+    return {job.id: job for job in _jobs(row for row in found if row is not None)}
+
+
+def _reaches(connection: Connection, reach: Reach, asked: rows.Row) -> bool:
+    found = connection.execute(SQL["owner_of_job"], asked).fetchone()
+    return found is not None and reach.has(rows.owner(*found))
 
 
 def of_orders(connection: Connection, orders: Iterable[int]) -> tuple[Job, ...]:

@@ -23,6 +23,12 @@ async def page(store, **asked):
     return [str(it.ref) for it in found]
 
 
+async def register(store, **owners):
+    """A revision for each name, its owner's."""
+    for name, owner in owners.items():
+        await store.add_definition(definition(name=name, owner=owner))
+
+
 async def test_a_job_that_is_not_reached_is_not_there(store):
     jobs = [job(owner=owner) for owner in (ADA, BOB, CY)]
     await store.commit(Changes(inserted=tuple(jobs)))
@@ -73,9 +79,8 @@ async def test_a_name_of_definitions_is_that_of_its_first_owner(store):
 
 
 async def test_a_list_of_definitions_has_those_that_are_there_for_one(store):
-    for name, owner in {"a": ADA, "b": BOB, "c": Owner(account=ROOT)}.items():
-        await store.add_definition(definition(name=name, owner=owner))
-        await store.add_definition(definition(name=name, owner=owner))
+    await register(store, a=ADA, b=BOB, c=Owner(account=ROOT))
+    await register(store, a=ADA, b=BOB, c=Owner(account=ROOT))
     usable = Reach(user="ada", accounts=frozenset({ROOT}))
 
     assert await page(store, reach=usable) == ["a:1", "a:2", "c:1", "c:2"]
@@ -92,6 +97,12 @@ USERS, ACCOUNTS = st.sampled_from(["", "ada", "a'b", "%"]), st.sampled_from([ROO
 REACHES = st.none() | st.builds(Reach, user=USERS, accounts=st.frozensets(ACCOUNTS))
 OWNERS = st.lists(st.tuples(st.builds(Owner, user=USERS, account=ACCOUNTS), st.sampled_from(Status)), max_size=8)
 NEEDS = (Need(resource="gold", quantity=1),)
+
+
+async def fill(store, jobs, streams):
+    """With these, and a definition for each."""
+    await store.commit(Changes(inserted=tuple(jobs), streams=tuple(streams)))
+    await register(store, **{f"d{it.order}": it.spec.owner for it in jobs})
 
 
 async def told(store, reach, limit):
@@ -121,10 +132,8 @@ async def test_sqlite_tells_what_memory_tells(tmp_path_factory, owners, reach, l
     running = job(number=1000, status=Status.RUNNING)
     streams = [log_stream(running, name=f"s{it.order}", owner=it.spec.owner) for it in jobs]
     memory, sqlite = MemoryStore(), await SqliteStore.open(tmp_path_factory.mktemp("data"))
-    for store in (memory, sqlite):
-        await store.commit(Changes(inserted=tuple(jobs), streams=tuple(streams)))
-        for it in jobs:
-            await store.add_definition(definition(name=f"d{it.order}", owner=it.spec.owner))
+    await fill(memory, jobs, streams)
+    await fill(sqlite, jobs, streams)
 
     both = await told(memory, reach, limit), await told(sqlite, reach, limit)
     await sqlite.close()

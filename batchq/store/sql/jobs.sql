@@ -54,9 +54,8 @@ ON CONFLICT (name) DO NOTHING;
 -- job
 SELECT jobs.ord, id, version, status, state, spec FROM jobs JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord) WHERE id = :id;
 
--- job_and_owner
-SELECT jobs.ord, id, version, status, state, spec, owner, account FROM jobs
-JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord) WHERE id = :id;
+-- owner_of_job
+SELECT owner, account FROM jobs WHERE id = :id;
 
 -- job_of_order
 SELECT jobs.ord, id, version, status, state, spec FROM jobs JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord) WHERE jobs.ord = :ord;
