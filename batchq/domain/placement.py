@@ -160,10 +160,13 @@ class Room:
         self._too_large[shape] = reasons.no_room(*lacking(next(iter(able.values())), there))
         return Waits(reason=self._too_large[shape])
 
-    def at_limit(self, job: Candidate) -> AccountName | None:
-        """The highest account whose limit is in the way of a job now; of one that is more than a limit, none."""
+    def at_limit(self, job: Candidate, names: Sequence[EnvironmentName]) -> AccountName | None:
+        """The highest account whose limit is in the way of a job now; none of one that could not start anyway.
+
+        That one asks for more than a limit, or than its environments have, or these are disabled.
+        """
         binding = self._site.quotas.on_millicpus(job.account)
-        if not binding or any(job.resources.millicpus > self._most[vcpus_of(it)] for it in binding):
+        if not binding or not self._able(job, names):
             return None
         there = self._beside(self._asides.before(would_end(job.longest, self._now)))
         return next((it for it in reversed(binding) if job.resources.millicpus > there[vcpus_of(it)]), None)

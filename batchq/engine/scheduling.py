@@ -119,7 +119,7 @@ class Filling:
 
     def _passed_over(self, line: Line, job: Candidate) -> bool:
         """Whether its account, or one above, may not start another. Then none of it starts before this one."""
-        account = self.room.at_limit(job)
+        account = self.room.at_limit(job, line.queue.environments)
         if account is not None:
             self.closed.close(account)
             head = Head(job_id=job.job_id, reason=reasons.at_limit(account))

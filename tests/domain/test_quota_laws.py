@@ -72,7 +72,9 @@ def test_who_is_at_no_limit_waits_for_no_limit(vcpus, active, wanting):
     limited = quotas(vcpus)
     its = room(limited, active)
 
-    outcomes = [(its.at_limit(one), its.offer(one, LOCAL)) for one in (offered(n, *it) for n, it in enumerate(wanting))]
+    outcomes = [
+        (its.at_limit(one, LOCAL), its.offer(one, LOCAL)) for one in (offered(n, *it) for n, it in enumerate(wanting))
+    ]
 
     assert [(at, it) for at, it in outcomes if isinstance(it, Waits) and at is None] == []
 

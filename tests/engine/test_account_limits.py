@@ -3,6 +3,7 @@
 import pytest
 
 from batchq.domain import reasons
+from batchq.domain.catalog import State
 from batchq.domain.people import ROOT, Account, Limits, Owner, People
 from batchq.domain.quotas import Quotas
 from batchq.engine.lines import FIRST_PAGE, PAGE
@@ -60,6 +61,18 @@ async def test_the_first_that_waits_says_so_and_those_behind_it_do_not_slip_past
     (head,) = told.heads.values()
     assert (head.job_id, head.reason) == (first.id, reasons.at_limit("lab"))
     assert reasons.code(head.reason) == "ACCOUNT_LIMIT:VCPUS"
+
+
+@pytest.mark.parametrize("dead", [environment("dead", state=State.DISABLED), environment("dead", max_millicpus=1000)])
+async def test_who_could_not_start_anyway_holds_up_nobody_of_his_account(dead):
+    never = runnable(owner=LAB, millicpus=2000, queue="nowhere")
+    mate, below = runnable(owner=LAB, millicpus=500), runnable(owner=TEAM, millicpus=500)
+    store = await stored(running(owner=OTHER, millicpus=2000), never, mate, below)
+    there = ground(queue("nowhere", environments=["dead"]), queue(), environments=[*WIDE, dead])
+
+    turn = await filled(store, there, quotas=quotas(lab=2, root=3))
+
+    assert placed_in(turn, never, mate, below) == [None, "local", "local"]
 
 
 async def test_each_account_above_has_a_say():
