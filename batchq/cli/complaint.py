@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from batchq.cli.lines import line
 
-REFUSED, MISUSED = 1, 2  # exit statuses
+REFUSED, MISUSED, INTERRUPTED = 1, 2, 130  # exit statuses
 
 
 def complain(text: str, status: int = REFUSED) -> int:

@@ -3,11 +3,13 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, NoReturn
 
 from batchq import __version__
-from batchq.cli.complaint import MISUSED, complain
+from batchq.cli.complaint import INTERRUPTED, MISUSED, REFUSED, complain
+from batchq.cli.saying import finish
 from batchq.errors import BatchqError, Misused
 
 COMMANDS = (
@@ -32,11 +34,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     asked = parser(given).parse_args(given)
     try:
-        return int(asked.run(asked))
+        status = int(asked.run(asked))
+        finish()
     except Misused as wrong:
         return complain(str(wrong), MISUSED)
+    except BrokenPipeError:  # whoever reads has enough, as `head` does
+        return REFUSED
     except (BatchqError, OSError) as refused:
         return complain(str(refused))
+    except KeyboardInterrupt:
+        return complain("interrupted", INTERRUPTED)
+    else:
+        return status
+    finally:
+        with suppress(OSError):
+            finish()
 
 
 class Parser(argparse.ArgumentParser):

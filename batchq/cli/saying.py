@@ -1,6 +1,7 @@
 """How a command speaks: whether anybody reads it or not."""
 
 import os
+import sys
 from contextlib import suppress
 
 from batchq.cli.complaint import complain
@@ -17,6 +18,16 @@ def say(text: str, *, end: str = "\n", at_once: bool = True) -> None:
     except OSError as why:
         _speak_to_nobody()
         complain(f"cannot write what there is to say: {why.strerror}")
+
+
+def finish() -> None:
+    """Raises OSError where something of what was printed cannot be written."""
+    if sys.stdout is not None:
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _speak_to_nobody()
+            raise
 
 
 def _speak_to_nobody() -> None:

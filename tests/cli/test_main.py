@@ -1,6 +1,8 @@
 """What is common to all commands: how they say that they were told wrong, and that README tells of them."""
 
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -68,3 +70,34 @@ def test_all_commands_are_told_where_none_is_given(capsys):
         main(["--help"])
 
     assert set(re.findall(r"^    ([a-z-]+) ", capsys.readouterr().out, re.MULTILINE)) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    ("behind", "status", "said"),
+    [("| true", 1, ""), ("> /dev/full", 1, "batchq: [Errno 28] No space left on device\n"), (">&-", 0, "")],
+)
+def test_what_nobody_reads_is_told_in_a_line_at_most(tmp_path, unbuffered, behind, status, said):
+    shell = f"{sys.executable} -m batchq account list --data {tmp_path} {behind}; exit ${{PIPESTATUS[0]}}"
+
+    told = subprocess.run(
+        ["bash", "-c", shell],
+        env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (told.returncode, told.stderr) == (status, said)
+
+
+def test_any_command_can_be_interrupted(tmp_path):
+    pipe = tmp_path / "nobody-writes"
+    os.mkfifo(pipe)
+    command = [sys.executable, "-m", "batchq", "whoami", "--config", str(pipe)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running, pipe.open("w"):
+        running.send_signal(signal.SIGINT)
+
+        _, said = running.communicate()
+
+    assert (running.returncode, said) == (130, "batchq: interrupted\n")
