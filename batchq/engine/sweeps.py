@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from batchq.domain import nodes
 from batchq.domain.spans import Spans
-from batchq.domain.sweep import Meant, Outcome, Progress, Sweep, SweepOrder, Told, has_children, outcome, request
+from batchq.domain.sweep import Meant, Progress, Sweep, SweepOrder, Told, has_children, outcome, request
 from batchq.engine.letters import SweepJobs
 from batchq.engine.turn import Turn
 from batchq.sweeping import SweepStore
@@ -86,7 +86,7 @@ def _tell(turn: Turn, order: SweepOrder, meant: Meant) -> Told:
     turn.step(job.id, request(order, meant.node))
     shown = job if meant.node is None else nodes.view(job, meant.node)
     became = outcome(order.kind, shown.status, has_children=has_children(shown))
-    if order.act is not None and became is not Outcome.ALREADY_FINISHED:
+    if order.act is not None and turn.get(job.id) is not job:
         turn.acts.append(replace(order.act, at=turn.now, about=f"job/{shown.id}", outcome=became))
     return Told(job_id=shown.id, name=job.spec.name, status=shown.status, outcome=became)
 

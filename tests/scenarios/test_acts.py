@@ -99,6 +99,18 @@ async def test_one_order_to_many_is_an_act_and_one_about_each(world, ada):
     ]
 
 
+async def test_one_order_to_many_is_no_act_about_those_it_does_not_change(world, ada):
+    job = await world.submit(Script(seconds=60, on_term=5, output=("ready",)))
+    await world.says(job, "ready")
+    ada("TerminateJobs")
+    await world.terminate_all(job)
+
+    await world.terminate_all(job, reason="again")
+
+    assert await acts(world, operation="TerminateJobs", about=f"job/{job}") == [("TerminateJobs", "STOPPING")]
+    await world.then(job, Status.FAILED)
+
+
 @pytest.fixture
 async def pretended():
     async with worlds.pretended() as living:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from batchq import acting
 from batchq.domain.catalog import (
     EnvironmentName,
     Operation,
@@ -147,6 +148,7 @@ class Client:
         server = self._server()
         if server is None or not server.ready:
             raise Lost
+        acting.begin(ADMIN)
         call = asyncio.create_task(what(server), name="a request")
         died = asyncio.create_task(server.life.died.wait())
         try:

@@ -11,6 +11,7 @@ from batchq.domain.job import FINISHED, Job
 from batchq.domain.names import ConsumableName, JobId
 from batchq.domain.placement import usable
 from batchq.values import Changes
+from tests.simulation.acts import Acts
 from tests.simulation.story import Story
 
 JUST_NOW = timedelta(seconds=1)  # a server hears of what there is a moment after the store has it
@@ -23,6 +24,7 @@ class Ledger:
         self._jobs = jobs
         self._now = now
         self._story = story
+        self._acts = Acts(story=story)
         self._sizes: dict[str, list[tuple[datetime, int]]] = defaultdict(list)
         self._kinds: dict[ConsumableName, ResourceKind] = {}
         self.host: Resources | None = None
@@ -50,6 +52,7 @@ class Ledger:
 
     def written(self, changes: Changes, begun: Iterable[Job]) -> None:
         """What a commit says of shares and of what is used up is what its jobs, and those before, come to."""
+        self._acts.written(changes)
         used = {
             need.resource: self.used_up[need.resource]
             for job in begun

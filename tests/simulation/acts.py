@@ -1,0 +1,36 @@
+"""Who did what is saved with what he did: held against each commit."""
+
+from batchq.domain.job import Job
+from batchq.values import Changes
+from tests.simulation.story import Story
+
+
+class Acts:
+    def __init__(self, *, story: Story) -> None:
+        self._story = story
+        self._orders: dict[str, tuple[str | None, ...]] = {}
+
+    def written(self, changes: Changes) -> None:
+        """Every job somebody submitted has its act, and so has every order; and no act is of what did not change."""
+        told = [it.about.removeprefix("job/") for it in changes.acts if it.about.startswith("job/")]
+        changed = {job.id for job in (*changes.inserted, *changes.updated)}
+        for job in (it for it in changes.inserted if it.child is None):
+            if told.count(job.id) < 1:
+                self._story.breaks("acts", f"{job.id} was submitted, and nobody is known to have done it")
+        for about in told:
+            if about.partition("#")[0] not in changed:
+                self._story.breaks("acts", f"somebody is said to have changed {about}, which has not changed")
+        for job in changes.updated:
+            self._ordered(job, told)
+        self._orders |= {job.id: _orders(job) for job in (*changes.inserted, *changes.updated)}
+
+    def _ordered(self, job: Job, told: list[str]) -> None:
+        """What a user asked for says so; what follows from a time limit, or of an array, nobody did."""
+        before = self._orders.get(job.id, ())
+        by_user = any("a user" in str(it) for it in _orders(job) if it not in before)
+        if by_user and job.child is None and job.id not in {it.partition("#")[0] for it in told}:
+            self._story.breaks("acts", f"{job.id} was ordered to stop, and nobody is known to have done it")
+
+
+def _orders(job: Job) -> tuple[str | None, ...]:
+    return job.stop and job.stop.reason, job.cancelled
