@@ -1,0 +1,127 @@
+"""`batchq serve --auth sigv4`, and what jobs of an account may have of a real machine: faults.md 3, SE09, SE10."""
+
+from types import SimpleNamespace
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.service.ground import did, key_of
+from tests.service.waiting import container, output, reaches
+from tests.support.service import serving
+
+pytestmark = pytest.mark.docker
+
+WHO = ("sh", "-c", "id -u; grep -E 'CapEff|CapBnd|NoNewPrivs' /proc/self/status; touch /v/by-job && echo written")
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    """A server for ada of the lab, whose containers may mount one folder and not run as root, and for amy, an admin."""
+    folder = tmp_path_factory.mktemp("policy")
+    data, allowed = folder / "data", folder / "allowed"
+    allowed.mkdir()
+    allowed.chmod(0o777)
+    key = key_of("amy", data)
+    did("account", "add", "lab", "--volumes", allowed, "--root-user", "no", "--data", data)
+    did("user", "add", "ada", "--account", "lab", "--data", data)
+    hers = key_of("ada", data)
+    with serving(data, "--auth", "sigv4", "--stop-grace", "1", key=key) as service:
+        clients = SimpleNamespace(amy=service.client(), ada=service.client(key=hers))
+        yield SimpleNamespace(service=service, allowed=allowed, outside=folder / "outside", **vars(clients))
+
+
+def register(batch, name, *command, **asked):
+    properties = container(*(command or ("true",))) | asked
+    made = batch.register_job_definition(jobDefinitionName=name, type="container", containerProperties=properties)
+    return made["jobDefinitionArn"]
+
+
+def submit(batch, definition, **asked):
+    return batch.submit_job(jobName="a", jobQueue="default", jobDefinition=definition, **asked)["jobId"]
+
+
+def mounting(path):
+    return {
+        "volumes": [{"name": "v", "host": {"sourcePath": str(path)}}],
+        "mountPoints": [{"sourceVolume": "v", "containerPath": "/v"}],
+    }
+
+
+def refused(batch, name, **asked):
+    with pytest.raises(ClientError) as why:
+        register(batch, name, **asked)
+    assert why.value.response["Error"]["Code"] == "ClientException"
+    return why.value.response["Error"]["Message"]
+
+
+@pytest.mark.fault("SE09")
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ({"privileged": True}, "A privileged container is not allowed to account lab."),
+        (
+            {"linuxParameters": {"devices": [{"hostPath": "/dev/fuse"}]}},
+            "Device '/dev/fuse' of the host is not allowed",
+        ),
+        (mounting("/etc"), "Host path '/etc' is not allowed to account lab."),
+        ({"user": "0"}, "User '0' of a container"),
+    ],
+    ids=["privileged", "a device", "a path", "root"],
+)
+def test_a_definition_is_refused_to_whom_it_is_not_allowed_and_an_admin_has_it(lab, asked, why):
+    assert why in refused(lab.ada, "no", **asked)
+
+    done = reaches(lab.amy, submit(lab.amy, register(lab.amy, "yes", **asked)), "SUCCEEDED", "FAILED")
+    assert "not allowed" not in str(done), "what this machine's engine itself refuses is another matter"
+
+
+@pytest.mark.fault("SE09")
+@pytest.mark.parametrize("path", ["/", "/var/run/docker.sock", "/run", "/proc", "/dev", "/tmp/../sys"])
+def test_nobody_has_the_engine_or_the_kernel_of_the_machine(lab, path):
+    assert "which no job may mount" in refused(lab.amy, "no", **mounting(path))
+
+
+@pytest.mark.fault("SE09")
+def test_a_container_that_may_not_be_root_has_nothing_of_roots(lab):
+    named = register(lab.ada, "named", *WHO, user="1000", **mounting(lab.allowed))
+    unnamed = register(lab.ada, "unnamed", "true")
+
+    done = reaches(lab.ada, submit(lab.ada, named), "SUCCEEDED", "FAILED")
+    failed = reaches(lab.ada, submit(lab.ada, unnamed, retryStrategy={"attempts": 3}), "SUCCEEDED", "FAILED")
+
+    uid, *privileges, last = output(lab.service, done["container"]["logStreamName"])
+    assert (uid, last) == ("1000", "written")
+    told = {name: int(value, 16) for name, value in map(str.split, privileges)}
+    assert told == {"CapEff:": 0, "CapBnd:": 0, "NoNewPrivs:": 1}
+    (attempt,) = failed["attempts"]
+    assert "user 'root' of its image is not by number another than root" in attempt["container"]["reason"]
+
+
+@pytest.mark.fault("SE09", "SE10")
+def test_a_path_that_leads_away_after_it_was_registered_is_not_mounted(lab):
+    within = lab.allowed / "within"
+    definition = register(lab.ada, "within", "true", user="1000", **mounting(within / "new"))
+    within.symlink_to(lab.outside)
+
+    failed = reaches(lab.ada, submit(lab.ada, definition, retryStrategy={"attempts": 3}), "SUCCEEDED", "FAILED")
+
+    (attempt,) = failed["attempts"]
+    assert "is not below a path that its account may mount" in attempt["container"]["reason"]
+    assert not lab.outside.exists()
+
+
+@pytest.mark.fault("SE10")
+def test_what_is_taken_from_an_account_is_taken_from_jobs_that_wait(lab):
+    definition = register(lab.ada, "mounts", "true", user="1000", **mounting(lab.allowed))
+    lab.amy.update_compute_environment(computeEnvironment="local", state="DISABLED")
+    job = submit(lab.ada, definition, retryStrategy={"attempts": 3})
+    reaches(lab.ada, job, "RUNNABLE")
+
+    did("account", "set", "lab", "--volumes", "/nowhere", "--data", lab.service.data)
+    lab.amy.update_compute_environment(computeEnvironment="local", state="ENABLED")
+
+    failed = reaches(lab.ada, job, "SUCCEEDED", "FAILED")
+    did("account", "set", "lab", "--volumes", lab.allowed, "--data", lab.service.data)
+    (attempt,) = failed["attempts"]
+    assert attempt["container"]["reason"].endswith(f"Host path '{lab.allowed}' is not allowed to account lab.")
+    assert reaches(lab.ada, submit(lab.ada, definition), "SUCCEEDED", "FAILED")["status"] == "SUCCEEDED"
