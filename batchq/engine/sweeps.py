@@ -8,14 +8,17 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from batchq.domain import nodes
+from batchq.domain.people import Caller
 from batchq.domain.spans import Spans
 from batchq.domain.sweep import Meant, Progress, Sweep, SweepOrder, Told, has_children, outcome, request
 from batchq.engine.letters import SweepJobs
 from batchq.engine.turn import Turn
+from batchq.errors import TooOften
 from batchq.sweeping import SweepStore
 
 ASKED = "asked"
 MOST = 250  # jobs that one turn tells
+AT_ONCE = 100  # orders that one user may have under way: to decide each of them may take part of a second
 
 Hear = Callable[[tuple[Told, ...] | None], None]
 
@@ -47,7 +50,11 @@ class Sweeps:
             self._unknown = False
 
     def begin(self, turn: Turn, letter: SweepJobs) -> None:
-        number = max((*self._under_way, *(sweep.number for sweep, _ in turn.sweeps)), default=0) + 1
+        """Raises TooOften."""
+        known = [*self._under_way.values(), *(sweep for sweep, _ in turn.sweeps)]
+        if turn.by is not None and sum(_is_of(it, turn.by) for it in known) >= AT_ONCE:
+            raise TooOften(f"User {turn.by.user} has {AT_ONCE} orders to stop jobs under way: Rate exceeded")
+        number = max((it.number for it in known), default=0) + 1
         turn.note("jobs", ASKED)
         order = replace(letter.order, act=turn.acts[-1]) if turn.by is not None else letter.order
         turn.sweeps.append((Sweep(number=number, order=order), letter))
@@ -78,6 +85,10 @@ class Sweeps:
                 self._hear.pop(progress.sweep, _nobody)(None)
         if not self._under_way:
             self.meant = Spans()
+
+
+def _is_of(sweep: Sweep, user: Caller) -> bool:
+    return sweep.order.act is not None and sweep.order.act.user == user.user
 
 
 def _tell(turn: Turn, order: SweepOrder, meant: Meant) -> Told:

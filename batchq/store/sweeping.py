@@ -9,6 +9,7 @@ from batchq.domain.names import JobId
 from batchq.domain.spans import merged
 from batchq.domain.sweep import Meant, Progress, Selection, Sketch, Sweep, SweepOrder
 from batchq.store import jobs, rows
+from batchq.store.reading import readable
 from batchq.store.selecting import HAS_CHILDREN, WHOLE, select
 from batchq.store.statements import named
 from batchq.values import Changes
@@ -16,6 +17,8 @@ from batchq.values import Changes
 SQL = named("sweeps.sql")
 
 _ORDER = TypeAdapter(SweepOrder)
+
+EACH = {"ord": -1, "node": WHOLE}  # and whatever follows on it
 
 Connection = sqlite3.Connection
 
@@ -30,6 +33,8 @@ def commit(connection: Connection, changes: Changes) -> None:
 
 
 def _begin(connection: Connection, sweep: Sweep, selection: Selection) -> None:
+    """In the place of one of its number, if there is one that could not be read."""
+    connection.execute(SQL["told"], {"sweep": sweep.number, **EACH})
     connection.execute(SQL["insert_sweep"], {"number": sweep.number, "value": rows.as_json(_ORDER, sweep.order)})
     chosen, bound = select(selection)
     statement = f"INSERT OR IGNORE INTO sweep_jobs (sweep, ord, node) SELECT ?, * FROM ({chosen})"  # noqa: S608 - nobody's words
@@ -40,14 +45,14 @@ def _go_on(connection: Connection, progress: Progress) -> None:
     """Of an order that is over nothing stays: the next one may have its number."""
     asked = {"sweep": progress.sweep, "ord": progress.order, "node": _node(progress.node)}
     if progress.over:
-        asked |= {"ord": -1, "node": WHOLE}
+        asked |= EACH
         connection.execute(SQL["drop_sweep"], {"sweep": progress.sweep})
     connection.execute(SQL["told"], asked)
 
 
 def sweeps(connection: Connection) -> tuple[Sweep, ...]:
-    found = connection.execute(SQL["sweeps"])
-    return tuple(Sweep(number=number, order=_ORDER.validate_json(value)) for number, value in found)
+    """Of one that cannot be read nobody knows what to tell: whom it means goes on as if it had not been."""
+    return tuple(readable(connection.execute(SQL["sweeps"]), _sweep))
 
 
 def meant_orders(connection: Connection, sweep: int) -> tuple[tuple[int, int], ...]:
@@ -75,6 +80,10 @@ def preview(
         )
         for order, node, job_id, name, status, has_children in connection.execute(statement, [*bound, *place, limit])
     )
+
+
+def _sweep(number: int, value: str) -> Sweep:
+    return Sweep(number=number, order=_ORDER.validate_json(value))
 
 
 def _node(node: int | None) -> int:

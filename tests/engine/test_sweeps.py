@@ -1,5 +1,7 @@
 """Orders to stop many jobs in the engine: told in turns of bounded size, and none of those meant starts in between."""
 
+from dataclasses import replace
+
 import pytest
 
 from batchq.domain import effects as do
@@ -8,10 +10,11 @@ from batchq.domain.names import QueueName, child_id
 from batchq.domain.sweep import Kind, Progress, Selection, SweepOrder
 from batchq.engine import families, lines, sweeps
 from batchq.engine.letters import MoreToDo, SweepJobs
+from batchq.errors import TooOften
 from batchq.values import Changes
 from tests.engine.desk import LOOKED, ONE, TWO, Desk, answer, desk_over, submit
 from tests.engine.turns import ground
-from tests.support.builders import job, queue
+from tests.support.builders import ADMIN, job, queue
 
 ALL = Selection(queues=frozenset({"default"}))
 
@@ -133,6 +136,20 @@ async def test_an_order_for_few_jobs_does_not_wait_for_one_for_many():
 
     assert places(told) == [[mine.id], [], None]
     assert None not in heard
+
+
+async def test_one_user_has_so_many_orders_under_way_and_another_his_own(monkeypatch):
+    monkeypatch.setattr(sweeps, "AT_ONCE", 2)
+    desk = await desk_over(*[runnable() for _ in range(30)])
+    ann, bob = (replace(ADMIN, user=name) for name in ("ann", "bob"))
+    first, second, third, fourth = (replace(order()[0], by=by) for by in (ann, ann, ann, bob))
+
+    await desk.turn(first, second)
+    await desk.turn(third, fourth)
+
+    assert isinstance(third.answer.exception(), TooOften)
+    assert fourth.answer.result() is None
+    assert len(await desk.store.sweeps()) == 3
 
 
 async def test_who_waits_for_an_order_that_is_not_there_any_more_waits_no_longer():

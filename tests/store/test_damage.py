@@ -10,6 +10,7 @@ from batchq.domain.fairshare import ShareKey
 from batchq.domain.job import Status
 from batchq.domain.names import DefinitionRef
 from batchq.domain.people import Owner, Reach
+from batchq.domain.sweep import Kind, Selection, Sweep, SweepOrder
 from batchq.errors import StoreRefused
 from batchq.store.sqlite import SqliteStore
 from batchq.values import Changes, JobQuery
@@ -32,6 +33,19 @@ BLOB = "CAST(x'7bff' AS TEXT)"  # no UTF-8
 
 async def change(store, statement):
     await store._database._writer.execute_fetchall(statement)
+
+
+@pytest.mark.parametrize("ruin", ["'{'", "''", BLOB])
+async def test_an_order_to_stop_many_that_cannot_be_read_stops_nobody_and_is_in_nobody_s_way(store, ruin):
+    cancel = Sweep(number=1, order=SweepOrder(kind=Kind.CANCEL, reason="enough"))
+    await store.commit(Changes(inserted=(job(number=1), job(number=2, name="mine")), sweeps=((cancel, Selection()),)))
+    await change(store, f"UPDATE sweeps SET value = {ruin}")
+    assert await store.sweeps() == ()
+
+    await store.commit(Changes(sweeps=((cancel, Selection(names=frozenset({"mine"}))),)))
+
+    assert await store.sweeps() == (cancel,)
+    assert [it.job.order for it in await store.next_meant(1, 10)] == [2]
 
 
 @pytest.mark.parametrize("ruin", ["'{'", "''", BLOB])

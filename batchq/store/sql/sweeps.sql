@@ -1,5 +1,5 @@
 -- insert_sweep
-INSERT INTO sweeps (number, value) VALUES (:number, :value);
+INSERT OR REPLACE INTO sweeps (number, value) VALUES (:number, :value);
 
 -- sweeps
 SELECT number, value FROM sweeps ORDER BY number;
