@@ -153,8 +153,8 @@ def _definitions(
         return connection.execute(SQL[statement], asked)
     if name is not None:
         return ()
-    walks = [(SQL[f"definitions_of_{column}"], asked | {"whose": it}) for column, it in whose(reach)]
-    return ((value,) for value, *_ in merged(connection, walks, key=itemgetter(1, 2)))
+    walks = [connection.execute(SQL[f"definitions_of_{column}"], asked | {"whose": it}) for column, it in whose(reach)]
+    return ((value,) for value, *_ in merged(walks, key=itemgetter(1, 2)))
 
 
 def _has(reach: Reach, owner: Owner | None) -> bool:

@@ -25,8 +25,9 @@ _MOST_VALUES = 1000
 def page(connection: sqlite3.Connection, query: JobQuery) -> tuple[Job, ...]:
     """The orders come from an index; only the jobs of the page itself are read."""
     walks = [None] if query.reach is None else whose(query.reach)
-    asked = [select(part, owned) for owned in walks for part in _parts(query)]
-    found = merged(connection, asked, key=itemgetter(0), reverse=True)
+    asked = (select(part, owned) for owned in walks for part in _parts(query))
+    pages = [connection.execute(*it).fetchall() for it in asked]  # at once, so that a statement is made ready once
+    found = merged(pages, key=itemgetter(0), reverse=True)
     return jobs.of_orders(connection, [order for (order,) in islice(found, query.limit)])
 
 

@@ -4,8 +4,7 @@ So what is listed costs what is there for the one who lists it, however much oth
 """
 
 import heapq
-import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import Any, Literal
 
@@ -13,7 +12,6 @@ from batchq.domain.people import Reach
 from batchq.store import rows
 
 Row = tuple[Any, ...]
-Bound = Sequence[str | int] | Mapping[str, str | int | None]
 Whose = tuple[Literal["owner", "account"], str]
 """A column, and what stands in it."""
 
@@ -22,14 +20,7 @@ def whose(reach: Reach) -> list[Whose]:
     return [("owner", rows.text(reach.user)), *(("account", rows.text(it)) for it in sorted(reach.accounts))]
 
 
-def merged(
-    connection: sqlite3.Connection,
-    asked: Iterable[tuple[str, Bound]],
-    *,
-    key: Callable[[Row], Any],
-    reverse: bool = False,
-) -> Iterator[Row]:
-    """What each statement finds, which is in the order of `key`: of all of them in that order, each once."""
-    walks = [connection.execute(*it) for it in asked]
+def merged(walks: Iterable[Iterable[Row]], *, key: Callable[[Row], Any], reverse: bool = False) -> Iterator[Row]:
+    """The rows of several walks, each in the order of `key`: all of them in that order, each once."""
     for _, same in groupby(heapq.merge(*walks, key=key, reverse=reverse), key=key):
         yield next(same)

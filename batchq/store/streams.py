@@ -31,8 +31,8 @@ def by_name(connection: Connection, prefix: str, after: str, limit: int, reach: 
     if reach is None:
         found: Iterable[Any] = connection.execute(SQL["streams"], asked)
     else:
-        walks = [(SQL[f"streams_of_{column}"], asked | {"whose": it}) for column, it in whose(reach)]
-        found = merged(connection, walks, key=itemgetter(0))
+        walks = [connection.execute(SQL[f"streams_of_{column}"], asked | {"whose": it}) for column, it in whose(reach)]
+        found = merged(walks, key=itemgetter(0))
     return tuple(islice(readable(found, rows.stream), limit))
 
 
@@ -40,7 +40,7 @@ def newest(connection: Connection, limit: int, offset: int, reach: Reach | None)
     if reach is None:
         found: Iterable[Any] = connection.execute(SQL["newest_streams"], {"offset": rows.integer(offset)})
     else:
-        walks = [(SQL[f"newest_streams_of_{column}"], {"whose": it}) for column, it in whose(reach)]
-        theirs = merged(connection, walks, key=itemgetter(2, 3), reverse=True)
+        walks = [connection.execute(SQL[f"newest_streams_of_{column}"], {"whose": it}) for column, it in whose(reach)]
+        theirs = merged(walks, key=itemgetter(2, 3), reverse=True)
         found = (row[:2] for row in islice(theirs, offset, None))
     return tuple(islice(readable(found, rows.stream), limit))
