@@ -1,17 +1,21 @@
 """Where accounts, users and keys are changed: each change is noted in the journal first, and is whole or not at all."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import TypeVar
 
-from batchq.domain.acts import act
+from batchq.domain.acts import DONE, FAILED, act
 from batchq.domain.authority import knows_account, knows_user, manages
 from batchq.domain.people import ROOT, AccountName, Caller, People, Role, User, UserName
-from batchq.errors import Forbidden, NotFound
+from batchq.errors import Forbidden, NotFound, Unavailable
 from batchq.journal import Journal
 from batchq.keys import Key, KeyFile, KeyState, new_key, no_key
 from batchq.people import PeopleFile
+
+T = TypeVar("T")
 
 MOST_KEYS = 10  # that a user may have: enough to change one for another, too few to fill the file
 
@@ -29,15 +33,36 @@ class Office:
         self, by: Caller, about: str, change: Callable[[People], People], *, then: Callable[[], None] | None = None
     ) -> People:
         """`then` is done with the change, before it can be seen."""
+        return self._noted(by, about, lambda first: self.people.change(change, first=first), then=then)
+
+    def _noted(
+        self,
+        by: Caller,
+        about: str,
+        change: Callable[[Callable[[], None]], T],
+        *,
+        outcome: str = DONE,
+        then: Callable[[], None] | None = None,
+    ) -> T:
+        """A change calls what it is given when all is well and nothing is written yet. One that then fails says so."""
+        noted = False
 
         def first() -> None:
-            self.note(by, about)
+            nonlocal noted
+            self._note(by, about, outcome)
+            noted = True
             if then is not None:
                 then()
 
-        return self.people.change(change, first=first)
+        try:
+            return change(first)
+        except Unavailable:
+            if noted:
+                with suppress(Unavailable):
+                    self._note(by, about, FAILED)
+            raise
 
-    def note(self, by: Caller, about: str, outcome: str = "done") -> None:
+    def _note(self, by: Caller, about: str, outcome: str) -> None:
         self._journal.note(act(by, at=self._now(), about=about, outcome=outcome))
 
     def give_key(self, name: UserName, by: Caller) -> tuple[Key, bool]:
@@ -82,11 +107,12 @@ class Office:
         key = self._must_hold_key(key_id, by)
         if state is KeyState.ACTIVE and key.user == by.user and not self._manages(key.user, by):
             raise Forbidden(f"key {key_id} is your own: who manages you can enable it")
-        self.keys.set_state(key_id, state, first=lambda: self.note(by, f"key/{key_id}", state.lower()))
+        about, outcome = f"key/{key_id}", state.lower()
+        self._noted(by, about, lambda first: self.keys.set_state(key_id, state, first=first), outcome=outcome)
 
     def delete_key(self, key_id: str, by: Caller) -> None:
         self._must_hold_key(key_id, by)
-        self.keys.delete(key_id, first=lambda: self.note(by, f"key/{key_id}"))
+        self._noted(by, f"key/{key_id}", lambda first: self.keys.delete(key_id, first=first))
 
     def _must_hold_key(self, key_id: str, by: Caller) -> Key:
         key, people = self.must_know_key(key_id, by), self.people.now()

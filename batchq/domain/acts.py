@@ -5,7 +5,7 @@ from datetime import datetime
 
 from batchq.domain.people import AccountName, Caller, Reach, UserName
 
-DONE = "done"
+DONE, FAILED = "done", "failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

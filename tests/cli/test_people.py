@@ -251,3 +251,17 @@ def test_a_server_that_is_named_is_asked_and_no_file(group, monkeypatch, capsys)
     assert main(["user", "list"]) == 1
 
     assert "no batchq answers at http://127.0.0.1:1" in capsys.readouterr().err
+
+
+def test_what_is_noted_and_then_cannot_be_written_is_told_to_have_failed(group, data, capsys):
+    (data / "keys.json").unlink()
+    (data / "keys.json").mkdir()
+
+    assert main(["user", "delete", "ada"]) == 1
+
+    assert "ada" in PeopleFile(data).now().users
+    assert "keys.json" in capsys.readouterr().err
+    assert [(it.act.operation, it.act.about, it.act.outcome) for it in Journal(data).read()[0][-2:]] == [
+        ("DeleteUser", "user/ada", "done"),
+        ("DeleteUser", "user/ada", "failed"),
+    ]

@@ -20,6 +20,13 @@ ADA = replace(ADMIN, user="ada", account="team", role=Role.OPERATOR, key="BQIA1"
 
 
 @pytest.fixture
+async def world():
+    """Docker has no part in it, and SQLite keeps the same contract."""
+    async with worlds.pretended() as living:
+        yield living
+
+
+@pytest.fixture
 def ada(world):
     """What is asked for from now on she asks for, by an operation of this name."""
 
@@ -111,14 +118,7 @@ async def test_one_order_to_many_is_no_act_about_those_it_does_not_change(world,
     await world.then(job, Status.FAILED)
 
 
-@pytest.fixture
-async def pretended():
-    async with worlds.pretended() as living:
-        yield living
-
-
-async def test_who_ordered_many_is_known_of_those_who_are_told_after_a_restart(pretended):
-    world = pretended
+async def test_who_ordered_many_is_known_of_those_who_are_told_after_a_restart(world):
     many = await world.submit_many(700, LONG, millicpus=1_000_000)
     world.caller = replace(ADA, operation="CancelJobs")
     acting.begin(world.caller)
