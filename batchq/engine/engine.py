@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
+from weakref import ref
 
 from batchq.acting import acting
 from batchq.domain import events as on
@@ -152,7 +153,7 @@ class Engine:
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         as_of = self.loop.next_order
         self.inbox.post(
-            SweepJobs(order=order, selection=selection, as_of=as_of, hear=told.put_nowait, by=acting(), answer=answer)
+            SweepJobs(order=order, selection=selection, as_of=as_of, hear=_ear(told), by=acting(), answer=answer)
         )
         await _wait(answer)
         return _heard(told)
@@ -177,6 +178,18 @@ class Engine:
             loops=self.tasks.health(),
             failing=self.tasks.failing,
         )
+
+
+def _ear(told: asyncio.Queue[tuple[Told, ...] | None]) -> Callable[[tuple[Told, ...] | None], None]:
+    """Of somebody who may go before all is told: for him nothing is kept any more."""
+    listens = ref(told)
+
+    def hear(some: tuple[Told, ...] | None) -> None:
+        queue = listens()
+        if queue is not None:
+            queue.put_nowait(some)
+
+    return hear
 
 
 async def _heard(told: asyncio.Queue[tuple[Told, ...] | None]) -> AsyncIterator[tuple[Told, ...]]:

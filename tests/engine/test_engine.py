@@ -2,9 +2,11 @@
 
 import asyncio
 import gc
+import weakref
 
 from batchq.domain import events as on
 from batchq.domain.container import Resources
+from batchq.domain.sweep import Kind, Outcome, Selection, SweepOrder, Told
 from batchq.engine.bus import Bus
 from batchq.engine.engine import Engine
 from batchq.engine.inbox import Inbox
@@ -32,6 +34,26 @@ async def test_nobody_complains_when_a_caller_who_went_away_is_refused():
     gc.collect()
 
     assert complaints == []
+
+
+async def test_for_whoever_went_away_nothing_is_kept_of_what_is_told():
+    inbox, told = Inbox(), frozenset({Told(job_id=builders.job_id(1), outcome=Outcome.CANCELLED)})
+    engine = unstarted(inbox)
+    call = asyncio.create_task(engine.sweep(SweepOrder(kind=Kind.CANCEL, reason="not needed"), Selection()))
+    (letter,) = await inbox.take(1)
+    letter.answer.set_result(None)
+    heard = await call
+    letter.hear(told)
+    kept = weakref.ref(told)
+    assert await anext(heard) == told
+
+    del heard, call
+    gc.collect()
+    letter.hear(told)
+    del told
+    gc.collect()
+
+    assert kept() is None
 
 
 def unstarted(inbox):
