@@ -133,3 +133,14 @@ async def test_a_row_that_cannot_be_read_is_told(at_rest):
         connection.commit()
 
     assert examination.look(at_rest).records.fault
+
+
+@pytest.mark.fault("SE14")
+@pytest.mark.parametrize("name", ["accounts.json", "keys.json", "acts.log"])
+async def test_what_others_may_read_of_people_and_keys_is_told(at_rest, name):
+    (at_rest / name).touch()
+    (at_rest / name).chmod(0o640)
+
+    found = {it.path.name: (it.mode, it.wanted) for it in examination.look(at_rest).files}
+
+    assert found[name] == (0o640, 0o600)
