@@ -2,9 +2,11 @@
 
 import pytest
 
+from tests.bench import slots
 from tests.bench.figures import Figure, at_least, at_most_more, in_turns, within
 from tests.bench.groups import GROUPS
 from tests.bench.scale import TINY
+from tests.support.clock import VirtualLoop
 
 ON_DOCKER = {"containers", "ends", "stop", "million"}
 
@@ -44,3 +46,12 @@ def test_what_is_not_reached_says_where_it_is_explained():
 
     assert "| 15.0 | at most 10 more | not: see docs/performance.md |" in str(more)
     assert "| s | 3.50 |  |  | at most 3 | not:" in str(longer)
+
+
+def test_jobs_run_on_slots_on_a_clock_that_costs_nothing():
+    loop = VirtualLoop()
+
+    hours = loop.run_until_complete(slots.run(30, 10))
+    loop.close()
+
+    assert hours > slots.SHORTEST / 3600

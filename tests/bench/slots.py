@@ -1,0 +1,101 @@
+"""`python -m tests.bench.slots` runs a million jobs on ten thousand slots: the whole engine on the virtual clock.
+
+Containers are simulated and the store is in memory, so what it prints is what deciding costs, and no disk.
+"""
+
+import argparse
+import asyncio
+import resource
+import time
+from functools import cache
+from random import Random
+
+from batchq.domain.container import Resources
+from batchq.domain.job import FINISHED, JobSpec
+from batchq.domain.names import Tag
+from batchq.engine.bus import Bus
+from batchq.engine.engine import Engine
+from batchq.engine.inbox import Inbox
+from batchq.store.memory import MemoryStore
+from batchq.values import StatusChanged
+from compute.script import Script
+from compute.simulated import SimulatedRuntime
+from tests.engine.turns import ground
+from tests.support import builders, scripts
+from tests.support.clock import VirtualClock, VirtualLoop
+
+SHORTEST, LONGEST = 60, 3600  # seconds
+AT_ONCE = 1000  # submissions
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(prog="python -m tests.bench.slots", description=__doc__)
+    options.add_argument("--jobs", type=int, default=1_000_000)
+    options.add_argument("--slots", type=int, default=10_000)
+    given = options.parse_args()
+    began, before, loop = time.perf_counter(), time.process_time(), VirtualLoop()
+    hours = loop.run_until_complete(run(given.jobs, given.slots))
+    loop.close()
+    cpu, peak = time.process_time() - before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    print(
+        f"{given.jobs:,} jobs on {given.slots:,} slots, {hours:.1f} simulated hours: "
+        f"{time.perf_counter() - began:.0f} s, {cpu:.0f} s of CPU ({cpu / given.jobs * 1000:.2f} ms a job), {peak} MiB at most"
+    )
+
+
+async def run(jobs: int, slots: int) -> float:
+    """Simulated hours until the last of them is over."""
+    clock, bus, inbox = VirtualClock(), Bus(), Inbox()
+    host = Resources(millicpus=1000 * slots, memory_mib=1024 * slots)
+    over = asyncio.Event()
+    bus.listen(_counting(jobs, over))
+    engine = Engine(
+        inbox=inbox,
+        store=MemoryStore(),
+        ground=ground(builders.queue(), environments=[builders.environment(max_millicpus=1000 * slots)]),
+        runtime=SimulatedRuntime(clock=clock, capacity=host),
+        accounts=builders.NO_ACCOUNTS,
+        keep_log=_keep_nothing,
+        clock=clock,
+        bus=bus,
+        survey_every=600.0,
+    )
+    await engine.start()
+    dice, began = Random(1), clock.now()
+    for first in range(0, jobs, AT_ONCE):
+        some = range(first, min(jobs, first + AT_ONCE))
+        lasts = [dice.randint(SHORTEST, LONGEST) for _ in some]
+        await asyncio.gather(*(_submit(engine, number, spec(it)) for number, it in zip(some, lasts, strict=True)))
+    await over.wait()
+    await engine.stop()
+    return (clock.now() - began).total_seconds() / 3600
+
+
+@cache
+def spec(seconds: int) -> JobSpec:
+    small = builders.resources(millicpus=1000, memory_mib=128)
+    return builders.spec(container=scripts.spec(Script(seconds=seconds), resources=small))
+
+
+async def _submit(engine: Engine, number: int, of: JobSpec) -> None:
+    await engine.submit(job_id=builders.job_id(number), spec=of, tags=(), key=None, by=builders.ADMIN)
+
+
+def _counting(jobs: int, over: asyncio.Event):
+    left = jobs
+
+    def hear(change: StatusChanged) -> None:
+        nonlocal left
+        left -= change.job.status in FINISHED
+        if left == 0:
+            over.set()
+
+    return hear
+
+
+async def _keep_nothing(_: Tag) -> None:
+    pass
+
+
+if __name__ == "__main__":
+    main()
