@@ -37,10 +37,8 @@ def main() -> None:
     hours = loop.run_until_complete(run(given.jobs, given.slots))
     loop.close()
     cpu, peak = time.process_time() - before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(
-        f"{given.jobs:,} jobs on {given.slots:,} slots, {hours:.1f} simulated hours: "
-        f"{time.perf_counter() - began:.0f} s, {cpu:.0f} s of CPU ({cpu / given.jobs * 1000:.2f} ms a job), {peak} MiB at most"
-    )
+    took = f"{time.perf_counter() - began:.0f} s, {cpu:.0f} s of CPU ({cpu / given.jobs * 1000:.2f} ms a job)"
+    print(f"{given.jobs:,} jobs on {given.slots:,} slots, {hours:.1f} simulated hours: {took}, {peak} MiB at most")
 
 
 async def run(jobs: int, slots: int) -> float:
