@@ -47,8 +47,8 @@ async def test_for_whoever_went_away_nothing_is_kept_of_what_is_told():
     kept = weakref.ref(told)
     assert await anext(heard) == told
 
+    await heard.aclose()
     del heard, call
-    gc.collect()
     letter.hear(told)
     del told
     gc.collect()
