@@ -7,7 +7,7 @@ begun, never will. When nobody has been on them for long, or nobody is when batc
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from threading import Lock
 
@@ -18,7 +18,7 @@ from batchq.values import ContainerState
 from compute import keeper, networks
 from compute.docker_client import Client
 from compute.docker_found import labels_of, member, state_in, state_of
-from compute.docker_spec import BESIDE, INSTANCE, commons_labels, commons_name, commons_of
+from compute.docker_spec import BESIDE, INSTANCE, JOB, commons_labels, commons_name, commons_of
 from compute.surroundings import gone_is_well, refused
 
 LONG = 360  # surveys: an hour
@@ -142,17 +142,17 @@ class Commons:
     def _there(self, client: Client) -> list[_Place]:
         ours = {INSTANCE: self._instance}
         rows = _listed(client, ours)
-        modes = [mode for row in rows if (mode := _mode(row)) is not None]
-        knows_modes = len(modes) == len(rows)
+        modes = {_mode(row) for row in rows if JOB in labels_of(row, "Labels")}
         keepers = {environment: row for row in rows if (environment := self._of(row)) is not None}
         bridges = {environment for it in networks.listed(client, ours) if (environment := self._of(it)) is not None}
-        return [_place(it, keepers.get(it), modes if knows_modes else None) for it in {*keepers, *bridges}]
+        return [_place(it, keepers.get(it), modes) for it in {*keepers, *bridges}]
 
     def _of(self, row: object) -> str | None:
         return commons_of(labels_of(row, "Labels"), self._instance)
 
 
-def _place(environment: str, keeper: object | None, modes: Sequence[str] | None) -> _Place:
+def _place(environment: str, keeper: object | None, modes: Collection[str | None]) -> _Place:
+    """`modes` are those of the jobs' containers; any of them may be on it where the engine does not tell."""
     if keeper is None:
         return _Place(environment=environment, keeper=None, runs=False, used=False)
     keeper_id = member(keeper, "Id", of=str)
@@ -160,7 +160,7 @@ def _place(environment: str, keeper: object | None, modes: Sequence[str] | None)
         environment=environment,
         keeper=keeper_id,
         runs=state_of(member(keeper, "State", of=object)) is ContainerState.RUNNING,
-        used=modes is None or BESIDE + keeper_id in modes,
+        used=None in modes or BESIDE + keeper_id in modes,
     )
 
 

@@ -1,0 +1,86 @@
+"""What jobs of an environment share, on engines that tell little in a list. On a real one: test_docker_networks."""
+
+import pytest
+
+from compute.commons import Commons
+from compute.docker_spec import commons_labels, labels_of
+from tests.support.containers import new_tag
+
+INSTANCE = "i1"
+
+
+def keeper(environment="local", state="running"):
+    labels = commons_labels(INSTANCE, environment)
+    return {"Id": f"keeper of {environment}", "State": state, "Labels": labels}
+
+
+def job(mode=None):
+    told = {} if mode is None else {"HostConfig": {"NetworkMode": mode}}
+    return {"Id": "job", "State": "exited", "Labels": labels_of(INSTANCE, new_tag())} | told
+
+
+class Engine:
+    """As much of the SDK as is asked."""
+
+    def __init__(self, *rows):
+        self.rows = list(rows)
+        self.removed = []
+
+    def containers(self, *, filters, **dead_or_alive):
+        assert dead_or_alive == {"all": True}
+        wanted = filters["label"]
+        return [it for it in self.rows if set(wanted) <= {f"{name}={value}" for name, value in it["Labels"].items()}]
+
+    def networks(self, filters):
+        return []
+
+    def remove_container(self, container, *, v, force):
+        self.removed.append(container)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "removed"),
+    [
+        ([], ["keeper of local"]),
+        ([job("container:keeper of local")], []),
+        ([job("host")], ["keeper of local"]),
+        ([job("host"), job()], []),
+    ],
+    ids=["no job", "one that is on it", "one that is not", "one of which the engine does not say it"],
+)
+def test_what_a_job_may_be_on_is_left(jobs, removed):
+    engine = Engine(keeper(), *jobs)
+
+    Commons(INSTANCE).leave(engine)
+
+    assert engine.removed == removed
+
+
+def test_each_environment_is_judged_by_itself():
+    engine = Engine(keeper(), keeper("other"), job("container:keeper of other"))
+
+    Commons(INSTANCE).leave(engine)
+
+    assert engine.removed == ["keeper of local"]
+
+
+def test_it_is_not_looked_for_where_none_was_seen():
+    commons = Commons(INSTANCE)
+
+    commons.look(Engine())
+    before = commons.seen
+    commons.look(Engine(keeper()))
+
+    assert (before, commons.seen) == (False, True)
+
+
+def test_a_look_leaves_what_was_used_not_long_ago():
+    engine = Engine(keeper())
+    commons = Commons(INSTANCE, long=2)
+
+    commons.look(engine)
+    commons.look(engine)
+    before = list(engine.removed)
+    commons.look(engine)
+
+    assert (before, engine.removed) == ([], ["keeper of local"])
