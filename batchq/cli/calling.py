@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException, HTTPResponse, IncompleteRead
 from pathlib import Path
 from ssl import SSLCertVerificationError, SSLContext, create_default_context
 from urllib.error import HTTPError
@@ -100,6 +100,8 @@ def _asking(
     except HTTPError as refused:
         with refused:
             raise _refusal(refused, url) from None
+    except IncompleteRead:
+        raise Unavailable(f"the answer of {url} breaks off") from None
     except (OSError, HTTPException) as away:
         why = getattr(away, "reason", None) or str(away) or type(away).__name__
         if isinstance(why, SSLCertVerificationError):

@@ -11,8 +11,9 @@ from api.gate import WHO
 from api.native import people
 from batchq.administration.office import Office
 from batchq.cli.main import main
-from batchq.domain.people import Caller, Role
+from batchq.domain.people import Caller, Role, UserName
 from batchq.journal import Journal
+from batchq.keys import KeyFile, new_key
 from batchq.people import machine_user
 from tests.support.builders import NOON
 
@@ -199,6 +200,16 @@ async def test_a_key_that_is_not_to_be_known_is_as_if_it_were_not_there(ask):
     answers = [await ask("ada", "DeleteKey", {"id": it}) for it in (key["id"], unknown)]
 
     assert str(answers[0]).replace(key["id"], unknown) == str(answers[1])
+
+
+async def test_the_key_of_nobody_is_there_for_operators_alone(ask, data):
+    left = new_key(UserName("gone"), NOON)
+    KeyFile(data).add(left)
+
+    told = {user: str(await ask(user, "ListKeys")) for user in ASKING}
+
+    assert {user for user, keys in told.items() if left.id in keys} == {"amy", "oda"}
+    assert [(await ask(user, "DeleteKey", {"id": left.id}))[0] for user in ("cora", "oda")] == [NOBODY, FOUND]
 
 
 async def test_everybody_is_told_who_he_is(ask):

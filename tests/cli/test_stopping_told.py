@@ -108,7 +108,8 @@ async def test_an_answer_that_breaks_off_tells_what_came_and_that_the_order_stan
 
     told = capsys.readouterr()
     assert told.out == f"{ARRAY}  cancelled  sim (RUNNABLE)\n"
-    assert told.err.endswith("; until then: 1 cancelled. What was ordered goes on without you\n")
+    until = "until then: 1 cancelled. What was ordered goes on without you"
+    assert told.err == f"batchq: the answer of {os.environ['BATCHQ_URL']} breaks off; {until}\n"
 
 
 async def test_what_cannot_be_written_is_said(server):
