@@ -1,0 +1,102 @@
+"""A busy day of accounts with limits: none ever has more in use, and everybody's jobs come to their turn."""
+
+from random import Random
+
+import pytest
+
+from batchq.domain.job import ACTIVE, FINISHED, Status
+from batchq.domain.people import ROOT, Account, Caller, Limits, People, Role
+from batchq.domain.quotas import Quotas
+from tests.support.scripts import Script
+from tests.support.world import pretended
+
+VCPUS = {ROOT: 3.5, "lab": 2.0, "team": 1.0, "other": None}
+ABOVE = {ROOT: None, "lab": ROOT, "team": "lab", "other": ROOT}
+SIZES = [50, 250, 500, 1000]
+JOBS = 80
+
+
+def people(**changed):
+    limits = {name: Limits(vcpus=vcpus) for name, vcpus in (VCPUS | changed).items()}
+    return People(accounts={it: Account(name=it, parent=ABOVE[it], limits=limits[it]) for it in ABOVE})
+
+
+class Books:
+    """What is in use by each account and all below it, as the engine tells of each change."""
+
+    def __init__(self, limited):
+        self._limited = limited
+        self._active = {}
+        self.most = dict.fromkeys(limited.millicpus, 0)
+
+    def hear(self, change):
+        job = change.job
+        if job.status in ACTIVE:
+            self._active[job.id] = job
+        else:
+            self._active.pop(job.id, None)
+        for name in self.most:
+            self.most[name] = max(self.most[name], self._in_use(name))
+
+    def over(self):
+        """The accounts that ever had more than they may."""
+        return {name for name, most in self._limited.millicpus.items() if self.most[name] > most}
+
+    def _in_use(self, name):
+        binding = self._limited.on_millicpus
+        return sum(
+            it.spec.resources.millicpus for it in self._active.values() if name in binding(it.spec.owner.account)
+        )
+
+
+@pytest.fixture
+async def day():
+    async with pretended() as world:
+        world.people = people()
+        await world.queue("urgent", priority=2)
+        yield world
+
+
+async def submit(world, chance):
+    account = chance.choice([*ABOVE])
+    world.caller = Caller(user="ada", account=account, role=Role.ADMIN)
+    return await world.submit(
+        Script(seconds=chance.choice([0.2, 1, 3])),
+        queue=chance.choice(["default", "default", "urgent"]),
+        millicpus=chance.choice(SIZES),
+        limit=chance.choice([None, 60]),
+        array_size=chance.choice([None, None, 3]),
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_no_account_has_more_in_use_than_its_limit_and_nobody_starves(day, seed):
+    limited, chance = Quotas(day.people), Random(seed)
+    books = Books(limited)
+    day.bus.listen(books.hear)
+
+    jobs = [await submit(day, chance) for _ in range(JOBS)]
+
+    ends = [await day.reaches(it, lambda job: job.status in FINISHED) for it in jobs]
+    assert {it.status for it in ends} == {Status.SUCCEEDED}
+    assert books.over() == set()
+    assert min(books.most.values()) > 0
+
+
+async def under(world, chance, **vcpus):
+    """A few jobs while limits are so."""
+    world.people = people(**vcpus)
+    jobs = [await submit(world, chance) for _ in range(10)]
+    await world.passes(5)
+    return jobs
+
+
+async def test_limits_that_come_and_go_strand_nobody(day):
+    chance = Random(99)
+
+    days = [await under(day, chance, lab=lab) for lab in (2.0, 0.0, 1.0, 3.0)]
+    jobs = [it for each in days for it in each]
+
+    ends = [await day.reaches(it, lambda job: job.status in FINISHED) for it in jobs]
+
+    assert {it.status for it in ends} == {Status.SUCCEEDED}
