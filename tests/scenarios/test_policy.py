@@ -86,3 +86,15 @@ async def test_what_an_account_may_not_have_is_refused_when_it_is_asked_for(worl
         await world.service.submit(submission, by=world.caller)
     with pytest.raises(Invalid, match="is not allowed to account lab"):
         await world.submission(**AS_ROOT)
+
+
+async def test_a_container_that_was_started_before_a_crash_is_left_to_run(world, ada):
+    world.runtime.hold("start")
+    job = await world.submit(Script(seconds=1, output=("ready",)), **AS_ROOT)
+    await world.comes_to_be_asked(job, "start")
+    await world.crash_once_done("start")
+
+    allow(world, TIGHT)
+    await world.boot()
+
+    await world.then(job, Status.SUCCEEDED)
