@@ -1,6 +1,7 @@
 """Random requests and news, and a store that fails, conflicts and is read anew: memory is always what is stored.
 
-Arrays, shares and consumable resources are all kept turn by turn, in memory and in the store. A story is played by a
+Arrays, shares, consumable resources, orders to stop many and what accounts have waiting are all kept turn by turn, in
+memory and in the store. A story is played by a
 seed; after each of its turns both are compared, and at its end, when nothing fails any more, every job must end.
 """
 
@@ -17,9 +18,12 @@ from batchq.domain.catalog import ResourceKind
 from batchq.domain.fairshare import ShareKey, accrued
 from batchq.domain.job import ACTIVE, FINISHED, Dependency, DependencyType, Need, Status
 from batchq.domain.names import child_id
-from batchq.engine import families, scheduling
+from batchq.domain.people import Account, Limits, Owner, People, Reach
+from batchq.domain.sweep import Kind, Selection, SweepOrder
+from batchq.engine import families, scheduling, sweeps
+from batchq.engine.accounts import Accounts
 from batchq.engine.ledger import NOTHING
-from batchq.engine.letters import Amend, Deliver, GroundChanged
+from batchq.engine.letters import Amend, Deliver, GroundChanged, SweepJobs
 from batchq.errors import Conflict, StoreFailed
 from tests.engine.desk import LOOKED, Desk, answer, submit
 from tests.engine.turns import ground, stored
@@ -28,6 +32,15 @@ from tests.support.builders import consumable, job_id, policy, queue, retry
 SEEDS = range(25)
 TURNS = 60
 DECAY = timedelta(hours=1)
+MOST_OF_LAB = 3500
+OWNERS = [Owner(user="ada", account=it) for it in ("lab", "team", "other")]
+PEOPLE = People(
+    accounts={
+        "lab": Account(name="lab", limits=Limits(queued=20, vcpus=MOST_OF_LAB / 1000)),
+        "team": Account(name="team", parent="lab", limits=Limits(queued=9)),
+        "other": Account(name="other"),
+    }
+)
 SEQUENTIAL = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
 
 
@@ -64,19 +77,45 @@ class Story:
         for letter in more:
             if not isinstance(letter, GroundChanged):
                 letter.answer.add_done_callback(Future.exception)
+        meant = await self._meant()
         await self.desk.turn(*inbox, *more, *self._news())
+        assert meant.isdisjoint(self.desk.loop.active), "who is meant does not start"
         await asyncio.sleep(self.dice.choice([0, 0, 1.5, 60]))
 
     def _letter(self):
-        kind = self.dice.randrange(10)
+        kind = self.dice.randrange(11)
         if kind < 5 or not self.ids:
             return self._submit()
         if kind == 5:
             return GroundChanged()
         if kind == 6:
             return Amend(job_id=self._any(), change=lambda it: it, answer=answer())
+        if kind == 7:
+            return self._sweep()
         order = self.dice.choice([on.CancelRequested(reason="enough"), on.TerminateRequested(reason="now")])
         return Deliver(job_id=self._any(), event=order, answer=answer())
+
+    def _sweep(self):
+        order = SweepOrder(kind=self.dice.choice([*Kind]), reason="all of them")
+        own = [(it, None) for it in self.ids]
+        asked = self.dice.choice(
+            [
+                Selection(queues=frozenset({self.dice.choice(["default", "fair"])})),
+                Selection(statuses=frozenset(self.dice.sample([*Status], 3))),
+                Selection(accounts=frozenset({"team"}), reach=Reach(user="ada")),
+                Selection(members=(*self.dice.sample(own, len(own) // 3), (self._any(), None))),
+            ]
+        )
+        as_of = self.desk.loop.next_order
+        return SweepJobs(order=order, selection=asked, as_of=as_of, hear=lambda _: None, answer=answer())
+
+    async def _meant(self):
+        """Those who wait, and are meant by an order that is decided; of an array its children."""
+        store, found = self.desk.store, set()
+        for sweep in await store.sweeps():
+            for first, last in await store.meant_orders(sweep.number):
+                found |= {it.id for it in (await self.known()).values() if first <= it.order <= last}
+        return found - self.desk.loop.active.keys()
 
     def _submit(self):
         new, size = job_id(2_000_000 + len(self.ids)), self.dice.choice([None, None, 2, 5, 9])
@@ -87,6 +126,7 @@ class Story:
             "millicpus": self.dice.choice([500, 1000, 3000, 5000]),
             "needs": self.dice.choice([(), (Need(resource="licence", quantity=1),)]),
             "queue": self.dice.choice(["default", "fair"]),
+            "owner": self.dice.choice(OWNERS),
         }
         asked |= {"share_identifier": self.dice.choice(["red", "blue"])} if asked["queue"] == "fair" else {}
         self.ids.append(new)
@@ -147,6 +187,8 @@ async def memory_is_what_is_stored(desk):
     assert loop.active == {it.id: it for it in await store.active()}
     assert loop._families._at_work == {it.id: it for it in await store.parents_at_work()}
     assert known_shares(loop) == {key: use for key, use in (await store.shares()).items() if counts(use, loop)}
+    assert loop._sweeps._under_way == {it.number: it for it in await store.sweeps()}
+    assert loop.scheduler.tally.waiting == await store.queued()
     assert loop.scheduler._ledger.used_up == await store.used_up()
     marks = loop.scheduler._heads.marks.values()
     heads = await store.jobs([it.job_id for it in marks])
@@ -167,6 +209,8 @@ def counts(use, loop):
 async def what_is_kept_is_true(story):
     """Counts of children, and what shares hold."""
     jobs, now = await story.known(), await story.desk.store.shares()
+    labs = [it for it in jobs.values() if it.status in ACTIVE and it.spec.owner.account != "other"]
+    assert sum(it.spec.resources.millicpus for it in labs) <= MOST_OF_LAB
     for job in jobs.values():
         if job.family is not None:
             children = [it for it in jobs.values() if it.child is not None and it.child.parent == job.id]
@@ -196,6 +240,7 @@ async def nobody_waits_for_what_is_over(story):
 @pytest.fixture(autouse=True)
 def few_at_a_time(monkeypatch):
     monkeypatch.setattr(families, "MOST", 3)
+    monkeypatch.setattr(sweeps, "MOST", 3)
     monkeypatch.setattr(scheduling, "MOST_FOUND", 4)
     monkeypatch.setattr(scheduling, "MISFIT_PAGE", 2)
 
@@ -205,7 +250,7 @@ async def test_memory_is_what_is_stored_whatever_fails(seed):
     dice = Random(seed)
     licences = consumable("licence", total=12, kind=ResourceKind.NON_REPLENISHABLE)
     on_ground = ground(queue(), queue("fair", policy="fair"), policies=[policy(decay=DECAY)], consumables=[licences])
-    desk = Desk(Trouble(await stored(), dice), on_ground)
+    desk = Desk(Trouble(await stored(), dice), on_ground, Accounts(people=lambda: PEOPLE, held=True))
     await desk.loop.load()
     await desk.turn(LOOKED)
     story = Story(desk, dice)
