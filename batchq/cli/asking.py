@@ -63,8 +63,9 @@ def given(asked: argparse.Namespace, *names: str) -> dict[str, object]:
     return {name: it for name in names if (it := getattr(asked, name, None)) is not None}
 
 
-def show(asked: argparse.Namespace, told: Told, lines: list[str]) -> int:
-    print(json.dumps(told, indent=2) if asked.json else "\n".join(map(line, lines)))
+def show(asked: argparse.Namespace, told: object, lines: list[str]) -> int:
+    for it in [json.dumps(told, indent=2)] if asked.json else map(line, lines):
+        print(it)
     return 0
 
 

@@ -1,14 +1,13 @@
 """`batchq audit`: who did what, the newest first; by a server, or on the files with `--data`."""
 
 import argparse
-import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from batchq.administration.telling import act
+from batchq.cli.asking import show
 from batchq.cli.calling import add_url, call, url_of
-from batchq.cli.lines import line
 from batchq.domain.acts import ActQuery
 from batchq.errors import Misused
 from batchq.store.auditing import look
@@ -40,8 +39,7 @@ def run(asked: argparse.Namespace) -> int:
     if asked.data and asked.url:
         raise Misused("--data are files, --url is a server: which of them?")
     acts = _acts_of_server(asked) if asked.data is None else _acts_of_files(asked)
-    print(json.dumps(acts, indent=2) if asked.json else "\n".join(line(_line(it)) for it in acts))
-    return 0
+    return show(asked, acts, [_line(it) for it in acts])
 
 
 def _acts_of_server(asked: argparse.Namespace) -> list[Told]:

@@ -69,6 +69,11 @@ def test_the_first_who_gets_a_key_is_an_admin_and_is_told_so(data, batchq, capsy
     ]
 
 
+def test_where_there_is_nothing_no_line_is_printed(group, data, batchq):
+    assert batchq("key", "list", "--user", "ada") == ""
+    assert batchq("audit", "--data", str(data), "--user", "nobody") == ""
+
+
 def test_the_next_must_be_a_user(group, refused):
     assert refused("key", "create", "--user", "eve") == "batchq: there is no user eve\n"
 
