@@ -75,7 +75,7 @@ Words = Annotated[list[Word], Field(min_length=1, max_length=1000)]
 class CancelJobsRequest(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel)
 
-    jobs: Annotated[list[Word], Field(min_length=1, max_length=10_000)] | None = None
+    jobs: Annotated[list[Word], Field(min_length=1, max_length=5000)] | None = None
     job_names: Words | None = None
     users: Words | None = None
     accounts: Words | None = None
