@@ -82,6 +82,14 @@ def test_what_is_amazons_and_not_signed_is_refused(verifier, name):
 
 
 @pytest.mark.fault("SE03")
+def test_what_a_body_is_said_to_be_is_signed_or_not_said(verifier):
+    sent = signed(headers={"Content-Type": None})
+
+    assert verifier.verify(sent) == KEY.id
+    assert refusal(verifier, with_header(sent, "Content-Type", "text/plain")) == INCOMPLETE
+
+
+@pytest.mark.fault("SE03")
 @pytest.mark.parametrize("target", ["http://evil.example/v1/submitjob", "*", "/v1/submitjob#x", "/\udcff"])
 def test_a_target_that_is_no_path_is_refused(verifier, target):
     assert refusal(verifier, replace(signed(), target=target))[0] == 403
