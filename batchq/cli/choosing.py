@@ -72,15 +72,18 @@ def words(text: str) -> list[str]:
 
 
 def states(text: str) -> list[str]:
-    said = [SHORT.get(it.upper(), it.upper()) for it in words(text)]
-    for it in said:
-        if it not in STATES:
-            raise ArgumentTypeError(f"{it!r} is not one of {', '.join(STATES)}")
-    return said
+    return [_state(it) for it in words(text)]
 
 
 def jobs(text: str) -> list[str]:
     return [_job(it) for it in words(text)]
+
+
+def _state(text: str) -> str:
+    state = SHORT.get(text.upper(), text.upper())
+    if state not in STATES:
+        raise ArgumentTypeError(f"{text!r} is not one of {', '.join(STATES)}")
+    return state
 
 
 def _job(text: str) -> str:
