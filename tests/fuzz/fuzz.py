@@ -56,7 +56,8 @@ def grounded(data):
 
 def fuzz(service, there, *, examples, seed, phases="coverage,fuzzing"):
     """What schemathesis found, in its own words; its exit status is 0 when that is nothing."""
-    command = [sys.executable, "-m", "schemathesis.cli", "run", f"{service.url}/openapi.json", "--no-color"]
+    schemathesis = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(Path(__file__).with_suffix(".toml"))]
+    command = [*schemathesis, "run", f"{service.url}/openapi.json", "--no-color"]
     options = ["--phases", phases, "--checks", ",".join(CHECKS), "--warnings", "off", "--continue-on-failure"]
     bounds = ["--max-examples", str(examples), "--seed", str(seed), "--request-timeout", str(HANGS_AFTER)]
     told = {"SCHEMATHESIS_HOOKS": "tests.fuzz.hooks", "BATCHQ_THERE": json.dumps(there)}
