@@ -27,8 +27,8 @@ async def world():
 
 
 @pytest.fixture
-def ada(world):
-    """What is asked for from now on she asks for, by an operation of this name."""
+async def ada(world):
+    """What is asked for from now on she asks for, by an operation of this name. It is async: then who acts is forgotten."""
 
     def ada(operation):
         world.caller = replace(ADA, operation=operation)
