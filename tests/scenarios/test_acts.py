@@ -28,7 +28,7 @@ async def world():
 
 @pytest.fixture
 async def ada(world):
-    """What is asked for from now on she asks for, by an operation of this name. It is async: then who acts is forgotten."""
+    """What is asked for from now on she asks for, by an operation of this name. Async: so it ends with the test."""
 
     def ada(operation):
         world.caller = replace(ADA, operation=operation)
