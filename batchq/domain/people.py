@@ -207,7 +207,12 @@ class People:
         return frozenset({name, *under})
 
     def allowance(self, name: AccountName) -> Allowance:
-        """The nearest one that is said, of the account or of those above it; where none is, the strictest."""
+        """The nearest one that is said, of the account or of those above it; where none is, the strictest.
+
+        So is that of an account that is gone: of what was said of it nobody knows.
+        """
+        if self.account(name) is None:
+            return Allowance()
         said = (it.allowance for it in self.lineage(name) if it.allowance is not None)
         return next(said, Allowance())
 

@@ -98,6 +98,13 @@ def test_an_account_that_is_gone_stands_right_below_the_root():
     assert [it.name for it in PEOPLE.lineage("gone")] == ["gone", ROOT]
 
 
+def test_containers_of_an_account_that_is_gone_may_have_least():
+    generous = People(accounts={ROOT: Account(name=ROOT, parent=None, allowance=Allowance(privileged=True))})
+
+    assert generous.allowance(ROOT) == Allowance(privileged=True)
+    assert generous.allowance("gone") == Allowance()
+
+
 def test_accounts_that_go_round_in_a_circle_end():
     round_about = People(accounts={"a": Account(name="a", parent="b"), "b": Account(name="b", parent="a")})
 
