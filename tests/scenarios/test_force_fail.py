@@ -92,8 +92,7 @@ async def test_after_a_restart_what_is_left_is_cleared_away(world):
 async def test_one_whose_start_hangs_is_given_up_and_never_left_running(world):
     world.runtime.hold("start")
     job = await world.submit(Script(seconds=60))
-    await world.then(job, Status.STARTING)
-    await world.passes(1)
+    await world.comes_to_be_asked(job, "start")
 
     await world.force_fail(job)
 

@@ -198,8 +198,7 @@ async def test_after_a_crash_between_the_main_nodes_start_and_the_others_they_st
 async def test_a_crash_in_the_midst_of_its_start_starts_no_node_twice(world):
     world.runtime.hold("start")
     job = await world.submit(nodes=worked(SOME_TIME, count=2))
-    await world.then(job, Status.STARTING)
-    await world.passes(1)
+    await world.comes_to_be_asked(job, "start", part=MAIN)
 
     await world.crash()
     world.runtime.let_go("start")

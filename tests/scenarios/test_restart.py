@@ -68,8 +68,7 @@ async def test_killed_before_the_container_is_made_it_is_made_once(world):
 async def test_killed_between_create_and_start_it_is_started_once(world):
     world.runtime.hold("start")
     job = await world.submit(Script(seconds=0), attempts=1)
-    await world.then(job, Status.STARTING)
-    await world.passes(0.5)
+    await world.comes_to_be_asked(job, "start")
     await world.crash()
     world.runtime.let_go("start")
 
@@ -110,7 +109,7 @@ async def test_started_and_removed_by_a_human_before_that_was_saved_it_is_lost_a
     world.runtime.hold("start")
     job = await world.submit(Script(seconds=60), attempts=1)
     tag = (await world.then(job, Status.STARTING)).tag
-    await world.passes(1)
+    await world.comes_to_be_asked(job, "start")
     await world.crash_once_done("start")
     await world.runtime.remove(tag)
 
@@ -126,7 +125,7 @@ async def test_a_container_of_a_task_removed_before_its_start_was_saved_is_not_s
     pair = task(contained("app", Script(seconds=60)), contained("aside", Script(seconds=60), essential=False))
     job = await world.submit(task=pair)
     tag = replace((await world.then(job, Status.STARTING)).tag, part="0/app")
-    await world.passes(1)
+    await world.comes_to_be_asked(job, "start", part="0/app")
     await world.crash_once_done("start")
     await world.runtime.remove(tag)
 

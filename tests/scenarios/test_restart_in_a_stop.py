@@ -17,7 +17,7 @@ async def dies_in_the_commit_of(world, request):
     """The server is killed when the request is saved, and nobody has been told."""
     world.store.mute = True
     asked = asyncio.create_task(request)
-    await world.passes(0.5)
+    await world.is_saved_unheard()
     assert not asked.done()
     await world.crash()
     asked.cancel()

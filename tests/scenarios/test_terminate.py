@@ -115,12 +115,12 @@ async def test_a_second_terminate_changes_neither_reason_nor_deadline(world):
     job = await world.submit(DEAF)
     await world.says(job, "ready")
     await world.terminate(job, "first")
-    await world.passes(1)
+    asked = await world.reaches(job, lambda it: it.stop.kill_at is not None)
 
     await world.terminate(job, "second")
 
-    done = await world.then(job, Status.FAILED, status_reason="first")
-    assert done.stopped_at - done.stop.ordered_at <= GRACE * 1.5
+    assert (await world.job(job)).stop == asked.stop
+    await world.then(job, Status.FAILED, status_reason="first")
     assert (await world.asked(job)).count("stop") == 1
 
 
@@ -182,8 +182,7 @@ async def test_terminated_before_the_engine_is_asked_it_is_never_started(world):
 async def test_terminated_while_the_start_is_under_way_it_is_asked_once_it_runs(world):
     world.runtime.hold("start")
     job = await world.submit(POLITE)
-    await world.then(job, Status.STARTING)
-    await world.passes(1)
+    await world.comes_to_be_asked(job, "start")
 
     await world.terminate(job, "stop it")
     world.runtime.let_go("start")

@@ -70,12 +70,14 @@ class Flaky:
         self._store = store
         self.failing = False
         self.mute = False
+        self.unheard = 0
 
     async def commit(self, changes: Changes) -> None:
         if self.failing:
             raise StoreFailed("no space left on device")
         await self._store.commit(changes)
         if self.mute:
+            self.unheard += 1
             await asyncio.Event().wait()
 
     def __getattr__(self, name: str) -> Any:
@@ -316,6 +318,14 @@ class World:
             return self.runtime.asked(Tag(job_id=job_id, attempt=1, part=part)).count(call) >= times
 
         await self._until(so, f"{call} was never asked of {job_id}")
+
+    async def is_saved_unheard(self) -> None:
+        """Wait until a store that is mute has taken something."""
+
+        async def so() -> bool:
+            return self.store.unheard > 0
+
+        await self._until(so, "nothing was saved")
 
     async def passes(self, seconds: float) -> None:
         """Let time go by."""
