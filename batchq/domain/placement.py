@@ -5,7 +5,7 @@ nobody may delay it (`backfill`), so none waits for ever because smaller ones ke
 fit is a misfit, and holds back nobody.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -26,6 +26,7 @@ from batchq.domain.amounts import (
 from batchq.domain.backfill import Aside, Asides, Ending, ends, starts, would_end
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, State
 from batchq.domain.container import Resources
+from batchq.domain.holding import Holding
 from batchq.domain.job import Job, Need
 from batchq.domain.names import ConsumableName, JobId
 from batchq.domain.people import ROOT, AccountName
@@ -113,9 +114,10 @@ class Room:
     """
 
     def __init__(
-        self, *, site: Site, active: Iterable[Job], now: datetime, promised: Mapping[JobId, datetime] | None = None
+        self, *, site: Site, held: Holding, now: datetime, promised: Mapping[JobId, datetime] | None = None
     ) -> None:
         self._site = site
+        self._held = held
         self._now = now
         self._promised = promised or {}
         self._most = site.amounts()
@@ -123,13 +125,12 @@ class Room:
         self._free = dict(self._most)
         self._asides = Asides()
         self._too_large: dict[tuple[object, ...], str] = {}  # what did not fit: room only ever gets less
-        self._endings: list[Ending] = []
+        self._endings: list[Ending] = []  # of those that were placed here
         self.promises: dict[JobId, datetime] = {}
-        for job in active:
-            assert job.attempt is not None, f"{job.id} holds room and has no attempt"
-            self._count(job.spec.needs)
-            wanted = self._demand(candidate(job), EnvironmentName(job.attempt.environment))
-            self._hold(self._returning(wanted), until=ends(job, now))
+        self._count(held.needed)
+        self._hold(self._returning(held.sums), until=None)
+        for account, millicpus in held.accounts.items():
+            self._hold({vcpus_of(it): millicpus for it in site.quotas.on_millicpus(account)}, until=None)
 
     @property
     def quotas(self) -> Quotas:
@@ -182,7 +183,7 @@ class Room:
 
     def _able(self, job: Candidate, names: Sequence[EnvironmentName]) -> dict[EnvironmentName, Amounts]:
         """What it would take on each enabled environment that could ever hold it."""
-        self._count(job.needs)
+        self._count(need.resource for need in job.needs)
         wanted = {name: self._demand(job, name) for name in self._site.enabled(names)}
         return {name: amounts for name, amounts in wanted.items() if within(amounts, self._most)}
 
@@ -192,10 +193,10 @@ class Room:
             wanted |= {vcpus_of(it): job.resources.millicpus for it in self._site.quotas.on_millicpus(job.account)}
         return wanted
 
-    def _count(self, needs: Iterable[Need]) -> None:
-        """Know from now on how much there is of what these ask for."""
-        for need in needs:
-            of, stock = units(need.resource), self._site.stocks.get(need.resource)
+    def _count(self, resources: Iterable[ConsumableName]) -> None:
+        """Know from now on how much there is of these."""
+        for resource in resources:
+            of, stock = units(resource), self._site.stocks.get(resource)
             if stock is not None and of not in self._most:
                 self._most[of] = self._free[of] = stock.amount
                 if not stock.returns:
@@ -211,7 +212,7 @@ class Room:
         if not able:
             return
         there = self._beside(self._asides.before(None))
-        known = (starts(list(able.values()), there, self._endings), self._promised.get(job.job_id))
+        known = (starts(list(able.values()), there, self._all_endings()), self._promised.get(job.job_id))
         promise = min((it for it in known if it is not None), default=None)
         if promise is not None:
             self.promises[job.job_id] = promise
@@ -252,6 +253,14 @@ class Room:
                 self._free[of] -= amount
         if until is not None:
             self._endings.append(Ending(at=until, amounts=amounts))
+
+    def _all_endings(self) -> Iterator[Ending]:
+        for job in self._held.timed():
+            at = ends(job, self._now)
+            if at is not None and job.attempt is not None:
+                wanted = self._demand(candidate(job), EnvironmentName(job.attempt.environment))
+                yield Ending(at=at, amounts=self._returning(wanted))
+        yield from self._endings
 
     def _returning(self, wanted: Amounts) -> Amounts:
         return {of: amount for of, amount in wanted.items() if of not in self._used_up}

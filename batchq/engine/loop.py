@@ -87,7 +87,7 @@ class Loop:
         self._reader.safety.kept = await self._store.restoration()
         await self._families.load(self._store)
         await self._sweeps.load()
-        await self.scheduler.load()
+        await self.scheduler.load(self.active.values())
         if self._more_to_do:
             self._inbox.post(MoreToDo())
         for job in self.active.values():

@@ -9,6 +9,7 @@ from datetime import datetime
 from batchq.domain.amounts import Stocks
 from batchq.domain.container import Resources
 from batchq.domain.fairshare import MOST_SHARES, ShareKey, ShareUse, may_open
+from batchq.domain.holding import Held
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.names import ConsumableName, JobId, QueueName
 from batchq.domain.placement import Room, Site
@@ -40,6 +41,7 @@ class Scheduler:
         self._clock = clock
         self._ledger = Ledger(ground)
         self.tally = Tally(accounts)
+        self._held = Held()
         self._heads = Heads()
         self._positions = Positions(clock.now())
         self._promises: Mapping[JobId, datetime] = {}
@@ -50,8 +52,9 @@ class Scheduler:
         self._staged_page = Page(shares={}, used_up={})
         self.limits = Limits(store=store, ground=ground, clock=clock, ring=ring)
 
-    async def load(self) -> None:
+    async def load(self, active: Iterable[Job]) -> None:
         """Take up what is stored, at the start and when memory may not be that."""
+        self._held = Held(active)
         await self._ledger.load(self._store, self._clock.now())
         await self.tally.load(self._store)
         self._heads.marks = {}
@@ -75,7 +78,7 @@ class Scheduler:
         if self._misfits_after is None:
             return True
         _, used_up = self._ledger_after(turn)
-        room = Room(site=self._site(host, used_up), active=(), now=turn.now)
+        room = Room(site=self._site(host, used_up), held=Held().after(()), now=turn.now)
         self._staged_misfits_after = await free_misfits(
             turn, self._store, self._ground, room=room, after=self._misfits_after
         )
@@ -84,8 +87,8 @@ class Scheduler:
     async def fill(self, turn: Turn, host: Resources, *, skip: Skip) -> bool:
         """Place what fits; False if it stopped before that, at what one turn may do."""
         uses, used_up = self._ledger_after(turn)
-        active = turn.active().values()
-        room = Room(site=self._site(host, used_up), active=active, now=turn.now, promised=self._promises)
+        held = self._held.after(change.after for change in turn.pairs())
+        room = Room(site=self._site(host, used_up), held=held, now=turn.now, promised=self._promises)
         filled = await fill_room(turn, self._store, self._ground, room=room, uses=uses, skip=skip)
         if filled.finished:
             await self._mark(turn, filled, room)
@@ -98,6 +101,8 @@ class Scheduler:
 
     def adopt(self, turn: Turn, jobs: Iterable[Job]) -> None:
         """The turn is saved, and these jobs with it."""
+        jobs = list(jobs)
+        self._held.adopt(jobs)
         self._ledger.adopt(self._staged_page, turn.now)
         self.tally.adopt(turn.pairs())
         self._positions.adopt(turn.pairs(), turn.now)

@@ -3,7 +3,7 @@
 PLACEMENT = [
     ("who waits keeps nothing", "            self._set_aside(job, self._able(job, names))\n", "            pass\n"),
     ("what is placed takes no room", "                self._take(wanted, until)\n", ""),
-    ("what runs holds no room", "self._hold(self._returning(wanted), until=ends(job, now))", "pass"),
+    ("what runs holds no room", "self._hold(self._returning(held.sums), until=None)", "pass"),
     (
         "only what fits on the first environment is set aside",
         "for wanted in able.values() for",

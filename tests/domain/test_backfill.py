@@ -8,6 +8,7 @@ import pytest
 from batchq.domain import reasons
 from batchq.domain.amounts import Stock
 from batchq.domain.backfill import START_ALLOWANCE, STOP_ALLOWANCE
+from batchq.domain.holding import Held
 from batchq.domain.job import Need, Status
 from batchq.domain.placement import Candidate, Fits, Misfit, Room, Site, Waits
 from tests.domain.lives import after, at, running, terminate
@@ -25,7 +26,7 @@ def room(*active, environments=None, now=NOON, promised=None, **stocks):
     """Four vCPUs, unless told otherwise."""
     ground = {it.name: it for it in environments or [environment(max_millicpus=4000)]}
     site = Site(environments=ground, host=HOST, stocks=stocks)
-    return Room(site=site, active=active, now=now, promised=promised)
+    return Room(site=site, held=Held(active).after(()), now=now, promised=promised)
 
 
 def one(*needs, longest=None, number=None, **asked):

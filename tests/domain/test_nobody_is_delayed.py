@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from batchq.domain.container import Resources
+from batchq.domain.holding import Held
 from batchq.domain.job import Status
 from batchq.domain.placement import Candidate, Fits, Room, Site
 from tests.support.builders import NOON, attempt, environment, job, job_id
@@ -41,7 +42,7 @@ class Machine:
 
     def room(self):
         active = [it for it, _ in self.runs.values()]
-        return Room(site=SITE, active=active, now=self.now, promised=self.promised)
+        return Room(site=SITE, held=Held(active).after(()), now=self.now, promised=self.promised)
 
     def put(self, room, wanted, *, takes, most=None, squeezed=True):
         """Offer one; if it is placed it runs for as long as it takes, or its timeout."""

@@ -4,6 +4,7 @@ import pytest
 
 from batchq.domain import reasons
 from batchq.domain.catalog import State
+from batchq.domain.holding import Held
 from batchq.domain.job import Status
 from batchq.domain.placement import Candidate, Fits, Misfit, Room, Site, Waits, usable
 from tests.support.builders import NOON, attempt, environment, job, job_id, resources
@@ -30,7 +31,7 @@ class Free:
 
 def room(*environments, host=HOST, active=(), stocks=None, promised=None):
     site = Site(environments={it.name: it for it in environments}, host=host, stocks=stocks or {})
-    return Free(Room(site=site, active=active, now=NOON, promised=promised))
+    return Free(Room(site=site, held=Held(active).after(()), now=NOON, promised=promised))
 
 
 def wants(wanted, **asked):

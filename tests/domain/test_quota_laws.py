@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from batchq.domain.container import Resources
+from batchq.domain.holding import Held
 from batchq.domain.job import Status
 from batchq.domain.people import ROOT, Account, Limits, Owner, People
 from batchq.domain.placement import Candidate, Fits, Room, Site, Waits
@@ -34,7 +35,7 @@ def quotas(vcpus):
 
 def room(limited, active=(), *, at_once=100_000):
     site = Site(environments={"local": environment(max_millicpus=at_once)}, host=HOST, stocks={}, quotas=limited)
-    return Room(site=site, active=[under_way(*it) for it in active], now=NOON)
+    return Room(site=site, held=Held(under_way(*it) for it in active).after(()), now=NOON)
 
 
 def under_way(account, millicpus):

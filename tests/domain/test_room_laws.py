@@ -7,6 +7,7 @@ from hypothesis import strategies as some
 
 from batchq.domain.catalog import State
 from batchq.domain.container import Resources
+from batchq.domain.holding import Held
 from batchq.domain.job import Status
 from batchq.domain.placement import Candidate, Fits, Misfit, Room, Site, Waits
 from tests.support.builders import NOON, attempt, environment, job, job_id
@@ -48,7 +49,7 @@ def offers(draw):
     grounds = draw(environments)
     active = draw(some.lists(some.tuples(resources, some.sampled_from([*LIVING, DELETED])), max_size=2))
     site = Site(environments=grounds, host=HOST, stocks={})
-    room = Room(site=site, active=[under_way(*it) for it in active], now=NOON)
+    room = Room(site=site, held=Held(under_way(*it) for it in active).after(()), now=NOON)
     taken, aside, made = list(active), [], []
     for number, (wanted, names) in enumerate(draw(some.lists(some.tuples(resources, queues), min_size=1, max_size=12))):
         outcome = room.offer(Candidate(job_id=job_id(number), order=number, resources=wanted), names)

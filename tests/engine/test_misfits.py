@@ -6,6 +6,7 @@ import pytest
 
 from batchq.domain import events as on
 from batchq.domain import reasons
+from batchq.domain.holding import Held
 from batchq.domain.job import Status
 from batchq.domain.placement import Room
 from batchq.engine import scheduling
@@ -25,7 +26,9 @@ WIDER = ground(environments=[environment(max_millicpus=9000)])
 
 
 async def free_misfits(turn, store, on_ground):
-    await free_misfits_of(turn, store, on_ground, room=Room(site=site(on_ground), active=(), now=turn.now), after=-1)
+    await free_misfits_of(
+        turn, store, on_ground, room=Room(site=site(on_ground), held=Held().after(()), now=turn.now), after=-1
+    )
 
 
 @pytest.mark.fault("TM05")

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from batchq.domain.amounts import Stocks
 from batchq.domain.catalog import ComputeEnvironment, ConsumableResource, JobQueue, SchedulingPolicy
+from batchq.domain.holding import Held
 from batchq.domain.job import ACTIVE, Job
 from batchq.domain.placement import Room, Site
 from batchq.domain.quotas import NO_QUOTAS
@@ -71,7 +72,7 @@ async def filled(store, on_ground, turn=None, host=HOST, *, skip=(), uses=None, 
 
 
 async def fill(turn, store, on_ground, host=HOST, *, skip=(), uses=None, quotas=NO_QUOTAS):
-    room = Room(site=site(on_ground, host, quotas), active=turn.active().values(), now=turn.now)
+    room = Room(site=site(on_ground, host, quotas), held=Held(turn.active().values()).after(()), now=turn.now)
     return await fill_room(turn, store, on_ground, room=room, uses=uses or {}, skip=Skip(parents=skip))
 
 

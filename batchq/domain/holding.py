@@ -1,0 +1,96 @@
+"""What the jobs under way hold, added up: a turn pays for the few that it changes, and not for all of them. Pure.
+
+Most end by nothing but themselves; only those that something ends at a known time are looked at one by one.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from batchq.domain.amounts import Amounts, Dimension, demand
+from batchq.domain.catalog import EnvironmentName
+from batchq.domain.job import ACTIVE, Job
+from batchq.domain.names import ConsumableName, JobId
+from batchq.domain.people import AccountName
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """All of it at one moment. `accounts` hold millicpus; `needed` are resources that any of it is of."""
+
+    sums: Mapping[Dimension, int]
+    accounts: Mapping[AccountName, int]
+    needed: Iterable[ConsumableName]
+    base: "Held"
+    changed: Mapping[JobId, Job]
+
+    def timed(self) -> Iterator[Job]:
+        """Those whose end is known: by a timeout, or by a stop."""
+        yield from (job for job_id, job in self.base.timed.items() if job_id not in self.changed)
+        yield from (job for job in self.changed.values() if job.status in ACTIVE and _is_timed(job))
+
+
+class Held:
+    """As it is stored."""
+
+    def __init__(self, jobs: Iterable[Job] = ()) -> None:
+        self.timed: dict[JobId, Job] = {}
+        self._jobs: dict[JobId, Job] = {}
+        self._sums: Counter[Dimension] = Counter()
+        self._accounts: Counter[AccountName] = Counter()
+        self._needed: Counter[ConsumableName] = Counter()
+        self.adopt(jobs)
+
+    def adopt(self, jobs: Iterable[Job]) -> None:
+        """Jobs as they are now; one that is not under way holds nothing."""
+        for job in jobs:
+            self.timed.pop(job.id, None)
+            _move(self._sums, self._accounts, self._needed, self._jobs.pop(job.id, None), job)
+            if job.status in ACTIVE:
+                self._jobs[job.id] = job
+                if _is_timed(job):
+                    self.timed[job.id] = job
+
+    def after(self, jobs: Iterable[Job]) -> Holding:
+        """What would be held if these jobs were so."""
+        changed = {job.id: job for job in jobs}
+        sums, accounts, needed = self._sums.copy(), self._accounts.copy(), self._needed.copy()
+        for job in changed.values():
+            _move(sums, accounts, needed, self._jobs.get(job.id), job)
+        return Holding(sums=sums, accounts=accounts, needed=needed, base=self, changed=changed)
+
+
+def _held_by(job: Job) -> Amounts:
+    """What a job under way holds, wherever it is."""
+    assert job.attempt is not None, f"{job.id} holds room and has no attempt"
+    return demand(job.spec.resources, job.spec.needs, EnvironmentName(job.attempt.environment))
+
+
+def _is_timed(job: Job) -> bool:
+    return job.stop is not None or job.spec.timeout is not None
+
+
+def _move(
+    sums: Counter[Dimension],
+    accounts: Counter[AccountName],
+    needed: Counter[ConsumableName],
+    before: Job | None,
+    after: Job,
+) -> None:
+    for job, sign in ((before, -1), (after if after.status in ACTIVE else None, 1)):
+        if job is not None:
+            for of, amount in _held_by(job).items():
+                _count(sums, of, sign * amount)
+            _count(accounts, job.spec.owner.account, sign * job.spec.resources.millicpus)
+            for need in job.spec.needs:
+                _count(needed, need.resource, sign)
+
+
+def _count(counter: Counter[T], of: T, by: int) -> None:
+    """What is counted down to nothing is forgotten: environments and resources come and go."""
+    counter[of] += by
+    if not counter[of]:
+        del counter[of]

@@ -1,0 +1,56 @@
+"""What jobs hold, added up as they change."""
+
+from datetime import timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batchq.domain.holding import Held
+from batchq.domain.job import Need, Status
+from tests.support.builders import attempt, job, stop
+
+NEEDS = ((), (Need(resource="licences", quantity=2),))
+
+
+@st.composite
+def moments(draw):
+    """A few jobs, each several times, as they might be one after another."""
+    return job(
+        number=draw(st.integers(0, 4)),
+        status=draw(st.sampled_from(Status)),
+        attempt=attempt(environment=draw(st.sampled_from(["east", "west"]))),
+        millicpus=draw(st.sampled_from([250, 1000])),
+        needs=draw(st.sampled_from(NEEDS)),
+        timeout=draw(st.sampled_from([None, timedelta(hours=1)])),
+    )
+
+
+def told(holding):
+    return dict(holding.sums), dict(holding.accounts), sorted(holding.needed), sorted(it.id for it in holding.timed())
+
+
+@given(st.lists(moments()), st.lists(moments(), max_size=3))
+def test_what_is_counted_as_jobs_change_is_what_they_hold_in_the_end(before, changed):
+    held = Held()
+    held.adopt(before)
+    last = {it.id: it for it in (*before, *changed)}
+
+    counted = held.after(changed)
+
+    assert told(counted) == told(Held(last.values()).after(()))
+
+
+def test_a_turn_that_is_not_saved_has_changed_nothing():
+    runs = job(number=1, status=Status.RUNNING)
+    held = Held([runs])
+    before = told(held.after(()))
+
+    held.after([job(number=1, status=Status.SUCCEEDED), job(number=2, status=Status.STARTING)])
+
+    assert told(held.after(())) == before
+
+
+def test_a_job_that_is_told_to_stop_has_an_end_that_is_known():
+    stops = job(number=1, status=Status.RUNNING, stop=stop())
+
+    assert list(Held([stops]).after(()).timed()) == [stops]
