@@ -25,8 +25,8 @@ PLACEMENT = [
     ("a machine keeps nothing for itself", "min(machine.memory_mib // 10, 2048)", "0"),
     (
         "a promise is put off",
-        "known = (starts(list(able.values()), there, self._endings), self._promised.get(job.job_id))",
-        "known = (starts(list(able.values()), there, self._endings),)",
+        "known = (starts(list(able.values()), there, self._all_endings()), self._promised.get(job.job_id))",
+        "known = (starts(list(able.values()), there, self._all_endings()),)",
     ),
     (
         "a deleted environment's jobs stop the scheduler",
