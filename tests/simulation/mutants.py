@@ -80,8 +80,8 @@ MUTANTS = [
     Mutant(
         file="batchq/domain/placement.py",
         breaks="consumable resources are taken by nobody",
-        old="self._hold(self._returning(wanted), until=ends(job, now))",
-        new="self._hold({of: it for of, it in wanted.items() if 'consumable' not in of}, until=ends(job, now))",
+        old="self._hold(self._returning(held.sums), until=None)",
+        new="self._hold({of: it for of, it in held.sums.items() if 'consumable' not in of}, until=None)",
     ),
     Mutant(
         file="batchq/domain/fairshare.py",
