@@ -13,8 +13,8 @@ from batchq.domain.catalog import JobDefinition, JobQueue, State, Tags
 from batchq.domain.container import Overrides, effective, merge
 from batchq.domain.dependencies import invalid
 from batchq.domain.job import ACTIVE, FINISHED, Dependency, Job, JobSpec, Need, RetryStrategy
-from batchq.domain.names import DefinitionRef, JobId, QueueName, node_id, node_of, parent_of
-from batchq.domain.people import Caller
+from batchq.domain.names import JobId, QueueName, node_id, node_of, parent_of
+from batchq.domain.people import Caller, Owner
 from batchq.domain.task import Nodes, Task, effective_nodes, effective_task
 from batchq.engine.engine import Engine
 from batchq.errors import Invalid, NotFound
@@ -79,7 +79,7 @@ class JobService:
         definition = await self._catalog.definitions.find(
             submission.definition_name, submission.definition_revision, by=by
         )
-        spec = replace(specify(submission, definition, self._stop_grace), owner=by.owner)
+        spec = specify(submission, definition, owner=by.owner, stop_grace=self._stop_grace)
         allowances.check(spec, by)
         check_share(queue, spec)
         return await self._engine.submit(
@@ -215,7 +215,7 @@ def _named(job_id: JobId, jobs: Mapping[JobId, Job]) -> Job | None:
     return nodes.view(job, node) if nodes.exists(job, node) and node_id(whole, node) == job_id else None
 
 
-def specify(submission: Submission, definition: JobDefinition, stop_grace: timedelta) -> JobSpec:
+def specify(submission: Submission, definition: JobDefinition, *, owner: Owner, stop_grace: timedelta) -> JobSpec:
     """Submission over definition. AWS: retryStrategy and timeout replace the definition's as a whole."""
     parameters = merge(definition.parameters, submission.parameters)
     priority = submission.scheduling_priority
@@ -227,9 +227,10 @@ def specify(submission: Submission, definition: JobDefinition, stop_grace: timed
     propagate = definition.propagate_tags if propagate is None else propagate
     tags = merge(definition.tags, submission.tags) if propagate else ()
     return JobSpec(
+        owner=owner,
         name=submission.name,
         queue=submission.queue,
-        definition=DefinitionRef(name=definition.ref.name, revision=definition.ref.revision),
+        definition=definition.ref,
         container=(
             several.leading.spec if several else effective(definition.container, submission.overrides, parameters)
         ),

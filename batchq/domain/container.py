@@ -1,8 +1,14 @@
 """What a job's container is made of, in domain terms: AWS's containerProperties without the wire."""
 
-import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import chain
+from json.encoder import encode_basestring as spelt
+
+from batchq.domain.replacing import replace
+
+_AROUND = '{"command":[],"environment":[]}'
+_VARIABLE = '{"name":,"value":}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,10 +116,14 @@ class Overrides:
 
 
 def length(overrides: Overrides) -> int:
-    """The characters of what a caller has overridden, without what AWS adds of its own to it."""
-    environment = [{"name": name, "value": value} for name, value in overrides.environment]
-    said = {"command": overrides.command or (), "environment": environment}
-    return len(json.dumps(said, ensure_ascii=False, separators=(",", ":")))
+    """The characters of what a caller has overridden, as JSON, without what AWS adds of its own to it.
+
+    It is asked of every job, so that JSON is not made.
+    """
+    command, environment = overrides.command or (), overrides.environment
+    texts = (*command, *chain.from_iterable(environment))
+    commas = max(0, len(command) - 1) + max(0, len(environment) - 1)
+    return len(_AROUND) + len(_VARIABLE) * len(environment) + commas + sum(len(spelt(it)) for it in texts)
 
 
 def effective(spec: ContainerSpec, overrides: Overrides, parameters: tuple[tuple[str, str], ...]) -> ContainerSpec:
@@ -123,11 +133,16 @@ def effective(spec: ContainerSpec, overrides: Overrides, parameters: tuple[tuple
         spec,
         command=substitute(command, dict(parameters)),
         environment=merge(spec.environment, overrides.environment),
-        resources=Resources(
-            millicpus=spec.resources.millicpus if overrides.millicpus is None else overrides.millicpus,
-            memory_mib=spec.resources.memory_mib if overrides.memory_mib is None else overrides.memory_mib,
-            gpus=spec.resources.gpus if overrides.gpus is None else overrides.gpus,
-        ),
+        resources=reserved(spec.resources, overrides),
+    )
+
+
+def reserved(below: Resources, overrides: Overrides) -> Resources:
+    """What the container of a job reserves."""
+    return Resources(
+        millicpus=below.millicpus if overrides.millicpus is None else overrides.millicpus,
+        memory_mib=below.memory_mib if overrides.memory_mib is None else overrides.memory_mib,
+        gpus=below.gpus if overrides.gpus is None else overrides.gpus,
     )
 
 

@@ -1,7 +1,14 @@
-from batchq.domain.container import Overrides, Resources, effective, merge, substitute
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batchq.domain.container import Overrides, Resources, effective, length, merge, substitute
 from tests.support.builders import container
 
 NOTHING = Overrides()
+TEXTS = st.lists(st.text())
+VARIABLES = st.lists(st.tuples(st.text(), st.text()))
 
 
 def test_without_overrides_and_parameters_a_job_gets_the_definitions_container():
@@ -80,3 +87,11 @@ def test_merging_names_each_once_in_the_order_of_first_mention():
         ("B", "4"),
         ("C", "5"),
     )
+
+
+@given(TEXTS, VARIABLES)
+def test_overrides_are_as_long_as_their_json(command, environment):
+    listed = [{"name": name, "value": value} for name, value in environment]
+    said = json.dumps({"command": command, "environment": listed}, ensure_ascii=False, separators=(",", ":"))
+
+    assert length(Overrides(command=tuple(command), environment=tuple(environment))) == len(said)

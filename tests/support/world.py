@@ -196,7 +196,7 @@ class World:
         submission = await self.submission(**asked)
         definition = await self.catalog.definitions.find(submission.definition_name, None, by=self.caller)
         job_id = JobId(str(uuid4()))
-        spec = specify(submission, definition, GRACE)
+        spec = specify(submission, definition, owner=self.caller.owner, stop_grace=GRACE)
         await asyncio.gather(
             self.engine.submit(job_id=job_id, spec=spec, tags=(), key=None, by=self.caller), request(job_id)
         )

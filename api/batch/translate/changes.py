@@ -1,6 +1,5 @@
 """What SubmitJob changes of what a job definition runs, weighed against that very revision."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,12 +8,13 @@ from pydantic import BaseModel
 
 from api.batch.arns import Arns
 from api.batch.translate import checks, nodes, overrides, resources, unserved
+from api.batch.translate.definitions import document
 from api.batch.translate.needs import Needs, needs, of_gang
 from api.batch.wire.jobs import SubmitJob
 from api.batch.wire.needs import ConsumableResourceProperties
 from api.batch.wire.nodes import NodeOverrides, NodeProperties, NodePropertyOverride, NodeRangeProperty
 from batchq.domain.catalog import JobDefinition
-from batchq.domain.container import Overrides, effective, length
+from batchq.domain.container import Overrides, length, reserved
 from batchq.domain.task import ByName, NodeRange, Nodes, Task, effective_nodes, effective_task, together
 from batchq.errors import Invalid
 
@@ -33,10 +33,10 @@ def changes(given: SubmitJob, definition: JobDefinition, arns: Arns) -> Changes:
     unserved.refuse({"eksPropertiesOverride": given.eksPropertiesOverride}, unserved.KUBERNETES)
     if definition.nodes is not None:
         _only(given, "nodeOverrides", "nodeProperties")
-        return _gang(given, definition.nodes, json.loads(definition.document), arns)
+        return _gang(given, definition.nodes, document(definition.document), arns)
     if definition.task is not None:
         _only(given, "ecsPropertiesOverride", "ecsProperties")
-        return _task(given, definition.task, json.loads(definition.document), arns)
+        return _task(given, definition.task, document(definition.document), arns)
     _only(given, "containerOverrides", "containerProperties")
     return _container(given, definition, arns)
 
@@ -49,22 +49,22 @@ def _only(given: SubmitJob, member: str, kind: str) -> None:
 
 
 def _says(given: BaseModel | None) -> bool:
-    return given is not None and any(given.model_dump(exclude_none=True).values())
+    return given is not None and any(value for _, value in given)
 
 
 def _container(given: SubmitJob, definition: JobDefinition, arns: Arns) -> Changes:
     """What was checked when it was registered is not checked again for each job."""
     if not _says(given.containerOverrides):
         return Changes(overrides=Overrides(), needs=_needs(given, arns))
-    document = json.loads(definition.document)
-    wanted = overrides.of_container(given.containerOverrides, document.get("containerProperties", {}))
-    resources.check(effective(definition.container, wanted, ()).resources, fargate=_fargate(document))
+    registered = document(definition.document)
+    wanted = overrides.of_container(given.containerOverrides, registered.get("containerProperties", {}))
+    resources.check(reserved(definition.container.resources, wanted), fargate=_fargate(registered))
     return Changes(overrides=wanted, needs=_needs(given, arns))
 
 
-def _task(given: SubmitJob, task: Task, document: Mapping[str, Any], arns: Arns) -> Changes:
+def _task(given: SubmitJob, task: Task, registered: Mapping[str, Any], arns: Arns) -> Changes:
     by_name = overrides.of_task(given.ecsPropertiesOverride, task)
-    wanted = _checked(effective_task(task, by_name, ()), fargate=_fargate(document))
+    wanted = _checked(effective_task(task, by_name, ()), fargate=_fargate(registered))
     return Changes(overrides=together(by_name.values()), task=wanted, needs=_needs(given, arns))
 
 
@@ -80,17 +80,17 @@ def _checked(task: Task, *, fargate: bool) -> Task:
     return task
 
 
-def _fargate(document: Mapping[str, Any]) -> bool:
-    return "FARGATE" in document.get("platformCapabilities", ())
+def _fargate(registered: Mapping[str, Any]) -> bool:
+    return "FARGATE" in registered.get("platformCapabilities", ())
 
 
-def _gang(given: SubmitJob, registered: Nodes, document: Mapping[str, Any], arns: Arns) -> Changes:
+def _gang(given: SubmitJob, defined: Nodes, registered: Mapping[str, Any], arns: Arns) -> Changes:
     if given.nodeOverrides is None and given.consumableResourcePropertiesOverride is None:
         return Changes(overrides=Overrides())
     asked = given.nodeOverrides or NodeOverrides()
-    properties = NodeProperties.model_validate(document["nodeProperties"])
-    same = asked.numNodes is None or asked.numNodes == registered.count
-    gang = registered if same else nodes.resized(properties, asked.numNodes or 0)
+    properties = NodeProperties.model_validate(registered["nodeProperties"])
+    same = asked.numNodes is None or asked.numNodes == defined.count
+    gang = defined if same else nodes.resized(properties, asked.numNodes or 0)
     targets = _targets(asked, properties, gang)
     by_range = {
         (it.first, it.last): _of_range(targets[place], it, properties.nodeRangeProperties[place])
@@ -101,7 +101,7 @@ def _gang(given: SubmitJob, registered: Nodes, document: Mapping[str, Any], arns
     for it in wanted.ranges:
         _checked(it.task, fargate=False)
     longest = max((together(it.values()) for it in by_range.values()), key=length, default=Overrides())
-    own = needs(_instead(given.consumableResourcePropertiesOverride, _registered_needs(document)), arns)
+    own = needs(_instead(given.consumableResourcePropertiesOverride, _registered_needs(registered)), arns)
     needed = of_gang(own, _each_needs(properties, targets), wanted, arns)
     return Changes(overrides=longest, nodes=wanted, needs=needed)
 
@@ -137,8 +137,8 @@ def _of_range(given: NodePropertyOverride, range_: NodeRange, registered: NodeRa
     return {range_.task.leading.name: overrides.of_container(given.containerOverrides, container)}
 
 
-def _registered_needs(document: Mapping[str, Any]) -> ConsumableResourceProperties:
-    return ConsumableResourceProperties.model_validate(document.get("consumableResourceProperties", {}))
+def _registered_needs(registered: Mapping[str, Any]) -> ConsumableResourceProperties:
+    return ConsumableResourceProperties.model_validate(registered.get("consumableResourceProperties", {}))
 
 
 def _each_needs(

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from api.batch.arns import Arns
@@ -20,6 +21,7 @@ from batchq.domain.task import Nodes, Task
 from batchq.errors import Invalid, NotSupported
 
 LARGEST = 24 * 1024
+REMEMBERED = 128  # documents
 
 ECHOED = {
     "type",
@@ -36,6 +38,13 @@ ECHOED = {
 }
 # AWS: of these an empty list is told, of other members that were left out nothing.
 EMPTY = ("command", "environment", "mountPoints", "resourceRequirements", "secrets", "ulimits", "volumes")
+
+
+@lru_cache(REMEMBERED)
+def document(text: str) -> Mapping[str, Any]:
+    """What was registered, by the text of it that is kept. All who ask are given the same: none may change it."""
+    read: Mapping[str, Any] = json.loads(text)
+    return read
 
 
 def check_size(body: bytes) -> None:
@@ -135,7 +144,7 @@ def check_selector(given: DescribeJobDefinitions) -> None:
 
 def detail(registered: JobDefinition, arns: Arns) -> dict[str, object]:
     """What DescribeJobDefinitions tells of it: what was registered, and what became of it."""
-    document = json.loads(registered.document)
+    said = document(registered.document)
     return {
         "jobDefinitionName": registered.ref.name,
         "jobDefinitionArn": arns.definition(registered.ref),
@@ -145,8 +154,8 @@ def detail(registered: JobDefinition, arns: Arns) -> dict[str, object]:
         "tags": dict(registered.tags),
         "containerOrchestrationType": "ECS",
         "platformCapabilities": ["EC2"],
-        **document,
-        **_filled(document),
+        **said,
+        **_filled(said),
     }
 
 

@@ -1,9 +1,8 @@
 """A job as DescribeJobs tells it. What there is nothing to say of is left out; nothing is null."""
 
-import json
-
 from api.batch.arns import Arns
 from api.batch.translate import properties, runs
+from api.batch.translate.definitions import document
 from api.batch.translate.needs import shown as needs_shown
 from api.batch.translate.properties import Registered
 from api.batch.translate.retries import shown
@@ -15,8 +14,8 @@ from batchq.domain.names import node_of
 
 
 def job_detail(job: Job, definition: JobDefinition | None, arns: Arns) -> Content:
-    document = {} if definition is None else json.loads(definition.document)
-    registered = properties.registered(document, job.spec, node_of(job.id)[1])
+    known = {} if definition is None else document(definition.document)
+    registered = properties.registered(known, job.spec, node_of(job.id)[1])
     spec = job.spec
     return said(
         {
@@ -38,7 +37,7 @@ def job_detail(job: Job, definition: JobDefinition | None, arns: Arns) -> Conten
             "parameters": dict(spec.parameters),
             "tags": dict(job.tags),
             "propagateTags": spec.propagate_tags,
-            "platformCapabilities": document.get("platformCapabilities", ["EC2"]),
+            "platformCapabilities": known.get("platformCapabilities", ["EC2"]),
             "shareIdentifier": spec.share_identifier,
             "schedulingPriority": spec.scheduling_priority,
             "consumableResourceProperties": needs_shown(spec.needs, arns) if spec.needs else None,

@@ -10,6 +10,8 @@ from batchq.domain.container import Overrides
 from batchq.domain.task import ByName, Task
 from batchq.errors import Invalid
 
+OLDER = (("vcpus", "VCPU"), ("memory", "MEMORY"))
+
 
 def of_container(given: ContainerOverrides | None, registered: Mapping[str, Any]) -> Overrides:
     """`registered` are the containerProperties that it is laid over.
@@ -21,10 +23,11 @@ def of_container(given: ContainerOverrides | None, registered: Mapping[str, Any]
         return Overrides()
     if "" in (given.command or ()):
         raise Invalid("The command of containerOverrides must not have empty elements.")
-    resources.asked(given)
+    asked = resources.asked(given)
     named = {entry["type"] for entry in registered.get("resourceRequirements", ())}
-    older = {member: None for member, kind in (("vcpus", "VCPU"), ("memory", "MEMORY")) if kind in named}
-    asked = resources.asked(given.model_copy(update=older))
+    older = {member: None for member, kind in OLDER if kind in named and getattr(given, member) is not None}
+    if older:
+        asked = resources.asked(given.model_copy(update=older))
     return Overrides(
         command=tuple(given.command) if given.command else None,
         environment=checks.pairs(given.environment),

@@ -10,6 +10,7 @@ from batchq.errors import Invalid
 MOST_ATTEMPTS = 10
 MOST_RULES = 5
 
+_ACTIONS = frozenset(Action)
 _TEXT = re.compile(r"[0-9A-Za-z.:\s]{0,511}\*?")
 _CODE = re.compile(r"[0-9]{0,511}\*?")
 
@@ -29,7 +30,7 @@ def retry(given: RetryStrategy | None) -> Retry | None:
 
 
 def _rule(given: EvaluateOnExit) -> ExitRule:
-    if given.action.upper() not in set(Action):
+    if given.action.upper() not in _ACTIONS:
         raise Invalid("The action of evaluateOnExit must be RETRY or EXIT.")
     return ExitRule(
         action=Action(given.action.upper()),
