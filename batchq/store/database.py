@@ -17,6 +17,8 @@ import aiosqlite
 from batchq.errors import Conflict, StoreFailed, StoreLost, StoreRefused
 from batchq.store import opening
 from batchq.store.lock import locked
+from batchq.store.rereading import AFTER, Rereading, rereading
+from batchq.store.seal import Seal
 from batchq.store.transaction import Begin, transaction
 
 NAME = "batchq.db"
@@ -36,14 +38,17 @@ class Database:
         writer: aiosqlite.Connection,
         reader: aiosqlite.Connection,
         browser: aiosqlite.Connection,
+        beside: Rereading | None,
         held: AsyncExitStack,
     ) -> None:
+        """`beside` reads it through, where nobody did before it was opened."""
         self.instance = instance
         self._path = path
         self._file = _identity(path)
         self._writer = writer
         self._reader = reader
         self._browser = browser
+        self._beside = beside
         self._held = held
 
     async def close(self) -> None:
@@ -64,8 +69,10 @@ class Database:
         return await _run(self._browser, partial(_within, Begin.READING, work))
 
     async def check(self) -> None:
-        """Raise StoreFailed if it does not answer; StoreLost if its file, or a thread of ours, is no longer there."""
+        """Raise StoreFailed if it does not answer; StoreLost if it is damaged, or it or a thread of ours is gone."""
         self._check_file()
+        if self._beside is not None and self._beside.damage is not None:
+            raise StoreLost(f"{self._path} is damaged: {self._beside.damage}")
         if not all(it._thread.is_alive() for it in (self._writer, self._reader, self._browser)):  # noqa: SLF001 - aiosqlite tells it nowhere
             # What is asked of a connection without its thread is never answered, and nobody would know why.
             raise StoreLost(f"a thread of {self._path} has ended")
@@ -77,20 +84,37 @@ class Database:
             raise StoreLost(f"{self._path} was removed or replaced while it was in use")
 
 
-async def opened(data: Path) -> Database:
-    """The database of a data directory, made if there is none. Raises StoreRefused."""
+async def opened(data: Path, *, reread_after: float = AFTER) -> Database:
+    """The database of a data directory, made if there is none. Raises StoreRefused.
+
+    One that was left whole is not read through before it is used, but so many seconds after.
+    """
     path = data / NAME
     async with AsyncExitStack() as held:
         lock = held.enter_context(locked(data))
         try:
+            seal = Seal(lock, path)
+            whole = seal.broken()
+            held.callback(seal.put)
             writer = await held.enter_async_context(_connected(path))
-            instance = await _run(writer, partial(opening.prepare, path=path, expected=lock.instance))
+            instance = await _run(writer, partial(opening.prepare, path=path, expected=lock.instance, whole=whole))
             lock.note(instance)
+            seal.opened()
             reader, browser = [await held.enter_async_context(_reading(path)) for _ in range(2)]
+            beside = None
+            if whole:
+                read = rereading(path, after=reread_after, damaged=seal.withhold)
+                beside = held.enter_context(read)
         except (StoreFailed, OSError) as why:
             raise StoreRefused(f"cannot open {path}: {why}") from why
         return Database(
-            path=path, instance=instance, writer=writer, reader=reader, browser=browser, held=held.pop_all()
+            path=path,
+            instance=instance,
+            writer=writer,
+            reader=reader,
+            browser=browser,
+            beside=beside,
+            held=held.pop_all(),
         )
 
 

@@ -1,4 +1,4 @@
-"""`batchq.lock`: one server to a data directory, and a note of whose data it is.
+"""`batchq.lock`: one server to a data directory, and a note of whose data it is, and how it was left.
 
 A file of its own, because to open and close a database's file beside SQLite is to lose SQLite's locks on it.
 """
@@ -13,24 +13,45 @@ from batchq.errors import StoreRefused
 
 NAME = "batchq.lock"
 LOCKS = Path("/proc/locks")  # of Linux: a lock a line
-_LONGEST = 100
+_LONGEST = 200
 
 
 class Lock:
-    """Held. `instance` is the one whose data stood here at the last start, None before there was any."""
+    """Held. `instance` is the one whose data stood here at the last start, None before there was any.
+
+    `seal` is what its database was like when it was closed, None while it is open and after any other end.
+    """
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
     @property
     def instance(self) -> str | None:
-        return os.pread(self._descriptor, _LONGEST, 0).decode(errors="replace").strip() or None
+        return self._line(0)
 
-    def note(self, instance: str) -> None:
-        if self.instance != instance:
-            os.ftruncate(self._descriptor, 0)
-            os.pwrite(self._descriptor, f"{instance}\n".encode(), 0)
+    @property
+    def seal(self) -> str | None:
+        return self._line(1)
+
+    def note(self, instance: str, seal: str | None = None) -> None:
+        """Durable when this returns. Cut short it says whose data it is, and at worst a seal that fits nothing."""
+        wanted = "".join(f"{it}\n" for it in (instance, seal) if it is not None).encode()
+        if wanted != self._read():
+            os.pwrite(self._descriptor, wanted, 0)
+            os.ftruncate(self._descriptor, len(wanted))
             os.fsync(self._descriptor)
+
+    def touch(self) -> int:
+        """What the file system takes for now, in nanoseconds."""
+        os.utime(self._descriptor)
+        return os.fstat(self._descriptor).st_mtime_ns
+
+    def _line(self, number: int) -> str | None:
+        lines = self._read().decode(errors="replace").splitlines()
+        return lines[number].strip() or None if number < len(lines) else None
+
+    def _read(self) -> bytes:
+        return os.pread(self._descriptor, _LONGEST, 0)
 
 
 @contextmanager

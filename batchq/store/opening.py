@@ -11,9 +11,12 @@ from batchq.store import migrations
 log = logging.getLogger(__name__)
 
 
-def prepare(connection: sqlite3.Connection, *, path: Path, expected: str | None) -> str:
-    """Check it, bring it to the newest schema, and answer its instance. What is refused is not touched."""
-    examine(connection, path, expected)
+def prepare(connection: sqlite3.Connection, *, path: Path, expected: str | None, whole: bool = False) -> str:
+    """Check it, bring it to the newest schema, and answer its instance. What is refused is not touched.
+
+    One that is known to be whole is not read through.
+    """
+    examine(connection, path, expected, whole=whole)
     path.chmod(0o600)
     _put_to_disk(connection, path)
     _settle(connection, path)
@@ -30,11 +33,11 @@ def _text(raw: bytes) -> str:
     return raw.decode(errors="surrogateescape")
 
 
-def examine(connection: sqlite3.Connection, path: Path, expected: str | None) -> None:
+def examine(connection: sqlite3.Connection, path: Path, expected: str | None, *, whole: bool = False) -> None:
     """Whether it is ours, whole, and no newer than this batchq. Raises StoreRefused."""
     try:
         new = _is_new(connection)
-        found = [row[0] for row in connection.execute("PRAGMA quick_check(1)")]
+        found = None if whole else damage(connection)
     except sqlite3.DatabaseError as why:
         if isinstance(why, sqlite3.OperationalError):
             raise StoreRefused(f"cannot open {path}: {why}") from why
@@ -48,8 +51,14 @@ def examine(connection: sqlite3.Connection, path: Path, expected: str | None) ->
         raise StoreRefused(f"{path} is another program's database")
     if migrations.version(connection) > migrations.NEWEST:
         raise StoreRefused(f"{path} was written by a newer batchq: use that one, or a backup from before it")
-    if found != ["ok"]:
-        raise StoreRefused(f"{path} is damaged: {found[0]}")
+    if found is not None:
+        raise StoreRefused(f"{path} is damaged: {found}")
+
+
+def damage(connection: sqlite3.Connection) -> str | None:
+    """The first that SQLite finds when it reads all of it, None when it is whole."""
+    (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    return None if found == "ok" else str(found)
 
 
 def only_read(connection: sqlite3.Connection) -> None:

@@ -1,0 +1,148 @@
+"""A database that was left whole is used at once, and read through beside that; any other is read through before."""
+
+import os
+import threading
+
+import pytest
+
+from batchq.errors import StoreLost, StoreRefused
+from batchq.store import lock
+from batchq.store.database import NAME, opened
+from batchq.store.lock import locked
+from batchq.store.seal import Seal
+from batchq.store.sqlite import SqliteStore
+from batchq.values import Changes
+from tests.support.builders import job
+from tests.support.containers import until
+
+
+
+
+@pytest.fixture
+async def left(tmp_path):
+    """A data directory with some jobs in it, as a server left it."""
+    data = tmp_path / "data"
+    store = await SqliteStore.open(data)
+    await store.commit(Changes(inserted=tuple(job(number=number, name="x" * 500) for number in range(200))))
+    await store.close()
+    return data
+
+
+def ruin(data):
+    """A page of it, in place."""
+    with (data / NAME).open("r+b") as file:
+        middle = (data / NAME).stat().st_size // 2 // 4096 * 4096
+        os.pwrite(file.fileno(), b"\xff" * 4096, middle)
+
+
+def seal_again(data):
+    """As if what was done to the file had been done beneath it, by its disk."""
+    with locked(data) as held:
+        seal = Seal(held, data / NAME)
+        seal.opened()
+        seal.put()
+
+
+def is_sealed(data):
+    return len((data / lock.NAME).read_text().splitlines()) == 2
+
+
+async def is_lost(database):
+    try:
+        await database.check()
+    except StoreLost:
+        return True
+    return False
+
+
+async def is_over():
+    return all(it.name != "rereading" for it in threading.enumerate())
+
+
+@pytest.mark.fault("DB09")
+async def test_what_its_disk_did_to_a_sealed_database_is_found_while_it_is_used_and_that_is_its_end(left):
+    ruin(left)
+    seal_again(left)
+
+    database = await opened(left, reread_after=0.0)
+    await until(lambda: is_lost(database))
+    with pytest.raises(StoreLost, match=r"batchq\.db is damaged: "):
+        await database.check()
+    await database.close()
+
+    assert not is_sealed(left)
+    with pytest.raises(StoreRefused, match="is damaged: "):
+        await opened(left)
+
+
+async def test_one_that_is_whole_goes_on_when_it_was_read_through(left):
+    database = await opened(left, reread_after=0.0)
+    await until(is_over)
+
+    await database.check()
+    await database.close()
+
+    assert is_sealed(left)
+
+
+@pytest.mark.fault("DB09")
+@pytest.mark.parametrize("_time", range(20))
+async def test_a_change_right_after_the_end_breaks_the_seal(left, _time):
+    ruin(left)
+
+    with pytest.raises(StoreRefused, match="is damaged: "):
+        await opened(left)
+
+
+async def test_there_is_no_seal_while_it_is_open_nor_after_an_end_without_ceremony(left):
+    sealed = is_sealed(left)
+
+    store = await SqliteStore.open(left)
+    meanwhile = is_sealed(left)
+    await store.close()
+
+    assert (sealed, meanwhile, is_sealed(left)) == (True, False, True)
+
+
+@pytest.mark.fault("DB08")
+async def test_another_file_in_its_place_is_not_sealed(left):
+    store = await SqliteStore.open(left)
+    (left / "copy").write_bytes((left / NAME).read_bytes())
+    (left / "copy").replace(left / NAME)
+
+    await store.close()
+
+    assert not is_sealed(left)
+
+
+async def test_what_stands_in_a_log_beside_it_is_under_no_seal(left):
+    (left / "batchq.db-wal").touch()
+
+    with locked(left) as held:
+        intact = Seal(held, left / NAME).broken()
+
+    assert not intact
+    assert not is_sealed(left)
+
+
+@pytest.mark.parametrize("note", ["{instance}\n", "{instance}\n12 34", "{instance}\n{seal} 1", "{instance}\n\xff\n"])
+async def test_a_note_of_before_or_one_that_was_cut_short_is_no_seal_and_says_whose_data_it_is(left, note):
+    instance, seal = (left / lock.NAME).read_text().splitlines()
+    (left / lock.NAME).write_text(note.format(instance=instance, seal=seal))
+
+    with locked(left) as held:
+        known = held.instance
+        intact = Seal(held, left / NAME).broken()
+
+    assert known == instance
+    assert not intact
+
+
+async def test_a_sealed_database_that_was_replaced_by_a_copy_is_read_through_first(left):
+    ruined = left / "copy"
+    ruined.write_bytes((left / NAME).read_bytes())
+    ruined.replace(left / NAME)
+    ruin(left)
+
+    with pytest.raises(StoreRefused, match="is damaged: "):
+        await opened(left)
