@@ -16,8 +16,6 @@ from tests.support.builders import job
 from tests.support.containers import until
 
 
-
-
 @pytest.fixture
 async def left(tmp_path):
     """A data directory with some jobs in it, as a server left it."""
