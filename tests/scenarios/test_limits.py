@@ -5,11 +5,13 @@ from dataclasses import replace
 import pytest
 
 from batchq.domain import reasons
+from batchq.domain.catalog import Network
 from batchq.domain.job import Status
 from batchq.domain.people import Account, Caller, Limits, User
 from batchq.errors import Invalid
 from tests.support.scripts import FOR_EVER, Script
 
+NETWORK = Network.BRIDGE  # which each account may have, and the host's not
 LONG = Script(seconds=FOR_EVER, on_term=1, output=("ready",))
 AT_LIMIT = reasons.at_limit("lab")
 

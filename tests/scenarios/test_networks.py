@@ -5,6 +5,7 @@ from batchq.domain.job import Status
 from tests.support.containers import keepers, lose_keeper
 from tests.support.scripts import Script
 
+NETWORK = Network.SHARED
 LONG = Script(seconds=60, on_term=0, output=("ready",))
 
 

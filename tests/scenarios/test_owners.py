@@ -2,12 +2,14 @@
 
 import pytest
 
+from batchq.domain.catalog import Network
 from batchq.domain.job import Status
 from batchq.domain.people import Caller, Owner
 from batchq.errors import Invalid, NotFound
 from batchq.logs.listing import Listing, Order
 from tests.support.scripts import Script
 
+NETWORK = Network.BRIDGE  # which each account may have, and the host's not
 ADA = Caller(user="ada", account="team", lineage=("team", "root"))
 BOB = Caller(user="bob", account="team", lineage=("team", "root"))
 CORA = Caller(user="cora", account="lab", coordinates=frozenset({"lab", "team"}))

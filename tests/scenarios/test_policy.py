@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from batchq.domain.catalog import Network
 from batchq.domain.job import Status
 from batchq.domain.people import Account, Allowance, Caller, User
 from batchq.errors import Invalid
 from tests.support.scripts import Script
 
+NETWORK = Network.BRIDGE  # which each account may have, and the host's not
 LOOSE, TIGHT = Allowance(), Allowance(root=False)
 REFUSED = (
     "CannotCreateContainerError: User '0' of a container, who is not by number another than root (0), "

@@ -209,7 +209,7 @@ async def test_who_waits_too_long_gives_up(world):
 
 async def test_one_that_ended_in_time_and_was_not_seen_to_is_not_waited_for_in_vain(world):
     world.runtime.deaf_to_deaths = True
-    quick = init(Script(seconds=0.2), start_timeout=timedelta(seconds=3))
+    quick = init(Script(seconds=0.2), start_timeout=timedelta(seconds=8))
 
     job = await world.submit(task=task(quick, app(BRIEF, after={"init": "SUCCESS"})))
 

@@ -424,13 +424,19 @@ async def pretended() -> AsyncIterator[World]:
 
 @asynccontextmanager
 async def real(
-    directory: Path, *, base_url: str | None = None, limits: Limits = LIMITS, survey_every: float = 1.0
+    directory: Path,
+    *,
+    network: Network = Network.HOST,
+    base_url: str | None = None,
+    limits: Limits = LIMITS,
+    survey_every: float = 1.0,
 ) -> AsyncIterator[World]:
-    """Docker, SQLite, and the time it takes. Without an address the engine is where DOCKER_HOST says."""
+    """Docker, SQLite, and the time it takes. Without an address the engine is where DOCKER_HOST says.
+
+    A shared network takes as long as a job to be made, and to be taken away; so only those that ask have one.
+    """
     store = await SqliteStore.open(directory)
-    runtime = DockerRuntime(
-        instance=f"t{uuid4().hex[:10]}", base_url=base_url, limits=limits, network=usual_network(base_url)
-    )
+    runtime = DockerRuntime(instance=f"t{uuid4().hex[:10]}", base_url=base_url, limits=limits, network=network)
     archive = LogFiles(directory / "logs")
     world = World(store=store, runtime=runtime, archive=archive, clock=SystemClock(), survey_every=survey_every)
     try:
@@ -443,11 +449,6 @@ async def real(
         await runtime.close()
         await store.close()
     assert left_over(base_url, runtime._instance) == []
-
-
-def usual_network(base_url: str | None) -> Network:
-    """A second engine dies, and what it made of the machine's own bridges would be left."""
-    return Network.SHARED if base_url is None else Network.BRIDGE
 
 
 async def _nothing_is_left(runtime: DockerRuntime, base_url: str | None) -> bool:
