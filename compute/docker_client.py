@@ -17,6 +17,7 @@ from docker.transport.unixconn import UnixHTTPConnection, UnixHTTPConnectionPool
 from docker.utils import kwargs_from_env, parse_host
 
 from compute.docker_found import member
+from compute.docker_line import Line, Parameters, with_parameters
 
 NEWEST = "1.45"  # of the engine's API that batchq asks for; Docker 20.10 speaks 1.41
 ASKING_VERSION = 10.0  # seconds
@@ -61,10 +62,13 @@ class Client(docker.APIClient):
     def __init__(self, *, patience: float, **address: Any) -> None:  # noqa: ANN401 - the SDK's own
         super().__init__(**address)
         self.patience = patience
+        self._socket: str | None = None
         adapter = self.get_adapter(self.base_url)
         if isinstance(adapter, UnixHTTPAdapter):
             self.mount("http+docker://", OnePool(adapter.socket_path))
             self.trust_env = False  # proxies and .netrc are nothing to a socket, and looked for at each call
+            self._socket = adapter.socket_path
+            self._line = Line(adapter.socket_path, patience=patience)
 
     @property
     def _general_configs(self) -> Mapping[str, object]:
@@ -81,8 +85,34 @@ class Client(docker.APIClient):
             {"HttpHeaders": headers} if isinstance(headers, dict) else {}
         )
 
-    def request(self, *named: Any, **options: Any) -> requests.Response:  # noqa: ANN401 - whatever the SDK asks for
-        return super().request(*named, **options | {"timeout": self.patience})
+    def request(  # type: ignore[override]  # what the SDK asks for
+        self,
+        method: str,
+        url: str,
+        *,
+        params: Parameters = None,
+        data: object = None,
+        headers: Mapping[str, str] | None = None,
+        **options: Any,  # noqa: ANN401 - whatever the SDK asks for
+    ) -> requests.Response:
+        """By `requests` what it streams from and to the engine, and where there is no socket."""
+        if self._socket is None or options.get("stream") or not isinstance(data, str | None):
+            asked = {"params": params, "data": data, "headers": headers, "timeout": self.patience}
+            return super().request(method, url, **options | asked)
+        target = with_parameters(url.removeprefix(self.base_url), params)
+        return self._line.ask(method, target, body=data, headers=headers or {})
+
+    def read(self, url: str, params: Parameters) -> requests.Response:
+        """An answer that may be long, and is read as it comes."""
+        if self._socket is None:
+            return self.get(url, params=params, stream=True)
+        line = Line(self._socket, patience=self.patience)
+        return line.ask_at_last(with_parameters(url.removeprefix(self.base_url), params))
+
+    def close(self) -> None:
+        super().close()
+        if self._socket is not None:
+            self._line.close()
 
     def _raise_for_status(self, response: requests.Response) -> None:
         """As the SDK's, which stumbles where an error says nothing of itself."""

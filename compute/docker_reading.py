@@ -55,7 +55,7 @@ def open_log(client: Client, container_id: str, after: int) -> Response | None:
     """The engine's log stream from a time on, None if this container's log cannot be read."""
     url = f"{client.base_url}/v{client.api_version}/containers/{container_id}/logs"
     wanted: dict[str, str | int] = {"stdout": 1, "stderr": 1, "timestamps": 1, "follow": 0, "since": since(after)}
-    response = client.get(url, params=wanted, stream=True)
+    response = client.read(url, wanted)
     if response.ok:
         return response
     with closing(response):
