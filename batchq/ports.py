@@ -1,6 +1,6 @@
 """The outside, as the inside needs it: four narrow ports and a log archive."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Protocol
@@ -233,7 +233,7 @@ class ContainerRuntime(Protocol):
         Entered, it listens. The iterator ends (without an error) when the engine closes the stream.
         """
 
-    def logs(self, tag: Tag, *, after: int) -> AsyncIterator[LogLine]:
+    def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         """What the container wrote, stamped later than `after`. Raises ContainerGone."""
 
     async def capacity(self) -> Resources:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, closing, suppress
 from dataclasses import replace
 from datetime import datetime
@@ -109,7 +109,7 @@ class DockerRuntime:
 
         return docker_events.deaths(connect, self._instance)
 
-    async def logs(self, tag: Tag, *, after: int) -> AsyncIterator[LogLine]:
+    async def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         reading = Reading(self._containers, tag, after=after)
         with closing(reading):
             while not reading.done:

@@ -5,7 +5,7 @@ The object is the engine: it outlives a server that is closed, and another may b
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -83,7 +83,7 @@ class SimulatedRuntime:
         finally:
             self._listeners.discard(news)
 
-    async def logs(self, tag: Tag, *, after: int) -> AsyncIterator[LogLine]:
+    async def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         for line in await self._do("logs", tag, lambda: self._engine.lines(tag)):
             if line.at > after:
                 yield line

@@ -1,6 +1,8 @@
 """Lines, of the log and of commands. What callers say may be in them: it never begins, colours or turns a line."""
 
 import logging
+import time
+from typing import TextIO
 
 _CONTROLS = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
 _DIRECTIONS = (0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
@@ -10,14 +12,36 @@ _OF_TRACEBACKS = {it: said for it, said in _ESCAPED.items() if it != ord("\n")}
 
 def line(text: str) -> str:
     """As one, whatever is in it."""
-    return text.translate(_ESCAPED)
+    return text if text.isprintable() else text.translate(_ESCAPED)
+
+
+def log_to(stream: TextIO) -> logging.Handler:
+    """As a server logs. Where a line comes from is not looked up: there is one for each change of a job."""
+    logging._srcfile = None  # noqa: SLF001 - Python's documentation of logging names it for this
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    to = logging.StreamHandler(stream)
+    to.setFormatter(Lines("%(asctime)s %(levelname)s %(message)s"))
+    return to
 
 
 class Lines(logging.Formatter):
     """A record begins at the margin; what follows of it, as a traceback does, is indented."""
 
+    def __init__(self, shown: str) -> None:
+        super().__init__(shown)
+        self._second, self._as_text = -1, ""
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002, N802 - theirs
+        """As logging does by itself, but once a second."""
+        second = int(record.created)
+        if second != self._second:
+            self._as_text = time.strftime(self.default_time_format, time.localtime(second))
+            self._second = second
+        return f"{self._as_text},{int(record.msecs):03}"
+
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - as logging spells it
         return line(super().formatMessage(record))
 
     def format(self, record: logging.LogRecord) -> str:
-        return super().format(record).translate(_OF_TRACEBACKS).replace("\n", "\n  ")
+        text = super().format(record)
+        return text if text.isprintable() else text.translate(_OF_TRACEBACKS).replace("\n", "\n  ")

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from batchq.bootstrap import serving
 from batchq.cli.complaint import complain
-from batchq.cli.lines import Lines
+from batchq.cli.lines import log_to
 from batchq.cli.options import read
 from batchq.cli.saying import say
 from batchq.domain.catalog import Network
@@ -62,10 +62,7 @@ def run(asked: argparse.Namespace) -> int:
     settings = read(asked)
     check_names(os.environ)
     _see_to_streams()
-    to = logging.StreamHandler(sys.stderr)
-    to.setFormatter(Lines("%(asctime)s %(levelname)s %(message)s"))
-    logging.basicConfig(level=logging.INFO, handlers=[to])
-    _log_no_more_than_is_shown()
+    logging.basicConfig(level=logging.INFO, handlers=[log_to(sys.stderr)])
     try:
         status = asyncio.run(serve(settings))
     except Exception as why:
@@ -76,12 +73,6 @@ def run(asked: argparse.Namespace) -> int:
     if _is_held():
         _leave(status)
     return status
-
-
-def _log_no_more_than_is_shown() -> None:
-    """Where a line comes from is not looked up. There is one for each change of a job."""
-    logging._srcfile = None  # noqa: SLF001 - Python's documentation of logging names it for this
-    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
 
 
 async def serve(settings: Settings) -> int:

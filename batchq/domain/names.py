@@ -1,8 +1,9 @@
 """What jobs, their members and their containers are called."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from hashlib import sha1
 from typing import NewType
-from uuid import UUID, uuid5
+from uuid import UUID
 
 JobId = NewType("JobId", str)
 QueueName = NewType("QueueName", str)
@@ -10,6 +11,7 @@ ConsumableName = NewType("ConsumableName", str)
 
 MOST_DIGITS = 18  # no index, and no number of a node, has as many
 _TASKS = UUID("5f1c9d0e-3c53-4b7a-9a53-0b9c1f6b2f5e")
+_VARIANT = {it: "89ab"[int(it, 16) & 3] for it in "0123456789abcdef"}  # RFC 4122: the two highest bits are 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -48,12 +50,12 @@ class Tag:
     @property
     def log_id(self) -> str:
         """32 hex digits, one for each container, and always the same for one: it needs no remembering."""
-        return uuid5(_TASKS, str(self)).hex
+        return _hex(str(self))
 
     @property
     def task_id(self) -> str:
         """32 hex digits, one for each attempt of each node: the containers of a task share it."""
-        return uuid5(_TASKS, str(replace(self, part=self.node))).hex
+        return _hex(f"{self.job_id}/{self.attempt}/{self.node}") if self.part else self.log_id
 
 
 def stream_name(definition_name: str, tag: Tag) -> str:
@@ -79,6 +81,12 @@ def parent_of(job_id: JobId) -> tuple[JobId, int] | None:
     """The array that an id is a child of, and which: `<id>:<index>`."""
     parent, mark, index = job_id.rpartition(":")
     return (JobId(parent), int(index)) if mark and _is_number(index) else None
+
+
+def _hex(name: str) -> str:
+    """`uuid5(_TASKS, name).hex`, in a third of the time."""
+    digest = sha1(_TASKS.bytes + name.encode(), usedforsecurity=False).hexdigest()
+    return f"{digest[:12]}5{digest[13:16]}{_VARIANT[digest[16]]}{digest[17:32]}"
 
 
 def _is_number(said: str) -> bool:

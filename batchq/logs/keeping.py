@@ -11,6 +11,7 @@ AWS: a line without a character is no event, and one of more than 256 KiB is sev
 
 import asyncio
 from collections.abc import Collection, Sequence
+from contextlib import aclosing, suppress
 from datetime import UTC, datetime, timedelta
 from weakref import WeakValueDictionary
 
@@ -35,17 +36,18 @@ class Keeper:
         self._archive = archive
         self._runtime = runtime
         self._clock = clock
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._turns: WeakValueDictionary[Tag, asyncio.Lock] = WeakValueDictionary()
         self._caught_up: dict[str, datetime] = {}
 
     async def keep(self, tag: Tag) -> None:
         """Copy all that is not kept yet. A container that is gone has nothing to copy."""
-        async with self._turn_of(tag.log_id):
-            await self._copy(tag, whole=True)
+        async with self._turn_of(tag):
+            if not await self._copy_first(tag):
+                await self._copy(tag, whole=True)
 
     async def catch_up(self, tag: Tag, *, fresh: timedelta) -> None:
         """Copy what is new, unless that was begun less than so long ago."""
-        async with self._turn_of(tag.log_id):
+        async with self._turn_of(tag):
             now = self._clock.now()
             if now - self._caught_up.get(tag.log_id, EPOCH) < fresh:
                 return
@@ -63,13 +65,27 @@ class Keeper:
             return None
         return _nanoseconds(min(known))
 
-    def _turn_of(self, log_id: str) -> asyncio.Lock:
+    def _turn_of(self, tag: Tag) -> asyncio.Lock:
         """The lock lives as long as somebody holds it or waits for it."""
-        return self._turns.setdefault(log_id, asyncio.Lock())
+        return self._turns.setdefault(tag, asyncio.Lock())
 
     def _remember(self, log_id: str, now: datetime) -> None:
         """When a container was last asked; and forget those of long ago."""
         self._caught_up = {task: at for task, at in self._caught_up.items() if now - at < MEMORY} | {log_id: now}
+
+    async def _copy_first(self, tag: Tag) -> bool:
+        """All of it, if nothing is kept yet; else nothing, and False. No file is looked for where nothing is told."""
+        batch = Batch(self._archive, tag)
+        asked = False
+        with suppress(ContainerGone):
+            async with aclosing(self._runtime.logs(tag, after=0)) as lines:
+                async for line in lines:
+                    if not asked and await self._archive.last(tag.log_id):
+                        return False
+                    asked = True
+                    await batch.add(line.at, line.message)
+        await batch.append()
+        return True
 
     async def _copy(self, tag: Tag, *, whole: bool) -> None:
         """`whole` looks also for the rest of lines that were cut long ago, for which all that is kept is read once."""
@@ -77,7 +93,7 @@ class Keeper:
         last = await self._archive.last(log_id)
         since = max(last - OVERLAP, 0)
         kept = await self._kept(log_id, since=since, whole=whole) if last else {}
-        batch = Batch(self._archive, log_id)
+        batch = Batch(self._archive, tag)
         try:
             async for line in self._runtime.logs(tag, after=min([since, *(stamp - 1 for stamp in kept)])):
                 await batch.add(line.at, _rest(line, kept, since=since))
@@ -101,11 +117,11 @@ class Keeper:
 
 
 class Batch:
-    """Events on their way into one log, so many at a time that neither the memory nor the disk minds."""
+    """Events on their way into a container's log, so many at a time that neither the memory nor the disk minds."""
 
-    def __init__(self, archive: LogArchive, log_id: str) -> None:
+    def __init__(self, archive: LogArchive, tag: Tag) -> None:
         self._archive = archive
-        self._task_id = log_id
+        self._tag = tag
         self._lines: list[LogLine] = []
         self._characters = 0
 
@@ -119,7 +135,7 @@ class Batch:
     async def append(self) -> None:
         """What was added since the last time."""
         if self._lines:
-            await self._archive.append(self._task_id, self._lines)
+            await self._archive.append(self._tag.log_id, self._lines)
         self._lines, self._characters = [], 0
 
 

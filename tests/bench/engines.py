@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 
+from batchq.cli.lines import log_to
 from batchq.clock import SystemClock
 from batchq.domain import events as on
 from batchq.domain.catalog import State
@@ -95,13 +96,13 @@ async def running(
 @contextmanager
 def _told(path: Path) -> Iterator[None]:
     """Log lines go to a file for a while, as a server's do."""
-    log, to = logging.getLogger("batchq"), logging.FileHandler(path)
-    to.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    log.addHandler(to)
-    log.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        log.removeHandler(to)
-        log.setLevel(logging.NOTSET)
-        to.close()
+    log = logging.getLogger("batchq")
+    with path.open("w") as file:
+        to = log_to(file)
+        log.addHandler(to)
+        log.setLevel(logging.INFO)
+        try:
+            yield
+        finally:
+            log.removeHandler(to)
+            log.setLevel(logging.NOTSET)

@@ -46,3 +46,10 @@ def test_in_a_traceback_only_what_is_indented_follows(text):
     assert first == "WARNING failed"
     assert all(line.startswith("  ") and line.isprintable() for line in rest)
     assert FORGED in rest[-1]
+
+
+def test_the_time_of_a_line_is_as_logging_itself_tells_it():
+    records = [logging.makeLogRecord({"created": at, "msecs": at % 1 * 1000}) for at in (12.5, 12.75, 13.001, 12.0)]
+    ours, theirs = Lines("%(asctime)s"), logging.Formatter("%(asctime)s")
+
+    assert [ours.format(it) for it in records] == [theirs.format(it) for it in records]

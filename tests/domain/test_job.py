@@ -1,12 +1,17 @@
 import re
+from dataclasses import replace
+from uuid import UUID, uuid5
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from batchq.domain.job import Status
 from batchq.domain.names import Tag, stream_name
 from tests.domain.lives import runnable, running
 from tests.support.builders import job_id
 
+TASKS = UUID("5f1c9d0e-3c53-4b7a-9a53-0b9c1f6b2f5e")
 FIRST, SECOND = Tag(job_id=job_id(1), attempt=1), Tag(job_id=job_id(1), attempt=2)
 
 
@@ -14,6 +19,14 @@ def test_a_task_id_is_always_the_same_for_an_attempt_and_new_for_the_next():
     assert re.fullmatch("[0-9a-f]{32}", FIRST.task_id)
     assert FIRST.task_id == Tag(job_id=job_id(1), attempt=1).task_id
     assert FIRST.task_id != SECOND.task_id
+
+
+@given(number=st.integers(0, 10**6), part=st.sampled_from(["", "0/default", "3/sidecar"]))
+def test_the_ids_of_a_container_are_uuids_of_its_name(number, part):
+    tag = Tag(job_id=job_id(number), attempt=1, part=part)
+
+    assert tag.log_id == uuid5(TASKS, str(tag)).hex
+    assert tag.task_id == uuid5(TASKS, str(replace(tag, part=part.partition("/")[0]))).hex
 
 
 def test_a_task_id_of_this_version_is_that_of_the_next():

@@ -235,6 +235,26 @@ async def test_the_archive_gets_no_more_at_a_time_than_a_batch(engine, archive, 
     assert sum(lines for lines, _ in taken) == 5030
 
 
+async def test_of_a_container_that_wrote_nothing_no_log_is_looked_for(engine, clock):
+    engine.write(TAG)
+
+    await Keeper(archive=None, runtime=engine, clock=clock).keep(TAG)
+
+    assert engine.asked == [(TAG, 0)]
+
+
+async def test_what_was_read_before_is_not_read_from_its_beginning_again(keeper, engine, archive):
+    engine.write(TAG, "a", at=100 * SECOND)
+    engine.write(TAG, "b", at=200 * SECOND)
+    await keeper.catch_up(TAG, fresh=FRESH)
+    engine.asked.clear()
+
+    await keeper.keep(TAG)
+
+    assert engine.asked == [(TAG, 0), (TAG, 199 * SECOND)]  # of the first no more than one line
+    assert await kept(archive) == ["a", "b"]
+
+
 async def test_catching_up_asks_for_the_last_moment_only(keeper, engine, clock):
     engine.write(TAG, "a", at=100 * SECOND)
     await keeper.catch_up(TAG, fresh=FRESH)

@@ -1,6 +1,6 @@
 """An engine that lies the way real ones do, and the truth about it, which no server is told."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 
@@ -131,7 +131,7 @@ class Liar:
             await self._life.point("after", "listening")
             yield news
 
-    async def logs(self, tag: Tag, *, after: int) -> AsyncIterator[LogLine]:
+    async def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         await self._life.point("before", "reading a log", tag)
         async for line in self._runtime.logs(tag, after=after):
             yield line

@@ -1,7 +1,7 @@
 """A runtime that remembers what it was asked, in order, and otherwise is the one it wraps."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import TypeVar
@@ -72,7 +72,7 @@ class Recorder:
         async with self._runtime.deaths() as news:
             yield (tag async for tag in news if not self.deaf_to_deaths)
 
-    def logs(self, tag: Tag, *, after: int) -> AsyncIterator[LogLine]:
+    def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         return self._runtime.logs(tag, after=after)
 
     async def capacity(self) -> Resources:
