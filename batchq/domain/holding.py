@@ -46,7 +46,7 @@ class Held:
 
     def adopt(self, jobs: Iterable[Job]) -> None:
         """Jobs as they are now; one that is not under way holds nothing."""
-        for job in jobs:
+        for job in self._concerned(jobs):
             self.timed.pop(job.id, None)
             _move(self._sums, self._accounts, self._needed, self._jobs.pop(job.id, None), job)
             if job.status in ACTIVE:
@@ -56,17 +56,28 @@ class Held:
 
     def after(self, jobs: Iterable[Job]) -> Holding:
         """What would be held if these jobs were so."""
-        changed = {job.id: job for job in jobs}
+        changed = {job.id: job for job in self._concerned(jobs)}
         sums, accounts, needed = self._sums.copy(), self._accounts.copy(), self._needed.copy()
         for job in changed.values():
             _move(sums, accounts, needed, self._jobs.get(job.id), job)
         return Holding(sums=sums, accounts=accounts, needed=needed, base=self, changed=changed)
+
+    def _concerned(self, jobs: Iterable[Job]) -> Iterator[Job]:
+        """Those that hold something now, or did."""
+        return (job for job in jobs if job.status in ACTIVE or job.id in self._jobs)
 
 
 def _held_by(job: Job) -> Amounts:
     """What a job under way holds, wherever it is."""
     assert job.attempt is not None, f"{job.id} holds room and has no attempt"
     return demand(job.spec.resources, job.spec.needs, EnvironmentName(job.attempt.environment))
+
+
+def _holds_as(before: Job, after: Job) -> bool:
+    """Whether it holds what it held, as far as that can be told at a glance: at most of its steps it does."""
+    if before.attempt is None or after.attempt is None or before.spec is not after.spec:
+        return False
+    return before.attempt.environment == after.attempt.environment
 
 
 def _is_timed(job: Job) -> bool:
@@ -80,6 +91,8 @@ def _move(
     before: Job | None,
     after: Job,
 ) -> None:
+    if before is not None and _holds_as(before, after):
+        return
     for job, sign in ((before, -1), (after if after.status in ACTIVE else None, 1)):
         if job is not None:
             for of, amount in _held_by(job).items():

@@ -51,15 +51,20 @@ def _blame(job: Job, ended: Attempt, now: datetime) -> tuple[Job, Status, dateti
 
 
 def end(job: Job, status: Status, now: datetime, reason: str | None) -> Job:
+    _check_edge(job, status)
     stopped = job.stopped_at or max(now, job.started_at or now)
     return replace(
-        to(job, status), attempt=None, misfit=False, blocked_at=None, status_reason=reason, stopped_at=stopped
+        job, status=status, attempt=None, misfit=False, blocked_at=None, status_reason=reason, stopped_at=stopped
     )
 
 
 def to(job: Job, status: Status) -> Job:
-    assert status in EDGES[job.status], f"no edge to {status} for {story(job)}"
+    _check_edge(job, status)
     return replace(job, status=status)
+
+
+def _check_edge(job: Job, status: Status) -> None:
+    assert status in EDGES[job.status], f"no edge to {status} for {story(job)}"
 
 
 def attempt_of(job: Job) -> Attempt:

@@ -52,7 +52,7 @@ class Ledger:
 
     def page(self, changes: Iterable[Change], now: datetime) -> Page:
         """What these changes change, all those of a turn so far."""
-        listed = tuple(changes)
+        listed = tuple(it for it in changes if it.after.spec.share_identifier is not None or it.after.spec.needs)
         return Page(shares=self._shares(listed, now), used_up=self._used_up(listed))
 
     def with_page(self, page: Page) -> tuple[Mapping[ShareKey, ShareUse], Mapping[ConsumableName, int]]:

@@ -25,11 +25,14 @@ class Positions:
         self._stairs: dict[QueueName, tuple[list[int], list[datetime]]] = {}
 
     def adopt(self, changes: Iterable[Change], now: datetime) -> None:
+        first: dict[QueueName, int] = {}
         for before, after in changes:
             waited, waits = before is not None and _waits(before), _waits(after)
             if waited != waits:
-                by_shares = after.spec.share_identifier is not None
-                self._step(after.spec.queue, -1 if waited and by_shares else after.order, now)
+                order = -1 if waited and after.spec.share_identifier is not None else after.order
+                first[after.spec.queue] = min(order, first.get(after.spec.queue, order))
+        for queue, order in first.items():
+            self._step(queue, order, now)
 
     def since(self, queue: QueueName, order: int) -> datetime:
         orders, times = self._stairs.get(queue, ([], []))

@@ -3,12 +3,12 @@
 What a turn decides is staged here and adopted when the turn is saved; a turn that is not saved has changed nothing.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from batchq.domain.amounts import Stocks
 from batchq.domain.container import Resources
-from batchq.domain.fairshare import MOST_SHARES, ShareKey, ShareUse, may_open
+from batchq.domain.fairshare import MOST_SHARES, Change, ShareKey, ShareUse, may_open
 from batchq.domain.holding import Held
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.names import ConsumableName, JobId, QueueName
@@ -50,6 +50,7 @@ class Scheduler:
         self._misfits_after: int | None = None  # behind which order misfits are yet to be looked at
         self._staged_misfits_after: int | None = None
         self._staged_page = Page(shares={}, used_up={})
+        self._staged_changes: Sequence[Change] = ()
         self.limits = Limits(store=store, ground=ground, clock=clock, ring=ring)
 
     async def load(self, active: Iterable[Job]) -> None:
@@ -77,7 +78,7 @@ class Scheduler:
             self._misfits_after = -1
         if self._misfits_after is None:
             return True
-        _, used_up = self._ledger_after(turn)
+        _, used_up = self._ledger_after(turn, turn.pairs())
         room = Room(site=self._site(host, used_up), held=Held().after(()), now=turn.now)
         self._staged_misfits_after = await free_misfits(
             turn, self._store, self._ground, room=room, after=self._misfits_after
@@ -86,8 +87,9 @@ class Scheduler:
 
     async def fill(self, turn: Turn, host: Resources, *, skip: Skip) -> bool:
         """Place what fits; False if it stopped before that, at what one turn may do."""
-        uses, used_up = self._ledger_after(turn)
-        held = self._held.after(change.after for change in turn.pairs())
+        changes = turn.pairs()
+        uses, used_up = self._ledger_after(turn, changes)
+        held = self._held.after(change.after for change in changes)
         room = Room(site=self._site(host, used_up), held=held, now=turn.now, promised=self._promises)
         filled = await fill_room(turn, self._store, self._ground, room=room, uses=uses, skip=skip)
         if filled.finished:
@@ -96,16 +98,16 @@ class Scheduler:
 
     def written_to(self, turn: Turn, changes: Changes) -> Changes:
         """What the turn saves, with the ledger's part of it, which is adopted as written whatever changes meanwhile."""
-        self._staged_page = self._ledger.page(turn.pairs(), turn.now)
+        self._staged_changes = turn.pairs()
+        self._staged_page = self._ledger.page(self._staged_changes, turn.now)
         return self._staged_page.written_to(changes)
 
-    def adopt(self, turn: Turn, jobs: Iterable[Job]) -> None:
+    def adopt(self, turn: Turn, jobs: Sequence[Job]) -> None:
         """The turn is saved, and these jobs with it."""
-        jobs = list(jobs)
         self._held.adopt(jobs)
         self._ledger.adopt(self._staged_page, turn.now)
-        self.tally.adopt(turn.pairs())
-        self._positions.adopt(turn.pairs(), turn.now)
+        self.tally.adopt(self._staged_changes)
+        self._positions.adopt(self._staged_changes, turn.now)
         self._heads.marks = {place: it for place, it in self._staged_marks.items() if may_stand(turn.get(it.job_id))}
         self._promises = self._staged_promises
         self._misfits_after = self._staged_misfits_after
@@ -147,9 +149,11 @@ class Scheduler:
         self._staged_marks = await self._heads.mark(turn, self._store, filled.heads)
         self._staged_promises = room.promises
 
-    def _ledger_after(self, turn: Turn) -> tuple[Mapping[ShareKey, ShareUse], Mapping[ConsumableName, int]]:
+    def _ledger_after(
+        self, turn: Turn, changes: Sequence[Change]
+    ) -> tuple[Mapping[ShareKey, ShareUse], Mapping[ConsumableName, int]]:
         """What is used, and used up, as the turn leaves it so far."""
-        return self._ledger.with_page(self._ledger.page(turn.pairs(), turn.now))
+        return self._ledger.with_page(self._ledger.page(changes, turn.now))
 
     def _site(self, host: Resources, used_up: Mapping[ConsumableName, int]) -> Site:
         """As it is now: the catalog may change while the store is read."""

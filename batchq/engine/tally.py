@@ -42,7 +42,9 @@ class Tally:
     def adopt(self, changes: Iterable[Change]) -> None:
         """The turn with these changes is saved."""
         for before, after in changes:
-            self.waiting[after.spec.owner.account] += queued(after) - (0 if before is None else queued(before))
+            more = queued(after) - (0 if before is None else queued(before))
+            if more:
+                self.waiting[after.spec.owner.account] += more
         self.waiting = +self.waiting
         self._turn = None
 

@@ -60,11 +60,8 @@ class Turn:
                 self.keep(job, after)
                 self.effects += ((effect, after) for effect in effects)
 
-    def get(self, job_id: JobId) -> Job | None:
-        for place in (self._inserted, self._updated, self._active, self._read):
-            if job_id in place:
-                return place[job_id]
-        return None
+    def get(self, asked: JobId) -> Job | None:
+        return self._inserted.get(asked) or self._updated.get(asked) or self._active.get(asked) or self._read.get(asked)
 
     def knows(self, job_id: JobId) -> bool:
         return self.get(job_id) is not None
@@ -113,12 +110,10 @@ class Turn:
         kept = {job_id: job for job_id, job in self._active.items() if job_id not in changed}
         return kept | {job_id: job for job_id, job in changed.items() if job.status in ACTIVE}
 
-    def pairs(self) -> Iterator[Change]:
-        """The jobs that this turn has changed, as they are stored and as it leaves them."""
-        for job in self._inserted.values():
-            yield Change(None, job)
-        for job in self._updated.values():
-            yield Change(self._active[job.id] if job.id in self._active else self._read[job.id], job)
+    def pairs(self) -> list[Change]:
+        """The jobs that this turn has changed so far, as they are stored and as it leaves them."""
+        new = [Change(None, job) for job in self._inserted.values()]
+        return new + [Change(self._active.get(job.id) or self._read[job.id], job) for job in self._updated.values()]
 
     def in_status(self, status: Status) -> Iterator[Job]:
         """Jobs that this turn has changed, and left in a status."""
