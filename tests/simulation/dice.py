@@ -27,6 +27,7 @@ class Spoilt(StrEnum):
 
     FULL = "database or disk is full"
     WRITTEN = "disk I/O error"
+    CROSSED = "another has changed it"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +83,8 @@ class Dice:
         self.ids = Random(f"{seed} ids")
         self.sweeps = Random(f"{seed} sweeps")
         self.sweeping = self.sweeps.choice([NONE, NONE, 0.1, 0.3])
+        self.crossings = Random(f"{seed} crossings")
+        self.crossing = self.crossings.choice([NONE, 0.02, 0.1])
         self.luck = luck(self.world)
 
     def calm(self) -> None:
@@ -122,7 +125,12 @@ class Dice:
         return (0.0,) if usual else self.engine.choice(told)
 
     def spoils(self) -> Spoilt | None:
-        """Whether a transaction fails; half of those that do have written something already."""
+        """Whether a transaction fails; half of those that do have written something already.
+
+        After one that another has crossed, the server reads anew what it knew.
+        """
+        if self.luck is not SPARED and self.crossings.random() < self.crossing:
+            return Spoilt.CROSSED
         if self.store.random() >= self.luck.unsaved:
             return None
         return Spoilt.FULL if self.store.random() < 0.5 else Spoilt.WRITTEN

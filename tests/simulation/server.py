@@ -22,6 +22,7 @@ from tests.simulation.dice import Dice
 from tests.simulation.engine import Liar, Machine
 from tests.simulation.fate import SURVEY_EVERY
 from tests.simulation.life import Life
+from tests.simulation.memory import Memory
 from tests.simulation.oracles import Witness
 from tests.simulation.store import Inline, WatchedStore
 from tests.simulation.story import Story
@@ -81,6 +82,7 @@ class Server:
             bus=Bus(),
             survey_every=SURVEY_EVERY,
         )
+        self.store.look = Memory(self.engine.loop, jobs=witness.jobs, story=story).look
         self.catalog.consumable_resources.usage = self.engine
         dealing = Dealing(self.engine, dice)
         self.jobs = JobService(

@@ -77,6 +77,8 @@ class Inline:
         if spoilt is Spoilt.FULL:
             raise sqlite3.OperationalError(spoilt)
         done = work(connection)
+        if spoilt is Spoilt.CROSSED:
+            raise sqlite3.IntegrityError(spoilt)
         if spoilt is not None:
             raise sqlite3.OperationalError(spoilt)
         return done
@@ -96,13 +98,18 @@ class Inline:
 
 
 class WatchedStore(SqliteStore):
-    """The witness is told of what is durable in the moment it is, before anybody else can know."""
+    """The witness is told of what is durable in the moment it is, before anybody else can know.
+
+    `look` is called before each commit.
+    """
 
     def __init__(self, database: Inline, witness: Witness) -> None:
         super().__init__(database)
         self._witness = witness
+        self.look: Callable[[], None] = nothing
 
     async def commit(self, changes: Changes) -> None:
+        self.look()
         await self._database.write(
             lambda it: sweeping.commit(it, changes), then=lambda: self._witness.committed(changes), changes=changes
         )

@@ -1,0 +1,88 @@
+"""What a server's memory says of jobs, held against what was committed, counted anew. Neither may be behind the other.
+
+It is asked as a turn is about to be saved: what it decided came of that memory. A turn that is not saved leaves it.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from batchq.domain.job import QUEUED, Job, Status
+from batchq.domain.names import ConsumableName, JobId
+from batchq.engine.loop import Loop
+from tests.simulation.story import Story
+
+
+class Memory:
+    """`jobs` are as last committed."""
+
+    def __init__(self, loop: Loop, *, jobs: Mapping[JobId, Job], story: Story) -> None:
+        self._loop = loop
+        self._jobs = jobs
+        self._story = story
+
+    def look(self) -> None:
+        loop, scheduler = self._loop, self._loop.scheduler
+        under_way = {it.id: it for it in self._jobs.values() if it.attempt is not None}
+        held = scheduler._held.after(())
+        self._agrees("what is under way", loop.active, under_way)
+        self._agrees("what is held", Counter(held.sums), _held(under_way.values()))
+        self._agrees("what accounts hold", Counter(held.accounts), _held_by_accounts(under_way.values()))
+        self._agrees("whose end is known", {it.id for it in held.timed()}, _timed(under_way.values()))
+        self._agrees("what is needed", set(held.needed), _needed(under_way.values()))
+        self._agrees("how many wait", +scheduler.tally.waiting, _waiting(self._jobs.values()))
+        self._agrees("the arrays at work", set(loop._families._at_work), _at_work(self._jobs.values()))
+        for mark in scheduler._heads.marks.values():
+            job = self._jobs[mark.job_id]
+            self._agrees("who stands in front", (mark.reason, mark.since), (job.status_reason, job.blocked_at))
+            self._agrees("who stands in front", job.status, Status.RUNNABLE)
+
+    def _agrees(self, what: str, remembered: object, stored: object) -> None:
+        if remembered != stored:
+            self._story.breaks("I1 memory is what is stored", f"{what}: {remembered}, and it is {stored}")
+
+
+def _held(jobs: Iterable[Job]) -> Counter[str]:
+    sums: Counter[str] = Counter()
+    for job in jobs:
+        sums[f"vCPUs of compute environment {job.attempt.environment}"] += job.spec.resources.millicpus
+        sums["memory"] += job.spec.resources.memory_mib
+        sums["GPUs"] += job.spec.resources.gpus
+        for need in job.spec.needs:
+            sums[f"consumable resource {need.resource}"] += need.quantity
+    return +sums
+
+
+def _held_by_accounts(jobs: Iterable[Job]) -> Counter[str]:
+    sums: Counter[str] = Counter()
+    for job in jobs:
+        sums[job.spec.owner.account] += job.spec.resources.millicpus
+    return +sums
+
+
+def _timed(jobs: Iterable[Job]) -> set[JobId]:
+    return {it.id for it in jobs if it.stop is not None or it.spec.timeout is not None}
+
+
+def _needed(jobs: Iterable[Job]) -> set[ConsumableName]:
+    return {need.resource for it in jobs for need in it.spec.needs}
+
+
+def _waiting(jobs: Iterable[Job]) -> Counter[str]:
+    """An array stands for the children that it has yet to make, and no more when it is over."""
+    counts: Counter[str] = Counter()
+    for job in jobs:
+        if job.spec.array_size is None or job.child is not None:
+            counts[job.spec.owner.account] += job.status in QUEUED
+        elif job.status in QUEUED:
+            counts[job.spec.owner.account] += job.spec.array_size - (job.family.spawned if job.family else 0)
+    return +counts
+
+
+def _at_work(jobs: Iterable[Job]) -> set[JobId]:
+    """Those with children to make or to tell."""
+    return {it.id for it in jobs if it.family is not None and it.status is Status.PENDING and _has_work(it)}
+
+
+def _has_work(job: Job) -> bool:
+    told_off = job.stop is not None or job.cancelled is not None or job.family.broken_at is not None
+    return job.family.spawned < job.spec.array_size or (told_off and job.family.told < job.spec.array_size)
