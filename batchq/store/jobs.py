@@ -58,11 +58,18 @@ def _insert(connection: Connection, jobs: Sequence[Job]) -> None:
 
 
 def _update(connection: Connection, changes: Changes) -> None:
-    ends: dict[JobId, int | str | None] = {**_ends(changes.history)}
-    updated = (
-        rows.state_row(job, version=job.version + 1) | {"finished_at": ends.get(job.id)} for job in changes.updated
-    )
-    if connection.executemany(SQL["update_job"], updated).rowcount != len(changes.updated):
+    """What goes on, and what has come to its end: only that is written where it is found by its end."""
+    ends = _ends(changes.history)
+    going_on, over = [], []
+    for job in changes.updated:
+        row = rows.state_row(job, version=job.version + 1)
+        if job.id in ends:
+            over.append(row | {"finished_at": ends[job.id]})
+        else:
+            going_on.append(row)
+    updated = connection.executemany(SQL["update_job"], going_on).rowcount
+    updated += connection.executemany(SQL["end_job"], over).rowcount
+    if updated != len(changes.updated):
         raise Conflict(_not_at_its_version(connection, changes.updated))
 
 
@@ -78,8 +85,11 @@ def _not_at_its_version(connection: Connection, updated: Sequence[Job]) -> str:
 def _remember(connection: Connection, changes: Changes) -> None:
     """Each job's walk, and the ends of those that the update has not noted."""
     orders = {job.id: job.order for job in (*changes.inserted, *changes.updated)}
-    told = ((rows.moment_row(it), orders.get(it.job_id)) for it in changes.history)
-    connection.executemany(SQL["insert_moment"], ({**row, "ord": order} for row, order in told))
+    own = ({"ord": orders[it.job_id], "value": rows.moment_value(it)} for it in changes.history if it.job_id in orders)
+    connection.executemany(SQL["insert_moment"], own)
+    others = [it for it in changes.history if it.job_id not in orders]
+    told = ({"id": rows.text(it.job_id), "value": rows.moment_value(it)} for it in others)
+    connection.executemany(SQL["insert_moment_of"], told)
     noted = {job.id for job in changes.updated}
     ends = _ends(it for it in changes.history if it.job_id not in noted)
     connection.executemany(SQL["note_end"], ({"id": rows.text(it), "at": at} for it, at in ends.items()))

@@ -111,7 +111,7 @@ def test_a_job_is_read_back_at_the_version_it_was_written_as(given_job):
 
 @all_of(st.builds(Moment, at=MOMENTS))
 def test_every_line_of_history_is_read_back_as_it_was(moment):
-    assert rows.moment(moment.job_id, rows.moment_row(moment)["value"]) == moment
+    assert rows.moment(moment.job_id, rows.moment_value(moment)) == moment
 
 
 @all_of(st.builds(LogStream, created_at=MOMENTS))

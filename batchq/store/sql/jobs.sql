@@ -15,9 +15,14 @@ INSERT INTO specs (ord, spec) VALUES (:ord, :spec);
 INSERT OR IGNORE INTO job_needs (resource, ord) VALUES (:resource, :ord);
 
 -- update_job
+UPDATE jobs SET version = :version + 1, status = :status, misfit = :misfit, at_work = :at_work, state = :state
+WHERE ord = :ord AND id = :id AND version = :version;
+
+-- end_job
+-- Apart from the others: an index is written again for each column of it that is set, whatever to.
 UPDATE jobs
 SET version = :version + 1, status = :status, misfit = :misfit, at_work = :at_work, state = :state,
-    finished_at = coalesce(:finished_at, finished_at)
+    finished_at = :finished_at
 WHERE ord = :ord AND id = :id AND version = :version;
 
 -- version
@@ -30,10 +35,14 @@ INSERT OR IGNORE INTO waits (on_id, ord) VALUES (:on_id, :ord);
 DELETE FROM waits WHERE on_id = :on_id AND ord = :ord;
 
 -- insert_moment
--- The job is found by its order where that is known.
+INSERT INTO history (ord, number, value)
+VALUES (:ord, (SELECT coalesce(max(number) + 1, 0) FROM history WHERE ord = :ord), :value);
+
+-- insert_moment_of
+-- Of a job that is not written with it, and so may not be there.
 INSERT INTO history (ord, number, value)
 SELECT ord, (SELECT coalesce(max(number) + 1, 0) FROM history WHERE history.ord = jobs.ord), :value
-FROM jobs WHERE ord = coalesce(:ord, (SELECT ord FROM jobs WHERE id = :id));
+FROM jobs WHERE id = :id;
 
 -- note_end
 UPDATE jobs SET finished_at = :at WHERE id = :id;
