@@ -4,6 +4,7 @@ A file that nobody has changed since is as whole as it was, and need not be read
 """
 
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from batchq.store.lock import Lock
@@ -35,10 +36,10 @@ class Seal:
         self._file = None
 
     def put(self) -> None:
-        """After it was closed; on no other file than was opened."""
-        if self._lock.instance is None or self._file is None or not self._time_has_passed():
-            return
-        self._lock.note(self._lock.instance, self._likeness())
+        """After it was closed; on no other file than was opened. Where it cannot be put the next start reads first."""
+        with suppress(OSError):
+            if self._lock.instance is not None and self._file is not None and self._time_has_passed():
+                self._lock.note(self._lock.instance, self._likeness())
 
     def _likeness(self) -> str | None:
         """What any change of the file changes too. None for one that is not all in one file, or not there."""
@@ -52,12 +53,9 @@ class Seal:
 
     def _time_has_passed(self) -> bool:
         """Since it was changed last, by the file system's clock: what came in the same tick would not show."""
-        try:
-            for _ in range(MOST_TICKS):
-                it = self._path.stat()
-                if it.st_ino != self._file or self._lock.touch() > it.st_ctime_ns:
-                    return it.st_ino == self._file
-                time.sleep(TICK)
-        except OSError:  # then it is read through at the next start
-            return False
+        for _ in range(MOST_TICKS):
+            it = self._path.stat()
+            if it.st_ino != self._file or self._lock.touch() > it.st_ctime_ns:
+                return it.st_ino == self._file
+            time.sleep(TICK)
         return False

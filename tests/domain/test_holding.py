@@ -25,15 +25,26 @@ def moments(draw):
     )
 
 
+def adopted(turns):
+    held = Held()
+    for jobs in turns:
+        held.adopt(jobs)
+    return held
+
+
 def told(holding):
     return dict(holding.sums), dict(holding.accounts), sorted(holding.needed), sorted(it.id for it in holding.timed())
 
 
-@given(st.lists(moments()), st.lists(moments(), max_size=3))
+def turns(**most):
+    """What each has changed: a job once."""
+    return st.lists(moments(), unique_by=lambda it: it.id, **most)
+
+
+@given(st.lists(turns()), turns(max_size=3))
 def test_what_is_counted_as_jobs_change_is_what_they_hold_in_the_end(before, changed):
-    held = Held()
-    held.adopt(before)
-    last = {it.id: it for it in (*before, *changed)}
+    held = adopted(before)
+    last = {it.id: it for turn in (*before, changed) for it in turn}
 
     counted = held.after(changed)
 

@@ -8,7 +8,7 @@ import pytest
 from batchq.errors import StoreLost, StoreRefused
 from batchq.store import lock
 from batchq.store.database import NAME, opened
-from batchq.store.lock import locked
+from batchq.store.lock import Lock, locked
 from batchq.store.seal import Seal
 from batchq.store.sqlite import SqliteStore
 from batchq.values import Changes
@@ -144,3 +144,16 @@ async def test_a_sealed_database_that_was_replaced_by_a_copy_is_read_through_fir
 
     with pytest.raises(StoreRefused, match="is damaged: "):
         await opened(left)
+
+
+async def test_a_seal_that_cannot_be_written_is_none_and_no_failure(left):
+    with locked(left) as held:
+        Seal(held, left / NAME).broken()
+    descriptor = os.open(left / lock.NAME, os.O_RDONLY)
+    seal = Seal(Lock(descriptor), left / NAME)
+    seal.opened()
+
+    seal.put()
+    os.close(descriptor)
+
+    assert not is_sealed(left)
