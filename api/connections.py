@@ -156,7 +156,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._handshake: asyncio.Task[None] | None = None
         self._early = b""
-        self._deadline: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._over = False
         self._idle = True
         self._answering = False
@@ -245,20 +245,31 @@ class Connection(asyncio.Protocol):
             self._rest()
 
     def _wait(self) -> None:
-        self._rest()
+        """Anew. The timer that is set goes on: it sees when it rings how long there is still to wait."""
         if not self._over:
             self.waiting_since = self._loop.time()
-            self._deadline = self._loop.call_later(self._patience, self.hang_up)
+            if self._timer is None:
+                self._timer = self._loop.call_later(self._patience, self._lose_patience)
+
+    def _lose_patience(self) -> None:
+        self._timer = None
+        if self.waiting_since is None:
+            return
+        until = self.waiting_since + self._patience
+        if self._loop.time() < until:
+            self._timer = self._loop.call_at(until, self._lose_patience)
+        else:
+            self.hang_up()
 
     def _rest(self) -> None:
         self.waiting_since = None
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
 
     def _end(self) -> None:
         self._over = True
         self._rest()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 class Refusal(asyncio.Protocol):

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from aiohttp import web
 from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticSerializationError, to_json
 
 from batchq.errors import Invalid
 
@@ -15,6 +16,7 @@ Dialect = Callable[[web.Application], None]
 """Adds the routes of one way of talking to us. No dialect knows another."""
 
 REQUEST_ID = web.RequestKey("request_id", str)
+BODY = web.RequestKey("body", bytes)
 BODY_LIMIT = 256 * 1024
 LEGIBLE = 1000  # members that are not right
 BODY_SECONDS = 20.0  # less than a connection has for all of a request, so that the client is told
@@ -36,19 +38,10 @@ class Refused(Invalid):
 
 async def read(request: web.Request) -> bytes:
     """The whole body. Raises Refused when it is too large, too slow, or breaks off."""
-    if (request.content_length or 0) > BODY_LIMIT:
-        raise _too_large()
-    try:
-        if request.content.is_eof():  # all of it is here, as nearly always: no timer is needed
-            return await request.read()
-        async with asyncio.timeout(BODY_SECONDS):
-            return await request.read()
-    except web.HTTPRequestEntityTooLarge:
-        raise _too_large() from None
-    except TimeoutError:
-        raise Refused("The request body did not arrive in time.", status=HTTPStatus.REQUEST_TIMEOUT) from None
-    except (web.RequestPayloadError, ConnectionError):
-        raise Refused("The request body is broken.", status=HTTPStatus.BAD_REQUEST) from None
+    body = request.get(BODY)
+    if body is None:
+        body = request[BODY] = await _read(request)
+    return body
 
 
 def parse(shape: type[Shape], body: bytes) -> Shape:
@@ -68,7 +61,7 @@ def check(shape: type[Shape], content: Mapping[str, object]) -> Shape:
 
 
 def reply(content: Mapping[str, object], *, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
-    return web.Response(body=_encode(content).encode(), status=status, content_type="application/json")
+    return web.Response(body=_said(content), status=status, content_type="application/json")
 
 
 def refusal(status: HTTPStatus, code: str, message: str) -> web.Response:
@@ -76,6 +69,33 @@ def refusal(status: HTTPStatus, code: str, message: str) -> web.Response:
     response = reply({"__type": code, "message": message}, status=status)
     response.headers["x-amzn-ErrorType"] = code
     return response
+
+
+def _said(content: Mapping[str, object]) -> bytes:
+    try:
+        return to_json(content, ensure_ascii=True)
+    except PydanticSerializationError:  # half a character, as a path may have: only Python writes that
+        return _encode(content).encode()
+
+
+async def _read(request: web.Request) -> bytes:
+    if (request.content_length or 0) > BODY_LIMIT:
+        raise _too_large()
+    try:
+        if request.content.is_eof():  # all of it is here, as nearly always: no timer is needed
+            body = request.content.read_nowait()
+        else:
+            async with asyncio.timeout(BODY_SECONDS):
+                body = await request.read()
+    except web.HTTPRequestEntityTooLarge:
+        raise _too_large() from None
+    except TimeoutError:
+        raise Refused("The request body did not arrive in time.", status=HTTPStatus.REQUEST_TIMEOUT) from None
+    except (web.RequestPayloadError, ConnectionError):
+        raise Refused("The request body is broken.", status=HTTPStatus.BAD_REQUEST) from None
+    if len(body) > BODY_LIMIT:
+        raise _too_large()
+    return body
 
 
 def _too_large() -> Refused:

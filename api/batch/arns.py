@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from uuid import NAMESPACE_URL, uuid5
+from functools import lru_cache
+from uuid import NAMESPACE_URL, UUID, uuid5
 
 from batchq.domain.names import DefinitionRef, JobId, Tag
 
@@ -19,6 +20,8 @@ class Kind(StrEnum):
     POLICY = "scheduling-policy"
     CONSUMABLE = "consumable-resource"
 
+
+REMEMBERED = 128  # environments
 
 _ARN = re.compile(r"arn:aws[a-z-]*:batch:[a-z0-9-]*:(?P<account>\d*):(?P<kind>[a-z-]+)/(?P<name>[^/]+)")
 _DEFINITION = re.compile(r"(?P<name>[A-Za-z0-9_-]{1,128})(?::(?P<revision>[1-9][0-9]{0,8}))?")
@@ -55,10 +58,10 @@ class Arns:
 
     def instance(self, environment: str) -> str:
         """AWS: which machine of the environment. Here it has one."""
-        return self._ecs(f"container-instance/batchq/{uuid5(NAMESPACE_URL, environment).hex}")
+        return self._ecs(f"container-instance/batchq/{_uuid(environment).hex}")
 
     def cluster(self, environment: str) -> str:
-        return self._ecs(f"cluster/AWSBatch-{environment}-{uuid5(NAMESPACE_URL, environment)}")
+        return self._ecs(f"cluster/AWSBatch-{environment}-{_uuid(environment)}")
 
     def named(self, kind: Kind, text: str) -> str | None:
         """The name that a name or an ARN means. None where it can mean nothing here: another kind, another account."""
@@ -88,6 +91,12 @@ class Arns:
 
     def _ecs(self, what: str) -> str:
         return f"arn:aws:ecs:{self.region}:{self.account}:{what}"
+
+
+@lru_cache(REMEMBERED)
+def _uuid(environment: str) -> UUID:
+    """Always the same for one."""
+    return uuid5(NAMESPACE_URL, environment)
 
 
 def revision_of(text: str) -> tuple[str, int | None] | None:

@@ -7,6 +7,7 @@ from aiohttp import web
 
 from api import app as api
 from api.gate import Buckets, Callers, gate
+from api.http import read
 from api.signatures import Verifier
 from batchq.clock import wall_time
 from batchq.domain.people import ROOT, People, Role, User, UserName
@@ -45,7 +46,7 @@ class Server:
         app.router.add_route("*", "/{tail:.*}", self._write_down)
 
     async def _write_down(self, request):
-        self.let_in.append((request.method, request.raw_path, await request.read()))
+        self.let_in.append((request.method, request.raw_path, await read(request)))
         return web.Response()
 
 
