@@ -20,6 +20,7 @@ from batchq.engine.engine import Engine
 from batchq.errors import Invalid, NotFound
 from batchq.floor import Floor
 from batchq.ports import JobStore
+from batchq.showing import Showing
 from batchq.values import ChildQuery, JobQuery, Moment, NeedQuery, Snapshot, SubmissionKey
 
 MOST_TOLD = 10
@@ -64,6 +65,7 @@ class JobService:
     ) -> None:
         self._engine = engine
         self._store = store
+        self._shown = Showing(store, engine.sealed)
         self._catalog = catalog
         self._floor = floor
         self._stop_grace = stop_grace
@@ -98,16 +100,16 @@ class JobService:
         """One page. Raises NotFound for an unknown queue."""
         if query.queue not in self._catalog.queues_of(by):
             raise NotFound(f"JobQueue {query.queue} not found.")
-        return await self._store.list(replace(query, reach=by.reach))
+        return await self._shown.list(replace(query, reach=by.reach))
 
     async def list_children(self, query: ChildQuery, *, by: Caller) -> tuple[Job, ...]:
         """One page; empty for what is no array."""
-        return await self._store.list_children(query) if await self._reached([query.parent], by) else ()
+        return await self._shown.list_children(query) if await self._reached([query.parent], by) else ()
 
     async def list_needing(self, query: NeedQuery, *, by: Caller) -> tuple[Job, ...]:
         """One page. Raises NotFound for an unknown resource."""
         rules.must_exist("ConsumableResource", [query.resource], self._catalog.consumables)
-        return await self._store.list_needing(replace(query, reach=by.reach))
+        return await self._shown.list_needing(replace(query, reach=by.reach))
 
     async def list_nodes(self, job_id: JobId, *, by: Caller) -> tuple[Job, ...]:
         """The nodes of a gang, each as a job; none for what is no gang."""
@@ -151,7 +153,9 @@ class JobService:
         if node is not None:
             raise Invalid(f"Job {job_id} is a node: force-fail its job {whole} as a whole.")
         job = await self._must_exist(job_id, by)
-        if arrays.is_parent(job) and job.status not in FINISHED:
+        if job.status in FINISHED:
+            return job
+        if arrays.is_parent(job):
             raise Invalid(f"Job {job_id} is an array: force-fail {await self._active_children(job_id)}.")
         await self._engine.deliver(job_id, on.ForceFailed(reason=reason))
         return await self._must_exist(job_id, by)
@@ -170,8 +174,8 @@ class JobService:
         await self._engine.amend(job_id, lambda it: replace(it, tags=rules.untagged(it.tags, keys)))
 
     async def _reached(self, ids: Sequence[JobId], by: Caller) -> Mapping[JobId, Job]:
-        """Those of them that are there for the caller."""
-        return await self._store.jobs(ids, reach=by.reach)
+        """Those of them that are there for the caller, as he is shown them."""
+        return await self._shown.jobs(ids, reach=by.reach)
 
     async def _may_stop(self, job_id: JobId, by: Caller) -> bool:
         """A child that its array has not spawned yet is its array's owner's; who reaches all need not be looked at."""
@@ -192,7 +196,7 @@ class JobService:
     async def _active_children(self, parent: JobId) -> str:
         """Those that have containers, in words; not all of very many."""
         asked = [ChildQuery(parent=parent, status=status, limit=MOST_TOLD) for status in sorted(ACTIVE)]
-        found = [child.id for query in asked for child in await self._store.list_children(query)]
+        found = [child.id for query in asked for child in await self._shown.list_children(query)]
         if not found:
             return "its children, of which none has a container now"
         return f"its children instead: {', '.join(found[:MOST_TOLD])}{' and more' * (len(found) >= MOST_TOLD)}"

@@ -13,6 +13,7 @@ from batchq.domain.people import AccountName, Caller, People
 from batchq.domain.sweep import Outcome, Selection, Sketch, SweepOrder, Told, outcome
 from batchq.engine.engine import Engine
 from batchq.ports import JobStore
+from batchq.showing import Showing
 
 AT_ONCE = 500  # jobs that are read, or told of, in one go
 FORETOLD = 20_000  # jobs that are chosen in one go: to choose some of very many costs what it costs to choose all
@@ -41,6 +42,7 @@ class Stopping:
     def __init__(self, *, engine: Engine, store: JobStore, people: Callable[[], People]) -> None:
         self._engine = engine
         self._store = store
+        self._shown = Showing(store, engine.sealed)
         self._people = people
 
     async def stop(self, order: SweepOrder, asked: Asked, *, by: Caller) -> AsyncIterator[Some]:
@@ -79,7 +81,7 @@ class Stopping:
         for some in _pages(list(dict.fromkeys(said))):
             steps = [_step(it) for it in some]
             asked = [job_id for whole, _, number in steps for job_id in (whole, child_id(whole, number or 0))]
-            known = await self._store.jobs(asked, reach=by.reach)
+            known = await self._shown.jobs(asked, reach=by.reach)
             found += (_look(known, *step) for step in steps)
         refused = [it for it in found if it.outcome is not Outcome.NOT_MATCHED]
         return list(dict.fromkeys(it.job_id for it in found if it.outcome is Outcome.NOT_MATCHED)), refused
@@ -99,7 +101,7 @@ class Stopping:
                     left.pop(child[0], None)
             yield each
         for some in _pages(list(left)):
-            known = await self._store.jobs([node_of(it)[0] for it in some])
+            known = await self._shown.jobs([node_of(it)[0] for it in some])
             yield tuple(_left(known, it) for it in some)
 
 

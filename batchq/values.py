@@ -105,17 +105,24 @@ class Changes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildQuery:
-    """The children of an array, highest index first. None is every status; `before` the `order` to go on below."""
+    """The children of an array, highest index first. None is every status; `before` the `order` to go on below.
+
+    Where they are `over`, those that wait count as FAILED.
+    """
 
     parent: JobId
     status: Status | None = None
     limit: int
     before: int | None = None
+    over: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeedQuery:
-    """Jobs that need a consumable resource, newest first, finished ones too. None is any; a name as in JOB_NAME."""
+    """Jobs that need a consumable resource, newest first, finished ones too. None is any; a name as in JOB_NAME.
+
+    `over` as in JobQuery.
+    """
 
     resource: ConsumableName
     status: Status | None = None
@@ -123,6 +130,7 @@ class NeedQuery:
     limit: int
     before: int | None = None
     reach: Reach | None = None
+    over: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +165,7 @@ class JobQuery:
     JOB_NAME: case-insensitive, a trailing `*` is any rest. JOB_DEFINITION: case-sensitive; `name` (all revisions),
     `name*`, or `name:revision`. BEFORE/AFTER_CREATED_AT: milliseconds since the epoch as text, exclusive. Several
     values are alternatives. `status` None is every status. `before` is the `order` to go on below. Of jobs outside a
-    `reach` nothing is told.
+    `reach` nothing is told. Jobs of the orders `over` that are PENDING count as FAILED.
     """
 
     queue: QueueName
@@ -167,6 +175,7 @@ class JobQuery:
     limit: int
     before: int | None = None
     reach: Reach | None = None
+    over: frozenset[int] = frozenset()
 
 
 class ContainerState(StrEnum):

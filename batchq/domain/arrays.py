@@ -2,7 +2,8 @@
 
 A parent waits for its own dependencies like any job. Then it has a family, and is PENDING until every child is over;
 it never is RUNNABLE. A cancel or a terminate of it is remembered here, and told to the children a few at a time; the
-failure of one child of a SEQUENTIAL array likewise fails those after it.
+failure of one child of a SEQUENTIAL array likewise fails those after it. What an order decides it decides when it is
+given: `sealing` says what that is before they have heard.
 """
 
 from collections import Counter
@@ -13,7 +14,7 @@ from datetime import datetime
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain import reasons, stopping
-from batchq.domain.job import FINISHED, Child, Family, Job, Status
+from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Child, Family, Job, Status
 from batchq.domain.moves import end, story, to
 from batchq.domain.names import child_id
 from batchq.domain.replacing import replace
@@ -76,6 +77,18 @@ def order(job: Job) -> Order | None:
     return None if job.family is None or job.family.broken_at is None else on.DependencyFailed()
 
 
+def order_to(child: Job, job: Job) -> Order | None:
+    """What a child has yet to hear. To one that waits the first order counts, for that ended it; to others the last."""
+    family = job.family
+    if family is None or job.status is not Status.PENDING or child.status in FINISHED or _index(child) < family.told:
+        return None
+    if child.status in QUEUED and job.cancelled is not None:
+        return on.CancelRequested(reason=job.cancelled)
+    told = order(job)
+    may_run = child.status not in {Status.SUBMITTED, Status.PENDING}
+    return None if isinstance(told, on.DependencyFailed) and may_run else told
+
+
 def spawn(job: Job, most: int, now: datetime) -> tuple[Job, tuple[Job, ...]]:
     """The next children, `most` at most. AWS: tags do not come down to them."""
     family = _family(job)
@@ -110,18 +123,43 @@ def count(job: Job, moves: Iterable[Moved], now: datetime) -> Job:
             counts[move.before] -= 1
         if move.after is Status.FAILED and job.spec.sequential:
             family = _broken(job, family, move.index)
-    kept = tuple((status, counts[status]) for status in Status if counts[status])
-    after = replace(job, family=replace(family, counts=kept, counted_at=now))
+    after = _sealed(replace(job, family=replace(family, counts=_kept(counts), counted_at=now)), now)
     over = sum(counts[status] for status in FINISHED) == size(job)
-    return _finish(after, now, failed=counts[Status.FAILED] > 0) if over else after
+    return _finish(after, _family(after).over_at or now, failed=counts[Status.FAILED] > 0) if over else after
+
+
+def foreseen(job: Job, over_at: datetime | None) -> Job:
+    """One under order as it is once all have heard: who waits has failed. `over_at` None: some are under way still."""
+    family = _family(job)
+    counts = Counter(dict(family.counts))
+    for status in QUEUED:
+        counts[Status.FAILED] += counts.pop(status, 0)
+    after = replace(job, family=replace(family, counts=_kept(counts)))
+    return after if over_at is None else _finish(after, over_at, failed=True)
+
+
+def _kept(counts: Mapping[Status, int]) -> tuple[tuple[Status, int], ...]:
+    return tuple((status, counts[status]) for status in Status if counts.get(status))
 
 
 def _broken(job: Job, family: Family, index: int) -> Family:
-    """The first child that failed counts, by index; under an order of its own the parent goes on telling that."""
+    """The first child that failed counts, by index. Under an order of its own the parent tells that."""
+    if job.stop is not None or job.cancelled is not None:
+        return family
     if family.broken_at is not None and family.broken_at <= index:
         return family
-    ordered = job.stop is not None or job.cancelled is not None
-    return replace(family, broken_at=index, told=family.told if ordered else index + 1)
+    return replace(family, broken_at=index, told=index + 1)
+
+
+def _sealed(job: Job, now: datetime) -> Job:
+    """Under order, with every child there and none under way, it is over, and was counted for the last time."""
+    family = _family(job)
+    if family.over_at is not None:
+        return replace(job, family=replace(family, counted_at=family.over_at))
+    counts = dict(family.counts)
+    if family.ordered_at is None or spawning(job) or any(counts.get(status) for status in ACTIVE):
+        return job
+    return replace(job, family=replace(family, over_at=now, counted_at=now))
 
 
 def _finish(job: Job, now: datetime, *, failed: bool) -> Job:
@@ -133,23 +171,33 @@ def _finish(job: Job, now: datetime, *, failed: bool) -> Job:
     return end(job, Status.FAILED, now, reasons.CHILD_FAILED) if failed else end(job, Status.SUCCEEDED, now, None)
 
 
-def _cancel(job: Job, event: on.CancelRequested, _: datetime) -> Job:
+def _cancel(job: Job, event: on.CancelRequested, now: datetime) -> Job:
     if job.cancelled is not None or job.stop is not None:
         return job
-    return replace(job, cancelled=event.reason, family=replace(_family(job), told=0))
+    return _tell_all(replace(job, cancelled=event.reason), now)
 
 
 def _terminate(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
-    """Also after a cancel, which the children that run have not felt."""
-    if job.stop is not None:
+    """Also after a cancel, which the children that run have not felt. If none does, that has ended it."""
+    if job.stop is not None or _family(job).over_at is not None:
         return job
-    ordered = stopping.order(job, event, now)
-    return replace(ordered, family=replace(_family(job), told=0))
+    return _tell_all(stopping.order(job, event, now), now)
+
+
+def _tell_all(job: Job, now: datetime) -> Job:
+    family = _family(job)
+    ordered_at = family.ordered_at or now
+    return _sealed(replace(job, family=replace(family, told=0, counted_at=now, ordered_at=ordered_at)), now)
 
 
 def _ignored(job: Job, _: on.Event, __: datetime) -> Job:
     """What it waited for is behind it."""
     return job
+
+
+def _index(child: Job) -> int:
+    assert child.child is not None, f"no child: {story(child)}"
+    return child.child.index
 
 
 def _family(job: Job) -> Family:

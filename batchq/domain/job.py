@@ -218,7 +218,9 @@ class Family:
     """What an array parent remembers of its children; there from when its own dependencies are met.
 
     `counts` of those spawned, by status. `broken_at` is the child of a SEQUENTIAL array whose failure fails all after
-    it. `told` is how many, from the first, have heard of the parent's order (or of that failure).
+    it. `told` is how many, from the first, have heard of the parent's order (or of that failure). `ordered_at` is when
+    its first order was given: none that waited then starts any more. `over_at` is when no other was under way any more
+    either: then it is over, whatever is yet to be written.
     """
 
     spawned: int = 0
@@ -226,6 +228,8 @@ class Family:
     broken_at: int | None = None
     counts: tuple[tuple[Status, int], ...] = ()
     counted_at: datetime | None = None
+    ordered_at: datetime | None = None
+    over_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from batchq.domain import events as on
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.names import ConsumableName, JobId, QueueName, Tag
 from batchq.domain.people import Caller
+from batchq.domain.sealing import Sealed
 from batchq.domain.sweep import Selection, SweepOrder, Told
 from batchq.engine.accounts import Accounts
 from batchq.engine.alarms import Alarms
@@ -161,6 +162,10 @@ class Engine:
     async def snapshot(self, queue: QueueName) -> Snapshot:
         """Who is next in a queue, and what its jobs hold."""
         return await self.loop.snapshot(queue)
+
+    def sealed(self) -> Sealed:
+        """What orders to arrays have decided, as last saved, though rows do not say so yet."""
+        return self.loop.sealed
 
     def in_use(self, name: ConsumableName) -> int:
         """Units of a consumable resource that jobs hold now."""

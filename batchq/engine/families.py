@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 
 from batchq.domain import arrays
-from batchq.domain.job import FINISHED, Job
+from batchq.domain.job import Job
 from batchq.domain.names import JobId, child_id
+from batchq.domain.sealing import Sealed, is_sealing
 from batchq.engine.turn import Turn
 from batchq.ports import JobStore
 
@@ -16,21 +17,35 @@ class Families:
 
     def __init__(self) -> None:
         self._at_work: dict[JobId, Job] = {}
+        self._sealed: Sealed | None = None
 
     @property
     def busy(self) -> bool:
         """Whether the next turn has something to do even without a letter."""
         return bool(self._at_work)
 
+    @property
+    def sealed(self) -> Sealed:
+        """What orders to arrays have decided. It stays as it is when more is saved."""
+        if self._sealed is None:
+            self._sealed = Sealed({job_id: job for job_id, job in self._at_work.items() if is_sealing(job)})
+        return self._sealed
+
     async def load(self, store: JobStore) -> None:
         self._at_work = {job.id: job for job in await store.parents_at_work()}
+        self._sealed = None
 
     def adopt(self, job: Job) -> None:
         """A saved job."""
         if arrays.at_work(job):
             self._at_work[job.id] = job
-        else:
-            self._at_work.pop(job.id, None)
+        elif self._at_work.pop(job.id, None) is None:
+            return
+        self._sealed = None
+
+    def join(self, turn: Turn) -> None:
+        """Before anything is decided in a turn: a child of theirs hears first what they were told."""
+        turn.learn(self._at_work.values())
 
     def under_order(self, turn: Turn) -> frozenset[JobId]:
         """The parents none of whose children may start, for some have not heard yet what they must."""
@@ -51,7 +66,7 @@ class Families:
 
     def _of(self, turn: Turn, parents: Iterable[JobId]) -> list[Job]:
         """Those of them that are at work, as the turn leaves them, oldest first."""
-        turn.learn(self._at_work.values())
+        self.join(turn)
         jobs = (job for job in map(turn.get, parents) if job is not None and arrays.at_work(job))
         return sorted(jobs, key=lambda it: it.order)
 
@@ -66,16 +81,13 @@ def _spawn(turn: Turn, parent: Job, most: int) -> int:
 
 
 async def _tell(turn: Turn, store: JobStore, parent_id: JobId, most: int) -> int:
-    """Those that are over need not hear it."""
     parent = turn.get(parent_id)
     assert parent is not None, f"{parent_id} was at work and is not known"
-    order = arrays.order(parent)
-    if order is None:
+    if arrays.order(parent) is None:
         return 0
     after, indices = arrays.tell(parent, most)
     turn.learn(await store.children(parent_id, indices.start, len(indices)))
+    for index in indices:
+        turn.hear(child_id(parent_id, index))
     turn.keep(parent, after)
-    for child in map(turn.get, (child_id(parent_id, index) for index in indices)):
-        if child is not None and child.status not in FINISHED:
-            turn.step(child.id, order)
     return len(indices)

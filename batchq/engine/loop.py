@@ -15,6 +15,7 @@ from batchq.domain.damage import is_damaged
 from batchq.domain.job import Job, Status
 from batchq.domain.names import JobId, QueueName, Tag
 from batchq.domain.parts import tags_running
+from batchq.domain.sealing import Sealed
 from batchq.engine.accounts import Accounts
 from batchq.engine.families import Families
 from batchq.engine.ground import Ground
@@ -123,6 +124,11 @@ class Loop:
         return str(self._reader.safety) if self._reader.safety.holds else None
 
     @property
+    def sealed(self) -> Sealed:
+        """What orders to arrays have decided, as last saved."""
+        return self._families.sealed
+
+    @property
     def next_order(self) -> int:
         """Of the next job that is submitted."""
         return self._reader.next_order
@@ -165,6 +171,7 @@ class Loop:
             self._behind = False
 
     async def _work(self, turn: Turn, letters: Sequence[Letter]) -> None:
+        self._families.join(turn)
         await self._sweeps.prepare()
         await self._reader.prepare(turn, letters, self._store)
         self._read(turn, letters)

@@ -9,12 +9,14 @@ from batchq.domain.acts import DONE, Act, act
 from batchq.domain.arrays import Moved, at_work, is_parent, size
 from batchq.domain.damage import fail, is_damaged
 from batchq.domain.fairshare import Change, ShareKey
-from batchq.domain.job import ACTIVE, FINISHED, Job, Status
+from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Job, Status
 from batchq.domain.lifecycle import step
+from batchq.domain.moves import Outcome
 from batchq.domain.names import JobId, Tag, child_id, parent_of, stream_name
 from batchq.domain.parts import came_to_run
 from batchq.domain.people import Caller
 from batchq.domain.replacing import replace
+from batchq.domain.sealing import hear
 from batchq.domain.sweep import Progress, Sweep, Told
 from batchq.engine.letters import Letter, SweepJobs
 from batchq.values import Changes, LogStream, Moment, Restoration, StatusChanged, SubmissionKey
@@ -56,9 +58,7 @@ class Turn:
         for job in jobs:
             self._read.setdefault(job.id, job)
             if is_damaged(job) and self.get(job.id) is job:
-                after, effects = fail(job, self.now)
-                self.keep(job, after)
-                self.effects += ((effect, after) for effect in effects)
+                self._follow(job, fail(job, self.now))
 
     def get(self, asked: JobId) -> Job | None:
         return self._inserted.get(asked) or self._updated.get(asked) or self._active.get(asked) or self._read.get(asked)
@@ -79,10 +79,22 @@ class Turn:
 
     def step(self, job_id: JobId, event: on.Event) -> None:
         """Apply an event. One about a job that nobody knows is pointless, not wrong."""
+        self.hear(job_id)
         job = self.get(job_id)
-        if job is None:
-            return
-        after, effects = step(job, event, self.now)
+        if job is not None:
+            self._follow(job, step(job, event, self.now))
+
+    def hear(self, job_id: JobId) -> None:
+        """Of a child, what its array was told: that comes before anything else that happens to it."""
+        job = self.get(job_id)
+        parent = None if job is None or job.child is None else self.get(job.child.parent)
+        if job is not None and parent is not None:
+            by, self.by = self.by, None  # who asks something of it has not ordered this
+            self._follow(job, hear(job, parent, self.now))
+            self.by = by
+
+    def _follow(self, job: Job, outcome: Outcome) -> None:
+        after, effects = outcome
         self.keep(job, after)
         self.effects += ((effect, after) for effect in effects)
 
@@ -171,8 +183,9 @@ class Turn:
 
     def _tell(self, before: Job | None, after: Job) -> None:
         attempt = after.attempt.number if after.attempt else None
+        at = _came(before, after) or self.now
         self._history.append(
-            Moment(job_id=after.id, at=self.now, status=after.status, reason=after.status_reason, attempt=attempt)
+            Moment(job_id=after.id, at=at, status=after.status, reason=after.status_reason, attempt=attempt)
         )
         self._changed.append(StatusChanged(before=before.status if before else None, job=after))
         if after.status in FINISHED:
@@ -181,6 +194,12 @@ class Turn:
             moved = Moved(index=after.child.index, before=before.status if before else None, after=after.status)
             self._moved.setdefault(after.child.parent, []).append(moved)
         self.place = self.place or makes_room(before, after)
+
+
+def _came(before: Job | None, after: Job) -> datetime | None:
+    """When one that waited came to its end: that may have been decided before it is written. None of all others."""
+    waited = before is not None and before.status in QUEUED
+    return after.stopped_at if waited and after.status in FINISHED else None
 
 
 def makes_room(before: Job | None, after: Job) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from batchq.domain.dependencies import waits_for
 from batchq.domain.fairshare import ShareKey, ShareUse
-from batchq.domain.job import FINISHED, Job
+from batchq.domain.job import FINISHED, QUEUED, Job, Status
 from batchq.domain.names import ConsumableName, JobId, QueueName
 from batchq.domain.people import AccountName, Reach
 from batchq.domain.placement import Candidate
@@ -210,6 +210,10 @@ def list_children(connection: Connection, query: ChildQuery) -> tuple[Job, ...]:
     asked = {**_bounds(below), "limit": query.limit}
     if query.status is None:
         return _jobs(connection.execute(SQL["children"], asked))
+    if query.over and query.status in QUEUED:
+        return ()
+    if query.over and query.status is Status.FAILED:
+        return _jobs(connection.execute(SQL["children_failed_or_waiting"], asked))
     return _jobs(connection.execute(SQL["children_of_status"], asked | {"status": query.status.value}))
 
 

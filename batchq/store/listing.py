@@ -20,12 +20,13 @@ from batchq.values import Filter, JobQuery, NeedQuery
 Bound = list[str | int]
 
 _MOST_VALUES = 1000
+_ORDERS = "SELECT value FROM json_each(?)"
 
 
 def page(connection: sqlite3.Connection, query: JobQuery) -> tuple[Job, ...]:
     """The orders come from an index; only the jobs of the page itself are read."""
     walks = [None] if query.reach is None else whose(query.reach)
-    asked = (select(part, owned) for owned in walks for part in _parts(query))
+    asked = (select(part, owned, among) for owned in walks for part, among in _parts(query))
     pages = [connection.execute(*it).fetchall() for it in asked]  # at once, so that a statement is made ready once
     found = merged(pages, key=itemgetter(0), reverse=True)
     return jobs.of_orders(connection, [order for (order,) in islice(found, query.limit)])
@@ -35,14 +36,17 @@ def page_needing(connection: sqlite3.Connection, query: NeedQuery) -> tuple[Job,
     return jobs.of_orders(connection, [order for (order,) in connection.execute(*select_needing(query))])
 
 
-def select(query: JobQuery, owned: Whose | None = None) -> tuple[str, Bound]:
-    """All of them, or one owner's, or one account's of one status."""
+def select(query: JobQuery, owned: Whose | None = None, among: frozenset[int] | None = None) -> tuple[str, Bound]:
+    """All of them, or one owner's, or one account's of one status; of these orders alone, if any are said."""
     table = "jobs" if owned is None else f"jobs INDEXED BY jobs_of_{owned[0]}"
     conditions = ["parent_ord IS NULL", "queue = ?", "ord < ?"]
     bound: Bound = [rows.text(query.queue), _below(query.before)]
     if query.status is not None:
         conditions.append("status = ?")
         bound.append(query.status.value)
+    if among is not None or (query.over and query.status is Status.PENDING):
+        conditions.append(f"ord {'NOT IN' if among is None else 'IN'} ({_ORDERS})")
+        bound.append(_listed(query.over if among is None else among))
     if owned is not None:
         conditions.append(f"{owned[0]} = ?")
         bound.append(owned[1])
@@ -60,8 +64,9 @@ def select_needing(query: NeedQuery) -> tuple[str, Bound]:
     conditions = ["resource = ?", "job_needs.ord < ?"]
     bound: Bound = [rows.text(query.resource), _below(query.before)]
     if query.status is not None:
-        conditions.append("status = ?")
-        bound.append(query.status.value)
+        condition, values = _counts_as(query.status, query.over)
+        conditions.append(condition)
+        bound += values
     if query.reach is not None:
         condition, values = within(query.reach)
         conditions.append(condition)
@@ -76,12 +81,33 @@ def select_needing(query: NeedQuery) -> tuple[str, Bound]:
     return f"SELECT job_needs.ord FROM {listed} WHERE {where} ORDER BY job_needs.ord DESC LIMIT ?", bound  # noqa: S608 - nobody's words
 
 
-def _parts(query: JobQuery) -> list[JobQuery]:
-    """SQLite has only so many variables for a statement, and the indices of owners hold a status after the other."""
+def _counts_as(status: Status, over: frozenset[int]) -> tuple[str, Bound]:
+    if over and status is Status.PENDING:
+        return f"status = ? AND jobs.ord NOT IN ({_ORDERS})", [status.value, _listed(over)]
+    if over and status is Status.FAILED:
+        return f"(status = ? OR (status = 'PENDING' AND jobs.ord IN ({_ORDERS})))", [status.value, _listed(over)]
+    return "status = ?", [status.value]
+
+
+def _listed(orders: frozenset[int]) -> str:
+    return json.dumps(sorted(orders))
+
+
+def _parts(query: JobQuery) -> list[tuple[JobQuery, frozenset[int] | None]]:
+    """SQLite has only so many variables for a statement, and the indices of owners hold a status after the other.
+
+    What counts as FAILED is walked for itself: it stands in the indices where its row says.
+    """
     starts = range(0, len(query.values), _MOST_VALUES) or (0,)
     statuses = [query.status] if query.reach is None or query.status is not None else list(Status)
+    over = frozenset[int]() if query.status is None else query.over
+    walks: list[tuple[Status | None, frozenset[int] | None]] = [(status, None) for status in statuses]
+    if over and query.status is Status.FAILED:
+        walks.append((Status.PENDING, over))
     values = [query.values[start : start + _MOST_VALUES] for start in starts]
-    return [replace(query, status=status, values=some) for status in statuses for some in values]
+    return [
+        (replace(query, status=status, values=some, over=over), among) for status, among in walks for some in values
+    ]
 
 
 def _below(before: int | None) -> int:

@@ -3,11 +3,11 @@
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 
-from batchq.domain.job import FINISHED, Job, Status
+from batchq.domain.job import FINISHED, QUEUED, Job, Status
 from batchq.domain.names import DefinitionRef
 from batchq.domain.people import Owner, Reach
 from batchq.domain.sweep import Selection
-from batchq.values import Filter, JobQuery, NeedQuery
+from batchq.values import ChildQuery, Filter, JobQuery, NeedQuery
 
 ANY_REST = "*"
 _WAITING = frozenset({Status.SUBMITTED, Status.PENDING})
@@ -28,7 +28,7 @@ def matches(job: Job, query: JobQuery) -> bool:
     return (
         job.child is None
         and job.spec.queue == query.queue
-        and query.status in {None, job.status}
+        and query.status in {None, _counts_as(job, query.over)}
         and (query.before is None or job.order < query.before)
         and reached(job.spec.owner, query.reach)
         and (query.filter is None or any(_passes(job, query.filter, value) for value in query.values))
@@ -39,11 +39,19 @@ def needs(job: Job, query: NeedQuery) -> bool:
     return (
         job.child is None
         and any(need.resource == query.resource for need in job.spec.needs)
-        and query.status in {None, job.status}
+        and query.status in {None, _counts_as(job, query.over)}
         and (query.before is None or job.order < query.before)
         and reached(job.spec.owner, query.reach)
         and (query.name is None or _like(folded(job.spec.name), folded(query.name)))
     )
+
+
+def _counts_as(job: Job, over: Collection[int]) -> Status:
+    return Status.FAILED if job.status is Status.PENDING and job.order in over else job.status
+
+
+def child_counts_as(job: Job, query: ChildQuery) -> Status:
+    return Status.FAILED if query.over and job.status in QUEUED else job.status
 
 
 def meant(job: Job, selection: Selection) -> bool:

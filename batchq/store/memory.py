@@ -17,7 +17,7 @@ from batchq.domain.remains import tags
 from batchq.domain.sweep import Meant, Selection, Sketch, Sweep
 from batchq.errors import Conflict
 from batchq.store import memory_pruning
-from batchq.store.matching import matches, needs, reached, waits
+from batchq.store.matching import child_counts_as, matches, needs, reached, waits
 from batchq.store.memory_catalog import MemoryCatalog
 from batchq.store.memory_index import AT_WORK, BEFORE_ALL, MISFITS, Group, Index, Key, of_queue, of_share, of_status
 from batchq.store.memory_sweeps import MemorySweeps
@@ -124,7 +124,7 @@ class MemoryStore(MemoryCatalog):
 
     async def list_children(self, query: ChildQuery) -> tuple[Job, ...]:
         below = (it for it in self._children(query.parent) if query.before is None or it.order < query.before)
-        found = [it for it in below if query.status in {None, it.status}]
+        found = [it for it in below if query.status in {None, child_counts_as(it, query)}]
         return tuple(found[::-1][: query.limit])
 
     async def shares(self) -> Mapping[ShareKey, ShareUse]:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from batchq.domain.job import FINISHED, Child, Dependency, DependencyType, Family, Status
+from batchq.domain.job import FINISHED, QUEUED, Child, Dependency, DependencyType, Family, Status
 from batchq.domain.names import QueueName, child_id
 from batchq.errors import Conflict
 from batchq.values import Changes, ChildQuery, Filter, JobQuery
@@ -127,6 +127,21 @@ async def test_children_are_listed_by_status(store, family):
     asked = ChildQuery(parent=job_id(10), status=Status.RUNNING, limit=100)
 
     assert await store.list_children(asked) == (family[4],)
+
+
+@pytest.mark.parametrize(
+    ("status", "found"),
+    [(None, [6, 5, 4, 3, 2, 1, 0]), (Status.FAILED, [6, 2, 1, 0]), (Status.RUNNING, [4]), (Status.SUCCEEDED, [5])]
+    + [(status, []) for status in sorted(QUEUED)],
+)
+async def test_where_children_are_over_those_that_wait_count_as_failed(store, family, status, found):
+    asked = ChildQuery(parent=job_id(10), status=status, over=True, limit=100)
+    first = replace(asked, limit=2)
+    next_ = replace(asked, before=16)
+
+    assert indices(await store.list_children(asked)) == found
+    assert indices(await store.list_children(first)) == found[:2]
+    assert indices(await store.list_children(next_)) == [it for it in found if it < 5]
 
 
 async def test_a_page_of_children_ends_at_its_limit_and_the_next_goes_on_below(store, family):

@@ -1,5 +1,6 @@
 """What every store must do, held on each: lists of jobs."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from batchq.domain.job import Status
 from batchq.domain.names import DefinitionRef, QueueName
+from batchq.domain.people import NOBODY, Reach
 from batchq.store.memory import MemoryStore
 from batchq.store.sqlite import SqliteStore
 from batchq.values import Changes, Filter, JobQuery
@@ -45,6 +47,23 @@ async def test_a_list_of_one_status_has_no_other(listed):
     jobs = [job(number=number, status=status) for number, status in enumerate(Status)]
 
     assert await listed(jobs, query(status=Status.RUNNING)) == [4]
+
+
+@pytest.mark.parametrize(
+    ("status", "found"),
+    [(None, [9, 6, 5, 4, 2, 1]), (Status.PENDING, [6, 2]), (Status.FAILED, [9, 5, 4]), (Status.RUNNABLE, [1])],
+)
+async def test_who_is_over_counts_as_failed_though_its_row_says_pending(store, status, found):
+    rows = {1: "RUNNABLE", 2: "PENDING", 4: "PENDING", 5: "FAILED", 6: "PENDING", 9: "FAILED"}
+    jobs = tuple(job(number=number, status=Status[status]) for number, status in rows.items())
+    elsewhere = job(number=7, status=Status.PENDING, queue=QueueName("other"))
+    await store.commit(Changes(inserted=(*jobs, elsewhere)))
+    asked = query(status=status, over=frozenset({1, 4, 5, 7}))
+
+    assert [it.order for it in await store.list(asked)] == found
+    assert [it.order for it in await store.list(replace(asked, before=5))] == [it for it in found if it < 5]
+    assert [it.order for it in await store.list(replace(asked, limit=2))] == found[:2]
+    assert [it.order for it in await store.list(replace(asked, reach=Reach(user=NOBODY.user)))] == found
 
 
 async def test_a_listed_job_is_the_job(store):
@@ -174,6 +193,7 @@ QUERIES = st.builds(
     status=st.none() | st.sampled_from(Status),
     before=st.none() | st.integers(-1, 10**30),
     limit=st.integers(1, 5),
+    over=st.frozensets(st.integers(0, 7), max_size=4),
 )
 JOBS = st.lists(
     st.fixed_dictionaries(

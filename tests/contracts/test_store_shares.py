@@ -203,6 +203,18 @@ def query(**changes):
     return NeedQuery(**{"resource": LICENCES, "limit": 100} | changes)
 
 
+@pytest.mark.parametrize(
+    ("status", "found"), [(None, [3, 2, 1]), (Status.PENDING, [3]), (Status.FAILED, [2, 1]), (Status.RUNNING, [])]
+)
+async def test_who_needs_it_and_is_over_counts_as_failed_though_its_row_says_pending(store, status, found):
+    rows = {1: Status.FAILED, 2: Status.PENDING, 3: Status.PENDING}
+    await store.commit(Changes(inserted=tuple(job(number=it, status=rows[it], needs=needs(1)) for it in rows)))
+
+    asked = query(status=status, over=frozenset({1, 2}))
+
+    assert [it.order for it in await store.list_needing(asked)] == found
+
+
 async def orders(store, **changes):
     return [it.order for it in await store.list_needing(query(**changes))]
 

@@ -64,9 +64,13 @@ ARRAYS = {
             "    if family.broken_at is not None and family.broken_at <= index:\n        return family\n",
             "",
         ),
-        ("a failure is told in the place of an order", "told=family.told if ordered else index + 1", "told=index + 1"),
-        ("a failure is told to the one that failed", "else index + 1)", "else index)"),
-        ("a failure is not told to the next", "else index + 1)", "else index + 2)"),
+        (
+            "a failure is told in the place of an order",
+            "    if job.stop is not None or job.cancelled is not None:\n        return family\n",
+            "",
+        ),
+        ("a failure is told to the one that failed", "told=index + 1)", "told=index)"),
+        ("a failure is not told to the next", "told=index + 1)", "told=index + 2)"),
         (
             "an array succeeds in spite of a failure",
             "reasons.CHILD_FAILED) if failed else",
@@ -89,19 +93,91 @@ ARRAYS = {
         ),
         (
             "a cancel is told to those alone who come after it",
-            "cancelled=event.reason, family=replace(_family(job), told=0)",
-            "cancelled=event.reason, family=_family(job)",
+            "return _tell_all(replace(job, cancelled=event.reason), now)",
+            "return replace(job, cancelled=event.reason)",
         ),
         (
             "a terminate is told to those alone who have not heard of the cancel",
-            "replace(ordered, family=replace(_family(job), told=0))",
-            "ordered",
+            "return _tell_all(stopping.order(job, event, now), now)",
+            "return stopping.order(job, event, now)",
         ),
         (
             "a second terminate is the one that counts",
-            "    if job.stop is not None:\n        return job\n    ordered",
-            "    ordered",
+            "if job.stop is not None or _family(job).over_at is not None:",
+            "if _family(job).over_at is not None:",
         ),
+        (
+            "an array that is over can be terminated",
+            "if job.stop is not None or _family(job).over_at is not None:",
+            "if job.stop is not None:",
+        ),
+        (
+            "an array is over while a child runs",
+            " or any(counts.get(status) for status in ACTIVE):",
+            ":",
+        ),
+        (
+            "an array is over before all its children are there",
+            "family.ordered_at is None or spawning(job) or any",
+            "family.ordered_at is None or any",
+        ),
+        (
+            "an array that nobody told anything is over when no child runs",
+            "family.ordered_at is None or spawning(job) or any",
+            "spawning(job) or any",
+        ),
+        (
+            "an array that is over is counted on",
+            "return replace(job, family=replace(family, counted_at=family.over_at))",
+            "return job",
+        ),
+        (
+            "an array ends with its last row",
+            "_finish(after, _family(after).over_at or now,",
+            "_finish(after, now,",
+        ),
+        (
+            "to who waits the last order counts",
+            "if child.status in QUEUED and job.cancelled is not None:",
+            "if child.status in QUEUED and job.cancelled is not None and job.stop is None:",
+        ),
+        (
+            "to who runs the first order counts",
+            "if child.status in QUEUED and job.cancelled is not None:",
+            "if job.cancelled is not None:",
+        ),
+        (
+            "a failure before it is told to one that may run",
+            "if isinstance(told, on.DependencyFailed) and may_run else told",
+            "if False else told",
+        ),
+        (
+            "who waits does not count as FAILED",
+            "counts[Status.FAILED] += counts.pop(status, 0)",
+            "counts.pop(status, 0)",
+        ),
+    ],
+    "batchq/domain/sealing.py": [
+        ("a child ended when it was told", "else max(ordered_at, child.created_at)", "else now"),
+        ("a child ended before it was born", "else max(ordered_at, child.created_at)", "else ordered_at"),
+        ("a child that runs was asked when its array was", " or child.status not in QUEUED else", " else"),
+        ("who runs is shown as over", "parent is None or job.status not in QUEUED else", "parent is None else"),
+        (
+            "an array under order is over",
+            "for it in self.parents.values() if _over_at(it) is not None)",
+            "for it in self.parents.values())",
+        ),
+        ("an array is shown as it is stored", "else arrays.foreseen(job, _over_at(known))", "else job"),
+        (
+            "an array is shown further than lists have it",
+            "arrays.foreseen(job, _over_at(known))",
+            "arrays.foreseen(job, _over_at(job))",
+        ),
+    ],
+    "batchq/engine/turn.py": [
+        ("a child need not hear its array first", "        self.hear(job_id)\n", ""),
+        ("who asks has ordered what the array was told", "by, self.by = self.by, None", "by = self.by"),
+        ("history tells when a row was written", "at = _came(before, after) or self.now", "at = self.now"),
     ],
     "batchq/engine/families.py": [
         ("after a restart an array is forgotten", "{job.id: job for job in await store.parents_at_work()}", "{}"),
@@ -111,6 +187,7 @@ ARRAYS = {
             "known = {*self._at_work, *(job.id for job in turn.parents())}",
             "known = {*self._at_work}",
         ),
+        ("what was decided is not known", "            return\n        self._sealed = None\n", "            return\n"),
         ("a turn does as much for each array", "left -= spawned + await", "spawned += await"),
         ("the younger array comes first", "key=lambda it: it.order)", "key=lambda it: -it.order)"),
         (

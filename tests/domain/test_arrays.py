@@ -93,21 +93,24 @@ def test_a_cancelled_one_fails_with_the_callers_reason_whatever_its_children_did
 
 
 def test_a_terminate_after_a_cancel_is_told_to_all_again_and_its_reason_stands():
-    cancelled, told = arrays.tell(asked(with_children(), CANCEL), 2)
+    one_runs = ended(with_children(), Status.RUNNING)
+    cancelled, told = arrays.tell(asked(one_runs, CANCEL), 2)
     assert told == range(2)
 
     both = asked(cancelled, TERMINATE)
 
     assert arrays.order(both) == on.TerminateRequested(reason="now", grace=timedelta(seconds=30))
     assert arrays.tell(both, 250)[1] == range(3)
-    over = ended(both, *(Status.FAILED,) * 3)
+    moves = [Moved(index=0, before=Status.RUNNING, after=Status.FAILED)]
+    moves += [Moved(index=index, before=Status.SUBMITTED, after=Status.FAILED) for index in (1, 2)]
+    over = arrays.count(both, moves, LATER)
     assert (over.status_reason, over.is_cancelled, over.is_terminated) == ("now", False, True)
 
 
 @pytest.mark.parametrize("first", [CANCEL, TERMINATE])
 @pytest.mark.parametrize("second", [on.CancelRequested(reason="again"), on.TerminateRequested(reason="again")])
 def test_the_first_order_stands_but_a_cancel_gives_way_to_a_terminate(first, second):
-    once = asked(with_children(), first)
+    once = asked(ended(with_children(), Status.RUNNING), first)
     twice = asked(once, second)
 
     upgraded = isinstance(first, on.CancelRequested) and isinstance(second, on.TerminateRequested)

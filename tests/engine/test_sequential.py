@@ -60,8 +60,8 @@ async def test_a_later_child_that_failed_first_hides_no_failure_before_it():
 async def test_a_failure_does_not_keep_those_before_it_from_hearing_of_an_order():
     desk = await sequential_of(5)
     await desk.turn(
-        Deliver(job_id=ONE, event=on.TerminateRequested(reason="all of it")),
         told(3, on.TerminateRequested(reason="this one first")),
+        Deliver(job_id=ONE, event=on.TerminateRequested(reason="all of it")),
     )
     await at_rest(desk)
 

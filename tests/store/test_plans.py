@@ -101,12 +101,24 @@ def test_what_the_engine_asks_reads_only_the_rows_it_gets(plan, name, index):
     assert f"USING {index} " in steps[0]
 
 
-@pytest.mark.parametrize("name", ["unfinished_children", "children", "children_of_status"])
+@pytest.mark.parametrize(
+    "name", ["unfinished_children", "children", "children_of_status", "children_failed_or_waiting"]
+)
 def test_the_children_of_an_array_are_read_as_one_stretch_of_the_table(plan, name):
     stretch, spec = plan(jobs.SQL[name], named(jobs.SQL[name]))
 
     assert stretch == "SEARCH jobs USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"
     assert spec == "SEARCH specs USING INTEGER PRIMARY KEY (rowid=?)"
+
+
+@pytest.mark.parametrize("status", [Status.PENDING, Status.FAILED])
+def test_what_is_over_in_all_but_its_row_costs_a_list_no_walk(plan, status):
+    query = JobQuery(queue="default", status=status, limit=10, over=frozenset({1, 2}))
+
+    walks = [plan(*listing.select(part, None, among))[0] for part, among in listing._parts(query)]
+
+    index = "COVERING INDEX jobs_by_status (queue=? AND status=? AND ord"
+    assert all(walk.startswith(f"SEARCH jobs USING {index}") for walk in walks), walks
 
 
 def test_a_share_is_entered_where_the_last_page_ended(plan):

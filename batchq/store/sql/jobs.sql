@@ -175,6 +175,11 @@ WHERE jobs.ord BETWEEN :first AND :last ORDER BY jobs.ord DESC LIMIT :limit;
 SELECT jobs.ord, id, version, status, state, spec FROM jobs JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord)
 WHERE jobs.ord BETWEEN :first AND :last AND status = :status ORDER BY jobs.ord DESC LIMIT :limit;
 
+-- children_failed_or_waiting
+SELECT jobs.ord, id, version, status, state, spec FROM jobs JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord)
+WHERE jobs.ord BETWEEN :first AND :last AND status IN ('FAILED', 'SUBMITTED', 'PENDING', 'RUNNABLE')
+ORDER BY jobs.ord DESC LIMIT :limit;
+
 -- last_order
 -- An array has taken the orders of all its children, whether they are there or not.
 SELECT own.ord + own.array_size FROM jobs AS newest JOIN jobs AS own ON own.ord = coalesce(newest.parent_ord, newest.ord)

@@ -1,0 +1,208 @@
+"""What an order to an array has decided before its children have heard, and that it is what they are told."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from batchq.domain import arrays
+from batchq.domain import events as on
+from batchq.domain.arrays import Moved
+from batchq.domain.job import ACTIVE, QUEUED, Dependency, DependencyType, StopCause
+from batchq.domain.job import Status as Is
+from batchq.domain.lifecycle import step
+from batchq.domain.sealing import Sealed, hear, is_sealing
+from tests.support import builders
+from tests.support.builders import NOON
+
+ORDERED, THEN, LATER = (NOON + timedelta(seconds=seconds) for seconds in (5, 7, 9))
+CANCEL, TERMINATE = on.CancelRequested(reason="enough"), on.TerminateRequested(reason="now")
+SEQUENTIAL = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
+
+
+def family(*statuses, size=None, born=NOON, **changes):
+    """An array whose first children are in these statuses, and these."""
+    waiting = builders.job(array_size=size or len(statuses), **changes)
+    parent, children = arrays.spawn(step(waiting, on.DependenciesMet(), NOON)[0], len(statuses), born)
+    children = [builders.job(**_members(it, status)) for it, status in zip(children, statuses, strict=True)]
+    moves = [Moved(index=it.child.index, before=None, after=it.status) for it in children]
+    return arrays.count(parent, moves, NOON), children
+
+
+def _members(child, status):
+    members = {name: getattr(child, name) for name in ("id", "order", "spec", "created_at", "child")}
+    return members | {"status": status}
+
+
+def told(parent, *events, at=ORDERED):
+    for event in events:
+        parent, _ = step(parent, event, at)
+    return parent
+
+
+def sealed(*parents):
+    return Sealed({it.id: it for it in parents})
+
+
+@pytest.mark.parametrize("status", sorted(QUEUED))
+def test_a_cancel_of_its_array_ended_who_waits_at_that_moment(status):
+    parent, (child,) = family(status)
+
+    over, effects = hear(child, told(parent, CANCEL), LATER)
+
+    assert (over.status, over.status_reason, over.stopped_at) == (Is.FAILED, "enough", ORDERED)
+    assert (over.is_cancelled, over.is_terminated, effects) == (True, False, ())
+
+
+@pytest.mark.parametrize("status", sorted(QUEUED))
+def test_so_did_a_terminate(status):
+    parent, (child,) = family(status)
+
+    over, _ = hear(child, told(parent, TERMINATE), LATER)
+
+    assert (over.status, over.status_reason, over.stopped_at) == (Is.FAILED, "now", ORDERED)
+    assert (over.stop.cause, over.stop.ordered_at, over.is_cancelled) == (StopCause.TERMINATED, ORDERED, False)
+
+
+def test_who_was_born_to_an_order_ended_at_its_birth():
+    parent, (child,) = family(Is.SUBMITTED, born=THEN)
+
+    assert hear(child, told(parent, CANCEL), LATER)[0].stopped_at == THEN
+
+
+@pytest.mark.parametrize("status", sorted(ACTIVE))
+def test_who_is_under_way_is_asked_when_it_hears(status):
+    parent, (child,) = family(status)
+
+    asked, effects = hear(child, told(parent, TERMINATE), LATER)
+
+    assert (asked.status, asked.stop.ordered_at, len(effects)) == (status, LATER, 1)
+
+
+def test_to_who_waits_the_first_order_counts_and_to_who_runs_the_last():
+    parent, (waiting, running) = family(Is.RUNNABLE, Is.RUNNING)
+    both = told(told(parent, CANCEL), TERMINATE, at=THEN)
+
+    assert hear(waiting, both, LATER)[0].status_reason == "enough"
+    assert hear(waiting, both, LATER)[0].stopped_at == ORDERED
+    assert hear(running, both, LATER)[0].stop.reason == "now"
+
+
+def test_who_has_heard_hears_it_once():
+    parent, (child, other) = family(Is.RUNNING, Is.RUNNING)
+    half, _ = arrays.tell(told(parent, TERMINATE), 1)
+
+    assert hear(child, half, LATER) == (child, ())
+    assert hear(other, half, LATER)[0].stop is not None
+
+
+@pytest.mark.parametrize("status", [Is.SUCCEEDED, Is.FAILED])
+def test_who_is_over_hears_nothing(status):
+    parent, (child, _) = family(status, Is.RUNNING)
+
+    assert hear(child, told(parent, TERMINATE), LATER) == (child, ())
+
+
+def test_an_order_of_an_older_batchq_has_no_moment_and_counts_when_it_is_heard():
+    parent, (child, _) = family(Is.RUNNABLE, Is.RUNNABLE)
+    old = replace(parent, cancelled="enough")
+
+    assert not is_sealing(old)
+    assert hear(child, old, LATER)[0].stopped_at == LATER
+
+
+def test_a_failure_in_a_sequential_array_is_told_to_none_that_may_run():
+    """As restored data may have it: what runs is found, and the one before it is lost."""
+    parent, (_, waits, runs) = family(Is.RUNNING, Is.PENDING, Is.RUNNING, depends_on=[SEQUENTIAL])
+    broken = arrays.count(parent, [Moved(index=0, before=Is.RUNNING, after=Is.FAILED)], NOON)
+
+    assert hear(waits, broken, LATER)[0].status is Is.FAILED
+    assert hear(runs, broken, LATER) == (runs, ())
+
+
+# -------------------------------------------------------------------------------------------------- how it is shown
+
+
+@pytest.mark.parametrize("event", [CANCEL, TERMINATE])
+def test_children_are_shown_as_they_will_hear_and_those_under_way_as_they_are(event):
+    parent, children = family(Is.PENDING, Is.RUNNABLE, Is.RUNNING, Is.SUCCEEDED)
+    under_order = told(parent, event)
+    shown = [sealed(under_order).shown(it) for it in children]
+
+    assert shown[:2] == [hear(it, under_order, LATER)[0] for it in children[:2]]
+    assert shown[2:] == children[2:]
+
+
+def test_an_array_is_shown_with_who_waits_as_failed_while_others_are_under_way():
+    parent, _ = family(Is.SUBMITTED, Is.RUNNABLE, Is.RUNNING, Is.FAILED)
+
+    shown = sealed(told(parent, CANCEL)).shown(told(parent, CANCEL))
+
+    assert (shown.status, shown.family.counts) == (Is.PENDING, ((Is.RUNNING, 1), (Is.FAILED, 3)))
+
+
+@pytest.mark.parametrize(("event", "reason"), [(CANCEL, "enough"), (TERMINATE, "now")])
+def test_it_is_over_when_none_is_under_way(event, reason):
+    parent, _ = family(Is.SUBMITTED, Is.RUNNABLE, Is.SUCCEEDED)
+    under_order = told(parent, event)
+
+    shown = sealed(under_order).shown(under_order)
+
+    assert (shown.status, shown.status_reason, shown.stopped_at) == (Is.FAILED, reason, ORDERED)
+    assert shown.family.counts == ((Is.SUCCEEDED, 1), (Is.FAILED, 2))
+    assert shown.family.counted_at == ORDERED
+    assert sealed(under_order).over == {parent.order}
+
+
+def test_it_is_over_when_the_last_one_under_way_is():
+    parent, _ = family(Is.RUNNABLE, Is.RUNNING)
+    ended = arrays.count(told(parent, CANCEL), [Moved(index=1, before=Is.RUNNING, after=Is.SUCCEEDED)], THEN)
+
+    shown = sealed(ended).shown(ended)
+
+    assert (shown.status, shown.stopped_at) == (Is.FAILED, THEN)
+
+
+def test_it_is_not_over_before_all_are_there():
+    parent, _ = family(Is.RUNNABLE, Is.RUNNABLE, size=3)
+    under_order = told(parent, CANCEL)
+
+    assert sealed(under_order).over == frozenset()
+    assert sealed(under_order).shown(under_order).status is Is.PENDING
+
+
+def test_it_is_written_as_it_was_shown():
+    parent, _ = family(Is.RUNNABLE, Is.RUNNABLE)
+    under_order = told(parent, CANCEL)
+    shown = sealed(under_order).shown(under_order)
+
+    moves = [Moved(index=index, before=Is.RUNNABLE, after=Is.FAILED) for index in range(2)]
+    half = arrays.count(under_order, moves[:1], THEN)
+    written = arrays.count(half, moves[1:], LATER)
+
+    assert sealed(under_order).shown(half) == shown
+    assert written == shown
+
+
+def test_an_array_that_is_over_cannot_be_terminated():
+    parent, _ = family(Is.RUNNABLE)
+    over = told(parent, CANCEL)
+
+    assert told(over, TERMINATE, at=THEN) == over
+
+
+def test_it_is_shown_as_far_as_lists_have_it():
+    parent, _ = family(Is.RUNNABLE, Is.RUNNING)
+    known = told(parent, CANCEL)
+    stored = arrays.count(known, [Moved(index=1, before=Is.RUNNING, after=Is.SUCCEEDED)], THEN)
+
+    shown = sealed(known).shown(stored)
+
+    assert (sealed(known).over, shown.status) == (frozenset(), Is.PENDING)
+
+
+def test_others_are_shown_as_they_are():
+    parent, (child,) = family(Is.RUNNABLE)
+    other = builders.job()
+
+    assert [sealed().shown(it) for it in (parent, child, other)] == [parent, child, other]
