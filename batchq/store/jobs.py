@@ -134,20 +134,23 @@ def _key_row(key: SubmissionKey) -> dict[str, str | int | None]:
 
 def find(connection: Connection, ids: Sequence[JobId], reach: Reach | None) -> Mapping[JobId, Job]:
     """What is not reached is not read, so that hardly the time which that takes tells that it is there."""
-    asked = [{"id": rows.text(job_id)} for job_id in dict.fromkeys(ids)]
-    wanted = asked if reach is None else [it for it in asked if _reaches(connection, reach, it)]
-    found = (connection.execute(SQL["job"], it).fetchone() for it in wanted)
-    return {job.id: job for job in _jobs(row for row in found if row is not None)}
+    wanted = dict.fromkeys(ids)
+    if reach is not None:
+        owners = connection.execute(SQL["owners"], _named(wanted))
+        wanted = dict.fromkeys(JobId(job_id) for job_id, *owner in owners if reach.has(rows.owner(*owner)))
+    found = {job.id: job for job in _jobs(connection.execute(SQL["jobs"], _named(wanted)))}
+    return {job_id: found[job_id] for job_id in wanted if job_id in found}
 
 
-def _reaches(connection: Connection, reach: Reach, asked: rows.Row) -> bool:
-    found = connection.execute(SQL["owner_of_job"], asked).fetchone()
-    return found is not None and reach.has(rows.owner(*found))
-
-
-def of_orders(connection: Connection, orders: Iterable[int]) -> tuple[Job, ...]:
+def of_orders(connection: Connection, orders: Sequence[int]) -> tuple[Job, ...]:
     """These jobs, in the order asked."""
-    return _jobs(row for order in orders for row in connection.execute(SQL["job_of_order"], {"ord": order}))
+    found = {job.order: job for job in _jobs(connection.execute(SQL["jobs_of_orders"], {"orders": json.dumps(orders)}))}
+    return tuple(found[order] for order in orders if order in found)
+
+
+def _named(ids: Iterable[JobId]) -> dict[str, str]:
+    """As one JSON text: SQLite has only so many variables, and a statement for each costs more than what it finds."""
+    return {"ids": json.dumps([rows.text(job_id) for job_id in ids])}
 
 
 def active(connection: Connection) -> tuple[Job, ...]:
@@ -189,8 +192,7 @@ def misfits(connection: Connection, limit: int, after: int) -> tuple[Job, ...]:
 
 
 def dependents(connection: Connection, ids: Sequence[JobId]) -> tuple[Job, ...]:
-    asked = {"on_ids": json.dumps([rows.text(job_id) for job_id in ids])}
-    found = {job.order: job for job in _jobs(connection.execute(SQL["dependents"], asked))}
+    found = {job.order: job for job in _jobs(connection.execute(SQL["dependents"], _named(ids)))}
     return tuple(found[order] for order in sorted(found))
 
 

@@ -60,14 +60,18 @@ DELETE FROM submissions WHERE (principal, invocation_id, body_sha256) IN (
 INSERT INTO streams (name, created_at, owner, account, value) VALUES (:name, :created_at, :owner, :account, :value)
 ON CONFLICT (name) DO NOTHING;
 
--- job
-SELECT jobs.ord, id, version, status, state, spec FROM jobs JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord) WHERE id = :id;
+-- jobs
+SELECT jobs.ord, jobs.id, version, status, state, spec
+FROM json_each(:ids) AS named CROSS JOIN jobs ON jobs.id = named.value
+CROSS JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord);
 
--- owner_of_job
-SELECT owner, account FROM jobs WHERE id = :id;
+-- owners
+SELECT jobs.id, owner, account FROM json_each(:ids) AS named CROSS JOIN jobs ON jobs.id = named.value;
 
--- job_of_order
-SELECT jobs.ord, id, version, status, state, spec FROM jobs JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord) WHERE jobs.ord = :ord;
+-- jobs_of_orders
+SELECT jobs.ord, jobs.id, version, status, state, spec
+FROM json_each(:orders) AS named CROSS JOIN jobs ON jobs.ord = named.value
+CROSS JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord);
 
 -- active
 SELECT jobs.ord, id, version, status, state, spec FROM jobs JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord) WHERE status IN ('STARTING', 'RUNNING');
@@ -150,7 +154,7 @@ WHERE status = 'RUNNABLE' AND misfit = 1 AND jobs.ord > :after ORDER BY jobs.ord
 
 -- dependents
 SELECT jobs.ord, jobs.id, version, status, state, spec
-FROM json_each(:on_ids) AS named CROSS JOIN waits ON waits.on_id = named.value CROSS JOIN jobs ON jobs.ord = waits.ord
+FROM json_each(:ids) AS named CROSS JOIN waits ON waits.on_id = named.value CROSS JOIN jobs ON jobs.ord = waits.ord
 CROSS JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord);
 
 -- submission
