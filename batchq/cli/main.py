@@ -1,6 +1,7 @@
 """The command line: a module a command, each with its flags (`add`) and its doing (`run`, which answers a status)."""
 
 import argparse
+import gc
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -66,6 +67,8 @@ def parser(given: Sequence[str]) -> argparse.ArgumentParser:
     top = Parser(prog="batchq", description="AWS Batch on this machine's Docker engine.")
     top.add_argument("--version", action="version", version=f"batchq {__version__}")
     commands = top.add_subparsers(dest="command", required=True)
+    gc.disable()  # all of what is loaded stays, so it is not looked through for garbage again and again
     for name in [it for it in COMMANDS if it in given[:1]] or COMMANDS:
         import_module(f"batchq.cli.{name.replace('-', '')}").add(commands)
+    gc.enable()
     return top

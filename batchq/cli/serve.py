@@ -5,6 +5,7 @@ It ends whatever happens: at once when its database is gone, and without waiting
 
 import argparse
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -63,6 +64,7 @@ def run(asked: argparse.Namespace) -> int:
     check_names(os.environ)
     _see_to_streams()
     logging.basicConfig(level=logging.INFO, handlers=[log_to(sys.stderr)])
+    _look_for_garbage_in_what_is_new()
     try:
         status = asyncio.run(serve(settings))
     except Exception as why:
@@ -73,6 +75,12 @@ def run(asked: argparse.Namespace) -> int:
     if _is_held():
         _leave(status)
     return status
+
+
+def _look_for_garbage_in_what_is_new() -> None:
+    """What is loaded by now stays. To go through all of it now and then would hold up requests."""
+    gc.collect()
+    gc.freeze()
 
 
 async def serve(settings: Settings) -> int:
