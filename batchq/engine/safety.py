@@ -90,8 +90,7 @@ class Safety:
 
     def _adopt(self, turn: Turn, tag: Tag, there: AbstractSet[Tag]) -> None:
         """The attempts before it are lost, but for one whose container can tell how it ended."""
-        turn.hear(tag.job_id)
-        while (job := turn.get(tag.job_id)) is not None and _is_behind(job, tag):
+        while (job := turn.hear(tag.job_id)) is not None and _is_behind(job, tag):
             queue = self._ground.queues.get(job.spec.queue)
             if queue is None or (job.status in ACTIVE and not there.isdisjoint(tags_under_way(job))):
                 return

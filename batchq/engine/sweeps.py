@@ -92,8 +92,7 @@ def _is_of(sweep: Sweep, user: Caller) -> bool:
 
 
 def _tell(turn: Turn, order: SweepOrder, meant: Meant) -> Told:
-    turn.hear(meant.job.id)
-    job = turn.get(meant.job.id)
+    job = turn.hear(meant.job.id)
     assert job is not None, f"{meant.job.id} is meant and is not known"
     turn.step(job.id, request(order, meant.node))
     shown = job if meant.node is None else nodes.view(job, meant.node)

@@ -79,24 +79,26 @@ class Turn:
 
     def step(self, job_id: JobId, event: on.Event) -> None:
         """Apply an event. One about a job that nobody knows is pointless, not wrong."""
-        self.hear(job_id)
-        job = self.get(job_id)
+        job = self.hear(job_id)
         if job is not None:
             self._follow(job, step(job, event, self.now))
 
-    def hear(self, job_id: JobId) -> None:
-        """Of a child, what its array was told: that comes before anything else that happens to it."""
+    def hear(self, job_id: JobId) -> Job | None:
+        """The job; a child has heard then what its array was told, for that comes before anything else."""
         job = self.get(job_id)
         parent = None if job is None or job.child is None else self.get(job.child.parent)
-        if job is not None and parent is not None:
-            by, self.by = self.by, None  # who asks something of it has not ordered this
-            self._follow(job, hear(job, parent, self.now))
-            self.by = by
+        if job is None or parent is None:
+            return job
+        by, self.by = self.by, None  # who asks something of it has not ordered this
+        heard = self._follow(job, hear(job, parent, self.now))
+        self.by = by
+        return heard
 
-    def _follow(self, job: Job, outcome: Outcome) -> None:
+    def _follow(self, job: Job, outcome: Outcome) -> Job:
         after, effects = outcome
         self.keep(job, after)
         self.effects += ((effect, after) for effect in effects)
+        return after
 
     def keep(self, before: Job, after: Job) -> None:
         if after is before:

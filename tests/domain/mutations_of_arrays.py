@@ -175,7 +175,11 @@ ARRAYS = {
         ),
     ],
     "batchq/engine/turn.py": [
-        ("a child need not hear its array first", "        self.hear(job_id)\n", ""),
+        (
+            "a child need not hear its array first",
+            "        job = self.hear(job_id)\n        if job",
+            "        job = self.get(job_id)\n        if job",
+        ),
         ("who asks has ordered what the array was told", "by, self.by = self.by, None", "by = self.by"),
         ("history tells when a row was written", "at = _came(before, after) or self.now", "at = self.now"),
     ],

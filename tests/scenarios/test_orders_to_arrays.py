@@ -1,0 +1,137 @@
+"""What is shown of an array once an order to it is answered: the end of all who wait, as it will be written."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from batchq.domain.job import FINISHED, Status
+from batchq.domain.names import child_id
+from batchq.values import ChildQuery
+from tests.scenarios.test_restart_in_a_stop import dies_in_the_commit_of
+from tests.support.scripts import Script
+
+LONG = Script(seconds=None, on_term=0)
+TOO_LARGE = 10**6  # MiB: such a child waits for ever
+
+
+@pytest.fixture
+def size(world):
+    """More than one turn tells, where time costs nothing."""
+    return 600 if world.virtual else 6
+
+
+async def array_of(world, size, **asked):
+    """An array whose children are all there."""
+    parent = await world.submit(LONG, array_size=size, **asked)
+    await world.reaches(parent, lambda job: job.family is not None and job.family.spawned == size)
+    return parent
+
+
+async def shown(world, parent, size):
+    """All of the family as people are shown it, but for what DescribeJobs does not tell."""
+    ids = [parent, *(child_id(parent, index) for index in range(size))]
+    return [_told(job) for job, _ in await world.service.describe(ids, by=world.caller)]
+
+
+async def stored(world, parent, size):
+    ids = [parent, *(child_id(parent, index) for index in range(size))]
+    found = await world.store.jobs(ids)
+    return [_told(found[it]) for it in ids]
+
+
+def _told(job):
+    return replace(job, version=0, family=job.family and replace(job.family, told=0))
+
+
+async def listed(world, parent, status):
+    asked = ChildQuery(parent=parent, status=status, limit=1000)
+    return [it.status for it in await world.service.list_children(asked, by=world.caller)]
+
+
+async def is_written(world, parent):
+    await world.then(parent, Status.FAILED)
+
+
+@pytest.mark.parametrize("order", ["cancel", "terminate"])
+async def test_who_waits_is_over_when_the_order_is_answered(world, size, order):
+    parent = await array_of(world, size, memory_mib=TOO_LARGE)
+
+    await getattr(world, order)(parent, "enough")
+
+    at_once = await shown(world, parent, size)
+    assert {(job.status, job.status_reason) for job in at_once} == {(Status.FAILED, "enough")}
+    assert at_once[0].family.counts == ((Status.FAILED, size),)
+    assert await listed(world, parent, Status.FAILED) == [Status.FAILED] * size
+    assert await listed(world, parent, Status.RUNNABLE) == []
+    await is_written(world, parent)
+    assert await stored(world, parent, size) == at_once
+
+
+async def test_who_runs_goes_on_and_the_array_is_over_with_the_last(world, size):
+    parent = await array_of(world, size, millicpus=4000)
+    await world.then(child_id(parent, 0), Status.RUNNING)
+
+    await world.cancel(parent, "enough")
+
+    family, first, *others = await shown(world, parent, size)
+    assert (family.status, first.status) == (Status.PENDING, Status.RUNNING)
+    assert family.family.counts == ((Status.RUNNING, 1), (Status.FAILED, size - 1))
+    assert {job.status for job in others} == {Status.FAILED}
+    await world.terminate(child_id(parent, 0), "this one too")
+    await world.then(parent, Status.FAILED, status_reason="enough", is_cancelled=True)
+    assert (await stored(world, parent, size))[2:] == others
+
+
+async def test_what_is_shown_stands_while_nothing_can_be_written(world, size):
+    parent = await array_of(world, size, memory_mib=TOO_LARGE)
+    await world.cancel(parent, "enough")
+    world.store.failing = True
+    at_once = await shown(world, parent, size)
+
+    await world.passes(2)
+
+    assert await shown(world, parent, size) == at_once
+    world.store.failing = False
+    await is_written(world, parent)
+    assert await stored(world, parent, size) == at_once
+
+
+@pytest.mark.parametrize("order", ["cancel", "terminate"])
+async def test_an_order_that_was_saved_and_not_answered_is_shown_by_the_next_server(world, size, order):
+    parent = await array_of(world, size, memory_mib=TOO_LARGE)
+    await dies_in_the_commit_of(world, getattr(world, order)(parent, "enough"))
+
+    await world.boot()
+
+    at_once = await shown(world, parent, size)
+    assert {(job.status, job.status_reason) for job in at_once} == {(Status.FAILED, "enough")}
+    await is_written(world, parent)
+    assert await stored(world, parent, size) == at_once
+
+
+async def test_a_server_that_dies_while_children_hear_has_shown_nothing_else(world, size):
+    parent = await array_of(world, size, memory_mib=TOO_LARGE)
+    await world.terminate(parent, "enough")
+    at_once = await shown(world, parent, size)
+
+    await world.restart()
+
+    assert await shown(world, parent, size) == at_once
+    await is_written(world, parent)
+    assert await stored(world, parent, size) == at_once
+
+
+async def test_who_was_shown_as_over_is_asked_nothing_more(world, size):
+    parent = await array_of(world, size, memory_mib=TOO_LARGE)
+    last = child_id(parent, size - 1)
+    await world.cancel(parent, "enough")
+
+    await asyncio.gather(
+        world.terminate(parent, "too late"), world.terminate(last, "too late"), world.force_fail(last, "too late")
+    )
+
+    assert (await world.force_fail(parent, "too late")).status is Status.FAILED
+    await is_written(world, parent)
+    assert {job.status_reason for job in await stored(world, parent, size)} == {"enough"}
+    assert all(job.status in FINISHED and not job.is_terminated for job in await stored(world, parent, size))
