@@ -27,7 +27,7 @@ from batchq.domain.backfill import Aside, Asides, Ending, ends, starts, would_en
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, State
 from batchq.domain.container import Resources
 from batchq.domain.holding import Holding
-from batchq.domain.job import Job, Need
+from batchq.domain.job import Job, Need, Status
 from batchq.domain.names import ConsumableName, JobId
 from batchq.domain.people import ROOT, AccountName
 from batchq.domain.quotas import NO_QUOTAS, Quotas
@@ -100,6 +100,11 @@ def candidate(job: Job) -> Candidate:
         priority=job.spec.scheduling_priority or 0,
         account=job.spec.owner.account,
     )
+
+
+def stands_in_line(job: Job) -> bool:
+    """Whether it waits for room. No room helps a misfit."""
+    return job.status is Status.RUNNABLE and not job.misfit
 
 
 def usable(machine: Resources) -> Resources:
@@ -176,6 +181,10 @@ class Room:
         """Whether nothing is left on these environments for anybody, however small and short."""
         there = self._beside(self._asides.before(self._now))
         return there[MEMORY] <= 0 or all(there[vcpus(name)] <= 0 for name in self._site.enabled(names))
+
+    def full(self, names: Sequence[EnvironmentName]) -> bool:
+        """Whether nothing is left there even for one whom nobody kept from it."""
+        return self._free[MEMORY] <= 0 or all(self._free[vcpus(name)] <= 0 for name in self._site.enabled(names))
 
     def could_hold(self, job: Candidate, names: Sequence[EnvironmentName]) -> bool:
         """Whether an enabled one of these environments would hold it if nothing else ran."""

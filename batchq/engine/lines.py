@@ -3,15 +3,14 @@
 They are read from the store's indexes, a page at a time, no further than somebody asks.
 """
 
-from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from typing import TypeVar
 
 from batchq.domain.catalog import SchedulingPolicy
 from batchq.domain.fairshare import Picker, ShareKey, ShareUse
-from batchq.domain.job import Status
 from batchq.domain.names import QueueName
-from batchq.domain.placement import Candidate, candidate
+from batchq.domain.placement import Candidate, candidate, stands_in_line
 from batchq.domain.quotas import Closed
 from batchq.engine.skip import Skip
 from batchq.engine.turn import Turn
@@ -29,39 +28,53 @@ class Waiting:
 
     `gave_up`: so many of them stand in a line that what is behind them was not looked at. Nor may those of accounts
     that are `closed`, which may become more meanwhile: they are passed over by the store, however many there are.
+    In queues with `nobody` the store is asked for none. `through` is who stands in those that were read as a whole.
     """
 
-    def __init__(self, turn: Turn, store: JobStore, skip: Skip, closed: Closed) -> None:
+    def __init__(
+        self, turn: Turn, store: JobStore, skip: Skip, closed: Closed, *, nobody: Collection[QueueName] = ()
+    ) -> None:
         self._turn = turn
         self._store = store
         self._skip = skip
         self._closed = closed
+        self._nobody = nobody
         self.gave_up = False
+        self.through: dict[QueueName, tuple[Candidate, ...]] = {}
         self._changed: dict[QueueName, dict[str | None, list[Candidate]]] = defaultdict(lambda: defaultdict(list))
-        for job in turn.in_status(Status.RUNNABLE):
-            if not job.misfit:
-                self._changed[job.spec.queue][job.spec.share_identifier].append(candidate(job))
+        self._touched: Counter[QueueName] = Counter()
+        for before, after in turn.pairs():
+            if stands_in_line(after):
+                self._changed[after.spec.queue][after.spec.share_identifier].append(candidate(after))
+            if before is not None and stands_in_line(before):
+                self._touched[after.spec.queue] += 1
 
     def in_order(self, queue: QueueName) -> AsyncIterator[Candidate]:
         """First in, first out."""
         changed = [it for each in self._changed[queue].values() for it in each]
 
         async def read(limit: int, after: int | None) -> tuple[Candidate, ...]:
-            if self._closed.everybody:
+            if self._closed.everybody or queue in self._nobody:
                 return ()
             first = -1 if after is None else after
-            return await self._store.runnable(queue, limit, first, beside=self._closed.names)
+            page = await self._store.runnable(queue, limit, first, beside=self._closed.names)
+            if after is None and len(page) < limit and not self._closed.names:
+                self.through[queue] = page
+            return page
 
         def place(it: Candidate) -> int:
             return self._skip.meant.end(it.order)
 
-        return self._lay_over(_pages(read, place), changed, _order)
+        return self._lay_over(_pages(read, place, self._first(queue)), changed, _order)
 
     async def in_turns(
         self, queue: QueueName, policy: SchedulingPolicy | None, uses: Mapping[ShareKey, ShareUse]
     ) -> AsyncIterator[Candidate]:
         """The shares of a queue in turns, as the policy gives them out."""
-        shares = {*await self._store.waiting_shares(queue), *(it for it in self._changed[queue] if it is not None)}
+        stored = () if queue in self._nobody else await self._store.waiting_shares(queue)
+        if not stored:
+            self.through[queue] = ()
+        shares = {*stored, *(it for it in self._changed[queue] if it is not None)}
         now = self._turn.now
         known = {it: uses.get(ShareKey(queue, it)) or ShareUse(as_of=now) for it in sorted(shares)}
         picker = Picker(uses=known, policy=policy, now=now)
@@ -77,14 +90,14 @@ class Waiting:
 
     def _in_share(self, queue: QueueName, share: str) -> AsyncIterator[Candidate]:
         async def read(limit: int, after: tuple[int, int] | None) -> tuple[Candidate, ...]:
-            if self._closed.everybody:
+            if self._closed.everybody or queue in self._nobody:
                 return ()
             return await self._store.runnable_in_share(queue, share, limit, after, beside=self._closed.names)
 
         def place(it: Candidate) -> tuple[int, int]:
             return it.priority, self._skip.meant.end(it.order)
 
-        return self._lay_over(_pages(read, place), self._changed[queue][share], _rank)
+        return self._lay_over(_pages(read, place, FIRST_PAGE), self._changed[queue][share], _rank)
 
     async def _lay_over(
         self,
@@ -111,12 +124,16 @@ class Waiting:
         while mine:
             yield mine.pop()
 
+    def _first(self, queue: QueueName) -> int:
+        """So many that some are left when those are passed over that the turn has changed, if they stand in front."""
+        return FIRST_PAGE + min(self._touched[queue], PAGE)
+
     def _may_start(self, it: Candidate) -> bool:
         return not self._skip.has(it)
 
 
-async def _pages(read: "Read[Place]", place: Callable[[Candidate], Place]) -> AsyncIterator[Candidate]:
-    after, limit = None, FIRST_PAGE
+async def _pages(read: "Read[Place]", place: Callable[[Candidate], Place], first: int) -> AsyncIterator[Candidate]:
+    after, limit = None, first
     while page := await read(limit, after):
         for it in page:
             yield it

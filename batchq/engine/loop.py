@@ -204,7 +204,7 @@ class Loop:
 
     async def _place(self, turn: Turn) -> None:
         """While the engine does not answer nothing is placed; what waits is looked at when it may be."""
-        self._place_due = self._place_due or turn.place or self._reader.ground_changed
+        self._place_due = self._place_due or self._reader.ground_changed or self.scheduler.concerns(turn)
         if not self._place_due or self.host is None or self._is_still:
             return
         looked = await self.scheduler.free_misfits(turn, self.host, ground_changed=self._reader.ground_changed)

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from batchq.domain.fairshare import Change
-from batchq.domain.job import Job, Status
 from batchq.domain.names import QueueName
+from batchq.domain.placement import stands_in_line
 
 MOST = 128  # steps of a queue: nobody asks about later positions
 
@@ -27,7 +27,7 @@ class Positions:
     def adopt(self, changes: Iterable[Change], now: datetime) -> None:
         first: dict[QueueName, int] = {}
         for before, after in changes:
-            waited, waits = before is not None and _waits(before), _waits(after)
+            waited, waits = before is not None and stands_in_line(before), stands_in_line(after)
             if waited != waits:
                 order = -1 if waited and after.spec.share_identifier is not None else after.order
                 first[after.spec.queue] = min(order, first.get(after.spec.queue, order))
@@ -47,7 +47,3 @@ class Positions:
             del orders[keep:], times[keep:]
             orders.append(order)
             times.append(now)
-
-
-def _waits(job: Job) -> bool:
-    return job.status is Status.RUNNABLE and not job.misfit

@@ -18,6 +18,7 @@ from batchq.engine.ground import Ground
 from batchq.engine.heads import Heads, Mark, may_stand
 from batchq.engine.ledger import Ledger, Page
 from batchq.engine.limits import Limits
+from batchq.engine.outlook import Outlook
 from batchq.engine.positions import Positions
 from batchq.engine.scheduling import Filled, Place, fill_room, free_misfits
 from batchq.engine.skip import Skip
@@ -44,6 +45,7 @@ class Scheduler:
         self._held = Held()
         self._heads = Heads()
         self._positions = Positions(clock.now())
+        self._outlook = Outlook()
         self._promises: Mapping[JobId, datetime] = {}
         self._staged_marks: Mapping[Place, Mark] = {}
         self._staged_promises: Mapping[JobId, datetime] = {}
@@ -59,17 +61,24 @@ class Scheduler:
         await self._ledger.load(self._store, self._clock.now())
         await self.tally.load(self._store)
         self._heads.marks = {}
+        self._outlook.forget()
         self.limits.look_through(self._clock.now())
 
     async def cancel_overdue(self, turn: Turn, *, ground_changed: bool, held: bool) -> None:
         """At the beginning of a turn: those that were blocked too long are over. While `held` nobody knows who is."""
         if ground_changed:
             self._ledger.forget(turn.now)
+            self._outlook.forget()
+        self._outlook.begin()
         self._staged_promises = self._promises
         self._staged_marks = self._heads.marks
         self._staged_misfits_after = self._misfits_after
         if not held:
             await self.limits.cancel(turn, self._heads.marks)
+
+    def concerns(self, turn: Turn) -> bool:
+        """Whether by what has happened so far somebody may start, or another stands first."""
+        return turn.place or self._outlook.concerns(turn.stirred_lines)
 
     async def free_misfits(self, turn: Turn, host: Resources, *, ground_changed: bool) -> bool:
         """After the ground has changed, a page of them a turn; False if there are more."""
@@ -91,7 +100,10 @@ class Scheduler:
         uses, used_up = self._ledger_after(turn, changes)
         held = self._held.after(change.after for change in changes)
         room = Room(site=self._site(host, used_up), held=held, now=turn.now, promised=self._promises)
-        filled = await fill_room(turn, self._store, self._ground, room=room, uses=uses, skip=skip)
+        filled = await fill_room(
+            turn, self._store, self._ground, room=room, uses=uses, skip=skip, nobody=self._outlook.nobody
+        )
+        self._outlook.stage(filled)
         if filled.finished:
             await self._mark(turn, filled, room)
         return filled.finished
@@ -108,6 +120,7 @@ class Scheduler:
         self._ledger.adopt(self._staged_page, turn.now)
         self.tally.adopt(self._staged_changes)
         self._positions.adopt(self._staged_changes, turn.now)
+        self._outlook.adopt(turn, self._staged_changes)
         self._heads.marks = {place: it for place, it in self._staged_marks.items() if may_stand(turn.get(it.job_id))}
         self._promises = self._staged_promises
         self._misfits_after = self._staged_misfits_after

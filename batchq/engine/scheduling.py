@@ -5,7 +5,7 @@ head: what it needs is set aside, and a few behind it are looked at that would n
 limit holds back nobody else: with the first of them all jobs of that account are passed over, in every queue.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -38,15 +38,22 @@ class Head:
     """The first job of a queue that does not fit, and why."""
 
     job_id: JobId
+    order: int
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filled:
-    """`finished` is false where it stopped at what one turn may do; then `heads` are not all."""
+    """`finished` is false where it stopped at what one turn may do; then `heads` are not all.
+
+    `full`: queues behind whose head, of this order, nobody can start before something else ends. `through`: who stood
+    in the queues all of which was read.
+    """
 
     finished: bool
     heads: Mapping[Place, Head]
+    full: Mapping[QueueName, int]
+    through: Mapping[QueueName, Sequence[Candidate]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -109,7 +116,7 @@ class Filling:
         if self._passed_over(line, job):
             return True
         if self._kept_back(line, job):
-            line.head = line.head or Head(job_id=job.job_id, reason=reasons.KEPT_FOR_SHARES)
+            line.head = line.head or _head(job, reasons.KEPT_FOR_SHARES)
             return False
         self._offer(line, job)
         if line.head is None:
@@ -122,8 +129,7 @@ class Filling:
         account = self.room.at_limit(job, line.queue.environments)
         if account is not None:
             self.closed.close(account)
-            head = Head(job_id=job.job_id, reason=reasons.at_limit(account))
-            self.at_limit.setdefault((line.queue.name, account), head)
+            self.at_limit.setdefault((line.queue.name, account), _head(job, reasons.at_limit(account)))
         return self.closed.has(job.account)
 
     def _kept_back(self, line: Line, job: Candidate) -> bool:
@@ -142,7 +148,7 @@ class Filling:
             case Misfit(reason=reason):
                 self.found.append((job.job_id, on.FoundMisfit(reason=reason)))
             case Waits(reason=reason):
-                line.head = line.head or Head(job_id=job.job_id, reason=reason)
+                line.head = line.head or _head(job, reason)
 
     def _line(self, queue: JobQueue) -> Line:
         policy = None if queue.policy is None else self.ground.policies.get(queue.policy)
@@ -174,10 +180,11 @@ async def fill_room(
     room: Room,
     uses: Mapping[ShareKey, ShareUse],
     skip: Skip,
+    nobody: Collection[QueueName],
 ) -> Filled:
-    """Place RUNNABLE jobs until none fits that may. Those in `skip` may not."""
+    """Place RUNNABLE jobs until none fits that may. Those in `skip` may not, and in queues with `nobody` none waits."""
     closed = Closed(room.quotas)
-    waiting = Waiting(turn, store, skip, closed)
+    waiting = Waiting(turn, store, skip, closed, nobody=nobody)
     filling = Filling(turn=turn, waiting=waiting, ground=ground, room=room, uses=uses, closed=closed)
     heads: dict[Place, Head] = {}
     by_priority = sorted(ground.queues.values(), key=lambda it: (-it.priority, it.name))
@@ -190,9 +197,18 @@ async def fill_room(
     found = [(job_id, event) for job_id, event in filling.found if _waits(turn, job_id)]
     for job_id, event in found:
         turn.step(job_id, event)
-    all_seen = not filling.full and not filling.waiting.gave_up
-    heads |= filling.at_limit
-    return Filled(finished=all_seen and len(found) == len(filling.found), heads=heads)
+    finished = not filling.full and not waiting.gave_up and len(found) == len(filling.found)
+    full = _full(heads, room, ground) if finished else {}
+    return Filled(finished=finished, heads=heads | filling.at_limit, full=full, through=waiting.through)
+
+
+def _full(heads: Mapping[Place, Head], room: Room, ground: Ground) -> dict[QueueName, int]:
+    """Only of queues where who comes last is last: by shares, or where accounts have limits, he may be a head."""
+    if room.quotas.limited:
+        return {}
+    queues = ((ground.queues.get(place), head) for place, head in heads.items() if isinstance(place, str))
+    in_order = ((queue, head) for queue, head in queues if queue is not None and queue.policy is None)
+    return {queue.name: head.order for queue, head in in_order if room.full(queue.environments)}
 
 
 async def free_misfits(turn: Turn, store: JobStore, ground: Ground, *, room: Room, after: int) -> int | None:
@@ -213,6 +229,10 @@ def _waits(turn: Turn, job_id: JobId) -> bool:
     """One whose record was damaged was offered by its columns, and has failed since: another may have its room."""
     job = turn.get(job_id)
     return job is not None and job.status is Status.RUNNABLE
+
+
+def _head(job: Candidate, reason: str) -> Head:
+    return Head(job_id=job.job_id, order=job.order, reason=reason)
 
 
 def _order(line: Line) -> int:

@@ -12,7 +12,7 @@ from batchq.domain.fairshare import Change, ShareKey
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Job, Status
 from batchq.domain.lifecycle import step
 from batchq.domain.moves import Outcome
-from batchq.domain.names import JobId, Tag, child_id, parent_of, stream_name
+from batchq.domain.names import JobId, QueueName, Tag, child_id, parent_of, stream_name
 from batchq.domain.parts import came_to_run
 from batchq.domain.people import Caller
 from batchq.domain.replacing import replace
@@ -27,12 +27,15 @@ class Turn:
 
     `by` is who asked for what is being read, while it is. `later` are letters that the next turn is to read again,
     `unknown` the containers that a survey of restored data left over.
+
+    `place`: there may be more room. `stirred_lines`: the first, by queue, of those who came to wait for it or went.
     """
 
     def __init__(self, *, now: datetime, active: Mapping[JobId, Job]) -> None:
         self.now = now
         self.effects: list[tuple[do.Effect, Job | None]] = []
         self.place = False
+        self.stirred_lines: dict[QueueName, int] = {}
         self.later: list[Letter] = []
         self.submitted: dict[SubmissionKey, JobId] = {}
         self.restoration: Restoration | None = None
@@ -195,20 +198,17 @@ class Turn:
         if after.child is not None:
             moved = Moved(index=after.child.index, before=before.status if before else None, after=after.status)
             self._moved.setdefault(after.child.parent, []).append(moved)
-        self.place = self.place or makes_room(before, after)
+        if before is not None and before.status in ACTIVE:
+            self.place = self.place or after.status not in ACTIVE
+        elif Status.RUNNABLE in (after.status, before and before.status):
+            queue, order = after.spec.queue, after.order
+            self.stirred_lines[queue] = min(order, self.stirred_lines.get(queue, order))
 
 
 def _came(before: Job | None, after: Job) -> datetime | None:
     """When one that waited came to its end: that may have been decided before it is written. None of all others."""
     waited = before is not None and before.status in QUEUED
     return after.stopped_at if waited and after.status in FINISHED else None
-
-
-def makes_room(before: Job | None, after: Job) -> bool:
-    """Whether more jobs may start now: one more waits, one holds no room any more, or one no longer stands in front."""
-    if after.status is Status.RUNNABLE:
-        return True
-    return after.status in FINISHED and before is not None and before.status in ACTIVE | {Status.RUNNABLE}
 
 
 def comes(turn: Turn, job_id: JobId) -> bool:

@@ -265,8 +265,8 @@ TURN = [
     ("what comes to run has no log", "for tag in came_to_run(before, after):", "for tag in ():"),
     (
         "a cancel at the head of a queue frees nobody",
-        "before.status in ACTIVE | {Status.RUNNABLE}",
-        "before.status in ACTIVE",
+        "elif Status.RUNNABLE in (after.status, before and before.status):",
+        "elif after.status is Status.RUNNABLE:",
     ),
     ("old submissions are never forgotten", "forget_before if self.submitted else None", "None"),
 ]

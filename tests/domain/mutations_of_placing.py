@@ -128,6 +128,20 @@ HEADS = [
     ("an old head keeps its mark", "            if _is_marked(turn.get(job_id)):\n", "            if False:\n"),
     ("a misfit that was a head is freed", " and not job.misfit and job.blocked_at", " and job.blocked_at"),
 ]
+OUTLOOK = [
+    ("a head that goes leaves the line as it is", "order <= self._full.get", "order < self._full.get"),
+    (
+        "what was full stays full",
+        "            self._full = self._staged.full\n",
+        "            self._full |= self._staged.full\n",
+    ),
+    ("nobody stands where somebody was passed by", "if all(turn.touched(it.job_id) for it in line)}", "}"),
+    (
+        "where nobody stood nobody ever stands",
+        "        self.nobody -= {after.spec.queue for _, after in changes if stands_in_line(after)}\n",
+        "",
+    ),
+]
 LIMITS = [
     ("who is not due is cancelled", " or due > turn.now:", ":"),
     ("another reason counts as well", "if reasons.code(it.reason) == reasons.code(reason)]", "]"),
@@ -143,4 +157,5 @@ PLACING = {
     "batchq/engine/lines.py": LINES,
     "batchq/engine/heads.py": HEADS,
     "batchq/engine/limits.py": LIMITS,
+    "batchq/engine/outlook.py": OUTLOOK,
 }

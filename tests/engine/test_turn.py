@@ -1,5 +1,7 @@
 """What one turn reads, changes and wants."""
 
+from dataclasses import replace
+
 import pytest
 
 from batchq.domain import effects as do
@@ -24,6 +26,7 @@ from tests.domain.lives import (
     terminate,
 )
 from tests.engine.turns import changes, learnt, turn_over
+from tests.support.builders import job_id
 
 # -------------------------------------------------------------------------------------------------------------- knowing
 
@@ -136,15 +139,12 @@ def test_who_has_ended_is_told_once():
 @pytest.mark.parametrize(
     ("job", "event"),
     [
-        (submitted(), on.DependenciesMet()),
         (running(attempts=2), exited(1)),
         (running(), exited(0)),
         (starting(), not_started()),
-        (runnable(), cancel()),
-        (runnable(), terminate()),
     ],
 )
-def test_there_may_be_something_to_place_when(job, event):
+def test_there_may_be_more_room_when(job, event):
     turn = turn_over(job)
     turn.learn([job])
 
@@ -156,9 +156,28 @@ def test_there_may_be_something_to_place_when(job, event):
 @pytest.mark.parametrize(
     ("job", "event"),
     [
+        (submitted(), on.DependenciesMet()),
+        (pending(), on.DependenciesMet()),
+        (runnable(), cancel()),
+        (runnable(), terminate()),
+    ],
+)
+def test_a_line_is_another_when(job, event):
+    turn = turn_over()
+    later = replace(job, id=job_id(999_999), order=job.order + 1)
+    turn.learn([job, later])
+
+    turn.step(later.id, event)
+    turn.step(job.id, event)
+
+    assert (turn.stirred_lines, turn.place) == ({"default": job.order}, False)
+
+
+@pytest.mark.parametrize(
+    ("job", "event"),
+    [
         (submitted(), on.DependenciesPending()),
         (pending(), cancel()),
-        (runnable(), placed()),
         (starting(), started()),
         (running(), terminate()),
         (after(running(), terminate()), asked()),
@@ -171,4 +190,4 @@ def test_there_is_nothing_more_to_place_when(job, event):
 
     turn.step(job.id, event)
 
-    assert not turn.place
+    assert (turn.place, turn.stirred_lines) == (False, {})

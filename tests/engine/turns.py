@@ -73,7 +73,7 @@ async def filled(store, on_ground, turn=None, host=HOST, *, skip=(), uses=None, 
 
 async def fill(turn, store, on_ground, host=HOST, *, skip=(), uses=None, quotas=NO_QUOTAS):
     room = Room(site=site(on_ground, host, quotas), held=Held(turn.active().values()).after(()), now=turn.now)
-    return await fill_room(turn, store, on_ground, room=room, uses=uses or {}, skip=Skip(parents=skip))
+    return await fill_room(turn, store, on_ground, room=room, uses=uses or {}, skip=Skip(parents=skip), nobody=())
 
 
 def site(on_ground, host=HOST, quotas=NO_QUOTAS):

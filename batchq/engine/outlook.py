@@ -1,0 +1,44 @@
+"""What the last look at the lines has shown, so that no turn looks again where it can find nothing.
+
+It holds from one saved turn to the next: whoever comes to wait, or waits no more, is held against it.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from batchq.domain.fairshare import Change
+from batchq.domain.names import QueueName
+from batchq.domain.placement import stands_in_line
+from batchq.engine.scheduling import Filled
+from batchq.engine.turn import Turn
+
+
+class Outlook:
+    """`nobody` are queues of which it is known that nobody stands in them."""
+
+    def __init__(self) -> None:
+        self.nobody: set[QueueName] = set()
+        self._full: Mapping[QueueName, int] = {}
+        self._staged: Filled | None = None
+
+    def forget(self) -> None:
+        """What there is, or who may have it, may be something else."""
+        self.nobody = set()
+        self._full = {}
+
+    def begin(self) -> None:
+        self._staged = None
+
+    def stage(self, filled: Filled) -> None:
+        self._staged = filled
+
+    def concerns(self, stirred: Mapping[QueueName, int]) -> bool:
+        """Whether somebody may start, or stand first, because of those who came to wait or went: the first by queue."""
+        return any(order <= self._full.get(queue, order) for queue, order in stirred.items())
+
+    def adopt(self, turn: Turn, changes: Iterable[Change]) -> None:
+        """The turn with these changes is saved."""
+        if self._staged is not None:
+            self._full = self._staged.full
+            seen = self._staged.through.items()
+            self.nobody |= {queue for queue, line in seen if all(turn.touched(it.job_id) for it in line)}
+        self.nobody -= {after.spec.queue for _, after in changes if stands_in_line(after)}
