@@ -31,6 +31,8 @@ class Memory:
         self._agrees("what is needed", set(held.needed), _needed(under_way.values()))
         self._agrees("how many wait", +scheduler.tally.waiting, _waiting(self._jobs.values()))
         self._agrees("the arrays at work", set(loop._families._at_work), _at_work(self._jobs.values()))
+        standing = {it.spec.queue for it in self._jobs.values() if it.status is Status.RUNNABLE and not it.misfit}
+        self._agrees("who stands where nobody does", standing & scheduler._outlook.nobody, set())
         for mark in scheduler._heads.marks.values():
             job = self._jobs[mark.job_id]
             self._agrees("who stands in front", (mark.reason, mark.since), (job.status_reason, job.blocked_at))
