@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Generic, Protocol, TypeVar
 
@@ -23,18 +24,30 @@ Tool = TypeVar("Tool", bound=Closable)
 
 
 class Job(Generic[Tool, Answer]):
-    """Work for a thread, and the place where its answer or its error is left."""
+    """Work for a thread, and the place where its answer or its error is left: the event loop's that it is made on."""
 
     def __init__(self, work: Callable[[Tool], Answer]) -> None:
         self._work = work
-        self.outcome: Future[Answer] = Future()
+        self._loop = asyncio.get_running_loop()
+        self.outcome: asyncio.Future[Answer] = self._loop.create_future()
 
     def do(self, equipped: Callable[[], Tool]) -> None:
-        if not self.outcome.set_running_or_notify_cancel():
+        """In the thread. Nobody waits for what is cancelled."""
+        if self.outcome.cancelled():
             return
         try:
-            self.outcome.set_result(self._work(equipped()))
+            leave = partial(self._leave, self._work(equipped()))
         except BaseException as error:  # noqa: BLE001 - it is handed to whoever waits for the outcome
+            leave = partial(self._fail, error)
+        with suppress(RuntimeError):  # the loop is closed: nobody waits
+            self._loop.call_soon_threadsafe(leave)
+
+    def _leave(self, answer: Answer) -> None:
+        if not self.outcome.done():
+            self.outcome.set_result(answer)
+
+    def _fail(self, error: BaseException) -> None:
+        if not self.outcome.done():
             self.outcome.set_exception(error)
 
 
@@ -65,7 +78,7 @@ class Crew(Generic[Tool]):
             if not self._gone:
                 job.outcome.cancel()
                 raise
-        return await asyncio.wrap_future(job.outcome)
+        return await job.outcome
 
     async def close(self) -> None:
         """Work not yet begun is dropped. Threads in the middle of a call are left to it after a second."""
