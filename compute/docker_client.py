@@ -107,7 +107,7 @@ class Client(docker.APIClient):
         if self._socket is None:
             return self.get(url, params=params, stream=True)
         line = Line(self._socket, patience=self.patience)
-        return line.ask_at_last(with_parameters(url.removeprefix(self.base_url), params))
+        return line.open(with_parameters(url.removeprefix(self.base_url), params))
 
     def close(self) -> None:
         super().close()

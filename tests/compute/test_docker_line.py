@@ -1,0 +1,162 @@
+"""What is said to an engine on one connection, and how its answers are read, byte for byte."""
+
+import json
+import threading
+from contextlib import closing, contextmanager
+from socket import AF_UNIX, SOCK_STREAM, socket
+
+import pytest
+from requests.exceptions import ReadTimeout, RequestException
+from urllib3.util.wait import wait_for_read
+
+from compute.docker_line import Line
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+LONG = b"x" * 100_000
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@contextmanager
+def engine(folder, *connections):
+    """It says on each connection what it is given for each request, and hangs up; told is what it heard."""
+    told = []
+
+    def serve():
+        for answers in connections:
+            side, _ = door.accept()
+            with side:
+                for answer in answers:
+                    told.append(side.recv(65_536))
+                    side.sendall(answer)
+
+    with socket(AF_UNIX, SOCK_STREAM) as door:
+        door.bind(str(folder / "engine.sock"))
+        door.listen()
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        with closing(Line(str(folder / "engine.sock"), patience=5)) as line:
+            yield line, told
+        thread.join()
+
+
+def asked(line, body=None):
+    return line.ask("POST", "/here?a=1", body=body, headers={"Content-Type": "application/json"})
+
+
+def test_what_is_asked_is_said_once_and_whole(tmp_path):
+    with engine(tmp_path, [OK]) as (line, told):
+        answer = asked(line, body=json.dumps({"a": "ä"}, ensure_ascii=False))
+
+        assert (answer.status_code, answer.reason, answer.json()) == (200, "OK", {})
+        [said] = told
+        head, _, content = said.decode().partition("\r\n\r\n")
+        assert head.split("\r\n") == [
+            "POST /here?a=1 HTTP/1.1",
+            "Host: docker",
+            "Content-Type: application/json",
+            "Content-Length: 11",
+        ]
+        assert content == '{"a": "ä"}'
+
+
+@pytest.mark.parametrize(
+    ("answer", "content"),
+    [
+        (OK, b"{}"),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", b""),
+        (b"HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", b""),
+        (b"HTTP/1.1 200 OK\r\ncontent-length:0\r\n\r\n", b""),
+        (b"HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nab", b"ab"),
+        (CHUNKED + b"3\r\nabc\r\nA;why=not\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\n", b"abc0123456789"),
+        (CHUNKED + b"%x\r\n%b\r\n0\r\n\r\n" % (len(LONG), LONG), LONG),
+        (CHUNKED + b"0\r\n\r\n", b""),
+    ],
+)
+def test_an_answer_ends_where_it_says_and_the_next_begins_there(tmp_path, answer, content):
+    with engine(tmp_path, [answer, OK]) as (line, _):
+        assert asked(line).content == content
+        assert asked(line).content == b"{}"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\n\r\nall",
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 3\r\n\r\nall",
+        b"HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nall",
+    ],
+)
+def test_to_an_engine_that_says_its_last_it_speaks_anew(tmp_path, answer):
+    with engine(tmp_path, [answer], [OK]) as (line, _):
+        assert asked(line).content == b"all"
+        assert asked(line).content == b"{}"
+
+
+def test_to_an_engine_that_has_hung_up_it_speaks_anew(tmp_path):
+    with engine(tmp_path, [OK], [OK]) as (line, _):
+        asked(line)
+
+        assert wait_for_read(line._socket, timeout=5)
+        assert asked(line).content == b"{}"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"HTTP/1.1 200",
+        b"ICY 200 OK\r\n\r\n",
+        b"HTTP/1.1 two OK\r\n\r\n",
+        b"HTTP/1.1 -20 OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -3\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab",
+        b"HTTP/1.1 200 OK\r\n" + b"Name: value\r\n" * 1000 + b"\r\n",
+        b"HTTP/1.1 200 OK\r\nName: " + LONG + b"\r\n\r\n",
+        CHUNKED + b"5\r\nab",
+        CHUNKED + b"2\r\nab",
+        CHUNKED + b"-2\r\nab\r\n0\r\n\r\n",
+        CHUNKED + b"two\r\nab\r\n0\r\n\r\n",
+        CHUNKED + b"2\r\nab\r\n",
+    ],
+)
+def test_what_is_no_answer_is_not_taken_for_one_nor_for_the_next(tmp_path, answer):
+    with engine(tmp_path, [answer], [OK]) as (line, _):
+        with pytest.raises(RequestException):
+            asked(line)
+
+        assert asked(line).content == b"{}"
+
+
+def test_silence_is_told_as_such(tmp_path):
+    with socket(AF_UNIX, SOCK_STREAM) as mute:
+        mute.bind(str(tmp_path / "mute.sock"))
+        mute.listen()
+        with closing(Line(str(tmp_path / "mute.sock"), patience=0.05)) as line, pytest.raises(ReadTimeout):
+            asked(line)
+
+
+def test_without_an_engine_it_says_so_each_time(tmp_path):
+    line = Line(str(tmp_path / "none.sock"), patience=5)
+
+    with pytest.raises(RequestException, match="No such file"):
+        asked(line)
+    with pytest.raises(RequestException, match="No such file"):
+        asked(line)
+
+
+def test_what_is_read_as_it_comes_comes_in_portions(tmp_path):
+    with engine(tmp_path, [CHUNKED + b"3\r\nabc\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(LONG), LONG)]) as (line, _):
+        with closing(line.open("/log")) as answer:
+            portions = list(answer.iter_content(65_536))
+
+        assert b"".join(portions) == b"abc" + LONG
+        assert max(map(len, portions)) <= 65_536
+
+
+def test_left_in_the_middle_it_keeps_no_connection(tmp_path):
+    with engine(tmp_path, [CHUNKED + b"3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n"]) as (line, _):
+        with closing(line.open("/log")) as answer:
+            assert next(answer.iter_content(3)) == b"abc"
+
+        assert line._socket is None
