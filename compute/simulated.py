@@ -51,7 +51,7 @@ class SimulatedRuntime:
 
     async def start(self, tag: Tag) -> None:
         container = self._answered.get(tag) or self._engine.containers.get(tag)
-        if container is not None and container.started_at is None:
+        if container is not None and container.started_at is None and container.script.start_delay:
             await self._clock.sleep(container.script.start_delay)
         await self._do("start", tag, lambda: self._start(tag, container))
         self._answered.pop(tag, None)
@@ -159,6 +159,8 @@ class SimulatedRuntime:
 
     def _carry_out_late(self) -> None:
         """Also calls whose time came while nobody was here to wait for it."""
+        if not self._late:
+            return
         now = self._clock.now()
         due = [effect for at, effect in self._late if at <= now]
         self._late = [(at, effect) for at, effect in self._late if at > now]

@@ -71,12 +71,13 @@ class SimulatedContainer:
 
     def lines(self) -> list[LogLine]:
         """One a nanosecond."""
-        if self.started_at is None:
+        script = self.script
+        if self.started_at is None or not (script.output or script.prints_environment):
             return []
         environment = environment_of(self.launch)
-        printed = (environment.get(name, "") for name in self.script.prints_environment)
+        printed = (environment.get(name, "") for name in script.prints_environment)
         at = nanoseconds(self.started_at)
-        return [LogLine(at=at + after, message=text) for after, text in enumerate([*self.script.output, *printed])]
+        return [LogLine(at=at + after, message=text) for after, text in enumerate([*script.output, *printed])]
 
     def _ends(self) -> list[End]:
         script, ends = self.script, []

@@ -84,7 +84,7 @@ class SimulatedEngine:
         if tag not in self.containers:
             return None
         found = self.containers[tag].found(self._now())
-        return replace(found, host_lost=went_down(found, self.lost_before, made_at=None))
+        return replace(found, host_lost=True) if went_down(found, self.lost_before, made_at=None) else found
 
     def go_down(self) -> None:
         """With every container that runs: the engine sees them dead when it is up again, all in one moment."""
@@ -148,7 +148,7 @@ class SimulatedEngine:
         )
 
     def _leave(self, tag: Tag) -> None:
-        attempt = replace(tag, part="")
+        attempt = replace(tag, part="") if tag.part else tag
         if attempt in self.networks:
             self.networks[attempt].members.discard(tag)
             if not self.networks[attempt].members:

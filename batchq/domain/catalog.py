@@ -49,7 +49,7 @@ NETWORK_TAG = "batchq:network"  # of a compute environment: AWS has no member th
 def network_of(tags: Tags) -> Network | None:
     """What the tags say, None where they say nothing that is known."""
     said = dict(tags).get(NETWORK_TAG)
-    return next((it for it in Network if it == said), None)
+    return None if said is None else next((it for it in Network if it == said), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

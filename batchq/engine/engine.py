@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
 from weakref import ref
 
 from batchq.acting import acting
@@ -28,8 +27,6 @@ from batchq.engine.waiting import within
 from batchq.engine.watcher import Watcher
 from batchq.ports import Clock, ContainerRuntime, EventBus, JobStore
 from batchq.values import Snapshot, SubmissionKey
-
-Answer = TypeVar("Answer")
 
 FIRST_LOOK = 10.0  # seconds that a start waits for the container engine before it goes on without it
 LAST_CALLS = 5.0  # seconds that a stop waits for calls under way
@@ -126,7 +123,7 @@ class Engine:
         """The new job, or the one that this same call made before. Raises Invalid, StoreFailed."""
         answer: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
         self.inbox.post(Submit(job_id=job_id, spec=spec, tags=tags, key=key, by=by, answer=answer))
-        return await _wait(answer)
+        return await answer
 
     async def deliver(self, job_id: JobId, event: on.CancelRequested | on.TerminateRequested | on.ForceFailed) -> None:
         """A request about a job; one about a job that nobody knows is carried out by doing nothing.
@@ -135,18 +132,18 @@ class Engine:
         """
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.inbox.post(Deliver(job_id=job_id, event=event, by=acting(), answer=answer))
-        await _wait(answer)
+        await answer
 
     async def amend(self, job_id: JobId, change: Callable[[Job], Job]) -> None:
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.inbox.post(Amend(job_id=job_id, change=change, by=acting(), answer=answer))
-        await _wait(answer)
+        await answer
 
     async def resume(self, *, purge: bool) -> None:
         """Let restored data go on. Raises Invalid before the container engine was looked at."""
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.inbox.post(Resume(purge=purge, by=acting(), answer=answer))
-        await _wait(answer)
+        await answer
 
     async def sweep(self, order: SweepOrder, selection: Selection) -> AsyncIterator[tuple[Told, ...]]:
         """What becomes of the jobs that are meant, as they are told. It is durable whom it means when this returns."""
@@ -156,7 +153,7 @@ class Engine:
         self.inbox.post(
             SweepJobs(order=order, selection=selection, as_of=as_of, hear=_ear(told), by=acting(), answer=answer)
         )
-        await _wait(answer)
+        await answer
         return _heard(told)
 
     async def snapshot(self, queue: QueueName) -> Snapshot:
@@ -200,9 +197,3 @@ def _ear(told: asyncio.Queue[tuple[Told, ...] | None]) -> Callable[[tuple[Told, 
 async def _heard(told: asyncio.Queue[tuple[Told, ...] | None]) -> AsyncIterator[tuple[Told, ...]]:
     while (some := await told.get()) is not None:
         yield some
-
-
-async def _wait(answer: asyncio.Future[Answer]) -> Answer:
-    """Whoever gives up the wait need not hear what became of the request, so asyncio must not complain of that."""
-    answer.add_done_callback(lambda it: it.cancelled() or it.exception())
-    return await asyncio.shield(answer)

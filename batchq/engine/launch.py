@@ -1,21 +1,26 @@
 """What a container is told of its job: the environment of AWS Batch. Pure."""
 
-from dataclasses import replace
-
 from batchq.domain.catalog import Network
 from batchq.domain.consequences import part_of
 from batchq.domain.gates import main_node, task_of
 from batchq.domain.job import Job
 from batchq.domain.moves import attempt_of
 from batchq.domain.names import Tag, node_id
+from batchq.domain.replacing import replace
 from batchq.values import Launch
 
 
 def launch(job: Job, tag: Tag, network: Network | None = None) -> Launch:
     """How to make a container of the attempt under way. `network` is what its compute environment says of it."""
-    attempt, environment = attempt_of(job), tuple(_environment(job, tag).items())
-    alone = Launch(tag=tag, spec=job.spec.container, environment=environment, container=attempt.container)
-    alone = replace(alone, placed_on=attempt.environment, network=network)
+    attempt = attempt_of(job)
+    alone = Launch(
+        tag=tag,
+        spec=job.spec.container,
+        environment=tuple(_environment(job, tag).items()),
+        container=attempt.container,
+        placed_on=attempt.environment,
+        network=network,
+    )
     if not tag.part:
         return alone
     task = task_of(job, int(tag.node))

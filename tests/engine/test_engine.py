@@ -13,23 +13,49 @@ from batchq.engine.inbox import Inbox
 from batchq.errors import StoreFailed
 from batchq.store.memory import MemoryStore
 from compute.simulated import SimulatedRuntime
+from tests.engine.desk import ONE, desk_over
 from tests.support import builders
 from tests.support.builders import NO_ACCOUNTS
 from tests.support.clock import VirtualClock
 
+UNKNOWN = builders.spec(queue="unknown")
 
-async def test_nobody_complains_when_a_caller_who_went_away_is_refused():
+
+async def test_a_request_is_carried_out_though_its_caller_went_away():
+    engine, desk = unstarted(inbox := Inbox()), await desk_over(waiting := builders.job())
+    call = asyncio.create_task(engine.deliver(waiting.id, on.CancelRequested(reason="not needed")))
+    (letter,) = await inbox.take(1)
+
+    call.cancel()
+    await asyncio.wait([call])
+    await desk.turn(letter)
+
+    assert await desk.status(waiting) == "FAILED"
+
+
+async def test_a_caller_who_went_away_is_not_refused():
+    engine, desk = unstarted(inbox := Inbox()), await desk_over()
+    call = asyncio.create_task(engine.submit(job_id=ONE, spec=UNKNOWN, tags=(), key=None, by=builders.ADMIN))
+    (letter,) = await inbox.take(1)
+
+    call.cancel()
+    await asyncio.wait([call])
+    await desk.turn(letter)
+
+    assert letter.answer.cancelled()
+
+
+async def test_nobody_complains_when_a_caller_goes_away_as_he_is_refused():
     complaints = []
     asyncio.get_running_loop().set_exception_handler(lambda _, complaint: complaints.append(complaint))
     inbox = Inbox()
     engine = unstarted(inbox)
-
     call = asyncio.create_task(engine.deliver(builders.job_id(1), on.CancelRequested(reason="not needed")))
-    await asyncio.sleep(0)
+    (letter,) = await inbox.take(1)
+
+    letter.answer.set_exception(StoreFailed("no space left on device"))
     call.cancel()
     await asyncio.wait([call])
-    (letter,) = await inbox.take(1)
-    letter.answer.set_exception(StoreFailed("no space left on device"))
     del call, letter
     gc.collect()
 
