@@ -41,8 +41,8 @@ EXECUTOR = [
 LAUNCH = [
     (
         "each try has another name",
-        "Launch(tag=tag, spec",
-        "Launch(tag=type(tag)(job_id=job.id, attempt=__import__('random').randrange(100, 999)), spec",
+        "        tag=tag,\n        spec=job",
+        "        tag=type(tag)(job_id=job.id, attempt=__import__('random').randrange(100, 999)),\n        spec=job",
     ),
 ]
 

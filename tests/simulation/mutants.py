@@ -26,8 +26,8 @@ MUTANTS = [
     Mutant(
         file="batchq/engine/launch.py",
         breaks="each try has another name",
-        old="Launch(tag=tag, spec",
-        new="Launch(tag=type(tag)(job_id=job.id, attempt=__import__('random').randrange(1, 99)), spec",
+        old="        tag=tag,\n        spec=job",
+        new="        tag=type(tag)(job_id=job.id, attempt=__import__('random').randrange(1, 99)),\n        spec=job",
     ),
     Mutant(
         file="batchq/domain/consequences.py",
