@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from datetime import datetime
 from http import HTTPStatus
 
@@ -11,6 +10,7 @@ from aiohttp import web
 from api.http import REQUEST_ID, Refused, read
 from api.signatures import Sent, Verifier
 from batchq.domain.people import Caller, People, Role, UserName
+from batchq.domain.replacing import replace
 from batchq.errors import Unavailable
 
 log = logging.getLogger(__name__)

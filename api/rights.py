@@ -1,7 +1,6 @@
 """What an operation as a whole asks of its caller."""
 
 import logging
-from dataclasses import replace
 from http import HTTPStatus
 
 from aiohttp import web
@@ -10,6 +9,7 @@ from api.gate import WHO
 from api.http import Refused
 from batchq import acting
 from batchq.domain.people import Caller, Right
+from batchq.domain.replacing import replace
 
 log = logging.getLogger(__name__)
 

@@ -123,7 +123,7 @@ def length(overrides: Overrides) -> int:
     command, environment = overrides.command or (), overrides.environment
     texts = (*command, *chain.from_iterable(environment))
     commas = max(0, len(command) - 1) + max(0, len(environment) - 1)
-    return len(_AROUND) + len(_VARIABLE) * len(environment) + commas + sum(len(spelt(it)) for it in texts)
+    return len(_AROUND) + len(_VARIABLE) * len(environment) + commas + sum(map(len, map(spelt, texts)))
 
 
 def effective(spec: ContainerSpec, overrides: Overrides, parameters: tuple[tuple[str, str], ...]) -> ContainerSpec:

@@ -20,8 +20,11 @@ class Pace:
 
     def submit(self, account: AccountName) -> None:
         """Raises TooOften, and then none of the accounts above has spent anything."""
+        limited = self._accounts.quotas().on(account)
+        if not limited:
+            return
         now, left = self._clock.now(), {}
-        for it in self._accounts.quotas().on(account):
+        for it in limited:
             if it.limits.submits is not None:
                 left[it.name] = self._now_left(it.name, it.limits.submits, now)
                 if left[it.name] < 1:

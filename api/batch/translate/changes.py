@@ -49,7 +49,7 @@ def _only(given: SubmitJob, member: str, kind: str) -> None:
 
 
 def _says(given: BaseModel | None) -> bool:
-    return given is not None and any(value for _, value in given)
+    return given is not None and any(vars(given).values())
 
 
 def _container(given: SubmitJob, definition: JobDefinition, arns: Arns) -> Changes:
