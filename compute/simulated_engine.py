@@ -1,13 +1,14 @@
 """The state of a simulated engine, and what calls do to it. It waits for nothing."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from ipaddress import IPv4Address
 from itertools import count
 
 from batchq.domain.catalog import Network
 from batchq.domain.names import Tag
+from batchq.domain.replacing import replace
 from batchq.errors import ContainerGone, EngineUnknown, ImageMissing, ImageUnavailable, NameTaken, StartRefused
 from batchq.values import ContainerState, Found, Launch, LogLine, Made
 from compute.host import went_down

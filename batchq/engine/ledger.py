@@ -2,13 +2,14 @@
 
 from collections import ChainMap
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from batchq.domain.amounts import taken
 from batchq.domain.catalog import ResourceKind
 from batchq.domain.fairshare import Change, ShareKey, ShareUse, accrued, follow, window
 from batchq.domain.names import ConsumableName, QueueName
+from batchq.domain.replacing import replace
 from batchq.engine.ground import Ground
 from batchq.ports import JobStore
 from batchq.values import Changes

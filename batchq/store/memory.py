@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 
@@ -14,6 +13,7 @@ from batchq.domain.people import AccountName, Reach
 from batchq.domain.placement import Candidate, candidate
 from batchq.domain.quotas import queued
 from batchq.domain.remains import tags
+from batchq.domain.replacing import replace
 from batchq.domain.sweep import Meant, Selection, Sketch, Sweep
 from batchq.errors import Conflict
 from batchq.store import memory_pruning
