@@ -64,6 +64,9 @@ class JobStore(WaitingStore, SweepStore, Protocol):
     async def dependents(self, ids: Sequence[JobId]) -> tuple[Job, ...]:
         """SUBMITTED and PENDING jobs that depend on one of these."""
 
+    async def waiting_for_others(self) -> int:
+        """How many times one of those waits for a job: once for each that it names."""
+
     async def parents_at_work(self) -> tuple[Job, ...]:
         """Array parents that have children to spawn, or to tell of an order."""
 

@@ -17,6 +17,7 @@ Judgement = on.DependenciesMet | on.DependenciesPending | on.DependencyFailed | 
 
 LONGEST_OVERRIDES = 8192
 MOST_TAGS = 50
+_WAITING = frozenset({Status.SUBMITTED, Status.PENDING})
 
 
 def invalid(overrides: Overrides, propagated: int) -> str | None:
@@ -46,6 +47,11 @@ def waits_for(job: Job) -> tuple[JobId, ...]:
         for job_id in _ids(job, dependency):
             ids[job_id] = None
     return tuple(ids)
+
+
+def waits(job: Job) -> bool:
+    """Whether what it depends on may still decide over it. An array with a family has that behind it."""
+    return job.status in _WAITING and job.family is None
 
 
 def asked_of(job: Job) -> tuple[JobId, ...]:

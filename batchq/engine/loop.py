@@ -177,17 +177,20 @@ class Loop:
         self._read(turn, letters)
         held = self._reader.safety.holds
         await self.scheduler.cancel_overdue(turn, ground_changed=self._reader.ground_changed, held=held)
-        await settle(turn, self._store)
+        await self._settle(turn)
         await self._families.work(turn, self._store)
         await self._sweeps.work(turn)
-        await settle(turn, self._store)
+        await self._settle(turn)
         await self._place(turn)
-        await settle(turn, self._store)
+        await self._settle(turn)
         self._reader.safety.start_nothing(turn)
         changes = self.scheduler.written_to(turn, turn.changes(forget_before=turn.now - REMEMBER_SUBMISSIONS))
         if not changes.empty:
             await self._store.commit(changes)
             self._store_failed = None
+
+    async def _settle(self, turn: Turn) -> None:
+        await settle(turn, self._store, waited_for=self.scheduler.tally.for_others > 0)
 
     def _read(self, turn: Turn, letters: Sequence[Letter]) -> None:
         for letter in letters:

@@ -13,14 +13,17 @@ from batchq.engine.turn import Turn
 from batchq.ports import JobStore
 
 
-async def settle(turn: Turn, store: JobStore) -> None:
-    """Until nothing more follows: a failed dependency fails its dependents, and theirs, in this same turn."""
+async def settle(turn: Turn, store: JobStore, *, waited_for: bool) -> None:
+    """Until nothing more follows: a failed dependency fails its dependents, and theirs, in this same turn.
+
+    `waited_for` is whether any that is stored waits for another.
+    """
     while True:
         await _count(turn, store)
         fresh, stirred = turn.take_fresh(), turn.take_stirred()
         if not fresh and not stirred:
             return
-        await _judge({*fresh, *await _dependents(turn, store, stirred)}, turn, store)
+        await _judge({*fresh, *await _dependents(turn, store, stirred, waited_for=waited_for)}, turn, store)
 
 
 async def _count(turn: Turn, store: JobStore) -> None:
@@ -33,11 +36,11 @@ async def _count(turn: Turn, store: JobStore) -> None:
         turn.keep(parent, arrays.count(parent, moves, turn.now))
 
 
-async def _dependents(turn: Turn, store: JobStore, stirred: Sequence[JobId]) -> list[JobId]:
+async def _dependents(turn: Turn, store: JobStore, stirred: Sequence[JobId], *, waited_for: bool) -> list[JobId]:
     """Those in the store, those that this turn itself has brought, and the next child of a SEQUENTIAL array."""
     if not stirred:
         return []
-    stored = await store.dependents(stirred)
+    stored = await store.dependents(stirred) if waited_for else ()
     turn.learn(stored)
     gone = set(stirred)
     here = (job for job in turn.in_status(Status.PENDING) if gone.intersection(waits_for(job)))

@@ -1,10 +1,11 @@
-"""How many jobs of each account wait: counted when they are read, and followed from turn to turn."""
+"""How many jobs of each account wait, and how many for others: counted when read, and followed from turn to turn."""
 
 from collections import Counter
 from collections.abc import Iterable
 
+from batchq.domain.dependencies import waits, waits_for
 from batchq.domain.fairshare import Change
-from batchq.domain.job import JobSpec
+from batchq.domain.job import Job, JobSpec
 from batchq.domain.people import AccountName
 from batchq.domain.quotas import Quotas, made, queued, too_many
 from batchq.engine.accounts import Accounts
@@ -14,17 +15,22 @@ from batchq.ports import JobStore
 
 
 class Tally:
-    """`waiting` is as last saved; beside it, what the turn under way has taken."""
+    """`waiting` is as last saved; beside it, what the turn under way has taken.
+
+    `for_others`: how many times one that is stored waits for another job. Where none does, nobody need be looked for.
+    """
 
     def __init__(self, accounts: Accounts) -> None:
         self._accounts = accounts
         self.waiting: Counter[AccountName] = Counter()
+        self.for_others = 0
         self._turn: Turn | None = None
         self._quotas: Quotas
         self._there: dict[AccountName, int] = {}
 
     async def load(self, store: JobStore) -> None:
         self.waiting = Counter(await store.queued())
+        self.for_others = await store.waiting_for_others()
         self._turn = None
 
     def admit(self, turn: Turn, spec: JobSpec) -> None:
@@ -45,6 +51,8 @@ class Tally:
             more = queued(after) - (0 if before is None else queued(before))
             if more:
                 self.waiting[after.spec.owner.account] += more
+            if after.spec.depends_on:
+                self.for_others += _for_others(after) - (0 if before is None else _for_others(before))
         self.waiting = +self.waiting
         self._turn = None
 
@@ -54,3 +62,7 @@ class Tally:
             return self._there[limited]
         bound = (it for it in self.waiting if any(above.name == limited for above in self._quotas.on(it)))
         return sum(self.waiting[it] for it in bound)
+
+
+def _for_others(job: Job) -> int:
+    return len(waits_for(job)) if waits(job) else 0

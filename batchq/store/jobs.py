@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
-from batchq.domain.dependencies import waits_for
+from batchq.domain.dependencies import waits, waits_for
 from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import FINISHED, QUEUED, Job, Status
 from batchq.domain.names import ConsumableName, JobId, QueueName
@@ -14,7 +14,7 @@ from batchq.domain.people import AccountName, Reach
 from batchq.domain.placement import Candidate
 from batchq.errors import Conflict, Unreadable
 from batchq.store import acts, rows
-from batchq.store.matching import EPOCH, waits
+from batchq.store.matching import EPOCH
 from batchq.store.reading import readable
 from batchq.store.statements import named
 from batchq.values import Changes, ChildQuery, Moment, Restoration, SubmissionKey
@@ -194,6 +194,11 @@ def misfits(connection: Connection, limit: int, after: int) -> tuple[Job, ...]:
 def dependents(connection: Connection, ids: Sequence[JobId]) -> tuple[Job, ...]:
     found = {job.order: job for job in _jobs(connection.execute(SQL["dependents"], _named(ids)))}
     return tuple(found[order] for order in sorted(found))
+
+
+def waiting_for_others(connection: Connection) -> int:
+    (count,) = connection.execute(SQL["waiting_for_others"]).fetchone()
+    return int(count)
 
 
 def parents_at_work(connection: Connection) -> tuple[Job, ...]:

@@ -10,13 +10,7 @@ from batchq.domain.sweep import Selection
 from batchq.values import ChildQuery, Filter, JobQuery, NeedQuery
 
 ANY_REST = "*"
-_WAITING = frozenset({Status.SUBMITTED, Status.PENDING})
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def waits(job: Job) -> bool:
-    """Whether what it depends on may still decide over it. An array with a family has that behind it."""
-    return job.status in _WAITING and job.family is None
 
 
 def reached(owner: Owner, reach: Reach | None) -> bool:

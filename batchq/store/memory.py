@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 
-from batchq.domain.dependencies import waits_for
+from batchq.domain.dependencies import waits, waits_for
 from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import ACTIVE, FINISHED, Job
 from batchq.domain.names import ConsumableName, JobId, QueueName, child_id, stream_name
@@ -17,7 +17,7 @@ from batchq.domain.replacing import replace
 from batchq.domain.sweep import Meant, Selection, Sketch, Sweep
 from batchq.errors import Conflict
 from batchq.store import memory_pruning
-from batchq.store.matching import child_counts_as, matches, needs, reached, waits
+from batchq.store.matching import child_counts_as, matches, needs, reached
 from batchq.store.memory_catalog import MemoryCatalog
 from batchq.store.memory_index import AT_WORK, BEFORE_ALL, MISFITS, Group, Index, Key, of_queue, of_share, of_status
 from batchq.store.memory_sweeps import MemorySweeps
@@ -114,6 +114,9 @@ class MemoryStore(MemoryCatalog):
     async def dependents(self, ids: Sequence[JobId]) -> tuple[Job, ...]:
         waiting = {by for job_id in ids for by in self._waiting.get(job_id, ())}
         return tuple(sorted((self._jobs[job_id] for job_id in waiting), key=_order))
+
+    async def waiting_for_others(self) -> int:
+        return sum(map(len, self._waiting.values()))
 
     async def parents_at_work(self) -> tuple[Job, ...]:
         return tuple(self._in(AT_WORK))

@@ -101,6 +101,9 @@ class SqliteStore:
     async def dependents(self, ids: Sequence[JobId]) -> tuple[Job, ...]:
         return await self._read(lambda it: jobs.dependents(it, ids))
 
+    async def waiting_for_others(self) -> int:
+        return await self._read(jobs.waiting_for_others)
+
     async def parents_at_work(self) -> tuple[Job, ...]:
         return await self._read(jobs.parents_at_work)
 

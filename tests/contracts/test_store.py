@@ -209,6 +209,7 @@ async def test_dependents_are_those_who_still_wait(store):
     on_second, done = job(depends_on=[second]), job(depends_on=[first], status=Status.FAILED)
     await update(store, inserted=(first, second, on_first, on_both, on_second, done))
 
+    assert await store.waiting_for_others() == 4
     assert set(await store.dependents([first.id])) == {on_first, on_both}
     assert set(await store.dependents([first.id, second.id, job_id(10**6)])) == {on_first, on_both, on_second}
 
@@ -221,6 +222,7 @@ async def test_a_job_that_is_judged_waits_for_nobody(store):
     await update(store, updated=(replace(waiting, status=Status.RUNNABLE),))
 
     assert await store.dependents([first.id]) == ()
+    assert await store.waiting_for_others() == 0
 
 
 async def test_the_unfinished_of_a_queue_are_counted(store):

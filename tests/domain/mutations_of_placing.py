@@ -142,6 +142,10 @@ OUTLOOK = [
         "",
     ),
 ]
+TALLY = [
+    ("who comes to wait for another is not counted", "        if after.spec.depends_on:\n", "        if before:\n"),
+    ("who waits for others is forgotten by a restart", "= await store.waiting_for_others()", "= 0"),
+]
 LIMITS = [
     ("who is not due is cancelled", " or due > turn.now:", ":"),
     ("another reason counts as well", "if reasons.code(it.reason) == reasons.code(reason)]", "]"),
@@ -158,4 +162,5 @@ PLACING = {
     "batchq/engine/heads.py": HEADS,
     "batchq/engine/limits.py": LIMITS,
     "batchq/engine/outlook.py": OUTLOOK,
+    "batchq/engine/tally.py": TALLY,
 }

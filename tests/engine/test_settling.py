@@ -15,7 +15,7 @@ async def test_a_new_job_that_depends_on_nothing_is_runnable_at_once():
     turn = turn_over()
     turn.insert(job, None)
 
-    await settle(turn, store)
+    await settle(turn, store, waited_for=True)
 
     assert statuses(turn, job) == [RUNNABLE]
 
@@ -29,7 +29,7 @@ async def test_new_jobs_are_judged_by_what_is_remembered():
     turn.insert(goes, None)
     turn.insert(fails, None)
 
-    await settle(turn, store)
+    await settle(turn, store, waited_for=True)
 
     assert statuses(turn, waits, goes, fails) == [PENDING, RUNNABLE, FAILED]
     assert turn.get(fails.id).status_reason == reasons.DEPENDENCY_FAILED
@@ -40,7 +40,7 @@ async def test_a_dependency_that_nobody_remembers_has_failed():
     turn = turn_over()
     turn.insert(job, None)
 
-    await settle(turn, store)
+    await settle(turn, store, waited_for=True)
 
     assert statuses(turn, job) == [FAILED]
 
@@ -53,7 +53,7 @@ async def test_jobs_that_come_in_one_turn_may_depend_on_each_other():
     turn.insert(first, None)
     turn.insert(second, None)
 
-    await settle(turn, store)
+    await settle(turn, store, waited_for=True)
 
     assert statuses(turn, first, second) == [RUNNABLE, PENDING]
 
@@ -64,7 +64,7 @@ async def test_a_new_job_that_was_cancelled_in_the_same_turn_is_not_judged():
     turn.insert(job, None)
     turn.step(job.id, cancel())
 
-    await settle(turn, store)
+    await settle(turn, store, waited_for=True)
 
     assert statuses(turn, job) == [FAILED]
     assert turn.get(job.id).is_cancelled
@@ -77,7 +77,7 @@ async def test_who_waited_for_a_job_is_free_when_it_succeeds():
     turn = turn_over(first)
     turn.step(first.id, exited(0))
 
-    await settle(turn, store)
+    await settle(turn, store, waited_for=True)
 
     assert statuses(turn, second) == [RUNNABLE]
 
@@ -89,7 +89,7 @@ async def test_who_waits_for_others_too_waits_on():
     turn = turn_over(first, other)
     turn.step(first.id, exited(0))
 
-    await settle(turn, store)
+    await settle(turn, store, waited_for=True)
 
     assert turn.get(second.id) == second
     assert not turn.touched(second.id)
@@ -103,7 +103,7 @@ async def test_the_last_two_dependencies_may_end_in_one_turn():
     turn.step(first.id, exited(0))
     turn.step(other.id, exited(0))
 
-    await settle(turn, store)
+    await settle(turn, store, waited_for=True)
 
     assert statuses(turn, second) == [RUNNABLE]
 
@@ -117,7 +117,7 @@ async def test_a_failure_reaches_the_whole_chain_in_this_turn():
     turn = turn_over(first)
     turn.step(first.id, exited(1))
 
-    await settle(turn, store)
+    await settle(turn, store, waited_for=True)
 
     assert statuses(turn, second, third, fourth) == [FAILED, FAILED, FAILED]
     assert [it.job_id for it in changes(turn).history] == [first.id, second.id, third.id, fourth.id]
@@ -132,7 +132,7 @@ async def test_a_failure_reaches_a_chain_that_came_in_this_turn():
     turn.insert(second, None)
     turn.step(first.id, exited(1))
 
-    await settle(turn, store)
+    await settle(turn, store, waited_for=True)
 
     assert statuses(turn, second, third) == [FAILED, FAILED]
 
@@ -145,7 +145,7 @@ async def test_a_cancel_reaches_those_who_waited_for_the_job():
     turn.learn([first])
     turn.step(first.id, cancel())
 
-    await settle(turn, store)
+    await settle(turn, store, waited_for=True)
 
     assert statuses(turn, second) == [FAILED]
     assert turn.get(second.id).status_reason == reasons.DEPENDENCY_FAILED
@@ -158,7 +158,7 @@ async def test_a_job_that_is_retried_decides_nothing():
     turn = turn_over(first)
     turn.step(first.id, exited(1))
 
-    await settle(turn, store)
+    await settle(turn, store, waited_for=True)
 
     assert not turn.knows(second.id)
 
@@ -170,7 +170,7 @@ async def test_a_job_that_ends_after_it_was_retried_decides():
     turn = turn_over(first)
     turn.step(first.id, exited(0, 2))
 
-    await settle(turn, store)
+    await settle(turn, store, waited_for=True)
 
     assert statuses(turn, second) == [RUNNABLE]
 
@@ -184,6 +184,6 @@ async def test_a_dependent_that_was_cancelled_in_this_turn_is_left_so():
     turn.step(second.id, cancel("not wanted"))
     turn.step(first.id, exited(0))
 
-    await settle(turn, store)
+    await settle(turn, store, waited_for=True)
 
     assert (turn.get(second.id).status, turn.get(second.id).status_reason) == (FAILED, "not wanted")

@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 
 from batchq.domain import events as on
-from batchq.domain.job import Status
+from batchq.domain.job import Dependency, Status
 from batchq.domain.people import ROOT, Account, Limits, Owner, People
 from batchq.engine.accounts import Accounts
 from batchq.errors import Invalid, Unavailable
-from tests.engine.desk import LOOKED, desk_over, request, submit
+from tests.domain.lives import exited, pending, running
+from tests.engine.desk import LOOKED, desk_over, news, request, submit
 from tests.support.builders import container, job, job_id, submission
 
 LAB, TEAM, OTHER = (Owner(user="ada", account=it) for it in ("lab", "team", "other"))
@@ -160,3 +161,28 @@ async def test_a_restart_counts_what_is_there(said):
     await desk.turn(*letters)
 
     assert taken(*letters) == [True, False]
+
+
+# --------------------------------------------------------------------------------------------------------- for others
+
+
+async def test_where_nobody_waits_for_another_none_is_looked_for_and_later_ones_are_found():
+    first = running()
+    desk = await desk_over(first)
+    assert desk.loop.scheduler.tally.for_others == 0
+    await desk.turn(LOOKED, submit(job_id(900), depends_on=(Dependency(job_id=first.id),)))
+    assert desk.loop.scheduler.tally.for_others == 1
+
+    await desk.turn(news(first, exited(0)))
+
+    assert (await desk.store.jobs([job_id(900)]))[job_id(900)].status is Status.STARTING
+    assert desk.loop.scheduler.tally.for_others == 0
+
+
+async def test_those_who_waited_before_a_restart_are_counted():
+    first = running()
+    second = pending(depends_on=(Dependency(job_id=first.id),))
+
+    desk = await desk_over(first, second)
+
+    assert desk.loop.scheduler.tally.for_others == 1

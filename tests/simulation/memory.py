@@ -6,6 +6,7 @@ It is asked as a turn is about to be saved: what it decided came of that memory.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from batchq.domain.dependencies import waits, waits_for
 from batchq.domain.job import QUEUED, Job, Status
 from batchq.domain.names import ConsumableName, JobId
 from batchq.engine.loop import Loop
@@ -31,6 +32,8 @@ class Memory:
         self._agrees("what is needed", set(held.needed), _needed(under_way.values()))
         self._agrees("how many wait", +scheduler.tally.waiting, _waiting(self._jobs.values()))
         self._agrees("the arrays at work", set(loop._families._at_work), _at_work(self._jobs.values()))
+        for_others = sum(len(waits_for(it)) for it in self._jobs.values() if waits(it))
+        self._agrees("how many wait for others", scheduler.tally.for_others, for_others)
         standing = {it.spec.queue for it in self._jobs.values() if it.status is Status.RUNNABLE and not it.misfit}
         self._agrees("who stands where nobody does", standing & scheduler._outlook.nobody, set())
         for mark in scheduler._heads.marks.values():

@@ -157,6 +157,9 @@ SELECT jobs.ord, jobs.id, version, status, state, spec
 FROM json_each(:ids) AS named CROSS JOIN waits ON waits.on_id = named.value CROSS JOIN jobs ON jobs.ord = waits.ord
 CROSS JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord);
 
+-- waiting_for_others
+SELECT count(*) FROM waits;
+
 -- submission
 SELECT job_id FROM submissions
 WHERE principal = :principal AND invocation_id = :invocation_id AND body_sha256 = :body_sha256;
