@@ -8,6 +8,7 @@ their own. A job without it runs for a second and exits 0.
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Annotated, ClassVar
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -56,11 +57,16 @@ def read(environment: Mapping[str, str], attempt: int) -> Script:
     if text is None:
         return Script()
     try:
-        scripts = _READER.validate_json(text)
+        scripts = _scripts(text)
     except ValidationError as error:
         first = error.errors()[0]
         raise ValueError(f"{VARIABLE}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
     return scripts if isinstance(scripts, Script) else scripts[min(attempt, len(scripts)) - 1]
+
+
+@lru_cache(maxsize=64)
+def _scripts(text: str) -> Script | list[Script]:
+    return _READER.validate_json(text)
 
 
 def write(*scripts: Script, child: int | None = None) -> tuple[str, str]:

@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 LAST_WORDS = 1.0  # seconds that a thread has to end
 ERROR = 2  # standard stream
+YOUNG = 5000  # objects more than there were, before a look for garbage among them; of itself Python looks after 700
 AT_ONCE = 130  # exit status of an end without ceremony; the database is whole all the same
 
 
@@ -64,7 +65,7 @@ def run(asked: argparse.Namespace) -> int:
     check_names(os.environ)
     _see_to_streams()
     logging.basicConfig(level=logging.INFO, handlers=[log_to(sys.stderr)])
-    _look_for_garbage_in_what_is_new()
+    look_for_garbage_in_what_is_new()
     try:
         status = asyncio.run(serve(settings))
     except Exception as why:
@@ -77,10 +78,14 @@ def run(asked: argparse.Namespace) -> int:
     return status
 
 
-def _look_for_garbage_in_what_is_new() -> None:
-    """What is loaded by now stays. To go through all of it now and then would hold up requests."""
+def look_for_garbage_in_what_is_new() -> None:
+    """What is loaded by now stays. To go through all of it now and then would hold up requests.
+
+    Nor is there a look every few jobs: what is new then is in use, and goes without one.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(YOUNG)
 
 
 async def serve(settings: Settings) -> int:
