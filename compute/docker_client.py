@@ -96,7 +96,8 @@ class Client(docker.APIClient):
         **options: Any,  # noqa: ANN401 - whatever the SDK asks for
     ) -> requests.Response:
         """By `requests` what it streams from and to the engine, and where there is no socket."""
-        if self._socket is None or options.get("stream") or not isinstance(data, str | None):
+        rest = {name for name, value in options.items() if value is not None} - {"timeout", "allow_redirects"}
+        if self._socket is None or rest or not isinstance(data, str | None):
             asked = {"params": params, "data": data, "headers": headers, "timeout": self.patience}
             return super().request(method, url, **options | asked)
         target = with_parameters(url.removeprefix(self.base_url), params)
