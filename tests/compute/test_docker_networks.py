@@ -262,11 +262,12 @@ async def test_somebody_elses_container_is_no_keeper(shared, engine):
 # The other modes
 
 
-async def test_on_a_bridge_each_has_an_address_of_its_own(runtime):
-    running = await begin(runtime, launch(**shell(ADDRESS[2], "exec sleep 1000")))
-    await until(lambda: _wrote(runtime, running))
+async def test_on_a_bridge_each_has_an_address_of_its_own(docker_engine):
+    async with docker_runtime(docker_engine, network=Network.BRIDGE) as runtime:
+        running = await begin(runtime, launch(**shell(ADDRESS[2], "exec sleep 1000")))
+        await until(lambda: _wrote(runtime, running))
 
-    assert await said(runtime, launch(command=ADDRESS)) != await output(runtime, running)
+        assert await said(runtime, launch(command=ADDRESS)) != await output(runtime, running)
 
 
 async def _wrote(runtime, tag):

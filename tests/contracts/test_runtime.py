@@ -35,7 +35,7 @@ NO_IMAGE, NO_REGISTRY = "batchq-test:none", "127.0.0.1:1/none:latest"
 @pytest.fixture(params=["simulated", pytest.param("docker", marks=pytest.mark.docker)])
 async def runtime(request):
     if request.param == "docker":
-        async with docker_runtime(request.getfixturevalue("docker_engine"), network=Network.SHARED) as runtime:
+        async with docker_runtime(request.getfixturevalue("docker_engine")) as runtime:
             yield runtime
     else:
         runtime = SimulatedRuntime(clock=SystemClock(), capacity=HOST)
@@ -446,8 +446,12 @@ async def test_closed_it_leaves_the_containers_alone(runtime):
 # The network that jobs of an environment share
 
 
+def on_shared(*played):
+    return replace(launch(*played), network=Network.SHARED)
+
+
 async def test_one_whose_network_died_before_its_start_is_made_again_with_another(runtime):
-    it = launch(QUICK)
+    it = on_shared(QUICK)
     made = await runtime.create(it)
     before = keepers(runtime)
     lose_keeper(runtime)
@@ -464,19 +468,21 @@ async def test_one_whose_network_died_before_its_start_is_made_again_with_anothe
 
 
 async def test_one_that_runs_outlives_the_keeper_of_its_network(runtime):
-    tag = await started(runtime, LONG)
-    await says(runtime, tag, "ready")
+    it = on_shared(LONG)
+    await runtime.create(it)
+    await runtime.start(it.tag)
+    await says(runtime, it.tag, "ready")
 
     lose_keeper(runtime)
 
-    assert (await runtime.inspect(tag)).state is ContainerState.RUNNING
-    await runtime.signal_stop(tag)
-    assert (await over(runtime, tag)).exit_code == 7
+    assert (await runtime.inspect(it.tag)).state is ContainerState.RUNNING
+    await runtime.signal_stop(it.tag)
+    assert (await over(runtime, it.tag)).exit_code == 7
 
 
 async def test_each_environment_has_a_network_of_its_own(runtime):
-    await runtime.create(launch())
-    await runtime.create(replace(launch(), placed_on="elsewhere"))
+    await runtime.create(on_shared())
+    await runtime.create(replace(on_shared(), placed_on="elsewhere"))
 
     assert keepers(runtime).keys() == {"local", "elsewhere"}
 

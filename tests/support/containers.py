@@ -89,7 +89,7 @@ async def until(holds):
 @asynccontextmanager
 async def docker_runtime(base_url, *, sweep=True, **options):
     """A runtime with an instance of its own, whose containers are removed in the end, with all that they shared."""
-    usual = {"instance": f"t{uuid4().hex[:12]}", "base_url": base_url, "network": Network.BRIDGE}
+    usual = {"instance": f"t{uuid4().hex[:12]}", "base_url": base_url, "network": Network.HOST}
     runtime = DockerRuntime(**usual | options)
     try:
         yield runtime
