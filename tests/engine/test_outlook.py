@@ -1,11 +1,12 @@
 """A turn looks at the lines where somebody may start or stand first, and nowhere else."""
 
+from batchq.domain import events as on
 from batchq.domain import reasons
 from batchq.domain.job import Dependency, Status
 from batchq.engine.letters import GroundChanged
 from batchq.store.memory import MemoryStore
 from batchq.values import Changes
-from tests.domain.lives import cancel, exited, pending, runnable, running, started, terminate
+from tests.domain.lives import after, cancel, exited, pending, runnable, running, started, terminate
 from tests.engine.desk import LOOKED, ONE, Desk, news, request, submit
 from tests.engine.turns import ground
 from tests.support.builders import NO_ACCOUNTS, environment, queue
@@ -134,6 +135,15 @@ async def test_who_comes_to_such_a_queue_and_has_to_wait_starts_when_there_is_ro
     await desk.turn(news(runs, exited(0)))
 
     assert (await desk.store.jobs([ONE]))[ONE].status is Status.STARTING
+
+
+async def test_one_that_stands_there_and_was_only_looked_at_starts_when_there_is_room():
+    runs, head = running(millicpus=FULL), after(runnable(), on.FoundBlocked(reason=FOR_VCPUS))
+    desk = await desk_that_looked(runs, head)
+
+    await desk.turn(news(runs, exited(0)))
+
+    assert await desk.status(head) is Status.STARTING
 
 
 async def test_a_queue_whose_last_job_starts_is_not_looked_at_again():
