@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as any_
 
 from batchq.domain import events as on
+from batchq.domain.acts import ActQuery
 from batchq.domain.job import FINISHED, QUEUED, Status
 from batchq.domain.names import QueueName, child_id
 from batchq.engine import families
@@ -14,7 +15,7 @@ from batchq.engine.letters import Amend, Deliver, MoreToDo
 from batchq.showing import Showing
 from batchq.values import ChildQuery, JobQuery
 from tests.engine.desk import LOOKED, ONE, TWO, answer, desk_over, submit
-from tests.support.builders import NOON
+from tests.support.builders import ADMIN, NOON
 
 CANCEL, TERMINATE = on.CancelRequested(reason="enough"), on.TerminateRequested(reason="now")
 DEFAULT = QueueName("default")
@@ -147,6 +148,16 @@ async def test_an_end_that_was_shown_stands_whatever_is_asked_of_the_child_then(
     await at_rest(desk)
 
     assert await shown(desk) == await stored(desk) == before
+
+
+async def test_who_asks_for_the_end_of_a_child_that_is_over_has_not_ended_it():
+    desk = await array_of(SIZE)
+    await desk.turn(to(ONE, CANCEL))
+
+    await desk.turn(replace(to(child_id(ONE, 5), TERMINATE), by=ADMIN))
+
+    assert (await desk.store.jobs([child_id(ONE, 5)]))[child_id(ONE, 5)].status_reason == "enough"
+    assert await desk.store.acts(ActQuery(limit=10, about=f"job/{child_id(ONE, 5)}")) == ()
 
 
 async def test_who_waits_for_it_is_judged_when_its_row_is_written():
