@@ -1,9 +1,10 @@
 """Acts in SQL: each function is one transaction, or a part of one."""
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import TypeVar
 
 from batchq.domain.acts import Act, ActQuery, Kept, Noted
@@ -15,6 +16,8 @@ from batchq.store.statements import named
 SQL = named("acts.sql")
 TEXTS = tuple(it.name for it in fields(Act) if it.name != "at")
 
+_said = attrgetter(*TEXTS)
+
 _COLUMNS = "number, at, user, account, key, request_id, operation, about, outcome"
 
 Connection = sqlite3.Connection
@@ -22,8 +25,9 @@ T = TypeVar("T")
 Bound = list[str | int]
 
 
-def insert(connection: Connection, acts: Iterable[Act]) -> None:
-    connection.executemany(SQL["insert_act"], map(_row, acts))
+def insert(connection: Connection, acts: Sequence[Act]) -> None:
+    if acts:
+        connection.executemany(SQL["insert_act"], map(_row, acts))
 
 
 def insert_with(connection: Connection, act: Act, work: Callable[[Connection], T]) -> T:
@@ -75,7 +79,8 @@ def _parts(query: ActQuery) -> Iterator[ActQuery]:
 
 
 def _row(act: Act, mark: str | None = None) -> rows.Row:
-    return {"at": rows.microseconds(act.at), "mark": mark, **{it: rows.text(getattr(act, it)) for it in TEXTS}}
+    said = map(rows.text, _said(act))
+    return {"at": rows.microseconds(act.at), "mark": mark, **dict(zip(TEXTS, said, strict=True))}
 
 
 def _kept(number: int, at: int, user: str, account: str, *said: str) -> Kept:

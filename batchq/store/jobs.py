@@ -1,135 +1,26 @@
-"""What is done to the tables of jobs: each function is one transaction, run as a whole in a connection's own thread."""
+"""What is read of the tables of jobs: each function is one transaction, run as a whole in a connection's own thread."""
 
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import Any, TypeVar
 
-from batchq.domain.dependencies import waits, waits_for
 from batchq.domain.fairshare import ShareKey, ShareUse
-from batchq.domain.job import FINISHED, QUEUED, Job, Status
+from batchq.domain.job import QUEUED, Job, Status
 from batchq.domain.names import ConsumableName, JobId, QueueName
 from batchq.domain.people import AccountName, Reach
 from batchq.domain.placement import Candidate
-from batchq.errors import Conflict, Unreadable
-from batchq.store import acts, rows
+from batchq.errors import Unreadable
+from batchq.store import rows
 from batchq.store.matching import EPOCH
 from batchq.store.reading import readable
 from batchq.store.statements import named
-from batchq.values import Changes, ChildQuery, Moment, Restoration, SubmissionKey
+from batchq.values import ChildQuery, Moment, Restoration, SubmissionKey
 
 SQL = named("jobs.sql")
-MOST_FORGOTTEN = 1000  # at a time, so that no turn pays for all the turns before it
 
 Connection = sqlite3.Connection
 T = TypeVar("T")
-
-# ------------------------------------------------------------------------------------------------------------ writes
-
-
-def commit(connection: Connection, changes: Changes) -> None:
-    _insert(connection, changes.inserted)
-    _update(connection, changes)
-    _hold(connection, changes)
-    _remember(connection, changes)
-    connection.executemany(SQL["insert_submission"], map(_submission_row, changes.submissions))
-    connection.executemany(SQL["insert_stream"], map(rows.stream_row, changes.streams))
-    connection.executemany(SQL["put_share"], (rows.share_row(*kept) for kept in changes.shares))
-    connection.executemany(SQL["put_used_up"], map(_used_up_row, changes.used_up))
-    acts.insert(connection, changes.acts)
-    if changes.restoration is not None:
-        put_restoration(connection, changes.restoration)
-    if changes.forget_before is not None:
-        old = {"before": rows.microseconds(changes.forget_before), "limit": MOST_FORGOTTEN}
-        connection.execute(SQL["forget_submissions"], old)
-
-
-def put_restoration(connection: Connection, restoration: Restoration) -> None:
-    connection.execute(SQL["put_restoration"], {"value": rows.as_json(rows.RESTORATION, restoration)})
-
-
-def _insert(connection: Connection, jobs: Sequence[Job]) -> None:
-    """A child shares what was asked for its array: that is written once."""
-    own = [job for job in jobs if job.child is None]
-    connection.executemany(SQL["insert_job"], map(rows.job_row, jobs))
-    connection.executemany(SQL["insert_spec"], map(rows.spec_row, own))
-    connection.executemany(SQL["insert_need"], (row for job in own for row in rows.need_rows(job)))
-
-
-def _update(connection: Connection, changes: Changes) -> None:
-    """What goes on, and what has come to its end: only that is written where it is found by its end."""
-    ends = _ends(changes.history)
-    going_on, over = [], []
-    for job in changes.updated:
-        row = rows.state_row(job, version=job.version + 1)
-        if job.id in ends:
-            over.append(row | {"finished_at": ends[job.id]})
-        else:
-            going_on.append(row)
-    updated = connection.executemany(SQL["update_job"], going_on).rowcount
-    updated += connection.executemany(SQL["end_job"], over).rowcount
-    if updated != len(changes.updated):
-        raise Conflict(_not_at_its_version(connection, changes.updated))
-
-
-def _not_at_its_version(connection: Connection, updated: Sequence[Job]) -> str:
-    """All the others have been updated, for the transaction is still open."""
-    for job in updated:
-        found = connection.execute(SQL["version"], {"id": rows.text(job.id)}).fetchone()
-        if found is None or found[0] != job.version + 1:
-            return f"job {job.id} is not at version {job.version}"
-    return f"one of {len(updated)} jobs is ahead of its version"
-
-
-def _remember(connection: Connection, changes: Changes) -> None:
-    """Each job's walk, and the ends of those that the update has not noted."""
-    orders = {job.id: job.order for job in (*changes.inserted, *changes.updated)}
-    own = ({"ord": orders[it.job_id], "value": rows.moment_value(it)} for it in changes.history if it.job_id in orders)
-    connection.executemany(SQL["insert_moment"], own)
-    others = [it for it in changes.history if it.job_id not in orders]
-    told = ({"id": rows.text(it.job_id), "value": rows.moment_value(it)} for it in others)
-    connection.executemany(SQL["insert_moment_of"], told)
-    noted = {job.id for job in changes.updated}
-    ends = _ends(it for it in changes.history if it.job_id not in noted)
-    connection.executemany(SQL["note_end"], ({"id": rows.text(it), "at": at} for it, at in ends.items()))
-
-
-def _ends(history: Iterable[Moment]) -> dict[JobId, int]:
-    return {it.job_id: rows.microseconds(it.at) for it in history if it.status in FINISHED}
-
-
-def _hold(connection: Connection, changes: Changes) -> None:
-    """A job is found by those it waits for as long as it waits, and no longer."""
-    new = (job for job in changes.inserted if waits(job))
-    judged = (job for job in changes.updated if not waits(job))
-    connection.executemany(SQL["insert_wait"], _waits(new))
-    connection.executemany(SQL["delete_wait"], _waits(judged))
-
-
-def _waits(jobs: Iterable[Job]) -> Iterable[rows.Row]:
-    return ({"on_id": rows.text(on_id), "ord": job.order} for job in jobs for on_id in waits_for(job))
-
-
-def _used_up_row(used: tuple[ConsumableName, int]) -> rows.Row:
-    resource, units = used
-    return {"resource": rows.text(resource), "units": rows.integer(units)}
-
-
-def _submission_row(submission: tuple[SubmissionKey, JobId, datetime]) -> rows.Row:
-    key, job_id, at = submission
-    return _key_row(key) | {"job_id": rows.text(job_id), "at": rows.microseconds(at)}
-
-
-def _key_row(key: SubmissionKey) -> dict[str, str | int | None]:
-    return {
-        "principal": rows.text(key.principal),
-        "invocation_id": rows.text(key.invocation_id),
-        "body_sha256": rows.text(key.body_sha256),
-    }
-
-
-# ------------------------------------------------------------------------------------------------------------- reads
 
 
 def find(connection: Connection, ids: Sequence[JobId], reach: Reach | None) -> Mapping[JobId, Job]:
@@ -235,7 +126,7 @@ def _bounds(orders: range) -> dict[str, str | int]:
 
 
 def submissions(connection: Connection, keys: Sequence[SubmissionKey]) -> Mapping[SubmissionKey, JobId]:
-    found = ((key, connection.execute(SQL["submission"], _key_row(key)).fetchone()) for key in keys)
+    found = ((key, connection.execute(SQL["submission"], rows.key_row(key)).fetchone()) for key in keys)
     return {key: JobId(row[0]) for key, row in found if row is not None}
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from batchq.domain.fairshare import ShareKey
 from batchq.domain.names import JobId, QueueName, stream_name
 from batchq.domain.remains import tags
-from batchq.store import jobs, rows
+from batchq.store import jobs, rows, saving
 from batchq.store.statements import named
 from batchq.values import Finished, Pruned
 
@@ -34,7 +34,7 @@ class _Family(NamedTuple):
 def prune(
     connection: Connection, before: datetime, keep: Collection[JobId], after: Finished | None, limit: int
 ) -> Pruned:
-    if _forget_submissions(connection, before) >= jobs.MOST_FORGOTTEN:
+    if _forget_submissions(connection, before) >= saving.MOST_FORGOTTEN:
         return Pruned(jobs=0, after=after or _BEFORE_ALL)
     at = after or _BEFORE_ALL
     asked = {"before": rows.microseconds(before), "at": at.at, "ord": at.order, "limit": limit}
@@ -72,7 +72,7 @@ def prune_shares(connection: Connection, before: datetime, after: ShareKey | Non
 
 def _forget_submissions(connection: Connection, before: datetime) -> int:
     """A job is never forgotten before the submission that made it: a repeated one would be answered with nothing."""
-    asked = {"before": rows.microseconds(before), "limit": jobs.MOST_FORGOTTEN}
+    asked = {"before": rows.microseconds(before), "limit": saving.MOST_FORGOTTEN}
     return connection.execute(jobs.SQL["forget_submissions"], asked).rowcount
 
 

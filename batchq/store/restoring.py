@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from batchq.errors import StoreRefused
-from batchq.store import jobs, opening
+from batchq.store import opening, saving
 from batchq.store.backup import copy, part_beside
 from batchq.store.checking import check, report
 from batchq.store.database import NAME
@@ -52,7 +52,7 @@ def _made_ready(part: Path, file: Path, now: datetime) -> str:
             instance = opening.prepare(connection, path=part, expected=None)
             problems = report(connection).problems
             with transaction(connection, Begin.WRITING):
-                jobs.put_restoration(connection, Restoration(at=now))
+                saving.put_restoration(connection, Restoration(at=now))
             connection.execute("PRAGMA journal_mode = DELETE")
         except sqlite3.Error as why:
             raise StoreRefused(f"cannot restore {file}: {why}") from why

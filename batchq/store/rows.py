@@ -28,7 +28,7 @@ from batchq.domain.names import JobId, QueueName
 from batchq.domain.people import AccountName, Owner, UserName
 from batchq.domain.placement import Candidate
 from batchq.store.matching import EPOCH, folded, milliseconds
-from batchq.values import LogStream, Moment, Restoration
+from batchq.values import LogStream, Moment, Restoration, SubmissionKey
 
 Row = Mapping[str, str | int | None]
 JobRow = tuple[int, str, int, str, str, str]
@@ -51,6 +51,7 @@ RESTORATION = TypeAdapter(Restoration)
 # Sorts after whatever may follow a prefix: Unicode says that it is no character, so no name has it.
 BEYOND_LETTERS = "\U0010ffff"
 GREATEST = 2**63 - 1
+_MICROSECOND = timedelta(microseconds=1)
 WRONG = (ValueError, TypeError)  # what a row raises that is not what was written
 _SPECS_KEPT = 256
 
@@ -98,7 +99,7 @@ def state_row(job: Job, *, version: int) -> dict[str, str | int | None]:
         "ord": job.order,
         "id": text(job.id),
         "version": job.version,
-        "status": job.status.value,
+        "status": str(job.status),
         "misfit": int(job.misfit),
         "at_work": int(at_work(job)),
         "state": _state(job, version),
@@ -181,6 +182,14 @@ def moment(job_id: JobId, value: str) -> Moment:
     return _MOMENT.validate_json(f'{{"job_id":{json.dumps(job_id)},{value[1:]}')
 
 
+def key_row(key: SubmissionKey) -> dict[str, str | int | None]:
+    return {
+        "principal": text(key.principal),
+        "invocation_id": text(key.invocation_id),
+        "body_sha256": text(key.body_sha256),
+    }
+
+
 def stream_row(stream: LogStream) -> Row:
     return {
         "name": text(stream.name),
@@ -225,7 +234,7 @@ def as_json(adapter: TypeAdapter[Any], value: object, *, without: set[str] | Non
 
 def text(said: str) -> str:
     """Half surrogate pairs become `?`. No name has one, so none is found by it either."""
-    return said if said.isascii() else said.encode(errors="replace").decode()
+    return str(said) if said.isascii() else said.encode(errors="replace").decode()
 
 
 def integer(number: int) -> int:
@@ -239,4 +248,4 @@ def microseconds(moment: datetime) -> int:
 
 def span(time: timedelta) -> int:
     """In microseconds."""
-    return time // timedelta(microseconds=1)
+    return time // _MICROSECOND

@@ -8,7 +8,7 @@ from batchq.domain.job import Status
 from batchq.domain.names import JobId
 from batchq.domain.spans import merged
 from batchq.domain.sweep import Meant, Progress, Selection, Sketch, Sweep, SweepOrder
-from batchq.store import jobs, rows
+from batchq.store import jobs, rows, saving
 from batchq.store.reading import readable
 from batchq.store.selecting import HAS_CHILDREN, WHOLE, select
 from batchq.store.statements import named
@@ -25,7 +25,7 @@ Connection = sqlite3.Connection
 
 def commit(connection: Connection, changes: Changes) -> None:
     """Whom an order means is decided last, so that it is by all else that is saved."""
-    jobs.commit(connection, changes)
+    saving.commit(connection, changes)
     for progress in changes.progress:
         _go_on(connection, progress)
     for sweep, selection in changes.sweeps:

@@ -55,16 +55,16 @@ JOBS = [
     ("a version stays what it was", "version=job.version + 1)", "version=job.version)"),
     (
         "no history is kept",
-        '    connection.executemany(SQL["insert_moment"], own)\n',
+        '    _each(connection, "insert_moment", own)\n',
         "",
     ),
     (
         "no submission is remembered",
-        '    connection.executemany(SQL["insert_submission"], map(_submission_row, changes.submissions))\n',
+        '    _each(connection, "insert_submission", map(_submission_row, changes.submissions))\n',
         "",
     ),
-    ("who was judged waits on", '    connection.executemany(SQL["delete_wait"], _waits(judged))\n', ""),
-    ("nobody is found to wait", '    connection.executemany(SQL["insert_wait"], _waits(new))\n', ""),
+    ("who was judged waits on", '    _each(connection, "delete_wait", _waits(judged))\n', ""),
+    ("nobody is found to wait", '    _each(connection, "insert_wait", _waits(new))\n', ""),
 ]
 
 TRANSACTION = [
@@ -91,7 +91,7 @@ OPENING = [
 DOING = {
     "batchq/engine/executor.py": EXECUTOR,
     "batchq/engine/launch.py": LAUNCH,
-    "batchq/store/jobs.py": JOBS,
+    "batchq/store/saving.py": JOBS,
     "batchq/store/transaction.py": TRANSACTION,
     "batchq/store/database.py": DATABASE,
     "batchq/store/opening.py": OPENING,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from batchq.domain.job import Job, Status
 from batchq.domain.names import JobId, Tag, stream_name
-from batchq.store import jobs, migrations
+from batchq.store import migrations, saving
 from batchq.store.database import NAME
 from batchq.values import Changes
 from tests.support.builders import NOON, attempt, job, moment
@@ -50,7 +50,7 @@ def filled(data: Path, count: int, first: Job = FIRST) -> None:
         connection.execute("PRAGMA synchronous = OFF")
         migrations.migrate(connection, migrations.STEPS)
         connection.create_function("stream_of", 1, _stream_of, deterministic=True)
-        jobs.commit(connection, Changes(inserted=(first,), history=walk))
+        saving.commit(connection, Changes(inserted=(first,), history=walk))
         for statement in COPIES.split(";\n"):
             connection.execute(statement.replace(":last", str(count - 1)))
 
