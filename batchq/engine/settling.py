@@ -5,7 +5,6 @@ New jobs are judged, and so are those whose dependencies have ended; parents of 
 
 from collections.abc import Iterable, Sequence
 
-from batchq.domain import arrays
 from batchq.domain.dependencies import asked_of, judge, waits_for
 from batchq.domain.job import QUEUED, Job, Status
 from batchq.domain.names import JobId, child_id
@@ -28,12 +27,10 @@ async def settle(turn: Turn, store: JobStore, *, waited_for: bool) -> None:
 
 async def _count(turn: Turn, store: JobStore) -> None:
     """Each parent once, however many of its children have moved."""
-    moved = turn.take_moved()
+    moved = turn.moved
     await _learn(turn, store, moved)
-    for parent_id, moves in moved.items():
-        parent = turn.get(parent_id)
-        assert parent is not None, f"{parent_id} has children and is not known"
-        turn.keep(parent, arrays.count(parent, moves, turn.now))
+    for parent_id in moved:
+        turn.count(parent_id)
 
 
 async def _dependents(turn: Turn, store: JobStore, stirred: Sequence[JobId], *, waited_for: bool) -> list[JobId]:

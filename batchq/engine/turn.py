@@ -6,7 +6,7 @@ from datetime import datetime
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.acts import DONE, Act, act
-from batchq.domain.arrays import Moved, at_work, is_parent, size
+from batchq.domain.arrays import Moved, at_work, count, is_parent, size
 from batchq.domain.damage import fail, is_damaged
 from batchq.domain.fairshare import Change, ShareKey
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Job, Status
@@ -82,9 +82,18 @@ class Turn:
 
     def step(self, job_id: JobId, event: on.Event) -> None:
         """Apply an event. One about a job that nobody knows is pointless, not wrong."""
-        job = self.hear(job_id)
+        job = self.count(job_id) if job_id in self._moved else self.hear(job_id)
         if job is not None:
             self._follow(job, step(job, event, self.now))
+
+    def count(self, parent_id: JobId) -> Job:
+        """The array; its children that have moved are counted then, for what is decided of it hangs on that."""
+        parent = self.get(parent_id)
+        assert parent is not None, f"{parent_id} has children and is not known"
+        by, self.by = self.by, None
+        counted = self._follow(parent, (count(parent, self._moved.pop(parent_id), self.now), ()))
+        self.by = by
+        return counted
 
     def hear(self, job_id: JobId) -> Job | None:
         """The job; a child has heard then what its array was told, for that comes before anything else."""
@@ -147,10 +156,10 @@ class Turn:
         stirred, self._stirred = self._stirred, []
         return stirred
 
-    def take_moved(self) -> dict[JobId, list[Moved]]:
-        """How children moved since this was last asked, by parent."""
-        moved, self._moved = self._moved, {}
-        return moved
+    @property
+    def moved(self) -> list[JobId]:
+        """The arrays of which children have moved since they were counted."""
+        return list(self._moved)
 
     def parents(self) -> Iterator[Job]:
         """The array parents that this turn has changed."""

@@ -192,6 +192,17 @@ async def test_history_tells_the_end_that_was_shown():
     assert set(ends.values()) == {(await desk.store.jobs([ONE]))[ONE].family.ordered_at}
 
 
+async def test_a_child_that_comes_to_run_in_the_turn_that_takes_the_order_keeps_its_array_from_being_over():
+    """As what restored data does not know of is taken up."""
+    desk = await array_of(2)
+    runs, waits = family_of(2)[1:]
+
+    await desk.turn(to(runs, on.Placed(environment="local")), to(ONE, CANCEL))
+    at_once = await shown(desk, 2)
+
+    assert [at_once[it].status for it in (ONE, runs, waits)] == [Status.PENDING, Status.STARTING, Status.FAILED]
+
+
 DEEDS = any_.lists(
     any_.tuples(
         any_.sampled_from(["turn", "cancel", "terminate", "child", "tag", "runs", "ends", "fails", "restart"]),
