@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
+from batchq.domain.damage import is_damaged
 from batchq.domain.dependencies import waits, waits_for
 from batchq.domain.fairshare import Change
 from batchq.domain.job import Job, JobSpec
@@ -65,4 +66,5 @@ class Tally:
 
 
 def _for_others(job: Job) -> int:
-    return len(waits_for(job)) if waits(job) else 0
+    """One that is damaged may only seem to wait. Better one too many is counted than that nobody is looked for."""
+    return len(waits_for(job)) if waits(job) and not is_damaged(job) else 0

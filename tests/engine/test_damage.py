@@ -7,7 +7,7 @@ import pytest
 from batchq.domain import effects as do
 from batchq.domain import reasons
 from batchq.domain.fairshare import ShareKey
-from batchq.domain.job import Status
+from batchq.domain.job import Dependency, Status
 from batchq.domain.names import child_id
 from batchq.domain.parts import tags_under_way
 from batchq.domain.recovery import Seen
@@ -114,6 +114,21 @@ async def test_one_that_stands_first_and_waits_for_room_holds_nobody_up(database
 
     assert await fate(desk, bad) == LOST
     assert await desk.status(behind) is Status.STARTING
+
+
+async def test_who_waits_for_another_is_found_though_one_that_waited_once_seems_to_wait_again(database):
+    first = running()
+    bad, waits = runnable(depends_on=(Dependency(job_id=first.id),)), pending(depends_on=(Dependency(job_id=first.id),))
+    desk = await desk_over(database, first, bad, waits)
+    ruin(database, bad, "status", "nonsense")
+    await desk.loop.load()
+    await desk.store.jobs([bad.id])
+
+    await look_at_damage(desk)
+    await desk.turn(LOOKED, news(first, exited(0)))
+
+    assert await fate(desk, bad) == LOST
+    assert await desk.status(waits) is Status.STARTING
 
 
 async def test_what_placing_reads_of_it_is_damaged_too(database):
