@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Iterator
 from typing import TextIO
 
 _CONTROLS = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
@@ -16,7 +17,7 @@ def line(text: str) -> str:
 
 
 def log_to(stream: TextIO) -> logging.Handler:
-    """As a server logs. Where a line comes from is not looked up: there is one for each change of a job."""
+    """As a server logs. Where a line comes from is not looked up: there are some for each job."""
     logging._srcfile = None  # noqa: SLF001 - Python's documentation of logging names it for this
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     to = logging.StreamHandler(stream)
@@ -25,7 +26,10 @@ def log_to(stream: TextIO) -> logging.Handler:
 
 
 class Lines(logging.Formatter):
-    """A record begins at the margin; what follows of it, as a traceback does, is indented."""
+    """A record begins at the margin; what follows of it, as a traceback does, is indented.
+
+    A message that is several, as those of a turn, is as many lines, each as if it were a record.
+    """
 
     def __init__(self, shown: str) -> None:
         super().__init__(shown)
@@ -43,5 +47,12 @@ class Lines(logging.Formatter):
         return line(super().formatMessage(record))
 
     def format(self, record: logging.LogRecord) -> str:
+        if isinstance(record.msg, tuple):
+            return "\n".join(self._each(record))
         text = super().format(record)
         return text if text.isprintable() else text.translate(_OF_TRACEBACKS).replace("\n", "\n  ")
+
+    def _each(self, record: logging.LogRecord) -> Iterator[str]:
+        record.asctime = self.formatTime(record)
+        for record.message in record.msg:
+            yield self.formatMessage(record)

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from batchq.domain import effects as do
 from batchq.domain.container import Resources
 from batchq.domain.damage import is_damaged
-from batchq.domain.job import Job, Status
+from batchq.domain.job import Job
 from batchq.domain.names import JobId, QueueName, Tag
 from batchq.domain.parts import tags_running
 from batchq.domain.sealing import Sealed
@@ -27,6 +27,7 @@ from batchq.engine.settling import settle
 from batchq.engine.skip import Skip
 from batchq.engine.sweeps import Sweeps
 from batchq.engine.tasks import Tasks
+from batchq.engine.telling import tell
 from batchq.engine.turn import Turn
 from batchq.errors import BatchqError, Conflict, StoreFailed, Unavailable
 from batchq.ports import Clock, EventBus, JobStore
@@ -246,8 +247,8 @@ class Loop:
         self._sweeps.adopt(turn)
         for letter in (*turn.later, *([MoreToDo()] if self._more_to_do else [])):
             self._inbox.post(letter)
+        tell(changed)
         for change in changed:
-            _write_log(change.before, change.job)
             self._bus.publish(change)
         for effect, subject in turn.effects:
             self._act(effect, subject)
@@ -290,8 +291,3 @@ def _refuse(letter: Letter, error: BatchqError) -> bool:
     if not answer.done():
         answer.set_exception(error)
     return True
-
-
-def _write_log(before: Status | None, job: Job) -> None:
-    reason = f" ({job.status_reason!r})" if job.status_reason else ""
-    log.info("job %s: %s -> %s on %s%s", job.id, before or "new", job.status, job.spec.queue, reason)

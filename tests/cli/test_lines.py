@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from batchq.cli.lines import Lines
+from batchq.engine.telling import Told
 
 FORGED = "2026-11-21 12:00:00,000 ERROR forged"
 HOSTILE = ["\n", "\r\n", "\x1b[31m", "\x85", "\u2028", "\u202e", "\u2066", "\x00", "\x9b31m"]
@@ -53,3 +54,12 @@ def test_the_time_of_a_line_is_as_logging_itself_tells_it():
     ours, theirs = Lines("%(asctime)s"), logging.Formatter("%(asctime)s")
 
     assert [ours.format(it) for it in records] == [theirs.format(it) for it in records]
+
+
+@pytest.mark.fault("SE12")
+@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
+def test_lines_that_are_told_together_are_each_as_if_told_alone(text):
+    together = Told(["job a: new -> SUBMITTED", f"job b: {text}{FORGED}"])
+
+    assert written(together) == "\n".join(written(it) for it in together)
+    assert str(together) == "\n".join(together)

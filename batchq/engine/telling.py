@@ -1,0 +1,31 @@
+"""What the log tells of jobs: each change is a line, and all of a turn are one record.
+
+A record for each would be a tenth of what a job costs. A server's log gives each line its time, as if it were one.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from batchq.values import StatusChanged
+
+log = logging.getLogger(__name__)
+
+
+class Told(tuple[str, ...]):
+    """Lines of one moment. What callers say may be in them, and for handlers other than a server's they are one text."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "\n".join(self)
+
+
+def tell(changed: Sequence[StatusChanged]) -> None:
+    if changed and log.isEnabledFor(logging.INFO):
+        log.info(Told(_line(it) for it in changed))
+
+
+def _line(change: StatusChanged) -> str:
+    job = change.job
+    reason = f" ({job.status_reason!r})" if job.status_reason else ""
+    return f"job {job.id}: {change.before or 'new'} -> {job.status} on {job.spec.queue}{reason}"
