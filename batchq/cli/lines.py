@@ -54,5 +54,6 @@ class Lines(logging.Formatter):
 
     def _each(self, record: logging.LogRecord) -> Iterator[str]:
         record.asctime = self.formatTime(record)
-        for record.message in record.msg:
+        for text in record.msg:
+            record.message = text
             yield self.formatMessage(record)

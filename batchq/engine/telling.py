@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 class Told(tuple[str, ...]):
-    """Lines of one moment. What callers say may be in them, and for handlers other than a server's they are one text."""
+    """Lines of one moment; for handlers other than a server's they are one text. What callers say may be in them."""
 
     __slots__ = ()
 
