@@ -35,6 +35,9 @@ WHOLE = {
 # This looks at every job, once, when what was kept of a share is damaged.
 WHOLE.add("jobs.share_counted")
 
+# This counts who waits for others, once, when a server begins.
+WHOLE.add("jobs.waiting_for_others")
+
 # These put in order the first few of each account.
 FEW = {"jobs.runnable_beside", "jobs.runnable_in_share_beside"}
 
