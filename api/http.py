@@ -74,7 +74,7 @@ def refusal(status: HTTPStatus, code: str, message: str) -> web.Response:
 def _said(content: Mapping[str, object]) -> bytes:
     try:
         return to_json(content, ensure_ascii=True)
-    except PydanticSerializationError:  # half a character, as a path may have: only Python writes that
+    except PydanticSerializationError:  # half a character, as the name of a file may have: only Python writes that
         return _encode(content).encode()
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as some
 
+from api.http import reply
 from batchq.errors import Invalid
 from tests.api.conftest import CONTAINER
 from tests.api.test_any_request import Asker
@@ -74,3 +75,15 @@ def test_a_text_comes_back_as_it_went(text):
 def test_what_is_no_text_is_refused(before, wrong, after):
     with pytest.raises(Invalid):
         asyncio.run(comes_back(before + wrong + after))
+
+
+@settings(deadline=None)
+@example("a file called \udcff")
+@given(some.text(some.characters(categories=["L", "M", "N", "P", "S", "Z", "C"]), max_size=60))
+def test_an_answer_says_what_pythons_json_would(text):
+    content = {"message": text, text: [text, None, True, 1, 0.5]}
+
+    answer = reply(content)
+
+    assert json.loads(answer.body) == json.loads(json.dumps(content))
+    assert answer.body.isascii()

@@ -164,7 +164,7 @@ async def test_an_idle_connection_is_kept_for_as_long_and_then_closed(opens):
     assert await is_cut(reader)
 
 
-async def test_a_request_that_takes_long_is_not_cut(place, opens):
+async def test_a_request_that_takes_long_is_not_cut_and_who_was_answered_is_waited_for_anew(place, opens):
     connect = await opens(BEARABLE)
     reader, _ = await connect(b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n")
     await place.reached.wait()
@@ -174,6 +174,7 @@ async def test_a_request_that_takes_long_is_not_cut(place, opens):
     place.gate.set()
 
     assert (await reader.readuntil(b"slow")).startswith(b"HTTP/1.1 200")
+    assert await is_cut(reader)
 
 
 async def test_what_is_asked_is_done_though_who_asked_is_gone(place, opens):

@@ -134,6 +134,21 @@ async def test_who_leaves_off_waiting_stops_no_work(crew):
     assert await asyncio.to_thread(done.wait, 5)
 
 
+def test_an_answer_that_comes_when_the_loop_is_gone_harms_no_thread():
+    crew = Crew("test", size=1, equip=lambda before: before or Tool())
+    begun, go = threading.Event(), threading.Event()
+
+    async def leave():
+        waiting = asyncio.create_task(crew.run(lambda _: (begun.set(), go.wait(10))))
+        await asyncio.to_thread(begun.wait)
+        del waiting
+
+    asyncio.run(leave())
+    go.set()
+
+    assert asyncio.run(crew.run(type)) is Tool
+
+
 @pytest.fixture
 async def shared():
     it = Shared("test")
