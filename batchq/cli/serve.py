@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 LAST_WORDS = 1.0  # seconds that a thread has to end
 ERROR = 2  # standard stream
-YOUNG = 5000  # objects more than there were, before a look for garbage among them; of itself Python looks after 700
+YOUNG = 5000  # objects more than there were, before a look for garbage among them; Python itself looks far sooner
 AT_ONCE = 130  # exit status of an end without ceremony; the database is whole all the same
 
 

@@ -159,11 +159,11 @@ def detail(registered: JobDefinition, arns: Arns) -> dict[str, object]:
     }
 
 
-def _filled(document: Mapping[str, Any]) -> dict[str, Any]:
+def _filled(said: Mapping[str, Any]) -> dict[str, Any]:
     """The containers of a document that AWS tells with empty lists."""
-    if "nodeProperties" in document:
-        return {"nodeProperties": node_properties(document["nodeProperties"])}
-    return {"containerProperties": filled(document["containerProperties"])} if "containerProperties" in document else {}
+    if "nodeProperties" in said:
+        return {"nodeProperties": node_properties(said["nodeProperties"])}
+    return {"containerProperties": filled(said["containerProperties"])} if "containerProperties" in said else {}
 
 
 def node_properties(registered: Mapping[str, Any]) -> dict[str, Any]:
