@@ -5,9 +5,10 @@ nobody may delay it (`backfill`), so none waits for ever because smaller ones ke
 fit is a misfit, and holds back nobody.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 
 from batchq.domain import reasons
 from batchq.domain.amounts import (
@@ -263,13 +264,19 @@ class Room:
         if until is not None:
             self._endings.append(Ending(at=until, amounts=amounts))
 
-    def _all_endings(self) -> Iterator[Ending]:
+    def _all_endings(self) -> list[Ending]:
+        return [*self._endings_under_way, *self._endings]
+
+    @cached_property
+    def _endings_under_way(self) -> list[Ending]:
+        """Worked out when the first has to wait, for all who do."""
+        endings = []
         for job in self._held.timed():
             at = ends(job, self._now)
             if at is not None and job.attempt is not None:
                 wanted = self._demand(candidate(job), EnvironmentName(job.attempt.environment))
-                yield Ending(at=at, amounts=self._returning(wanted))
-        yield from self._endings
+                endings.append(Ending(at=at, amounts=self._returning(wanted)))
+        return endings
 
     def _returning(self, wanted: Amounts) -> Amounts:
         return {of: amount for of, amount in wanted.items() if of not in self._used_up}
