@@ -95,7 +95,7 @@ class Scheduler:
         return self._staged_misfits_after is None
 
     async def fill(self, turn: Turn, host: Resources, *, skip: Skip) -> bool:
-        """Place what fits; False if it stopped before that, at what one turn may do."""
+        """Place what fits; False if it stopped before that, at what one turn may do, or a head has failed."""
         changes = turn.pairs()
         uses, used_up = self._ledger_after(turn, changes)
         held = self._held.after(change.after for change in changes)
@@ -106,7 +106,7 @@ class Scheduler:
         self._outlook.stage(filled)
         if filled.finished:
             await self._mark(turn, filled, room)
-        return filled.finished
+        return filled.finished and len(self._staged_marks) == len(filled.heads)
 
     def written_to(self, turn: Turn, changes: Changes) -> Changes:
         """What the turn saves, with the ledger's part of it, which is adopted as written whatever changes meanwhile."""

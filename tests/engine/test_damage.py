@@ -131,6 +131,19 @@ async def test_who_waits_for_another_is_found_though_one_that_waited_once_seems_
     assert await desk.status(waits) is Status.STARTING
 
 
+async def test_what_was_kept_for_one_that_stands_first_is_another_s_at_once(database):
+    holds, bad, behind = running(millicpus=2000), runnable(millicpus=ALL), runnable(millicpus=ALL - 2000)
+    desk = await desk_over(database, holds, bad, behind)
+    ruin(database, bad)
+    await desk.loop.load()
+
+    await desk.turn(LOOKED)
+    await desk.turn(*await desk.inbox.take(10))
+
+    assert await fate(desk, bad) == LOST
+    assert await desk.status(behind) is Status.STARTING
+
+
 async def test_what_placing_reads_of_it_is_damaged_too(database):
     bad, good = runnable(), runnable()
     desk = await desk_over(database, bad, good)
