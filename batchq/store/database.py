@@ -103,7 +103,7 @@ async def opened(data: Path, *, reread_after: float = AFTER) -> Database:
             reader, browser = [await held.enter_async_context(_reading(path)) for _ in range(2)]
             beside = None
             if whole:
-                read = rereading(path, after=reread_after, damaged=seal.withhold)
+                read = rereading(path, after=reread_after, doubted=seal.withhold)
                 beside = held.enter_context(read)
         except (StoreFailed, OSError) as why:
             raise StoreRefused(f"cannot open {path}: {why}") from why

@@ -19,12 +19,12 @@ _OFTEN = 10_000  # steps of SQLite between two looks whether it is to end
 class Rereading:
     """In a thread and by a connection of its own. `damage` is what it has found, None until then."""
 
-    def __init__(self, path: Path, *, after: float, damaged: Callable[[], None]) -> None:
-        """It begins so many seconds `after` this; `damaged` is called when it has found anything."""
+    def __init__(self, path: Path, *, after: float, doubted: Callable[[], None]) -> None:
+        """It begins so many seconds `after` this; `doubted` is called when it was read and is not known to be whole."""
         self.damage: str | None = None
         self._path = path
         self._after = after
-        self._damaged = damaged
+        self._doubted = doubted
         self._over = Event()
 
     def run(self) -> None:
@@ -33,11 +33,14 @@ class Rereading:
         try:
             self.damage = self._read()
         except sqlite3.OperationalError as why:
-            log.debug("%s is not read through: %s", self._path, why)
+            if self._over.is_set():
+                return
+            log.warning("%s cannot be read through, and will be at the next start: %s", self._path, why)
+            self._doubted()
         except sqlite3.DatabaseError as why:
             self.damage = str(why)
         if self.damage is not None:
-            self._damaged()
+            self._doubted()
 
     def end(self) -> None:
         self._over.set()
@@ -50,9 +53,9 @@ class Rereading:
 
 
 @contextmanager
-def rereading(path: Path, *, after: float, damaged: Callable[[], None]) -> Iterator[Rereading]:
+def rereading(path: Path, *, after: float, doubted: Callable[[], None]) -> Iterator[Rereading]:
     """Begun, and ended with this, done or not."""
-    it = Rereading(path, after=after, damaged=damaged)
+    it = Rereading(path, after=after, doubted=doubted)
     thread = Thread(target=it.run, name="rereading", daemon=True)
     thread.start()
     try:

@@ -32,7 +32,7 @@ class Seal:
         self._file = self._path.stat().st_ino
 
     def withhold(self) -> None:
-        """It is not whole after all."""
+        """It is not whole after all, or nobody knows."""
         self._file = None
 
     def put(self) -> None:

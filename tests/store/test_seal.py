@@ -9,6 +9,7 @@ from batchq.errors import StoreLost, StoreRefused
 from batchq.store import lock
 from batchq.store.database import NAME, opened
 from batchq.store.lock import Lock, locked
+from batchq.store.rereading import rereading
 from batchq.store.seal import Seal
 from batchq.store.sqlite import SqliteStore
 from batchq.values import Changes
@@ -71,6 +72,20 @@ async def test_what_its_disk_did_to_a_sealed_database_is_found_while_it_is_used_
     assert not is_sealed(left)
     with pytest.raises(StoreRefused, match="is damaged: "):
         await opened(left)
+
+
+async def test_one_of_which_a_part_cannot_be_read_is_used_and_read_first_at_the_next_start(left, caplog):
+    """As its disk may refuse it; here the whole file is not where it is looked for."""
+    with locked(left) as held:
+        seal = Seal(held, left / NAME)
+        whole = seal.broken()
+        seal.opened()
+        with rereading(left / "nowhere" / NAME, after=0.0, doubted=seal.withhold) as reading:
+            await until(is_over)
+        seal.put()
+
+    assert (whole, reading.damage, is_sealed(left)) == (True, None, False)
+    assert "cannot be read through" in caplog.text
 
 
 async def test_one_that_is_whole_goes_on_when_it_was_read_through(left):
