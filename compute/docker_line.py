@@ -1,44 +1,31 @@
 """A connection to the engine's unix socket, and one request after another on it.
 
-The SDK says what is asked, and judges the answer, which is of the kind that it knows. Between the two `requests` and
-what is below it spend six times as much: docs/performance.md.
+The SDK says what is asked, and judges the answer, which is of the kind that it knows; `http.client` carries both.
+`requests` and what is below it spend three to four times as much: docs/decisions/0029.
 """
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from io import BufferedReader
+from http.client import HTTPConnection, HTTPException, HTTPResponse, IncompleteRead
+from io import BytesIO
 from socket import AF_UNIX, SHUT_RDWR, SOCK_STREAM, socket
+from threading import Lock
 from typing import Protocol
 from urllib.parse import urlencode
 
 from requests import Response
-from requests.exceptions import ChunkedEncodingError, ReadTimeout
+from requests.exceptions import ChunkedEncodingError, ReadTimeout, RequestException
 from requests.exceptions import ConnectionError as NotConnected
 from urllib3.util.wait import wait_for_read
 
 Parameters = Mapping[str, str | int | None] | None
-
-LONGEST_LINE = 65_536  # bytes of what is not content
-MOST_HEADERS = 100
-WITHOUT_CONTENT = (204, 304)
-HEAD = "{method} {target} HTTP/1.1\r\nHost: docker\r\n{headers}Content-Length: {length}\r\n\r\n"
 
 
 class Content(Protocol):
     """As `requests` reads it: at most so many bytes, none at the end."""
 
     def read(self, size: int, /) -> bytes: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """`last`: nothing comes after it on this connection."""
-
-    status: int
-    reason: str
-    content: Content
-    last: bool
+    def close(self) -> None: ...
 
 
 class Line:
@@ -47,120 +34,76 @@ class Line:
     def __init__(self, path: str, *, patience: float) -> None:
         self._path = path
         self._patience = patience
-        self._socket: socket | None = None
-        self._heard: BufferedReader | None = None
+        self._connection = _Connection(path, patience)
 
     def ask(self, method: str, target: str, *, body: str | None, headers: Mapping[str, str]) -> Response:
         """The whole answer. Raises what `requests` would."""
         try:
-            with _as_requests_says():
-                told = self._told(method, target, body or "", headers)
-                answer = _answer(target, told)
-                _ = answer.content
+            told = self._told(method, target, body, headers)
+            with _as_requests_says(ChunkedEncodingError):
+                content = told.read()
         except BaseException:
             self.close()  # or what is left of it would be taken for the next answer
             raise
-        if told.last:
-            self.close()
-        return answer
+        return _answer(target, told, BytesIO(content))
 
     def open(self, target: str) -> Response:
         """An answer that is read as it comes, by whichever thread, and whose connection goes with it."""
         try:
-            with _as_requests_says():
-                answer = _answer(target, self._told("GET", target, "", {}))
+            told = self._told("GET", target, None, {})
         except BaseException:
             self.close()
             raise
-        answer.raw = _Alone(self, answer.raw)
-        return answer
+        way = self._connection.way
+        way.close()  # as soon as the answer is
+        self._connection = _Connection(self._path, self._patience)
+        return _answer(target, told, _Alone(told, way))
 
     def close(self) -> None:
-        """Whoever still reads in another thread is let go."""
-        if self._socket is not None:
-            with suppress(OSError):
-                self._socket.shutdown(SHUT_RDWR)
-            self._socket.close()
-        if self._heard is not None:
-            self._heard.close()
-        self._heard = self._socket = None
+        self._connection.close()
+        self._connection = _Connection(self._path, self._patience)  # the old one keeps what was not said to its end
 
-    def _told(self, method: str, target: str, body: str, headers: Mapping[str, str]) -> Told:
-        content = body.encode()
-        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        head = HEAD.format(method=method, target=target, headers=lines, length=len(content))
-        return _told(self._connected(head.encode("latin-1") + content))
+    def _told(self, method: str, target: str, body: str | None, headers: Mapping[str, str]) -> HTTPResponse:
+        if self._connection.sock is not None and wait_for_read(self._connection.sock, timeout=0.0):
+            self.close()  # the engine has hung up: to an engine that is back nothing was said yet
+        with _as_requests_says(NotConnected):
+            self._connection.request(method, target, None if body is None else body.encode(), headers)
+            return self._connection.getresponse()
 
-    def _connected(self, said: bytes) -> BufferedReader:
-        """To an engine that is back nothing was said yet."""
-        if self._socket is not None and wait_for_read(self._socket, timeout=0.0):
-            self.close()
-        if self._socket is None or self._heard is None:
-            self._socket = socket(AF_UNIX, SOCK_STREAM)
-            self._socket.settimeout(self._patience)
-            self._socket.connect(self._path)
-            self._heard = self._socket.makefile("rb")
-        self._socket.sendall(said)
-        return self._heard
+
+class _Connection(HTTPConnection):
+    def __init__(self, path: str, patience: float) -> None:
+        super().__init__("docker", timeout=patience)
+        self._path = path
+        self.way: socket
+
+    def connect(self) -> None:
+        self.sock = self.way = socket(AF_UNIX, SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
 
 
 class _Alone:
     """Content that has its connection for itself."""
 
-    def __init__(self, line: Line, content: Content) -> None:
-        self._line = line
-        self._content = content
+    def __init__(self, told: HTTPResponse, way: socket) -> None:
+        self._told = told
+        self._way = way
+        self._reading = Lock()
 
-    def read(self, size: int) -> bytes:
-        with _as_requests_says():
-            read = self._content.read(size)
-        if not read:
-            self.close()
+    def read(self, size: int, /) -> bytes:
+        with self._reading, _as_requests_says(ChunkedEncodingError):
+            read = self._told.read(size)
+            if not read and self._told.length:
+                raise IncompleteRead(read, self._told.length)
         return read
 
     def close(self) -> None:
-        self._line.close()
-
-
-class _Measured:
-    def __init__(self, heard: BufferedReader, length: int) -> None:
-        self._heard = heard
-        self._left = length
-
-    def read(self, size: int) -> bytes:
-        read = self._heard.read(min(size, self._left))
-        self._left -= len(read)
-        if not read and self._left:
-            raise _Garbage(f"{self._left} bytes of it are missing")
-        return read
-
-
-class _Chunked:
-    def __init__(self, heard: BufferedReader) -> None:
-        self._heard = heard
-        self._left: int | None = 0  # of this chunk; None after the last
-
-    def read(self, size: int) -> bytes:
-        if self._left == 0:
-            self._begin()
-        if self._left is None:
-            return b""
-        read = self._heard.read(min(size, self._left))
-        self._left -= len(read)
-        if not read:
-            raise _Garbage("it breaks off")
-        if self._left == 0:
-            _line(self._heard)
-        return read
-
-    def _begin(self) -> None:
-        self._left = _number(_line(self._heard).split(b";")[0], base=16) or None
-        while self._left is None and _line(self._heard):
-            pass  # trailers
-
-
-class _Garbage(Exception):
-    """What no engine says."""
+        """Whoever still reads in another thread is let go."""
+        with suppress(OSError):
+            self._way.shutdown(SHUT_RDWR)
+        with self._reading:
+            self._told.close()
 
 
 def with_parameters(target: str, parameters: Parameters) -> str:
@@ -168,69 +111,18 @@ def with_parameters(target: str, parameters: Parameters) -> str:
     return f"{target}?{urlencode(said, doseq=True)}" if said else target
 
 
-def _answer(target: str, told: Told) -> Response:
+def _answer(target: str, told: HTTPResponse, content: Content) -> Response:
     answer = Response()
     answer.url, answer.encoding = target, "utf-8"
-    answer.status_code, answer.reason, answer.raw = told.status, told.reason, told.content
+    answer.status_code, answer.reason, answer.raw = told.status, told.reason, content
     return answer
 
 
-def _told(heard: BufferedReader) -> Told:
-    version, _, rest = _line(heard).partition(b" ")
-    if not version.startswith(b"HTTP/1."):
-        raise _Garbage(f"it begins with {version!r}"[:100])
-    status, _, reason = rest.partition(b" ")
-    headers = dict(_headers(heard))
-    content = _content(heard, _number(status, base=10), headers)
-    last = content is heard or version.endswith(b".0") or headers.get(b"connection", b"").lower() == b"close"
-    return Told(status=int(status), reason=reason.decode("latin-1"), content=content, last=last)
-
-
-def _content(heard: BufferedReader, status: int, headers: Mapping[bytes, bytes]) -> Content:
-    if status in WITHOUT_CONTENT:
-        return _Measured(heard, 0)
-    if headers.get(b"transfer-encoding", b"").lower() == b"chunked":
-        return _Chunked(heard)
-    if b"content-length" in headers:
-        return _Measured(heard, _number(headers[b"content-length"], base=10))
-    return heard
-
-
-def _headers(heard: BufferedReader) -> Iterator[tuple[bytes, bytes]]:
-    for _ in range(MOST_HEADERS):
-        line = _line(heard)
-        if not line:
-            return
-        name, _, value = line.partition(b":")
-        yield name.strip().lower(), value.strip()
-    raise _Garbage("there are too many headers")
-
-
-def _line(heard: BufferedReader) -> bytes:
-    line = heard.readline(LONGEST_LINE)
-    if not line.endswith(b"\n"):
-        raise _Garbage("it breaks off")
-    return line.rstrip(b"\r\n")
-
-
-def _number(word: bytes, *, base: int) -> int:
-    """Without a sign."""
-    try:
-        number = int(word, base)
-    except ValueError as wrong:
-        raise _Garbage(f"{word[:100]!r} is no number") from wrong
-    if not word.isalnum():
-        raise _Garbage(f"{word[:100]!r} is no number")
-    return number
-
-
 @contextmanager
-def _as_requests_says() -> Iterator[None]:
+def _as_requests_says(broken: type[RequestException]) -> Iterator[None]:
     try:
         yield
     except TimeoutError as silence:
         raise ReadTimeout(silence) from silence
-    except _Garbage as garbage:
-        raise ChunkedEncodingError(garbage) from garbage
-    except OSError as broken:
-        raise NotConnected(broken) from broken
+    except (OSError, HTTPException, ValueError) as garbage:  # ValueError: a length that is below nothing, a bad header
+        raise broken(garbage) from garbage

@@ -1,12 +1,14 @@
-"""What is said to an engine on one connection, and how its answers are read, byte for byte."""
+"""What is said to an engine on one connection, and what becomes of its answers, byte for byte."""
 
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from http.client import parse_headers
 from socket import AF_UNIX, SOCK_STREAM, socket
 
 import pytest
-from requests.exceptions import ReadTimeout, RequestException
+from requests.exceptions import ChunkedEncodingError, ReadTimeout, RequestException
 from urllib3.util.wait import wait_for_read
 
 from compute.docker_line import Line
@@ -24,10 +26,11 @@ def engine(folder, *connections):
     def serve():
         for answers in connections:
             side, _ = door.accept()
-            with side:
+            with side, side.makefile("rb") as stream:
                 for answer in answers:
-                    told.append(side.recv(65_536))
-                    side.sendall(answer)
+                    told.append(heard(stream))
+                    if answer:
+                        side.sendall(answer)
 
     with socket(AF_UNIX, SOCK_STREAM) as door:
         door.bind(str(folder / "engine.sock"))
@@ -39,6 +42,13 @@ def engine(folder, *connections):
         thread.join()
 
 
+def heard(stream):
+    """The line, headers and content of a request; nothing of any when it is a hanging up."""
+    line = stream.readline().decode().strip()
+    headers = parse_headers(stream)
+    return line, dict(headers), stream.read(int(headers.get("Content-Length", 0)))
+
+
 def asked(line, body=None):
     return line.ask("POST", "/here?a=1", body=body, headers={"Content-Type": "application/json"})
 
@@ -48,15 +58,19 @@ def test_what_is_asked_is_said_once_and_whole(tmp_path):
         answer = asked(line, body=json.dumps({"a": "ä"}, ensure_ascii=False))
 
         assert (answer.status_code, answer.reason, answer.json()) == (200, "OK", {})
-        [said] = told
-        head, _, content = said.decode().partition("\r\n\r\n")
-        assert head.split("\r\n") == [
-            "POST /here?a=1 HTTP/1.1",
-            "Host: docker",
-            "Content-Type: application/json",
-            "Content-Length: 11",
-        ]
-        assert content == '{"a": "ä"}'
+        [(said, headers, content)] = told
+        assert said == "POST /here?a=1 HTTP/1.1"
+        assert headers.items() >= {("Host", "docker"), ("Content-Type", "application/json"), ("Content-Length", "11")}
+        assert content.decode() == '{"a": "ä"}'
+
+
+def test_of_a_request_that_cannot_be_said_nothing_is_said_with_the_next(tmp_path):
+    with engine(tmp_path, [OK]) as (line, told):
+        with pytest.raises(RequestException, match="Invalid header"):
+            line.ask("POST", "/there", body=None, headers={"Name": "a\r\nb"})
+        asked(line)
+
+        assert [said for said, _, _ in told] == ["POST /here?a=1 HTTP/1.1"]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +110,7 @@ def test_to_an_engine_that_has_hung_up_it_speaks_anew(tmp_path):
     with engine(tmp_path, [OK], [OK]) as (line, _):
         asked(line)
 
-        assert wait_for_read(line._socket, timeout=5)
+        assert wait_for_read(line._connection.sock, timeout=5)
         assert asked(line).content == b"{}"
 
 
@@ -104,17 +118,16 @@ def test_to_an_engine_that_has_hung_up_it_speaks_anew(tmp_path):
     "answer",
     [
         b"",
-        b"HTTP/1.1 200",
         b"ICY 200 OK\r\n\r\n",
         b"HTTP/1.1 two OK\r\n\r\n",
         b"HTTP/1.1 -20 OK\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: -3\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab",
         b"HTTP/1.1 200 OK\r\n" + b"Name: value\r\n" * 1000 + b"\r\n",
         b"HTTP/1.1 200 OK\r\nName: " + LONG + b"\r\n\r\n",
         CHUNKED + b"5\r\nab",
         CHUNKED + b"2\r\nab",
+        CHUNKED + b"-1\r\nab\r\n0\r\n\r\n",
         CHUNKED + b"-2\r\nab\r\n0\r\n\r\n",
         CHUNKED + b"two\r\nab\r\n0\r\n\r\n",
         CHUNKED + b"2\r\nab\r\n",
@@ -154,9 +167,37 @@ def test_what_is_read_as_it_comes_comes_in_portions(tmp_path):
         assert max(map(len, portions)) <= 65_536
 
 
-def test_left_in_the_middle_it_keeps_no_connection(tmp_path):
-    with engine(tmp_path, [CHUNKED + b"3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n"]) as (line, _):
-        with closing(line.open("/log")) as answer:
-            assert next(answer.iter_content(3)) == b"abc"
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nabc",
+        CHUNKED + b"3\r\nabc\r\n1",
+        CHUNKED + b"-2\r\nabc",
+    ],
+)
+def test_what_breaks_off_while_it_is_read_is_told_as_such(tmp_path, answer):
+    with (
+        engine(tmp_path, [answer]) as (line, _),
+        closing(line.open("/log")) as log,
+        pytest.raises(ChunkedEncodingError),
+    ):
+        list(log.iter_content(65_536))
 
-        assert line._socket is None
+
+def test_left_in_the_middle_it_keeps_no_connection(tmp_path):
+    with engine(tmp_path, [CHUNKED + b"3\r\nabc\r\n3\r\n", b""]) as (line, told):
+        answer = line.open("/log")
+        assert next(answer.iter_content(3)) == b"abc"
+        answer.close()
+
+    assert told[1:] == [("", {}, b"")]
+
+
+@pytest.mark.parametrize("way", [CHUNKED, b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 3\r\n\r\n"])
+def test_who_still_reads_what_is_closed_is_let_go(tmp_path, way):
+    with engine(tmp_path, [way, b""]) as (line, _), ThreadPoolExecutor() as another:
+        with closing(line.open("/log")) as answer:
+            reading = another.submit(next, answer.iter_content(3))
+
+        with pytest.raises((ChunkedEncodingError, StopIteration)):
+            reading.result()
