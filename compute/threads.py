@@ -5,7 +5,6 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Generic, Protocol, TypeVar
 
@@ -14,6 +13,7 @@ from batchq.errors import EngineUnknown
 WAIT_AT_CLOSE = 1.0  # seconds
 
 Answer = TypeVar("Answer")
+Left = TypeVar("Left")
 
 
 class Closable(Protocol):
@@ -36,11 +36,15 @@ class Job(Generic[Tool, Answer]):
         if self.outcome.cancelled():
             return
         try:
-            leave = partial(self._leave, self._work(equipped()))
+            answer = self._work(equipped())
         except BaseException as error:  # noqa: BLE001 - it is handed to whoever waits for the outcome
-            leave = partial(self._fail, error)
+            self._hand(self._fail, error)
+        else:
+            self._hand(self._leave, answer)
+
+    def _hand(self, over: Callable[[Left], None], it: Left) -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody waits
-            self._loop.call_soon_threadsafe(leave)
+            self._loop.call_soon_threadsafe(over, it)
 
     def _leave(self, answer: Answer) -> None:
         if not self.outcome.done():
