@@ -1,4 +1,4 @@
-"""A store on disk, and a way into its threads."""
+"""A store on disk, one that was left there, and a way into its threads."""
 
 import asyncio
 import threading
@@ -6,6 +6,8 @@ import threading
 import pytest
 
 from batchq.store.sqlite import SqliteStore
+from batchq.values import Changes
+from tests.support.builders import job
 
 
 class Gate:
@@ -41,6 +43,16 @@ async def store(tmp_path):
     store = await SqliteStore.open(tmp_path)
     yield store
     await store.close()
+
+
+@pytest.fixture
+async def left(tmp_path):
+    """A data directory with some jobs in it, as a server left it."""
+    data = tmp_path / "data"
+    store = await SqliteStore.open(data)
+    await store.commit(Changes(inserted=tuple(job(number=number, name="x" * 500) for number in range(200))))
+    await store.close()
+    return data
 
 
 @pytest.fixture

@@ -16,16 +16,6 @@ from batchq.values import Changes
 from tests.support.builders import NOON, definition, environment, job, log_stream, moment, queue, submission
 
 
-@pytest.fixture
-async def left(tmp_path):
-    """A data directory with some jobs in it, as a server left it."""
-    data = tmp_path / "data"
-    store = await SqliteStore.open(data)
-    await store.commit(Changes(inserted=tuple(job(number=number, name="x" * 500) for number in range(200))))
-    await store.close()
-    return data
-
-
 async def refused(data, match):
     with pytest.raises(StoreRefused, match=match):
         await SqliteStore.open(data)

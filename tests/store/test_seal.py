@@ -12,19 +12,7 @@ from batchq.store.lock import Lock, locked
 from batchq.store.rereading import rereading
 from batchq.store.seal import Seal
 from batchq.store.sqlite import SqliteStore
-from batchq.values import Changes
-from tests.support.builders import job
 from tests.support.containers import until
-
-
-@pytest.fixture
-async def left(tmp_path):
-    """A data directory with some jobs in it, as a server left it."""
-    data = tmp_path / "data"
-    store = await SqliteStore.open(data)
-    await store.commit(Changes(inserted=tuple(job(number=number, name="x" * 500) for number in range(200))))
-    await store.close()
-    return data
 
 
 def ruin(data):
