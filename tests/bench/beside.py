@@ -20,6 +20,7 @@ from api.batch.wire.jobs import SubmitJob
 from api.gate import open_gate
 from api.operations import takes
 from api.tokens import Tokens
+from batchq.cli.serve import look_for_garbage_in_what_is_new
 from batchq.clock import SystemClock
 from batchq.domain.people import UserName
 from tests.support.builders import definition
@@ -98,4 +99,5 @@ async def serve(kind: str) -> None:
 
 
 if __name__ == "__main__":
+    look_for_garbage_in_what_is_new()  # as the server that is held against it
     asyncio.run(serve(sys.argv[1]))
