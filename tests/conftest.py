@@ -6,6 +6,11 @@ from contextlib import closing
 import docker
 import pytest
 from docker.errors import DockerException
+from hypothesis import settings
+
+# A machine may be loaded: no example fails for the time that it took.
+settings.register_profile("batchq", deadline=None)
+settings.load_profile("batchq")
 
 
 def pytest_collection_modifyitems(items):
