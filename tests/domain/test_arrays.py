@@ -133,6 +133,16 @@ def test_a_second_failure_changes_nothing_of_what_is_told():
     assert (again.family.broken_at, again.family.told) == (1, 3)
 
 
+@pytest.mark.parametrize("order", [CANCEL, TERMINATE])
+def test_a_failure_under_an_order_tells_nobody_anything_else(order):
+    ordered = asked(ended(with_children(4, depends_on=[SEQUENTIAL]), Status.RUNNING), order)
+
+    after = arrays.count(ordered, [Moved(index=0, before=Status.RUNNING, after=Status.FAILED)], LATER)
+
+    assert arrays.order(after) == arrays.order(ordered)
+    assert arrays.tell(after, 250)[1] == range(4)
+
+
 def test_what_it_waited_for_is_behind_it():
     begun = parent()
     for event in (on.DependenciesMet(), on.DependenciesPending(), on.DependencyFailed(), on.FoundInvalid(reason="?")):
