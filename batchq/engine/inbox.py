@@ -5,6 +5,9 @@ from collections import deque
 
 from batchq.engine.letters import GroundChanged, Letter
 
+ENOUGH = 64  # letters that share what a turn costs besides them
+QUIET = 3  # rounds of the event loop: what has come in by then needs so many to become a letter
+
 
 class Inbox:
     """Anybody may post; one reader takes. Nothing is refused: each letter stands for something that did happen."""
@@ -22,12 +25,24 @@ class Inbox:
         self.post(GroundChanged())
 
     async def take(self, most: int) -> list[Letter]:
-        """All that waits, oldest first, at least one and at most so many."""
+        """All that waits, oldest first, at least one and at most so many.
+
+        What is on its way is waited for, not what may come: a turn and its commit cost the same for one as for all.
+        """
         await self._mail.wait()
+        await self._settled()
         letters = [self._letters.popleft() for _ in range(min(len(self._letters), most))]
         if not self._letters:
             self._mail.clear()
         return letters
+
+    async def _settled(self) -> None:
+        """Return when no letter comes any more, or there are enough. No time passes but that of what is ready."""
+        quiet = 0
+        while quiet < QUIET and len(self._letters) < ENOUGH:
+            before = len(self._letters)
+            await asyncio.sleep(0)  # noqa: TID251 - no time passes, what is ready goes first
+            quiet = 0 if len(self._letters) > before else quiet + 1
 
     @property
     def empty(self) -> bool:

@@ -105,8 +105,7 @@ async def test_one_that_was_tried_again_since_is_taken_up_as_the_later_attempt(w
 
     await world.restore(backup)
 
-    again = await world.then(job, Status.RUNNING)
-    assert again.attempt.number == 2
+    again = await world.reaches(job, lambda it: it.status is Status.RUNNING and it.attempt.number == 2)
     assert [it.status_reason for it in again.attempts] == [reasons.DISAPPEARED]
     done = await world.then(job, Status.FAILED)
     assert [it.exit_code for it in done.attempts] == [None, 1]
