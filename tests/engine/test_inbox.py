@@ -1,0 +1,78 @@
+"""The inbox: who reads it has what is on its way, and nothing that may come keeps him from it."""
+
+import asyncio
+from collections.abc import Iterable
+from itertools import count
+
+import pytest
+
+from batchq.domain import events as on
+from batchq.engine.inbox import ENOUGH, Inbox
+from batchq.engine.letters import Deliver
+from tests.support import builders
+
+
+async def test_what_is_on_its_way_is_in_the_turn():
+    inbox = Inbox()
+    coming = asyncio.create_task(posted(inbox, [1, 2, 3]))
+
+    taken = await inbox.take(10)
+
+    assert of(taken) == [1, 2, 3]
+    await coming
+
+
+async def test_letters_that_never_end_keep_no_turn_from_beginning():
+    inbox = Inbox()
+    stream = asyncio.create_task(posted(inbox, count(1)))
+
+    taken = await inbox.take(1000)
+
+    assert of(taken) == list(range(1, ENOUGH + 1))
+    stream.cancel()
+    await asyncio.wait([stream])
+
+
+async def test_each_letter_is_taken_once_in_the_order_it_came():
+    inbox = Inbox()
+    coming = asyncio.create_task(posted(inbox, range(1, 201)))
+    await coming
+
+    taken = [await inbox.take(most) for most in (1, 70, 1000)]
+
+    assert [it for each in taken for it in of(each)] == list(range(1, 201))
+    assert inbox.empty
+
+
+@pytest.mark.parametrize("rounds", range(8))
+async def test_a_reader_who_is_stopped_takes_letters_whole_or_not_at_all(rounds):
+    inbox = Inbox()
+    inbox.post(letter(1))
+    reader = asyncio.create_task(inbox.take(10))
+    await gone_round(rounds)
+
+    reader.cancel()
+    await asyncio.wait([reader])
+
+    assert inbox.empty is not reader.cancelled()
+
+
+def letter(number: int) -> Deliver:
+    return Deliver(job_id=builders.job_id(number), event=on.CancelRequested(reason="not needed"))
+
+
+def of(letters):
+    numbers = {builders.job_id(it): it for it in range(1, 1000)}
+    return [numbers[it.job_id] for it in letters]
+
+
+async def posted(inbox: Inbox, numbers: Iterable[int]) -> None:
+    """A letter each round of the event loop."""
+    for number in numbers:
+        inbox.post(letter(number))
+        await gone_round(1)
+
+
+async def gone_round(times: int) -> None:
+    for _ in range(times):
+        await asyncio.sleep(0)
