@@ -31,7 +31,7 @@ def test_nothing_replaced_is_an_equal():
 
 
 def test_what_is_no_member_is_refused():
-    with pytest.raises(KeyError):
+    with pytest.raises(AttributeError):
         replace(job(), colour="red")
 
 
