@@ -18,6 +18,8 @@ from requests.exceptions import ChunkedEncodingError, ReadTimeout, RequestExcept
 from requests.exceptions import ConnectionError as NotConnected
 from urllib3.util.wait import wait_for_read
 
+from compute.docker_head import Answer
+
 Parameters = Mapping[str, str | int | None] | None
 
 
@@ -72,6 +74,8 @@ class Line:
 
 
 class _Connection(HTTPConnection):
+    response_class = Answer
+
     def __init__(self, path: str, patience: float) -> None:
         super().__init__("docker", timeout=patience)
         self._path = path
