@@ -22,7 +22,7 @@ class Answer(HTTPResponse):
             version, status, reason = self._first_line()
             headers = self._headers()
         self.status, self.reason = status, reason
-        self.chunked, self.chunk_left = headers.get("transfer-encoding", "").lower() == "chunked", None
+        self.chunked, self.chunk_left = _is_chunked(headers), None
         self.length = 0 if status in WITHOUT_CONTENT else None if self.chunked else _length(headers)
         says_last = version == "HTTP/1.0" or "close" in headers.get("connection", "").lower()
         self.will_close = says_last or (self.length is None and not self.chunked)
@@ -54,6 +54,13 @@ class Answer(HTTPResponse):
         if not line.endswith(b"\n"):
             raise HTTPException(f"a head that breaks off, or has no end: {line!r}"[:LONGEST_SHOWN])
         return line.rstrip(b"\r\n").decode("latin-1")
+
+
+def _is_chunked(headers: dict[str, str]) -> bool:
+    way = headers.get("transfer-encoding", "chunked")
+    if way.lower() != "chunked":
+        raise HTTPException(f"a content that comes by {way!r}"[:LONGEST_SHOWN])
+    return "transfer-encoding" in headers
 
 
 def _length(headers: dict[str, str]) -> int | None:

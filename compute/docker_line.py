@@ -128,5 +128,5 @@ def _as_requests_says(broken: type[RequestException]) -> Iterator[None]:
         yield
     except TimeoutError as silence:
         raise ReadTimeout(silence) from silence
-    except (OSError, HTTPException, ValueError) as garbage:  # ValueError: a length that is below nothing, a bad header
+    except (OSError, HTTPException, ValueError, OverflowError, MemoryError) as garbage:  # also a length that cannot be
         raise broken(garbage) from garbage
