@@ -17,13 +17,16 @@ from batchq.domain.names import JobId, QueueName, node_id, node_of, parent_of
 from batchq.domain.people import Caller, Owner
 from batchq.domain.task import Nodes, Task, effective_nodes, effective_task
 from batchq.engine.engine import Engine
-from batchq.errors import Invalid, NotFound
+from batchq.errors import Invalid, NotFound, Unavailable
 from batchq.floor import Floor
 from batchq.ports import JobStore
 from batchq.showing import Showing
 from batchq.values import ChildQuery, JobQuery, Moment, NeedQuery, Snapshot, SubmissionKey
 
 MOST_TOLD = 10
+
+Order = type[on.CancelRequested] | type[on.TerminateRequested]
+Refused = Mapping[JobId, BaseException]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,15 +133,19 @@ class JobService:
 
     async def cancel(self, job_id: JobId, reason: str, *, by: Caller) -> None:
         """End a job that is not STARTING yet; to one that is, forbid another attempt. An unknown id changes nothing."""
-        whole, node = node_of(job_id)
-        if await self._may_stop(job_id, by):
-            await self._engine.deliver(whole, on.CancelRequested(reason=reason, node=node))
+        _refuse(await self.cancel_many([job_id], reason, by=by))
+
+    async def cancel_many(self, ids: Sequence[JobId], reason: str, *, by: Caller) -> Refused:
+        """As `cancel`, each for itself. Those that could not be, and why."""
+        return await self._order(on.CancelRequested, ids, reason=reason, by=by)
 
     async def terminate(self, job_id: JobId, reason: str, *, by: Caller) -> None:
         """Order a stop, whatever the status. Durable when this returns; the container goes in its own time."""
-        whole, node = node_of(job_id)
-        if await self._may_stop(job_id, by):
-            await self._engine.deliver(whole, on.TerminateRequested(reason=reason, node=node))
+        _refuse(await self.terminate_many([job_id], reason, by=by))
+
+    async def terminate_many(self, ids: Sequence[JobId], reason: str, *, by: Caller) -> Refused:
+        """As `terminate`, each for itself. Those that could not be, and why."""
+        return await self._order(on.TerminateRequested, ids, reason=reason, by=by)
 
     async def resume(self, *, purge: bool) -> None:
         """Let data that was restored from a backup go on; what no job owns is cleared away, or left alone for good."""
@@ -177,15 +184,23 @@ class JobService:
         """Those of them that are there for the caller, as he is shown them."""
         return await self._shown.jobs(ids, reach=by.reach)
 
-    async def _may_stop(self, job_id: JobId, by: Caller) -> bool:
-        """A child that its array has not spawned yet is its array's owner's; who reaches all need not be looked at."""
-        whole, node = node_of(job_id)
-        if node is not None:
-            return _named(job_id, await self._reached([whole], by)) is not None
-        if by.reaches_all:
-            return True
-        child = parent_of(whole)
-        return bool(await self._reached([whole if child is None else child[0]], by))
+    async def _order(self, order: Order, ids: Sequence[JobId], *, reason: str, by: Caller) -> Refused:
+        """All at once: what each of them comes to is none of the others' business."""
+        try:
+            stopped = await self._stoppable(ids, by)
+        except Unavailable as why:
+            return dict.fromkeys(ids, why)
+        named = map(node_of, stopped)
+        became = await self._engine.deliver_all([(whole, order(reason=reason, node=node)) for whole, node in named])
+        return {job_id: why for job_id, why in zip(stopped, became, strict=True) if why is not None}
+
+    async def _stoppable(self, ids: Sequence[JobId], by: Caller) -> Sequence[JobId]:
+        """Who reaches all need be shown nothing, but whether a node that he names is there."""
+        asked = {it for it in ids if not by.reaches_all or node_of(it)[1] is not None}
+        if not asked:
+            return ids
+        there = await self._reached([_holder(it) for it in ids if it in asked], by)
+        return [it for it in ids if it not in asked or _may_be_stopped(it, there)]
 
     async def _must_exist(self, job_id: JobId, by: Caller) -> Job:
         job = (await self._reached([job_id], by)).get(job_id)
@@ -217,6 +232,22 @@ def _named(job_id: JobId, jobs: Mapping[JobId, Job]) -> Job | None:
     if node is None or job is None:
         return job
     return nodes.view(job, node) if nodes.exists(job, node) and node_id(whole, node) == job_id else None
+
+
+def _holder(job_id: JobId) -> JobId:
+    """By whom it is known whose it is: a child that its array has not spawned yet is its array's owner's."""
+    whole, node = node_of(job_id)
+    child = parent_of(whole) if node is None else None
+    return whole if child is None else child[0]
+
+
+def _may_be_stopped(job_id: JobId, there: Mapping[JobId, Job]) -> bool:
+    return _holder(job_id) in there if node_of(job_id)[1] is None else _named(job_id, there) is not None
+
+
+def _refuse(refused: Refused) -> None:
+    for why in refused.values():
+        raise why
 
 
 def specify(submission: Submission, definition: JobDefinition, *, owner: Owner, stop_grace: timedelta) -> JobSpec:

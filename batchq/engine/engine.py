@@ -1,7 +1,7 @@
 """The engine as the services see it: jobs go in, requests about them are decided; it is started and stopped."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from weakref import ref
@@ -30,6 +30,8 @@ from batchq.values import Snapshot, SubmissionKey
 
 FIRST_LOOK = 10.0  # seconds that a start waits for the container engine before it goes on without it
 LAST_CALLS = 5.0  # seconds that a stop waits for calls under way
+
+Request = on.CancelRequested | on.TerminateRequested | on.ForceFailed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,14 +127,22 @@ class Engine:
         self.inbox.post(Submit(job_id=job_id, spec=spec, tags=tags, key=key, by=by, answer=answer))
         return await answer
 
-    async def deliver(self, job_id: JobId, event: on.CancelRequested | on.TerminateRequested | on.ForceFailed) -> None:
+    async def deliver(self, job_id: JobId, event: Request) -> None:
         """A request about a job; one about a job that nobody knows is carried out by doing nothing.
 
         Raises Invalid for one that cannot be, and StoreFailed.
         """
+        await self._post(job_id, event)
+
+    async def deliver_all(self, requests: Sequence[tuple[JobId, Request]]) -> Sequence[BaseException | None]:
+        """Each for itself, in their order, without anybody else's between. What `deliver` would raise of each."""
+        answers = [self._post(job_id, event) for job_id, event in requests]
+        return await asyncio.gather(*answers, return_exceptions=True)
+
+    def _post(self, job_id: JobId, event: Request) -> asyncio.Future[None]:
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.inbox.post(Deliver(job_id=job_id, event=event, by=acting(), answer=answer))
-        await answer
+        return answer
 
     async def amend(self, job_id: JobId, change: Callable[[Job], Job]) -> None:
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()

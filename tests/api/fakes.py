@@ -74,6 +74,10 @@ class PaperEngine:
         if job is not None:
             await self.save(step(job, event, self._clock.now())[0])
 
+    async def deliver_all(self, requests):
+        answers = [self.deliver(job_id, event) for job_id, event in requests]
+        return await asyncio.gather(*answers, return_exceptions=True)
+
     async def amend(self, job_id, change):
         await self._enter()
         await self.save(change(await self.job(job_id)))

@@ -10,7 +10,7 @@ from batchq.domain.sweep import Kind, Outcome, Selection, SweepOrder, Told
 from batchq.engine.bus import Bus
 from batchq.engine.engine import Engine
 from batchq.engine.inbox import Inbox
-from batchq.errors import StoreFailed
+from batchq.errors import Invalid, StoreFailed
 from batchq.store.memory import MemoryStore
 from compute.simulated import SimulatedRuntime
 from tests.engine.desk import ONE, desk_over
@@ -60,6 +60,20 @@ async def test_nobody_complains_when_a_caller_goes_away_as_he_is_refused():
     gc.collect()
 
     assert complaints == []
+
+
+async def test_what_one_of_many_requests_comes_to_is_none_of_the_others_business():
+    engine = unstarted(inbox := Inbox())
+    desk = await desk_over(first := builders.job(number=1), second := builders.job(number=2))
+    wish = on.CancelRequested(reason="not needed")
+    asked = [(first.id, wish), (second.id, on.ForceFailed(reason="it hangs")), (second.id, wish)]
+    call = asyncio.create_task(engine.deliver_all(asked))
+
+    await desk.turn(*await inbox.take(len(asked)))
+
+    accepted, refused, accepted_too = await call
+    assert (accepted, type(refused), accepted_too) == (None, Invalid, None)
+    assert (await desk.status(first), await desk.status(second)) == ("FAILED", "FAILED")
 
 
 async def test_for_whoever_went_away_nothing_is_kept_of_what_is_told():

@@ -1,7 +1,6 @@
 """Jobs: submit, describe, list, cancel, terminate."""
 
-import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -23,6 +22,14 @@ class Order(Protocol):
     """CancelJob, or TerminateJob."""
 
     def __call__(self, job_id: JobId, reason: str, *, by: Caller) -> Awaitable[None]: ...
+
+
+class OrderMany(Protocol):
+    """CancelJobs, or TerminateJobs. Answers which of them could not be carried out, and why."""
+
+    def __call__(
+        self, ids: Sequence[JobId], reason: str, *, by: Caller
+    ) -> Awaitable[Mapping[JobId, BaseException]]: ...
 
 
 MOST_DESCRIBED = 100
@@ -95,12 +102,12 @@ async def terminate(desk: Desk, call: Call, given: wire.StopJob) -> Answer:
 
 @takes(wire.StopJobs)
 async def cancel_many(desk: Desk, call: Call, given: wire.StopJobs) -> Answer:
-    return await _stop_many(desk.jobs.cancel, call, given)
+    return await _stop_many(desk.jobs.cancel_many, call, given)
 
 
 @takes(wire.StopJobs)
 async def terminate_many(desk: Desk, call: Call, given: wire.StopJobs) -> Answer:
-    return await _stop_many(desk.jobs.terminate, call, given)
+    return await _stop_many(desk.jobs.terminate_many, call, given)
 
 
 async def _definition(desk: Desk, text: str, call: Call) -> JobDefinition:
@@ -126,25 +133,27 @@ async def _stop(order: Order, call: Call, given: wire.StopJob) -> Answer:
     return {}
 
 
-async def _stop_many(order: Order, call: Call, given: wire.StopJobs) -> Answer:
+async def _stop_many(order: OrderMany, call: Call, given: wire.StopJobs) -> Answer:
     reason = checks.reason(given.reason)
-    errors = await asyncio.gather(*(_stop_one(order, text, reason, call) for text in given.jobs))
-    told = list(zip(given.jobs, errors, strict=True))
+    named = {text: _job(text, call) for text in given.jobs}
+    refused = await order([it for it in named.values() if it is not None], reason, by=call.by)
+    errors = {text: error for text, job_id in named.items() if (error := _error(job_id, refused)) is not None}
     return {
-        "successful": [text for text, error in told if error is None],
-        "errors": [{"job": text, **error} for text, error in told if error is not None],
+        "successful": [text for text in given.jobs if text not in errors],
+        "errors": [{"job": text, **errors[text]} for text in given.jobs if text in errors],
     }
 
 
-async def _stop_one(order: Order, text: str, reason: str, call: Call) -> dict[str, str] | None:
+def _error(job_id: JobId | None, refused: Mapping[JobId, BaseException]) -> dict[str, str] | None:
     """None when it was accepted. AWS: here an id that is none is an error, of this job alone."""
-    job_id = _job(text, call)
     if job_id is None:
         return {"code": "ValidationException", "message": "The job id is malformed."}
-    try:
-        await order(job_id, reason, by=call.by)
-    except Invalid as why:
-        return {"code": "ClientException", "message": str(why)}
-    except Unavailable as why:
-        return {"code": "ServerException", "message": str(why)}
-    return None
+    match refused.get(job_id):
+        case None:
+            return None
+        case Invalid() as why:
+            return {"code": "ClientException", "message": str(why)}
+        case Unavailable() as why:
+            return {"code": "ServerException", "message": str(why)}
+        case why:
+            raise why
