@@ -11,7 +11,7 @@ from batchq.domain.acts import Act, ActQuery, Kept, Noted
 from batchq.domain.people import AccountName, Reach, UserName
 from batchq.store import rows
 from batchq.store.matching import EPOCH
-from batchq.store.statements import named
+from batchq.store.statements import Row, each, named
 
 SQL = named("acts.sql")
 TEXTS = tuple(it.name for it in fields(Act) if it.name != "at")
@@ -26,8 +26,7 @@ Bound = list[str | int]
 
 
 def insert(connection: Connection, acts: Sequence[Act]) -> None:
-    if acts:
-        connection.executemany(SQL["insert_act"], map(_row, acts))
+    each(connection, SQL["insert_act"], map(_row, acts))
 
 
 def insert_with(connection: Connection, act: Act, work: Callable[[Connection], T]) -> T:
@@ -38,7 +37,7 @@ def insert_with(connection: Connection, act: Act, work: Callable[[Connection], T
 
 
 def take_over(connection: Connection, noted: Sequence[Noted]) -> None:
-    connection.executemany(SQL["insert_act"], (_row(it.act, mark=rows.text(it.mark)) for it in noted))
+    each(connection, SQL["insert_act"], (_row(it.act, mark=rows.text(it.mark)) for it in noted))
 
 
 def prune(connection: Connection, before: datetime, limit: int) -> int:
@@ -78,7 +77,7 @@ def _parts(query: ActQuery) -> Iterator[ActQuery]:
         yield replace(query, reach=Reach(user=UserName(""), accounts=frozenset({account})))
 
 
-def _row(act: Act, mark: str | None = None) -> rows.Row:
+def _row(act: Act, mark: str | None = None) -> Row:
     said = map(rows.text, _said(act))
     return {"at": rows.microseconds(act.at), "mark": mark, **dict(zip(TEXTS, said, strict=True))}
 

@@ -4,7 +4,6 @@ What is searched has a column; all else is JSON, without the members that have t
 """
 
 import json
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -28,9 +27,9 @@ from batchq.domain.names import JobId, QueueName
 from batchq.domain.people import AccountName, Owner, UserName
 from batchq.domain.placement import Candidate
 from batchq.store.matching import EPOCH, folded, milliseconds
+from batchq.store.statements import Row
 from batchq.values import LogStream, Moment, Restoration, SubmissionKey
 
-Row = Mapping[str, str | int | None]
 JobRow = tuple[int, str, int, str, str, str]
 CandidateRow = tuple[str, int, int, int, int, str | None, int | None, str | None, int, str]
 
@@ -226,7 +225,7 @@ def consumable_update_row(resource: str, update: ConsumableUpdate) -> Row:
 
 def as_json(adapter: TypeAdapter[Any], value: object, *, without: set[str] | None = None) -> str:
     try:
-        return adapter.dump_json(value, exclude=without, exclude_defaults=True).decode()
+        return adapter.serializer.to_json(value, exclude=without, exclude_defaults=True).decode()
     except PydanticSerializationError:  # half of a surrogate pair: no UTF-8 says it, and it must not stop a turn
         plain = adapter.dump_python(value, mode="json", exclude=without, exclude_defaults=True)
         return text(json.dumps(plain, ensure_ascii=False))

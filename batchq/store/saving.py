@@ -10,6 +10,7 @@ from batchq.domain.names import ConsumableName, JobId
 from batchq.errors import Conflict
 from batchq.store import acts, rows
 from batchq.store.jobs import SQL
+from batchq.store.statements import Row, each
 from batchq.values import Changes, Moment, Restoration, SubmissionKey
 
 MOST_FORGOTTEN = 1000  # at a time, so that no turn pays for all the turns before it
@@ -22,22 +23,16 @@ def commit(connection: Connection, changes: Changes) -> None:
     _update(connection, changes)
     _hold(connection, changes)
     _remember(connection, changes)
-    _each(connection, "insert_submission", map(_submission_row, changes.submissions))
-    _each(connection, "insert_stream", map(rows.stream_row, changes.streams))
-    _each(connection, "put_share", (rows.share_row(*kept) for kept in changes.shares))
-    _each(connection, "put_used_up", map(_used_up_row, changes.used_up))
+    each(connection, SQL["insert_submission"], map(_submission_row, changes.submissions))
+    each(connection, SQL["insert_stream"], map(rows.stream_row, changes.streams))
+    each(connection, SQL["put_share"], (rows.share_row(*kept) for kept in changes.shares))
+    each(connection, SQL["put_used_up"], map(_used_up_row, changes.used_up))
     acts.insert(connection, changes.acts)
     if changes.restoration is not None:
         put_restoration(connection, changes.restoration)
     if changes.forget_before is not None:
         old = {"before": rows.microseconds(changes.forget_before), "limit": MOST_FORGOTTEN}
         connection.execute(SQL["forget_submissions"], old)
-
-
-def _each(connection: Connection, statement: str, told: Iterable[rows.Row]) -> int:
-    """Carry it out for each row; how many rows it changed. With nothing to tell even to ask costs."""
-    some = list(told)
-    return connection.executemany(SQL[statement], some).rowcount if some else 0
 
 
 def put_restoration(connection: Connection, restoration: Restoration) -> None:
@@ -47,9 +42,9 @@ def put_restoration(connection: Connection, restoration: Restoration) -> None:
 def _insert(connection: Connection, jobs: Sequence[Job]) -> None:
     """A child shares what was asked for its array: that is written once."""
     own = [job for job in jobs if job.child is None]
-    _each(connection, "insert_job", map(rows.job_row, jobs))
-    _each(connection, "insert_spec", map(rows.spec_row, own))
-    _each(connection, "insert_need", (row for job in own for row in rows.need_rows(job)))
+    each(connection, SQL["insert_job"], map(rows.job_row, jobs))
+    each(connection, SQL["insert_spec"], map(rows.spec_row, own))
+    each(connection, SQL["insert_need"], (row for job in own for row in rows.need_rows(job)))
 
 
 def _update(connection: Connection, changes: Changes) -> None:
@@ -62,8 +57,8 @@ def _update(connection: Connection, changes: Changes) -> None:
             over.append(row | {"finished_at": ends[job.id]})
         else:
             going_on.append(row)
-    updated = _each(connection, "update_job", going_on)
-    updated += _each(connection, "end_job", over)
+    updated = each(connection, SQL["update_job"], going_on)
+    updated += each(connection, SQL["end_job"], over)
     if updated != len(changes.updated):
         raise Conflict(_not_at_its_version(connection, changes.updated))
 
@@ -80,18 +75,18 @@ def _not_at_its_version(connection: Connection, updated: Sequence[Job]) -> str:
 def _remember(connection: Connection, changes: Changes) -> None:
     """Each job's walk, and the ends of those that the update has not noted."""
     orders = {job.id: job.order for job in (*changes.inserted, *changes.updated)}
-    own: list[rows.Row] = []
-    others: list[rows.Row] = []
+    own: list[Row] = []
+    others: list[Row] = []
     for it in changes.history:
         if it.job_id in orders:
             own.append({"ord": orders[it.job_id], "value": rows.moment_value(it)})
         else:
             others.append({"id": rows.text(it.job_id), "value": rows.moment_value(it)})
-    _each(connection, "insert_moment", own)
-    _each(connection, "insert_moment_of", others)
+    each(connection, SQL["insert_moment"], own)
+    each(connection, SQL["insert_moment_of"], others)
     noted = {job.id for job in changes.updated}
     ends = _ends(it for it in changes.history if it.job_id not in noted)
-    _each(connection, "note_end", ({"id": rows.text(it), "at": at} for it, at in ends.items()))
+    each(connection, SQL["note_end"], ({"id": rows.text(it), "at": at} for it, at in ends.items()))
 
 
 def _ends(history: Iterable[Moment]) -> dict[JobId, int]:
@@ -102,19 +97,19 @@ def _hold(connection: Connection, changes: Changes) -> None:
     """A job is found by those it waits for as long as it waits, and no longer."""
     new = (job for job in changes.inserted if waits(job))
     judged = (job for job in changes.updated if not waits(job))
-    _each(connection, "insert_wait", _waits(new))
-    _each(connection, "delete_wait", _waits(judged))
+    each(connection, SQL["insert_wait"], _waits(new))
+    each(connection, SQL["delete_wait"], _waits(judged))
 
 
-def _waits(jobs: Iterable[Job]) -> Iterable[rows.Row]:
+def _waits(jobs: Iterable[Job]) -> Iterable[Row]:
     return ({"on_id": rows.text(on_id), "ord": job.order} for job in jobs for on_id in waits_for(job))
 
 
-def _used_up_row(used: tuple[ConsumableName, int]) -> rows.Row:
+def _used_up_row(used: tuple[ConsumableName, int]) -> Row:
     resource, units = used
     return {"resource": rows.text(resource), "units": rows.integer(units)}
 
 
-def _submission_row(submission: tuple[SubmissionKey, JobId, datetime]) -> rows.Row:
+def _submission_row(submission: tuple[SubmissionKey, JobId, datetime]) -> Row:
     key, job_id, at = submission
     return rows.key_row(key) | {"job_id": rows.text(job_id), "at": rows.microseconds(at)}

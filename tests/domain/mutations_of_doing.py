@@ -55,16 +55,16 @@ JOBS = [
     ("a version stays what it was", "version=job.version + 1)", "version=job.version)"),
     (
         "no history is kept",
-        '    _each(connection, "insert_moment", own)\n',
+        '    each(connection, SQL["insert_moment"], own)\n',
         "",
     ),
     (
         "no submission is remembered",
-        '    _each(connection, "insert_submission", map(_submission_row, changes.submissions))\n',
+        '    each(connection, SQL["insert_submission"], map(_submission_row, changes.submissions))\n',
         "",
     ),
-    ("who was judged waits on", '    _each(connection, "delete_wait", _waits(judged))\n', ""),
-    ("nobody is found to wait", '    _each(connection, "insert_wait", _waits(new))\n', ""),
+    ("who was judged waits on", '    each(connection, SQL["delete_wait"], _waits(judged))\n', ""),
+    ("nobody is found to wait", '    each(connection, SQL["insert_wait"], _waits(new))\n', ""),
 ]
 
 TRANSACTION = [
