@@ -107,8 +107,7 @@ class Client(docker.APIClient):
         """An answer that may be long, and is read as it comes."""
         if self._socket is None:
             return self.get(url, params=params, stream=True)
-        line = Line(self._socket, patience=self.patience)
-        return line.open(with_parameters(url.removeprefix(self.base_url), params))
+        return self._line.open(with_parameters(url.removeprefix(self.base_url), params))
 
     def close(self) -> None:
         super().close()

@@ -37,6 +37,7 @@ class Line:
         self._path = path
         self._patience = patience
         self._connection = _Connection(path, patience)
+        self._lent: _Lent | None = None
 
     def ask(self, method: str, target: str, *, body: str | None, headers: Mapping[str, str]) -> Response:
         """The whole answer. Raises what `requests` would."""
@@ -50,22 +51,29 @@ class Line:
         return _answer(target, told, BytesIO(content))
 
     def open(self, target: str) -> Response:
-        """An answer that is read as it comes, by whichever thread, and whose connection goes with it."""
+        """An answer that is read as it comes, by whichever thread. Until its end it has the connection for itself."""
         try:
             told = self._told("GET", target, None, {})
         except BaseException:
             self.close()
             raise
-        way = self._connection.way
-        way.close()  # as soon as the answer is
-        self._connection = _Connection(self._path, self._patience)
-        return _answer(target, told, _Alone(told, way))
+        self._lent = _Lent(told, self._connection.way)
+        return _answer(target, told, self._lent)
 
     def close(self) -> None:
+        self._take_back()
         self._connection.close()
         self._connection = _Connection(self._path, self._patience)  # the old one keeps what was not said to its end
 
+    def _take_back(self) -> None:
+        """A connection that is still read from is left to who reads it."""
+        if self._lent is not None and not self._lent.at_its_end:
+            self._lent.way.close()  # as soon as it has been read
+            self._connection = _Connection(self._path, self._patience)
+        self._lent = None
+
     def _told(self, method: str, target: str, body: str | None, headers: Mapping[str, str]) -> HTTPResponse:
+        self._take_back()
         if self._connection.sock is not None and wait_for_read(self._connection.sock, timeout=0.0):
             self.close()  # the engine has hung up: to an engine that is back nothing was said yet
         with _as_requests_says(NotConnected):
@@ -87,13 +95,18 @@ class _Connection(HTTPConnection):
         self.sock.connect(self._path)
 
 
-class _Alone:
-    """Content that has its connection for itself."""
+class _Lent:
+    """Content that is read from a connection, which is the line's again when that has come to its end."""
 
     def __init__(self, told: HTTPResponse, way: socket) -> None:
+        self.way = way
         self._told = told
-        self._way = way
+        self._left = False
         self._reading = Lock()
+
+    @property
+    def at_its_end(self) -> bool:
+        return self._told.isclosed() and not self._left
 
     def read(self, size: int, /) -> bytes:
         with self._reading, _as_requests_says(ChunkedEncodingError):
@@ -103,9 +116,13 @@ class _Alone:
         return read
 
     def close(self) -> None:
-        """Whoever still reads in another thread is let go."""
-        with suppress(OSError):
-            self._way.shutdown(SHUT_RDWR)
+        """Whoever still reads in another thread is let go. Read to its end, the connection may be another's by now."""
+        if self._told.isclosed():
+            return
+        self._left = True
+        if not self._told.isclosed():
+            with suppress(OSError):
+                self.way.shutdown(SHUT_RDWR)
         with self._reading:
             self._told.close()
 

@@ -6,12 +6,14 @@ nor hold the threads that calls about other containers need.
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 
 from batchq.domain.names import Tag
 from batchq.values import ContainerState, Found
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds before the next call about one that is stuck
+
+NO_DOUBT = nullcontext(enter_result=False)
 
 
 class _Doubt:
@@ -35,17 +37,10 @@ class Doubts:
         self._about: dict[Tag, _Doubt] = {}
         self._of_all = False
 
-    @asynccontextmanager
-    async def turn(self, tag: Tag) -> AsyncIterator[bool]:
+    def turn(self, tag: Tag) -> AbstractAsyncContextManager[bool]:
         """Whether the container is in doubt when the turn of this call has come."""
         doubt = self._about.get(tag)
-        if doubt is None:
-            yield False
-            return
-        async with doubt.turn:
-            if self._about.get(tag) is doubt:
-                await doubt.wait()
-            yield self._about.get(tag) is doubt
+        return NO_DOUBT if doubt is None else self._turn(tag, doubt)
 
     def grow(self, tag: Tag) -> None:
         """It was silent, for the first time or again."""
@@ -73,3 +68,10 @@ class Doubts:
             elif self._of_all or states[tag] is ContainerState.EXITED:
                 doubt.hope.set()
         self._of_all = False
+
+    @asynccontextmanager
+    async def _turn(self, tag: Tag, doubt: _Doubt) -> AsyncIterator[bool]:
+        async with doubt.turn:
+            if self._about.get(tag) is doubt:
+                await doubt.wait()
+            yield self._about.get(tag) is doubt

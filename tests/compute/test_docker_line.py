@@ -185,6 +185,33 @@ def test_what_is_read_as_it_comes_comes_in_portions(tmp_path):
         assert max(map(len, portions)) <= 65_536
 
 
+def test_what_was_read_to_its_end_leaves_its_connection_to_the_next(tmp_path):
+    with engine(tmp_path, [CHUNKED + b"3\r\nabc\r\n0\r\n\r\n", OK]) as (line, told):
+        with closing(line.open("/log")) as answer:
+            assert list(answer.iter_content(65_536)) == [b"abc"]
+        asked(line)
+
+    assert len(told) == 2
+
+
+def test_what_is_still_read_is_not_disturbed_by_the_next(tmp_path):
+    long = CHUNKED + b"3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n"
+    with engine(tmp_path, [long], [OK]) as (line, _), closing(line.open("/log")) as answer:
+        portions = answer.iter_content(3)
+        assert next(portions) == b"abc"
+
+        assert asked(line).content == b"{}"
+        assert list(portions) == [b"def"]
+
+
+def test_on_what_was_left_in_the_middle_nothing_more_is_asked(tmp_path):
+    with engine(tmp_path, [CHUNKED + b"3\r\nabc\r\n3\r\n", b""], [OK]) as (line, _):
+        with closing(line.open("/log")) as answer:
+            assert next(answer.iter_content(3)) == b"abc"
+
+        assert asked(line).content == b"{}"
+
+
 @pytest.mark.parametrize(
     "answer",
     [
