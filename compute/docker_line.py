@@ -101,18 +101,19 @@ class _Lent:
     def __init__(self, told: HTTPResponse, way: socket) -> None:
         self.way = way
         self._told = told
-        self._left = False
+        self._whole = self._left = False
         self._reading = Lock()
 
     @property
     def at_its_end(self) -> bool:
-        return self._told.isclosed() and not self._left
+        return self._whole and not self._left
 
     def read(self, size: int, /) -> bytes:
         with self._reading, _as_requests_says(ChunkedEncodingError):
             read = self._told.read(size)
             if not read and self._told.length:
                 raise IncompleteRead(read, self._told.length)
+        self._whole = self._told.isclosed()  # also what goes wrong may close it, and nobody knows what comes then
         return read
 
     def close(self) -> None:

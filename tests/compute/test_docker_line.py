@@ -229,6 +229,14 @@ def test_what_breaks_off_while_it_is_read_is_told_as_such(tmp_path, answer):
         list(log.iter_content(65_536))
 
 
+def test_after_what_nobody_can_tell_the_end_of_it_speaks_anew(tmp_path):
+    with engine(tmp_path, [CHUNKED + b"two\r\n", b""], [OK]) as (line, _):
+        with closing(line.open("/log")) as log, pytest.raises(ChunkedEncodingError):
+            list(log.iter_content(65_536))
+
+        assert asked(line).content == b"{}"
+
+
 def test_left_in_the_middle_it_keeps_no_connection(tmp_path):
     with engine(tmp_path, [CHUNKED + b"3\r\nabc\r\n3\r\n", b""]) as (line, told):
         answer = line.open("/log")
