@@ -36,8 +36,8 @@ class Tag:
     part: str = ""
 
     def __hash__(self) -> int:
-        """Of the job alone: few containers of one are ever looked for together, and a text knows its own."""
-        return hash(self.job_id)
+        """Of texts, which know their own. One job may have thousands of parts, but not of attempts."""
+        return hash(self.job_id) ^ hash(self.part)
 
     def __str__(self) -> str:
         return f"{self.job_id}/{self.attempt}/{self.part}" if self.part else f"{self.job_id}/{self.attempt}"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchq.domain.names import JobId, child_id, node_id, node_of, parent_of
+from batchq.domain.names import JobId, Tag, child_id, node_id, node_of, parent_of
 
 WHOLE = JobId("00000000-0000-4000-8000-000000000001")
 ENDLESS = "1" * 5000  # more digits than Python reads as a number
@@ -24,3 +24,9 @@ def test_what_no_child_is_called_names_no_array(index):
 @pytest.mark.parametrize("number", ["", "x", "-1", "1.0", "²", "٣", ENDLESS])
 def test_what_no_node_is_called_names_the_whole(number):
     assert node_of(JobId(f"{WHOLE}#{number}")) == (f"{WHOLE}#{number}", None)
+
+
+def test_the_many_containers_of_one_job_are_found_as_quickly_as_those_of_many():
+    tags = [Tag(job_id=WHOLE, attempt=1, part=f"{node}:app") for node in range(1000)]
+
+    assert len({hash(it) for it in tags}) == len(tags)
