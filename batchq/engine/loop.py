@@ -16,6 +16,7 @@ from batchq.domain.job import Job
 from batchq.domain.names import JobId, QueueName, Tag
 from batchq.domain.parts import tags_running
 from batchq.domain.sealing import Sealed
+from batchq.engine import repeats
 from batchq.engine.accounts import Accounts
 from batchq.engine.families import Families
 from batchq.engine.ground import Ground
@@ -36,7 +37,6 @@ from batchq.values import Snapshot
 log = logging.getLogger(__name__)
 
 MOST_LETTERS = 1000
-REMEMBER_SUBMISSIONS = timedelta(minutes=15)
 AFTER_FAILURE = 1.0  # seconds
 OF_LATE = timedelta(minutes=1)
 
@@ -86,6 +86,7 @@ class Loop:
         """Take up what the store remembers, before the first turn and when memory may not be that."""
         self.active = {job.id: job for job in await self._store.active() if not is_damaged(job)}
         self._reader.next_order = await self._store.last_order() + 1
+        self._reader.repeats.load(self._clock.now(), empty=self._reader.next_order == 0)
         self._reader.safety.kept = await self._store.restoration()
         await self._families.load(self._store)
         await self._sweeps.load()
@@ -185,7 +186,7 @@ class Loop:
         await self._place(turn)
         await self._settle(turn)
         self._reader.safety.start_nothing(turn)
-        changes = self.scheduler.written_to(turn, turn.changes(forget_before=turn.now - REMEMBER_SUBMISSIONS))
+        changes = self.scheduler.written_to(turn, turn.changes(forget_before=turn.now - repeats.KEPT))
         if not changes.empty:
             await self._store.commit(changes)
             self._store_failed = None

@@ -28,6 +28,7 @@ from batchq.engine.letters import (
     Surveyed,
     SweepJobs,
 )
+from batchq.engine.repeats import Repeats
 from batchq.engine.safety import Safety
 from batchq.engine.strays import Strays
 from batchq.engine.turn import Turn, comes
@@ -52,7 +53,8 @@ class Reader:
         self._sweep = sweep
         self._strays = Strays()
         self.safety = Safety(ground)
-        self._repeats: Mapping[SubmissionKey, JobId] = {}
+        self.repeats = Repeats()
+        self._earlier: Mapping[SubmissionKey, JobId] = {}
         self.seen: frozenset[JobId] = frozenset()
         self.host: Resources | None = None
         self.ground_changed = False
@@ -62,8 +64,9 @@ class Reader:
         """Fetch, in one go each, the jobs and the earlier submissions that the letters speak of."""
         asked = {job_id for letter in letters for job_id in _asked(letter) if not turn.knows(job_id)}
         keys = [letter.key for letter in letters if isinstance(letter, Submit) and letter.key is not None]
-        self._repeats = await store.submissions(keys) if keys else {}
-        asked.update(self._repeats.values())
+        again = [key for key in keys if self.repeats.may_be_one(key, turn.now)]
+        self._earlier = await store.submissions(again) if again else {}
+        asked.update(self._earlier.values())
         if asked:
             turn.learn((await store.jobs(sorted(asked))).values())
 
@@ -93,7 +96,7 @@ class Reader:
         """The job that a submission made, now or the first time it came."""
         if letter.key is None:
             return letter.job_id
-        return self._repeats.get(letter.key) or turn.submitted.get(letter.key, letter.job_id)
+        return self._earlier.get(letter.key) or turn.submitted.get(letter.key, letter.job_id)
 
     def _submit(self, turn: Turn, letter: Submit) -> None:
         if turn.knows(self.submitted_as(turn, letter)):
