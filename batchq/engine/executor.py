@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from weakref import WeakValueDictionary
+from dataclasses import dataclass, field
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
@@ -30,6 +30,26 @@ from batchq.values import ContainerState
 log = logging.getLogger(__name__)
 
 ASK_AGAIN = 1.0  # seconds after a stop signal that was not answered
+
+
+@dataclass(slots=True, kw_only=True)
+class Case:
+    """What is known of one container, from the first call about it until it is cleared away.
+
+    `turn` is held by the call that may change it. `judged`: the verdict of its start is told. `look_again`: something
+    was heard of it since it was last looked at.
+    """
+
+    under_way: set[type[do.Effect]] = field(default_factory=set)
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    start: Start | None = None
+    judged: bool = False
+    signalled: bool = False
+    look_again: bool = False
+
+    @property
+    def closed(self) -> bool:
+        return not (self.under_way or self.judged or self.signalled)
 
 
 class Executor:
@@ -56,83 +76,87 @@ class Executor:
         self._clock = clock
         self._tasks = tasks
         self._post = post
-        self._starts: dict[Tag, Start] = {}
+        self._cases: dict[Tag, Case] = {}
         self._clearing: defaultdict[JobId, dict[Tag, asyncio.Task[None]]] = defaultdict(dict)
-        self._under_way: set[do.Effect] = set()
-        self._look_again: set[Tag] = set()
-        self._signalled: set[Tag] = set()
-        self._judged: set[Tag] = set()
-        self._turns: WeakValueDictionary[Tag, asyncio.Lock] = WeakValueDictionary()
 
     def act(self, effect: do.Effect, job: Job | None) -> None:
+        tag = effect.tag
+        case = self._cases.get(tag)
         if isinstance(effect, do.AbandonStart):
-            self._abandon(effect.tag)
-        elif effect not in self._under_way:
-            self._under_way.add(effect)
-            if isinstance(effect, do.StartContainer):
-                self._prepare_start(effect, job)
-            task = self._tasks.task(f"{type(effect).__name__} {effect.tag}", self._carry_out(effect, job))
-            if isinstance(effect, do.ClearAway):
-                self._abandon(effect.tag)  # over before its start was answered: nothing more is to be asked for it
-                self._clearing[effect.tag.job_id][effect.tag] = task
+            _abandon(case)
+            return
+        if case is None:
+            case = self._cases[tag] = Case()
+        if type(effect) in case.under_way:
+            return
+        case.under_way.add(type(effect))
+        if isinstance(effect, do.StartContainer):
+            case.start = self._prepared(tag, job)
+        task = self._tasks.task(f"{type(effect).__name__} {tag}", self._carry_out(effect, job, case))
+        if isinstance(effect, do.ClearAway):
+            _abandon(case)  # over before its start was answered: nothing more is to be asked for it
+            self._clearing[tag.job_id][tag] = task
 
     def look(self, tag: Tag) -> None:
         """Something was heard of this container: see what is true. A look under way may have been too early for it."""
-        self._look_again.add(tag)
         self.act(do.InspectContainer(tag=tag), None)
+        self._cases[tag].look_again = True
 
-    async def _carry_out(self, effect: do.Effect, job: Job | None) -> None:
+    async def _carry_out(self, effect: do.Effect, job: Job | None, case: Case) -> None:
         """One at a time for a container, but a look, which changes nothing, need not wait."""
+        tag = effect.tag
         try:
             if isinstance(effect, do.InspectContainer):
-                await self._look_until_current(effect.tag)
+                await self._look_until_current(tag, case)
             else:
-                async with self._turns.setdefault(effect.tag, asyncio.Lock()):
-                    await self._change(effect, job)
+                async with case.turn:
+                    await self._change(effect, job, case)
         finally:
-            self._under_way.discard(effect)
+            case.under_way.discard(type(effect))
             if isinstance(effect, do.ClearAway):
-                self._cleared(effect.tag)
+                self._cleared(tag)
+            if case.closed:
+                del self._cases[tag]
 
-    async def _change(self, effect: do.Effect, job: Job | None) -> None:
+    async def _change(self, effect: do.Effect, job: Job | None, case: Case) -> None:
         match effect:
             case do.StartContainer(tag=tag):
-                await self._start(tag)
+                await self._start(tag, case)
             case do.StopContainer(tag=tag):
-                await self._stop(tag, None if job is None else signal_of(job, tag))
+                await self._stop(tag, case, None if job is None else signal_of(job, tag))
             case do.KillContainer(tag=tag):
                 await self._kill(tag)
             case do.ClearAway(tag=tag):
-                await self._clear(tag)
+                await self._clear(tag, case)
             case do.AbandonStart() | do.InspectContainer():
                 raise TypeError(effect)
 
-    def _prepare_start(self, effect: do.StartContainer, job: Job | None) -> None:
-        """At once, before the call has its turn: from here on it can be given up."""
-        assert job is not None, f"{effect} of an unknown job"
-        self._starts[effect.tag] = Start(
+    def _prepared(self, tag: Tag, job: Job | None) -> Start:
+        """Before the call has its turn: from here on it can be given up."""
+        assert job is not None, f"a start of {tag}, which is of an unknown job"
+        return Start(
             job=job,
-            tag=effect.tag,
+            tag=tag,
             network=self._network_on(attempt_of(job).environment),
             runtime=self._runtime,
             accounts=self._accounts,
             clock=self._clock,
             tasks=self._tasks,
-            save=lambda made: self._save(effect.tag, made),
+            save=lambda made: self._save(tag, made),
         )
 
-    async def _start(self, tag: Tag) -> None:
+    async def _start(self, tag: Tag, case: Case) -> None:
         """To a verdict, and not again: until that is saved the job looks as if it still had to be started.
 
         What the engine still has of earlier attempts goes first.
         """
+        assert case.start is not None, f"the start of {tag} was not prepared"
         try:
-            await self._starts[tag].after(self._clearing_before(tag))
-            news = () if tag in self._judged else await self._starts[tag].run()
+            await case.start.after(self._clearing_before(tag))
+            news = () if case.judged else await case.start.run()
         finally:
-            del self._starts[tag]
-        if news:
-            self._judged.add(tag)
+            case.start = None
+        case.judged = case.judged or news != ()
         self._tell(tag, news)
 
     def _clearing_before(self, tag: Tag) -> list[asyncio.Task[None]]:
@@ -144,18 +168,13 @@ class Executor:
         if not self._clearing[tag.job_id]:
             del self._clearing[tag.job_id]
 
-    def _abandon(self, tag: Tag) -> None:
-        """Where no start is under way there is nothing to give up: it has been made, and its letter is on its way."""
-        if tag in self._starts:
-            self._starts[tag].abandoned.set()
-
-    async def _stop(self, tag: Tag, signal: str | None) -> None:
+    async def _stop(self, tag: Tag, case: Case, signal: str | None) -> None:
         """Until it is delivered, and not again: to many programs a second signal means to drop everything.
 
         Nor longer than it is wanted: what was given up is to be cleared away, whether or not it hears.
         """
-        while tag not in self._signalled:
-            if tag in self._clearing.get(tag.job_id, {}):
+        while not case.signalled:
+            if do.ClearAway in case.under_way:
                 return
             try:
                 await self._runtime.signal_stop(tag, signal)
@@ -166,7 +185,7 @@ class Executor:
                 self.look(tag)
                 return
             else:
-                self._signalled.add(tag)
+                case.signalled = True
         self._tell(tag, (on.StopAsked(attempt=tag.attempt, part=tag.part),))
 
     async def _kill(self, tag: Tag) -> None:
@@ -178,30 +197,29 @@ class Executor:
         except ContainerGone:
             self.look(tag)
 
-    async def _clear(self, tag: Tag) -> None:
+    async def _clear(self, tag: Tag, case: Case) -> None:
         """Its log first. What fails here is found by the next survey, which asks again."""
-        self._signalled.discard(tag)
-        self._judged.discard(tag)
+        case.signalled = case.judged = False
         try:
             await self._keep_log(tag)
             await self._runtime.remove(tag)
         except (EngineUnknown, StoreFailed) as failure:
             log.warning("container %s is not cleared away yet: %s", tag, failure)
 
-    async def _look_until_current(self, tag: Tag) -> None:
-        self._look_again.add(tag)
-        while tag in self._look_again:
-            self._look_again.discard(tag)
-            await self._inspect(tag)
+    async def _look_until_current(self, tag: Tag, case: Case) -> None:
+        case.look_again = True
+        while case.look_again:
+            case.look_again = False
+            await self._inspect(tag, case)
 
-    async def _inspect(self, tag: Tag) -> None:
+    async def _inspect(self, tag: Tag, case: Case) -> None:
         """A container on its way to its start may look absent or not begun; that is the start's business."""
         try:
             found = await self._runtime.inspect(tag)
         except EngineUnknown as unknown:
             log.warning("container %s could not be looked at: %s", tag, unknown)
             return
-        if tag not in self._starts or (found is not None and found.stopped_at is not None):
+        if case.start is None or (found is not None and found.stopped_at is not None):
             self._tell(tag, report(tag, found))
         if found is not None and found.state is ContainerState.RUNNING:
             self._post(Ring(job_id=tag.job_id, seen_alive=tag))
@@ -215,3 +233,9 @@ class Executor:
     def _tell(self, tag: Tag, events: tuple[on.News, ...]) -> None:
         for event in events:
             self._post(Deliver(job_id=tag.job_id, event=event))
+
+
+def _abandon(case: Case | None) -> None:
+    """Where no start is under way there is nothing to give up: it has been made, and its letter is on its way."""
+    if case is not None and case.start is not None:
+        case.start.abandoned.set()

@@ -1,12 +1,12 @@
 """Bugs in the code that does what was decided: the calls of the engine, and the transactions of the store."""
 
 EXECUTOR = [
-    ("calls about one container cross", "self._turns.setdefault(effect.tag, asyncio.Lock())", "asyncio.Lock()"),
-    ("what is under way is asked for again", "elif effect not in self._under_way:", "else:"),
-    ("a start is made again before its end is saved", "            self._judged.add(tag)\n", "            pass\n"),
+    ("calls about one container cross", "async with case.turn:", "async with asyncio.Lock():"),
+    ("what is under way is asked for again", "if type(effect) in case.under_way:", "if None:"),
+    ("a start is made again before its end is saved", "case.judged = case.judged or news != ()\n", "pass\n"),
     (
         "another attempt begins beside the one before",
-        "await self._starts[tag].after(self._clearing_before(tag))\n",
+        "await case.start.after(self._clearing_before(tag))\n",
         "pass\n",
     ),
     (
@@ -25,10 +25,10 @@ EXECUTOR = [
         "self._tell(tag, () and (on.StopAsked(",
     ),
     ("a container goes before its log is kept", "            await self._keep_log(tag)\n", "            pass\n"),
-    ("a look that came too early is the last", "while tag in self._look_again:", "if tag in self._look_again:"),
+    ("a look that came too early is the last", "while case.look_again:", "if case.look_again:"),
     (
         "a container on its way to its start is lost",
-        "if tag not in self._starts or (found is not None and found.stopped_at is not None):",
+        "if case.start is None or (found is not None and found.stopped_at is not None):",
         "if True:",
     ),
     (

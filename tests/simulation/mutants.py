@@ -112,7 +112,7 @@ MUTANTS = [
     Mutant(
         file="batchq/engine/executor.py",
         breaks="a verdict that is not saved is asked for again",
-        old="() if tag in self._judged else await",
+        old="() if case.judged else await",
         new="await",
     ),
     Mutant(
