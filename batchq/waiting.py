@@ -13,8 +13,8 @@ Names = frozenset[AccountName]
 NONE: Names = frozenset()
 
 
-class WaitingStore(Protocol):
-    """Every method raises StoreFailed, as a JobStore's do."""
+class Lines(Protocol):
+    """Those who stand in the queues. Every method raises StoreFailed, as a JobStore's do."""
 
     async def runnable(
         self, queue: QueueName, limit: int, after: int = -1, *, beside: Names = NONE
@@ -34,6 +34,10 @@ class WaitingStore(Protocol):
 
     async def waiting_shares(self, queue: QueueName) -> tuple[str, ...]:
         """The shares of a queue that have RUNNABLE jobs that are no misfits."""
+
+
+class WaitingStore(Lines, Protocol):
+    """And those who do not."""
 
     async def misfits(self, limit: int, after: int = -1) -> tuple[Job, ...]:
         """RUNNABLE jobs that are misfits, in `order`, from the first above `after`."""

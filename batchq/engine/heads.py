@@ -10,9 +10,9 @@ from datetime import datetime
 from batchq.domain import events as on
 from batchq.domain.job import Job, Status
 from batchq.domain.names import JobId
+from batchq.engine.ahead import Ahead
 from batchq.engine.scheduling import Head, Place
 from batchq.engine.turn import Turn
-from batchq.ports import JobStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Heads:
     def __init__(self) -> None:
         self.marks: dict[Place, Mark] = {}
 
-    async def mark(self, turn: Turn, store: JobStore, heads: Mapping[Place, Head]) -> dict[Place, Mark]:
+    async def mark(self, turn: Turn, ahead: Ahead, heads: Mapping[Place, Head]) -> dict[Place, Mark]:
         """Mark the heads, and free those that are heads no longer. The answer is what `marks` are, once it is saved."""
         fresh = {place: head for place, head in heads.items() if not self._is_written(place, head)}
         stale = [
@@ -39,7 +39,7 @@ class Heads:
         named = {*stale, *(head.job_id for head in fresh.values())}
         unknown = [it for it in sorted(named) if not turn.knows(it)]
         if unknown:
-            turn.learn((await store.jobs(unknown)).values())
+            turn.learn((await ahead.jobs(unknown)).values())
         for job_id in stale:
             if _is_marked(turn.get(job_id)):
                 turn.step(job_id, on.FoundFitting())

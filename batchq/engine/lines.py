@@ -14,7 +14,7 @@ from batchq.domain.placement import Candidate, candidate, stands_in_line
 from batchq.domain.quotas import Closed
 from batchq.engine.skip import Skip
 from batchq.engine.turn import Turn
-from batchq.ports import JobStore
+from batchq.waiting import Lines
 
 Place = TypeVar("Place", int, tuple[int, int])
 Read = Callable[[int, Place | None], Awaitable[tuple[Candidate, ...]]]
@@ -27,15 +27,15 @@ class Waiting:
     """What waits, as the turn leaves it. Those in `skip` may not start.
 
     `gave_up`: so many of them stand in a line that what is behind them was not looked at. Nor may those of accounts
-    that are `closed`, which may become more meanwhile: they are passed over by the store, however many there are.
-    In queues with `nobody` the store is asked for none. `through` is who stands in those that were read as a whole.
+    that are `closed`, which may become more meanwhile: they are passed over there, however many there are.
+    In queues with `nobody` none is asked for. `through` is who stands in those that were read as a whole.
     """
 
     def __init__(
-        self, turn: Turn, store: JobStore, skip: Skip, closed: Closed, *, nobody: Collection[QueueName] = ()
+        self, turn: Turn, lines: Lines, skip: Skip, closed: Closed, *, nobody: Collection[QueueName] = ()
     ) -> None:
         self._turn = turn
-        self._store = store
+        self._lines = lines
         self._skip = skip
         self._closed = closed
         self._nobody = nobody
@@ -57,7 +57,7 @@ class Waiting:
             if self._closed.everybody or queue in self._nobody:
                 return ()
             first = -1 if after is None else after
-            page = await self._store.runnable(queue, limit, first, beside=self._closed.names)
+            page = await self._lines.runnable(queue, limit, first, beside=self._closed.names)
             if after is None and len(page) < limit and not self._closed.names:
                 self.through[queue] = page
             return page
@@ -71,7 +71,7 @@ class Waiting:
         self, queue: QueueName, policy: SchedulingPolicy | None, uses: Mapping[ShareKey, ShareUse]
     ) -> AsyncIterator[Candidate]:
         """The shares of a queue in turns, as the policy gives them out."""
-        stored = () if queue in self._nobody else await self._store.waiting_shares(queue)
+        stored = () if queue in self._nobody else await self._lines.waiting_shares(queue)
         if not stored:
             self.through[queue] = ()
         shares = {*stored, *(it for it in self._changed[queue] if it is not None)}
@@ -92,7 +92,7 @@ class Waiting:
         async def read(limit: int, after: tuple[int, int] | None) -> tuple[Candidate, ...]:
             if self._closed.everybody or queue in self._nobody:
                 return ()
-            return await self._store.runnable_in_share(queue, share, limit, after, beside=self._closed.names)
+            return await self._lines.runnable_in_share(queue, share, limit, after, beside=self._closed.names)
 
         def place(it: Candidate) -> tuple[int, int]:
             return it.priority, self._skip.meant.end(it.order)

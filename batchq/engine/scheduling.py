@@ -18,6 +18,7 @@ from batchq.domain.names import JobId, QueueName
 from batchq.domain.people import AccountName
 from batchq.domain.placement import Candidate, Fits, Misfit, Room, Waits, candidate
 from batchq.domain.quotas import Closed
+from batchq.engine.ahead import Ahead
 from batchq.engine.ground import Ground
 from batchq.engine.lines import Waiting
 from batchq.engine.skip import Skip
@@ -174,7 +175,7 @@ class Filling:
 
 async def fill_room(
     turn: Turn,
-    store: JobStore,
+    ahead: Ahead,
     ground: Ground,
     *,
     room: Room,
@@ -184,7 +185,7 @@ async def fill_room(
 ) -> Filled:
     """Place RUNNABLE jobs until none fits that may. Those in `skip` may not, and in queues with `nobody` none waits."""
     closed = Closed(room.quotas)
-    waiting = Waiting(turn, store, skip, closed, nobody=nobody)
+    waiting = Waiting(turn, ahead, skip, closed, nobody=nobody)
     filling = Filling(turn=turn, waiting=waiting, ground=ground, room=room, uses=uses, closed=closed)
     heads: dict[Place, Head] = {}
     by_priority = sorted(ground.queues.values(), key=lambda it: (-it.priority, it.name))
@@ -193,7 +194,7 @@ async def fill_room(
             heads |= await filling.fill_from(tuple(queues))
     unknown = [job_id for job_id, _ in filling.found if not turn.knows(job_id)]
     if unknown:
-        turn.learn((await store.jobs(unknown)).values())
+        turn.learn((await ahead.jobs(unknown)).values())
     found = [(job_id, event) for job_id, event in filling.found if _waits(turn, job_id)]
     for job_id, event in found:
         turn.step(job_id, event)

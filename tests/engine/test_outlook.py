@@ -3,23 +3,22 @@
 from batchq.domain import events as on
 from batchq.domain import reasons
 from batchq.domain.job import Dependency, Status
+from batchq.engine.ahead import Ahead
 from batchq.engine.letters import GroundChanged
-from batchq.store.memory import MemoryStore
-from batchq.values import Changes
 from tests.domain.lives import after, cancel, exited, pending, runnable, running, started, terminate
-from tests.engine.desk import LOOKED, ONE, Desk, news, request, submit
+from tests.engine.desk import LOOKED, ONE, desk_over, news, request, submit
 from tests.engine.turns import ground
-from tests.support.builders import NO_ACCOUNTS, environment, queue
+from tests.support.builders import environment, queue
 
 FULL = 4000
 FOR_VCPUS = reasons.no_room("vCPUs of compute environment local")
 
 
-class Watched(MemoryStore):
+class Watched(Ahead):
     """It remembers in which queues it was asked who waits."""
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self, store):
+        super().__init__(store)
         self.looked = []
 
     async def runnable(self, queue, *asked, **beside):
@@ -28,13 +27,11 @@ class Watched(MemoryStore):
 
 
 async def desk_that_looked(*jobs, on_ground=None):
-    """A desk over these jobs after its first turn; what it looks at from here on is in its store."""
-    store = Watched()
-    await store.commit(Changes(inserted=jobs))
-    desk = Desk(store, on_ground or ground(), NO_ACCOUNTS)
-    await desk.loop.load()
+    """A desk over these jobs after its first turn; what it looks at from here on is in its `ahead`."""
+    desk = await desk_over(*jobs, on_ground=on_ground)
+    desk.ahead = desk.loop.scheduler._ahead = Watched(desk.store)
     await desk.turn(LOOKED)
-    store.looked.clear()
+    desk.ahead.looked.clear()
     return desk
 
 
@@ -47,7 +44,7 @@ async def test_who_comes_behind_the_head_of_a_full_queue_is_not_looked_at():
 
     await desk.turn(submit(ONE))
 
-    assert desk.store.looked == []
+    assert desk.ahead.looked == []
     assert (await desk.store.jobs([ONE]))[ONE].status is Status.RUNNABLE
 
 
@@ -57,7 +54,7 @@ async def test_nor_is_anybody_when_one_behind_the_head_goes():
 
     await desk.turn(request(behind, cancel()))
 
-    assert desk.store.looked == []
+    assert desk.ahead.looked == []
     assert await desk.status(behind) is Status.FAILED
 
 
@@ -106,7 +103,7 @@ async def test_where_something_is_left_who_comes_behind_the_head_is_looked_at():
 
     await desk.turn(submit(ONE))
 
-    assert desk.store.looked == ["default"]
+    assert desk.ahead.looked == ["default"]
 
 
 async def test_a_job_that_only_begins_to_run_lets_nobody_look():
@@ -115,7 +112,7 @@ async def test_a_job_that_only_begins_to_run_lets_nobody_look():
 
     await desk.turn(news(runs, started()))
 
-    assert desk.store.looked == []
+    assert desk.ahead.looked == []
 
 
 async def test_a_queue_in_which_nobody_stands_is_looked_at_once():
@@ -124,7 +121,7 @@ async def test_a_queue_in_which_nobody_stands_is_looked_at_once():
 
     await desk.turn(news(runs, exited(0)))
 
-    assert desk.store.looked == []
+    assert desk.ahead.looked == []
 
 
 async def test_who_comes_to_such_a_queue_and_has_to_wait_starts_when_there_is_room():
@@ -150,11 +147,11 @@ async def test_a_queue_whose_last_job_starts_is_not_looked_at_again():
     runs = running(millicpus=FULL)
     desk = await desk_that_looked(runs, runnable())
     await desk.turn(news(runs, exited(0)))
-    desk.store.looked.clear()
+    desk.ahead.looked.clear()
 
     await desk.turn(submit(ONE))
 
-    assert desk.store.looked == []
+    assert desk.ahead.looked == []
     assert (await desk.store.jobs([ONE]))[ONE].status is Status.STARTING
 
 
@@ -174,4 +171,4 @@ async def test_after_memory_was_read_anew_everything_is_looked_at():
     await desk.loop.load()
     await desk.turn(submit(ONE))
 
-    assert desk.store.looked == ["default"]
+    assert desk.ahead.looked == ["default"]

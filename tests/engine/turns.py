@@ -8,6 +8,7 @@ from batchq.domain.holding import Held
 from batchq.domain.job import ACTIVE, Job
 from batchq.domain.placement import Room, Site
 from batchq.domain.quotas import NO_QUOTAS
+from batchq.engine.ahead import Ahead
 from batchq.engine.scheduling import fill_room
 from batchq.engine.skip import Skip
 from batchq.engine.turn import Turn
@@ -73,7 +74,9 @@ async def filled(store, on_ground, turn=None, host=HOST, *, skip=(), uses=None, 
 
 async def fill(turn, store, on_ground, host=HOST, *, skip=(), uses=None, quotas=NO_QUOTAS):
     room = Room(site=site(on_ground, host, quotas), held=Held(turn.active().values()).after(()), now=turn.now)
-    return await fill_room(turn, store, on_ground, room=room, uses=uses or {}, skip=Skip(parents=skip), nobody=())
+    return await fill_room(
+        turn, Ahead(store), on_ground, room=room, uses=uses or {}, skip=Skip(parents=skip), nobody=()
+    )
 
 
 def site(on_ground, host=HOST, quotas=NO_QUOTAS):

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from batchq.domain.dependencies import waits, waits_for
 from batchq.domain.job import QUEUED, Job, Status
 from batchq.domain.names import ConsumableName, JobId
+from batchq.domain.placement import candidate, stands_in_line
+from batchq.engine.ahead import Ahead
 from batchq.engine.loop import Loop
 from tests.simulation.story import Story
 
@@ -36,10 +38,19 @@ class Memory:
         self._agrees("how many wait for others", scheduler.tally.for_others, for_others)
         standing = {it.spec.queue for it in self._jobs.values() if it.status is Status.RUNNABLE and not it.misfit}
         self._agrees("who stands where nobody does", standing & scheduler._outlook.nobody, set())
+        self._look_ahead(scheduler._ahead)
         for mark in scheduler._heads.marks.values():
             job = self._jobs[mark.job_id]
             self._agrees("who stands in front", (mark.reason, mark.since), (job.status_reason, job.blocked_at))
             self._agrees("who stands in front", job.status, Status.RUNNABLE)
+
+    def _look_ahead(self, ahead: Ahead) -> None:
+        for queue, front in ahead.fronts.items():
+            line = [it for it in self._jobs.values() if it.spec.queue == queue and stands_in_line(it)]
+            ordered = sorted((it for it in line if it.order <= front.until), key=lambda it: it.order)
+            self._agrees("who stands in front", list(front), [candidate(it) for it in ordered])
+        whole = {it: self._jobs[it] for it in ahead.whole}
+        self._agrees("the jobs of those in front", ahead.whole, whole)
 
     def _agrees(self, what: str, remembered: object, stored: object) -> None:
         if remembered != stored:

@@ -1,0 +1,158 @@
+"""What is remembered of the fronts of lines tells what the store tells, and asks it seldom."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from batchq.domain import reasons
+from batchq.domain.people import Owner
+from batchq.domain.placement import stands_in_line
+from batchq.engine.ahead import MOST, NEXT, PAGE, Ahead
+from batchq.store.memory import MemoryStore
+from batchq.values import Changes
+from tests.domain.lives import after, placed, runnable
+
+LAB, OTHER = (Owner(user="ada", account=it) for it in ("lab", "other"))
+
+
+class Counting(MemoryStore):
+    """It counts how often it is asked who waits, and for how many jobs."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked, self.read = 0, 0
+
+    async def runnable(self, *asked, **beside):
+        self.asked += 1
+        return await super().runnable(*asked, **beside)
+
+    async def jobs(self, ids, *, reach=None):
+        self.read += len(ids)
+        return await super().jobs(ids, reach=reach)
+
+
+async def ahead_of(*jobs):
+    """Over a store with these jobs, after it was asked who is first."""
+    store = Counting()
+    await store.commit(Changes(inserted=jobs))
+    ahead = Ahead(store)
+    await ahead.runnable("default", 8)
+    return store, ahead
+
+
+async def save(store, ahead, *, new=(), gone=()):
+    """As a turn does it."""
+    updated = [after(it, placed()) for it in gone]
+    await store.commit(Changes(inserted=tuple(new), updated=tuple(updated)))
+    ahead.adopt([*new, *(await MemoryStore.jobs(store, [it.id for it in gone])).values()])
+
+
+async def tell_the_same(store, ahead, *asked, **beside):
+    return await ahead.runnable(*asked, **beside) == await MemoryStore.runnable(store, *asked, **beside)
+
+
+async def test_who_is_known_is_not_asked_for_again():
+    store, ahead = await ahead_of(*(runnable() for _ in range(5)))
+
+    assert await tell_the_same(store, ahead, "default", 8)
+    assert store.asked == 1
+
+
+async def test_who_comes_to_stand_in_front_is_known_and_who_goes_is_not():
+    first, last = runnable(order=1), runnable(order=9)
+    store, ahead = await ahead_of(first, last)
+
+    await save(store, ahead, new=[runnable(order=5)], gone=[first])
+
+    assert await tell_the_same(store, ahead, "default", 8)
+    assert store.asked == 1
+
+
+async def test_nobody_is_remembered_of_a_line_beyond_what_was_read_of_it():
+    store, ahead = await ahead_of(*(runnable(order=it) for it in range(PAGE)))
+    behind = runnable(order=2 * PAGE)
+
+    await save(store, ahead, new=[behind])
+
+    assert behind.id not in ahead.whole
+    assert await tell_the_same(store, ahead, "default", 8, PAGE - 3)
+
+
+@pytest.mark.parametrize("first", [-1, 5, MOST - 3, MOST + 10])
+async def test_a_line_may_be_longer_than_what_is_remembered_of_it(first):
+    store, ahead = await ahead_of(runnable(order=0))
+    await save(store, ahead, new=[runnable(order=it) for it in range(1, 2 * MOST)])
+
+    assert await tell_the_same(store, ahead, "default", 2 * MOST, first)
+    assert len(ahead.fronts["default"]) <= MOST
+
+
+async def test_whom_a_limit_holds_is_passed_over_among_those_known_and_behind_them():
+    owners = [*[LAB] * PAGE, OTHER, LAB, OTHER]
+    store, ahead = await ahead_of(*(runnable(order=number, owner=it) for number, it in enumerate(owners)))
+
+    assert await tell_the_same(store, ahead, "default", 8, beside=frozenset({"lab"}))
+    assert store.asked == 2
+
+
+async def test_who_comes_after_a_job_that_is_read_is_read_with_it():
+    line = [runnable() for _ in range(2 * NEXT)]
+    store, ahead = await ahead_of(*line)
+    await ahead.jobs([line[0].id])
+
+    found = await ahead.jobs([line[NEXT - 1].id, line[3].id])
+
+    assert found == {line[NEXT - 1].id: line[NEXT - 1], line[3].id: line[3]}
+    assert store.read == NEXT
+
+
+async def test_a_job_is_remembered_as_it_was_saved():
+    old, new = runnable(), runnable()
+    store, ahead = await ahead_of(old)
+    await ahead.jobs([old.id])
+
+    await save(store, ahead, new=[new], gone=[old])
+
+    assert ahead.whole == {new.id: new}
+    assert (await ahead.jobs([old.id]))[old.id].version == 1
+
+
+async def test_one_whose_record_was_damaged_is_not_remembered():
+    bad = runnable(status_reason=reasons.UNREADABLE)
+    _, ahead = await ahead_of(bad)
+
+    assert await ahead.jobs([bad.id]) == {bad.id: bad}
+    assert ahead.whole == {}
+
+
+async def test_after_it_has_forgotten_the_store_is_asked():
+    store, ahead = await ahead_of(runnable())
+
+    ahead.forget()
+
+    assert await tell_the_same(store, ahead, "default", 8)
+    assert store.asked == 2
+
+
+ORDERS = st.sets(st.integers(0, 600), max_size=150)
+MOVES = st.lists(st.tuples(ORDERS, st.integers(1, 80), st.integers(-1, 600)), max_size=12)
+
+
+@given(MOVES)
+@settings(max_examples=20)
+async def test_whoever_comes_and_goes_it_tells_what_the_store_tells(moves):
+    store, ahead = await ahead_of()
+
+    agreed = [await _agree_after(store, ahead, *move) for move in moves]
+
+    assert all(agreed)
+
+
+async def _agree_after(store, ahead, orders, limit, first):
+    """After those of these orders have gone who stood there, and the others have come."""
+    known = {it.order: it for it in store._jobs.values()}
+    standing = {order: known[order] for order in orders & known.keys() if stands_in_line(known[order])}
+    await save(store, ahead, new=[runnable(order=it) for it in orders - known.keys()], gone=standing.values())
+    line = await MemoryStore.runnable(store, "default", limit, first)
+    jobs = await MemoryStore.jobs(store, [it.job_id for it in line])
+    return await ahead.runnable("default", limit, first) == line and await ahead.jobs(list(jobs)) == jobs
