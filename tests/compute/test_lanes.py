@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from compute import precedence
 from compute.docker_client import Door
 from compute.doubts import Doubts
 from compute.lanes import LIMITS, Lanes
@@ -74,3 +75,26 @@ async def test_stops_and_kills_do_not_wait_for_each_other(lanes, hang, call):
 
     hang.set()
     await asyncio.gather(*held)
+
+
+@pytest.mark.parametrize("call", ["stop", "kill"])
+async def test_a_removal_begins_when_nothing_is_being_stopped(lanes, hang, call):
+    stops = fill(lanes, call, hang)
+    told = []
+    removal = asyncio.ensure_future(lanes.about(new_tag(), "remove", lambda _: told.append("removed")))
+    await lanes.about(new_tag(), "inspect", lambda _: told.append("inspected"))
+
+    hang.set()
+    await asyncio.gather(*stops, removal)
+
+    assert told == ["inspected", "removed"]
+
+
+async def test_a_removal_does_not_give_way_for_ever(lanes, hang, monkeypatch):
+    monkeypatch.setattr(precedence, "LONGEST", 0.01)
+    kills = fill(lanes, "kill", hang)
+
+    assert await lanes.about(new_tag(), "remove", lambda _: "removed") == "removed"
+
+    hang.set()
+    await asyncio.gather(*kills)
