@@ -3,18 +3,19 @@
 The version of its API is asked for once, not by each client: `/version` answers whatever version it is asked in.
 """
 
+import json
 import logging
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
-from typing import Any
+from typing import Any, Protocol
 
 import docker
 import requests
 from docker.errors import APIError
 from docker.transport import UnixHTTPAdapter
 from docker.transport.unixconn import UnixHTTPConnection, UnixHTTPConnectionPool
-from docker.utils import kwargs_from_env, parse_host
+from docker.utils import convert_filters, kwargs_from_env, parse_host
 
 from compute.docker_found import member
 from compute.docker_line import Line, Parameters, with_parameters
@@ -51,6 +52,26 @@ class OnePool(UnixHTTPAdapter):
     def close(self) -> None:
         super().close()
         self._pool.close()
+
+
+class Stream(Protocol):
+    """Events as they come. Closed by another thread it ends."""
+
+    def __iter__(self) -> Iterator[object]: ...
+    def close(self) -> None: ...
+
+
+class Told:
+    """What a line tells in JSON, a line each."""
+
+    def __init__(self, answer: requests.Response) -> None:
+        self._content: Any = answer.raw  # the stubs take it for what `requests` would have put there
+
+    def __iter__(self) -> Iterator[object]:
+        return map(json.loads, self._content.lines())
+
+    def close(self) -> None:
+        self._content.close()
 
 
 class Client(docker.APIClient):
@@ -108,6 +129,15 @@ class Client(docker.APIClient):
         if self._socket is None:
             return self.get(url, params=params, stream=True)
         return self._line.open(with_parameters(url.removeprefix(self.base_url), params))
+
+    def hear(self, filters: dict[str, str]) -> Stream:
+        """The engine's events from now on."""
+        if self._socket is None:
+            return self.events(filters=filters, decode=True)
+        wanted = {"filters": convert_filters(filters)}
+        answer = self._line.open(with_parameters(f"/v{self.api_version}/events", wanted))
+        self._raise_for_status(answer)
+        return Told(answer)
 
     def close(self) -> None:
         super().close()

@@ -9,13 +9,10 @@ import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, closing, suppress
-from typing import Any
-
-from docker.types import CancellableStream
 
 from batchq.domain.names import Tag
 from batchq.errors import EngineUnknown
-from compute.docker_client import Client
+from compute.docker_client import Client, Stream
 from compute.docker_errors import unknown_unless_told
 from compute.docker_spec import INSTANCE, tag_of
 from compute.news import News
@@ -46,7 +43,7 @@ class _Reader:
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
         self._heard: dict[Tag, None] = {}
-        self._stream: CancellableStream[dict[str, Any]] | None = None
+        self._stream: Stream | None = None
         self._closed = False
 
     def run(self) -> None:
@@ -70,7 +67,7 @@ class _Reader:
 
     def _read(self, client: Client) -> None:
         filters = {"type": "container", "event": "die", "label": f"{INSTANCE}={self._instance}"}
-        self._stream = client.events(filters=filters, decode=True)
+        self._stream = client.hear(filters)
         self.listening.set_result(None)
         if self._closed:
             self.close()

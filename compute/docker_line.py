@@ -116,6 +116,11 @@ class _Lent:
         self._whole = self._told.isclosed()  # also what goes wrong may close it, and nobody knows what comes then
         return read
 
+    def lines(self) -> Iterator[bytes]:
+        """Each as soon as it has come."""
+        while line := self._line():
+            yield line
+
     def close(self) -> None:
         """Whoever still reads in another thread is let go. Read to its end, the connection may be another's by now."""
         if self._told.isclosed():
@@ -126,6 +131,10 @@ class _Lent:
                 self.way.shutdown(SHUT_RDWR)
         with self._reading:
             self._told.close()
+
+    def _line(self) -> bytes:
+        with self._reading, _as_requests_says(ChunkedEncodingError):
+            return self._told.readline()
 
 
 def with_parameters(target: str, parameters: Parameters) -> str:

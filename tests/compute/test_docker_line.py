@@ -246,6 +246,23 @@ def test_left_in_the_middle_it_keeps_no_connection(tmp_path):
     assert told[1:] == [("", {}, b"")]
 
 
+def test_lines_come_as_soon_as_they_are_said(tmp_path):
+    said = CHUNKED + b"3\r\na\nb\r\n2\r\nc\n\r\n"
+    with engine(tmp_path, [said, b""]) as (line, _), closing(line.open("/events")) as answer:
+        lines = answer.raw.lines()
+
+        assert [next(lines), next(lines)] == [b"a\n", b"bc\n"]
+
+
+def test_lines_that_break_off_are_told_as_such(tmp_path):
+    with engine(tmp_path, [CHUNKED + b"3\r\na\nb\r\n"]) as (line, _), closing(line.open("/events")) as answer:
+        lines = answer.raw.lines()
+        assert next(lines) == b"a\n"
+
+        with pytest.raises(ChunkedEncodingError):
+            list(lines)
+
+
 @pytest.mark.parametrize("way", [CHUNKED, b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 3\r\n\r\n"])
 def test_who_still_reads_what_is_closed_is_let_go(tmp_path, way):
     with engine(tmp_path, [way, b""]) as (line, _), ThreadPoolExecutor() as another:
