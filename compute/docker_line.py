@@ -134,7 +134,10 @@ class _Lent:
 
     def _line(self) -> bytes:
         with self._reading, _as_requests_says(ChunkedEncodingError):
-            return self._told.readline()
+            line = self._told.readline()
+            if line and not line.endswith(b"\n"):
+                raise IncompleteRead(line)
+        return line
 
 
 def with_parameters(target: str, parameters: Parameters) -> str:
