@@ -17,7 +17,7 @@ from batchq.domain.names import JobId, QueueName, node_id, node_of, parent_of
 from batchq.domain.people import Caller, Owner
 from batchq.domain.task import Nodes, Task, effective_nodes, effective_task
 from batchq.engine.engine import Engine
-from batchq.errors import Invalid, NotFound, Unavailable
+from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
 from batchq.floor import Floor
 from batchq.ports import JobStore
 from batchq.showing import Showing
@@ -26,7 +26,7 @@ from batchq.values import ChildQuery, JobQuery, Moment, NeedQuery, Snapshot, Sub
 MOST_TOLD = 10
 
 Order = type[on.CancelRequested] | type[on.TerminateRequested]
-Refused = Mapping[JobId, BaseException]
+Refused = Mapping[JobId, BatchqError]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

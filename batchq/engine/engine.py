@@ -25,6 +25,7 @@ from batchq.engine.pace import Pace
 from batchq.engine.tasks import Tasks
 from batchq.engine.waiting import within
 from batchq.engine.watcher import Watcher
+from batchq.errors import BatchqError
 from batchq.ports import Clock, ContainerRuntime, EventBus, JobStore
 from batchq.values import Snapshot, SubmissionKey
 
@@ -132,17 +133,20 @@ class Engine:
 
         Raises Invalid for one that cannot be, and StoreFailed.
         """
-        await self._post(job_id, event)
-
-    async def deliver_all(self, requests: Sequence[tuple[JobId, Request]]) -> Sequence[BaseException | None]:
-        """Each for itself, in their order, without anybody else's between. What `deliver` would raise of each."""
-        answers = [self._post(job_id, event) for job_id, event in requests]
-        return await asyncio.gather(*answers, return_exceptions=True)
-
-    def _post(self, job_id: JobId, event: Request) -> asyncio.Future[None]:
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.inbox.post(Deliver(job_id=job_id, event=event, by=acting(), answer=answer))
-        return answer
+        await answer
+
+    async def deliver_all(self, requests: Sequence[tuple[JobId, Request]]) -> Sequence[BatchqError | None]:
+        """Each for itself, in their order, with nobody else's between. What `deliver` would raise of each."""
+        by, answers = acting(), [asyncio.get_running_loop().create_future() for _ in requests]
+        asked = zip(requests, answers, strict=True)
+        self.inbox.post(*(Deliver(job_id=it, event=event, by=by, answer=answer) for (it, event), answer in asked))
+        try:
+            return [await _refusal(it) for it in answers]
+        finally:
+            for it in answers:
+                _let_go(it)
 
     async def amend(self, job_id: JobId, change: Callable[[Job], Job]) -> None:
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -190,6 +194,20 @@ class Engine:
             loops=self.tasks.health(),
             failing=self.tasks.failing,
         )
+
+
+async def _refusal(answer: asyncio.Future[None]) -> BatchqError | None:
+    try:
+        await answer
+    except BatchqError as why:
+        return why
+    return None
+
+
+def _let_go(answer: asyncio.Future[None]) -> None:
+    """Of whoever goes away before he has heard it all, asyncio is not to complain that he did not."""
+    if not answer.cancel() and not answer.cancelled():
+        answer.exception()
 
 
 def _ear(told: asyncio.Queue[tuple[Told, ...] | None]) -> Callable[[tuple[Told, ...] | None], None]:

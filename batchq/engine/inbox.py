@@ -16,9 +16,11 @@ class Inbox:
         self._letters: deque[Letter] = deque()
         self._mail = asyncio.Event()
 
-    def post(self, letter: Letter) -> None:
-        self._letters.append(letter)
-        self._mail.set()
+    def post(self, *letters: Letter) -> None:
+        """Those of one call lie together."""
+        self._letters.extend(letters)
+        if self._letters:
+            self._mail.set()
 
     def ground_changed(self) -> None:
         """Queues or environments are not what they were."""

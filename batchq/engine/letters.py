@@ -114,5 +114,8 @@ class MoreToDo:
 Letter = Submit | Deliver | Amend | Ring | Surveyed | Resume | SweepJobs | EngineLost | GroundChanged | MoreToDo
 
 
+_Asked = (Submit, Deliver, Amend, Resume, SweepJobs)
+
+
 def asked_by(letter: Letter) -> Caller | None:
-    return letter.by if isinstance(letter, Submit | Deliver | Amend | Resume | SweepJobs) else None
+    return letter.by if isinstance(letter, _Asked) else None

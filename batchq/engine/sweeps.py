@@ -17,7 +17,7 @@ from batchq.errors import TooOften
 from batchq.sweeping import SweepStore
 
 ASKED = "asked"
-MOST = 250  # jobs that one turn tells
+MOST = 500  # jobs that one turn tells
 AT_ONCE = 100  # orders that one user may have under way: to decide each of them may take part of a second
 
 Hear = Callable[[tuple[Told, ...] | None], None]

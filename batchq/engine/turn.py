@@ -1,7 +1,8 @@
 """What one turn reads, changes and wants. Saved at once or not at all; until then nothing has happened outside."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import starmap
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
@@ -55,6 +56,7 @@ class Turn:
         self._fresh: list[JobId] = []
         self._stirred: list[JobId] = []
         self._moved: dict[JobId, list[Moved]] = {}
+        self._pairs: list[Change] | None = None
 
     def learn(self, jobs: Iterable[Job]) -> None:
         """Jobs as stored; what this turn already did to them stands. One whose record was damaged fails at once."""
@@ -73,7 +75,7 @@ class Turn:
         return job_id in self._inserted or job_id in self._updated
 
     def insert(self, job: Job, key: SubmissionKey | None) -> None:
-        self._inserted[job.id] = job
+        self._inserted[job.id], self._pairs = job, None
         self._fresh.append(job.id)
         self._tell(None, job)
         self.note(f"job/{job.id}", job.status)
@@ -115,6 +117,7 @@ class Turn:
     def keep(self, before: Job, after: Job) -> None:
         if after is before:
             return
+        self._pairs = None
         (self._inserted if after.id in self._inserted else self._updated)[after.id] = after
         for tag in came_to_run(before, after):
             name = stream_name(after.spec.definition.name, tag)
@@ -136,10 +139,13 @@ class Turn:
         kept = {job_id: job for job_id, job in self._active.items() if job_id not in changed}
         return kept | {job_id: job for job_id, job in changed.items() if job.status in ACTIVE}
 
-    def pairs(self) -> list[Change]:
+    def pairs(self) -> Sequence[Change]:
         """The jobs that this turn has changed so far, as they are stored and as it leaves them."""
-        new = [Change(None, job) for job in self._inserted.values()]
-        return new + [Change(self._active.get(job.id) or self._read[job.id], job) for job in self._updated.values()]
+        if self._pairs is None:
+            new = [Change(None, job) for job in self._inserted.values()]
+            old = ((self._active.get(job.id) or self._read[job.id], job) for job in self._updated.values())
+            self._pairs = [*new, *starmap(Change, old)]
+        return self._pairs
 
     def in_status(self, status: Status) -> Iterator[Job]:
         """Jobs that this turn has changed, and left in a status."""

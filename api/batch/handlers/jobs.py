@@ -14,7 +14,7 @@ from batchq.domain.catalog import JobDefinition
 from batchq.domain.job import Job
 from batchq.domain.names import JobId, node_of
 from batchq.domain.people import Caller
-from batchq.errors import Invalid, NotFound, Unavailable
+from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
 from batchq.values import ChildQuery
 
 
@@ -27,9 +27,7 @@ class Order(Protocol):
 class OrderMany(Protocol):
     """CancelJobs, or TerminateJobs. Answers which of them could not be carried out, and why."""
 
-    def __call__(
-        self, ids: Sequence[JobId], reason: str, *, by: Caller
-    ) -> Awaitable[Mapping[JobId, BaseException]]: ...
+    def __call__(self, ids: Sequence[JobId], reason: str, *, by: Caller) -> Awaitable[Mapping[JobId, BatchqError]]: ...
 
 
 MOST_DESCRIBED = 100
@@ -144,7 +142,7 @@ async def _stop_many(order: OrderMany, call: Call, given: wire.StopJobs) -> Answ
     }
 
 
-def _error(job_id: JobId | None, refused: Mapping[JobId, BaseException]) -> dict[str, str] | None:
+def _error(job_id: JobId | None, refused: Mapping[JobId, BatchqError]) -> dict[str, str] | None:
     """None when it was accepted. AWS: here an id that is none is an error, of this job alone."""
     if job_id is None:
         return {"code": "ValidationException", "message": "The job id is malformed."}
