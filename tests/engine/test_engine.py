@@ -76,6 +76,26 @@ async def test_what_one_of_many_requests_comes_to_is_none_of_the_others_business
     assert (await desk.status(first), await desk.status(second)) == ("FAILED", "FAILED")
 
 
+async def test_many_requests_are_carried_out_though_their_caller_went_away_and_nobody_complains():
+    complaints = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, complaint: complaints.append(complaint))
+    engine = unstarted(inbox := Inbox())
+    desk = await desk_over(first := builders.job(number=1), second := builders.job(number=2))
+    wish, odd = on.CancelRequested(reason="not needed"), on.ForceFailed(reason="it hangs")
+    call = asyncio.create_task(engine.deliver_all([(first.id, wish), (second.id, odd), (second.id, wish)]))
+    letters = await inbox.take(3)
+
+    letters[1].answer.set_exception(Invalid("not this one"))
+    call.cancel()
+    await asyncio.wait([call])
+    await desk.turn(*letters)
+    del call, letters
+    gc.collect()
+
+    assert (await desk.status(first), await desk.status(second)) == ("FAILED", "FAILED")
+    assert complaints == []
+
+
 async def test_for_whoever_went_away_nothing_is_kept_of_what_is_told():
     inbox, told = Inbox(), frozenset({Told(job_id=builders.job_id(1), outcome=Outcome.CANCELLED)})
     engine = unstarted(inbox)
