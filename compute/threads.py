@@ -2,10 +2,11 @@
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Generic, Protocol, TypeVar
 
 from batchq.errors import EngineUnknown
@@ -55,11 +56,54 @@ class Job(Generic[Tool, Answer]):
             self.outcome.set_exception(error)
 
 
-Jobs = SimpleQueue[Job[Tool, object] | None]
+Own = SimpleQueue[Job[Tool, object] | None]
+
+
+class Desk(Generic[Tool]):
+    """Where jobs wait for threads, and threads for jobs: the one that was busy last has the next, and no other wakes.
+
+    In one queue for all, each job that is taken wakes another thread, which finds nothing.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs: deque[Job[Tool, object]] = deque()
+        self._idle: list[Own[Tool]] = []
+        self._closed = False
+
+    def put(self, job: Job[Tool, object]) -> bool:
+        """Whether a thread takes it at once."""
+        with self._lock:
+            if not self._idle:
+                self._jobs.append(job)
+                return False
+            own = self._idle.pop()
+        own.put(job)
+        return True
+
+    def take(self, own: Own[Tool]) -> Job[Tool, object] | None:
+        """The next job, None when there will be none. `own` is where the thread that asks waits for it."""
+        with self._lock:
+            if self._closed:
+                return None
+            if self._jobs:
+                return self._jobs.popleft()
+            self._idle.append(own)
+        return own.get()
+
+    def close(self) -> list[Job[Tool, object]]:
+        """The jobs that nobody has begun."""
+        with self._lock:
+            self._closed = True
+            left, idle = list(self._jobs), self._idle
+            self._jobs, self._idle = deque(), []
+        for own in idle:
+            own.put(None)
+        return left
 
 
 class Crew(Generic[Tool]):
-    """At most `size` threads, made when first needed, each with a tool of its own that no other thread touches.
+    """At most `size` threads, made when all others are busy, each with a tool of its own that no other thread touches.
 
     They are daemons: one that hangs in a call keeps neither `close` nor the end of the process waiting.
     """
@@ -69,30 +113,27 @@ class Crew(Generic[Tool]):
         self._name = name
         self._size = size
         self._equip = equip
-        self._jobs: Jobs[Tool] = SimpleQueue()
+        self._desk: Desk[Tool] = Desk()
         self._gone: list[Future[None]] = []
 
     async def run(self, work: Callable[[Tool], Answer]) -> Answer:
         """Cancelled, it leaves off waiting; work that has begun goes on. Raises EngineUnknown without any thread."""
         job = Job(work)
-        self._jobs.put(job)  # type: ignore[arg-type]  # the queue does not care what a job answers
-        try:
-            self._hire()
-        except EngineUnknown:
-            if not self._gone:
-                job.outcome.cancel()
-                raise
+        if not self._desk.put(job):  # type: ignore[arg-type]  # the desk does not care what a job answers
+            try:
+                self._hire()
+            except EngineUnknown:
+                if not self._gone:
+                    job.outcome.cancel()
+                    raise
         return await job.outcome
 
     async def close(self) -> None:
         """Work not yet begun is dropped. Threads in the middle of a call are left to it after a second."""
-        jobs, self._jobs = self._jobs, SimpleQueue()
+        desk, self._desk = self._desk, Desk()
         gone, self._gone = self._gone, []
-        with suppress(Empty):
-            while (job := jobs.get_nowait()) is not None:
-                job.outcome.cancel()
-        for _ in gone:
-            jobs.put(None)
+        for job in desk.close():
+            job.outcome.cancel()
         if gone:
             _, hanging = await asyncio.wait(map(asyncio.wrap_future, gone), timeout=WAIT_AT_CLOSE)
             for each in hanging:
@@ -103,11 +144,12 @@ class Crew(Generic[Tool]):
         if len(self._gone) == self._size:
             return
         gone: Future[None] = Future()
-        jobs = self._jobs
-        begin(f"{self._name}-{len(self._gone) + 1}", lambda: self._work(jobs, gone))
+        desk = self._desk
+        begin(f"{self._name}-{len(self._gone) + 1}", lambda: self._work(desk, gone))
         self._gone.append(gone)
 
-    def _work(self, jobs: "Jobs[Tool]", gone: "Future[None]") -> None:
+    def _work(self, desk: Desk[Tool], gone: "Future[None]") -> None:
+        own: Own[Tool] = SimpleQueue()
         tool: Tool | None = None
 
         def equipped() -> Tool:
@@ -115,7 +157,7 @@ class Crew(Generic[Tool]):
             tool = self._equip(tool)
             return tool
 
-        while (job := jobs.get()) is not None:
+        while (job := desk.take(own)) is not None:
             job.do(equipped)
             del job  # or it would hold on to its answer until the next one comes
         if tool is not None:

@@ -7,7 +7,7 @@ import pytest
 
 from batchq.errors import EngineUnknown
 from compute.shared import Shared
-from compute.threads import Crew
+from compute.threads import Crew, Desk
 
 
 class Tool:
@@ -225,3 +225,26 @@ async def test_without_any_thread_nothing_is_known_and_when_there_is_one_it_work
             await crew.run(type)
 
     assert await crew.run(type) is Tool
+
+
+class Parked:
+    """Where a thread would wait; it goes away at once, and what it is given stays."""
+
+    def __init__(self):
+        self.given = []
+
+    def put(self, job):
+        self.given.append(job)
+
+    def get(self):
+        return None
+
+
+def test_a_job_wakes_the_thread_that_was_busy_last_and_no_other():
+    desk, first, last = Desk(), Parked(), Parked()
+    desk.take(first)
+    desk.take(last)
+
+    assert desk.put("job")
+
+    assert (first.given, last.given) == ([], ["job"])
