@@ -26,7 +26,12 @@ class Page:
     used_up: Mapping[ConsumableName, int]
 
     def written_to(self, changes: Changes) -> Changes:
+        if not self.shares and not self.used_up:
+            return changes
         return replace(changes, shares=tuple(self.shares.items()), used_up=tuple(self.used_up.items()))
+
+
+NOTHING_CHANGED = Page(shares={}, used_up={})
 
 
 class Ledger:
@@ -54,6 +59,8 @@ class Ledger:
     def page(self, changes: Iterable[Change], now: datetime) -> Page:
         """What these changes change, all those of a turn so far."""
         listed = tuple(it for it in changes if it.after.spec.share_identifier is not None or it.after.spec.needs)
+        if not listed:
+            return NOTHING_CHANGED
         return Page(shares=self._shares(listed, now), used_up=self._used_up(listed))
 
     def with_page(self, page: Page) -> tuple[Mapping[ShareKey, ShareUse], Mapping[ConsumableName, int]]:

@@ -118,8 +118,9 @@ class Limits:
 
 
 def _due(queue: JobQueue | None, reason: str, since: datetime) -> datetime | None:
-    limits = () if queue is None else queue.time_limits
-    asked = [it.most for it in limits if reasons.code(it.reason) == reasons.code(reason)]
+    if queue is None or not queue.time_limits:
+        return None
+    asked = [it.most for it in queue.time_limits if reasons.code(it.reason) == reasons.code(reason)]
     return since + min(asked) if asked else None
 
 

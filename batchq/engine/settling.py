@@ -17,11 +17,9 @@ async def settle(turn: Turn, store: JobStore, *, waited_for: bool) -> None:
 
     `waited_for` is whether any that is stored waits for another.
     """
-    while True:
+    while turn.unsettled:
         await _count(turn, store)
         fresh, stirred = turn.take_fresh(), turn.take_stirred()
-        if not fresh and not stirred:
-            return
         await _judge({*fresh, *await _dependents(turn, store, stirred, waited_for=waited_for)}, turn, store)
 
 

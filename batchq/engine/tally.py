@@ -51,11 +51,16 @@ class Tally:
         for before, after in changes:
             more = queued(after) - (0 if before is None else queued(before))
             if more:
-                self.waiting[after.spec.owner.account] += more
+                self._count(after.spec.owner.account, more)
             if after.spec.depends_on:
                 self.for_others += _for_others(after) - (0 if before is None else _for_others(before))
-        self.waiting = +self.waiting
         self._turn = None
+
+    def _count(self, account: AccountName, more: int) -> None:
+        """An account of which none waits is forgotten."""
+        self.waiting[account] += more
+        if self.waiting[account] <= 0:
+            del self.waiting[account]
 
     def _have(self, limited: AccountName) -> int:
         """What it and all below it have, summed once a turn."""

@@ -152,6 +152,11 @@ class Turn:
         changed = self._inserted | self._updated
         return (job for job in changed.values() if job.status is status)
 
+    @property
+    def unsettled(self) -> bool:
+        """Whether something has happened that others hang on, and they have not been looked at."""
+        return bool(self._moved or self._fresh or self._stirred)
+
     def take_fresh(self) -> list[JobId]:
         """The jobs that are new since this was last asked."""
         fresh, self._fresh = self._fresh, []
