@@ -4,8 +4,8 @@ They are read from the store's indexes, a page at a time, no further than somebo
 """
 
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
-from typing import TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
+from typing import Generic, TypeVar
 
 from batchq.domain.catalog import SchedulingPolicy
 from batchq.domain.fairshare import Picker, ShareKey, ShareUse
@@ -65,7 +65,7 @@ class Waiting:
         def place(it: Candidate) -> int:
             return self._skip.meant.end(it.order)
 
-        return self._lay_over(_pages(read, place, self._first(queue)), changed, _order)
+        return self._lay_over(_Pages(read, place, self._first(queue)), changed, _order)
 
     async def in_turns(
         self, queue: QueueName, policy: SchedulingPolicy | None, uses: Mapping[ShareKey, ShareUse]
@@ -97,49 +97,83 @@ class Waiting:
         def place(it: Candidate) -> tuple[int, int]:
             return it.priority, self._skip.meant.end(it.order)
 
-        return self._lay_over(_pages(read, place, FIRST_PAGE), self._changed[queue][share], _rank)
+        return self._lay_over(_Pages(read, place, FIRST_PAGE), self._changed[queue][share], _rank)
 
-    async def _lay_over(
-        self,
-        stored: AsyncIterator[Candidate],
-        changed: list[Candidate],
-        rank: Callable[[Candidate], int | tuple[int, int]],
+    def _lay_over(
+        self, stored: "_Pages[Place]", changed: list[Candidate], rank: Callable[[Candidate], Place]
     ) -> AsyncIterator[Candidate]:
-        passed = 0
-        mine = sorted((it for it in changed if self._may_start(it)), key=rank, reverse=True)
-        async for other in stored:
-            while mine and rank(mine[-1]) < rank(other):  # type: ignore[operator]  # both of one kind
-                yield mine.pop()
-            if self._turn.touched(other.job_id):
-                continue
-            if self._closed.has(other.account):
-                continue
-            if self._may_start(other):
-                yield other
-                continue
-            passed += 1
-            if passed >= MOST_PASSED:
-                self.gave_up = True
-                return
-        while mine:
-            yield mine.pop()
+        mine = sorted((it for it in changed if self.may_start(it)), key=rank, reverse=True)
+        return _Line(self, stored, mine, rank)
+
+    def is_offered(self, other: Candidate) -> bool:
+        """Of one that is stored: the turn has not changed it, and its account's are not passed over."""
+        return not self._turn.touched(other.job_id) and not self._closed.has(other.account)
+
+    def may_start(self, it: Candidate) -> bool:
+        return not self._skip.has(it)
 
     def _first(self, queue: QueueName) -> int:
         """So many that some are left when those are passed over that the turn has changed, if they stand in front."""
         return FIRST_PAGE + min(self._touched[queue], PAGE)
 
-    def _may_start(self, it: Candidate) -> bool:
-        return not self._skip.has(it)
+
+# Iterators of their own, not generators: one that is left before its end, as most are, has the event loop close it.
 
 
-async def _pages(read: "Read[Place]", place: Callable[[Candidate], Place], first: int) -> AsyncIterator[Candidate]:
-    after, limit = None, first
-    while page := await read(limit, after):
-        for it in page:
-            yield it
-        if len(page) < limit:
-            return
-        after, limit = place(page[-1]), PAGE
+class _Pages(Generic[Place]):
+    """Those in the store, read as they are asked for."""
+
+    def __init__(self, read: "Read[Place]", place: Callable[[Candidate], Place], first: int) -> None:
+        self._read: Read[Place] = read
+        self._place: Callable[[Candidate], Place] = place
+        self._limit = first
+        self._after: Place | None = None
+        self._page: Iterator[Candidate] = iter(())
+        self._ends = False
+
+    async def next(self) -> Candidate | None:
+        found = next(self._page, None)
+        if found is not None or self._ends:
+            return found
+        page = await self._read(self._limit, self._after)
+        self._ends = len(page) < self._limit
+        if page:
+            self._after, self._limit = self._place(page[-1]), PAGE
+        self._page = iter(page)
+        return next(self._page, None)
+
+
+class _Line(Generic[Place]):
+    """Those, and before each of them the ones of the turn's that come first."""
+
+    def __init__(
+        self, waiting: Waiting, stored: _Pages[Place], mine: list[Candidate], rank: Callable[[Candidate], Place]
+    ) -> None:
+        self._waiting = waiting
+        self._stored: _Pages[Place] = stored
+        self._mine = mine
+        self._rank: Callable[[Candidate], Place] = rank
+        self._other: Candidate | None = None
+        self._passed = 0
+
+    def __aiter__(self) -> AsyncIterator[Candidate]:
+        return self
+
+    async def __anext__(self) -> Candidate:
+        while self._passed < MOST_PASSED:
+            other = self._other or await self._stored.next()
+            if self._mine and (other is None or self._rank(self._mine[-1]) < self._rank(other)):
+                self._other = other
+                return self._mine.pop()
+            self._other = None
+            if other is None:
+                raise StopAsyncIteration
+            if self._waiting.is_offered(other):
+                if self._waiting.may_start(other):
+                    return other
+                self._passed += 1
+        self._waiting.gave_up = True
+        raise StopAsyncIteration
 
 
 def _order(it: Candidate) -> int:
