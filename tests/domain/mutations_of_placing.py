@@ -114,15 +114,26 @@ SCHEDULING = [
     ("a disabled environment counts for a reservation", " and it.state is State.ENABLED", ""),
 ]
 LINES = [
-    ("the second page is the first", "after, limit = place(page[-1]), PAGE", "after, limit = place(page[0]), PAGE"),
+    ("the second page is the first", "self._place(page[-1]), PAGE", "self._place(page[0]), PAGE"),
     (
         "what this turn has changed is offered as it was",
-        "if self._turn.touched(other.job_id):",
-        "if False:",
+        "return not self._turn.touched(other.job_id) and not",
+        "return not",
     ),
-    ("a line of many who may not start has no end", "if passed >= MOST_PASSED:", "if False:"),
-    ("what this turn has changed is offered last", "while mine and rank(mine[-1]) < rank(other):", "while False:"),
+    ("a line of many who may not start has no end", "while self._passed < MOST_PASSED:", "while True:"),
+    ("what this turn has changed is offered last", "self._rank(self._mine[-1]) < self._rank(other)):", "False):"),
     ("the lowest priority of a share goes first", "return -it.priority, it.order", "return it.priority, it.order"),
+]
+AHEAD = [
+    ("who goes stays in front", "elif known is not None and not stands:", "elif False:"),
+    ("who comes is not seen", "if stands and known is None:", "if False:"),
+    ("what was cut off is taken for known", "        self.until = self._line[-1].order\n", ""),
+    (
+        "a job is remembered as it was read",
+        "            self.whole.pop(job.id, None)\n            front",
+        "            front",
+    ),
+    ("one whose record was damaged is remembered", " and not is_damaged(job)", ""),
 ]
 HEADS = [
     ("an old head keeps its mark", "            if _is_marked(turn.get(job_id)):\n", "            if False:\n"),
@@ -159,6 +170,7 @@ PLACING = {
     "batchq/domain/fairshare.py": FAIRSHARE,
     "batchq/engine/scheduling.py": SCHEDULING,
     "batchq/engine/lines.py": LINES,
+    "batchq/engine/ahead.py": AHEAD,
     "batchq/engine/heads.py": HEADS,
     "batchq/engine/limits.py": LIMITS,
     "batchq/engine/outlook.py": OUTLOOK,
