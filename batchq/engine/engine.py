@@ -72,11 +72,8 @@ class Engine:
         survey_every: float,
     ) -> None:
         self._clock, self._accounts, self.inbox = clock, accounts, inbox
-        tasks = self.tasks = Tasks(clock)
-        told, post = partial(network_on, ground), inbox.post
-        executor = Executor(
-            runtime=runtime, network_on=told, accounts=accounts, keep_log=keep_log, clock=clock, tasks=tasks, post=post
-        )
+        self.tasks, post = Tasks(clock), inbox.post
+        executor = self._executor(runtime=runtime, ground=ground, keep_log=keep_log)
         self._alarms = Alarms(clock=clock, post=inbox.post)
         self.loop = Loop(
             inbox=inbox,
@@ -95,6 +92,20 @@ class Engine:
         )
         self.pace = Pace(accounts, clock)
         self.guard = Guard(store=store, clock=clock, post=inbox.post)
+
+    def _executor(
+        self, *, runtime: ContainerRuntime, ground: Ground, keep_log: Callable[[Tag], Awaitable[None]]
+    ) -> Executor:
+        return Executor(
+            runtime=runtime,
+            network_on=partial(network_on, ground),
+            accounts=self._accounts,
+            keep_log=keep_log,
+            clock=self._clock,
+            tasks=self.tasks,
+            saved=lambda job_id: self.loop.active.get(job_id),  # noqa: PLW0108 - the loop is yet to come
+            post=self.inbox.post,
+        )
 
     async def start(self) -> None:
         """Take up what is remembered, and look at the engine once before anybody may ask for anything."""

@@ -20,7 +20,7 @@ from batchq.domain.names import JobId, Tag
 from batchq.domain.stopping import signal_of
 from batchq.engine.accounts import Accounts
 from batchq.engine.letters import Deliver, Ring
-from batchq.engine.reports import report
+from batchq.engine.reports import is_known_to_run, report
 from batchq.engine.starting import Start
 from batchq.engine.tasks import Tasks
 from batchq.errors import ContainerGone, EngineUnknown, StoreFailed
@@ -55,6 +55,7 @@ class Case:
 class Executor:
     """`keep_log` copies a container's output into the archive, `network_on` tells what a compute environment says.
 
+    `saved` tells a job that is under way, as last saved.
     Asking for what is already under way does nothing.
     """
 
@@ -67,6 +68,7 @@ class Executor:
         keep_log: Callable[[Tag], Awaitable[None]],
         clock: Clock,
         tasks: Tasks,
+        saved: Callable[[JobId], Job | None],
         post: Callable[[Deliver | Ring], None],
     ) -> None:
         self._runtime = runtime
@@ -75,6 +77,7 @@ class Executor:
         self._keep_log = keep_log
         self._clock = clock
         self._tasks = tasks
+        self._saved = saved
         self._post = post
         self._cases: dict[Tag, Case] = {}
         self._clearing: defaultdict[JobId, dict[Tag, asyncio.Task[None]]] = defaultdict(dict)
@@ -220,7 +223,8 @@ class Executor:
             log.warning("container %s could not be looked at: %s", tag, unknown)
             return
         if case.start is None or (found is not None and found.stopped_at is not None):
-            self._tell(tag, report(tag, found))
+            news = report(tag, found)
+            self._tell(tag, news[-1:] if is_known_to_run(tag, self._saved(tag.job_id)) else news)
         if found is not None and found.state is ContainerState.RUNNING:
             self._post(Ring(job_id=tag.job_id, seen_alive=tag))
 

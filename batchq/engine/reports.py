@@ -2,6 +2,7 @@
 
 from batchq.domain import events as on
 from batchq.domain import reasons
+from batchq.domain.job import Job, Status
 from batchq.domain.names import Tag
 from batchq.values import ContainerState, Found
 
@@ -24,6 +25,13 @@ def report(tag: Tag, found: Found | None) -> tuple[on.News, ...]:
             return (on.ContainerStarted(attempt=number, part=part, started_at=found.started_at, address=found.address),)
         case ContainerState.EXITED:
             return exited(tag, found)
+
+
+def is_known_to_run(tag: Tag, job: Job | None) -> bool:
+    """Whether it is saved that it runs, as far as that can be told at a glance: then only its end is news."""
+    if job is None or job.attempt is None or tag.part:
+        return False
+    return job.status is Status.RUNNING and job.attempt.number == tag.attempt
 
 
 def exited(tag: Tag, found: Found) -> tuple[on.News, ...]:

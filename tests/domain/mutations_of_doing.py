@@ -32,6 +32,11 @@ EXECUTOR = [
         "if True:",
     ),
     (
+        "an end is told without its beginning",
+        "news[-1:] if is_known_to_run(tag, self._saved(tag.job_id)) else news",
+        "news[-1:]",
+    ),
+    (
         "nobody is told that a container is alive",
         "if found is not None and found.state is ContainerState.RUNNING:",
         "if None:",

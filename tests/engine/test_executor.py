@@ -15,7 +15,7 @@ from batchq.values import ContainerState
 from compute.script import Script
 from compute.simulated import SimulatedRuntime
 from compute.simulated_faults import CARRIED_OUT, NOT_CARRIED_OUT, Fault
-from tests.domain.lives import after, starting
+from tests.domain.lives import after, started, starting
 from tests.domain.part_lives import tasked
 from tests.engine.turns import HOST
 from tests.support.builders import NO_ACCOUNTS, task, task_container
@@ -32,7 +32,7 @@ class Outside:
         self.simulated = SimulatedRuntime(clock=clock, capacity=HOST)
         self.engine = Recorder(self.simulated)
         self.news, self.alive, self.tasks = [], 0, Tasks(clock)
-        self.made, self.disk_full, self.saving = [], False, asyncio.Event()
+        self.saved, self.made, self.disk_full, self.saving = {}, [], False, asyncio.Event()
         self.saving.set()
         self.keeping = asyncio.Event()
         self.keeping.set()
@@ -43,6 +43,7 @@ class Outside:
             keep_log=self._keep_log,
             clock=clock,
             tasks=self.tasks,
+            saved=self.saved.get,
             post=self._hear,
         )
         self.job = starting(container=spec(Script(**container)))
@@ -227,6 +228,20 @@ async def test_a_death_told_during_a_look_is_looked_at():
 
     await outside.tasks.drain(patience=1000)
     assert isinstance(outside.news[-1], on.ContainerExited)
+
+
+async def test_an_end_is_told_with_the_beginning_until_that_is_saved():
+    unsaved, saved = Outside(seconds=1), Outside(seconds=1)
+    saved.saved[saved.job.id] = after(saved.job, started())
+    await unsaved.does(do.StartContainer(tag=unsaved.tag))
+    await saved.does(do.StartContainer(tag=saved.tag))
+    await asyncio.sleep(2)
+
+    await unsaved.does(do.InspectContainer(tag=unsaved.tag))
+    await saved.does(do.InspectContainer(tag=saved.tag))
+
+    assert [type(it) for it in unsaved.news] == [on.ContainerStarted, on.ContainerStarted, on.ContainerExited]
+    assert [type(it) for it in saved.news] == [on.ContainerStarted, on.ContainerExited]
 
 
 async def test_a_look_at_a_container_that_runs_tells_that_it_is_alive():
