@@ -6,6 +6,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import docker
+
+from compute.docker_spec import INSTANCE
 from tests.bench.bare import Bare
 from tests.bench.figures import Figure, at_least, at_most, in_turns
 from tests.bench.ground import ALONE, QUEUE, lay, network_of, on_docker
@@ -14,7 +17,6 @@ from tests.bench.scale import Scale
 from tests.support.service import Service
 
 AT_ONCE = 4
-POLL = 0.5  # seconds; asking is work for the same two cores
 Run = tuple[float, float]  # containers a second, milliseconds of CPU for each
 
 
@@ -90,19 +92,19 @@ def against_the_command_on_none(scale: Scale, service: Service) -> Figure:
 
 
 def by_batchq(service: Service, count: int, queue: str = QUEUE) -> Run:
-    """From the first SubmitJob to the last container removed."""
+    """From the first SubmitJob to the last container removed, which the engine tells: to be asked is work."""
     batch, before = service.client(), cpu_of(service.process.pid)
+    label = f"{INSTANCE}={service.instance}"
+    removals = docker.APIClient().events(decode=True, filters={"type": "container", "event": "destroy", "label": label})
     began = time.perf_counter()
     ids = [batch.submit_job(jobName="true", jobQueue=queue, jobDefinition="true")["jobId"] for _ in range(count)]
-    while not all_over(batch, ids) or service.containers():
-        time.sleep(POLL)
+    for _ in ids:
+        next(removals)
     took = time.perf_counter() - began
-    return count / took, (cpu_of(service.process.pid) - before) / count * 1000
-
-
-def all_over(batch, ids: list[str]) -> bool:
-    """By the last of them: jobs of one queue start in order, and to tell of many is work for the server."""
-    return all(it["status"] == "SUCCEEDED" for it in batch.describe_jobs(jobs=ids[-AT_ONCE:])["jobs"])
+    removals.close()
+    spent = cpu_of(service.process.pid) - before
+    assert {it["status"] for it in batch.describe_jobs(jobs=ids[-AT_ONCE:])["jobs"]} == {"SUCCEEDED"}
+    return count / took, spent / count * 1000
 
 
 def by_sdk(bare: Bare, count: int) -> Run:
