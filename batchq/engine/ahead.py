@@ -90,6 +90,10 @@ class Ahead:
         self.fronts = {}
         self.whole = {}
 
+    def doubt(self, job_id: JobId) -> None:
+        """What is stored of this job may be something else: read it again when it is asked for."""
+        self.whole.pop(job_id, None)
+
     async def runnable(
         self, queue: QueueName, limit: int, after: int = -1, *, beside: Names = NONE
     ) -> tuple[Candidate, ...]:

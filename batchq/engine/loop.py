@@ -175,7 +175,7 @@ class Loop:
     async def _work(self, turn: Turn, letters: Sequence[Letter]) -> None:
         self._families.join(turn)
         await self._sweeps.prepare()
-        await self._reader.prepare(turn, letters, self._store)
+        await self._reader.prepare(turn, letters, self._store, self.scheduler.ahead)
         self._read(turn, letters)
         held = self._reader.safety.holds
         await self.scheduler.cancel_overdue(turn, ground_changed=self._reader.ground_changed, held=held)

@@ -14,6 +14,7 @@ from batchq.domain.parts import tag_looked_at
 from batchq.domain.people import Caller
 from batchq.domain.placement import usable
 from batchq.domain.recovery import Reconciled, reconcile
+from batchq.engine.ahead import Ahead
 from batchq.engine.ground import Ground
 from batchq.engine.letters import (
     Amend,
@@ -60,15 +61,18 @@ class Reader:
         self.ground_changed = False
         self.next_order = 0
 
-    async def prepare(self, turn: Turn, letters: Sequence[Letter], store: JobStore) -> None:
+    async def prepare(self, turn: Turn, letters: Sequence[Letter], store: JobStore, ahead: Ahead) -> None:
         """Fetch, in one go each, the jobs and the earlier submissions that the letters speak of."""
         asked = {job_id for letter in letters for job_id in _asked(letter) if not turn.knows(job_id)}
         keys = [letter.key for letter in letters if isinstance(letter, Submit) and letter.key is not None]
         again = [key for key in keys if self.repeats.may_be_one(key, turn.now)]
         self._earlier = await store.submissions(again) if again else {}
         asked.update(self._earlier.values())
+        for letter in letters:
+            if isinstance(letter, Ring):
+                ahead.doubt(letter.job_id)
         if asked:
-            turn.learn((await store.jobs(sorted(asked))).values())
+            turn.learn((await ahead.jobs(sorted(asked))).values())
 
     def read(self, turn: Turn, letter: Letter) -> None:
         match letter:

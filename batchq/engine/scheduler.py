@@ -38,7 +38,7 @@ class Scheduler:
         self, *, store: JobStore, ground: Ground, accounts: Accounts, clock: Clock, ring: Callable[[], None]
     ) -> None:
         self._store = store
-        self._ahead = Ahead(store)
+        self.ahead = Ahead(store)
         self._accounts = accounts
         self._ground = ground
         self._clock = clock
@@ -63,7 +63,7 @@ class Scheduler:
         await self._ledger.load(self._store, self._clock.now())
         await self.tally.load(self._store)
         self._heads.marks = {}
-        self._ahead.forget()
+        self.ahead.forget()
         self._outlook.forget()
         self.limits.look_through(self._clock.now())
 
@@ -71,7 +71,7 @@ class Scheduler:
         """At the beginning of a turn: those that were blocked too long are over. While `held` nobody knows who is."""
         if ground_changed:
             self._ledger.forget(turn.now)
-            self._ahead.forget()
+            self.ahead.forget()
             self._outlook.forget()
         self._outlook.begin()
         self._staged_promises = self._promises
@@ -105,7 +105,7 @@ class Scheduler:
         held = self._held.after(change.after for change in changes)
         room = Room(site=self._site(host, used_up), held=held, now=turn.now, promised=self._promises)
         filled = await fill_room(
-            turn, self._ahead, self._ground, room=room, uses=uses, skip=skip, nobody=self._outlook.nobody
+            turn, self.ahead, self._ground, room=room, uses=uses, skip=skip, nobody=self._outlook.nobody
         )
         self._outlook.stage(filled)
         if filled.finished:
@@ -124,7 +124,7 @@ class Scheduler:
         self._ledger.adopt(self._staged_page, turn.now)
         self.tally.adopt(self._staged_changes)
         self._positions.adopt(self._staged_changes, turn.now)
-        self._ahead.adopt(jobs)
+        self.ahead.adopt(jobs)
         self._outlook.adopt(turn, self._staged_changes)
         self._heads.marks = {place: it for place, it in self._staged_marks.items() if may_stand(turn.get(it.job_id))}
         self._promises = self._staged_promises
@@ -164,7 +164,7 @@ class Scheduler:
         )
 
     async def _mark(self, turn: Turn, filled: Filled, room: Room) -> None:
-        self._staged_marks = await self._heads.mark(turn, self._ahead, filled.heads)
+        self._staged_marks = await self._heads.mark(turn, self.ahead, filled.heads)
         self._staged_promises = room.promises
 
     def _ledger_after(

@@ -5,12 +5,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batchq.domain import reasons
+from batchq.domain.job import Status
 from batchq.domain.people import Owner
 from batchq.domain.placement import stands_in_line
 from batchq.engine.ahead import MOST, NEXT, PAGE, Ahead
 from batchq.store.memory import MemoryStore
 from batchq.values import Changes
-from tests.domain.lives import after, placed, runnable
+from tests.domain.lives import after, cancel, placed, runnable, running
+from tests.engine.desk import LOOKED, Desk, request
+from tests.engine.turns import ground
+from tests.support.builders import NO_ACCOUNTS, environment
 
 LAB, OTHER = (Owner(user="ada", account=it) for it in ("lab", "other"))
 
@@ -132,6 +136,31 @@ async def test_after_it_has_forgotten_the_store_is_asked():
 
     assert await tell_the_same(store, ahead, "default", 8)
     assert store.asked == 2
+
+
+async def test_one_that_is_doubted_is_read_again():
+    job = runnable()
+    store, ahead = await ahead_of(job)
+    await ahead.jobs([job.id])
+
+    ahead.doubt(job.id)
+
+    assert await ahead.jobs([job.id]) == {job.id: job}
+    assert store.read == 2
+
+
+async def test_an_order_to_one_who_stands_in_front_reads_nothing_more():
+    line = [running(millicpus=environment().max_millicpus), *(runnable() for _ in range(3))]
+    desk = Desk(Counting(), ground(), NO_ACCOUNTS)
+    await desk.store.commit(Changes(inserted=line))
+    await desk.loop.load()
+    await desk.turn(LOOKED)
+    before = desk.store.read
+
+    await desk.turn(request(line[1], cancel()), request(line[2], cancel()))
+
+    assert desk.store.read == before
+    assert await desk.status(line[2]) is Status.FAILED
 
 
 ORDERS = st.sets(st.integers(0, 600), max_size=150)

@@ -90,6 +90,20 @@ async def test_wherever_it_is_and_whatever_is_wrong_it_fails_and_others_run(data
     assert bad.id not in desk.loop.active
 
 
+async def test_it_fails_though_it_stands_in_front_and_is_remembered_whole(database):
+    holds, bad = running(millicpus=ALL), runnable()
+    desk = await desk_over(database, holds, bad)
+    await desk.loop.load()
+    await desk.turn(LOOKED)
+    assert bad.id in desk.loop.scheduler.ahead.whole
+    ruin(database, bad)
+    await desk.store.jobs([bad.id])
+
+    await look_at_damage(desk)
+
+    assert await fate(desk, bad) == LOST
+
+
 async def test_nothing_of_it_is_started_though_its_columns_offer_it(database):
     bad, good = runnable(millicpus=ALL), runnable(millicpus=ALL)
     desk = await desk_over(database, bad, good)

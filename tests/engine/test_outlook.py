@@ -29,7 +29,7 @@ class Watched(Ahead):
 async def desk_that_looked(*jobs, on_ground=None):
     """A desk over these jobs after its first turn; what it looks at from here on is in its `ahead`."""
     desk = await desk_over(*jobs, on_ground=on_ground)
-    desk.ahead = desk.loop.scheduler._ahead = Watched(desk.store)
+    desk.ahead = desk.loop.scheduler.ahead = Watched(desk.store)
     await desk.turn(LOOKED)
     desk.ahead.looked.clear()
     return desk

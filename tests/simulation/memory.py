@@ -38,7 +38,7 @@ class Memory:
         self._agrees("how many wait for others", scheduler.tally.for_others, for_others)
         standing = {it.spec.queue for it in self._jobs.values() if it.status is Status.RUNNABLE and not it.misfit}
         self._agrees("who stands where nobody does", standing & scheduler._outlook.nobody, set())
-        self._look_ahead(scheduler._ahead)
+        self._look_ahead(scheduler.ahead)
         for mark in scheduler._heads.marks.values():
             job = self._jobs[mark.job_id]
             self._agrees("who stands in front", (mark.reason, mark.since), (job.status_reason, job.blocked_at))
