@@ -154,7 +154,7 @@ MUTANTS = [
     Mutant(
         file="batchq/engine/reading.py",
         breaks="a repeated submission is another job",
-        old="return self._repeats.get(letter.key) or turn.submitted.get(letter.key, letter.job_id)",
+        old="return self._earlier.get(letter.key) or turn.submitted.get(letter.key, letter.job_id)",
         new="return letter.job_id",
     ),
 ]
