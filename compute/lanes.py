@@ -51,7 +51,7 @@ LIMITS = Limits()
 class Lanes:
     def __init__(self, door: Door, limits: Limits, doubts: Doubts) -> None:
         self._door = door
-        self._precedence = Precedence()
+        self._precedence = Precedence(few=min(limits.stop, limits.kill))
         self._doubts = doubts
         with_one = min(limits.patience, limits.patience_with_one)
         self._crews = {

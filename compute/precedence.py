@@ -1,4 +1,7 @@
-"""What gives way to what: nobody waits for a removal, and it is the engine's hardest work."""
+"""What gives way to what: a removal is the engine's hardest work, and seldom waited for.
+
+Only the next attempt of its job, or a start that is given up, waits for one; so it gives way to many, and not for long.
+"""
 
 import asyncio
 from collections.abc import Iterator
@@ -11,7 +14,9 @@ LONGEST = 5.0  # seconds that one gives way
 class Precedence:
     """It belongs to the event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, few: int) -> None:
+        """To so few nothing gives way: one of them may be stuck, and it holds up nobody else."""
+        self._few = few
         self._under_way = 0
         self._calm = asyncio.Event()
         self._calm.set()
@@ -30,10 +35,11 @@ class Precedence:
             yield
             return
         self._under_way += 1
-        self._calm.clear()
+        if self._under_way > self._few:
+            self._calm.clear()
         try:
             yield
         finally:
             self._under_way -= 1
-            if not self._under_way:
+            if self._under_way <= self._few:
                 self._calm.set()

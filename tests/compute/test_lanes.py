@@ -42,9 +42,9 @@ def hang():
     event.set()
 
 
-def fill(lanes, call, hang):
-    """More of these calls than have a thread."""
-    return [asyncio.ensure_future(lanes.about(new_tag(), call, lambda _: hang.wait())) for _ in range(100)]
+def fill(lanes, call, hang, count=100):
+    """More of these calls than have a thread, if it is not said how many."""
+    return [asyncio.ensure_future(lanes.about(new_tag(), call, lambda _: hang.wait())) for _ in range(count)]
 
 
 @pytest.mark.parametrize("call", OTHERS)
@@ -78,7 +78,7 @@ async def test_stops_and_kills_do_not_wait_for_each_other(lanes, hang, call):
 
 
 @pytest.mark.parametrize("call", ["stop", "kill"])
-async def test_a_removal_begins_when_nothing_is_being_stopped(lanes, hang, call):
+async def test_a_removal_gives_way_to_stops_that_wait_themselves(lanes, hang, call):
     stops = fill(lanes, call, hang)
     told = []
     removal = asyncio.ensure_future(lanes.about(new_tag(), "remove", lambda _: told.append("removed")))
@@ -88,6 +88,18 @@ async def test_a_removal_begins_when_nothing_is_being_stopped(lanes, hang, call)
     await asyncio.gather(*stops, removal)
 
     assert told == ["inspected", "removed"]
+
+
+@pytest.mark.parametrize("call", ["stop", "kill"])
+async def test_a_removal_does_not_wait_for_a_few_that_are_stuck(lanes, hang, monkeypatch, call):
+    monkeypatch.setattr(precedence, "LONGEST", 3600.0)
+    stuck = fill(lanes, call, hang, LIMITS.kill)
+    await lanes.about(new_tag(), "inspect", lambda _: None)
+
+    assert await asyncio.wait_for(lanes.about(new_tag(), "remove", lambda _: "removed"), timeout=20) == "removed"
+
+    hang.set()
+    await asyncio.gather(*stuck)
 
 
 async def test_a_removal_does_not_give_way_for_ever(lanes, hang, monkeypatch):
