@@ -4,12 +4,13 @@ Only what says where the content ends is made use of. What is no head is an erro
 would give the next question the rest of this one's answer.
 """
 
-from http.client import CONTINUE, HTTPException, HTTPResponse
+from http.client import NO_CONTENT, NOT_MODIFIED, SWITCHING_PROTOCOLS, HTTPException, HTTPResponse
 
 LONGEST_LINE, MOST_HEADERS = 65_536, 100
 STATUSES = range(100, 600)
+PROVISIONAL = range(100, 200)  # the answer is still to come
 LONGEST_SHOWN = 100  # characters of what is no head
-WITHOUT_CONTENT = frozenset({*range(100, 200), 204, 304})
+WITHOUT_CONTENT = frozenset({NO_CONTENT, NOT_MODIFIED})
 
 
 class Answer(HTTPResponse):
@@ -18,12 +19,13 @@ class Answer(HTTPResponse):
     def begin(self) -> None:
         version, status, reason = self._first_line()
         headers = self._headers()
-        while status == CONTINUE:
+        while status in PROVISIONAL:
             version, status, reason = self._first_line()
             headers = self._headers()
         self.status, self.reason = status, reason
-        self.chunked, self.chunk_left = _is_chunked(headers), None
-        self.length = 0 if status in WITHOUT_CONTENT else None if self.chunked else _length(headers)
+        is_empty = status in WITHOUT_CONTENT
+        self.chunked, self.chunk_left = _is_chunked(headers) and not is_empty, None
+        self.length = 0 if is_empty else None if self.chunked else _length(headers)
         says_last = version == "HTTP/1.0" or "close" in headers.get("connection", "").lower()
         self.will_close = says_last or (self.length is None and not self.chunked)
 
@@ -33,6 +35,8 @@ class Answer(HTTPResponse):
         status, _, reason = rest.partition(" ")
         if not version.startswith("HTTP/1.") or not status.isdecimal() or int(status) not in STATUSES:
             raise HTTPException(f"an answer that begins with {line!r}"[:LONGEST_SHOWN])
+        if int(status) == SWITCHING_PROTOCOLS:
+            raise HTTPException("an answer by another protocol, which nobody asked for")
         return version, int(status), reason.strip()
 
     def _headers(self) -> dict[str, str]:
