@@ -223,10 +223,12 @@ async def test_it_ends_after_it_began(runtime):
 
 
 async def test_it_runs_as_long_as_it_likes(runtime):
+    asked = SystemClock().now()
+
     found = await ended(runtime, Script(seconds=0.3))
 
     assert found.exit_code == 0
-    assert (found.stopped_at - found.started_at).total_seconds() >= 0.3
+    assert (found.stopped_at - asked).total_seconds() >= 0.3  # an engine may say of its beginning that it was later
 
 
 async def test_lack_of_memory_is_told(runtime):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import docker
 
-from compute.docker_spec import INSTANCE
+from compute.docker_spec import INSTANCE, JOB
 from tests.bench.bare import Bare
 from tests.bench.figures import Figure, at_least, at_most, in_turns
 from tests.bench.ground import ALONE, QUEUE, lay, network_of, on_docker
@@ -94,8 +94,8 @@ def against_the_command_on_none(scale: Scale, service: Service) -> Figure:
 def by_batchq(service: Service, count: int, queue: str = QUEUE) -> Run:
     """From the first SubmitJob to the last container removed, which the engine tells: to be asked is work."""
     batch, before = service.client(), cpu_of(service.process.pid)
-    label = f"{INSTANCE}={service.instance}"
-    removals = docker.APIClient().events(decode=True, filters={"type": "container", "event": "destroy", "label": label})
+    wanted = {"type": "container", "event": "destroy", "label": [f"{INSTANCE}={service.instance}", JOB]}
+    removals = docker.APIClient().events(decode=True, filters=wanted)
     began = time.perf_counter()
     ids = [batch.submit_job(jobName="true", jobQueue=queue, jobDefinition="true")["jobId"] for _ in range(count)]
     for _ in ids:
