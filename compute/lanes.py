@@ -11,7 +11,6 @@ from batchq.errors import EngineError, EngineUnknown
 from compute.docker_client import Client, Door
 from compute.docker_errors import unknown_unless_told, was_silent
 from compute.doubts import Doubts
-from compute.precedence import Precedence
 from compute.threads import Crew
 
 CORES = os.cpu_count() or 1
@@ -51,7 +50,6 @@ LIMITS = Limits()
 class Lanes:
     def __init__(self, door: Door, limits: Limits, doubts: Doubts) -> None:
         self._door = door
-        self._precedence = Precedence(few=min(limits.stop, limits.kill))
         self._doubts = doubts
         with_one = min(limits.patience, limits.patience_with_one)
         self._crews = {
@@ -70,14 +68,9 @@ class Lanes:
 
     async def about(self, tag: Tag, call: str, work: Callable[[Client], Answer]) -> Answer:
         """A call about one container, which may be stuck while all others are well."""
-        await self._precedence.turn(call)
         async with self._doubts.turn(tag) as in_doubt:
             try:
-                if in_doubt:
-                    answer = await _ask(self._stuck, call, work)
-                else:
-                    with self._precedence.of(call):
-                        answer = await _ask(self._crews[call], call, work)
+                answer = await _ask(self._stuck if in_doubt else self._crews[call], call, work)
             except EngineUnknown as unknown:
                 if was_silent(unknown):
                     self._doubts.grow(tag)

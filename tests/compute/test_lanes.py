@@ -5,7 +5,6 @@ import threading
 
 import pytest
 
-from compute import precedence
 from compute.docker_client import Door
 from compute.doubts import Doubts
 from compute.lanes import LIMITS, Lanes
@@ -42,9 +41,9 @@ def hang():
     event.set()
 
 
-def fill(lanes, call, hang, count=100):
-    """More of these calls than have a thread, if it is not said how many."""
-    return [asyncio.ensure_future(lanes.about(new_tag(), call, lambda _: hang.wait())) for _ in range(count)]
+def fill(lanes, call, hang):
+    """More of these calls than have a thread."""
+    return [asyncio.ensure_future(lanes.about(new_tag(), call, lambda _: hang.wait())) for _ in range(100)]
 
 
 @pytest.mark.parametrize("call", OTHERS)
@@ -75,38 +74,3 @@ async def test_stops_and_kills_do_not_wait_for_each_other(lanes, hang, call):
 
     hang.set()
     await asyncio.gather(*held)
-
-
-@pytest.mark.parametrize("call", ["stop", "kill"])
-async def test_a_removal_gives_way_to_stops_that_wait_themselves(lanes, hang, call):
-    stops = fill(lanes, call, hang)
-    told = []
-    removal = asyncio.ensure_future(lanes.about(new_tag(), "remove", lambda _: told.append("removed")))
-    await lanes.about(new_tag(), "inspect", lambda _: told.append("inspected"))
-
-    hang.set()
-    await asyncio.gather(*stops, removal)
-
-    assert told == ["inspected", "removed"]
-
-
-@pytest.mark.parametrize("call", ["stop", "kill"])
-async def test_a_removal_does_not_wait_for_a_few_that_are_stuck(lanes, hang, monkeypatch, call):
-    monkeypatch.setattr(precedence, "LONGEST", 3600.0)
-    stuck = fill(lanes, call, hang, LIMITS.kill)
-    await lanes.about(new_tag(), "inspect", lambda _: None)
-
-    assert await asyncio.wait_for(lanes.about(new_tag(), "remove", lambda _: "removed"), timeout=20) == "removed"
-
-    hang.set()
-    await asyncio.gather(*stuck)
-
-
-async def test_a_removal_does_not_give_way_for_ever(lanes, hang, monkeypatch):
-    monkeypatch.setattr(precedence, "LONGEST", 0.01)
-    kills = fill(lanes, "kill", hang)
-
-    assert await lanes.about(new_tag(), "remove", lambda _: "removed") == "removed"
-
-    hang.set()
-    await asyncio.gather(*kills)
