@@ -68,7 +68,7 @@ class Told:
         self._content: Any = answer.raw  # the stubs take it for what `requests` would have put there
 
     def __iter__(self) -> Iterator[object]:
-        return map(json.loads, self._content.lines())
+        return (json.loads(line) for line in self._content.lines() if line.strip())
 
     def close(self) -> None:
         self._content.close()

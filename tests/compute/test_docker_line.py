@@ -5,12 +5,14 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from http.client import parse_headers
+from itertools import islice
 from socket import AF_UNIX, SOCK_STREAM, socket
 
 import pytest
 from requests.exceptions import ChunkedEncodingError, ReadTimeout, RequestException
 from urllib3.util.wait import wait_for_read
 
+from compute.docker_client import Told
 from compute.docker_line import Line
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
@@ -255,6 +257,12 @@ def test_lines_come_as_soon_as_they_are_said(tmp_path):
         lines = answer.raw.lines()
 
         assert [next(lines), next(lines)] == [b"a\n", b"bc\n"]
+
+
+def test_an_empty_line_among_events_is_none_and_does_not_end_them(tmp_path):
+    said = CHUNKED + b'9\r\n{"a":1}\r\n\r\n2\r\n\r\n\r\n8\r\n{"b":2}\n\r\n'
+    with engine(tmp_path, [said, b""]) as (line, _), closing(Told(line.open("/events"))) as events:
+        assert list(islice(events, 2)) == [{"a": 1}, {"b": 2}]
 
 
 def test_lines_that_break_off_are_told_as_such(tmp_path):
