@@ -113,15 +113,16 @@ class Ahead:
 
     async def jobs(self, ids: Collection[JobId]) -> Mapping[JobId, Job]:
         """Those of them that exist. Who comes after them will be asked for soon, and is read with them."""
-        unknown = [it for it in ids if it not in self.whole]
+        found = {it: self.whole[it] for it in ids if it in self.whole}
+        unknown = [it for it in ids if it not in found]
         if unknown:
             read = await self._store.jobs(list(dict.fromkeys((*unknown, *self._after(unknown)))))
             for job in read.values():
                 self._remember(job)
-        else:
-            read = {}
-        found = ((it, self.whole.get(it) or read.get(it)) for it in ids)
-        return {it: job for it, job in found if job is not None}
+            found |= {it: read[it] for it in unknown if it in read}
+            if any(self._is_belied(it, read.get(it)) for it in unknown):
+                self.forget()
+        return found
 
     def adopt(self, jobs: Iterable[Job]) -> None:
         """A turn is saved, and these jobs with it."""
@@ -133,6 +134,11 @@ class Ahead:
                 self._remember(job)
                 for it in front.cut():
                     self.whole.pop(it.job_id, None)
+
+    def _is_belied(self, job_id: JobId, job: Job | None) -> bool:
+        """Whether one that stands in front does not in the store, as where its row was damaged after it was read."""
+        stands = job is not None and stands_in_line(job)
+        return not stands and any(job_id in front for front in self.fronts.values())
 
     def _after(self, ids: Collection[JobId]) -> Iterator[JobId]:
         behind = (it for front in self.fronts.values() for it in front.since(ids) if it not in self.whole)

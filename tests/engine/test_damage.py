@@ -61,6 +61,13 @@ async def look_at_damage(desk):
     await desk.turn(*(Ring(job_id=it) for it in await desk.store.damaged()))
 
 
+async def read_what_rings(desk, *, turns):
+    """Until nothing does, in at most so many turns."""
+    for _ in range(turns):
+        if not desk.inbox.empty:
+            await desk.turn(*await desk.inbox.take(99))
+
+
 async def fate(desk, job):
     now = (await desk.store.jobs([job.id]))[job.id]
     return now.status, now.status_reason
@@ -102,6 +109,22 @@ async def test_it_fails_though_it_stands_in_front_and_is_remembered_whole(databa
     await look_at_damage(desk)
 
     assert await fate(desk, bad) == LOST
+
+
+async def test_no_turn_rings_for_ever_for_one_that_stands_in_front_and_lost_its_id(database):
+    holds, bad = running(millicpus=ALL), runnable(millicpus=ALL)
+    desk = await desk_over(database, holds, bad)
+    await desk.loop.load()
+    await desk.turn(LOOKED)
+    desk.loop.scheduler.ahead.doubt(bad.id)
+    lost = job_id(7_000_000)
+    ruin(database, bad, "id", lost)
+
+    await desk.turn(news(holds, exited(0)))
+    await read_what_rings(desk, turns=9)
+
+    assert await fate(desk, replace(bad, id=lost)) == LOST
+    assert desk.inbox.empty
 
 
 async def test_nothing_of_it_is_started_though_its_columns_offer_it(database):
