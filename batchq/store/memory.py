@@ -65,6 +65,7 @@ class MemoryStore(MemoryCatalog):
     async def commit(self, changes: Changes) -> None:
         self._check_writable()
         self._check_versions(changes)
+        self._submissions = self._remembered(changes.forget_before)
         for job in changes.inserted:
             self._save(job)
         for job in changes.updated:
@@ -83,8 +84,6 @@ class MemoryStore(MemoryCatalog):
         self._done.insert(changes.acts)
         if changes.restoration is not None:
             self._restoration = changes.restoration
-        if changes.forget_before is not None:
-            self._forget(changes.forget_before)
 
     async def jobs(self, ids: Sequence[JobId], *, reach: Reach | None = None) -> Mapping[JobId, Job]:
         found = (self._jobs[job_id] for job_id in ids if job_id in self._jobs)
@@ -207,7 +206,7 @@ class MemoryStore(MemoryCatalog):
         self, before: datetime, *, keep: Collection[JobId], after: Finished | None = None, limit: int
     ) -> Pruned:
         self._check_writable()
-        self._forget(before)
+        self._submissions = self._remembered(before)
         waited_for = [on_id for on_id, waiting in self._waiting.items() if waiting]
         chosen = memory_pruning.choose(
             self._jobs, self._ended, before=before, keep=keep, waited_for=waited_for, after=after, limit=limit
@@ -246,8 +245,9 @@ class MemoryStore(MemoryCatalog):
             known = self._jobs.get(job.id)
             if known is None or known.version != job.version:
                 raise Conflict(f"job {job.id} is not at version {job.version}")
+        remembered = self._remembered(changes.forget_before)
         for key, job_id, _ in changes.submissions:
-            if key in self._submissions:
+            if key in remembered:
                 raise Conflict(f"the submission of {job_id} is remembered already")
 
     def _save(self, job: Job) -> None:
@@ -268,8 +268,9 @@ class MemoryStore(MemoryCatalog):
             self._streams.pop(stream_name(job.spec.definition.name, tag), None)
             self._discarded[tag.log_id] = None
 
-    def _forget(self, before: datetime) -> None:
-        self._submissions = {key: (job_id, at) for key, (job_id, at) in self._submissions.items() if at >= before}
+    def _remembered(self, since: datetime | None) -> dict[SubmissionKey, tuple[JobId, datetime]]:
+        """All if it is None."""
+        return {key: it for key, it in self._submissions.items() if since is None or it[1] >= since}
 
     def _job(self, order: int) -> Job:
         return self._jobs[self._ids[order]]

@@ -23,6 +23,9 @@ def commit(connection: Connection, changes: Changes) -> None:
     _update(connection, changes)
     _hold(connection, changes)
     _remember(connection, changes)
+    if changes.forget_before is not None:
+        old = {"before": rows.microseconds(changes.forget_before), "limit": MOST_FORGOTTEN}
+        connection.execute(SQL["forget_submissions"], old)
     each(connection, SQL["insert_submission"], map(_submission_row, changes.submissions))
     each(connection, SQL["insert_stream"], map(rows.stream_row, changes.streams))
     each(connection, SQL["put_share"], (rows.share_row(*kept) for kept in changes.shares))
@@ -30,9 +33,6 @@ def commit(connection: Connection, changes: Changes) -> None:
     acts.insert(connection, changes.acts)
     if changes.restoration is not None:
         put_restoration(connection, changes.restoration)
-    if changes.forget_before is not None:
-        old = {"before": rows.microseconds(changes.forget_before), "limit": MOST_FORGOTTEN}
-        connection.execute(SQL["forget_submissions"], old)
 
 
 def put_restoration(connection: Connection, restoration: Restoration) -> None:

@@ -265,6 +265,16 @@ async def test_old_submissions_are_forgotten(store):
     assert await store.submissions([old, new]) == {new: known.id}
 
 
+async def test_one_that_is_forgotten_may_come_anew_at_that_moment(store):
+    first, again = job(), job()
+    later = NOON + timedelta(days=1)
+    await update(store, inserted=(first,), submissions=((submission(), first.id, NOON),))
+
+    await update(store, inserted=(again,), submissions=((submission(), again.id, later),), forget_before=later)
+
+    assert await store.submissions([submission()]) == {submission(): again.id}
+
+
 async def test_a_stream_is_found_by_its_name(store):
     stream = log_stream(job(status=Status.STARTING))
     await update(store, streams=(stream,))

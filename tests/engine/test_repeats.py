@@ -6,7 +6,8 @@ from batchq.engine.repeats import KEPT, Repeats
 from batchq.store.memory import MemoryStore
 from tests.engine.desk import LOOKED, ONE, TWO, Desk, desk_over, submit
 from tests.engine.turns import ground
-from tests.support.builders import NO_ACCOUNTS, NOON, submission
+from tests.support.builders import NO_ACCOUNTS, NOON, job_id, submission
+from tests.support.clock import VirtualClock
 
 MOMENT = timedelta(seconds=1)
 
@@ -61,6 +62,21 @@ async def test_one_that_another_server_took_is_the_job_that_it_made_there():
     await desk.turn(again)
 
     assert again.answer.result().id == ONE
+
+
+async def test_a_call_that_comes_again_after_very_long_is_taken_anew():
+    desk = await desk_over()
+    late = submit(TWO, key=submission())
+    await desk.turn(submit(job_id(1_000_002), key=submission(invocation_id="first of all")))
+    await VirtualClock().sleep(KEPT / MOMENT - 1)
+    await desk.turn(submit(ONE, key=submission()))
+    await VirtualClock().sleep(1)
+    await desk.turn(submit(job_id(1_000_003), key=submission(invocation_id="another")))
+
+    await VirtualClock().sleep(KEPT / MOMENT)
+    await desk.turn(late)
+
+    assert late.answer.result().id == TWO
 
 
 def test_a_key_is_new_once():
