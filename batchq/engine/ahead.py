@@ -18,7 +18,7 @@ from batchq.waiting import NONE, Names
 
 PAGE = 64  # candidates that are read at once
 MOST = 256  # of one line that are remembered
-NEXT = 16  # jobs that are read at once: those asked for, and who comes after them
+NEXT = 64  # jobs that are read at once: those asked for, and who comes after them
 MOST_WHOLE = 1000  # jobs that are remembered
 
 

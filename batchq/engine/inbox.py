@@ -7,6 +7,7 @@ from batchq.engine.letters import GroundChanged, Letter
 
 ENOUGH = 64  # letters that share what a turn costs besides them
 QUIET = 3  # rounds of the event loop: what has come in by then needs so many to become a letter
+AGAIN = 3  # rounds for each letter of the last turn: whoever was answered may come again at once
 
 
 class Inbox:
@@ -15,6 +16,7 @@ class Inbox:
     def __init__(self) -> None:
         self._letters: deque[Letter] = deque()
         self._mail = asyncio.Event()
+        self._last = 0
 
     def post(self, *letters: Letter) -> None:
         """Those of one call lie together."""
@@ -33,18 +35,26 @@ class Inbox:
         """
         await self._mail.wait()
         await self._settled()
+        self._last = min(len(self._letters), ENOUGH)
         letters = [self._letters.popleft() for _ in range(min(len(self._letters), most))]
         if not self._letters:
             self._mail.clear()
         return letters
 
     async def _settled(self) -> None:
-        """Return when no letter comes any more, or there are enough. No time passes but that of what is ready."""
+        """Return when no letter comes any more, or there are enough. No time passes but that of what is ready.
+
+        As long as there are fewer than the last time it takes longer to say so.
+        """
         quiet = 0
-        while quiet < QUIET and len(self._letters) < ENOUGH:
+        while quiet < self._patience and len(self._letters) < ENOUGH:
             before = len(self._letters)
             await asyncio.sleep(0)  # noqa: TID251 - no time passes, what is ready goes first
             quiet = 0 if len(self._letters) > before else quiet + 1
+
+    @property
+    def _patience(self) -> int:
+        return QUIET if len(self._letters) >= self._last else QUIET + AGAIN * self._last
 
     @property
     def empty(self) -> bool:

@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from batchq.domain import events as on
-from batchq.engine.inbox import ENOUGH, Inbox
+from batchq.engine.inbox import ENOUGH, QUIET, Inbox
 from batchq.engine.letters import Deliver
 from tests.support import builders
 
@@ -20,6 +20,28 @@ async def test_what_is_on_its_way_is_in_the_turn():
 
     assert of(taken) == [1, 2, 3]
     await coming
+
+
+async def test_those_who_were_answered_together_may_come_again_together():
+    inbox = Inbox()
+    inbox.post(letter(1), letter(2), letter(3))
+    await inbox.take(10)
+    inbox.post(letter(4))
+    coming = asyncio.create_task(posted_after(inbox, QUIET + 1, [5, 6]))
+
+    taken = await inbox.take(10)
+
+    assert of(taken) == [4, 5, 6]
+    await coming
+
+
+async def test_those_who_do_not_come_again_keep_no_turn_from_beginning():
+    inbox = Inbox()
+    inbox.post(*(letter(it) for it in range(1, 200)))
+    await inbox.take(1000)
+    inbox.post(letter(200))
+
+    assert of(await inbox.take(10)) == [200]
 
 
 async def test_letters_that_never_end_keep_no_turn_from_beginning():
@@ -71,6 +93,11 @@ async def posted(inbox: Inbox, numbers: Iterable[int]) -> None:
     for number in numbers:
         inbox.post(letter(number))
         await gone_round(1)
+
+
+async def posted_after(inbox: Inbox, rounds: int, numbers: Iterable[int]) -> None:
+    await gone_round(rounds)
+    await posted(inbox, numbers)
 
 
 async def gone_round(times: int) -> None:
