@@ -20,7 +20,7 @@ from batchq.domain.names import JobId, Tag
 from batchq.domain.stopping import signal_of
 from batchq.engine.accounts import Accounts
 from batchq.engine.letters import Deliver, Ring
-from batchq.engine.reports import is_known_to_run, report
+from batchq.engine.reports import is_known_to_run, is_waited_for, report
 from batchq.engine.starting import Start
 from batchq.engine.tasks import Tasks
 from batchq.errors import ContainerGone, EngineUnknown, StoreFailed
@@ -235,8 +235,9 @@ class Executor:
         await saved
 
     def _tell(self, tag: Tag, events: tuple[on.News, ...]) -> None:
+        job = self._saved(tag.job_id)
         for event in events:
-            self._post(Deliver(job_id=tag.job_id, event=event))
+            self._post(Deliver(job_id=tag.job_id, event=event, at_leisure=not is_waited_for(event, job)))
 
 
 def _abandon(case: Case | None) -> None:

@@ -3,11 +3,12 @@
 import asyncio
 from collections import deque
 
-from batchq.engine.letters import GroundChanged, Letter
+from batchq.engine.letters import Deliver, GroundChanged, Letter
 
 ENOUGH = 64  # letters that share what a turn costs besides them
 QUIET = 3  # rounds of the event loop: what has come in by then needs so many to become a letter
 AGAIN = 3  # rounds for each letter of the last turn: whoever was answered may come again at once
+LEISURE = 0.05  # seconds that news which nobody waits for lies until it has a turn of its own
 
 
 class Inbox:
@@ -17,12 +18,15 @@ class Inbox:
         self._letters: deque[Letter] = deque()
         self._mail = asyncio.Event()
         self._last = 0
+        self._later: asyncio.TimerHandle | None = None
 
     def post(self, *letters: Letter) -> None:
-        """Those of one call lie together."""
+        """Those of one call lie together. What is at leisure is read with what comes next, or by itself before long."""
         self._letters.extend(letters)
-        if self._letters:
+        if not all(isinstance(it, Deliver) and it.at_leisure for it in letters):
             self._mail.set()
+        elif letters and self._later is None and not self._mail.is_set():
+            self._later = asyncio.get_running_loop().call_later(LEISURE, self._mail.set)
 
     def ground_changed(self) -> None:
         """Queues or environments are not what they were."""
@@ -38,8 +42,14 @@ class Inbox:
         self._last = min(len(self._letters), ENOUGH)
         letters = [self._letters.popleft() for _ in range(min(len(self._letters), most))]
         if not self._letters:
-            self._mail.clear()
+            self._empty()
         return letters
+
+    def _empty(self) -> None:
+        self._mail.clear()
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
 
     async def _settled(self) -> None:
         """Return when no letter comes any more, or there are enough. No time passes but that of what is ready.

@@ -32,12 +32,16 @@ class Submit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deliver:
-    """Something happened to a job. News from the outside wants no answer; a request's comes once it is durable."""
+    """Something happened to a job. News from the outside wants no answer; a request's comes once it is durable.
+
+    `at_leisure`: nothing follows from it that anybody waits for.
+    """
 
     job_id: JobId
     event: on.Event
     by: Caller | None = None
     answer: Future[None] | None = None
+    at_leisure: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

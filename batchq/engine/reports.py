@@ -34,6 +34,11 @@ def is_known_to_run(tag: Tag, job: Job | None) -> bool:
     return job.status is Status.RUNNING and job.attempt.number == tag.attempt
 
 
+def is_waited_for(event: on.News, job: Job | None) -> bool:
+    """Whether anything follows from it: nothing does where a job runs that is one container, and is not to stop."""
+    return not isinstance(event, on.ContainerStarted) or bool(event.part) or job is None or job.stop is not None
+
+
 def exited(tag: Tag, found: Found) -> tuple[on.News, ...]:
     number, part = tag.attempt, tag.part
     assert found.started_at is not None, f"{found} is over and never started"

@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from batchq.domain import events as on
-from batchq.engine.inbox import ENOUGH, QUIET, Inbox
+from batchq.engine.inbox import ENOUGH, LEISURE, QUIET, Inbox
 from batchq.engine.letters import Deliver
 from tests.support import builders
 
@@ -66,6 +66,44 @@ async def test_each_letter_is_taken_once_in_the_order_it_came():
     assert inbox.empty
 
 
+async def test_news_that_nobody_waits_for_is_read_with_what_comes_next():
+    inbox = Inbox()
+    inbox.post(news(1))
+    reader = asyncio.create_task(inbox.take(10))
+    await gone_round(20)
+    unread_alone = not reader.done()
+    inbox.post(letter(2))
+
+    taken = await reader
+
+    assert unread_alone
+    assert of(taken) == [1, 2]
+
+
+async def test_news_that_nobody_waits_for_has_a_turn_of_its_own_before_long():
+    inbox = Inbox()
+    inbox.post(news(1))
+
+    taken = await inbox.take(10)
+
+    assert of(taken) == [1]
+    assert asyncio.get_running_loop().time() == pytest.approx(LEISURE)
+
+
+async def test_news_that_was_read_in_passing_wakes_nobody_later():
+    inbox = Inbox()
+    inbox.post(news(1), letter(2))
+    inbox.post(news(3))
+    await inbox.take(10)
+    reader = asyncio.create_task(inbox.take(10))
+
+    await asyncio.sleep(2 * LEISURE)
+
+    assert not reader.done()
+    reader.cancel()
+    await asyncio.wait([reader])
+
+
 @pytest.mark.parametrize("rounds", range(8))
 async def test_a_reader_who_is_stopped_takes_letters_whole_or_not_at_all(rounds):
     inbox = Inbox()
@@ -81,6 +119,11 @@ async def test_a_reader_who_is_stopped_takes_letters_whole_or_not_at_all(rounds)
 
 def letter(number: int) -> Deliver:
     return Deliver(job_id=builders.job_id(number), event=on.CancelRequested(reason="not needed"))
+
+
+def news(number: int) -> Deliver:
+    started = on.ContainerStarted(attempt=1, started_at=builders.NOON)
+    return Deliver(job_id=builders.job_id(number), event=started, at_leisure=True)
 
 
 def of(letters):

@@ -7,11 +7,12 @@ import pytest
 from batchq.domain import events as on
 from batchq.domain import reasons
 from batchq.domain.names import JobId, Tag
-from batchq.engine.reports import report
+from batchq.engine.reports import is_waited_for, report
 from batchq.values import ContainerState, Found
-from tests.domain.lives import at
+from tests.domain.lives import after, at, starting
 
 TAG = Tag(job_id=JobId("a-job"), attempt=2)
+TERMINATED = after(starting(), on.TerminateRequested(reason="enough"))
 
 
 def found(state, **changes):
@@ -62,3 +63,21 @@ def test_what_is_told_of_one_of_several_names_it_and_its_address():
     assert report(PART, None) == (on.ContainerLost(attempt=2, part="1/app"),)
     assert report(PART, runs) == (on.ContainerStarted(attempt=2, part="1/app", started_at=at(1), address="10.0.0.7"),)
     assert [it.part for it in report(PART, over)] == ["1/app", "1/app"]
+
+
+def test_nothing_follows_from_it_that_a_job_runs():
+    assert not is_waited_for(on.ContainerStarted(attempt=1, started_at=at(1)), starting())
+
+
+@pytest.mark.parametrize(
+    ("event", "job"),
+    [
+        (on.ContainerExited(attempt=1, exit_code=0, started_at=at(1), stopped_at=at(2)), starting()),
+        (on.ContainerStarted(attempt=1, started_at=at(1), part="0"), starting()),
+        (on.ContainerStarted(attempt=1, started_at=at(1)), TERMINATED),
+        (on.ContainerStarted(attempt=1, started_at=at(1)), None),
+    ],
+    ids=["its end", "one of several containers", "one that is to stop", "a job that nobody knows"],
+)
+def test_something_follows_from(event, job):
+    assert is_waited_for(event, job)
