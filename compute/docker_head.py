@@ -5,6 +5,7 @@ would give the next question the rest of this one's answer.
 """
 
 from http.client import NO_CONTENT, NOT_MODIFIED, SWITCHING_PROTOCOLS, HTTPException, HTTPResponse
+from socket import socket
 
 LONGEST_LINE, MOST_HEADERS = 65_536, 100
 STATUSES = range(100, 600)
@@ -58,6 +59,17 @@ class Answer(HTTPResponse):
         if not line.endswith(b"\n"):
             raise HTTPException(f"a head that breaks off, or has no end: {line!r}"[:LONGEST_SHOWN])
         return line.rstrip(b"\r\n").decode("latin-1")
+
+
+def answer_on(way: socket) -> Answer:
+    """The next one on the way, as far as its content."""
+    answer = Answer(way)
+    try:
+        answer.begin()
+    except BaseException:
+        answer.close()  # or it would keep the way open
+        raise
+    return answer
 
 
 def _is_chunked(headers: dict[str, str]) -> bool:

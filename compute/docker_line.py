@@ -1,13 +1,14 @@
 """A connection to the engine's unix socket, and one request after another on it.
 
-The SDK says what is asked, and judges the answer, which is of the kind that it knows; `http.client` carries both.
+The SDK says what is asked, and judges the answer, which is of the kind that it knows; `http.client` reads it.
 `requests` and what is below it spend three to four times as much: docs/decisions/0029.
 """
 
+import re
+import select
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from http.client import HTTPConnection, HTTPException, HTTPResponse, IncompleteRead
-from io import BytesIO
+from contextlib import closing, contextmanager, suppress
+from http.client import HTTPException, HTTPResponse, IncompleteRead
 from socket import AF_UNIX, SHUT_RDWR, SOCK_STREAM, socket
 from threading import Lock
 from typing import Protocol
@@ -16,11 +17,13 @@ from urllib.parse import urlencode
 from requests import Response
 from requests.exceptions import ChunkedEncodingError, ReadTimeout, RequestException
 from requests.exceptions import ConnectionError as NotConnected
-from urllib3.util.wait import wait_for_read
 
-from compute.docker_head import Answer
+from compute.docker_head import Answer, answer_on
 
 Parameters = Mapping[str, str | int | None] | None
+
+EACH_SAYS = ("Host: docker", "Accept-Encoding: identity")
+UNSAYABLE = re.compile(r"[\x00-\x20\x7f]")  # in a target: it would end there
 
 
 class Content(Protocol):
@@ -36,63 +39,70 @@ class Line:
     def __init__(self, path: str, *, patience: float) -> None:
         self._path = path
         self._patience = patience
-        self._connection = _Connection(path, patience)
+        self._way: socket | None = None
+        self._news = select.poll()
         self._lent: _Lent | None = None
 
     def ask(self, method: str, target: str, *, body: str | None, headers: Mapping[str, str]) -> Response:
         """The whole answer. Raises what `requests` would."""
         try:
-            told = self._told(method, target, body, headers)
-            with _as_requests_says(ChunkedEncodingError):
+            told, _ = self._told(method, target, body, headers)
+            with _as_requests_says(ChunkedEncodingError), closing(told):
                 content = told.read()
         except BaseException:
             self.close()  # or what is left of it would be taken for the next answer
             raise
-        return _answer(target, told, BytesIO(content))
+        answer = _answer(target, told)
+        answer._content = content  # noqa: SLF001 - or it would be read once more, in portions
+        return answer
 
     def open(self, target: str) -> Response:
         """An answer that is read as it comes, by whichever thread. Until its end it has the connection for itself."""
         try:
-            told = self._told("GET", target, None, {})
+            told, way = self._told("GET", target, None, {})
         except BaseException:
             self.close()
             raise
-        self._lent = _Lent(told, self._connection.way)
+        self._lent = _Lent(told, way)
         return _answer(target, told, self._lent)
 
     def close(self) -> None:
         self._take_back()
-        self._connection.close()
-        self._connection = _Connection(self._path, self._patience)  # the old one keeps what was not said to its end
+        self._hang_up()
 
     def _take_back(self) -> None:
         """A connection that is still read from is left to who reads it."""
         if self._lent is not None and not self._lent.at_its_end:
-            self._lent.way.close()  # as soon as it has been read
-            self._connection = _Connection(self._path, self._patience)
+            self._hang_up()  # as soon as it has been read
         self._lent = None
 
-    def _told(self, method: str, target: str, body: str | None, headers: Mapping[str, str]) -> HTTPResponse:
+    def _told(self, method: str, target: str, body: str | None, headers: Mapping[str, str]) -> tuple[Answer, socket]:
         self._take_back()
-        if self._connection.sock is not None and wait_for_read(self._connection.sock, timeout=0.0):
-            self.close()  # the engine has hung up: to an engine that is back nothing was said yet
         with _as_requests_says(NotConnected):
-            self._connection.request(method, target, None if body is None else body.encode(), headers)
-            return self._connection.getresponse()
+            said = request(method, target, body, headers)
+            way = self._connected()
+            way.sendall(said)
+            told = answer_on(way)
+        if told.will_close:
+            self._hang_up()
+        return told, way
 
+    def _connected(self) -> socket:
+        """An engine that has hung up, and is back, was told nothing yet."""
+        if self._way is not None and self._news.poll(0):
+            self._hang_up()
+        if self._way is None:
+            self._way = socket(AF_UNIX, SOCK_STREAM)
+            self._way.settimeout(self._patience)
+            self._way.connect(self._path)
+            self._news.register(self._way, select.POLLIN)
+        return self._way
 
-class _Connection(HTTPConnection):
-    response_class = Answer
-
-    def __init__(self, path: str, patience: float) -> None:
-        super().__init__("docker", timeout=patience)
-        self._path = path
-        self.way: socket
-
-    def connect(self) -> None:
-        self.sock = self.way = socket(AF_UNIX, SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
+    def _hang_up(self) -> None:
+        """What was not said to its end by then may yet be read."""
+        way, self._way, self._news = self._way, None, select.poll()
+        if way is not None:
+            way.close()
 
 
 class _Lent:
@@ -140,12 +150,22 @@ class _Lent:
         return line
 
 
+def request(method: str, target: str, body: str | None, headers: Mapping[str, str]) -> bytes:
+    """As it is said on the way. Raises ValueError for what cannot be."""
+    content = b"" if body is None else body.encode()
+    said = [*EACH_SAYS, *(f"{name}: {value}" for name, value in headers.items())]
+    length = [] if body is None and method != "POST" else [f"Content-Length: {len(content)}"]
+    if UNSAYABLE.search(target) or any("\r" in it or "\n" in it for it in said):
+        raise ValueError(f"Invalid header or target: {target!r}")
+    return "\r\n".join((f"{method} {target} HTTP/1.1", *said, *length, "", "")).encode("ascii") + content
+
+
 def with_parameters(target: str, parameters: Parameters) -> str:
     said = {name: it for name, it in (parameters or {}).items() if it is not None}
     return f"{target}?{urlencode(said, doseq=True)}" if said else target
 
 
-def _answer(target: str, told: HTTPResponse, content: Content) -> Response:
+def _answer(target: str, told: Answer, content: Content | None = None) -> Response:
     answer = Response()
     answer.url, answer.encoding = target, "utf-8"
     answer.status_code, answer.reason, answer.raw = told.status, told.reason, content
