@@ -2,7 +2,6 @@
 
 import logging
 import time
-from collections.abc import Iterator
 from typing import TextIO
 
 _CONTROLS = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
@@ -48,12 +47,11 @@ class Lines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         if isinstance(record.msg, tuple):
-            return "\n".join(self._each(record))
+            return self._several(record, record.msg)
         text = super().format(record)
         return text if text.isprintable() else text.translate(_OF_TRACEBACKS).replace("\n", "\n  ")
 
-    def _each(self, record: logging.LogRecord) -> Iterator[str]:
-        record.asctime = self.formatTime(record)
-        for text in record.msg:
-            record.message = text
-            yield self.formatMessage(record)
+    def _several(self, record: logging.LogRecord, texts: tuple[str, ...]) -> str:
+        record.asctime, record.message = self.formatTime(record), ""
+        margin = super().formatMessage(record)
+        return "\n".join([line(margin + text) for text in texts])

@@ -42,6 +42,8 @@ def waits_for(job: Job) -> tuple[JobId, ...]:
 
     A child that is named may never come to be, so its parent is waited for too.
     """
+    if not job.spec.depends_on:
+        return ()
     ids: dict[JobId, None] = {}
     for dependency in job.spec.depends_on:
         for job_id in _ids(job, dependency):

@@ -46,7 +46,9 @@ class Held:
 
     def adopt(self, jobs: Iterable[Job]) -> None:
         """Jobs as they are now; one that is not under way holds nothing."""
-        for job in self._concerned(jobs):
+        for job in jobs:
+            if not self._concerns(job):
+                continue
             self.timed.pop(job.id, None)
             _move(self._sums, self._accounts, self._needed, self._jobs.pop(job.id, None), job)
             if job.status in ACTIVE:
@@ -56,15 +58,15 @@ class Held:
 
     def after(self, jobs: Iterable[Job]) -> Holding:
         """What would be held if these jobs were so."""
-        changed = {job.id: job for job in self._concerned(jobs)}
+        changed = {job.id: job for job in jobs if self._concerns(job)}
         sums, accounts, needed = self._sums.copy(), self._accounts.copy(), self._needed.copy()
         for job in changed.values():
             _move(sums, accounts, needed, self._jobs.get(job.id), job)
         return Holding(sums=sums, accounts=accounts, needed=needed, base=self, changed=changed)
 
-    def _concerned(self, jobs: Iterable[Job]) -> Iterator[Job]:
-        """Those that hold something now, or did."""
-        return (job for job in jobs if job.status in ACTIVE or job.id in self._jobs)
+    def _concerns(self, job: Job) -> bool:
+        """Whether it holds something now, or did."""
+        return job.status in ACTIVE or job.id in self._jobs
 
 
 def _held_by(job: Job) -> Amounts:

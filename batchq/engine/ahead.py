@@ -7,6 +7,7 @@ import math
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
+from operator import attrgetter
 
 from batchq.domain.damage import is_damaged
 from batchq.domain.job import Job
@@ -20,6 +21,8 @@ PAGE = 64  # candidates that are read at once
 MOST = 256  # of one line that are remembered
 NEXT = 64  # jobs that are read at once: those asked for, and who comes after them
 MOST_WHOLE = 1000  # jobs that are remembered
+
+_order = attrgetter("order")
 
 
 class Front:
@@ -55,8 +58,8 @@ class Front:
         self._known |= {it.job_id: it for it in page}
         self.until = until
 
-    def follow(self, job: Job) -> None:
-        """A job of this queue has been saved."""
+    def follow(self, job: Job) -> bool:
+        """A job of this queue has been saved. Whether it stands here now."""
         known = self._known.get(job.id)
         stands = stands_in_line(job) and job.order <= self.until
         if stands and known is None:
@@ -64,6 +67,7 @@ class Front:
             insort(self._line, self._known[job.id], key=_order)
         elif known is not None and not stands:
             del self._known[job.id], self._line[bisect_left(self._line, known.order, key=_order)]
+        return stands
 
     def cut(self) -> list[Candidate]:
         """Forget the last where they are too many; who they are."""
@@ -129,8 +133,7 @@ class Ahead:
         for job in jobs:
             self.whole.pop(job.id, None)
             front = self.fronts.get(job.spec.queue)
-            if front is not None:
-                front.follow(job)
+            if front is not None and front.follow(job):
                 self._remember(job)
                 for it in front.cut():
                     self.whole.pop(it.job_id, None)
@@ -149,7 +152,3 @@ class Ahead:
         front = self.fronts.get(job.spec.queue)
         if front is not None and job.id in front and not is_damaged(job) and len(self.whole) < MOST_WHOLE:
             self.whole[job.id] = job
-
-
-def _order(it: Candidate) -> int:
-    return it.order

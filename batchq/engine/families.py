@@ -10,6 +10,7 @@ from batchq.engine.turn import Turn
 from batchq.ports import JobStore
 
 MOST = 250  # children that one turn spawns, and tells
+NONE: frozenset[JobId] = frozenset()
 
 
 class Families:
@@ -50,6 +51,8 @@ class Families:
     def under_order(self, turn: Turn) -> frozenset[JobId]:
         """The parents none of whose children may start, for some have not heard yet what they must."""
         known = {*self._at_work, *(job.id for job in turn.parents())}
+        if not known:
+            return NONE
         return frozenset(job.id for job in self._of(turn, known) if arrays.order(job) is not None)
 
     def spawning(self, before: int) -> bool:

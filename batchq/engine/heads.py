@@ -28,7 +28,7 @@ class Heads:
     """Remembers what is written, so that it is neither read nor written again. After a restart it is read once."""
 
     def __init__(self) -> None:
-        self.marks: dict[Place, Mark] = {}
+        self.marks: Mapping[Place, Mark] = {}
 
     async def mark(self, turn: Turn, ahead: Ahead, heads: Mapping[Place, Head]) -> dict[Place, Mark]:
         """Mark the heads, and free those that are heads no longer. The answer is what `marks` are, once it is saved."""
@@ -51,9 +51,10 @@ class Heads:
         return mark is not None and (mark.job_id, mark.reason) == (head.job_id, head.reason)
 
 
-def may_stand(job: Job | None) -> bool:
-    """Whether a mark is still true of its job, None one that the turn has not looked at."""
-    return job is None or _is_marked(job)
+def still_true(marks: Mapping[Place, Mark], turn: Turn) -> Mapping[Place, Mark]:
+    """Those of jobs that the turn has not looked at, or that are marked as it leaves them; mostly all."""
+    fallen = {place for place, it in marks.items() if (job := turn.get(it.job_id)) is not None and not _is_marked(job)}
+    return {place: it for place, it in marks.items() if place not in fallen} if fallen else marks
 
 
 def _waits(job: Job | None) -> bool:

@@ -1,7 +1,7 @@
 """What shares have used, and what jobs have used up of consumable resources: as saved, and as a turn leaves it."""
 
 from collections import ChainMap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -58,7 +58,7 @@ class Ledger:
 
     def page(self, changes: Iterable[Change], now: datetime) -> Page:
         """What these changes change, all those of a turn so far."""
-        listed = tuple(it for it in changes if it.after.spec.share_identifier is not None or it.after.spec.needs)
+        listed = [it for it in changes if it.after.spec.share_identifier is not None or it.after.spec.needs]
         if not listed:
             return NOTHING_CHANGED
         return Page(shares=self._shares(listed, now), used_up=self._used_up(listed))
@@ -82,7 +82,7 @@ class Ledger:
             return False
         return accrued(use, now, self._decay(key.queue)).used >= NOTHING
 
-    def _shares(self, changes: tuple[Change, ...], now: datetime) -> dict[ShareKey, ShareUse]:
+    def _shares(self, changes: Sequence[Change], now: datetime) -> dict[ShareKey, ShareUse]:
         named = {it.after.spec.queue for it in changes if it.after.spec.share_identifier is not None}
         return follow(self.shares, changes, now, {name: self._decay(name) for name in named})
 
@@ -90,7 +90,7 @@ class Ledger:
         queue = self._ground.queues.get(name)
         return window(None if queue is None or queue.policy is None else self._ground.policies.get(queue.policy))
 
-    def _used_up(self, changes: tuple[Change, ...]) -> dict[ConsumableName, int]:
+    def _used_up(self, changes: Sequence[Change]) -> dict[ConsumableName, int]:
         known = self._ground.consumables
         used_up: dict[ConsumableName, int] = {}
         for need in (need for it in changes for need in taken(it.before, it.after)):

@@ -42,6 +42,7 @@ class Limits:
         self._ground = ground
         self._clock = clock
         self._ring = ring
+        self._marks: Mapping[Place, Mark] | None = None
         self._heads_due: datetime | None = None
         self._look: Look | None = None
         self._staged: Look | None = None
@@ -50,12 +51,17 @@ class Limits:
     @property
     def due(self) -> datetime | None:
         """When the next job may have been blocked too long, None if there is none."""
-        return _first((self._heads_due, None if self._look is None else self._look.at))
+        return self._heads_due if self._look is None else _first((self._heads_due, self._look.at))
 
     def look_through(self, now: datetime) -> None:
         """Nobody knows who is due: after a start, or when the limits may have changed."""
         self._look = self._staged = Look(at=now)
+        self.forget()
         self._sooner.set()
+
+    def forget(self) -> None:
+        """The limits of queues may be others."""
+        self._marks = None
 
     async def cancel(self, turn: Turn, marks: Mapping[Place, Mark]) -> None:
         """Cancel those that are due."""
@@ -71,12 +77,18 @@ class Limits:
     def adopt(self, marks: Mapping[Place, Mark], jobs: Iterable[Job]) -> None:
         """These are the heads now, and these jobs are saved."""
         before, self._look = self.due, self._staged
-        queues = self._ground.queues
-        heads = ((queues[place], it) for place, it in marks.items() if isinstance(place, str) and place in queues)
-        self._heads_due = _first(_due(queue, it.reason, it.since) for queue, it in heads)
-        self._look = self._staged = _sooner(self._look, _first(self._due_of(job) for job in jobs if job.misfit))
+        if marks is not self._marks:
+            self._marks, self._heads_due = marks, self._first_of(marks)
+        misfits = [job for job in jobs if job.misfit]
+        if misfits:
+            self._look = self._staged = _sooner(self._look, _first(map(self._due_of, misfits)))
         if self.due != before or (self._look is not None and self._look.after >= 0):
             self._sooner.set()
+
+    def _first_of(self, marks: Mapping[Place, Mark]) -> datetime | None:
+        queues = self._ground.queues
+        heads = ((queues[place], it) for place, it in marks.items() if isinstance(place, str) and place in queues)
+        return _first(_due(queue, it.reason, it.since) for queue, it in heads)
 
     async def run(self) -> None:
         """Ring when somebody is due."""

@@ -180,11 +180,14 @@ class Loop:
         held = self._reader.safety.holds
         await self.scheduler.cancel_overdue(turn, ground_changed=self._reader.ground_changed, held=held)
         await self._settle(turn)
-        await self._families.work(turn, self._store)
-        await self._sweeps.work(turn)
-        await self._settle(turn)
-        await self._place(turn)
-        await self._settle(turn)
+        if self._more_to_do:
+            await self._families.work(turn, self._store)
+            await self._sweeps.work(turn)
+            await self._settle(turn)
+        host = self._may_fill(turn)
+        if host is not None:
+            await self._place(turn, host)
+            await self._settle(turn)
         self._reader.safety.start_nothing(turn)
         changes = self.scheduler.written_to(turn, turn.changes(forget_before=turn.now - repeats.KEPT))
         if not changes.empty:
@@ -192,7 +195,8 @@ class Loop:
             self._store_failed = None
 
     async def _settle(self, turn: Turn) -> None:
-        await settle(turn, self._store, waited_for=self.scheduler.tally.for_others > 0)
+        if turn.unsettled:
+            await settle(turn, self._store, waited_for=self.scheduler.tally.for_others > 0)
 
     def _read(self, turn: Turn, letters: Sequence[Letter]) -> None:
         for letter in letters:
@@ -207,13 +211,14 @@ class Loop:
                 _refuse(letter, Unavailable(f"{type(bug).__name__} in the scheduler; the log tells more"))
         turn.by = None
 
-    async def _place(self, turn: Turn) -> None:
+    def _may_fill(self, turn: Turn) -> Resources | None:
         """While the engine does not answer nothing is placed; what waits is looked at when it may be."""
         self._place_due = self._place_due or self._reader.ground_changed or self.scheduler.concerns(turn)
-        if not self._place_due or self.host is None or self._is_still:
-            return
-        looked = await self.scheduler.free_misfits(turn, self.host, ground_changed=self._reader.ground_changed)
-        filled = await self.scheduler.fill(turn, self.host, skip=self._skip(turn))
+        return self.host if self._place_due and not self._is_still else None
+
+    async def _place(self, turn: Turn, host: Resources) -> None:
+        looked = await self.scheduler.free_misfits(turn, host, ground_changed=self._reader.ground_changed)
+        filled = await self.scheduler.fill(turn, host, skip=self._skip(turn))
         if not looked or not filled:
             self._inbox.post(MoreToDo())
 
@@ -256,7 +261,7 @@ class Loop:
 
     def _answer(self, turn: Turn, letters: Sequence[Letter]) -> None:
         later = {id(letter) for letter in turn.later}
-        for letter in (it for it in letters if id(it) not in later):
+        for letter in [it for it in letters if id(it) not in later] if later else letters:
             match letter:
                 case Submit(answer=answer) if not answer.done():
                     submitted = turn.get(self._reader.submitted_as(turn, letter))

@@ -41,4 +41,5 @@ class Outlook:
             self._full = self._staged.full
             seen = self._staged.through.items()
             self.nobody |= {queue for queue, line in seen if all(turn.touched(it.job_id) for it in line)}
-        self.nobody -= {after.spec.queue for _, after in changes if stands_in_line(after)}
+        if self.nobody:
+            self.nobody -= {after.spec.queue for _, after in changes if stands_in_line(after)}

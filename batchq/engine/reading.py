@@ -63,16 +63,19 @@ class Reader:
 
     async def prepare(self, turn: Turn, letters: Sequence[Letter], store: JobStore, ahead: Ahead) -> None:
         """Fetch, in one go each, the jobs and the earlier submissions that the letters speak of."""
-        asked = {job_id for letter in letters for job_id in _asked(letter) if not turn.knows(job_id)}
-        keys = [letter.key for letter in letters if isinstance(letter, Submit) and letter.key is not None]
-        again = [key for key in keys if self.repeats.may_be_one(key, turn.now)]
+        asked: set[JobId] = set()
+        again = []
+        for letter in letters:
+            asked.update(_asked(letter))
+            if isinstance(letter, Submit) and letter.key is not None and self.repeats.may_be_one(letter.key, turn.now):
+                again.append(letter.key)
+            elif isinstance(letter, Ring):
+                ahead.doubt(letter.job_id)
         self._earlier = await store.submissions(again) if again else {}
         asked.update(self._earlier.values())
-        for letter in letters:
-            if isinstance(letter, Ring):
-                ahead.doubt(letter.job_id)
-        if asked:
-            turn.learn((await ahead.jobs(sorted(asked))).values())
+        unknown = sorted(job_id for job_id in asked if not turn.knows(job_id)) if asked else ()
+        if unknown:
+            turn.learn((await ahead.jobs(unknown)).values())
 
     def read(self, turn: Turn, letter: Letter) -> None:
         match letter:
@@ -106,7 +109,8 @@ class Reader:
         if turn.knows(self.submitted_as(turn, letter)):
             return
         self._check_queue(letter.spec.queue, letter.by)
-        _check_dependencies(turn, letter.spec, letter.by)
+        if letter.spec.depends_on:
+            _check_dependencies(turn, letter.spec, letter.by)
         self._admit(turn, letter.spec)
         job = Job(id=letter.job_id, order=self.next_order, spec=letter.spec, created_at=turn.now, tags=letter.tags)
         self.next_order += 1 + (letter.spec.array_size or 0)
@@ -199,7 +203,7 @@ def _asked(letter: Letter) -> Sequence[JobId]:
         case Deliver(job_id=job_id) | Amend(job_id=job_id) | Ring(job_id=job_id):
             return _with_array(job_id)
         case Submit(spec=spec):
-            return named(spec)
+            return named(spec) if spec.depends_on else ()
         case Surveyed(seen=seen):
             return [job_id for it in seen for job_id in _with_array(it.tag.job_id)]
         case _:

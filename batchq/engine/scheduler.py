@@ -16,7 +16,7 @@ from batchq.domain.placement import Room, Site
 from batchq.engine.accounts import Accounts
 from batchq.engine.ahead import Ahead
 from batchq.engine.ground import Ground
-from batchq.engine.heads import Heads, Mark, may_stand
+from batchq.engine.heads import Heads, Mark, still_true
 from batchq.engine.ledger import Ledger, Page
 from batchq.engine.limits import Limits
 from batchq.engine.outlook import Outlook
@@ -73,6 +73,7 @@ class Scheduler:
             self._ledger.forget(turn.now)
             self.ahead.forget()
             self._outlook.forget()
+            self.limits.forget()
         self._outlook.begin()
         self._staged_promises = self._promises
         self._staged_marks = self._heads.marks
@@ -126,7 +127,7 @@ class Scheduler:
         self._positions.adopt(self._staged_changes, turn.now)
         self.ahead.adopt(jobs)
         self._outlook.adopt(turn, self._staged_changes)
-        self._heads.marks = {place: it for place, it in self._staged_marks.items() if may_stand(turn.get(it.job_id))}
+        self._heads.marks = still_true(self._staged_marks, turn)
         self._promises = self._staged_promises
         self._misfits_after = self._staged_misfits_after
         self.limits.adopt(self._heads.marks, jobs)

@@ -4,6 +4,7 @@ New jobs are judged, and so are those whose dependencies have ended; parents of 
 """
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 from batchq.domain.dependencies import asked_of, judge, waits_for
 from batchq.domain.job import QUEUED, Job, Status
@@ -18,9 +19,13 @@ async def settle(turn: Turn, store: JobStore, *, waited_for: bool) -> None:
     `waited_for` is whether any that is stored waits for another.
     """
     while turn.unsettled:
-        await _count(turn, store)
-        fresh, stirred = turn.take_fresh(), turn.take_stirred()
-        await _judge({*fresh, *await _dependents(turn, store, stirred, waited_for=waited_for)}, turn, store)
+        if turn.moved:
+            await _count(turn, store)
+        hang, stirred = set(turn.take_fresh()), turn.take_stirred()
+        if stirred:
+            hang.update(await _dependents(turn, store, stirred, waited_for=waited_for))
+        if hang:
+            await _judge(hang, turn, store)
 
 
 async def _count(turn: Turn, store: JobStore) -> None:
@@ -33,8 +38,6 @@ async def _count(turn: Turn, store: JobStore) -> None:
 
 async def _dependents(turn: Turn, store: JobStore, stirred: Sequence[JobId], *, waited_for: bool) -> list[JobId]:
     """Those in the store, those that this turn itself has brought, and the next child of a SEQUENTIAL array."""
-    if not stirred:
-        return []
     stored = await store.dependents(stirred) if waited_for else ()
     turn.learn(stored)
     gone = set(stirred)
@@ -54,9 +57,10 @@ def _next(job: Job) -> tuple[JobId, ...]:
 async def _judge(job_ids: Iterable[JobId], turn: Turn, store: JobStore) -> None:
     jobs = [job for job_id in job_ids if (job := turn.get(job_id)) is not None and job.status in QUEUED]
     named = {job_id for job in jobs for job_id in asked_of(job)}
-    await _learn(turn, store, named)
+    if named:
+        await _learn(turn, store, named)
     known: dict[JobId, Job] = {job_id: job for job_id in named if (job := turn.get(job_id)) is not None}
-    for job in sorted(jobs, key=lambda it: it.order):
+    for job in sorted(jobs, key=attrgetter("order")):
         if job.status is not Status.RUNNABLE:
             turn.step(job.id, judge(job, known))
 

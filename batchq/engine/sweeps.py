@@ -22,6 +22,8 @@ AT_ONCE = 100  # orders that one user may have under way: to decide each of them
 
 Hear = Callable[[tuple[Told, ...] | None], None]
 
+NOBODY = Spans()
+
 
 class Sweeps:
     """Knows the orders under way, as last saved, and whom they mean; of those of the last turn not until `prepare`."""
@@ -31,7 +33,7 @@ class Sweeps:
         self._under_way: dict[int, Sweep] = {}
         self._hear: dict[int, Hear] = {}
         self._unknown = False
-        self.meant = Spans()
+        self.meant = NOBODY
 
     @property
     def busy(self) -> bool:
@@ -84,7 +86,7 @@ class Sweeps:
                 del self._under_way[progress.sweep]
                 self._hear.pop(progress.sweep, _nobody)(None)
         if not self._under_way:
-            self.meant = Spans()
+            self.meant = NOBODY
 
 
 def _is_of(sweep: Sweep, user: Caller) -> bool:

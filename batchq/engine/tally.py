@@ -39,6 +39,8 @@ class Tally:
         if turn is not self._turn:
             self._turn, self._quotas, self._there = turn, self._accounts.quotas(), {}
         more, binding = made(spec.array_size), self._quotas.on(spec.owner.account)
+        if not binding:
+            return
         there = {it.name: self._have(it.name) for it in binding if it.limits.queued is not None}
         refused = (too_many(it, there=there[it.name], more=more) for it in binding if it.name in there)
         why = next(filter(None, refused), None)

@@ -22,10 +22,10 @@ class Told(tuple[str, ...]):
 
 def tell(changed: Sequence[StatusChanged]) -> None:
     if changed and log.isEnabledFor(logging.INFO):
-        log.info(Told(_line(it) for it in changed))
+        log.info(Told([_line(it) for it in changed]))
 
 
 def _line(change: StatusChanged) -> str:
     job = change.job
-    reason = f" ({job.status_reason!r})" if job.status_reason else ""
-    return f"job {job.id}: {change.before or 'new'} -> {job.status} on {job.spec.queue}{reason}"
+    told = f"job {job.id}: {change.before or 'new'} -> {job.status} on {job.spec.queue}"
+    return f"{told} ({job.status_reason!r})" if job.status_reason else told

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import starmap
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
@@ -111,7 +110,8 @@ class Turn:
     def _follow(self, job: Job, outcome: Outcome) -> Job:
         after, effects = outcome
         self.keep(job, after)
-        self.effects += ((effect, after) for effect in effects)
+        for effect in effects:
+            self.effects.append((effect, after))
         return after
 
     def keep(self, before: Job, after: Job) -> None:
@@ -142,9 +142,9 @@ class Turn:
     def pairs(self) -> Sequence[Change]:
         """The jobs that this turn has changed so far, as they are stored and as it leaves them."""
         if self._pairs is None:
-            new = [Change(None, job) for job in self._inserted.values()]
-            old = ((self._active.get(job.id) or self._read[job.id], job) for job in self._updated.values())
-            self._pairs = [*new, *starmap(Change, old)]
+            self._pairs = [Change(None, job) for job in self._inserted.values()]
+            for job_id, job in self._updated.items():
+                self._pairs.append(Change(self._active.get(job_id) or self._read[job_id], job))
         return self._pairs
 
     def in_status(self, status: Status) -> Iterator[Job]:
@@ -187,10 +187,10 @@ class Turn:
             inserted=tuple(self._inserted.values()),
             updated=tuple(self._updated.values()),
             history=tuple(self._history),
-            submissions=tuple((key, job_id, self.now) for key, job_id in self.submitted.items()),
+            submissions=tuple([(key, job_id, self.now) for key, job_id in self.submitted.items()]),
             streams=tuple(self._streams),
             restoration=self.restoration,
-            sweeps=tuple((sweep, letter.selection) for sweep, letter in self.sweeps),
+            sweeps=tuple([(sweep, letter.selection) for sweep, letter in self.sweeps]),
             progress=tuple(self.progress),
             acts=tuple(self.acts),
             forget_before=forget_before if self.submitted else None,

@@ -149,8 +149,8 @@ OUTLOOK = [
     ("nobody stands where somebody was passed by", "if all(turn.touched(it.job_id) for it in line)}", "}"),
     (
         "where nobody stood nobody ever stands",
-        "        self.nobody -= {after.spec.queue for _, after in changes if stands_in_line(after)}\n",
-        "",
+        "            self.nobody -= {after.spec.queue for _, after in changes if stands_in_line(after)}\n",
+        "            pass\n",
     ),
 ]
 TALLY = [
