@@ -43,11 +43,11 @@ def demand(resources: Resources, needs: Iterable[Need], environment: Environment
 
 def within(wanted: Amounts, there: Amounts) -> bool:
     """Whether there is enough of each dimension that is used; of one that nobody knows there is nothing."""
-    return all(amount <= there.get(of, 0) for of, amount in wanted.items())
+    return not [of for of, amount in wanted.items() if amount > there.get(of, 0)]
 
 
 def lacking(wanted: Amounts, there: Amounts) -> tuple[Dimension, ...]:
-    return tuple(of for of, amount in wanted.items() if amount > there.get(of, 0))
+    return tuple([of for of, amount in wanted.items() if amount > there.get(of, 0)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

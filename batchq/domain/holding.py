@@ -3,7 +3,6 @@
 Most end by nothing but themselves; only those that something ends at a known time are looked at one by one.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
@@ -39,9 +38,9 @@ class Held:
     def __init__(self, jobs: Iterable[Job] = ()) -> None:
         self.timed: dict[JobId, Job] = {}
         self._jobs: dict[JobId, Job] = {}
-        self._sums: Counter[Dimension] = Counter()
-        self._accounts: Counter[AccountName] = Counter()
-        self._needed: Counter[ConsumableName] = Counter()
+        self._sums: dict[Dimension, int] = {}
+        self._accounts: dict[AccountName, int] = {}
+        self._needed: dict[ConsumableName, int] = {}
         self.adopt(jobs)
 
     def adopt(self, jobs: Iterable[Job]) -> None:
@@ -87,9 +86,9 @@ def _is_timed(job: Job) -> bool:
 
 
 def _move(
-    sums: Counter[Dimension],
-    accounts: Counter[AccountName],
-    needed: Counter[ConsumableName],
+    sums: dict[Dimension, int],
+    accounts: dict[AccountName, int],
+    needed: dict[ConsumableName, int],
     before: Job | None,
     after: Job,
 ) -> None:
@@ -104,8 +103,10 @@ def _move(
                 _count(needed, need.resource, sign)
 
 
-def _count(counter: Counter[T], of: T, by: int) -> None:
+def _count(sums: dict[T, int], of: T, by: int) -> None:
     """What is counted down to nothing is forgotten: environments and resources come and go."""
-    counter[of] += by
-    if not counter[of]:
-        del counter[of]
+    left = sums.get(of, 0) + by
+    if left:
+        sums[of] = left
+    else:
+        sums.pop(of, None)

@@ -193,13 +193,14 @@ class Room:
 
     def _able(self, job: Candidate, names: Sequence[EnvironmentName]) -> dict[EnvironmentName, Amounts]:
         """What it would take on each enabled environment that could ever hold it."""
-        self._count(need.resource for need in job.needs)
+        if job.needs:
+            self._count(need.resource for need in job.needs)
         wanted = {name: self._demand(job, name) for name in self._site.enabled(names)}
         return {name: amounts for name, amounts in wanted.items() if within(amounts, self._most)}
 
     def _demand(self, job: Candidate, environment: EnvironmentName) -> Amounts:
         wanted = demand(job.resources, job.needs, environment)
-        if job.resources.millicpus > 0:
+        if self._site.quotas.millicpus and job.resources.millicpus > 0:
             wanted |= {vcpus_of(it): job.resources.millicpus for it in self._site.quotas.on_millicpus(job.account)}
         return wanted
 

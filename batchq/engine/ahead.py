@@ -44,7 +44,10 @@ class Front:
 
     def behind(self, after: int, limit: int, beside: Collection[AccountName]) -> tuple[Candidate, ...]:
         """The first of them above this order, at most so many."""
-        line = islice(self._line, bisect_right(self._line, after, key=_order), None)
+        first = bisect_right(self._line, after, key=_order)
+        if not beside:
+            return tuple(self._line[first : first + limit])
+        line = islice(self._line, first, None)
         return tuple(islice((it for it in line if it.account not in beside), limit))
 
     def since(self, ids: Collection[JobId]) -> Iterator[JobId]:

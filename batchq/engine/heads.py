@@ -36,10 +36,10 @@ class Heads:
         stale = [
             it.job_id for place, it in self.marks.items() if place not in heads or heads[place].job_id != it.job_id
         ]
-        named = {*stale, *(head.job_id for head in fresh.values())}
-        unknown = [it for it in sorted(named) if not turn.knows(it)]
+        named = {*stale, *[head.job_id for head in fresh.values()]}
+        unknown = [it for it in named if not turn.knows(it)]
         if unknown:
-            turn.learn((await ahead.jobs(unknown)).values())
+            turn.learn((await ahead.jobs(sorted(unknown))).values())
         for job_id in stale:
             if _is_marked(turn.get(job_id)):
                 turn.step(job_id, on.FoundFitting())

@@ -65,6 +65,8 @@ class Ledger:
 
     def with_page(self, page: Page) -> tuple[Mapping[ShareKey, ShareUse], Mapping[ConsumableName, int]]:
         """The ledger as the turn leaves it."""
+        if page is NOTHING_CHANGED:
+            return self.shares, self.used_up
         return ChainMap({**page.shares}, self.shares), ChainMap({**page.used_up}, self.used_up)
 
     def adopt(self, page: Page, now: datetime) -> None:

@@ -86,9 +86,8 @@ class Limits:
             self._sooner.set()
 
     def _first_of(self, marks: Mapping[Place, Mark]) -> datetime | None:
-        queues = self._ground.queues
-        heads = ((queues[place], it) for place, it in marks.items() if isinstance(place, str) and place in queues)
-        return _first(_due(queue, it.reason, it.since) for queue, it in heads)
+        heads = [(self._ground.queues.get(place), it) for place, it in marks.items() if isinstance(place, str)]
+        return _first([_due(queue, it.reason, it.since) for queue, it in heads])
 
     async def run(self) -> None:
         """Ring when somebody is due."""
@@ -146,4 +145,4 @@ def _sooner(look: Look | None, due: datetime | None) -> Look | None:
 
 
 def _first(dues: Iterable[datetime | None]) -> datetime | None:
-    return min((it for it in dues if it is not None), default=None)
+    return min([it for it in dues if it is not None], default=None)

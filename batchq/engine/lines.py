@@ -3,8 +3,9 @@
 They are read from the store's indexes, a page at a time, no further than somebody asks.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
+from operator import attrgetter
 from typing import Generic, TypeVar
 
 from batchq.domain.catalog import SchedulingPolicy
@@ -21,6 +22,8 @@ Read = Callable[[int, Place | None], Awaitable[tuple[Candidate, ...]]]
 
 FIRST_PAGE, PAGE = 8, 64
 MOST_PASSED = 1000  # jobs of a line that may not start
+
+_order = attrgetter("order")
 
 
 class Waiting:
@@ -42,12 +45,12 @@ class Waiting:
         self.gave_up = False
         self.through: dict[QueueName, tuple[Candidate, ...]] = {}
         self._changed: dict[QueueName, dict[str | None, list[Candidate]]] = defaultdict(lambda: defaultdict(list))
-        self._touched: Counter[QueueName] = Counter()
+        self._touched: dict[QueueName, int] = {}
         for before, after in turn.pairs():
             if stands_in_line(after):
                 self._changed[after.spec.queue][after.spec.share_identifier].append(candidate(after))
             if before is not None and stands_in_line(before):
-                self._touched[after.spec.queue] += 1
+                self._touched[after.spec.queue] = self._touched.get(after.spec.queue, 0) + 1
 
     def in_order(self, queue: QueueName) -> AsyncIterator[Candidate]:
         """First in, first out."""
@@ -114,7 +117,7 @@ class Waiting:
 
     def _first(self, queue: QueueName) -> int:
         """So many that some are left when those are passed over that the turn has changed, if they stand in front."""
-        return FIRST_PAGE + min(self._touched[queue], PAGE)
+        return FIRST_PAGE + min(self._touched.get(queue, 0), PAGE)
 
 
 # Iterators of their own, not generators: one that is left before its end, as most are, has the event loop close it.
@@ -174,10 +177,6 @@ class _Line(Generic[Place]):
                 self._passed += 1
         self._waiting.gave_up = True
         raise StopAsyncIteration
-
-
-def _order(it: Candidate) -> int:
-    return it.order
 
 
 def _rank(it: Candidate) -> tuple[int, int]:

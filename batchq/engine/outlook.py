@@ -3,7 +3,7 @@
 It holds from one saved turn to the next: whoever comes to wait, or waits no more, is held against it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from batchq.domain.fairshare import Change
 from batchq.domain.names import QueueName
@@ -30,6 +30,10 @@ class Outlook:
 
     def stage(self, filled: Filled) -> None:
         self._staged = filled
+
+    def is_bare(self, queues: Collection[QueueName], changes: Iterable[Change]) -> bool:
+        """Whether nobody stands in any of these queues, nor comes to by these changes."""
+        return self.nobody.issuperset(queues) and not any(stands_in_line(after) for _, after in changes)
 
     def concerns(self, stirred: Mapping[QueueName, int]) -> bool:
         """Whether somebody may start, or stand first, because of those who came to wait or went: the first by queue."""

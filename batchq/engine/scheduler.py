@@ -21,7 +21,7 @@ from batchq.engine.ledger import Ledger, Page
 from batchq.engine.limits import Limits
 from batchq.engine.outlook import Outlook
 from batchq.engine.positions import Positions
-from batchq.engine.scheduling import Filled, Place, fill_room, free_misfits
+from batchq.engine.scheduling import NOBODY_WAITS, Place, fill_room, free_misfits
 from batchq.engine.skip import Skip
 from batchq.engine.snapshot import snapshot
 from batchq.engine.tally import Tally
@@ -29,6 +29,8 @@ from batchq.engine.turn import Turn
 from batchq.errors import Invalid
 from batchq.ports import Clock, JobStore
 from batchq.values import Changes, Snapshot
+
+NO_PROMISES: Mapping[JobId, datetime] = {}
 
 
 class Scheduler:
@@ -48,9 +50,9 @@ class Scheduler:
         self._heads = Heads()
         self._positions = Positions(clock.now())
         self._outlook = Outlook()
-        self._promises: Mapping[JobId, datetime] = {}
+        self._promises = NO_PROMISES
         self._staged_marks: Mapping[Place, Mark] = {}
-        self._staged_promises: Mapping[JobId, datetime] = {}
+        self._staged_promises = NO_PROMISES
         self._misfits_after: int | None = None  # behind which order misfits are yet to be looked at
         self._staged_misfits_after: int | None = None
         self._staged_page = Page(shares={}, used_up={})
@@ -102,15 +104,20 @@ class Scheduler:
     async def fill(self, turn: Turn, host: Resources, *, skip: Skip) -> bool:
         """Place what fits; False if it stopped before that, at what one turn may do, or a head has failed."""
         changes = turn.pairs()
-        uses, used_up = self._ledger_after(turn, changes)
-        held = self._held.after(change.after for change in changes)
-        room = Room(site=self._site(host, used_up), held=held, now=turn.now, promised=self._promises)
-        filled = await fill_room(
-            turn, self.ahead, self._ground, room=room, uses=uses, skip=skip, nobody=self._outlook.nobody
-        )
+        if self._outlook.is_bare(self._ground.queues, changes):
+            filled, promises = NOBODY_WAITS, NO_PROMISES
+        else:
+            uses, used_up = self._ledger_after(turn, changes)
+            held = self._held.after([change.after for change in changes])
+            room = Room(site=self._site(host, used_up), held=held, now=turn.now, promised=self._promises)
+            filled = await fill_room(
+                turn, self.ahead, self._ground, room=room, uses=uses, skip=skip, nobody=self._outlook.nobody
+            )
+            promises = room.promises
         self._outlook.stage(filled)
         if filled.finished:
-            await self._mark(turn, filled, room)
+            self._staged_marks = await self._heads.mark(turn, self.ahead, filled.heads)
+            self._staged_promises = promises
         return filled.finished and len(self._staged_marks) == len(filled.heads)
 
     def written_to(self, turn: Turn, changes: Changes) -> Changes:
@@ -163,10 +170,6 @@ class Scheduler:
             since=self._positions.since,
             skip=skip,
         )
-
-    async def _mark(self, turn: Turn, filled: Filled, room: Room) -> None:
-        self._staged_marks = await self._heads.mark(turn, self.ahead, filled.heads)
-        self._staged_promises = room.promises
 
     def _ledger_after(
         self, turn: Turn, changes: Sequence[Change]

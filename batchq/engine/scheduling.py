@@ -57,6 +57,9 @@ class Filled:
     through: Mapping[QueueName, Sequence[Candidate]]
 
 
+NOBODY_WAITS = Filled(finished=True, heads={}, full={}, through={})
+
+
 @dataclass(slots=True, kw_only=True)
 class Allowance:
     """What the jobs of a queue hold, and the most they may. One may always be placed, or none ever would."""

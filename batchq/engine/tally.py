@@ -51,6 +51,8 @@ class Tally:
     def adopt(self, changes: Iterable[Change]) -> None:
         """The turn with these changes is saved."""
         for before, after in changes:
+            if before is not None and before.status is after.status and before.family is after.family:
+                continue
             more = queued(after) - (0 if before is None else queued(before))
             if more:
                 self._count(after.spec.owner.account, more)

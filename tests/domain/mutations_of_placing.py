@@ -69,7 +69,7 @@ AMOUNTS = [
         "wanted[of] = wanted.get(of, 0) + need.quantity",
         "wanted[of] = need.quantity",
     ),
-    ("what fits exactly does not fit", "all(amount <= there.get", "all(amount < there.get"),
+    ("what fits exactly does not fit", "if amount > there.get(of, 0)]\n", "if amount >= there.get(of, 0)]\n"),
     ("what is used up is still there", "max(0, resource.total - used_up)", "resource.total"),
     (
         "a second attempt uses nothing up",
@@ -146,6 +146,7 @@ OUTLOOK = [
         "            self._full = self._staged.full\n",
         "            self._full |= self._staged.full\n",
     ),
+    ("who comes to wait is not offered", " and not any(stands_in_line(after) for _, after in changes)", ""),
     ("nobody stands where somebody was passed by", "if all(turn.touched(it.job_id) for it in line)}", "}"),
     (
         "where nobody stood nobody ever stands",
