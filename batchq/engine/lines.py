@@ -13,6 +13,7 @@ from batchq.domain.fairshare import Picker, ShareKey, ShareUse
 from batchq.domain.names import QueueName
 from batchq.domain.placement import Candidate, candidate, stands_in_line
 from batchq.domain.quotas import Closed
+from batchq.domain.spans import Spans
 from batchq.engine.skip import Skip
 from batchq.engine.turn import Turn
 from batchq.waiting import Lines
@@ -46,11 +47,13 @@ class Waiting:
         self.through: dict[QueueName, tuple[Candidate, ...]] = {}
         self._changed: dict[QueueName, dict[str | None, list[Candidate]]] = defaultdict(lambda: defaultdict(list))
         self._touched: dict[QueueName, int] = {}
+        self._orders: list[int] = []
         for before, after in turn.pairs():
             if stands_in_line(after):
                 self._changed[after.spec.queue][after.spec.share_identifier].append(candidate(after))
             if before is not None and stands_in_line(before):
                 self._touched[after.spec.queue] = self._touched.get(after.spec.queue, 0) + 1
+                self._orders.append(after.order)
 
     def in_order(self, queue: QueueName) -> AsyncIterator[Candidate]:
         """First in, first out."""
@@ -66,7 +69,8 @@ class Waiting:
             return page
 
         def place(it: Candidate) -> int:
-            return self._skip.meant.end(it.order)
+            touched = Spans((order, order) for order in self._orders)
+            return touched.end(self._skip.meant.end(it.order))
 
         return self._lay_over(_Pages(read, place, self._first(queue)), changed, _order)
 
@@ -116,8 +120,12 @@ class Waiting:
         return not self._skip.has(it)
 
     def _first(self, queue: QueueName) -> int:
-        """So many that some are left when those are passed over that the turn has changed, if they stand in front."""
-        return FIRST_PAGE + min(self._touched.get(queue, 0), PAGE)
+        """So many that some are left when those are passed over that the turn has changed, if they stand in front.
+
+        Of very many a few will do: they mostly follow on each other, and the next page begins behind them.
+        """
+        touched = self._touched.get(queue, 0)
+        return FIRST_PAGE + (touched if touched <= PAGE else 0)
 
 
 # Iterators of their own, not generators: one that is left before its end, as most are, has the event loop close it.
@@ -130,7 +138,7 @@ class _Pages(Generic[Place]):
         self._read: Read[Place] = read
         self._place: Callable[[Candidate], Place] = place
         self._limit = first
-        self._after: Place | None = None
+        self._last: Candidate | None = None
         self._page: Iterator[Candidate] = iter(())
         self._ends = False
 
@@ -138,10 +146,10 @@ class _Pages(Generic[Place]):
         found = next(self._page, None)
         if found is not None or self._ends:
             return found
-        page = await self._read(self._limit, self._after)
+        page = await self._read(self._limit, None if self._last is None else self._place(self._last))
         self._ends = len(page) < self._limit
         if page:
-            self._after, self._limit = self._place(page[-1]), PAGE
+            self._last, self._limit = page[-1], PAGE
         self._page = iter(page)
         return next(self._page, None)
 

@@ -163,6 +163,20 @@ async def test_an_order_to_one_who_stands_in_front_reads_nothing_more():
     assert await desk.status(line[2]) is Status.FAILED
 
 
+async def test_who_follows_on_one_that_goes_and_goes_too_is_not_looked_at():
+    runs, *line = running(millicpus=environment().max_millicpus), *(runnable() for _ in range(6 * PAGE))
+    desk = Desk(Counting(), ground(), NO_ACCOUNTS)
+    await desk.store.commit(Changes(inserted=(runs, *line)))
+    await desk.loop.load()
+    await desk.turn(LOOKED)
+    before = desk.store.asked
+
+    await desk.turn(*(request(it, cancel()) for it in line[: 5 * PAGE]))
+
+    assert desk.store.asked == before + 1
+    assert (await desk.store.jobs([line[5 * PAGE].id]))[line[5 * PAGE].id].status_reason is not None
+
+
 ORDERS = st.sets(st.integers(0, 600), max_size=150)
 MOVES = st.lists(st.tuples(ORDERS, st.integers(1, 80), st.integers(-1, 600)), max_size=12)
 
