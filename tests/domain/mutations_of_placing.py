@@ -114,7 +114,11 @@ SCHEDULING = [
     ("a disabled environment counts for a reservation", " and it.state is State.ENABLED", ""),
 ]
 LINES = [
-    ("the second page is the first", "self._last, self._limit = page[-1], PAGE", "self._last, self._limit = page[0], PAGE"),
+    (
+        "the second page is the first",
+        "self._last, self._limit = page[-1], PAGE",
+        "self._last, self._limit = page[0], PAGE",
+    ),
     (
         "what this turn has changed is offered as it was",
         "return not self._turn.touched(other.job_id) and not",
