@@ -3,12 +3,12 @@
 import asyncio
 from collections import deque
 
-from batchq.engine.letters import Deliver, GroundChanged, Letter
+from batchq.engine.letters import Deliver, GroundChanged, Letter, asked_by
 
 ENOUGH = 64  # letters that share what a turn costs besides them
 QUIET = 3  # rounds of the event loop: what has come in by then needs so many to become a letter
-AGAIN = 3  # rounds for each letter of the last turn: whoever was answered may come again at once
-LEISURE = 0.05  # seconds that news which nobody waits for lies until it has a turn of its own
+AGAIN = 3  # rounds for each request of the last turn: whoever was answered may come again at once
+LEISURE = 0.1  # seconds that news which nobody waits for lies until it has a turn of its own
 
 
 class Inbox:
@@ -39,8 +39,8 @@ class Inbox:
         """
         await self._mail.wait()
         await self._settled()
-        self._last = min(len(self._letters), ENOUGH)
         letters = [self._letters.popleft() for _ in range(min(len(self._letters), most))]
+        self._last = min(sum(asked_by(it) is not None for it in letters), ENOUGH)
         if not self._letters:
             self._empty()
         return letters

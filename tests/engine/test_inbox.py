@@ -44,6 +44,19 @@ async def test_those_who_do_not_come_again_keep_no_turn_from_beginning():
     assert of(await inbox.take(10)) == [200]
 
 
+async def test_news_never_comes_again_and_keeps_no_turn_from_beginning():
+    inbox = Inbox()
+    inbox.post(letter(1), news(2), news(3), news(4))
+    await inbox.take(10)
+    inbox.post(letter(5))
+    coming = asyncio.create_task(posted_after(inbox, QUIET + 1, [6]))
+
+    taken = await inbox.take(10)
+
+    assert of(taken) == [5]
+    await coming
+
+
 async def test_letters_that_never_end_keep_no_turn_from_beginning():
     inbox = Inbox()
     stream = asyncio.create_task(posted(inbox, count(1)))
@@ -118,7 +131,8 @@ async def test_a_reader_who_is_stopped_takes_letters_whole_or_not_at_all(rounds)
 
 
 def letter(number: int) -> Deliver:
-    return Deliver(job_id=builders.job_id(number), event=on.CancelRequested(reason="not needed"))
+    asked = on.CancelRequested(reason="not needed")
+    return Deliver(job_id=builders.job_id(number), event=asked, by=builders.ADMIN)
 
 
 def news(number: int) -> Deliver:
