@@ -4,9 +4,12 @@ Only what says where the content ends is made use of. What is no head is an erro
 would give the next question the rest of this one's answer.
 """
 
+from collections.abc import Sequence
 from http.client import NO_CONTENT, NOT_MODIFIED, SWITCHING_PROTOCOLS, HTTPException, HTTPResponse
+from itertools import islice
 from socket import socket
 
+NEW_LINE, END = b"\r\n", b"\r\n\r\n"
 LONGEST_LINE, MOST_HEADERS = 65_536, 100
 STATUSES = range(100, 600)
 PROVISIONAL = range(100, 200)  # the answer is still to come
@@ -18,11 +21,9 @@ class Answer(HTTPResponse):
     """Its content is read by `http.client`. Its headers are not kept."""
 
     def begin(self) -> None:
-        version, status, reason = self._first_line()
-        headers = self._headers()
+        version, status, reason, headers = self._head()
         while status in PROVISIONAL:
-            version, status, reason = self._first_line()
-            headers = self._headers()
+            version, status, reason, headers = self._head()
         self.status, self.reason = status, reason
         is_empty = status in WITHOUT_CONTENT
         self.chunked, self.chunk_left = _is_chunked(headers) and not is_empty, None
@@ -30,35 +31,49 @@ class Answer(HTTPResponse):
         says_last = version == "HTTP/1.0" or "close" in headers.get("connection", "").lower()
         self.will_close = says_last or (self.length is None and not self.chunked)
 
-    def _first_line(self) -> tuple[str, int, str]:
-        line = self._line()
-        version, _, rest = line.partition(" ")
-        status, _, reason = rest.partition(" ")
-        if not version.startswith("HTTP/1.") or not status.isdecimal() or int(status) not in STATUSES:
-            raise HTTPException(f"an answer that begins with {line!r}"[:LONGEST_SHOWN])
-        if int(status) == SWITCHING_PROTOCOLS:
-            raise HTTPException("an answer by another protocol, which nobody asked for")
-        return version, int(status), reason.strip()
+    def _head(self) -> tuple[str, int, str, dict[str, str]]:
+        first, *rest = self._lines()
+        return (*_of_first(first), _headers(rest))
 
-    def _headers(self) -> dict[str, str]:
-        """By their names in small letters; what is said twice, one after another."""
-        headers: dict[str, str] = {}
-        for _ in range(MOST_HEADERS):
-            line = self._line()
-            if not line:
-                return headers
-            name, colon, value = line.partition(":")
-            if not colon or name != name.strip():
-                raise HTTPException(f"a header that is none: {line!r}"[:LONGEST_SHOWN])
-            name, value = name.lower(), value.strip()
-            headers[name] = f"{headers[name]}, {value}" if name in headers else value
-        raise HTTPException(f"more than {MOST_HEADERS} headers")
+    def _lines(self) -> list[str]:
+        """Of the head. Most often all of them come at once."""
+        seen: bytes = self.fp.peek()
+        head, end, _ = seen.partition(END)
+        lines = head.split(NEW_LINE)
+        if not end or head.count(b"\n") != len(lines) - 1:
+            return [self._line(), *islice(iter(self._line, ""), MOST_HEADERS + 1)]
+        self.fp.read(len(head) + len(END))
+        return [line.decode("latin-1") for line in lines]
 
     def _line(self) -> str:
         line: bytes = self.fp.readline(LONGEST_LINE)
         if not line.endswith(b"\n"):
             raise HTTPException(f"a head that breaks off, or has no end: {line!r}"[:LONGEST_SHOWN])
         return line.rstrip(b"\r\n").decode("latin-1")
+
+
+def _of_first(line: str) -> tuple[str, int, str]:
+    version, _, rest = line.partition(" ")
+    status, _, reason = rest.partition(" ")
+    if not version.startswith("HTTP/1.") or not status.isdecimal() or int(status) not in STATUSES:
+        raise HTTPException(f"an answer that begins with {line!r}"[:LONGEST_SHOWN])
+    if int(status) == SWITCHING_PROTOCOLS:
+        raise HTTPException("an answer by another protocol, which nobody asked for")
+    return version, int(status), reason.strip()
+
+
+def _headers(lines: Sequence[str]) -> dict[str, str]:
+    """By their names in small letters; what is said twice, one after another."""
+    if len(lines) > MOST_HEADERS:
+        raise HTTPException(f"more than {MOST_HEADERS} headers")
+    headers: dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if not colon or name != name.strip():
+            raise HTTPException(f"a header that is none: {line!r}"[:LONGEST_SHOWN])
+        name, value = name.lower(), value.strip()
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
 
 
 def answer_on(way: socket) -> Answer:

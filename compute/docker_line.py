@@ -23,6 +23,7 @@ from compute.docker_head import Answer, answer_on
 Parameters = Mapping[str, str | int | None] | None
 
 EACH_SAYS = ("Host: docker", "Accept-Encoding: identity")
+BLANK = vars(Response()) | {"encoding": "utf-8"}  # to make one is slow: it has a jar of cookies, and that a lock
 UNSAYABLE = re.compile(r"[\x00-\x20\x7f]")  # in a target: it would end there
 
 
@@ -52,9 +53,7 @@ class Line:
         except BaseException:
             self.close()  # or what is left of it would be taken for the next answer
             raise
-        answer = _answer(target, told)
-        answer._content = content  # noqa: SLF001 - or it would be read once more, in portions
-        return answer
+        return _answer(target, told, _content=content)
 
     def open(self, target: str) -> Response:
         """An answer that is read as it comes, by whichever thread. Until its end it has the connection for itself."""
@@ -64,7 +63,7 @@ class Line:
             self.close()
             raise
         self._lent = _Lent(told, way)
-        return _answer(target, told, self._lent)
+        return _answer(target, told, raw=self._lent)
 
     def close(self) -> None:
         self._take_back()
@@ -165,10 +164,10 @@ def with_parameters(target: str, parameters: Parameters) -> str:
     return f"{target}?{urlencode(said, doseq=True)}" if said else target
 
 
-def _answer(target: str, told: Answer, content: Content | None = None) -> Response:
-    answer = Response()
-    answer.url, answer.encoding = target, "utf-8"
-    answer.status_code, answer.reason, answer.raw = told.status, told.reason, content
+def _answer(target: str, told: Answer, **content: Content | bytes) -> Response:
+    answer = Response.__new__(Response)
+    said = {"url": target, "status_code": told.status, "reason": told.reason}
+    vars(answer).update(BLANK, **said, **content)
     return answer
 
 
