@@ -26,7 +26,7 @@ Bound = list[str | int]
 
 
 def insert(connection: Connection, acts: Sequence[Act]) -> None:
-    each(connection, SQL["insert_act"], map(_row, acts))
+    each(connection, SQL["insert_act"], [_row(it) for it in acts])
 
 
 def insert_with(connection: Connection, act: Act, work: Callable[[Connection], T]) -> T:
@@ -37,7 +37,7 @@ def insert_with(connection: Connection, act: Act, work: Callable[[Connection], T
 
 
 def take_over(connection: Connection, noted: Sequence[Noted]) -> None:
-    each(connection, SQL["insert_act"], (_row(it.act, mark=rows.text(it.mark)) for it in noted))
+    each(connection, SQL["insert_act"], [_row(it.act, mark=rows.text(it.mark)) for it in noted])
 
 
 def prune(connection: Connection, before: datetime, limit: int) -> int:

@@ -11,6 +11,7 @@ from batchq.values import ChildQuery, Filter, JobQuery, NeedQuery
 
 ANY_REST = "*"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 def reached(owner: Owner, reach: Reach | None) -> bool:
@@ -108,4 +109,4 @@ def number(text: str) -> int | None:
 
 def milliseconds(moment: datetime) -> int:
     """Since the epoch, whole ones, rounded down."""
-    return (moment - EPOCH) // timedelta(milliseconds=1)
+    return (moment - EPOCH) // _MILLISECOND

@@ -166,9 +166,15 @@ def share(queue: str, name: str, value: str) -> tuple[ShareKey, ShareUse]:
 
 def moment_value(moment: Moment) -> str:
     """There are several for each job, all alike, and this way it takes a fifth of the time."""
-    reason = "null" if moment.reason is None else json.dumps(text(moment.reason), ensure_ascii=False)
+    reason = "null" if moment.reason is None else _quoted(moment.reason)
     attempt = "null" if moment.attempt is None else moment.attempt
     return f'{{"at":"{_at(moment.at)}","status":"{moment.status}","reason":{reason},"attempt":{attempt}}}'
+
+
+@lru_cache(maxsize=64)
+def _quoted(reason: str) -> str:
+    """Few are of one job alone."""
+    return json.dumps(text(reason), ensure_ascii=False)
 
 
 @lru_cache(maxsize=64)
@@ -238,7 +244,7 @@ def text(said: str) -> str:
 
 def integer(number: int) -> int:
     """As near to it as a column can hold; the JSON beside it has it whole."""
-    return max(-GREATEST, min(number, GREATEST))
+    return number if -GREATEST <= number <= GREATEST else GREATEST if number > 0 else -GREATEST
 
 
 def microseconds(moment: datetime) -> int:

@@ -1,7 +1,7 @@
 """What a turn saves: the rows of its jobs, and of all that goes with them. A part of one transaction."""
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from batchq.domain.dependencies import waits, waits_for
@@ -19,17 +19,17 @@ Connection = sqlite3.Connection
 
 
 def commit(connection: Connection, changes: Changes) -> None:
+    ends = _ends(changes.history)
     _insert(connection, changes.inserted)
-    _update(connection, changes)
-    _hold(connection, changes)
-    _remember(connection, changes)
+    _update(connection, changes.updated, ends)
+    _remember(connection, changes, ends)
     if changes.forget_before is not None:
         old = {"before": rows.microseconds(changes.forget_before), "limit": MOST_FORGOTTEN}
         connection.execute(SQL["forget_submissions"], old)
-    each(connection, SQL["insert_submission"], map(_submission_row, changes.submissions))
-    each(connection, SQL["insert_stream"], map(rows.stream_row, changes.streams))
-    each(connection, SQL["put_share"], (rows.share_row(*kept) for kept in changes.shares))
-    each(connection, SQL["put_used_up"], map(_used_up_row, changes.used_up))
+    each(connection, SQL["insert_submission"], [_submission_row(it) for it in changes.submissions])
+    each(connection, SQL["insert_stream"], [rows.stream_row(it) for it in changes.streams])
+    each(connection, SQL["put_share"], [rows.share_row(*it) for it in changes.shares])
+    each(connection, SQL["put_used_up"], [_used_up_row(it) for it in changes.used_up])
     acts.insert(connection, changes.acts)
     if changes.restoration is not None:
         put_restoration(connection, changes.restoration)
@@ -40,27 +40,32 @@ def put_restoration(connection: Connection, restoration: Restoration) -> None:
 
 
 def _insert(connection: Connection, jobs: Sequence[Job]) -> None:
-    """A child shares what was asked for its array: that is written once."""
+    """A child shares what was asked for its array: that is written once. Those that it waits for find a job."""
+    each(connection, SQL["insert_job"], [rows.job_row(it) for it in jobs])
     own = [job for job in jobs if job.child is None]
-    each(connection, SQL["insert_job"], map(rows.job_row, jobs))
-    each(connection, SQL["insert_spec"], map(rows.spec_row, own))
-    each(connection, SQL["insert_need"], (row for job in own for row in rows.need_rows(job)))
+    each(connection, SQL["insert_spec"], [rows.spec_row(it) for it in own])
+    each(connection, SQL["insert_need"], [row for job in own for row in rows.need_rows(job)])
+    each(connection, SQL["insert_wait"], _waits(job for job in jobs if waits(job)))
 
 
-def _update(connection: Connection, changes: Changes) -> None:
-    """What goes on, and what has come to its end: only that is written where it is found by its end."""
-    ends = _ends(changes.history)
+def _update(connection: Connection, jobs: Sequence[Job], ends: Mapping[JobId, int]) -> None:
+    """What goes on, and what has come to its end: only that is written where it is found by its end.
+
+    What waits no longer is not found any more by what it waited for.
+    """
     going_on, over = [], []
-    for job in changes.updated:
+    for job in jobs:
         row = rows.state_row(job, version=job.version + 1)
         if job.id in ends:
-            over.append(row | {"finished_at": ends[job.id]})
+            row["finished_at"] = ends[job.id]
+            over.append(row)
         else:
             going_on.append(row)
-    updated = each(connection, SQL["update_job"], going_on)
-    updated += each(connection, SQL["end_job"], over)
-    if updated != len(changes.updated):
-        raise Conflict(_not_at_its_version(connection, changes.updated))
+    written = each(connection, SQL["update_job"], going_on)
+    written += each(connection, SQL["end_job"], over)
+    if written != len(jobs):
+        raise Conflict(_not_at_its_version(connection, jobs))
+    each(connection, SQL["delete_wait"], _waits(job for job in jobs if not waits(job)))
 
 
 def _not_at_its_version(connection: Connection, updated: Sequence[Job]) -> str:
@@ -72,8 +77,9 @@ def _not_at_its_version(connection: Connection, updated: Sequence[Job]) -> str:
     return f"one of {len(updated)} jobs is ahead of its version"
 
 
-def _remember(connection: Connection, changes: Changes) -> None:
+def _remember(connection: Connection, changes: Changes, ends: Mapping[JobId, int]) -> None:
     """Each job's walk, and the ends of those that the update has not noted."""
+    noted = {job.id for job in changes.updated}
     orders = {job.id: job.order for job in (*changes.inserted, *changes.updated)}
     own: list[Row] = []
     others: list[Row] = []
@@ -84,25 +90,16 @@ def _remember(connection: Connection, changes: Changes) -> None:
             others.append({"id": rows.text(it.job_id), "value": rows.moment_value(it)})
     each(connection, SQL["insert_moment"], own)
     each(connection, SQL["insert_moment_of"], others)
-    noted = {job.id for job in changes.updated}
-    ends = _ends(it for it in changes.history if it.job_id not in noted)
-    each(connection, SQL["note_end"], ({"id": rows.text(it), "at": at} for it, at in ends.items()))
+    late: list[Row] = [{"id": rows.text(it), "at": at} for it, at in ends.items() if it not in noted]
+    each(connection, SQL["note_end"], late)
 
 
 def _ends(history: Iterable[Moment]) -> dict[JobId, int]:
     return {it.job_id: rows.microseconds(it.at) for it in history if it.status in FINISHED}
 
 
-def _hold(connection: Connection, changes: Changes) -> None:
-    """A job is found by those it waits for as long as it waits, and no longer."""
-    new = (job for job in changes.inserted if waits(job))
-    judged = (job for job in changes.updated if not waits(job))
-    each(connection, SQL["insert_wait"], _waits(new))
-    each(connection, SQL["delete_wait"], _waits(judged))
-
-
-def _waits(jobs: Iterable[Job]) -> Iterable[Row]:
-    return ({"on_id": rows.text(on_id), "ord": job.order} for job in jobs for on_id in waits_for(job))
+def _waits(jobs: Iterable[Job]) -> list[Row]:
+    return [{"on_id": rows.text(on), "ord": it.order} for it in jobs if it.spec.depends_on for on in waits_for(it)]
 
 
 def _used_up_row(used: tuple[ConsumableName, int]) -> Row:

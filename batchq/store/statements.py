@@ -3,7 +3,7 @@
 import pkgutil
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from operator import itemgetter
@@ -19,14 +19,15 @@ def named(file: str) -> Mapping[str, str]:
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
-def each(connection: sqlite3.Connection, statement: str, told: Iterable[Row]) -> int:
-    """Carry it out for each row; how many rows it changed. With nothing to tell even to ask costs.
+def each(connection: sqlite3.Connection, statement: str, told: Sequence[Row]) -> int:
+    """Carry it out for each row; how many rows it changed.
 
     By place: to look up each name again for each row takes sqlite3 as long as to write the row.
     """
+    if not told:  # as a turn has nothing to say to most tables
+        return 0
     placed, names = _placed(statement)
-    some = [names(row) for row in told]
-    return connection.executemany(placed, some).rowcount if some else 0
+    return connection.executemany(placed, [names(row) for row in told]).rowcount
 
 
 def migrations() -> Mapping[int, str]:
