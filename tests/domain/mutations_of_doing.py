@@ -54,8 +54,8 @@ LAUNCH = [
 JOBS = [
     (
         "compare-and-set is gone",
-        "updated != len(changes.updated):",
-        "updated < 0:",
+        "written != len(jobs):",
+        "written < 0:",
     ),
     ("a version stays what it was", "version=job.version + 1)", "version=job.version)"),
     (
