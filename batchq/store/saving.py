@@ -40,7 +40,7 @@ def put_restoration(connection: Connection, restoration: Restoration) -> None:
 
 
 def _insert(connection: Connection, jobs: Sequence[Job]) -> None:
-    """A child shares what was asked for its array: that is written once. Those that it waits for find a job."""
+    """A child shares what was asked for its array: that is written once. A job is found by those it waits for."""
     each(connection, SQL["insert_job"], [rows.job_row(it) for it in jobs])
     own = [job for job in jobs if job.child is None]
     each(connection, SQL["insert_spec"], [rows.spec_row(it) for it in own])
@@ -51,7 +51,7 @@ def _insert(connection: Connection, jobs: Sequence[Job]) -> None:
 def _update(connection: Connection, jobs: Sequence[Job], ends: Mapping[JobId, int]) -> None:
     """What goes on, and what has come to its end: only that is written where it is found by its end.
 
-    What waits no longer is not found any more by what it waited for.
+    As long as it waits a job is found by those it waits for, and no longer.
     """
     going_on, over = [], []
     for job in jobs:

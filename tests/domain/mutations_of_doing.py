@@ -65,11 +65,19 @@ JOBS = [
     ),
     (
         "no submission is remembered",
-        '    each(connection, SQL["insert_submission"], map(_submission_row, changes.submissions))\n',
+        '    each(connection, SQL["insert_submission"], [_submission_row(it) for it in changes.submissions])\n',
         "",
     ),
-    ("who was judged waits on", '    each(connection, SQL["delete_wait"], _waits(judged))\n', ""),
-    ("nobody is found to wait", '    each(connection, SQL["insert_wait"], _waits(new))\n', ""),
+    (
+        "who was judged waits on",
+        '    each(connection, SQL["delete_wait"], _waits(job for job in jobs if not waits(job)))\n',
+        "",
+    ),
+    (
+        "nobody is found to wait",
+        '    each(connection, SQL["insert_wait"], _waits(job for job in jobs if waits(job)))\n',
+        "",
+    ),
 ]
 
 TRANSACTION = [
