@@ -12,9 +12,11 @@ from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import Job, Status
 from batchq.domain.names import ConsumableName, JobId, QueueName, Tag
 from batchq.domain.people import NOBODY, Allowance, Owner, Reach
+from batchq.domain.replacing import quick
 from batchq.domain.sweep import Progress, Selection, Sweep
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
     """A line of a job's history: when it came into a status, and what was said of it then."""
@@ -26,6 +28,7 @@ class Moment:
     attempt: int | None
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmissionKey:
     """By this a repeated SubmitJob is known: the client's own mark on the call, who called, and what was asked."""
@@ -35,6 +38,7 @@ class SubmissionKey:
     body_sha256: str
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogStream:
     """The output of one attempt; `name` is as AWS Batch names it, unique. It is its job's owner's."""
@@ -195,6 +199,7 @@ class Made:
     state: ContainerState
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """A container of ours, as the engine tells it.
@@ -269,6 +274,7 @@ class LogPage:
     end: int
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusChanged:
     """A saved change of a job's status."""

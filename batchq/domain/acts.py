@@ -4,10 +4,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from batchq.domain.people import AccountName, Caller, Reach, UserName
+from batchq.domain.replacing import quick
 
 DONE, FAILED = "done", "failed"
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
     """One change that was asked for. `about` is what was changed, as `job/ID` or `user/NAME`.

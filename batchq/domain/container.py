@@ -5,12 +5,13 @@ from enum import StrEnum
 from itertools import chain
 from json.encoder import encode_basestring as spelt
 
-from batchq.domain.replacing import replace
+from batchq.domain.replacing import quick, replace
 
 _AROUND = '{"command":[],"environment":[]}'
 _VARIABLE = '{"name":,"value":}'
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
     """What a container reserves: thousandths of a vCPU, MiB of memory, whole GPUs."""
@@ -80,6 +81,7 @@ class Logging:
     secret_options: tuple[Secret, ...] = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerSpec:
     """One container. An empty command is the image's own; `platform` is Docker's os/arch or None for the host's."""
@@ -104,6 +106,7 @@ class ContainerSpec:
     platform: str | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overrides:
     """What SubmitJob may change of a definition's container. None leaves the definition's value."""

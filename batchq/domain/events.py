@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from batchq.domain import reasons
+from batchq.domain.replacing import quick
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +73,7 @@ class ContainerCreated:
     container: str
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerStarted:
     """`address` is its node's on the attempt's own network, where it has one."""
@@ -104,6 +106,7 @@ class StartAbandoned:
     part: str = ""
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerExited:
     """The container ran and is over; code, memory verdict and times as inspected.
@@ -156,6 +159,7 @@ class StartTimedOut:
     part: str
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelRequested:
     """`node`: the request named one node of a gang."""
@@ -164,6 +168,7 @@ class CancelRequested:
     node: int | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TerminateRequested:
     """`grace` None is the job's own, `signal` None the image's. `node`: the request named one node of a gang."""

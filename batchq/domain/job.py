@@ -7,6 +7,7 @@ from enum import StrEnum
 from batchq.domain.container import ContainerSpec, Overrides, Resources
 from batchq.domain.names import ConsumableName, DefinitionRef, JobId, QueueName, Tag
 from batchq.domain.people import NOBODY, Owner
+from batchq.domain.replacing import quick
 from batchq.domain.task import Nodes, Task
 
 
@@ -72,6 +73,7 @@ class Need:
     quantity: int
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
     """What was asked for: the definition and SubmitJob's overrides, merged once, at SubmitJob. It never changes.
@@ -159,6 +161,7 @@ class Part:
         return self.key.partition("/")[2]
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """One placing of a job on an environment, at `placed_at`. The finished ones are a job's `attempts`.
@@ -232,6 +235,7 @@ class Family:
     over_at: datetime | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """One job and all that is remembered of it.

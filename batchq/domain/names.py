@@ -6,6 +6,8 @@ from hashlib import sha1
 from typing import NewType
 from uuid import UUID
 
+from batchq.domain.replacing import quick
+
 JobId = NewType("JobId", str)
 QueueName = NewType("QueueName", str)
 ConsumableName = NewType("ConsumableName", str)
@@ -24,6 +26,7 @@ class DefinitionRef:
         return f"{self.name}:{self.revision}"
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tag:
     """Which container of which attempt of which job: the name by which the outside knows it.

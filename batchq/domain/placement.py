@@ -32,8 +32,10 @@ from batchq.domain.job import Job, Need, Status
 from batchq.domain.names import ConsumableName, JobId
 from batchq.domain.people import ROOT, AccountName
 from batchq.domain.quotas import NO_QUOTAS, Quotas
+from batchq.domain.replacing import quick
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """A RUNNABLE job, as much of it as placing needs. `longest` is its timeout; `priority` its schedulingPriority."""

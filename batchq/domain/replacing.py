@@ -1,12 +1,11 @@
-"""`dataclasses.replace`, for values that are made anew at every step of a job: it takes a fifth of the time.
+"""Values that are made at every step of a job, made in a fraction of the time that dataclasses take for it.
 
 A value is made soft, of a kind with the same members that may be written, and is frozen by being called its own kind.
-Its `__init__` is not called: none of ours does more than to take what it is given.
 """
 
 from collections.abc import Callable
-from dataclasses import fields, make_dataclass
-from functools import cache
+from dataclasses import MISSING, Field, fields, make_dataclass
+from functools import cache, wraps
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 else:
 
     def replace(it: T, /, **changes: object) -> T:
-        """The same but for these members."""
+        """The same but for these members. Its `__init__` is not called: none of ours does more than to take them."""
         kind = type(it)
         members, soft = _soft(kind)
         made = soft(*members(it))
@@ -25,6 +24,33 @@ else:
             setattr(made, name, value)
         made.__class__ = kind
         return made
+
+
+def quick(kind: type[T]) -> type[T]:
+    """A frozen dataclass with slots, whose `__init__` takes what it took, by name, in less than half the time.
+
+    Its own calls `object.__setattr__` for each member; this one is written as dataclasses write those of soft ones.
+    """
+    bare: type = kind
+    members = fields(bare)
+    known: dict[str, object] = {"_kind": bare, "_soft": _soft(bare)[1], "_be": object.__setattr__, "_MISSING": MISSING}
+    asked = ", ".join([_parameter(it, known) for it in members])
+    new = [it.name for it in members if it.default_factory is not MISSING]
+    made = [f"if {name} is _MISSING: {name} = _{name}()" for name in new]
+    put = [f"self.{it.name} = {it.name}" for it in members]
+    body = [*made, "_be(self, '__class__', _soft)", *put, "self.__class__ = _kind"]
+    exec("\n    ".join([f"def init(self, *, {asked}):", *body]), known)  # noqa: S102 - names of members, nobody's words
+    kind.__init__ = wraps(kind.__init__)(known["init"])  # type: ignore[arg-type,assignment,method-assign]  # it takes the same
+    return kind
+
+
+def _parameter(member: Field[object], known: dict[str, object]) -> str:
+    """With its default, which is known to it by its name."""
+    if member.default_factory is not MISSING:
+        known[f"_{member.name}"] = member.default_factory
+        return f"{member.name}=_MISSING"
+    known[f"_{member.name}"] = member.default
+    return member.name if member.default is MISSING else f"{member.name}=_{member.name}"
 
 
 @cache

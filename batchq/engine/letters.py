@@ -14,10 +14,12 @@ from batchq.domain.job import Job, JobSpec
 from batchq.domain.names import JobId, Tag
 from batchq.domain.people import Caller
 from batchq.domain.recovery import Seen
+from batchq.domain.replacing import quick
 from batchq.domain.sweep import Selection, SweepOrder, Told
 from batchq.values import SubmissionKey
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submit:
     """A new job, whoever asks for it. The answer is the job, or the one that the same call made before."""
@@ -30,6 +32,7 @@ class Submit:
     answer: Future[Job]
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deliver:
     """Something happened to a job. News from the outside wants no answer; a request's comes once it is durable.

@@ -1,10 +1,13 @@
 """A value made anew is what `dataclasses.replace` would make of it."""
 
+import copy
 import dataclasses
+import inspect
+import pickle
 
 import pytest
 
-from batchq.domain.replacing import replace
+from batchq.domain.replacing import quick, replace
 from tests.support.builders import NOON, attempt, job, stop
 
 
@@ -38,3 +41,51 @@ def test_what_is_no_member_is_refused():
 def test_what_was_made_is_as_frozen_as_any():
     with pytest.raises(dataclasses.FrozenInstanceError):
         replace(job(), version=1).version = 2
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Slow:
+    """One with a member of each sort."""
+
+    said: str
+    number: int = 3
+    several: tuple[str, ...] = dataclasses.field(default_factory=lambda: ("one", "two"))
+
+
+@quick
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Quick:
+    """The same, made quickly."""
+
+    said: str
+    number: int = 3
+    several: tuple[str, ...] = dataclasses.field(default_factory=lambda: ("one", "two"))
+
+
+@pytest.mark.parametrize("given", [{}, {"number": 5}, {"several": ()}, {"number": 0, "several": ("more",)}])
+def test_one_made_quickly_has_what_it_would_have(given):
+    made = Quick(said="so", **given)
+
+    assert type(made) is Quick
+    assert dataclasses.asdict(made) == dataclasses.asdict(Slow(said="so", **given))
+    assert made == Quick(said="so", **given)
+    assert hash(made) == hash(Slow(said="so", **given))
+
+
+@pytest.mark.parametrize("given", [{}, {"said": "so", "colour": "red"}])
+def test_what_it_does_not_take_it_does_not_take_quickly_either(given):
+    with pytest.raises(TypeError):
+        Quick(**given)
+
+
+def test_one_made_quickly_is_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Quick(said="so").said = "otherwise"
+
+
+def test_one_made_quickly_is_copied_and_described_as_any():
+    made = Quick(said="so")
+
+    assert pickle.loads(pickle.dumps(made)) == copy.deepcopy(made) == made
+    assert repr(made) == "Quick(said='so', number=3, several=('one', 'two'))"
+    assert inspect.signature(Quick) == inspect.signature(Slow)
