@@ -12,6 +12,7 @@ from ssl import SSLContext
 from aiohttp import web
 
 from api.certificates import Certificate
+from api.shortcut import shortcut
 
 log = logging.getLogger(__name__)
 
@@ -45,9 +46,10 @@ class Site(web.BaseSite):
     """
 
     def __init__(
-        self, runner: web.BaseRunner, *, door: socket, certificate: Certificate | None, limits: Limits = LIMITS
+        self, runner: web.AppRunner, *, door: socket, certificate: Certificate | None, limits: Limits = LIMITS
     ) -> None:
         super().__init__(runner)
+        self._app = runner.app
         self._door = door
         self._certificate = certificate
         self._limits = limits
@@ -64,7 +66,7 @@ class Site(web.BaseSite):
         server = self._runner.server
         assert server is not None
         self._crowd = crowd = Crowd(server, self._limits, self._certificate)
-        server.request_handler = crowd.answering(server.request_handler)
+        server.request_handler = crowd.answering(shortcut(self._app, server.request_handler))
         # asyncio takes so many at once before the crowd is asked: they must not use up the files that may be open.
         at_once = min(AT_ONCE, self._limits.connections)
         self._server = await asyncio.get_running_loop().create_server(crowd.admit, sock=self._door, backlog=at_once)

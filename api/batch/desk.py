@@ -12,6 +12,7 @@ from api.scope import scope
 from api.tokens import Tokens
 from batchq.catalog import Catalog
 from batchq.domain.people import Caller
+from batchq.domain.replacing import replace
 from batchq.ports import Clock
 from batchq.service import JobService
 from batchq.values import SubmissionKey
@@ -52,9 +53,15 @@ async def call(request: web.Request, desk: Desk, by: Caller) -> Call:
         by=by,
         arns=Arns(account=desk.account, region=said.region or desk.region),
         key=_key(request.headers.get("amz-sdk-invocation-id"), by.key or said.access_key, body),
-        arn=request.match_info.get("arn", ""),
-        keys=tuple(request.query.getall("tagKeys", ())),
+        arn="",
+        keys=(),
     )
+
+
+async def call_about(request: web.Request, desk: Desk, by: Caller) -> Call:
+    """Of an operation in whose path the ARN is."""
+    said = await call(request, desk, by)
+    return replace(said, arn=request.match_info["arn"], keys=tuple(request.query.getall("tagKeys", ())))
 
 
 def _key(invocation: str | None, principal: str, body: bytes) -> SubmissionKey | None:

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
 
-from api.batch.desk import Call, Desk, call
+from api.batch.desk import Call, Desk, call, call_about
 from api.batch.errors import client_exception
 from api.batch.handlers import consumables, definitions, environments, jobs, policies, queues, tags
 from api.batch.translate import unserved
@@ -111,12 +111,12 @@ def _path(name: str) -> str:
 
 
 def _endpoint(desk: Desk, name: str, operation: Serve, *, bare: bool) -> Endpoint:
-    right = right_of(name)
+    right, heard = right_of(name), call_about if name in TAGS else call
 
     async def endpoint(request: web.Request) -> web.Response:
         try:
             by = asker(request, right, name)
-            return reply(await operation(desk, await call(request, desk, by)))
+            return reply(await operation(desk, await heard(request, desk, by)))
         except Refused:
             raise
         except Forbidden as why:

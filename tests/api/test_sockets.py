@@ -178,6 +178,24 @@ async def test_an_encoded_body_is_refused_without_being_inflated(server, encodin
     assert status(answer) == 415
 
 
+async def test_who_asks_first_is_told_to_send_his_body(server):
+    body = b'{"jobs": []}'
+
+    answer = await say(server, post(JSON, b"Expect: 100-continue\r\nContent-Length: 12\r\n", body=body))
+
+    assert status(answer) == 100
+    assert status(answer.partition(b"\r\n\r\n")[2]) == 200
+
+
+@pytest.mark.parametrize("path", [b"/v1/describejobs?x=y", b"/v1/%64escribejobs"])
+async def test_an_operation_is_known_however_its_path_is_spelt(server, path):
+    said = post(JSON, b"Content-Length: 12\r\n", body=b'{"jobs": []}')
+
+    answer = await say(server, said.replace(b"/v1/describejobs", path))
+
+    assert status(answer) == 200
+
+
 async def leaves(server, http, operation, asked):
     """Ask, and be gone before the answer."""
     body = json.dumps(asked).encode()
