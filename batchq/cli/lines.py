@@ -32,6 +32,7 @@ class Lines(logging.Formatter):
 
     def __init__(self, shown: str) -> None:
         super().__init__(shown)
+        self._shown = shown
         self._second, self._as_text = -1, ""
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002, N802 - theirs
@@ -53,5 +54,5 @@ class Lines(logging.Formatter):
 
     def _several(self, record: logging.LogRecord, texts: tuple[str, ...]) -> str:
         record.asctime, record.message = self.formatTime(record), ""
-        margin = super().formatMessage(record)
+        margin = self._shown % vars(record)
         return "\n".join([line(margin + text) for text in texts])

@@ -156,8 +156,9 @@ class Room:
         until = would_end(job.longest, self._now)
         before = self._asides.before(until)
         shape = (job.resources, job.needs, tuple(names), self._site.quotas.on_millicpus(job.account), before)
-        if shape in self._too_large:
-            return Waits(reason=self._too_large[shape])
+        known = self._too_large.get(shape)
+        if known is not None:
+            return Waits(reason=known)
         able = self._able(job, names)
         if not able:
             return self._hopeless(job, names)
@@ -166,8 +167,8 @@ class Room:
             if within(wanted, there):
                 self._take(wanted, until)
                 return Fits(environment=name)
-        self._too_large[shape] = reasons.no_room(*lacking(next(iter(able.values())), there))
-        return Waits(reason=self._too_large[shape])
+        reason = self._too_large[shape] = reasons.no_room(*lacking(next(iter(able.values())), there))
+        return Waits(reason=reason)
 
     def at_limit(self, job: Candidate, names: Sequence[EnvironmentName]) -> AccountName | None:
         """The highest account whose limit is in the way of a job now; none of one that could not start anyway.

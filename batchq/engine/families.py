@@ -50,7 +50,7 @@ class Families:
 
     def under_order(self, turn: Turn) -> frozenset[JobId]:
         """The parents none of whose children may start, for some have not heard yet what they must."""
-        known = {*self._at_work, *(job.id for job in turn.parents())}
+        known = {*self._at_work, *[job.id for job in turn.parents()]}
         if not known:
             return NONE
         return frozenset(job.id for job in self._of(turn, known) if arrays.order(job) is not None)

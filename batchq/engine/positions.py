@@ -27,6 +27,8 @@ class Positions:
     def adopt(self, changes: Iterable[Change], now: datetime) -> None:
         first: dict[QueueName, int] = {}
         for before, after in changes:
+            if before is not None and before.status is after.status and before.misfit is after.misfit:
+                continue
             waited, waits = before is not None and stands_in_line(before), stands_in_line(after)
             if waited != waits:
                 order = -1 if waited and after.spec.share_identifier is not None else after.order

@@ -41,10 +41,11 @@ async def _dependents(turn: Turn, store: JobStore, stirred: Sequence[JobId], *, 
     stored = await store.dependents(stirred) if waited_for else ()
     turn.learn(stored)
     gone = set(stirred)
-    here = (job for job in turn.in_status(Status.PENDING) if gone.intersection(waits_for(job)))
+    here = [job for job in turn.in_status(Status.PENDING) if gone.intersection(waits_for(job))]
     after = [job_id for job in map(turn.get, stirred) if job is not None for job_id in _next(job)]
-    await _learn(turn, store, after)
-    return [*(job.id for job in (*stored, *here)), *after]
+    if after:
+        await _learn(turn, store, after)
+    return [*[job.id for job in (*stored, *here)], *after]
 
 
 def _next(job: Job) -> tuple[JobId, ...]:

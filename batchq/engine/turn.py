@@ -147,10 +147,9 @@ class Turn:
                 self._pairs.append(Change(self._active.get(job_id) or self._read[job_id], job))
         return self._pairs
 
-    def in_status(self, status: Status) -> Iterator[Job]:
+    def in_status(self, status: Status) -> list[Job]:
         """Jobs that this turn has changed, and left in a status."""
-        changed = self._inserted | self._updated
-        return (job for job in changed.values() if job.status is status)
+        return [job for job in (*self._inserted.values(), *self._updated.values()) if job.status is status]
 
     @property
     def unsettled(self) -> bool:
@@ -172,9 +171,9 @@ class Turn:
         """The arrays of which children have moved since they were counted."""
         return list(self._moved)
 
-    def parents(self) -> Iterator[Job]:
+    def parents(self) -> list[Job]:
         """The array parents that this turn has changed."""
-        return (job for job in (*self._inserted.values(), *self._updated.values()) if is_parent(job))
+        return [job for job in (*self._inserted.values(), *self._updated.values()) if is_parent(job)]
 
     def opened(self) -> Iterator[ShareKey]:
         """The shares of the jobs that are new in this turn."""
