@@ -188,7 +188,7 @@ ARRAYS = {
         ("children of an array under order may start", "if arrays.order(job) is not None)", "if False)"),
         (
             "an order of this very turn is not known",
-            "known = {*self._at_work, *(job.id for job in turn.parents())}",
+            "known = {*self._at_work, *[job.id for job in turn.parents()]}",
             "known = {*self._at_work}",
         ),
         ("what was decided is not known", "            return\n        self._sealed = None\n", "            return\n"),
