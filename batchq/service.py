@@ -190,8 +190,9 @@ class JobService:
             stopped = await self._stoppable(ids, by)
         except Unavailable as why:
             return dict.fromkeys(ids, why)
-        named = map(node_of, stopped)
-        became = await self._engine.deliver_all([(whole, order(reason=reason, node=node)) for whole, node in named])
+        named = [node_of(it) for it in stopped]
+        orders = {node: order(reason=reason, node=node) for node in {node for _, node in named}}
+        became = await self._engine.deliver_all([(whole, orders[node]) for whole, node in named])
         return {job_id: why for job_id, why in zip(stopped, became, strict=True) if why is not None}
 
     async def _stoppable(self, ids: Sequence[JobId], by: Caller) -> Sequence[JobId]:

@@ -28,7 +28,7 @@ def step(job: Job, event: on.Event, now: datetime) -> Outcome:
     """What follows from an event. Raises IllegalTransition when it cannot happen to a job in this status."""
     if job.family is not None and job.status is Status.PENDING:
         return arrays.step(job, event, now)
-    if isinstance(event, on.News) and (job.attempt is None or job.attempt.number != event.attempt):
+    if on.is_news(event) and (job.attempt is None or job.attempt.number != event.attempt):
         return job, ()
     if parts.rules(job, event):
         return parts.step(job, event, now)

@@ -28,7 +28,7 @@ def has_parts(job: Job) -> bool:
 
 def rules(job: Job, event: on.Event) -> bool:
     """Whether this table says what follows. All else happens to such a job as to any."""
-    return has_parts(job) and isinstance(event, on.News | on.TerminateRequested)
+    return has_parts(job) and (on.is_news(event) or isinstance(event, on.TerminateRequested))
 
 
 def begin(job: Job, now: datetime) -> Outcome:

@@ -1,12 +1,12 @@
 """Values that are made at every step of a job, made in a fraction of the time that dataclasses take for it.
 
 A value is made soft, of a kind with the same members that may be written, and is frozen by being called its own kind.
+For each kind the code is written that does so, as dataclasses themselves write theirs.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import MISSING, Field, fields, make_dataclass
 from functools import cache, wraps
-from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
 T = TypeVar("T")
@@ -18,8 +18,7 @@ else:
     def replace(it: T, /, **changes: object) -> T:
         """The same but for these members. Its `__init__` is not called: none of ours does more than to take them."""
         kind = type(it)
-        members, soft = _soft(kind)
-        made = soft(*members(it))
+        made = _copying(kind)(it)
         for name, value in changes.items():
             setattr(made, name, value)
         made.__class__ = kind
@@ -29,18 +28,18 @@ else:
 def quick(kind: type[T]) -> type[T]:
     """A frozen dataclass with slots, whose `__init__` takes what it took, by name, in less than half the time.
 
-    Its own calls `object.__setattr__` for each member; this one is written as dataclasses write those of soft ones.
+    Its own calls `object.__setattr__` for each member.
     """
     bare: type = kind
     members = fields(bare)
-    known: dict[str, object] = {"_kind": bare, "_soft": _soft(bare)[1], "_be": object.__setattr__, "_MISSING": MISSING}
+    known: dict[str, object] = {"_kind": bare, "_soft": _soft(bare), "_be": object.__setattr__, "_MISSING": MISSING}
     asked = ", ".join([_parameter(it, known) for it in members])
     new = [it.name for it in members if it.default_factory is not MISSING]
     made = [f"if {name} is _MISSING: {name} = _{name}()" for name in new]
     put = [f"self.{it.name} = {it.name}" for it in members]
     body = [*made, "_be(self, '__class__', _soft)", *put, "self.__class__ = _kind"]
-    exec("\n    ".join([f"def init(self, *, {asked}):", *body]), known)  # noqa: S102 - names of members, nobody's words
-    kind.__init__ = wraps(kind.__init__)(known["init"])  # type: ignore[arg-type,assignment,method-assign]  # it takes the same
+    init = _written(f"def init(self, *, {asked}):", body, known)
+    kind.__init__ = wraps(kind.__init__)(init)  # type: ignore[arg-type,assignment,method-assign]  # it takes what the other took
     return kind
 
 
@@ -54,8 +53,23 @@ def _parameter(member: Field[object], known: dict[str, object]) -> str:
 
 
 @cache
-def _soft(kind: type) -> tuple[Callable[[object], tuple[object, ...]], type]:
+def _copying(kind: type) -> object:
+    """What makes a soft one with the members of one of this kind."""
+    put = [f"made.{it.name} = it.{it.name}" for it in fields(kind)]
+    body = ["made = _new(_soft)", *put, "return made"]
+    return _written("def copy(it):", body, {"_soft": _soft(kind), "_new": object.__new__})
+
+
+@cache
+def _soft(kind: type) -> type:
     names = [it.name for it in fields(kind)]
     assert len(names) > 1, f"{kind} has too few members to be worth it"
     assert not hasattr(kind, "__post_init__"), f"{kind} looks at what it is given"
-    return attrgetter(*names), make_dataclass(f"Soft{kind.__name__}", names, slots=True)
+    return make_dataclass(f"Soft{kind.__name__}", names, slots=True)
+
+
+def _written(head: str, body: Sequence[str], known: dict[str, object]) -> object:
+    """The function of these lines, to which these names are known."""
+    made: dict[str, object] = {}
+    exec("\n    ".join([head, *body]), known, made)  # noqa: S102 - the names of members, and nobody's words
+    return next(iter(made.values()))
