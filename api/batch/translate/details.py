@@ -1,5 +1,8 @@
 """A job as DescribeJobs tells it. What there is nothing to say of is left out; nothing is null."""
 
+from collections.abc import Sequence
+from typing import cast
+
 from api.batch.arns import Arns
 from api.batch.translate import properties, runs
 from api.batch.translate.definitions import document
@@ -17,6 +20,7 @@ def job_detail(job: Job, definition: JobDefinition | None, arns: Arns) -> Conten
     known = {} if definition is None else document(definition.document)
     registered = properties.registered(known, job.spec, node_of(job.id)[1])
     spec = job.spec
+    over = [runs.attempt(job, it, arns, in_tasks="ecsProperties" in registered) for it in job.attempts]
     return said(
         {
             "jobArn": arns.job(job.id),
@@ -27,8 +31,8 @@ def job_detail(job: Job, definition: JobDefinition | None, arns: Arns) -> Conten
             "status": job.status.value,
             "statusReason": job.status_reason,
             **times(job),
-            "attempts": [runs.attempt(job, it, arns, in_tasks="ecsProperties" in registered) for it in job.attempts],
-            **_work(job, registered, arns),
+            "attempts": over,
+            **_work(job, registered, arns, over),
             "arrayProperties": array(job),
             "nodeDetails": node(job),
             "retryStrategy": shown(spec.retry),
@@ -48,21 +52,20 @@ def job_detail(job: Job, definition: JobDefinition | None, arns: Arns) -> Conten
     )
 
 
-def _work(job: Job, registered: Registered, arns: Arns) -> Content:
-    """What it runs, and how the latest attempt fares. AWS: of several nodes each tells its own."""
+def _work(job: Job, registered: Registered, arns: Arns, over: Sequence[Content]) -> Content:
+    """What it runs, and how the latest attempt fares: `over` tells of those that are. AWS: each node tells its own."""
     if "nodeProperties" in registered and job.spec.nodes is not None:
         return {"nodeProperties": properties.of_nodes(registered["nodeProperties"], job.spec.nodes)}
     if "ecsProperties" in registered:
         return {"container": {}, "ecsProperties": _ecs(job, registered["ecsProperties"], arns)}
-    run = latest(job)
     container = properties.container(registered["containerProperties"], job.spec.container)
-    return {
-        "container": {
-            **container,
-            "networkInterfaces": [],
-            **({} if run is None else runs.whereabouts(job, run, arns)),
-        }
-    }
+    return {"container": {**container, "networkInterfaces": [], **_whereabouts(job, arns, over)}}
+
+
+def _whereabouts(job: Job, arns: Arns, over: Sequence[Content]) -> Content:
+    if job.attempt is not None:
+        return runs.whereabouts(job, job.attempt, arns)
+    return cast("Content", over[-1]["container"]) if over else {}  # as the latest of them has it
 
 
 def _ecs(job: Job, registered: Registered, arns: Arns) -> Content:

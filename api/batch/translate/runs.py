@@ -72,9 +72,9 @@ def _task(job: Job, run: Attempt, arns: Arns) -> Content:
 
 def _leading(job: Job) -> str:
     """The key of the container that speaks for the others: empty where there are none."""
-    spec, (_, node) = job.spec, node_of(job.id)
+    spec = job.spec
     if spec.task is not None:
-        return f"{node or 0}/{spec.task.leading.name}"
+        return f"{node_of(job.id)[1] or 0}/{spec.task.leading.name}"
     return "" if spec.nodes is None else f"{spec.nodes.main}/{spec.nodes.leading.name}"
 
 
