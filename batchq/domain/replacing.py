@@ -35,7 +35,7 @@ def quick(kind: type[T]) -> type[T]:
     known: dict[str, object] = {"_kind": bare, "_soft": _soft(bare), "_be": object.__setattr__, "_MISSING": MISSING}
     asked = ", ".join([_parameter(it, known) for it in members])
     new = [it.name for it in members if it.default_factory is not MISSING]
-    made = [f"if {name} is _MISSING: {name} = _{name}()" for name in new]
+    made = [f"if {name} is _MISSING: {name} = _default_{name}()" for name in new]
     put = [f"self.{it.name} = {it.name}" for it in members]
     body = [*made, "_be(self, '__class__', _soft)", *put, "self.__class__ = _kind"]
     init = _written(f"def init(self, *, {asked}):", body, known)
@@ -46,10 +46,10 @@ def quick(kind: type[T]) -> type[T]:
 def _parameter(member: Field[object], known: dict[str, object]) -> str:
     """With its default, which is known to it by its name."""
     if member.default_factory is not MISSING:
-        known[f"_{member.name}"] = member.default_factory
+        known[f"_default_{member.name}"] = member.default_factory
         return f"{member.name}=_MISSING"
-    known[f"_{member.name}"] = member.default
-    return member.name if member.default is MISSING else f"{member.name}=_{member.name}"
+    known[f"_default_{member.name}"] = member.default
+    return member.name if member.default is MISSING else f"{member.name}=_default_{member.name}"
 
 
 @cache

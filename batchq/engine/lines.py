@@ -5,6 +5,7 @@ They are read from the store's indexes, a page at a time, no further than somebo
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
+from functools import cached_property
 from operator import attrgetter
 from typing import Generic, TypeVar
 
@@ -69,8 +70,7 @@ class Waiting:
             return page
 
         def place(it: Candidate) -> int:
-            touched = Spans((order, order) for order in self._orders)
-            return touched.end(self._skip.meant.end(it.order))
+            return self._gone.end(self._skip.meant.end(it.order))
 
         return self._lay_over(_Pages(read, place, self._first(queue)), changed, _order)
 
@@ -111,6 +111,11 @@ class Waiting:
     ) -> AsyncIterator[Candidate]:
         mine = sorted((it for it in changed if self.may_start(it)), key=rank, reverse=True)
         return _Line(self, stored, mine, rank)
+
+    @cached_property
+    def _gone(self) -> Spans:
+        """The orders of those that the turn has changed, for whom reads on: most lines end on their first page."""
+        return Spans([(order, order) for order in self._orders])
 
     def is_offered(self, other: Candidate) -> bool:
         """Of one that is stored: the turn has not changed it, and its account's are not passed over."""

@@ -244,7 +244,9 @@ def text(said: str) -> str:
 
 def integer(number: int) -> int:
     """As near to it as a column can hold; the JSON beside it has it whole."""
-    return number if -GREATEST <= number <= GREATEST else GREATEST if number > 0 else -GREATEST
+    if -GREATEST <= number <= GREATEST:
+        return number
+    return GREATEST if number > 0 else -GREATEST
 
 
 def microseconds(moment: datetime) -> int:

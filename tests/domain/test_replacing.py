@@ -49,6 +49,7 @@ class Slow:
 
     said: str
     number: int = 3
+    kind: str = "any"
     several: tuple[str, ...] = dataclasses.field(default_factory=lambda: ("one", "two"))
 
 
@@ -59,10 +60,11 @@ class Quick:
 
     said: str
     number: int = 3
+    kind: str = "any"
     several: tuple[str, ...] = dataclasses.field(default_factory=lambda: ("one", "two"))
 
 
-@pytest.mark.parametrize("given", [{}, {"number": 5}, {"several": ()}, {"number": 0, "several": ("more",)}])
+@pytest.mark.parametrize("given", [{}, {"number": 5}, {"several": ()}, {"number": 0, "kind": "", "several": ("more",)}])
 def test_one_made_quickly_has_what_it_would_have(given):
     made = Quick(said="so", **given)
 
@@ -87,5 +89,5 @@ def test_one_made_quickly_is_copied_and_described_as_any():
     made = Quick(said="so")
 
     assert pickle.loads(pickle.dumps(made)) == copy.deepcopy(made) == made
-    assert repr(made) == "Quick(said='so', number=3, several=('one', 'two'))"
+    assert repr(made) == "Quick(said='so', number=3, kind='any', several=('one', 'two'))"
     assert inspect.signature(Quick) == inspect.signature(Slow)

@@ -12,7 +12,7 @@ from batchq.domain.catalog import TimeLimit
 from batchq.domain.job import Status
 from batchq.domain.names import child_id
 from batchq.engine import limits
-from batchq.engine.letters import Amend, Deliver, GroundChanged
+from batchq.engine.letters import Amend, Deliver, EngineLost, GroundChanged
 from tests.domain.lives import after, at, exited, pending, runnable, running
 from tests.engine.desk import LOOKED, ONE, answer, desk_over, submit
 from tests.engine.turns import ground
@@ -193,6 +193,20 @@ async def test_a_limit_that_comes_later_holds_for_those_who_wait(watch):
     await watch(desk, 601)
 
     assert await ended(desk, job) == text(TOO_MANY)
+
+
+async def test_a_limit_that_comes_while_nothing_is_placed_holds_for_the_head(watch):
+    runs, head = running(millicpus=4000), runnable()
+    on_ground = ground()
+    desk = await desk_over(runs, head, on_ground=on_ground)
+    await desk.turn(LOOKED)
+    await desk.turn(EngineLost())
+    on_ground.queues.update(limited().queues)
+    await desk.turn(GroundChanged())
+
+    await watch(desk, 601)
+
+    assert await ended(desk, head) == text(CAPACITY)
 
 
 async def test_the_shortest_of_two_limits_for_one_reason_counts(watch):
