@@ -167,6 +167,8 @@ LIMITS = [
     ("another reason counts as well", "if reasons.code(it.reason) == reasons.code(reason)]", "]"),
     ("the longest limit counts", "return since + min(asked)", "return since + max(asked)"),
     ("only a page of misfits is looked through", "if len(page) == PAGE:", "if False:"),
+    ("a later head has no time of its own", "if marks is not self._marks:", "if self._marks is None:"),
+    ("heads do not hear of other limits", "        self._marks = None\n\n    async", "        pass\n\n    async"),
 ]
 PLACING = {
     "batchq/domain/placement.py": PLACEMENT,
