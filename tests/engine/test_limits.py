@@ -116,20 +116,6 @@ async def test_who_comes_to_stand_first_later_is_cancelled_in_his_time(watch):
     assert await ended(desk, head) == text(CAPACITY)
 
 
-async def test_a_head_hears_of_a_limit_that_comes_while_the_engine_is_away(watch):
-    on_ground = ground()
-    head = runnable()
-    desk = await desk_over(running(millicpus=4000), head, on_ground=on_ground)
-    await desk.turn(LOOKED)
-    await desk.turn(EngineLost())
-    on_ground.queues.update(limited().queues)
-    await desk.turn(GroundChanged())
-
-    await watch(desk, 601)
-
-    assert await ended(desk, head) == text(CAPACITY)
-
-
 async def test_a_head_that_is_tagged_meanwhile_is_cancelled_all_the_same(watch):
     runs, head = running(millicpus=4000), runnable()
     desk = await desk_over(runs, head, on_ground=limited())
