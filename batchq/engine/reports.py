@@ -35,7 +35,10 @@ def is_known_to_run(tag: Tag, job: Job | None) -> bool:
 
 
 def is_waited_for(event: on.News, job: Job | None) -> bool:
-    """Whether anything follows from it: nothing does where a job runs that is one container, and is not to stop."""
+    """Whether anything follows from it: nothing does where a job runs that is one container, and is not to stop.
+
+    Its timeout is counted from when it began, whenever that is read.
+    """
     return not isinstance(event, on.ContainerStarted) or bool(event.part) or job is None or job.stop is not None
 
 
