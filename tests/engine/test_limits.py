@@ -206,6 +206,20 @@ async def test_a_limit_that_comes_later_holds_for_those_who_wait(watch):
     assert await ended(desk, job) == text(TOO_MANY)
 
 
+async def test_a_limit_that_comes_while_nothing_is_placed_holds_for_the_head(watch):
+    runs, head = running(millicpus=4000), runnable()
+    on_ground = ground()
+    desk = await desk_over(runs, head, on_ground=on_ground)
+    await desk.turn(LOOKED)
+    await desk.turn(EngineLost())
+    on_ground.queues.update(limited().queues)
+    await desk.turn(GroundChanged())
+
+    await watch(desk, 601)
+
+    assert await ended(desk, head) == text(CAPACITY)
+
+
 async def test_the_shortest_of_two_limits_for_one_reason_counts(watch):
     runs, head = running(millicpus=4000), runnable()
     limits_ = tuple(TimeLimit(reason=CAPACITY, most=it * TEN_MINUTES) for it in (2, 1))
