@@ -170,6 +170,13 @@ LIMITS = [
     ("a later head has no time of its own", "if marks is not self._marks:", "if self._marks is None:"),
     ("heads do not hear of other limits", "        self._marks = None\n\n    async", "        pass\n\n    async"),
 ]
+LEDGER = [
+    (
+        "what this turn has changed is not charged before the next",
+        "if page is NOTHING_CHANGED:",
+        "if page is not None:",
+    ),
+]
 PLACING = {
     "batchq/domain/placement.py": PLACEMENT,
     "batchq/domain/backfill.py": BACKFILL,
@@ -180,6 +187,7 @@ PLACING = {
     "batchq/engine/ahead.py": AHEAD,
     "batchq/engine/heads.py": HEADS,
     "batchq/engine/limits.py": LIMITS,
+    "batchq/engine/ledger.py": LEDGER,
     "batchq/engine/outlook.py": OUTLOOK,
     "batchq/engine/tally.py": TALLY,
 }

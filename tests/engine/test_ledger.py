@@ -34,6 +34,11 @@ async def share(desk):
     return kept.active, kept.millicpus
 
 
+def asked_by(new, share_identifier):
+    """Half of what there is."""
+    return submit(new, share_identifier=share_identifier, millicpus=2000)
+
+
 class Meanwhile:
     """A store during whose commit something else happens."""
 
@@ -67,6 +72,19 @@ async def test_a_share_gets_back_what_its_job_held():
     await desk.turn(news(job, exited(0)))
 
     assert await share(desk) == (1, 4000)
+
+
+async def test_room_is_given_out_to_shares_as_this_turn_leaves_them():
+    blue, red = job_id(1), job_id(2)
+    desk = await desk_over(on_ground=FAIR)
+    await desk.turn(LOOKED, asked_by(ONE, "red"), asked_by(TWO, "blue"))
+    await desk.turn(asked_by(blue, "blue"), asked_by(red, "red"))
+    (job,) = (await desk.store.jobs([ONE])).values()
+
+    await desk.turn(news(job, exited(0)))
+
+    found = await desk.store.jobs([blue, red])
+    assert (found[blue].status, found[red].status) == (Status.RUNNABLE, Status.STARTING)
 
 
 async def test_a_turn_that_is_not_saved_charges_nobody():
