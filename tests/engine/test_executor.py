@@ -31,7 +31,7 @@ class Outside:
         clock = VirtualClock()
         self.simulated = SimulatedRuntime(clock=clock, capacity=HOST)
         self.engine = Recorder(self.simulated)
-        self.news, self.alive, self.tasks = [], 0, Tasks(clock)
+        self.news, self.at_leisure, self.alive, self.tasks = [], [], 0, Tasks(clock)
         self.saved, self.made, self.disk_full, self.saving = {}, [], False, asyncio.Event()
         self.saving.set()
         self.keeping = asyncio.Event()
@@ -57,8 +57,9 @@ class Outside:
             case Deliver(event=on.ContainerCreated() as made, answer=answer):
                 self.made.append(made)
                 self.tasks.spawn("save", self._save(answer))
-            case Deliver(event=event):
+            case Deliver(event=event, at_leisure=at_leisure):
                 self.news.append(event)
+                self.at_leisure.append(at_leisure)
             case Ring(seen_alive=tag) if tag == self.tag:
                 self.alive += 1
 
@@ -242,6 +243,18 @@ async def test_an_end_is_told_with_the_beginning_until_that_is_saved():
 
     assert [type(it) for it in unsaved.news] == [on.ContainerStarted, on.ContainerStarted, on.ContainerExited]
     assert [type(it) for it in saved.news] == [on.ContainerStarted, on.ContainerExited]
+
+
+async def test_that_it_runs_may_lie_a_while_and_its_end_may_not():
+    outside = Outside(seconds=1)
+    outside.saved[outside.job.id] = outside.job
+    await outside.does(do.StartContainer(tag=outside.tag))
+    await asyncio.sleep(2)
+
+    await outside.does(do.InspectContainer(tag=outside.tag))
+
+    assert [type(it) for it in outside.news] == [on.ContainerStarted, on.ContainerStarted, on.ContainerExited]
+    assert outside.at_leisure == [True, True, False]
 
 
 async def test_a_look_at_a_container_that_runs_tells_that_it_is_alive():

@@ -103,9 +103,21 @@ async def test_news_that_nobody_waits_for_has_a_turn_of_its_own_before_long():
     assert asyncio.get_running_loop().time() == pytest.approx(LEISURE)
 
 
+async def test_and_so_has_what_comes_after_it():
+    inbox = Inbox()
+    inbox.post(news(1))
+    await inbox.take(10)
+    inbox.post(news(2))
+
+    taken = await asyncio.wait_for(inbox.take(10), 2 * LEISURE)
+
+    assert of(taken) == [2]
+
+
 async def test_news_that_was_read_in_passing_wakes_nobody_later():
     inbox = Inbox()
-    inbox.post(news(1), letter(2))
+    inbox.post(news(1))
+    inbox.post(letter(2))
     inbox.post(news(3))
     await inbox.take(10)
     reader = asyncio.create_task(inbox.take(10))

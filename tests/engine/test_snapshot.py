@@ -101,6 +101,15 @@ async def test_when_the_first_goes_all_move_up():
     assert await since(desk) == [5, 5]
 
 
+async def test_so_do_those_behind_one_that_is_found_to_fit_nowhere():
+    desk = await desk_over(full(), runnable(millicpus=9000), runnable())
+    await asyncio.sleep(5)
+
+    await desk.turn(LOOKED)
+
+    assert await since(desk) == [5]
+
+
 async def test_who_stands_before_one_that_goes_stays():
     one, two, four = runnable(number=8_000_001), runnable(number=8_000_002), runnable(number=8_000_004)
     third = runnable(number=8_000_003)
