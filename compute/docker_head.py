@@ -40,7 +40,7 @@ class Answer(HTTPResponse):
         seen: bytes = self.fp.peek()
         head, end, _ = seen.partition(END)
         lines = head.split(NEW_LINE)
-        if not end or head.count(b"\n") != len(lines) - 1:
+        if not (end and head.count(b"\r") == head.count(b"\n") == len(lines) - 1):
             return [self._line(), *islice(iter(self._line, ""), MOST_HEADERS + 1)]
         self.fp.read(len(head) + len(END))
         return [line.decode("latin-1") for line in lines]

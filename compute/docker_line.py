@@ -24,7 +24,7 @@ Parameters = Mapping[str, str | int | None] | None
 
 EACH_SAYS = ("Host: docker", "Accept-Encoding: identity")
 BLANK = vars(Response()) | {"encoding": "utf-8"}  # to make one is slow: it has a jar of cookies, and that a lock
-UNSAYABLE = re.compile(r"[\x00-\x20\x7f]")  # in a target: it would end there
+UNSAYABLE = re.compile(r"[^\x21-\x7e]")  # in a target: it would end there, or is none of HTTP
 
 
 class Content(Protocol):
@@ -53,7 +53,7 @@ class Line:
         except BaseException:
             self.close()  # or what is left of it would be taken for the next answer
             raise
-        return _answer(target, told, _content=content)
+        return _answer(target, told, _content=content, _content_consumed=True)
 
     def open(self, target: str) -> Response:
         """An answer that is read as it comes, by whichever thread. Until its end it has the connection for itself."""
@@ -156,7 +156,7 @@ def request(method: str, target: str, body: str | None, headers: Mapping[str, st
     length = [] if body is None and method != "POST" else [f"Content-Length: {len(content)}"]
     if UNSAYABLE.search(target) or any("\r" in it or "\n" in it for it in said):
         raise ValueError(f"Invalid header or target: {target!r}")
-    return "\r\n".join((f"{method} {target} HTTP/1.1", *said, *length, "", "")).encode("ascii") + content
+    return "\r\n".join((f"{method} {target} HTTP/1.1", *said, *length, "", "")).encode() + content
 
 
 def with_parameters(target: str, parameters: Parameters) -> str:
@@ -164,7 +164,7 @@ def with_parameters(target: str, parameters: Parameters) -> str:
     return f"{target}?{urlencode(said, doseq=True)}" if said else target
 
 
-def _answer(target: str, told: Answer, **content: Content | bytes) -> Response:
+def _answer(target: str, told: Answer, **content: Content | bytes | bool) -> Response:
     answer = Response.__new__(Response)
     said = {"url": target, "status_code": told.status, "reason": told.reason}
     vars(answer).update(BLANK, **said, **content)

@@ -66,6 +66,18 @@ def test_what_is_asked_is_said_once_and_whole(tmp_path):
         assert content.decode() == '{"a": "ä"}'
 
 
+def test_headers_of_dockers_config_are_said_in_whatever_script_they_are(tmp_path):
+    with engine(tmp_path, [OK]) as (line, told):
+        line.ask("GET", "/here", body=None, headers={"X-Team": "Zürich, 東京"})
+
+    assert told[0][1]["X-Team"].encode("latin-1").decode() == "Zürich, 東京"
+
+
+def test_an_answer_that_is_here_may_be_read_in_portions_and_put_away(tmp_path):
+    with engine(tmp_path, [OK]) as (line, _), closing(asked(line)) as answer:
+        assert list(answer.iter_content(1)) == [b"{", b"}"]
+
+
 def test_of_a_request_that_cannot_be_said_nothing_is_said_with_the_next(tmp_path):
     with engine(tmp_path, [OK]) as (line, told):
         with pytest.raises(RequestException, match="Invalid header"):
