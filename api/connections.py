@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import itemgetter
@@ -12,12 +12,9 @@ from ssl import SSLContext
 from aiohttp import web
 
 from api.certificates import Certificate
-from api.shortcut import shortcut
+from api.shortcut import Handler, shortcut
 
 log = logging.getLogger(__name__)
-
-Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
-
 
 AT_ONCE = 100  # connections that are let in before anything else is done
 WAITING = 1024  # connections that the kernel keeps at the door; one more is told nothing, and knocks again in a second

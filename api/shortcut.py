@@ -32,5 +32,7 @@ def _known(app: web.Application) -> Mapping[tuple[str, str], Handle]:
             handle: Handle = route.handler
             for middleware in reversed(app.middlewares):
                 handle = partial(middleware, handler=handle)
-            plain[route.method, route.resource.canonical] = handle
+            plain.setdefault(
+                (route.method, route.resource.canonical), handle
+            )  # as of several the router takes the first
     return plain
