@@ -32,7 +32,6 @@ def _known(app: web.Application) -> Mapping[tuple[str, str], Handle]:
             handle: Handle = route.handler
             for middleware in reversed(app.middlewares):
                 handle = partial(middleware, handler=handle)
-            plain.setdefault(
-                (route.method, route.resource.canonical), handle
-            )  # as of several the router takes the first
+            # Of several of one path the router takes the first.
+            plain.setdefault((route.method, route.resource.canonical), handle)
     return plain

@@ -27,7 +27,8 @@ def log_to(stream: TextIO) -> logging.Handler:
 class Lines(logging.Formatter):
     """A record begins at the margin; what follows of it, as a traceback does, is indented.
 
-    A message that is several, as those of a turn, is as many lines, each as if it were a record.
+    A message that is several, as those of a turn, is as many lines, each as if it were a record. What is shown of a
+    record ends in its message.
     """
 
     def __init__(self, shown: str) -> None:
