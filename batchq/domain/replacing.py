@@ -7,6 +7,7 @@ For each kind the code is written that does so, as dataclasses themselves write 
 from collections.abc import Sequence
 from dataclasses import MISSING, Field, fields, make_dataclass
 from functools import cache, wraps
+from inspect import signature
 from typing import TYPE_CHECKING, TypeVar
 
 T = TypeVar("T")
@@ -32,7 +33,9 @@ def quick(kind: type[T]) -> type[T]:
     """
     bare: type = kind
     members = fields(bare)
-    known: dict[str, object] = {"_kind": bare, "_soft": _soft(bare), "_be": object.__setattr__, "_MISSING": MISSING}
+    known: dict[str, object] = {"_kind": bare, "_soft": _soft(bare), "_be": object.__setattr__}
+    own = signature(bare).parameters.values()  # what dataclasses say for a new one: whoever reads it may say it too
+    known["_MISSING"] = next((it.default for it in own if repr(it.default) == "<factory>"), MISSING)
     asked = ", ".join([_parameter(it, known) for it in members])
     new = [it.name for it in members if it.default_factory is not MISSING]
     made = [f"if {name} is _MISSING: {name} = _default_{name}()" for name in new]

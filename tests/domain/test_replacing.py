@@ -91,3 +91,9 @@ def test_one_made_quickly_is_copied_and_described_as_any():
     assert pickle.loads(pickle.dumps(made)) == copy.deepcopy(made) == made
     assert repr(made) == "Quick(said='so', number=3, kind='any', several=('one', 'two'))"
     assert inspect.signature(Quick) == inspect.signature(Slow)
+
+
+def test_a_default_that_is_read_from_it_may_be_given_to_it():
+    read = inspect.signature(Quick).parameters["several"].default
+
+    assert Quick(said="so", several=read) == Quick(said="so")
