@@ -17,10 +17,10 @@ from docker.transport import UnixHTTPAdapter
 from docker.transport.unixconn import UnixHTTPConnection, UnixHTTPConnectionPool
 from docker.utils import convert_filters, kwargs_from_env, parse_host
 
+from compute.docker_errors import BAD_REQUEST
 from compute.docker_found import member
 from compute.docker_line import Line, Parameters, with_parameters
 
-BAD_REQUEST = 400  # and above: errors, of HTTP
 NEWEST = "1.45"  # of the engine's API that batchq asks for; Docker 20.10 speaks 1.41
 ASKING_VERSION = 10.0  # seconds
 
@@ -147,7 +147,7 @@ class Client(docker.APIClient):
 
     def _raise_for_status(self, response: requests.Response) -> None:
         """As the SDK's, which stumbles where an error says nothing of itself."""
-        if response.status_code < BAD_REQUEST:
+        if response.status_code < BAD_REQUEST:  # as nearly always
             return
         try:
             super()._raise_for_status(response)  # type: ignore[misc]  # the stubs leave it out

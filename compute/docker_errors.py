@@ -20,7 +20,7 @@ from batchq.values import ContainerState
 LEAST_SECRET = 4  # characters: a shorter word would take half of what is said with it
 LONGEST_REASON, LONGEST_TOLD, LONGEST_HEARD = 1024, 2048, 4096  # of what the engine says, a user may have said most
 COMMAND_NOT_FOUND, COMMAND_NOT_EXECUTABLE = 127, 126
-NOT_FOUND, CONFLICT, SERVER_ERROR, NOT_IMPLEMENTED = 404, 409, 500, 501  # of HTTP
+BAD_REQUEST, NOT_FOUND, CONFLICT, SERVER_ERROR, NOT_IMPLEMENTED = 400, 404, 409, 500, 501  # of HTTP
 
 _NO_ANSWER = (DockerException, RequestException, TransportError, StreamParseError, OSError, ValueError)
 # What is below the engine is down or restarting. Only such words tell this 500 from the one that a bad user name gets;
