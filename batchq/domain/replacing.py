@@ -5,9 +5,9 @@ For each kind the code is written that does so, as dataclasses themselves write 
 """
 
 from collections.abc import Sequence
-from dataclasses import MISSING, Field, fields, make_dataclass
+from dataclasses import MISSING, fields, make_dataclass
 from functools import cache, wraps
-from inspect import signature
+from types import FunctionType
 from typing import TYPE_CHECKING, TypeVar
 
 T = TypeVar("T")
@@ -32,27 +32,23 @@ def quick(kind: type[T]) -> type[T]:
     Its own calls `object.__setattr__` for each member.
     """
     bare: type = kind
-    members = fields(bare)
-    known: dict[str, object] = {"_kind": bare, "_soft": _soft(bare), "_be": object.__setattr__}
-    own = signature(bare).parameters.values()  # what dataclasses say for a new one: whoever reads it may say it too
-    known["_MISSING"] = next((it.default for it in own if repr(it.default) == "<factory>"), MISSING)
-    asked = ", ".join([_parameter(it, known) for it in members])
-    new = [it.name for it in members if it.default_factory is not MISSING]
-    made = [f"if {name} is _MISSING: {name} = _default_{name}()" for name in new]
+    its = kind.__init__
+    members, unsaid = fields(bare), its.__kwdefaults__ or {}
+    new = {it.name: it.default_factory for it in members if it.default_factory is not MISSING}
+    known: dict[str, object] = {
+        "_kind": bare,
+        "_soft": _soft(bare),
+        "_be": object.__setattr__,
+        "_new": new,
+        "_unsaid": unsaid,
+    }
+    made = [f"if {name} is _unsaid['{name}']: {name} = _new['{name}']()" for name in new]
     put = [f"self.{it.name} = {it.name}" for it in members]
     body = [*made, "_be(self, '__class__', _soft)", *put, "self.__class__ = _kind"]
-    init = _written(f"def init(self, *, {asked}):", body, known)
-    kind.__init__ = wraps(kind.__init__)(init)  # type: ignore[arg-type,assignment,method-assign]  # it takes what the other took
+    init = _written(f"def init(self, *, {', '.join([it.name for it in members])}):", body, known)
+    init.__kwdefaults__ = unsaid
+    kind.__init__ = wraps(its)(init)  # type: ignore[method-assign]  # it takes what the other took
     return kind
-
-
-def _parameter(member: Field[object], known: dict[str, object]) -> str:
-    """With its default, which is known to it by its name."""
-    if member.default_factory is not MISSING:
-        known[f"_default_{member.name}"] = member.default_factory
-        return f"{member.name}=_MISSING"
-    known[f"_default_{member.name}"] = member.default
-    return member.name if member.default is MISSING else f"{member.name}=_default_{member.name}"
 
 
 @cache
@@ -71,8 +67,8 @@ def _soft(kind: type) -> type:
     return make_dataclass(f"Soft{kind.__name__}", names, slots=True)
 
 
-def _written(head: str, body: Sequence[str], known: dict[str, object]) -> object:
+def _written(head: str, body: Sequence[str], known: dict[str, object]) -> FunctionType:
     """The function of these lines, to which these names are known."""
-    made: dict[str, object] = {}
+    made: dict[str, FunctionType] = {}
     exec("\n    ".join([head, *body]), known, made)  # noqa: S102 - the names of members, and nobody's words
     return next(iter(made.values()))
