@@ -27,11 +27,11 @@ def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
         lay(service.client(), at_once=AT_ONCE)
         yield from against_the_sdk(scale, service)
         yield against_none(scale, service)
-    if shutil.which("docker"):
-        with on_docker(folder / "eight") as service:
-            lay(service.client(), at_once=PROCESSES)
-            network_of(service)  # is there from here on, as in the other
+        if shutil.which("docker"):
             yield against_the_command(scale, service)
+    if shutil.which("docker"):
+        with on_docker(folder / "alone") as service:
+            lay(service.client(), at_once=PROCESSES)  # without a network more at once pays
             yield against_the_command_on_none(scale, service)
 
 
@@ -73,7 +73,7 @@ def against_the_command(scale: Scale, service: Service) -> Figure:
         scale.pairs, lambda: by_command(scale.jobs), lambda: by_batchq(service, scale.jobs)[0]
     )  # fmt: skip
     return Figure(
-        name=f"containers/s, {scale.jobs} x `true`, {PROCESSES} at once, network shared",
+        name=f"containers/s, {scale.jobs} x `true`, {AT_ONCE} at once, network shared",
         against=f"`xargs -P{PROCESSES} docker run --rm`",
         ours=ours,
         theirs=theirs,
