@@ -17,6 +17,7 @@ log = logging.getLogger(__name__)
 EVERY = timedelta(seconds=0.25)
 TOO_LATE = timedelta(seconds=1)
 OF_LATE = timedelta(minutes=5)
+NONE = timedelta(0)
 FRAMES = 4  # of what the loop was at, the innermost first
 IDLE = "select"  # the function in which a loop waits: if it is found there, the whole machine was held up
 NOTHING_SEEN = "nothing that could be seen"
@@ -59,9 +60,14 @@ class Pulse:
         self._seen = None
 
     def _watch(self, loop: int, over: threading.Event) -> None:
-        while not over.wait(EVERY.total_seconds()):
+        while not over.wait(self._rest()):
             if self._seen is None and self._clock.now() - self._beat > EVERY + TOO_LATE:
                 self._seen = doing(loop)
+
+    def _rest(self) -> float:
+        """Until the last beat would be too long ago. Most often another has come by then, and nothing is looked at."""
+        left = self._beat + EVERY + TOO_LATE - self._clock.now()
+        return (left if left > NONE else EVERY).total_seconds()
 
 
 def doing(thread: int) -> str:
