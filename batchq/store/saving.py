@@ -21,7 +21,7 @@ Connection = sqlite3.Connection
 def commit(connection: Connection, changes: Changes) -> None:
     ends = _ends(changes.history)
     _insert(connection, changes.inserted)
-    _update(connection, changes.updated, ends)
+    _update(connection, changes, ends)
     _remember(connection, changes, ends)
     if changes.forget_before is not None:
         old = {"before": rows.microseconds(changes.forget_before), "limit": MOST_FORGOTTEN}
@@ -48,20 +48,26 @@ def _insert(connection: Connection, jobs: Sequence[Job]) -> None:
     each(connection, SQL["insert_wait"], _waits(job for job in jobs if waits(job)))
 
 
-def _update(connection: Connection, jobs: Sequence[Job], ends: Mapping[JobId, int]) -> None:
-    """What goes on, and what has come to its end: only that is written where it is found by its end.
+def _update(connection: Connection, changes: Changes, ends: Mapping[JobId, int]) -> None:
+    """What stays where it is found, what moves on, and what has come to its end: of each only what is another.
 
     As long as it waits a job is found by those it waits for, and no longer.
     """
-    going_on, over = [], []
+    jobs, moved = changes.updated, {it.job_id for it in changes.history}
+    staying: list[Row] = []
+    moving: list[Row] = []
+    over: list[Row] = []
     for job in jobs:
         row = rows.state_row(job, version=job.version + 1)
         if job.id in ends:
             row["finished_at"] = ends[job.id]
             over.append(row)
         else:
-            going_on.append(row)
-    written = each(connection, SQL["update_job"], going_on)
+            (moving if job.id in moved else staying).append(row)
+    written = each(connection, SQL["update_state"], staying)
+    if written < len(staying):  # by a misfit, or by what is left to do for an array, one is found without a moment, too
+        moving += staying
+    written += each(connection, SQL["update_job"], moving)
     written += each(connection, SQL["end_job"], over)
     if written != len(jobs):
         raise Conflict(_not_at_its_version(connection, jobs))

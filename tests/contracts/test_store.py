@@ -72,6 +72,25 @@ async def test_an_update_is_read_one_version_further(store):
     }
 
 
+async def test_jobs_saved_together_are_found_as_they_are_left_whatever_of_them_is_new(store):
+    stays, moves = job(number=1, status=Status.RUNNABLE), job(number=2, status=Status.RUNNABLE)
+    unfit, fit = job(number=3, status=Status.RUNNABLE), job(number=4, status=Status.RUNNABLE, misfit=True)
+    await update(store, inserted=(stays, moves, unfit, fit))
+    left = (
+        replace(stays, status_reason="blocked"),
+        replace(moves, status=Status.STARTING),
+        replace(unfit, misfit=True),
+        replace(fit, misfit=False),
+    )
+
+    await update(store, updated=left, history=(moment(left[1]),))
+
+    assert await store.jobs([it.id for it in left]) == {it.id: saved(it) for it in left}
+    assert [it.order for it in await store.runnable(QueueName("default"), 9)] == [1, 4]
+    assert [it.order for it in await store.misfits(9)] == [3]
+    assert [it.order for it in await store.active()] == [2]
+
+
 async def test_the_last_order_is_the_highest_given(store):
     await update(store, inserted=(job(number=7), job(number=3)))
 

@@ -57,6 +57,7 @@ JOBS = [
         "written != len(jobs):",
         "written < 0:",
     ),
+    ("what is searched of a job stays what it was", "if written < len(staying):", "if written < 0:"),
     ("a version stays what it was", "version=job.version + 1)", "version=job.version)"),
     (
         "no history is kept",

@@ -14,12 +14,18 @@ INSERT INTO specs (ord, spec) VALUES (:ord, :spec);
 -- insert_need
 INSERT OR IGNORE INTO job_needs (resource, ord) VALUES (:resource, :ord);
 
+-- update_state
+-- Of a job that stays what it is searched as: an index is written again for each column of it that is set, whatever to.
+UPDATE jobs SET version = :version + 1, state = :state
+WHERE ord = :ord AND id = :id AND version = :version
+    AND status = :status AND misfit = :misfit AND at_work = :at_work;
+
 -- update_job
 UPDATE jobs SET version = :version + 1, status = :status, misfit = :misfit, at_work = :at_work, state = :state
 WHERE ord = :ord AND id = :id AND version = :version;
 
 -- end_job
--- Apart from the others: an index is written again for each column of it that is set, whatever to.
+-- Apart from the others, for the index of ends.
 UPDATE jobs
 SET version = :version + 1, status = :status, misfit = :misfit, at_work = :at_work, state = :state,
     finished_at = :finished_at

@@ -1,0 +1,21 @@
+"""How much of the database a turn writes."""
+
+from dataclasses import replace
+
+from batchq.domain.job import Status
+from batchq.store.database import NAME
+from batchq.values import Changes
+from tests.support.builders import job
+
+PAGE = 24 + 4096  # bytes of the log of writes
+
+
+async def test_of_a_job_that_is_searched_as_before_only_its_row_is_written(store, tmp_path):
+    before = job(status=Status.STARTING)
+    await store.commit(Changes(inserted=(before,)))
+    log = tmp_path / f"{NAME}-wal"
+    size = log.stat().st_size
+
+    await store.commit(Changes(updated=(replace(before, status_reason="made"),)))
+
+    assert log.stat().st_size == size + PAGE
