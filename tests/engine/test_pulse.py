@@ -1,77 +1,83 @@
-"""A loop that is held up is noticed, and by what. This is about real time, which the tests around it do without."""
+"""A loop that is held up is noticed, and by what. How long that is, a clock tells that these tests move."""
 
 import asyncio
 import time
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 import pytest
 
-from batchq.clock import SystemClock
-from batchq.engine.pulse import OF_LATE, TOO_LATE, Pulse
+from batchq.engine.pulse import EVERY, OF_LATE, TOO_LATE, Pulse
 from tests.support.builders import NOON
 
-HELD_UP = 1.6  # seconds
 
-
-class Later(SystemClock):
-    """The time of day after a while, on demand."""
+class Clock:
+    """A time of day that a test moves; who sleeps by it sleeps the loop's time, which costs nothing."""
 
     def __init__(self):
-        super().__init__()
-        self.passed = NOON - NOON
+        self.passed = timedelta()
 
     def now(self):
-        return super().now() + self.passed
+        return NOON + self.passed
+
+    async def sleep(self, seconds):
+        await asyncio.sleep(seconds)
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def pulse(clock):
+    return Pulse(clock)
 
 
 @asynccontextmanager
 async def beating(pulse):
-    asyncio.get_running_loop().live_really()
     task = asyncio.create_task(pulse.run())
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(1)
     try:
         yield
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(1)
     finally:
         task.cancel()
         await asyncio.wait([task])
 
 
-def block():
-    time.sleep(HELD_UP)
+def block(clock, pulse):
+    """Hold the loop up until that is seen."""
+    clock.passed += 2 * TOO_LATE
+    while pulse._seen is None:
+        time.sleep(0.01)
 
 
 @pytest.mark.fault("LC10")
-async def test_work_that_blocks_the_loop_is_named(caplog):
-    pulse = Pulse(SystemClock())
-
+async def test_work_that_blocks_the_loop_is_named(clock, pulse, caplog):
     async with beating(pulse):
-        block()
+        block(clock, pulse)
 
-    assert pulse.health().startswith("held up 1 times of late")
+    assert pulse.health() == "held up 1 times of late, for 1.8 s at most"
     (line,) = [it.message for it in caplog.records if "held up" in it.message]
     assert "block (" in line
     assert __file__ in line
 
 
 @pytest.mark.fault("LC10")
-async def test_a_loop_that_comes_back_in_time_is_well(caplog):
-    pulse = Pulse(SystemClock())
-
+async def test_a_loop_that_comes_back_in_time_is_well(clock, pulse, caplog):
     async with beating(pulse):
-        await asyncio.sleep(0.3)
+        clock.passed += EVERY + TOO_LATE
 
     assert pulse.health() == "ok"
     assert caplog.records == []
 
 
-async def test_what_held_it_up_is_forgotten_in_time():
-    clock = Later()
-    pulse = Pulse(clock)
-    pulse._beat = clock.now()
-    pulse._feel(clock.now() + 2 * TOO_LATE)
+async def test_what_held_it_up_is_forgotten_in_time(clock, pulse):
+    clock.passed = 2 * TOO_LATE
+    pulse._feel(clock.now())
     before = pulse.health()
 
-    clock.passed = OF_LATE + 2 * TOO_LATE
+    clock.passed += OF_LATE
 
     assert (before, pulse.health()) == ("held up 1 times of late, for 1.8 s at most", "ok")

@@ -6,6 +6,8 @@ A conftest asks for it with the hook of pytest-asyncio, for the tests of its fol
 
 The outside stays real. While a thread or a socket may yet answer, the loop gives it a moment before it jumps, and all
 the time it needs when it is a call of `run_in_executor`. A fixture for the real world calls `live_really()`.
+
+`StandingLoop` is for tests of timers among sockets: there no time passes but what a test lets pass.
 """
 
 import asyncio
@@ -46,6 +48,25 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def _called(self, _):
         self._waiting.calls -= 1
+
+
+class StandingLoop(asyncio.SelectorEventLoop):
+    """Begins at 0. No timer rings before a test lets its time pass, however long the machine takes for anything."""
+
+    def __init__(self):
+        self._passed = 0.0
+        self._real_since = None
+        super().__init__()
+
+    def time(self):
+        return self._passed + (0.0 if self._real_since is None else time.monotonic() - self._real_since)
+
+    def live_really(self):
+        """From here on time is the machine's."""
+        self._real_since = time.monotonic()
+
+    def let_pass(self, seconds):
+        self._passed += seconds
 
 
 class VirtualClock:

@@ -11,14 +11,20 @@ from api.connections import LIMITS, Site
 
 
 @asynccontextmanager
-async def serving(app, *, limits=LIMITS, certificate=None):
+async def serving(app, **how):
     """The URL at which it answers."""
+    async with _site(app, **how) as site:
+        yield site.name
+
+
+@asynccontextmanager
+async def _site(app, *, limits=LIMITS, certificate=None):
     runner = api.runner(app, drain_seconds=1)
     await runner.setup()
     try:
         site = Site(runner, door=create_server(("127.0.0.1", 0)), certificate=certificate, limits=limits)
         await site.start()
-        yield site.name
+        yield site
     finally:
         await runner.cleanup()
 
@@ -31,11 +37,20 @@ class Wire:
         self._certificate = files and files.certificate()
         self._trust = files and files.trust()
         self._stack = AsyncExitStack()
-        self.url = ""
+        self._site = None
+
+    @property
+    def url(self):
+        return self._site.name
 
     async def serve(self, limits=LIMITS):
-        one = serving(self._app, limits=limits, certificate=self._certificate)
-        self.url = await self._stack.enter_async_context(one)
+        one = _site(self._app, limits=limits, certificate=self._certificate)
+        self._site = await self._stack.enter_async_context(one)
+
+    async def lets_in(self, number):
+        """Wait until so many connections are open on its side, too."""
+        while len(self._site._crowd._open) < number:  # noqa: ASYNC110 - nobody tells of it
+            await asyncio.sleep(0)
 
     async def connect(self, *said):
         """By TLS where the server has a certificate."""

@@ -11,11 +11,10 @@ from cryptography.hazmat.primitives import serialization
 
 from api.connections import Limits
 from batchq.errors import StartImpossible
-from tests.api.test_connections import GET, is_answered, is_cut
+from tests.api.connections.test_connections import GET, PATIENCE, SHORT, all_is_heard, is_answered, is_cut, let_pass
 from tests.support.certificates import Authority
 from tests.support.server import Wire
 
-SHORT = Limits(patience=0.3)
 HELLO = bytes.fromhex("16030100c8010000c40303")  # the first bytes of one, of which 193 are to come
 
 
@@ -38,6 +37,7 @@ async def wire(files):
     app.add_routes([web.get("/quick", quick)])
     wire = Wire(app, files=files)
     yield wire
+    asyncio.get_running_loop().live_really()
     await wire.close()
 
 
@@ -48,8 +48,10 @@ NO_HANDSHAKE = {"nothing": b"", "half a hello": HELLO, "a hello, byte by byte": 
 @pytest.mark.parametrize("said", NO_HANDSHAKE.values(), ids=NO_HANDSHAKE)
 async def test_a_handshake_that_is_not_finished_is_hung_up_on(wire, said):
     await wire.serve(SHORT)
-
     reader, _ = await wire.connect_in_the_clear(said)
+    await all_is_heard(wire.connect)
+
+    let_pass(PATIENCE)
 
     assert await is_cut(reader)
 
@@ -79,8 +81,10 @@ async def test_its_place_is_given_to_another(wire):
 
 @pytest.mark.fault("IN10")
 async def test_and_given_back_when_it_was_hung_up_on(wire):
-    await wire.serve(Limits(connections=1, patience=0.3))
+    await wire.serve(Limits(connections=1, patience=PATIENCE))
     waiting, _ = await wire.connect_in_the_clear(HELLO)
+    await wire.lets_in(1)
+    let_pass(PATIENCE)
     assert await is_cut(waiting)
 
     reader, _ = await wire.connect(GET)
@@ -140,13 +144,12 @@ def wants_more():
 
 async def decrypted(client, heard, reader):
     """What it hears first."""
-    async with asyncio.timeout(10):
-        while True:
-            heard.write(await reader.read(2**16))
-            try:
-                return client.read()
-            except ssl.SSLWantReadError:
-                continue
+    while True:
+        heard.write(await reader.read(2**16))
+        try:
+            return client.read()
+        except ssl.SSLWantReadError:
+            continue
 
 
 def test_nothing_older_than_tls_1_2_is_spoken(files):
