@@ -4,7 +4,7 @@ import asyncio
 from argparse import Namespace
 from contextlib import closing
 from datetime import UTC, datetime
-from socket import create_server
+from socket import create_server, socket
 
 import pytest
 from aiohttp import web
@@ -89,11 +89,12 @@ async def test_who_sends_us_elsewhere_is_not_batchq(url):
 
 
 async def test_where_nobody_listens_the_place_is_named(url):
-    with closing(create_server(("127.0.0.1", 0))) as door:
-        free = f"http://127.0.0.1:{door.getsockname()[1]}"
+    with closing(socket()) as door:  # it is held, so that nobody else comes to listen there
+        door.bind(("127.0.0.1", 0))
+        mute = f"http://127.0.0.1:{door.getsockname()[1]}"
 
-    with pytest.raises(Unavailable, match=f"no batchq answers at {free}: .*refused"):
-        await asks(free, "/echo")
+        with pytest.raises(Unavailable, match=f"no batchq answers at {mute}: .*refused"):
+            await asks(mute, "/echo")
 
 
 async def test_who_takes_the_call_and_never_answers_is_given_up():
