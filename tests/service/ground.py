@@ -55,9 +55,9 @@ class Ground:
     def submit(self, name="sim", *, script=FOR_EVER, array=None, nodes=None, key=None):
         """The id of a job."""
         batch = self.batch if key is None else self.service.client(key=key)
-        kind = {"type": "container", "containerProperties": _container(script)}
+        kind = {"type": "container", "containerProperties": playing(script)}
         if nodes:
-            ranges = [{"targetNodes": "0:", "container": _container(script)}]
+            ranges = [{"targetNodes": "0:", "container": playing(script)}]
             gang = {"numNodes": nodes, "mainNode": 0, "nodeRangeProperties": ranges}
             kind = {"type": "multinode", "nodeProperties": gang}
         definition = f"{name}-{next(NUMBERS)}"
@@ -94,7 +94,8 @@ class Ground:
         return jobs[0]
 
 
-def _container(script):
+def playing(script):
+    """containerProperties of a simulated job."""
     name, value = write(script)
     return {
         "image": IMAGE,

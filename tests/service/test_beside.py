@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.service.waiting import register
+from tests.service.waiting import PATIENCE, register
 from tests.support.service import BATCHQ, Service
 
 LOOK = """
@@ -29,7 +29,7 @@ def submit(batch, count):
 
 
 def run(*command):
-    return subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=30, check=True).stdout
+    return subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=PATIENCE, check=True).stdout
 
 
 @pytest.mark.fault("DB15")

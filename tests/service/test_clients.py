@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.waiting import container, reaches, register
+from tests.service.waiting import PATIENCE, UNTIL_TOLD, container, reaches, register, says, tell_to_end
 
 AWS = Path(sys.executable).parent / "aws"
 GROUP = "/aws/batch/job"
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.docker
 def aws(service, *words):
     """What a command of the AWS CLI answers."""
     done = subprocess.run(
-        [AWS, *words], capture_output=True, text=True, timeout=60, check=False, env=service.environment()
+        [AWS, *words], capture_output=True, text=True, timeout=PATIENCE, check=False, env=service.environment()
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout) if done.stdout.strip() else None
@@ -52,7 +52,7 @@ def test_boto3_makes_everything_it_needs_and_stops_what_it_started(docker_servic
     batch.create_job_queue(
         jobQueueName="mine", priority=5, computeEnvironmentOrder=[{"order": 1, "computeEnvironment": "mine"}]
     )
-    register(batch, "sleeps", "sleep", "60")
+    register(batch, "sleeps", "sleep", "600")
     job = batch.submit_job(jobName="sleeps", jobQueue="mine", jobDefinition="sleeps", retryStrategy={"attempts": 3})
     reaches(batch, job["jobId"], "RUNNING")
 
@@ -67,7 +67,7 @@ def test_boto3_makes_everything_it_needs_and_stops_what_it_started(docker_servic
 
 def test_a_running_jobs_log_can_be_followed(docker_service):
     batch, logs = docker_service.client(), docker_service.client("logs")
-    register(batch, "talks", "sh", "-c", "echo one; sleep 2; echo two; sleep 60")
+    register(batch, "talks", "sh", "-c", "echo one; sleep 2; echo two; sleep 600")
     job = batch.submit_job(jobName="talks", jobQueue="default", jobDefinition="talks")["jobId"]
     stream = reaches(batch, job, "RUNNING")["container"]["logStreamName"]
 
@@ -85,7 +85,7 @@ def test_a_running_jobs_log_can_be_followed(docker_service):
 def test_filter_log_events_follows_a_job_as_aws_logs_tail_does(docker_service):
     """The tail of AWS CLI 2: search again from the last event's time on, and drop the ids that were seen."""
     batch, logs = docker_service.client(), docker_service.client("logs")
-    register(batch, "talks", "sh", "-c", "for i in 1 2 3; do echo line $i; sleep 1; done")
+    register(batch, "talks", "sh", "-c", "for i in 1 2 3; do echo line $i; sleep 1; done; sleep 600")
     job = batch.submit_job(jobName="talks", jobQueue="default", jobDefinition="talks")["jobId"]
     reaches(batch, job, "RUNNING")
 
@@ -96,17 +96,21 @@ def test_filter_log_events_follows_a_job_as_aws_logs_tail_does(docker_service):
         since = max((it["timestamp"] for it in seen.values()), default=0)
 
     assert [it["message"] for it in seen.values()] == ["line 1", "line 2", "line 3"]
+    assert reaches(batch, job, "RUNNING")
+    batch.terminate_job(jobId=job, reason="enough")
 
 
 def test_sigterm_leaves_running_containers_alone(docker_service):
     batch = docker_service.client()
-    register(batch, "runs", "sleep", "4")
+    register(batch, "runs", *UNTIL_TOLD)
     job = batch.submit_job(jobName="runs", jobQueue="default", jobDefinition="runs")["jobId"]
-    reaches(batch, job, "RUNNING")
+    says(docker_service, job, "ready")
 
     assert docker_service.stop() == 0
 
-    assert [it["State"] for it in docker_service.containers()] == ["running"]
+    (left,) = docker_service.containers()
+    assert left["State"] == "running"
     docker_service.start()
+    tell_to_end([left["Id"]])
     done = reaches(docker_service.client(), job, "SUCCEEDED")
     assert len(done["attempts"]) == 1

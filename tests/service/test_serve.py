@@ -10,7 +10,7 @@ from socket import socket
 import pytest
 
 from batchq.settings import check_names
-from tests.service.waiting import reaches, register
+from tests.service.waiting import PATIENCE, reaches, register
 from tests.support.certificates import Authority
 from tests.support.service import BATCHQ, Service, serving
 
@@ -19,7 +19,7 @@ def refused(*arguments, **environment):
     """The status and the one line of a start that cannot be."""
     words = [BATCHQ, "serve", *map(str, arguments)]
     environ = os.environ | environment
-    done = subprocess.run(words, capture_output=True, text=True, timeout=20, check=False, env=environ)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False, env=environ)
     assert done.stdout == ""
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("batchq:")]
     assert "Traceback" not in done.stderr
@@ -31,6 +31,12 @@ def test_it_says_in_one_line_where_it_is_ready(shared):
     assert shared.health()["status"] == "ok"
 
 
+def test_it_finds_a_port_by_itself_when_told_0(tmp_path):
+    with serving(tmp_path / "data", "--runtime", "simulated", "--port", "0") as service:
+        assert service.health()["status"] == "ok"
+        assert not service.url.endswith(":0")
+
+
 def test_sigterm_ends_it_with_status_0(simulated):
     assert simulated.stop() == 0
 
@@ -38,7 +44,7 @@ def test_sigterm_ends_it_with_status_0(simulated):
 def test_sigint_ends_it_with_status_0(simulated):
     simulated.process.send_signal(signal.SIGINT)
 
-    assert simulated.process.wait(20) == 0
+    assert simulated.process.wait(PATIENCE) == 0
 
 
 def test_the_first_start_makes_an_environment_and_a_queue(shared):
@@ -203,7 +209,7 @@ def test_arns_have_the_region_of_the_caller_and_any_region_is_accepted(shared):
 
 def test_python_m_batchq_is_batchq():
     done = subprocess.run(
-        [sys.executable, "-m", "batchq", "--version"], capture_output=True, text=True, timeout=20, check=True
+        [sys.executable, "-m", "batchq", "--version"], capture_output=True, text=True, timeout=PATIENCE, check=True
     )
 
     assert done.stdout.startswith("batchq ")

@@ -8,8 +8,9 @@ from contextlib import closing
 
 import pytest
 
+from batchq.engine.guard import LOOK_EVERY
 from tests.service.test_serve import refused
-from tests.service.waiting import reaches, register
+from tests.service.waiting import PATIENCE, reaches, register
 from tests.support.service import Service, serving
 
 NOTICED_WITHIN = 10.0  # seconds
@@ -41,9 +42,10 @@ def last_line(service):
 def test_when_its_database_is_removed_it_ends_and_says_so(doomed):
     (doomed.data / "batchq.db").unlink()
 
-    status = doomed.process.wait(NOTICED_WITHIN)
+    status = doomed.process.wait(PATIENCE)
 
     assert status == 1
+    assert LOOK_EVERY < NOTICED_WITHIN
     assert "batchq.db was removed or replaced while it was in use" in last_line(doomed)
     assert "Traceback" not in doomed.log.read_text()
 
@@ -57,7 +59,7 @@ def test_when_its_database_is_replaced_it_ends_and_leaves_the_other_alone(doomed
     content = (other / "batchq.db").read_bytes()
 
     shutil.move(other / "batchq.db", database)
-    status = doomed.process.wait(NOTICED_WITHIN)
+    status = doomed.process.wait(PATIENCE)
 
     assert status == 1
     assert database.read_bytes() == content
@@ -66,29 +68,28 @@ def test_when_its_database_is_replaced_it_ends_and_leaves_the_other_alone(doomed
 @pytest.mark.docker
 @pytest.mark.fault("DB08")
 def test_containers_run_on_when_the_database_is_gone_and_are_taken_up_when_it_is_back(tmp_path):
-    service = Service(tmp_path / "data", "--stop-grace", "1").start()
-    batch = service.client()
-    register(batch, "long", "sleep", "60")
-    job = batch.submit_job(jobName="long", jobQueue="default", jobDefinition="long")["jobId"]
-    reaches(batch, job, "RUNNING")
-    before = [it["Id"] for it in service.containers()]
-    aside = tmp_path / "aside"
-    aside.mkdir()
+    with serving(tmp_path / "data", "--stop-grace", "1") as service:
+        batch = service.client()
+        register(batch, "long", "sleep", "600")
+        job = batch.submit_job(jobName="long", jobQueue="default", jobDefinition="long")["jobId"]
+        reaches(batch, job, "RUNNING")
+        before = [it["Id"] for it in service.containers()]
+        aside = tmp_path / "aside"
+        aside.mkdir()
 
-    for file in service.data.glob("batchq.db*"):
-        file.rename(aside / file.name)
-    status = service.process.wait(NOTICED_WITHIN)
-    service.process.stdout.close()
-    meanwhile = [it["Id"] for it in service.containers() if it["State"] == "running"]
-    for file in aside.iterdir():
-        file.rename(service.data / file.name)
-    service.start()
+        for file in service.data.glob("batchq.db*"):
+            file.rename(aside / file.name)
+        status = service.process.wait(PATIENCE)
+        service.process.stdout.close()
+        meanwhile = [it["Id"] for it in service.containers() if it["State"] == "running"]
+        for file in aside.iterdir():
+            file.rename(service.data / file.name)
+        service.start()
 
-    assert (status, meanwhile) == (1, before)
-    assert len(reaches(service.client(), job, "RUNNING")["attempts"]) == 0
-    service.client().terminate_job(jobId=job, reason="seen enough")
-    reaches(service.client(), job, "FAILED")
-    service.stop()
+        assert (status, meanwhile) == (1, before)
+        assert len(reaches(service.client(), job, "RUNNING")["attempts"]) == 0
+        service.client().terminate_job(jobId=job, reason="seen enough")
+        reaches(service.client(), job, "FAILED")
     service.sweep()
 
 
@@ -116,7 +117,7 @@ def test_a_thread_that_never_ends_does_not_keep_a_failed_start_from_ending(unrea
     arguments = ["serve", "--data", str(unreadable), "--port", "0", "--runtime", "simulated"]
 
     done = subprocess.run(
-        [sys.executable, "-c", HELD, *arguments], capture_output=True, text=True, timeout=20, check=False
+        [sys.executable, "-c", HELD, *arguments], capture_output=True, text=True, timeout=PATIENCE, check=False
     )
 
     assert done.returncode == 1

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.waiting import PATIENCE, reaches, register
+from tests.service.waiting import PATIENCE, is_over, reaches, register
 from tests.support.service import serving
 
 FEW_FILES = ("prlimit", "--nofile=64")
@@ -31,26 +31,15 @@ class Callers:
 
     def refused(self):
         """How many have been hung up on."""
-        return sum(map(_is_over, self._open))
+        return sum(map(is_over, self._open))
 
     def leave(self):
         self._held.close()
 
 
-def _is_over(connection):
-    connection.setblocking(False)
-    try:
-        return connection.recv(1) == b""
-    except BlockingIOError:
-        return False
-    except ConnectionError:
-        return True
-
-
 def health(service):
-    """By somebody who does not wait for long."""
     host = service.url.removeprefix("http://")
-    with closing(HTTPConnection(host, timeout=5)) as calling:
+    with closing(HTTPConnection(host, timeout=PATIENCE)) as calling:
         calling.request("GET", "/healthz")
         return json.load(calling.getresponse())
 

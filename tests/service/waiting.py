@@ -1,9 +1,16 @@
 """Waiting for what a real server will do, and not for ever."""
 
 import time
+from collections.abc import Iterable
+from contextlib import closing
+from socket import socket
 from typing import Any
 
-PATIENCE = 30.0  # seconds
+import docker
+
+from tests.support.service import PATIENCE
+
+UNTIL_TOLD = ("sh", "-c", "trap 'exit 0' USR1; echo ready; while :; do sleep 0.1; done")
 
 
 def reaches(batch: Any, job_id: str, *statuses: str) -> dict[str, Any]:
@@ -25,6 +32,24 @@ def says(service: Any, job_id: str, message: str) -> None:
     while message not in (told := output(service, stream)):
         assert time.monotonic() < end, f"{job_id} never says {message!r}, but {told}"
         time.sleep(0.05)
+
+
+def tell_to_end(containers: Iterable[str]) -> None:
+    """Those of `UNTIL_TOLD`, once they say that they are ready: by a signal that is no stop."""
+    with closing(docker.APIClient()) as engine:
+        for it in containers:
+            engine.kill(it, "USR1")
+
+
+def is_over(connection: socket) -> bool:
+    """Whether the other end has hung up on who waits for it to say something."""
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
 
 
 def output(service: Any, stream: str) -> list[str]:

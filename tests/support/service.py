@@ -6,10 +6,14 @@ import signal
 import ssl
 import subprocess
 import sys
+import time
 import urllib.request
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from http import HTTPStatus
 from pathlib import Path
+from socket import SO_REUSEADDR, SOL_SOCKET, socket
 from typing import Any
 
 import boto3
@@ -18,12 +22,14 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.config import Config
 from botocore.credentials import Credentials
+from docker.errors import APIError
 
 from batchq.engine.pulse import NOTHING_SEEN
 
 BATCHQ = Path(sys.executable).parent / "batchq"
 NOBODYS = "AKIDEXAMPLE", "secret"  # what clients sign with where nobody is asked
 READY = "batchq is ready at "
+PATIENCE = 60.0  # seconds
 HELD_UP, NOT_OURS = "the event loop was held up", "other programs"
 
 
@@ -49,21 +55,22 @@ class Service:
         self.trust = bundle and ssl.create_default_context(cafile=bundle)
         self._bundle = bundle
         self._key = key
-        self._port = "0"
+        self._door = reserved()
+        weakref.finalize(self, self._door.close)
         self.process: subprocess.Popen[str] | None = None
         self.url = ""
         self.instance = ""
 
     def start(self) -> "Service":
-        command = [*self._under, str(BATCHQ), "serve", "--data", str(self.data), "--port", self._port, *self._extra]
+        _, port = self._door.getsockname()
+        command = [*self._under, str(BATCHQ), "serve", "--data", str(self.data), "--port", str(port), *self._extra]
         with self.log.open("a") as log:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         line = self.process.stdout.readline()
         if not line.startswith(READY):
-            self.process.wait(10)
+            self.process.wait(PATIENCE)
             raise RuntimeError(f"batchq did not start; its log ends:\n{self.log.read_text()[-3000:]}")
         self.url = line.removeprefix(READY).strip()
-        self._port = self.url.rsplit(":", 1)[1]
         self.instance = self.health().get("instance", "")
         return self
 
@@ -112,8 +119,12 @@ class Service:
         """Remove its containers, and what they share, when nobody will take them up again."""
         with closing(docker.APIClient()) as engine:
             ours = {"label": f"io.batchq.instance={self.instance}"}
-            for it in engine.containers(all=True, filters=ours):
-                engine.remove_container(it["Id"], v=True, force=True)
+            end = time.monotonic() + PATIENCE
+            while left := engine.containers(all=True, filters=ours):
+                assert time.monotonic() < end, f"they cannot be removed: {left}"
+                for it in left:
+                    _remove(engine, it["Id"])
+                time.sleep(0.05)
             for network in engine.networks(filters=ours):
                 engine.remove_network(network["Id"])
             for volume in engine.volumes(filters=ours)["Volumes"] or ():
@@ -130,9 +141,26 @@ class Service:
         assert self.process is not None
         if self.process.poll() is None:
             self.process.send_signal(how)
-        status = self.process.wait(30)
+        status = self.process.wait(PATIENCE)
         self.process.stdout.close()
         return status
+
+
+def reserved() -> socket:
+    """A port of loopback that nobody else is given, as long as this is open, and at which a server may listen."""
+    door = socket()
+    door.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
+    door.bind(("127.0.0.1", 0))
+    return door
+
+
+def _remove(engine: docker.APIClient, container: str) -> None:
+    """What its server asked for last may still be under way."""
+    try:
+        engine.remove_container(container, v=True, force=True)
+    except APIError as why:
+        if why.status_code not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
+            raise
 
 
 @contextmanager
