@@ -29,6 +29,7 @@ from batchq.values import (
     LogLine,
     LogPage,
     LogStream,
+    Looked,
     Made,
     Moment,
     NeedQuery,
@@ -230,8 +231,10 @@ class ContainerRuntime(Protocol):
     async def survey(self) -> tuple[Found, ...]:
         """Every container of this instance, in whatever state."""
 
-    def deaths(self) -> AbstractAsyncContextManager[AsyncIterator[Tag]]:
+    def deaths(self) -> AbstractAsyncContextManager[AsyncIterator[Tag | Looked]]:
         """The engine's news of containers that ended: a hint, which may be missing, late, or twice.
+
+        With it comes what an inspection found since, or the tag alone where none was made, or answered.
 
         Entered, it listens. The iterator ends (without an error) when the engine closes the stream.
         """

@@ -219,6 +219,15 @@ class Found:
     host_lost: bool = False
 
 
+@quick
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """What was found of a container when news of its end came; None: it is not there."""
+
+    tag: Tag
+    found: Found | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """All that is needed to make a container: its tag, what it is made of, and batchq's own variables, which win.

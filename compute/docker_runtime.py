@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, closing, suppress
 from dataclasses import replace
 from datetime import datetime
@@ -13,7 +13,7 @@ from batchq.domain.catalog import Network
 from batchq.domain.container import Resources
 from batchq.domain.names import Tag
 from batchq.errors import EngineUnknown
-from batchq.values import Found, Launch, LogLine, Made
+from batchq.values import Found, Launch, LogLine, Looked, Made
 from compute import docker_events, gpus, host
 from compute.docker_client import Client, Door
 from compute.docker_containers import Containers
@@ -101,13 +101,16 @@ class DockerRuntime:
         self._sweeps.begin("after a survey", lambda: self._sweep(living))
         return found
 
-    def deaths(self) -> AbstractAsyncContextManager[AsyncIterator[Tag]]:
+    def deaths(self) -> AbstractAsyncContextManager[AsyncIterator[Tag | Looked]]:
         def connect() -> Client:
             # A stream is opened again after each absence of the engine: it may have come back as another.
             self._door.forget_version()
             return self._door.client(None, patience=self._limits.patience_with_events)
 
-        return docker_events.deaths(connect, self._instance)
+        def look(tag: Tag, then: Callable[[Found | BaseException | None], None]) -> bool:
+            return self._lanes.offer(tag, "inspect", lambda client: self._containers.inspect(client, tag), then)
+
+        return docker_events.deaths(connect, self._instance, look=look, learn=self._lanes.learn)
 
     async def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         reading = Reading(self._containers, tag, after=after)

@@ -42,6 +42,10 @@ class Doubts:
         doubt = self._about.get(tag)
         return NO_DOUBT if doubt is None else self._turn(tag, doubt)
 
+    def __contains__(self, tag: Tag) -> bool:
+        """Any thread may ask."""
+        return tag in self._about
+
     def grow(self, tag: Tag) -> None:
         """It was silent, for the first time or again."""
         doubt = self._about.get(tag)

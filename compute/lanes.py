@@ -71,15 +71,31 @@ class Lanes:
         async with self._doubts.turn(tag) as in_doubt:
             try:
                 answer = await _ask(self._stuck if in_doubt else self._crews[call], call, work)
-            except EngineUnknown as unknown:
-                if was_silent(unknown):
-                    self._doubts.grow(tag)
+            except EngineError as error:
+                self.learn(tag, error)
                 raise
-            except EngineError:
-                self._doubts.settle(tag)
-                raise
-            self._doubts.settle(tag)
+            self.learn(tag, answer)
             return answer
+
+    def offer(
+        self,
+        tag: Tag,
+        call: str,
+        work: Callable[[Client], Answer],
+        then: Callable[[Answer | BaseException], None],
+    ) -> bool:
+        """Whether a thread that has nothing to do makes such a call at once. Any thread may ask.
+
+        What comes of it is passed on by that thread; it is for the loop to `learn` from it.
+        """
+        return tag not in self._doubts and self._crews[call].offer(_judged(call, work), then)
+
+    def learn(self, tag: Tag, outcome: object) -> None:
+        """From the answer of a call about a container, or its error."""
+        if not isinstance(outcome, EngineUnknown):
+            self._doubts.settle(tag)
+        elif was_silent(outcome):
+            self._doubts.grow(tag)
 
     async def ask(self, call: str, work: Callable[[Client], Answer]) -> Answer:
         return await _ask(self._crews[call], call, work)
@@ -96,8 +112,12 @@ class Lanes:
 
 
 async def _ask(crew: Crew[Client], call: str, work: Callable[[Client], Answer]) -> Answer:
+    return await crew.run(_judged(call, work))
+
+
+def _judged(call: str, work: Callable[[Client], Answer]) -> Callable[[Client], Answer]:
     def judged(client: Client) -> Answer:
         with unknown_unless_told(call):
             return work(client)
 
-    return await crew.run(judged)
+    return judged

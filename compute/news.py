@@ -4,18 +4,19 @@ import asyncio
 from collections import deque
 
 from batchq.domain.names import Tag
+from batchq.values import Looked
 
 
 class News:
-    """An iterator of tags. It belongs to the event loop; threads hand over by `call_soon_threadsafe`."""
+    """An iterator. It belongs to the event loop; threads hand over by `call_soon_threadsafe`."""
 
     def __init__(self) -> None:
-        self._tags: deque[Tag] = deque()
+        self._told: deque[Tag | Looked] = deque()
         self._ended = False
         self._something = asyncio.Event()
 
-    def tell(self, *tags: Tag) -> None:
-        self._tags.extend(tags)
+    def tell(self, *news: Tag | Looked) -> None:
+        self._told.extend(news)
         self._something.set()
 
     def end(self) -> None:
@@ -26,10 +27,10 @@ class News:
     def __aiter__(self) -> "News":
         return self
 
-    async def __anext__(self) -> Tag:
-        while not self._tags:
+    async def __anext__(self) -> Tag | Looked:
+        while not self._told:
             if self._ended:
                 raise StopAsyncIteration
             self._something.clear()
             await self._something.wait()
-        return self._tags.popleft()
+        return self._told.popleft()

@@ -15,7 +15,7 @@ from batchq.domain.container import Resources
 from batchq.domain.names import Tag
 from batchq.errors import ContainerGone, EngineError, EngineUnknown
 from batchq.ports import Clock
-from batchq.values import ContainerState, Found, Launch, LogLine, Made
+from batchq.values import ContainerState, Found, Launch, LogLine, Looked, Made
 from compute.news import News
 from compute.shared import Shared
 from compute.simulated_container import SimulatedContainer
@@ -74,7 +74,7 @@ class SimulatedRuntime:
         return await self._do("survey", None, self._engine.survey)
 
     @asynccontextmanager
-    async def deaths(self) -> AsyncIterator[AsyncIterator[Tag]]:
+    async def deaths(self) -> AsyncIterator[AsyncIterator[Tag | Looked]]:
         news = News()
         await self._do("deaths", None, lambda: self._listeners.add(news))
         self._foretell_all()
@@ -200,15 +200,17 @@ class SimulatedRuntime:
         self._tell(tag)
 
     def _tell(self, tag: Tag) -> None:
+        looks = self.faults.looks and not self.faults.away
+        death = Looked(tag=tag, found=self._engine.inspect(tag)) if looks else tag
         for seconds in self.faults.tell_after:
             if seconds > 0:
-                self._later(f"late news of {tag}", seconds, lambda: self._tell_now(tag))
+                self._later(f"late news of {tag}", seconds, lambda: self._tell_now(death))
             else:
-                self._tell_now(tag)
+                self._tell_now(death)
 
-    def _tell_now(self, tag: Tag) -> None:
+    def _tell_now(self, death: Tag | Looked) -> None:
         for news in self._listeners:
-            news.tell(tag)
+            news.tell(death)
 
     def _later(self, name: str, seconds: float, do: Callable[[], None]) -> None:
         async def wait_and_do() -> None:

@@ -21,12 +21,13 @@ class Faults:
     """`judge` is asked of each call, by its name at the port; a seeded one makes an unreliable engine.
 
     `away` is an engine that is not there: no call reaches it. Each death is told after each of the seconds in
-    `tell_after`: () never, (0, 0.5) twice, (3,) late.
+    `tell_after`: () never, (0, 0.5) twice, (3,) late. It was looked at when it died, if anybody `looks`.
     """
 
     def __init__(self) -> None:
         self.away = False
         self.tell_after: tuple[float, ...] = (0.0,)
+        self.looks = True
         self.judge: Callable[[str, Tag | None], Fault | None] | None = None
         self._planned: list[tuple[str, Fault]] = []
 

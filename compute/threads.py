@@ -56,7 +56,23 @@ class Job(Generic[Tool, Answer]):
             self.outcome.set_exception(error)
 
 
-Own = SimpleQueue[Job[Tool, object] | None]
+class Errand(Generic[Tool, Answer]):
+    """Work on whose outcome nobody waits: the thread that did it passes its answer or its error on."""
+
+    def __init__(self, work: Callable[[Tool], Answer], then: Callable[[Answer | BaseException], None]) -> None:
+        self._work = work
+        self._then = then
+
+    def do(self, equipped: Callable[[], Tool]) -> None:
+        try:
+            answer = self._work(equipped())
+        except BaseException as error:  # noqa: BLE001 - it is passed on to whoever gave the errand
+            self._then(error)
+        else:
+            self._then(answer)
+
+
+Own = SimpleQueue[Job[Tool, object] | Errand[Tool, object] | None]
 
 
 class Desk(Generic[Tool]):
@@ -81,7 +97,16 @@ class Desk(Generic[Tool]):
         own.put(job)
         return True
 
-    def take(self, own: Own[Tool]) -> Job[Tool, object] | None:
+    def hand(self, errand: Errand[Tool, object]) -> bool:
+        """Whether a thread that has nothing to do takes it. None does at a desk that is closed."""
+        with self._lock:
+            if not self._idle:
+                return False
+            own = self._idle.pop()
+        own.put(errand)
+        return True
+
+    def take(self, own: Own[Tool]) -> Job[Tool, object] | Errand[Tool, object] | None:
         """The next job, None when there will be none. `own` is where the thread that asks waits for it."""
         with self._lock:
             if self._closed:
@@ -127,6 +152,10 @@ class Crew(Generic[Tool]):
                     job.outcome.cancel()
                     raise
         return await job.outcome
+
+    def offer(self, work: Callable[[Tool], Answer], then: Callable[[Answer | BaseException], None]) -> bool:
+        """Whether a thread that has nothing to do takes it at once, and passes on what comes of it. By any thread."""
+        return self._desk.hand(Errand(work, then))  # type: ignore[arg-type]  # nor what an errand does
 
     async def close(self) -> None:
         """Work not yet begun is dropped. Threads in the middle of a call are left to it after a second."""

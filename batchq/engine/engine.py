@@ -86,9 +86,9 @@ class Engine:
             wake=self._alarms.set,
             tasks=self.tasks,
         )
-        running, look = self.loop.running, executor.look
+        running, hear = self.loop.running, executor.hear
         self._watcher = Watcher(
-            runtime=runtime, clock=clock, survey_every=survey_every, running=running, look=look, post=post
+            runtime=runtime, clock=clock, survey_every=survey_every, running=running, hear=hear, post=post
         )
         self.pace = Pace(accounts, clock)
         self.guard = Guard(store=store, clock=clock, post=inbox.post)

@@ -25,7 +25,7 @@ from batchq.engine.starting import Start
 from batchq.engine.tasks import Tasks
 from batchq.errors import ContainerGone, EngineUnknown, StoreFailed
 from batchq.ports import Clock, ContainerRuntime
-from batchq.values import ContainerState
+from batchq.values import ContainerState, Found, Looked
 
 log = logging.getLogger(__name__)
 
@@ -99,6 +99,13 @@ class Executor:
         if isinstance(effect, do.ClearAway):
             _abandon(case)  # over before its start was answered: nothing more is to be asked for it
             self._clearing[tag.job_id][tag] = task
+
+    def hear(self, news: Tag | Looked) -> None:
+        """Of a container that may have ended. What was found of it since is as good as a look of our own."""
+        if isinstance(news, Looked):
+            self._judge(news.tag, news.found, self._cases.get(news.tag))
+        else:
+            self.look(news)
 
     def look(self, tag: Tag) -> None:
         """Something was heard of this container: see what is true. A look under way may have been too early for it."""
@@ -216,13 +223,17 @@ class Executor:
             await self._inspect(tag, case)
 
     async def _inspect(self, tag: Tag, case: Case) -> None:
-        """A container on its way to its start may look absent or not begun; that is the start's business."""
         try:
             found = await self._runtime.inspect(tag)
         except EngineUnknown as unknown:
             log.warning("container %s could not be looked at: %s", tag, unknown)
-            return
-        if case.start is None or (found is not None and found.stopped_at is not None):
+        else:
+            self._judge(tag, found, case)
+
+    def _judge(self, tag: Tag, found: Found | None, case: Case | None) -> None:
+        """A container on its way to its start may look absent or not begun; that is the start's business."""
+        is_starting = case is not None and case.start is not None
+        if not is_starting or (found is not None and found.stopped_at is not None):
             news = report(tag, found)
             self._tell(tag, news[-1:] if is_known_to_run(tag, self._saved(tag.job_id)) else news)
         if found is not None and found.state is ContainerState.RUNNING:

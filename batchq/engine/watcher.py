@@ -10,7 +10,7 @@ from batchq.engine.letters import EngineLost, Surveyed
 from batchq.engine.waiting import within
 from batchq.errors import EngineUnknown
 from batchq.ports import Clock, ContainerRuntime
-from batchq.values import ContainerState
+from batchq.values import ContainerState, Looked
 
 log = logging.getLogger(__name__)
 
@@ -18,7 +18,7 @@ RECONNECT_AFTER = 1.0  # seconds
 
 
 class Watcher:
-    """`look` is told of containers that may have ended; `running` tells the attempts that a survey must find."""
+    """`hear` is told of containers that may have ended; `running` tells the attempts that a survey must find."""
 
     def __init__(
         self,
@@ -27,14 +27,14 @@ class Watcher:
         clock: Clock,
         survey_every: float,
         running: Callable[[], frozenset[Tag]],
-        look: Callable[[Tag], None],
+        hear: Callable[[Tag | Looked], None],
         post: Callable[[Surveyed | EngineLost], None],
     ) -> None:
         self._runtime = runtime
         self._clock = clock
         self._survey_every = survey_every
         self._running = running
-        self._look = look
+        self._hear = hear
         self._post = post
         self._due = asyncio.Event()
         self.engine_fails: str | None = "not asked yet"
@@ -46,8 +46,8 @@ class Watcher:
             try:
                 async with self._runtime.deaths() as news:
                     self._due.set()
-                    async for tag in news:
-                        self._look(tag)
+                    async for it in news:
+                        self._hear(it)
                 self._due.set()
             except EngineUnknown as unknown:
                 log.debug("the engine's news cannot be heard: %s", unknown)

@@ -22,6 +22,7 @@ from tests.support.containers import (
     over,
     says,
     started,
+    whose,
 )
 from tests.support.scripts import IMAGE, Script
 
@@ -268,7 +269,7 @@ async def test_a_death_of_another_instance_is_not_told(runtime, docker_engine):
         await ended(other, QUICK)
         tag = await started(runtime, QUICK)
 
-        assert await anext(news) == tag
+        assert whose(await anext(news)) == tag
 
 
 # D20, D28: ends

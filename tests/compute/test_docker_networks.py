@@ -23,6 +23,7 @@ from tests.support.containers import (
     part_of,
     says,
     until,
+    whose,
 )
 from tests.support.scripts import IMAGE, Script
 
@@ -139,7 +140,7 @@ async def test_the_death_of_a_keeper_is_not_told_and_ends_nobody(shared, engine)
         assert (await shared.inspect(tag)).state is ContainerState.RUNNING
         await shared.kill(tag)
 
-        assert await anext(news) == tag
+        assert whose(await anext(news)) == tag
 
 
 async def test_who_comes_after_its_death_has_a_new_one(shared, engine):

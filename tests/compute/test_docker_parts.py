@@ -10,7 +10,18 @@ from batchq.errors import EngineUnknown, NameTaken, StartRefused
 from batchq.values import ContainerState
 from compute.docker_spec import attempt_name, keeper_name, name_of, shared_labels
 from compute.secrets import Secrets
-from tests.support.containers import docker_runtime, instance_of, left_over, new_tag, output, over, part_of, says, until
+from tests.support.containers import (
+    docker_runtime,
+    instance_of,
+    left_over,
+    new_tag,
+    output,
+    over,
+    part_of,
+    says,
+    until,
+    whose,
+)
 from tests.support.scripts import IMAGE, Script
 
 pytestmark = pytest.mark.docker
@@ -178,7 +189,7 @@ async def test_the_death_of_a_keeper_is_not_told(runtime, engine):
         engine.kill(keeper_of(engine, runtime, tag)["Id"])
         await runtime.kill(tag)
 
-        assert await anext(news) == tag
+        assert whose(await anext(news)) == tag
 
 
 async def test_without_its_keeper_a_container_has_no_address(runtime, engine):

@@ -8,7 +8,7 @@ from batchq.clock import SystemClock
 from batchq.domain.catalog import Network
 from batchq.domain.container import Resources
 from batchq.errors import ContainerGone, EngineUnknown, ImageMissing, ImageUnavailable, StartRefused
-from batchq.values import ContainerState, Found
+from batchq.values import ContainerState, Found, Looked
 from compute.simulated import SimulatedRuntime
 from tests.support.containers import (
     docker_runtime,
@@ -353,6 +353,15 @@ async def test_a_death_is_told_to_who_listens(runtime):
         await heard(news, tag)
 
         assert (await runtime.inspect(tag)).state is ContainerState.EXITED
+
+
+async def test_what_is_told_with_a_death_is_what_a_look_finds(runtime):
+    async with runtime.deaths() as news:
+        tag = await started(runtime, QUICK)
+
+        told = await heard(news, tag)
+
+        assert told in {tag, Looked(tag=tag, found=await runtime.inspect(tag))}
 
 
 async def test_a_kill_is_told_as_a_death(runtime):

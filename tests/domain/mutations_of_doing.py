@@ -28,8 +28,13 @@ EXECUTOR = [
     ("a look that came too early is the last", "while case.look_again:", "if case.look_again:"),
     (
         "a container on its way to its start is lost",
-        "if case.start is None or (found is not None and found.stopped_at is not None):",
+        "if not is_starting or (found is not None and found.stopped_at is not None):",
         "if True:",
+    ),
+    (
+        "who is heard of is judged as if nothing were under way",
+        "self._judge(news.tag, news.found, self._cases.get(news.tag))",
+        "self._judge(news.tag, news.found, None)",
     ),
     (
         "an end is told without its beginning",

@@ -28,7 +28,7 @@ class Outside:
     """An executor over a simulated engine, what it was asked, and the news that came of it."""
 
     def __init__(self, **container):
-        clock = VirtualClock()
+        self.clock = clock = VirtualClock()
         self.simulated = SimulatedRuntime(clock=clock, capacity=HOST)
         self.engine = Recorder(self.simulated)
         self.news, self.at_leisure, self.alive, self.tasks = [], [], 0, Tasks(clock)

@@ -83,6 +83,7 @@ class Dice:
         self.ids = Random(f"{seed} ids")
         self.sweeps = Random(f"{seed} sweeps")
         self.sweeping = self.sweeps.choice([NONE, NONE, 0.1, 0.3])
+        self.looks = Random(f"{seed} looks")
         self.crossings = Random(f"{seed} crossings")
         self.crossing = self.crossings.choice([NONE, 0.02, 0.1])
         self.luck = luck(self.world)
@@ -123,6 +124,10 @@ class Dice:
         usual = self.engine.random() >= self.luck.quiet_deaths
         told = [(), (0.0, 0.5), (3.0,), (0.0, 0.0, 7.0), (self.engine.uniform(0, 2),)]
         return (0.0,) if usual else self.engine.choice(told)
+
+    def looked_at(self) -> bool:
+        """Whether the next one that dies is looked at by who hears of it."""
+        return self.looks.random() < 0.5
 
     def spoils(self) -> Spoilt | None:
         """Whether a transaction fails; half of those that do have written something already.

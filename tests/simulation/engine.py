@@ -9,7 +9,7 @@ from batchq.domain.container import Resources
 from batchq.domain.names import Tag
 from batchq.errors import BatchqError, EngineUnknown
 from batchq.ports import Clock
-from batchq.values import Found, Launch, LogLine, Made
+from batchq.values import Found, Launch, LogLine, Looked, Made
 from compute.simulated import SimulatedRuntime
 from compute.simulated_engine import SimulatedEngine
 from compute.simulated_faults import NOT_CARRIED_OUT, Fault
@@ -71,6 +71,7 @@ class Machine:
     def _judge(self, call: str, tag: Tag | None) -> Fault | None:
         fault = self._fault(call)
         self.runtime.faults.tell_after = self._dice.tells()
+        self.runtime.faults.looks = self._dice.looked_at()
         if fault is not None:
             self._story.counts["engine faults"] += 1
             self._story.tell(f"  {call} {self._story.called(tag or '')} fails: {fault}")
@@ -125,7 +126,7 @@ class Liar:
         return await self._call("survey", None, self._runtime.survey)
 
     @asynccontextmanager
-    async def deaths(self) -> AsyncIterator[AsyncIterator[Tag]]:
+    async def deaths(self) -> AsyncIterator[AsyncIterator[Tag | Looked]]:
         await self._life.point("before", "listening")
         async with self._runtime.deaths() as news:
             await self._life.point("after", "listening")

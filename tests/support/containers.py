@@ -10,7 +10,7 @@ import docker
 
 from batchq.domain.catalog import Network
 from batchq.domain.names import JobId, Tag
-from batchq.values import ContainerState, Launch
+from batchq.values import ContainerState, Launch, Looked
 from compute.docker_runtime import DockerRuntime
 from compute.docker_spec import COMMONS, INSTANCE
 from compute.simulated import SimulatedRuntime
@@ -74,10 +74,16 @@ async def says(runtime, tag, message):
 
 
 async def heard(news, tag):
-    """Wait for the news of a container's death."""
+    """The news of a container's death, when it comes."""
     async with asyncio.timeout(PATIENCE):
-        while await anext(news) != tag:
+        while (it := await anext(news)) and whose(it) != tag:
             pass
+    return it
+
+
+def whose(news):
+    """The tag of the container that this is news of, whether or not somebody has looked at it."""
+    return news.tag if isinstance(news, Looked) else news
 
 
 async def until(holds):

@@ -10,7 +10,7 @@ from batchq.domain.container import Resources
 from batchq.domain.names import Tag
 from batchq.errors import EngineUnknown
 from batchq.ports import ContainerRuntime
-from batchq.values import Found, Launch, LogLine, Made
+from batchq.values import Found, Launch, LogLine, Looked, Made
 
 T = TypeVar("T")
 
@@ -68,9 +68,9 @@ class Recorder:
         return await self._reach(self._runtime.survey())
 
     @asynccontextmanager
-    async def deaths(self) -> AsyncIterator[AsyncIterator[Tag]]:
+    async def deaths(self) -> AsyncIterator[AsyncIterator[Tag | Looked]]:
         async with self._runtime.deaths() as news:
-            yield (tag async for tag in news if not self.deaf_to_deaths)
+            yield (self._as_answered(it) async for it in news if not self.deaf_to_deaths)
 
     def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         return self._runtime.logs(tag, after=after)
@@ -89,6 +89,11 @@ class Recorder:
 
     def let_go(self, what: str) -> None:
         self._held.pop(what).set()
+
+    def _as_answered(self, news: Tag | Looked) -> Tag | Looked:
+        """What no look could tell now is told of nobody."""
+        unanswered = self.away or "inspect" in self._held
+        return news.tag if unanswered and isinstance(news, Looked) else news
 
     async def _ask(self, tag: Tag, what: str, call: Coroutine[None, None, T]) -> T:
         self.all_asked.append((tag, what))

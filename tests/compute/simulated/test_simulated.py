@@ -10,7 +10,7 @@ from batchq.errors import ContainerGone, EngineUnknown, ImageMissing, ImageUnava
 from batchq.values import ContainerState, Launch
 from compute.simulated_faults import CARRIED_OUT, NOT_CARRIED_OUT, Fault
 from tests.support import builders
-from tests.support.containers import launch, output, started
+from tests.support.containers import launch, output, started, whose
 from tests.support.scripts import Script
 
 RUNNING, EXITED = ContainerState.RUNNING, ContainerState.EXITED
@@ -34,8 +34,8 @@ async def hears(news, seconds):
     began = loop.time()
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
-            async for tag in news:
-                told.append((tag, loop.time() - began))  # noqa: PERF401 - what was told before the time is up counts
+            async for it in news:
+                told.append((whose(it), loop.time() - began))  # noqa: PERF401 - what was told before the time is up counts
     return told
 
 
@@ -189,7 +189,7 @@ async def test_a_container_may_vanish(runtime):
     async with runtime.deaths() as news:
         runtime.vanish(tag)
 
-        assert await anext(news) == tag
+        assert whose(await anext(news)) == tag
     assert await runtime.inspect(tag) is None
 
 

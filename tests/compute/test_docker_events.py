@@ -1,0 +1,159 @@
+"""The engine's events as news of deaths, with what others found who looked; without an engine."""
+
+import asyncio
+from contextlib import asynccontextmanager
+from queue import SimpleQueue
+
+import pytest
+
+from batchq.errors import EngineUnknown
+from batchq.values import ContainerState, Found, Looked
+from compute.docker_events import deaths
+from compute.docker_spec import labels_of
+from tests.support.containers import heard, new_tag
+
+INSTANCE = "i"
+
+
+class Stream:
+    """What the engine tells of those who die, until it is closed."""
+
+    def __init__(self):
+        self._events = SimpleQueue()
+
+    def __iter__(self):
+        return iter(self._events.get, None)
+
+    def tell(self, *tags):
+        for tag in tags:
+            self._events.put({"Actor": {"Attributes": labels_of(INSTANCE, tag)}})
+
+    def close(self):
+        self._events.put(None)
+
+
+class Engine:
+    """`look` is answered as `found` says of each; who `hangs` is looked at for ever, and for all others nobody is free.
+
+    `learnt` is what came of looks.
+    """
+
+    def __init__(self):
+        self.stream = Stream()
+        self.found, self.hanging, self.learnt = {}, {}, []
+
+    def hear(self, _):
+        return self.stream
+
+    def close(self):
+        pass
+
+    def hangs(self, tag):
+        self.hanging[tag] = None
+
+    def look(self, tag, then):
+        if tag in self.hanging:
+            self.hanging[tag] = then
+        elif tag in self.found:
+            then(self.found[tag])
+        return tag in self.hanging or tag in self.found
+
+    def learn(self, tag, outcome):
+        self.learnt.append((tag, outcome))
+
+    @asynccontextmanager
+    async def news(self):
+        async with deaths(lambda: self, INSTANCE, look=self.look, learn=self.learn) as news:
+            yield news
+
+
+@pytest.fixture
+def engine():
+    return Engine()
+
+
+@pytest.fixture
+def tag():
+    return new_tag()
+
+
+async def test_who_died_is_told_of_with_what_was_found(engine, tag):
+    found = engine.found[tag] = Found(tag=tag, state=ContainerState.GOING)
+
+    async with engine.news() as news:
+        engine.stream.tell(tag)
+
+        assert await anext(news) == Looked(tag=tag, found=found)
+    assert engine.learnt == [(tag, found)]
+
+
+async def test_that_nothing_was_found_is_told_too(engine, tag):
+    engine.found[tag] = None
+
+    async with engine.news() as news:
+        engine.stream.tell(tag)
+
+        assert await anext(news) == Looked(tag=tag, found=None)
+
+
+async def test_where_nobody_is_free_to_look_the_death_alone_is_told(engine, tag):
+    async with engine.news() as news:
+        engine.stream.tell(tag)
+
+        assert await anext(news) == tag
+
+
+@pytest.mark.parametrize("error", [EngineUnknown("no answer"), AssertionError("nonsense")], ids=["unknown", "bug"])
+async def test_where_a_look_fails_the_death_alone_is_told(engine, tag, error):
+    engine.found[tag] = error
+
+    async with engine.news() as news:
+        engine.stream.tell(tag)
+
+        assert await anext(news) == tag
+    assert engine.learnt == [(tag, error)]
+
+
+@pytest.mark.fault("SP24")
+async def test_a_look_that_hangs_holds_up_nobody_elses_news(engine, tag):
+    stuck = new_tag()
+    engine.hangs(stuck)
+
+    async with engine.news() as news:
+        engine.stream.tell(stuck, tag)
+
+        assert await anext(news) == tag
+
+
+async def test_when_the_stream_ends_what_was_found_by_then_is_told_first(engine, tag):
+    engine.found[tag] = None
+
+    async with engine.news() as news:
+        engine.stream.tell(tag)
+        engine.stream.close()
+
+        assert [it async for it in news] == [Looked(tag=tag, found=None)]
+
+
+async def test_what_is_found_when_nobody_listens_any_more_harms_nobody(engine, tag):
+    engine.hangs(tag)
+    async with engine.news() as news:
+        engine.stream.tell(tag, new_tag())
+        await anext(news)
+
+    await asyncio.to_thread(engine.hanging[tag], None)
+
+    assert await asyncio.to_thread(engine.look, tag, lambda _: None)
+
+
+def test_nor_does_it_when_the_loop_is_gone(engine, tag):
+    engine.hangs(tag)
+
+    async def listen():
+        async with engine.news() as news:
+            engine.stream.tell(tag, other := new_tag())
+            await heard(news, other)
+
+    asyncio.run(listen())
+
+    engine.hanging[tag](None)

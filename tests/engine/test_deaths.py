@@ -1,0 +1,146 @@
+"""What the engine tells of an end, with what was found of the container since, or without."""
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from batchq.domain import effects as do
+from batchq.domain import events as on
+from batchq.values import ContainerState, Found, Looked
+from tests.domain.lives import after
+from tests.engine.test_executor import Outside, Several
+
+ENDED = [on.ContainerStarted, on.ContainerExited]
+
+
+@pytest.fixture
+async def outside():
+    """Its container runs for a second, and that is told."""
+    it = Outside(seconds=1, exit_code=3)
+    await it.does(do.StartContainer(tag=it.tag))
+    it.news.clear()
+    return it
+
+
+async def looked(outside):
+    return Looked(tag=outside.tag, found=await outside.simulated.inspect(outside.tag))
+
+
+def kinds(news):
+    return [type(it) for it in news]
+
+
+async def test_an_end_that_was_looked_at_is_told_as_found_and_nobody_is_asked(outside):
+    await asyncio.sleep(2)
+
+    outside.executor.hear(await looked(outside))
+
+    assert kinds(outside.news) == ENDED
+    assert (outside.news[-1].exit_code, outside.engine.looks) == (3, 0)
+
+
+async def test_an_end_that_nobody_looked_at_is_looked_at(outside):
+    await asyncio.sleep(2)
+
+    outside.executor.hear(outside.tag)
+
+    await outside.tasks.drain(patience=1000)
+    assert (kinds(outside.news), outside.engine.looks) == (ENDED, 1)
+
+
+async def test_one_that_is_not_there_any_more_is_lost(outside):
+    outside.executor.hear(Looked(tag=outside.tag, found=None))
+
+    assert outside.news == [on.ContainerLost(attempt=1)]
+
+
+@pytest.mark.fault("EN11")
+async def test_one_that_died_and_was_started_again_is_alive(outside):
+    outside.executor.hear(await looked(outside))
+
+    assert (kinds(outside.news), outside.alive) == ([on.ContainerStarted], 1)
+
+
+async def test_nothing_but_its_end_is_news_of_one_that_is_known_to_run(outside):
+    outside.saved[outside.job.id] = after(outside.job, on.ContainerStarted(attempt=1, started_at=outside.clock.now()))
+    await asyncio.sleep(2)
+
+    outside.executor.hear(await looked(outside))
+
+    assert kinds(outside.news) == [on.ContainerExited]
+
+
+async def test_one_that_looks_absent_on_its_way_to_its_start_is_not_lost():
+    outside = Outside(seconds=60)
+    outside.saving.clear()
+    outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
+    await asyncio.sleep(1)
+
+    outside.executor.hear(Looked(tag=outside.tag, found=None))
+
+    assert outside.news == []
+    outside.saving.set()
+    await outside.tasks.drain(patience=1000)
+
+
+async def test_an_end_before_the_start_is_answered_is_told():
+    outside = Outside(seconds=60)
+    outside.engine.hold("start")
+    outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
+    await asyncio.sleep(1)
+    ran = Found(
+        tag=outside.tag,
+        state=ContainerState.EXITED,
+        started_at=outside.clock.now() - timedelta(seconds=1),
+        stopped_at=outside.clock.now(),
+        exit_code=0,
+    )
+
+    outside.executor.hear(Looked(tag=outside.tag, found=ran))
+
+    assert kinds(outside.news) == ENDED
+    outside.engine.let_go("start")
+    await outside.tasks.drain(patience=1000)
+
+
+@pytest.mark.fault("EN11")
+async def test_an_older_look_that_is_answered_after_the_end_was_told_changes_nothing(outside):
+    outside.engine.hold("inspect")
+    outside.executor.look(outside.tag)
+    await asyncio.sleep(2)
+    outside.executor.hear(await looked(outside))
+
+    outside.engine.let_go("inspect")
+    await outside.tasks.drain(patience=1000)
+
+    assert kinds(outside.news) == [*ENDED, on.ContainerStarted]
+    over = after(outside.job, *outside.news[:-1])
+    assert after(over, outside.news[-1]) == over
+
+
+async def test_the_end_of_one_of_several_is_told_by_its_name_and_an_older_look_changes_nothing():
+    outside = Several(seconds=1)
+    await outside.does(do.StartContainer(tag=outside.tag))
+    outside.engine.hold("inspect")
+    outside.executor.look(outside.tag)
+    await asyncio.sleep(2)
+    outside.executor.hear(await looked(outside))
+
+    outside.engine.let_go("inspect")
+    await outside.tasks.drain(patience=1000)
+
+    assert {it.part for it in outside.news} == {"0/app"}
+    assert kinds(outside.news) == [on.ContainerStarted, *ENDED, on.ContainerStarted]
+    over = after(outside.job, *outside.news[:-1])
+    assert after(over, outside.news[-1]) == over
+
+
+async def test_of_one_that_nobody_has_to_do_with_nothing_is_kept(outside):
+    other = replace(outside.tag, attempt=7)
+
+    outside.executor.hear(Looked(tag=other, found=None))
+
+    assert outside.news == [on.ContainerLost(attempt=7)]
+    assert other not in outside.executor._cases
