@@ -8,12 +8,12 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from tests.demo.jobs import PLAYS, Play
-from tests.service.waiting import output
+from tests.demo.jobs import ON_TERM, PLAYS, Play
+from tests.service.waiting import output, says
 from tests.support.service import Service, serving
 
 GRACE = 5  # seconds; AWS's 30 would make a long demo
-PATIENCE = 50  # seconds for all of it
+PATIENCE = 100  # seconds for all of it
 REASON = "not needed any more"
 OVER = {"SUCCEEDED", "FAILED"}
 
@@ -24,8 +24,9 @@ def main() -> int:
         serving(Path(directory) / "data", "--stop-grace", str(GRACE)) as service,
     ):
         print(f"batchq serves at {service.url}; a stopped job has {GRACE} s between SIGTERM and SIGKILL\n")
-        stage(service.client())
-        wrong = sum(tell(service, *it) for it in play(service.client()))
+        holder = stage(service.client())
+        wrong = sum(tell(service, *it) for it in play(service))
+        service.client().terminate_job(jobId=holder, reason=REASON)
         left = not_removed(service)
     status = service.process.returncode
     print(f"{wrong} jobs not as they must be, {left} containers left over, the server ended with status {status}")
@@ -34,20 +35,22 @@ def main() -> int:
 
 def not_removed(service: Service) -> int:
     """Containers are removed a moment after their jobs are over."""
-    end = time.monotonic() + 10
+    end = time.monotonic() + PATIENCE
     while time.monotonic() < end and service.containers():
         time.sleep(0.2)
     return len(service.containers())
 
 
-def stage(batch: Any) -> None:
-    """Two environments, two queues, as a user of AWS Batch makes them; `narrow` has room for one job."""
+def stage(batch: Any) -> str:
+    """Two environments, two queues, as a user of AWS Batch makes them; the id of the job that `narrow` has room for."""
     for name, vcpus in (("demo", 8), ("narrow", 1)):
         resources = {"type": "EC2", "minvCpus": 0, "maxvCpus": vcpus, "subnets": [], "instanceRole": "none"}
         batch.create_compute_environment(computeEnvironmentName=name, type="MANAGED", computeResources=resources)
         order = [{"order": 1, "computeEnvironment": name}]
         batch.create_job_queue(jobQueueName=name, priority=1, computeEnvironmentOrder=order)
-    submit(batch, Play(name="holds-the-narrow-queue", shell="sleep 5", queue="narrow", **dict.fromkeys(NOBODY_ASKS)))
+    return submit(
+        batch, Play(name="holds-the-narrow-queue", shell=ON_TERM, queue="narrow", **dict.fromkeys(NOBODY_ASKS))
+    )
 
 
 NOBODY_ASKS = ("status", "reason", "exit_codes", "walk")
@@ -70,16 +73,19 @@ def submit(batch: Any, play: Play) -> str:
     return job["jobId"]
 
 
-def play(batch: Any) -> list[tuple[Play, str]]:
+def play(service: Service) -> list[tuple[Play, str]]:
     """Submit them all, do to each what its play says when it is there, and wait for the end of all."""
+    batch = service.client()
     jobs = {submit(batch, it): it for it in PLAYS}
     to_do = {job_id: it for job_id, it in jobs.items() if it.then}
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         statuses = {it["jobId"]: it["status"] for it in batch.describe_jobs(jobs=list(jobs))["jobs"]}
         for job_id in [it for it, asked in to_do.items() if statuses[it] == asked.when]:
-            request = batch.cancel_job if to_do.pop(job_id).then == "cancel" else batch.terminate_job
-            time.sleep(0.5)  # let its shell come to its trap
+            asked = to_do.pop(job_id)
+            if asked.ready:
+                says(service, job_id, asked.ready)
+            request = batch.cancel_job if asked.then == "cancel" else batch.terminate_job
             request(jobId=job_id, reason=REASON)
         if set(statuses.values()) <= OVER:
             break

@@ -10,7 +10,10 @@ FAIL_ONCE = 'echo attempt $AWS_BATCH_JOB_ATTEMPT; [ "$AWS_BATCH_JOB_ATTEMPT" = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Play:
-    """`then` is done to it once it is in status `when`. `queue` is `demo`, or `narrow`, where one runs at a time."""
+    """`then` is done to it once it is in status `when`, and has said that it is `ready`, if it does.
+
+    `queue` is `demo`, or `narrow`, where one runs at a time.
+    """
 
     name: str
     shell: str
@@ -19,6 +22,7 @@ class Play:
     array: int | None = None
     when: str | None = None
     then: str | None = None
+    ready: str | None = None
     status: str
     reason: str | None
     exit_codes: tuple[int, ...]
@@ -99,6 +103,7 @@ PLAYS = (
         attempts=3,
         when="RUNNING",
         then="terminate",
+        ready="ready",
         status="FAILED",
         reason="not needed any more",
         exit_codes=(0,),
@@ -111,6 +116,7 @@ PLAYS = (
         attempts=3,
         when="RUNNING",
         then="terminate",
+        ready="ready",
         status="FAILED",
         reason="not needed any more",
         exit_codes=(137,),

@@ -13,7 +13,11 @@ NOBODY, REACHED, REFUSED = 0, 2, 4  # the first digit of the status
 ASKS = r"""
 server=$(ip route | awk '/default/ {print $3}')
 request="GET /openapi.json HTTP/1.1\r\nHost: $2\r\nConnection: close\r\n\r\n"
-status=$( (printf "$request"; sleep 1) | nc -w 5 $server $1 | awk 'NR == 1 {print $2}')
+status=$(
+    (printf "$request"; until [ -e /over ]; do sleep 0.1; done) |
+    (nc $server $1; touch /over) |
+    awk 'NR == 1 {print $2}'
+)
 exit $(( ${status:-0} / 100 ))
 """
 

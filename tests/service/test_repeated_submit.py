@@ -76,7 +76,7 @@ def test_a_repeated_call_makes_one_job_and_answers_its_id(shared, fault):
     register(shared.client(), name, "true")
     with proxy(shared, fault, times=2) as url:
         keys = {"aws_access_key_id": "AKIDEXAMPLE", "aws_secret_access_key": "secret"}
-        config = Config(retries={"mode": "standard", "max_attempts": 4}, read_timeout=1)
+        config = Config(retries={"mode": "standard", "max_attempts": 20}, read_timeout=1)  # at work it is late
         batch = boto3.client("batch", endpoint_url=url, region_name="us-east-1", config=config, **keys)
 
         job = batch.submit_job(jobName=name, jobQueue="default", jobDefinition=name)["jobId"]

@@ -61,7 +61,7 @@ def test_what_runs_is_asked_by_the_signal_and_killed_after_the_grace_and_what_wa
     polite, deaf = ready("stop-polite", POLITE), ready("stop-deaf", DEAF)
     waits = submit("stop-waits", WAITS)
 
-    done = batchq("terminate", "-n", "stop-*", "--signal", "int", "--grace", "2", "--reason", "enough")
+    done = batchq("terminate", "-n", "stop-*", "--signal", "int", "--grace", "5", "--reason", "enough")
 
     assert (done.status, done.complains) == (0, "")
     assert set(done.says[:3]) == {

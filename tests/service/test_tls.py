@@ -15,7 +15,9 @@ from tests.service.test_keys import Keys
 from tests.service.test_serve_signals import HalfAsked, stops_listening
 from tests.service.waiting import reaches, register
 from tests.support.certificates import Authority
-from tests.support.service import BATCHQ, Service, serving
+from tests.support.service import BATCHQ, HELD_UP, PATIENCE, Service, serving
+
+EXPECTED = ("nobody has a key yet", HELD_UP)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +34,8 @@ def served(tmp_path_factory, authority):
     with serving(data, "--runtime", "simulated", *beyond, *files.flags(), bundle=files.bundle) as service:
         yield service
     told = [line for line in service.log.read_text().splitlines() if " INFO " not in line]
-    assert [line for line in told if "nobody has a key yet" not in line] == []
+    assert [line for line in told if not any(it in line for it in EXPECTED)] == []
+    assert service.blocked_by() == []
 
 
 @pytest.fixture
@@ -117,4 +120,4 @@ def test_sigterm_waits_for_what_is_under_way_and_not_for_who_shakes_hands(tmp_pa
 
             stops_listening(service)
             assert asking.finish()[0] == 200
-            assert service.process.wait(20) == 0
+            assert service.process.wait(PATIENCE) == 0
