@@ -9,6 +9,8 @@ import pytest
 from batchq import clock
 from batchq.clock import SystemClock
 
+A_WHILE = timedelta(minutes=30)  # longer than any test takes, and shorter than what clocks are set by
+
 
 async def test_it_tells_the_time_of_day_in_utc():
     before, now, after = datetime.now(UTC), SystemClock().now(), datetime.now(UTC)
@@ -31,7 +33,7 @@ async def test_it_passes_while_somebody_sleeps():
 
     await system.sleep(0.02)
 
-    assert timedelta(seconds=0.02) <= system.now() - before < timedelta(seconds=5)
+    assert timedelta(seconds=0.02) <= system.now() - before < A_WHILE
 
 
 @pytest.mark.fault("TM01")
@@ -47,8 +49,8 @@ async def test_setting_the_machines_clock_does_not_move_it(monkeypatch, by):
 
     monkeypatch.setattr(clock, "datetime", Elsewhen)
 
-    assert timedelta() <= system.now() - before < timedelta(seconds=5)
-    assert abs(SystemClock().now() - before - by) < timedelta(seconds=5)
+    assert timedelta() <= system.now() - before < A_WHILE
+    assert abs(SystemClock().now() - before - by) < A_WHILE
 
 
 @pytest.mark.fault("TM01")
@@ -65,4 +67,4 @@ async def test_daylight_saving_does_not_move_it(monkeypatch):
     monkeypatch.undo()
     time.tzset()
 
-    assert before <= summer <= far < before + timedelta(seconds=5)
+    assert before <= summer <= far < before + A_WHILE

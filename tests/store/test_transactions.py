@@ -133,7 +133,8 @@ async def test_an_order_that_no_column_holds_is_refused_and_nothing_else_is_kept
 # --------------------------------------------------------------------------------------------------------- in the way
 
 
-async def test_a_commit_waits_for_another_program_that_writes(store, tmp_path):
+async def test_a_commit_waits_for_another_program_that_writes(store, writer, tmp_path):
+    await writer.execute_fetchall("PRAGMA busy_timeout = 100000")  # longer than any test
     other = sqlite3.connect(tmp_path / NAME, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
 
