@@ -1,6 +1,7 @@
 """How late the event loop wakes whom it should. Work that blocks it holds up everybody, and nothing else would tell.
 
-A thread beside the loop sees what the loop is at while it does not come back.
+A thread beside the loop sees what the loop is at while it does not come back. When the whole process is held up, by a
+SIGSTOP or a machine that has no time for it, so is that thread, and what the loop is at then says nothing.
 """
 
 import logging
@@ -9,6 +10,7 @@ import threading
 import traceback
 from contextlib import suppress
 from datetime import datetime, timedelta
+from time import process_time
 
 from batchq.ports import Clock
 
@@ -18,6 +20,7 @@ EVERY = timedelta(seconds=0.25)
 TOO_LATE = timedelta(seconds=1)
 OF_LATE = timedelta(minutes=5)
 NONE = timedelta(0)
+PROMPT = 0.1  # seconds in which a thread comes to its turn after its wait, where there is time for it
 FRAMES = 4  # of what the loop was at, the innermost first
 IDLE = "select"  # the function in which a loop waits: if it is found there, the whole machine was held up
 NOTHING_SEEN = "nothing that could be seen"
@@ -60,8 +63,15 @@ class Pulse:
         self._seen = None
 
     def _watch(self, loop: int, over: threading.Event) -> None:
-        while not over.wait(self._rest()):
-            if self._seen is None and self._clock.now() - self._beat > EVERY + TOO_LATE:
+        while True:
+            began, worked, rest = self._clock.now(), process_time(), self._rest()
+            if over.wait(rest):
+                return
+            now = self._clock.now()
+            overslept = (now - began).total_seconds() - rest
+            # A call that lets no other thread come to its turn holds this one up as well, and works all the while.
+            busy = process_time() - worked > rest + overslept / 2
+            if self._seen is None and now - self._beat > EVERY + TOO_LATE and (overslept < PROMPT or busy):
                 self._seen = doing(loop)
 
     def _rest(self) -> float:

@@ -1,6 +1,7 @@
 """A loop that is held up is noticed, and by what. How long that is, a clock tells that these tests move."""
 
 import asyncio
+import threading
 import time
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -62,6 +63,27 @@ async def test_work_that_blocks_the_loop_is_named(clock, pulse, caplog):
     (line,) = [it.message for it in caplog.records if "held up" in it.message]
     assert "block (" in line
     assert __file__ in line
+
+
+class Stopped:
+    """A wait during which the whole process is stopped, for longer than that; it is not waited again."""
+
+    def __init__(self, clock):
+        self._clock = clock
+        self._left = 1
+
+    def wait(self, seconds):
+        self._clock.passed += self._left * (timedelta(seconds=seconds) + TOO_LATE)
+        self._left -= 1
+        return self._left < 0
+
+
+@pytest.mark.fault("LC10")
+def test_what_the_loop_is_at_when_the_whole_process_was_held_up_is_not_named(clock, pulse):
+    pulse._watch(threading.get_ident(), Stopped(clock))
+
+    assert clock.now() - pulse._beat > EVERY + TOO_LATE
+    assert pulse._seen is None
 
 
 @pytest.mark.fault("LC10")
