@@ -8,15 +8,19 @@ from batchq.domain import reasons
 from batchq.domain.job import Dependency, DependencyType, Status
 from batchq.domain.names import child_id
 from batchq.errors import Invalid
-from tests.support.scripts import Script
+from tests.support.scripts import LASTING, Script, lasting
 
 BRIEF = Script(seconds=0)
-LONG = Script(seconds=None, on_term=0)
 SEQUENTIAL = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
 
 
 def n_to_n(job_id):
     return Dependency(job_id=job_id, type=DependencyType.N_TO_N)
+
+
+async def finish(world, parent, *children):
+    for index in children:
+        await world.finish(child_id(parent, index))
 
 
 async def counts(world, parent):
@@ -49,9 +53,10 @@ async def test_children_are_told_which_they_are(world):
 
 
 async def test_the_parent_fails_with_a_child_but_only_when_all_are_over(world):
-    parent = await world.submit(Script(seconds=0.5), array_size=3, children={1: Script(seconds=0, exit_code=3)})
+    parent = await world.submit(LASTING, array_size=3, children={1: Script(seconds=0, exit_code=3)})
     await world.then(child_id(parent, 1), Status.FAILED)
     assert (await world.job(parent)).status is Status.PENDING
+    await finish(world, parent, 0, 2)
 
     await world.then(parent, Status.FAILED, status_reason=reasons.CHILD_FAILED)
 
@@ -67,10 +72,11 @@ async def test_each_child_has_its_own_attempts(world):
 
 
 async def test_an_array_waits_as_a_whole_for_what_it_depends_on(world):
-    before = await world.submit(Script(seconds=0.5))
+    before = await world.submit(LASTING)
     parent = await world.submit(BRIEF, array_size=2, after=[before])
     assert (await world.job(parent)).status is Status.PENDING
     assert not await world.store.jobs([child_id(parent, 0)])
+    await world.finish(before)
 
     await world.then(parent, Status.SUCCEEDED)
 
@@ -85,8 +91,9 @@ async def test_and_fails_without_children_when_that_fails(world):
 
 
 async def test_a_job_waits_for_a_whole_array(world):
-    parent = await world.submit(BRIEF, array_size=3, children={2: Script(seconds=0.5)})
+    parent = await world.submit(BRIEF, array_size=3, children={2: LASTING})
     after = await world.submit(BRIEF, after=[parent])
+    await finish(world, parent, 2)
 
     done = await world.then(after, Status.SUCCEEDED)
 
@@ -94,7 +101,7 @@ async def test_a_job_waits_for_a_whole_array(world):
 
 
 async def test_a_job_may_wait_for_one_child(world):
-    parent = await world.submit(LONG, array_size=2, children={1: BRIEF})
+    parent = await world.submit(LASTING, array_size=2, children={1: BRIEF})
 
     after = await world.submit(BRIEF, after=[child_id(parent, 1)])
 
@@ -104,7 +111,7 @@ async def test_a_job_may_wait_for_one_child(world):
 
 
 async def test_a_child_that_never_comes_to_be_fails_who_waits_for_it(world):
-    held = await world.submit(LONG)
+    held = await world.submit(LASTING)
     parent = await world.submit(BRIEF, array_size=2, after=[held])
     after = await world.submit(BRIEF, after=[child_id(parent, 1)])
 
@@ -140,7 +147,7 @@ async def test_a_failure_in_a_sequential_array_fails_all_after_it(world):
 
 
 async def test_each_child_waits_for_its_counterpart(world):
-    first = await world.submit(BRIEF, array_size=2, children={1: LONG})
+    first = await world.submit(BRIEF, array_size=2, children={1: LASTING})
     second = await world.submit(BRIEF, array_size=2, after=[n_to_n(first)])
 
     await world.then(child_id(second, 0), Status.SUCCEEDED)
@@ -152,7 +159,7 @@ async def test_each_child_waits_for_its_counterpart(world):
 
 
 async def test_an_array_fails_whole_when_its_counterpart_never_has_children(world):
-    held = await world.submit(LONG)
+    held = await world.submit(LASTING)
     first = await world.submit(BRIEF, array_size=2, after=[held])
     second = await world.submit(BRIEF, array_size=2, after=[n_to_n(first)])
 
@@ -164,22 +171,24 @@ async def test_an_array_fails_whole_when_its_counterpart_never_has_children(worl
 
 
 async def test_n_to_n_waits_for_an_array_that_itself_waits(world):
-    held = await world.submit(Script(seconds=0.3))
+    held = await world.submit(LASTING)
     first = await world.submit(BRIEF, array_size=2, after=[held])
     second = await world.submit(BRIEF, array_size=2, after=[n_to_n(first)])
+    await world.finish(held)
 
     await world.then(second, Status.SUCCEEDED)
 
 
 @pytest.mark.fault("SP25")
 async def test_cancel_of_the_parent_ends_what_waits_and_lets_the_rest_run(world):
-    parent = await world.submit(Script(seconds=1), array_size=3, millicpus=2000)
+    parent = await world.submit(LASTING, array_size=3, millicpus=2000)
     for index in range(2):
         await world.then(child_id(parent, index), Status.RUNNING)
 
     await world.cancel(parent, "enough")
 
     await world.then(child_id(parent, 2), Status.FAILED, status_reason="enough", is_cancelled=True, attempts=())
+    await finish(world, parent, 0, 1)
     for index in range(2):
         await world.then(child_id(parent, index), Status.SUCCEEDED, is_cancelled=False)
     await world.then(parent, Status.FAILED, status_reason="enough", is_cancelled=True, is_terminated=False)
@@ -187,11 +196,12 @@ async def test_cancel_of_the_parent_ends_what_waits_and_lets_the_rest_run(world)
 
 @pytest.mark.fault("SP25")
 async def test_a_running_child_of_a_cancelled_parent_is_not_retried(world):
-    parent = await world.submit(Script(seconds=0.5, exit_code=1), array_size=2, attempts=3)
+    parent = await world.submit(lasting(1), array_size=2, attempts=3)
     for index in range(2):
         await world.then(child_id(parent, index), Status.RUNNING)
 
     await world.cancel(parent, "enough")
+    await finish(world, parent, 0, 1)
 
     await world.then(parent, Status.FAILED, status_reason="enough")
     for index in range(2):
@@ -200,7 +210,7 @@ async def test_a_running_child_of_a_cancelled_parent_is_not_retried(world):
 
 @pytest.mark.fault("SP25")
 async def test_terminate_of_the_parent_stops_every_child(world):
-    parent = await world.submit(LONG, array_size=3, millicpus=2000)
+    parent = await world.submit(LASTING, array_size=3, millicpus=2000)
     for index in range(2):
         await world.then(child_id(parent, index), Status.RUNNING)
 
@@ -213,7 +223,7 @@ async def test_terminate_of_the_parent_stops_every_child(world):
 
 @pytest.mark.fault("SP25")
 async def test_a_terminate_after_a_cancel_reaches_those_that_run(world):
-    parent = await world.submit(LONG, array_size=2)
+    parent = await world.submit(LASTING, array_size=2)
     for index in range(2):
         await world.then(child_id(parent, index), Status.RUNNING)
     await world.cancel(parent, "enough")
@@ -224,12 +234,13 @@ async def test_a_terminate_after_a_cancel_reaches_those_that_run(world):
 
 
 async def test_a_child_alone_is_stopped_and_its_siblings_run_on(world):
-    parent = await world.submit(Script(seconds=1), array_size=3)
+    parent = await world.submit(LASTING, array_size=3)
     await world.then(child_id(parent, 1), Status.RUNNING)
 
     await world.terminate(child_id(parent, 1), "this one")
 
     await world.then(child_id(parent, 1), Status.FAILED, status_reason="this one", is_terminated=True)
+    await finish(world, parent, 0, 2)
     for index in (0, 2):
         await world.then(child_id(parent, index), Status.SUCCEEDED)
     await world.then(parent, Status.FAILED, status_reason=reasons.CHILD_FAILED, is_terminated=False)
@@ -246,8 +257,9 @@ async def test_a_parent_that_has_no_children_yet_fails_at_once(world, request_na
 
 
 async def test_children_come_before_jobs_that_were_submitted_later(world):
-    parent = await world.submit(Script(seconds=0.1), array_size=3, millicpus=4000)
+    parent = await world.submit(BRIEF, array_size=3, millicpus=4000, children={0: LASTING})
     later = await world.submit(BRIEF, millicpus=4000)
+    await finish(world, parent, 0)
 
     done = await world.then(later, Status.SUCCEEDED)
 
@@ -266,7 +278,7 @@ async def test_a_restart_half_way_goes_on_with_every_child(world):
     [(3, 2), (3, None)],
 )
 async def test_n_to_n_needs_two_arrays_of_one_size(world, size, other_size):
-    other = await world.submit(LONG, array_size=other_size)
+    other = await world.submit(LASTING, array_size=other_size)
 
     with pytest.raises(Invalid, match="N_TO_N"):
         await world.submit(BRIEF, array_size=size, after=[n_to_n(other)])
@@ -281,7 +293,7 @@ async def test_sequential_without_an_id_is_for_arrays(world):
 
 
 async def test_a_child_that_no_array_will_have_is_refused(world):
-    parent = await world.submit(LONG, array_size=2)
+    parent = await world.submit(LASTING, array_size=2)
 
     with pytest.raises(Invalid, match="does not exist"):
         await world.submit(BRIEF, after=[child_id(parent, 2)])

@@ -5,7 +5,7 @@ import pytest
 from batchq.domain import reasons
 from batchq.domain.job import Status
 from tests.support.builders import ADMIN
-from tests.support.scripts import Script
+from tests.support.scripts import LASTING, Script, lasting
 
 
 async def test_cancelled_while_submitted_it_never_runs(world):
@@ -19,7 +19,7 @@ async def test_cancelled_while_submitted_it_never_runs(world):
 
 
 async def test_cancelled_while_pending_it_is_over_at_once(world):
-    before = await world.submit(Script(seconds=60, on_term=0))
+    before = await world.submit(LASTING)
     job = await world.submit(after=[before])
     await world.then(job, Status.PENDING)
 
@@ -32,7 +32,7 @@ async def test_cancelled_while_pending_it_is_over_at_once(world):
 
 
 async def test_cancelled_while_runnable_no_container_is_made(world):
-    holder = await world.submit(Script(seconds=1), millicpus=4000)
+    holder = await world.submit(LASTING, millicpus=4000)
     job = await world.submit(Script(seconds=0), millicpus=4000)
     await world.then(job, Status.RUNNABLE)
 
@@ -40,16 +40,18 @@ async def test_cancelled_while_runnable_no_container_is_made(world):
 
     done = await world.then(job, Status.FAILED, status_reason="not needed", attempts=())
     assert done.is_cancelled
+    await world.finish(holder)
     await world.then(holder, Status.SUCCEEDED)
     assert await world.asked(job) == []
 
 
 @pytest.mark.fault("SP16")
 async def test_cancelled_while_running_it_finishes_and_shows_nothing_of_it(world):
-    job = await world.submit(Script(seconds=1), attempts=3)
+    job = await world.submit(LASTING, attempts=3)
     await world.then(job, Status.RUNNING)
 
     await world.cancel(job, "too late")
+    await world.finish(job)
 
     done = await world.then(job, Status.SUCCEEDED, status_reason=reasons.EXITED, cancelled=None)
     assert not done.is_cancelled
@@ -58,10 +60,11 @@ async def test_cancelled_while_running_it_finishes_and_shows_nothing_of_it(world
 
 @pytest.mark.fault("SP16")
 async def test_cancelled_while_running_a_failure_is_not_retried(world):
-    job = await world.submit(Script(seconds=1, exit_code=1), attempts=3)
+    job = await world.submit(lasting(1), attempts=3)
     await world.then(job, Status.RUNNING)
 
     await world.cancel(job, "no more tries")
+    await world.finish(job)
 
     done = await world.then(job, Status.FAILED, status_reason="no more tries")
     assert done.is_cancelled
@@ -98,9 +101,10 @@ async def test_cancelled_while_starting_a_failure_is_not_retried(world):
 @pytest.mark.fault("SP17")
 async def test_cancelled_between_attempts_the_earlier_ones_stay_listed(world):
     await world.queue("urgent", priority=10)
-    job = await world.submit(Script(seconds=1, exit_code=1), attempts=2, millicpus=4000)
+    job = await world.submit(lasting(1), attempts=2, millicpus=4000)
     await world.then(job, Status.RUNNING)
-    holder = await world.submit(Script(seconds=2), millicpus=4000, queue="urgent")
+    holder = await world.submit(LASTING, millicpus=4000, queue="urgent")
+    await world.finish(job)
     await world.then(holder, Status.RUNNING)
     await world.then(job, Status.RUNNABLE)
 
@@ -109,6 +113,7 @@ async def test_cancelled_between_attempts_the_earlier_ones_stay_listed(world):
     done = await world.then(job, Status.FAILED, status_reason="enough")
     assert done.is_cancelled
     assert [it.exit_code for it in done.attempts] == [1]
+    await world.finish(holder)
     await world.then(holder, Status.SUCCEEDED)
     assert await world.asked(job, attempt=2) == []
 
@@ -130,18 +135,17 @@ async def test_an_unknown_job_is_no_error(world):
 
 
 async def test_the_first_reason_wins(world):
-    holder = await world.submit(Script(seconds=1), millicpus=4000)
+    await world.submit(LASTING, millicpus=4000)
     job = await world.submit(millicpus=4000)
 
     await world.cancel(job, "first")
     await world.cancel(job, "second")
 
     await world.then(job, Status.FAILED, status_reason="first")
-    await world.then(holder, Status.SUCCEEDED)
 
 
 async def test_its_dependents_fail_with_it_all_the_way_down(world):
-    holder = await world.submit(Script(seconds=1), millicpus=4000)
+    await world.submit(LASTING, millicpus=4000)
     job = await world.submit(millicpus=4000)
     child = await world.submit(after=[job])
     grandchild = await world.submit(after=[child])
@@ -150,4 +154,3 @@ async def test_its_dependents_fail_with_it_all_the_way_down(world):
 
     await world.then(child, Status.FAILED, status_reason=reasons.DEPENDENCY_FAILED, attempts=())
     await world.then(grandchild, Status.FAILED, status_reason=reasons.DEPENDENCY_FAILED, attempts=())
-    await world.then(holder, Status.SUCCEEDED)

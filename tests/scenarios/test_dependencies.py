@@ -7,15 +7,14 @@ from batchq.domain.job import FINISHED, Dependency, DependencyType, Status
 from batchq.domain.names import child_id, node_id
 from batchq.errors import Invalid
 from tests.support.builders import gang, task
-from tests.support.scripts import Script, contained
-
-LONG = Script(seconds=None, on_term=0)
+from tests.support.scripts import LASTING, Script, contained
 
 
 async def test_a_job_waits_for_all_it_depends_on(world):
-    quick, slow = await world.submit(Script(seconds=0)), await world.submit(Script(seconds=1))
+    quick, slow = await world.submit(Script(seconds=0)), await world.submit(LASTING)
     job = await world.submit(after=[quick, slow])
     assert (await world.job(job)).status is Status.PENDING
+    await world.finish(slow)
 
     done = await world.then(job, Status.SUCCEEDED)
 
@@ -24,12 +23,13 @@ async def test_a_job_waits_for_all_it_depends_on(world):
 
 
 async def test_it_fails_when_one_of_them_does(world):
-    slow = await world.submit(Script(seconds=1))
+    slow = await world.submit(LASTING)
     wrong = await world.submit(Script(seconds=0, exit_code=1))
     job = await world.submit(after=[slow, wrong])
 
     await world.then(job, Status.FAILED, status_reason=reasons.DEPENDENCY_FAILED, attempts=(), started_at=None)
 
+    await world.finish(slow)
     await world.then(slow, Status.SUCCEEDED)
 
 
@@ -71,7 +71,7 @@ async def test_an_id_that_was_never_given_is_refused(world):
 
 
 async def test_a_failure_goes_down_a_chain_at_once(world):
-    first = await world.submit(LONG)
+    first = await world.submit(LASTING)
     second = await world.submit(after=[first])
     third = await world.submit(after=[second])
 
@@ -84,7 +84,7 @@ async def test_a_failure_goes_down_a_chain_at_once(world):
 
 
 async def test_a_cancelled_job_fails_those_that_wait_for_it(world):
-    held = await world.submit(LONG)
+    held = await world.submit(LASTING)
     waiting = await world.submit(after=[held])
     last = await world.submit(after=[waiting])
 
@@ -98,13 +98,14 @@ async def test_a_cancelled_job_fails_those_that_wait_for_it(world):
 
 @pytest.mark.parametrize("request_name", ["cancel", "terminate"])
 async def test_one_that_waits_is_over_at_once_and_what_it_waited_for_goes_on(world, request_name):
-    held = await world.submit(Script(seconds=1))
+    held = await world.submit(LASTING)
     waiting = await world.submit(after=[held])
 
     await getattr(world, request_name)(waiting, "no more of it")
 
     assert (await world.job(waiting)).status is Status.FAILED
     await world.then(waiting, Status.FAILED, status_reason="no more of it", attempts=())
+    await world.finish(held)
     await world.then(held, Status.SUCCEEDED)
 
 
@@ -118,9 +119,10 @@ async def test_the_same_job_named_twice_is_one_wait(world):
 
 
 async def test_sequential_with_an_id_is_a_wait_like_any(world):
-    before = await world.submit(Script(seconds=0.3))
+    before = await world.submit(LASTING)
     job = await world.submit(after=[Dependency(job_id=before, type=DependencyType.SEQUENTIAL)])
     assert (await world.job(job)).status is Status.PENDING
+    await world.finish(before)
 
     await world.then(job, Status.SUCCEEDED)
 
@@ -137,9 +139,10 @@ async def test_jobs_wait_across_queues(world):
 
 async def test_twenty_dependencies_are_all_waited_for(world):
     before = [await world.submit(Script(seconds=0), millicpus=200) for _ in range(19)]
-    slow = await world.submit(Script(seconds=1), millicpus=200)
+    slow = await world.submit(LASTING, millicpus=200)
 
     job = await world.submit(after=[*before, slow])
+    await world.finish(slow)
 
     done = await world.then(job, Status.SUCCEEDED)
     ends = [(await world.job(it)).stopped_at for it in (*before, slow)]
@@ -147,10 +150,11 @@ async def test_twenty_dependencies_are_all_waited_for(world):
 
 
 async def test_a_child_that_is_yet_to_come_is_waited_for(world):
-    held = await world.submit(Script(seconds=0.5))
+    held = await world.submit(LASTING)
     array = await world.submit(Script(seconds=0), array_size=2, after=[held])
     job = await world.submit(after=[child_id(array, 1)])
     assert (await world.job(job)).status is Status.PENDING
+    await world.finish(held)
 
     done = await world.then(job, Status.SUCCEEDED)
 
@@ -158,9 +162,10 @@ async def test_a_child_that_is_yet_to_come_is_waited_for(world):
 
 
 async def test_a_gang_is_waited_for_as_a_whole(world):
-    node = task(contained("default", Script(seconds=0.5)))
+    node = task(contained("default", LASTING))
     before = await world.submit(nodes=gang(2, each=node))
     job = await world.submit(after=[before])
+    await world.finish(before, part="0/default")
 
     done = await world.then(job, Status.SUCCEEDED)
 
@@ -178,10 +183,11 @@ async def test_a_node_is_nobody_to_wait_for(world):
 
 @pytest.mark.fault("TM08")
 async def test_who_waits_is_judged_by_a_server_that_comes_back(world):
-    before = await world.submit(Script(seconds=0.3))
+    before = await world.submit(LASTING)
     well, badly = await world.submit(after=[before]), await world.submit(Script(seconds=0, exit_code=1), after=[before])
     last = await world.submit(after=[badly])
     await world.restart()
+    await world.finish(before)
 
     await world.then(well, Status.SUCCEEDED)
     await world.then(last, Status.FAILED, status_reason=reasons.DEPENDENCY_FAILED)

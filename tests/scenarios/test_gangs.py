@@ -4,7 +4,7 @@ from batchq.domain import reasons
 from batchq.domain.job import Status
 from batchq.domain.names import node_id
 from tests.support.builders import gang, task
-from tests.support.scripts import Script, contained
+from tests.support.scripts import LASTING, Script, contained, lasting
 
 MAIN = "0/default"
 BRIEF = Script(seconds=0)
@@ -26,13 +26,21 @@ def codes(attempt):
     return {it.key: it.exit_code for it in attempt.parts}
 
 
+async def ends(world, job, *keys):
+    """Wait until these containers are over, and it is known."""
+    await world.reaches(job, lambda it: it.attempt is not None and None not in [codes(it.attempt)[key] for key in keys])
+
+
 async def all_ready(world, job, *keys):
     for key in keys:
         await world.says(job, "ready", key)
 
 
 async def test_the_main_node_starts_first_and_its_end_ends_all(world):
-    job = await world.submit(nodes=worked(SOME_TIME))
+    job = await world.submit(nodes=worked(LASTING))
+    await all_ready(world, job, "1/default", "2/default")
+
+    await world.finish(job, part=MAIN)
 
     done = await world.then(job, Status.SUCCEEDED, status_reason=reasons.EXITED)
 
@@ -44,8 +52,10 @@ async def test_the_main_node_starts_first_and_its_end_ends_all(world):
 
 async def test_each_node_is_told_who_it_is_and_where_the_main_one_is(world):
     names = ("AWS_BATCH_JOB_ID", "AWS_BATCH_JOB_NODE_INDEX", "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS")
-    tells = Script(seconds=1, prints_environment=names)
-    job = await world.submit(nodes=worked(Script(seconds=3), others=tells, count=2))
+    tells = Script(seconds=0, prints_environment=names)
+    job = await world.submit(nodes=worked(LASTING, others=tells, count=2))
+    await ends(world, job, "1/default")
+    await world.finish(job, part=MAIN)
 
     done = await world.then(job, Status.SUCCEEDED)
 
@@ -57,9 +67,11 @@ async def test_each_node_is_told_who_it_is_and_where_the_main_one_is(world):
 
 async def test_a_main_node_whose_first_container_is_over_at_once_has_an_address_all_the_same(world):
     first = contained("init", BRIEF, essential=False)
-    leader = task(first, contained("default", Script(seconds=3), after={"init": "SUCCESS"}))
-    tells = Script(seconds=1, prints_environment=("AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS",))
+    leader = task(first, contained("default", LASTING, after={"init": "SUCCESS"}))
+    tells = Script(seconds=0, prints_environment=("AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS",))
     job = await world.submit(nodes=gang(2, leader=leader, each=node(tells)))
+    await ends(world, job, "1/default")
+    await world.finish(job, part=MAIN)
 
     done = await world.then(job, Status.SUCCEEDED)
 
@@ -70,18 +82,21 @@ async def test_a_main_node_whose_first_container_is_over_at_once_has_an_address_
 
 
 async def test_a_gang_is_placed_all_or_none(world):
-    holder = await world.submit(SOME_TIME, millicpus=3500)
+    holder = await world.submit(LASTING, millicpus=3500)
     job = await world.submit(nodes=worked(BRIEF))
 
     await world.then(holder, Status.RUNNING)
     assert (await world.job(job)).status is Status.RUNNABLE
+    await world.finish(holder)
 
     done = await world.then(job, Status.SUCCEEDED)
     assert done.started_at >= (await world.job(holder)).stopped_at
 
 
 async def test_the_failure_of_another_node_is_not_the_jobs(world):
-    job = await world.submit(nodes=worked(Script(seconds=2), others=Script(seconds=0, exit_code=3)))
+    job = await world.submit(nodes=worked(LASTING, others=Script(seconds=0, exit_code=3)))
+    await ends(world, job, "1/default", "2/default")
+    await world.finish(job, part=MAIN)
 
     done = await world.then(job, Status.SUCCEEDED)
 
@@ -90,7 +105,7 @@ async def test_the_failure_of_another_node_is_not_the_jobs(world):
 
 async def test_a_failed_main_node_begins_the_whole_gang_anew(world):
     main = node(Script(seconds=1, exit_code=5), BRIEF)
-    job = await world.submit(nodes=gang(2, leader=main, each=node(POLITE)), attempts=2)
+    job = await world.submit(nodes=gang(2, leader=main, each=node(DEAF)), attempts=2)
 
     done = await world.then(job, Status.SUCCEEDED)
 
@@ -107,7 +122,9 @@ async def test_a_main_node_that_cannot_start_starts_no_other(world):
 
 
 async def test_a_main_node_other_than_the_first_leads(world):
-    job = await world.submit(nodes=gang(2, main=1, leader=node(SOME_TIME), each=node(POLITE)))
+    job = await world.submit(nodes=gang(2, main=1, leader=node(LASTING), each=node(POLITE)))
+    await all_ready(world, job, MAIN)
+    await world.finish(job, part="1/default")
 
     await world.then(job, Status.SUCCEEDED)
 
@@ -138,10 +155,12 @@ async def test_a_terminate_of_the_main_node_is_one_of_the_job(world):
 
 
 async def test_a_terminate_of_another_node_stops_that_one_only(world):
-    job = await world.submit(nodes=worked(Script(seconds=3), count=3))
+    job = await world.submit(nodes=worked(LASTING, count=3))
     await all_ready(world, job, "1/default", "2/default")
 
     await world.terminate(node_id(job, 1), "not you")
+    await ends(world, job, "1/default")
+    await world.finish(job, part=MAIN)
 
     done = await world.then(job, Status.SUCCEEDED)
     assert not done.is_terminated
@@ -151,9 +170,10 @@ async def test_a_terminate_of_another_node_stops_that_one_only(world):
 
 
 async def test_a_deaf_node_keeps_the_room_of_the_gang_until_it_is_dead(world):
-    job = await world.submit(nodes=worked(SOME_TIME, others=DEAF, count=2))
+    job = await world.submit(nodes=worked(LASTING, others=DEAF, count=2))
     await all_ready(world, job, "1/default")
     waiting = await world.submit(millicpus=4000)
+    await world.finish(job, part=MAIN)
 
     done = await world.then(job, Status.SUCCEEDED)
 
@@ -170,11 +190,12 @@ async def test_out_of_time_every_node_is_stopped(world):
 
 
 async def test_a_cancel_of_a_node_forbids_another_attempt_of_the_job(world):
-    main = node(Script(seconds=2, exit_code=5), BRIEF)
-    job = await world.submit(nodes=gang(2, leader=main, each=node(POLITE)), attempts=2)
+    main = node(lasting(5), BRIEF)
+    job = await world.submit(nodes=gang(2, leader=main, each=node(DEAF)), attempts=2)
     await world.then(job, Status.RUNNING)
 
     await world.cancel(node_id(job, 1), "not wanted")
+    await world.finish(job, part=MAIN)
 
     done = await world.then(job, Status.FAILED, status_reason="not wanted")
     assert done.is_cancelled
@@ -185,10 +206,12 @@ async def test_a_cancel_of_a_node_forbids_another_attempt_of_the_job(world):
 
 
 async def test_after_a_crash_between_the_main_nodes_start_and_the_others_they_start(world):
-    job = await world.submit(nodes=worked(Script(seconds=3, output=("ready",)), count=2))
+    job = await world.submit(nodes=worked(lasting(output=("ready",)), count=2))
     await world.says(job, "ready", MAIN)
 
     await world.restart()
+    await all_ready(world, job, "1/default")
+    await world.finish(job, part=MAIN)
 
     done = await world.then(job, Status.SUCCEEDED)
     assert sorted(await world.asked_of_all(job, "start")) == [MAIN, "1/default"]
@@ -197,7 +220,7 @@ async def test_after_a_crash_between_the_main_nodes_start_and_the_others_they_st
 
 async def test_a_crash_in_the_midst_of_its_start_starts_no_node_twice(world):
     world.runtime.hold("start")
-    job = await world.submit(nodes=worked(SOME_TIME, count=2))
+    job = await world.submit(nodes=worked(SOME_TIME, others=DEAF, count=2))
     await world.comes_to_be_asked(job, "start", part=MAIN)
 
     await world.crash()

@@ -1,5 +1,6 @@
 """The server is killed at any moment, and takes up where it was. design.md "Restart"; faults.md 6.1, 6.2."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -8,7 +9,7 @@ from batchq.domain import reasons
 from batchq.domain.job import Status
 from batchq.domain.names import Tag
 from tests.support.builders import task
-from tests.support.scripts import Script, contained
+from tests.support.scripts import LASTING, Script, contained, lasting
 from tests.support.world import GRACE
 
 POLITE = Script(seconds=60, on_term=0, output=("ready",))
@@ -16,10 +17,11 @@ DEAF = Script(seconds=60, on_term=None, output=("ready",))
 
 
 async def test_a_running_job_runs_on_and_costs_no_attempt(world):
-    job = await world.submit(Script(seconds=2), attempts=2)
+    job = await world.submit(LASTING, attempts=2)
     await world.then(job, Status.RUNNING)
 
     await world.restart()
+    await world.finish(job)
 
     done = await world.then(job, Status.SUCCEEDED)
     assert len(done.attempts) == 1
@@ -27,10 +29,11 @@ async def test_a_running_job_runs_on_and_costs_no_attempt(world):
 
 
 async def test_one_that_ended_while_nobody_looked_keeps_its_code_and_times(world):
-    job = await world.submit(Script(seconds=1, exit_code=9))
+    job = await world.submit(lasting(9))
     await world.then(job, Status.RUNNING)
     await world.crash()
-    await world.passes(3)
+    await world.finish(job)
+    await world.passes(1)
     back = world.clock.now()
 
     await world.boot()
@@ -80,11 +83,12 @@ async def test_killed_between_create_and_start_it_is_started_once(world):
 
 async def test_killed_after_the_start_it_is_not_started_again(world):
     world.runtime.hold("start")
-    job = await world.submit(Script(seconds=2))
-    await world.then(job, Status.STARTING)
+    job = await world.submit(LASTING)
+    await world.comes_to_be_asked(job, "start")
     await world.crash_once_done("start")
 
     await world.boot()
+    await world.finish(job)
 
     done = await world.then(job, Status.SUCCEEDED)
     assert len(done.attempts) == 1
@@ -95,6 +99,7 @@ async def test_made_and_gone_before_that_was_saved_it_is_made_again_and_costs_no
     world.runtime.hold("create")
     job = await world.submit(Script(seconds=0))
     tag = (await world.then(job, Status.STARTING)).tag
+    await world.comes_to_be_asked(job, "create")
     await world.crash_once_done("create")
     await world.runtime.remove(tag)
 
@@ -164,7 +169,7 @@ async def test_killed_in_the_grace_the_deadline_stands(world):
 
     done = await world.then(job, Status.FAILED, status_reason="stop it")
     assert done.attempts[0].exit_code == 137
-    assert done.stopped_at - done.stop.ordered_at < GRACE * 1.6
+    assert done.stopped_at - done.stop.ordered_at < GRACE + world.slack
     assert (await world.asked(job)).count("stop") == 1
 
 
@@ -182,23 +187,25 @@ async def test_terminated_while_starting_and_killed_it_never_runs(world):
 
 
 async def test_a_remembered_cancel_is_remembered(world):
-    job = await world.submit(Script(seconds=1, exit_code=1), attempts=3)
+    job = await world.submit(lasting(1), attempts=3)
     await world.then(job, Status.RUNNING)
     await world.cancel(job, "no more tries")
 
     await world.restart()
+    await world.finish(job)
 
     done = await world.then(job, Status.FAILED, status_reason="no more tries")
     assert len(done.attempts) == 1
 
 
 async def test_queued_jobs_are_still_there_in_their_order(world):
-    holder = await world.submit(Script(seconds=2), millicpus=4000)
+    holder = await world.submit(LASTING, millicpus=4000)
     first = await world.submit(Script(seconds=0), millicpus=4000)
     second = await world.submit(Script(seconds=0), millicpus=4000)
     await world.then(holder, Status.RUNNING)
 
     await world.restart()
+    await world.finish(holder)
 
     second_done = await world.then(second, Status.SUCCEEDED)
     assert (await world.job(first)).stopped_at <= second_done.started_at
@@ -238,11 +245,11 @@ async def test_the_container_of_the_attempt_before_is_gone_before_the_next_is_ma
 
 
 async def test_a_waiting_job_is_freed_by_what_ended_meanwhile(world):
-    before = await world.submit(Script(seconds=1))
+    before = await world.submit(LASTING)
     job = await world.submit(after=[before])
     await world.then(before, Status.RUNNING)
     await world.crash()
-    await world.passes(2)
+    await world.finish(before)
 
     await world.boot()
 
@@ -250,19 +257,19 @@ async def test_a_waiting_job_is_freed_by_what_ended_meanwhile(world):
 
 
 async def test_a_server_that_is_told_to_end_starts_nothing_more(world):
-    """Its end waits for the call that is held, longer than the first job runs."""
+    """Its end waits for a call that is held, and meanwhile the first job makes room."""
     held = await world.submit(POLITE)
-    first = await world.submit(Script(seconds=1), millicpus=3500)
+    first = await world.submit(LASTING, millicpus=3500)
     waiting = await world.submit(Script(seconds=0), millicpus=3500)
     await world.says(held, "ready")
     await world.then(first, Status.RUNNING)
     world.runtime.hold("stop")
     await world.terminate(held)
 
-    await world.engine.stop()
+    await asyncio.gather(world.engine.stop(), world.finish(first))
 
-    assert (await world.job(first)).status is Status.SUCCEEDED
     assert (await world.job(waiting)).status is Status.RUNNABLE
     world.runtime.let_go("stop")
     await world.boot()
+    await world.then(first, Status.SUCCEEDED)
     await world.then(waiting, Status.SUCCEEDED)

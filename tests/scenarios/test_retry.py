@@ -4,7 +4,7 @@ import pytest
 
 from batchq.domain import reasons
 from batchq.domain.job import Action, ExitRule, Status
-from tests.support.scripts import Script
+from tests.support.scripts import LASTING, Script
 
 
 async def test_each_attempt_is_a_container_of_its_own(world):
@@ -55,22 +55,26 @@ async def test_each_attempt_is_told_its_number(world):
 
 @pytest.mark.fault("EN13")
 async def test_a_container_killed_by_somebody_else_is_retried(world):
-    job = await world.submit(Script(seconds=1, output=("ready",)), attempts=2)
+    job = await world.submit(LASTING, attempts=2)
     running = await world.then(job, Status.RUNNING)
 
     await world.runtime.kill(running.tag)
 
+    await world.reaches(job, lambda it: it.attempt is not None and it.attempt.number == 2)
+    await world.finish(job)
     done = await world.then(job, Status.SUCCEEDED)
     assert [it.exit_code for it in done.attempts] == [137, 0]
 
 
 @pytest.mark.fault("EN12")
 async def test_a_container_removed_by_somebody_else_costs_the_attempt(world):
-    job = await world.submit(Script(seconds=1), attempts=2)
+    job = await world.submit(LASTING, attempts=2)
     running = await world.then(job, Status.RUNNING)
 
     await world.runtime.remove(running.tag)
 
+    await world.reaches(job, lambda it: it.attempt is not None and it.attempt.number == 2)
+    await world.finish(job)
     done = await world.then(job, Status.SUCCEEDED)
     assert [(it.exit_code, it.status_reason) for it in done.attempts] == [
         (None, reasons.DISAPPEARED),

@@ -10,10 +10,9 @@ from batchq.domain.people import Account, Caller, Owner, People
 from batchq.domain.sweep import Kind, SweepOrder
 from tests.support import builders
 from tests.support import world as worlds
-from tests.support.scripts import Script
+from tests.support.scripts import LASTING, Script
 
-LONG = Script(seconds=60, on_term=0)
-DEAF = Script(seconds=60)
+DEAF = Script(seconds=None)
 CHILD = "{}:{}".format
 
 
@@ -25,7 +24,7 @@ async def pretended():
 
 async def queued(world, *, holding=4000, **asked):
     """A job that runs and holds the room, and one that waits for it."""
-    holder = await world.submit(LONG, millicpus=holding)
+    holder = await world.submit(LASTING, millicpus=holding)
     await world.then(holder, Status.RUNNING)
     waits = await world.submit(millicpus=4000, **asked)
     await world.then(waits, Status.RUNNABLE)
@@ -60,7 +59,7 @@ async def test_a_terminate_ends_all_of_them_each_in_its_way(world):
 
 
 async def test_a_terminate_has_a_signal_and_a_grace_of_its_own(world):
-    hears = await world.submit(Script(seconds=60, on_term=0))
+    hears = await world.submit(LASTING)
     await world.then(hears, Status.RUNNING)
 
     order = SweepOrder(kind=Kind.TERMINATE, reason="at once", signal="SIGKILL")
@@ -85,7 +84,7 @@ async def test_a_grace_of_an_order_counts_though_the_server_is_another_by_then(p
 
 
 async def test_what_is_named_and_cannot_be_stopped_is_told_why_and_hinders_nobody(pretended):
-    over, waits = await pretended.submit(), await pretended.submit(LONG)
+    over, waits = await pretended.submit(), await pretended.submit(LASTING)
     nobody = str(builders.job_id(7))
     await pretended.then(over, Status.SUCCEEDED)
 
@@ -106,7 +105,7 @@ async def test_what_is_named_and_does_not_match_another_filter_is_left_alone(pre
 
 
 async def test_no_match_is_nothing_done(pretended):
-    job = await pretended.submit(LONG)
+    job = await pretended.submit(LASTING)
 
     assert await pretended.cancel_all(names=["nobody*"]) == {}
     assert (await pretended.then(job, Status.RUNNING)).cancelled is None
@@ -128,7 +127,7 @@ async def test_what_would_be_done_is_told_and_nothing_is(pretended):
 
 
 async def test_an_array_that_matches_is_stopped_as_one(world):
-    array = await world.submit(LONG, array_size=5, millicpus=2000, name="Sim")
+    array = await world.submit(LASTING, array_size=5, millicpus=2000, name="Sim")
     await world.then(CHILD(array, 1), Status.RUNNING)
 
     told = await world.terminate_all(names=["sim"])
@@ -139,7 +138,7 @@ async def test_an_array_that_matches_is_stopped_as_one(world):
 
 
 async def test_where_a_state_is_asked_for_those_children_stop_that_are_in_it(pretended):
-    array = await pretended.submit(LONG, array_size=5, millicpus=2000)
+    array = await pretended.submit(LASTING, array_size=5, millicpus=2000)
     await pretended.then(CHILD(array, 1), Status.RUNNING)
 
     told = await pretended.cancel_all(statuses=[Status.RUNNABLE])
@@ -149,7 +148,7 @@ async def test_where_a_state_is_asked_for_those_children_stop_that_are_in_it(pre
 
 
 async def test_children_that_are_yet_to_come_are_waited_for(pretended):
-    array = await pretended.submit(LONG, array_size=600, millicpus=4000)
+    array = await pretended.submit(LASTING, array_size=600, millicpus=4000)
 
     told = await pretended.terminate_all(statuses=[*Status])
 
@@ -158,7 +157,7 @@ async def test_children_that_are_yet_to_come_are_waited_for(pretended):
 
 
 async def test_a_child_that_is_yet_to_come_can_be_named(pretended):
-    array = await pretended.submit(LONG, array_size=600, millicpus=4000)
+    array = await pretended.submit(LASTING, array_size=600, millicpus=4000)
 
     assert await pretended.cancel_all(f"{array}.599") == {CHILD(array, 599): "CANCELLED"}
     await pretended.terminate(array)
@@ -167,8 +166,8 @@ async def test_a_child_that_is_yet_to_come_can_be_named(pretended):
 async def test_an_environment_is_cleared_of_what_runs_there_children_too(pretended):
     await pretended.environment("big", max_millicpus=2000)
     await pretended.queue("there", environments=("big",))
-    here = await pretended.submit(LONG, millicpus=1000)
-    array = await pretended.submit(LONG, array_size=3, millicpus=1000, queue="there")
+    here = await pretended.submit(LASTING, millicpus=1000)
+    array = await pretended.submit(LASTING, array_size=3, millicpus=1000, queue="there")
     await pretended.then(CHILD(array, 1), Status.RUNNING)
     await pretended.then(here, Status.RUNNING)
 
@@ -203,6 +202,7 @@ async def test_nobody_stops_what_he_does_not_reach(pretended):
 
     assert (told, all_of) == ({mine: "STOPPING", theirs: "NOT_FOUND"}, {})
     assert (await pretended.job(theirs)).stop is None
+    pretended.caller = builders.ADMIN
 
 
 async def test_an_account_stands_for_those_below_it(pretended):
@@ -216,7 +216,7 @@ async def test_an_account_stands_for_those_below_it(pretended):
 
 async def of(world, user, account):
     world.caller = replace(builders.ADMIN, user=user, account=account)
-    job = await world.submit(LONG)
+    job = await world.submit(LASTING)
     await world.then(job, Status.RUNNING)
     assert (await world.job(job)).spec.owner == Owner(user=user, account=account)
     return job
@@ -226,9 +226,9 @@ async def of(world, user, account):
 
 
 async def test_none_of_many_starts_once_it_is_decided_and_others_do(pretended):
-    holder = await pretended.submit(LONG, millicpus=4000)
-    many = await pretended.submit_many(700, LONG, name="sim")
-    other = await pretended.submit(LONG)
+    holder = await pretended.submit(LASTING, millicpus=4000)
+    many = await pretended.submit_many(700, LASTING, name="sim")
+    other = await pretended.submit(LASTING)
     await pretended.then(other, Status.RUNNABLE)
 
     told, _ = await asyncio.gather(pretended.cancel_all(names=["sim"]), pretended.terminate(holder))
@@ -239,8 +239,8 @@ async def test_none_of_many_starts_once_it_is_decided_and_others_do(pretended):
 
 
 async def test_an_order_goes_on_where_it_was_when_the_server_is_gone(pretended):
-    holder = await pretended.submit(LONG, millicpus=4000)
-    many = await pretended.submit_many(700, LONG, name="sim")
+    holder = await pretended.submit(LASTING, millicpus=4000)
+    many = await pretended.submit_many(700, LASTING, name="sim")
     await pretended.then(many[-1], Status.RUNNABLE)
     asking = asyncio.create_task(pretended.cancel_all(names=["sim"], reason="for ever"))
     await pretended.then(many[-1], Status.FAILED)
@@ -280,7 +280,7 @@ async def test_an_order_that_is_not_saved_is_refused_and_means_nobody(pretended)
 
 
 async def test_an_order_under_way_goes_on_when_the_disk_takes_writes_again(pretended):
-    many = await pretended.submit_many(700, LONG, name="sim", millicpus=4000)
+    many = await pretended.submit_many(700, LASTING, name="sim", millicpus=4000)
     await pretended.then(many[-1], Status.RUNNABLE)
     asking = asyncio.create_task(pretended.cancel_all(names=["sim"]))
     await pretended.then(many[-1], Status.FAILED)

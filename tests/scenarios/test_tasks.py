@@ -8,11 +8,12 @@ from batchq.domain.container import Mount
 from batchq.domain.job import Status
 from batchq.domain.names import Tag, stream_name
 from tests.support.builders import task
-from tests.support.scripts import Script, contained
+from tests.support.scripts import LASTING, Script, contained, lasting
 
 APP, SIDECAR, INIT = "0/app", "0/sidecar", "0/init"
 BRIEF = Script(seconds=0)
 SOME_TIME = Script(seconds=1)
+IN_TIME = 8  # seconds, of which what ends in time needs next to none
 POLITE = Script(seconds=60, on_term=0, output=("ready",))
 DEAF = Script(seconds=60, on_term=None, output=("ready",))
 
@@ -39,7 +40,10 @@ async def both_ready(world, job):
 
 
 async def test_when_the_essential_one_is_over_so_is_the_job(world):
-    job = await world.submit(task=task(app(SOME_TIME), sidecar()))
+    job = await world.submit(task=task(app(LASTING), sidecar()))
+    await world.says(job, "ready", SIDECAR)
+
+    await world.finish(job, part=APP)
 
     done = await world.then(job, Status.SUCCEEDED, status_reason=reasons.EXITED)
 
@@ -81,7 +85,9 @@ async def test_one_that_can_never_start_fails_the_job(world):
 
 
 async def test_the_failure_of_one_that_is_not_essential_is_no_failure(world):
-    job = await world.submit(task=task(app(SOME_TIME), sidecar(Script(seconds=0, exit_code=3))))
+    job = await world.submit(task=task(app(LASTING), sidecar(Script(seconds=0, exit_code=3))))
+    await world.reaches(job, lambda it: it.attempt is not None and codes(it.attempt) == {APP: None, SIDECAR: 3})
+    await world.finish(job, part=APP)
 
     done = await world.then(job, Status.SUCCEEDED)
 
@@ -89,7 +95,7 @@ async def test_the_failure_of_one_that_is_not_essential_is_no_failure(world):
 
 
 async def test_an_essential_one_that_cannot_start_fails_the_job_and_stops_the_rest(world):
-    job = await world.submit(task=task(app(Script(refuse="no such file")), sidecar()))
+    job = await world.submit(task=task(app(Script(refuse="no such file")), sidecar(DEAF)))
 
     done = await world.then(job, Status.FAILED, status_reason=reasons.NOT_STARTED)
 
@@ -98,19 +104,22 @@ async def test_an_essential_one_that_cannot_start_fails_the_job_and_stops_the_re
 
 
 async def test_a_failed_attempt_begins_anew_with_all_of_them(world):
-    failing, well = Script(seconds=1, exit_code=5), BRIEF
-    job = await world.submit(task=task(app(failing, well), sidecar()), attempts=2)
+    job = await world.submit(task=task(app(lasting(5), BRIEF), sidecar(DEAF)), attempts=2)
+    await world.says(job, "ready", SIDECAR)
+    await world.finish(job, part=APP)
 
     done = await world.then(job, Status.SUCCEEDED)
 
     assert [it.exit_code for it in done.attempts] == [5, 0]
     assert [len(it.parts) for it in done.attempts] == [2, 2]
-    assert await world.asked(job, attempt=2, part=SIDECAR) != []
+    assert [len(await world.asked(job, attempt=it, part=SIDECAR)) > 0 for it in (1, 2)] == [True, True]
 
 
 async def test_each_has_a_log_of_its_own(world):
-    said, also = Script(seconds=1, output=("one",)), Script(seconds=1, output=("two",))
+    said, also = lasting(output=("one",)), Script(seconds=0, output=("two",))
     job = await world.submit(task=task(app(said), sidecar(also, after={"app": "START"})))
+    await world.reaches(job, lambda it: it.attempt is not None and codes(it.attempt) == {APP: None, SIDECAR: 0})
+    await world.finish(job, part=APP)
 
     done = await world.then(job, Status.SUCCEEDED)
 
@@ -161,7 +170,7 @@ async def test_terminated_before_the_engine_is_asked_none_is_started(world):
 
 
 async def test_terminated_at_any_moment_nothing_is_left_running(world):
-    tasks = task(init(), app(POLITE, after={"init": "SUCCESS"}), sidecar())
+    tasks = task(init(), app(DEAF, after={"init": "SUCCESS"}), sidecar(DEAF))
     jobs = [await world.submit(task=tasks) for _ in range(4)]
 
     for number, job in enumerate(jobs):
@@ -183,11 +192,12 @@ async def test_out_of_time_all_of_them_are_stopped(world):
 
 
 async def test_out_of_time_while_the_next_one_is_being_made_it_is_not_started(world):
-    tasks = task(init(SOME_TIME), app(POLITE, after={"init": "SUCCESS"}))
-    job = await world.submit(task=tasks, limit=2)
+    tasks = task(init(LASTING), app(POLITE, after={"init": "SUCCESS"}))
+    job = await world.submit(task=tasks, limit=IN_TIME)
     await world.then(job, Status.RUNNING)
     world.runtime.hold("create")
-    await world.passes(4)
+    await world.finish(job, part=INIT)
+    await world.reaches(job, lambda it: it.stop is not None)
 
     world.runtime.let_go("create")
 
@@ -209,7 +219,7 @@ async def test_who_waits_too_long_gives_up(world):
 
 async def test_one_that_ended_in_time_and_was_not_seen_to_is_not_waited_for_in_vain(world):
     world.runtime.deaf_to_deaths = True
-    quick = init(Script(seconds=0.2), start_timeout=timedelta(seconds=8))
+    quick = init(BRIEF, start_timeout=timedelta(seconds=30))
 
     job = await world.submit(task=task(quick, app(BRIEF, after={"init": "SUCCESS"})))
 
@@ -217,10 +227,11 @@ async def test_one_that_ended_in_time_and_was_not_seen_to_is_not_waited_for_in_v
 
 
 async def test_a_cancel_leaves_them_alone(world):
-    job = await world.submit(task=task(app(SOME_TIME), sidecar()), attempts=3)
+    job = await world.submit(task=task(app(LASTING), sidecar()), attempts=3)
     await world.then(job, Status.RUNNING)
 
     await world.cancel(job)
+    await world.finish(job, part=APP)
 
     done = await world.then(job, Status.SUCCEEDED)
     assert not done.is_cancelled
@@ -230,21 +241,22 @@ async def test_a_cancel_leaves_them_alone(world):
 
 
 async def test_after_a_crash_they_go_on(world):
-    job = await world.submit(task=task(app(Script(seconds=2)), sidecar()))
+    job = await world.submit(task=task(app(LASTING), sidecar()))
     await world.says(job, "ready", SIDECAR)
 
     await world.restart()
+    await world.finish(job, part=APP)
 
     await world.then(job, Status.SUCCEEDED)
     assert sorted(await world.asked_of_all(job, "start")) == [APP, SIDECAR]
 
 
 async def test_what_ended_during_the_crash_has_ended(world):
-    job = await world.submit(task=task(app(SOME_TIME), sidecar()))
+    job = await world.submit(task=task(app(LASTING), sidecar()))
     await world.says(job, "ready", SIDECAR)
 
     await world.crash()
-    await world.passes(2)
+    await world.finish(job, part=APP)
     await world.boot()
 
     done = await world.then(job, Status.SUCCEEDED)
@@ -252,11 +264,11 @@ async def test_what_ended_during_the_crash_has_ended(world):
 
 
 async def test_one_that_waited_during_the_crash_starts_after_it(world):
-    job = await world.submit(task=task(init(SOME_TIME), app(BRIEF, after={"init": "SUCCESS"})))
+    job = await world.submit(task=task(init(LASTING), app(BRIEF, after={"init": "SUCCESS"})))
     await world.then(job, Status.RUNNING)
 
     await world.crash()
-    await world.passes(2)
+    await world.finish(job, part=INIT)
     await world.boot()
 
     await world.then(job, Status.SUCCEEDED)
@@ -277,7 +289,7 @@ async def test_an_order_is_not_forgotten_in_a_crash(world):
 
 
 async def test_one_that_somebody_removed_is_lost_and_its_job_begins_anew(world):
-    job = await world.submit(task=task(app(POLITE, BRIEF), sidecar()), attempts=2)
+    job = await world.submit(task=task(app(POLITE, BRIEF), sidecar(DEAF)), attempts=2)
     await both_ready(world, job)
 
     await world.runtime.remove(Tag(job_id=job, attempt=1, part=APP))

@@ -5,7 +5,7 @@ import pytest
 from batchq.domain import reasons
 from batchq.domain.job import Status
 from tests.support.builders import ADMIN
-from tests.support.scripts import Script
+from tests.support.scripts import FOR_EVER, LASTING, Script
 from tests.support.world import GRACE
 
 POLITE = Script(seconds=60, on_term=0, output=("ready",))
@@ -38,7 +38,7 @@ async def test_terminated_while_pending_it_is_over_at_once(world):
 
 @pytest.mark.fault("SP14")
 async def test_terminated_while_runnable_no_container_is_made(world):
-    holder = await world.submit(Script(seconds=1), millicpus=4000)
+    holder = await world.submit(LASTING, millicpus=4000)
     job = await world.submit(millicpus=4000)
     await world.then(job, Status.RUNNABLE)
 
@@ -46,6 +46,7 @@ async def test_terminated_while_runnable_no_container_is_made(world):
 
     done = await world.then(job, Status.FAILED, status_reason="stop it", attempts=())
     assert done.is_terminated
+    await world.finish(holder)
     await world.then(holder, Status.SUCCEEDED)
     assert await world.asked(job) == []
 
@@ -82,7 +83,7 @@ async def test_one_deaf_to_sigterm_is_killed_when_its_grace_is_over(world):
 
     done = await world.then(job, Status.FAILED, status_reason="stop it")
     assert done.attempts[0].exit_code == 137
-    assert GRACE <= done.stopped_at - done.stop.ordered_at <= GRACE * 2
+    assert GRACE <= done.stopped_at - done.stop.ordered_at <= GRACE + world.slack
     assert await world.asked(job) == ["create", "start", "stop", "kill", "remove"]
 
 
@@ -90,11 +91,13 @@ async def test_until_the_container_is_gone_the_job_runs_and_says_that_it_is_term
     job = await world.submit(DEAF)
     await world.says(job, "ready")
 
+    world.runtime.hold("kill")
     await world.terminate(job, "stop it")
 
     running = await world.job(job)
     assert running.status is Status.RUNNING
     assert running.is_terminated
+    world.runtime.let_go("kill")
     await world.then(job, Status.FAILED)
 
 
@@ -112,7 +115,7 @@ async def test_attempts_left_do_not_save_it(world):
 
 @pytest.mark.fault("SP12")
 async def test_a_second_terminate_changes_neither_reason_nor_deadline(world):
-    job = await world.submit(DEAF)
+    job = await world.submit(Script(seconds=None, on_term=0, term_delay=FOR_EVER, output=("ready",)))
     await world.says(job, "ready")
     await world.terminate(job, "first")
     asked = await world.reaches(job, lambda it: it.stop.kill_at is not None)
@@ -120,6 +123,7 @@ async def test_a_second_terminate_changes_neither_reason_nor_deadline(world):
     await world.terminate(job, "second")
 
     assert (await world.job(job)).stop == asked.stop
+    await world.machine.kill(asked.tag)
     await world.then(job, Status.FAILED, status_reason="first")
     assert (await world.asked(job)).count("stop") == 1
 
@@ -194,7 +198,7 @@ async def test_terminated_while_the_start_is_under_way_it_is_asked_once_it_runs(
 
 @pytest.mark.fault("SP11")
 async def test_terminated_at_any_moment_of_its_start_it_is_never_left_running(world):
-    jobs = [await world.submit(POLITE, millicpus=100) for _ in range(20)]
+    jobs = [await world.submit(POLITE, millicpus=100, grace=GRACE) for _ in range(20)]
 
     for number, job in enumerate(jobs):
         await world.passes(0.01 * (number % 5))
@@ -210,10 +214,11 @@ async def test_terminated_at_any_moment_of_its_start_it_is_never_left_running(wo
 @pytest.mark.fault("SP06")
 async def test_one_that_ends_by_itself_before_it_is_asked_is_failed_although_it_exits_0(world):
     world.runtime.hold("stop")
-    job = await world.submit(Script(seconds=1), attempts=3)
+    job = await world.submit(LASTING, attempts=3)
     await world.then(job, Status.RUNNING)
 
     await world.terminate(job, "stop it")
+    await world.finish(job)
 
     done = await world.then(job, Status.FAILED, status_reason="stop it")
     assert [(it.exit_code, it.status_reason) for it in done.attempts] == [(0, "stop it")]
@@ -222,10 +227,12 @@ async def test_one_that_ends_by_itself_before_it_is_asked_is_failed_although_it_
 
 @pytest.mark.fault("SP26")
 async def test_a_timeout_after_it_changes_neither_reason_nor_sequence(world):
+    world.runtime.hold("start")
     job = await world.submit(DEAF, limit=1)
-    await world.says(job, "ready")
+    await world.comes_to_be_asked(job, "start")
 
     await world.terminate(job, "stop it")
+    world.runtime.let_go("start")
 
     done = await world.then(job, Status.FAILED, status_reason="stop it")
     assert done.is_terminated

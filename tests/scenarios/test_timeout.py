@@ -2,12 +2,14 @@
 
 from batchq.domain import reasons
 from batchq.domain.job import Status
-from tests.support.scripts import Script
+from tests.support.scripts import LASTING, Script
 from tests.support.world import GRACE
+
+IN_TIME = 8  # seconds, of which what ends in time needs next to none
 
 
 async def test_an_attempt_that_takes_too_long_is_stopped_and_not_retried(world):
-    job = await world.submit(Script(seconds=60, on_term=143), limit=1, attempts=3)
+    job = await world.submit(Script(seconds=60, on_term=143), limit=2, attempts=3)
 
     done = await world.then(job, Status.FAILED, status_reason=reasons.TIMED_OUT)
 
@@ -26,17 +28,16 @@ async def test_one_deaf_to_sigterm_is_killed(world):
 
 
 async def test_the_clock_begins_anew_with_each_attempt(world):
-    job = await world.submit(Script(seconds=1, exit_code=1), limit=2, attempts=3)
+    job = await world.submit(Script(seconds=1, exit_code=1), limit=IN_TIME, attempts=IN_TIME + 1)
 
     done = await world.then(job, Status.FAILED, status_reason=reasons.EXITED)
 
-    assert len(done.attempts) == 3
+    assert len(done.attempts) == IN_TIME + 1
 
 
 async def test_a_terminate_after_the_timeout_does_not_change_its_reason(world):
     job = await world.submit(Script(seconds=60, on_term=None), limit=1)
-    await world.then(job, Status.RUNNING)
-    await world.passes(1.5)
+    await world.reaches(job, lambda it: it.stop is not None)
 
     await world.terminate(job, "late")
 
@@ -46,9 +47,11 @@ async def test_a_terminate_after_the_timeout_does_not_change_its_reason(world):
 
 
 async def test_a_timeout_survives_a_restart(world):
+    world.runtime.hold("stop")  # else it might be over before the crash
     job = await world.submit(Script(seconds=60, on_term=143), limit=2)
     await world.then(job, Status.RUNNING)
     await world.crash()
+    world.runtime.let_go("stop")
     await world.passes(2)
 
     await world.boot()
@@ -57,10 +60,11 @@ async def test_a_timeout_survives_a_restart(world):
 
 
 async def test_one_that_ended_in_time_while_nobody_looked_has_not_timed_out(world):
-    job = await world.submit(Script(seconds=1), limit=2)
+    job = await world.submit(LASTING, limit=IN_TIME)
     await world.then(job, Status.RUNNING)
     await world.crash()
-    await world.passes(3)
+    await world.finish(job)
+    await world.passes(IN_TIME)
 
     await world.boot()
 
@@ -69,10 +73,11 @@ async def test_one_that_ended_in_time_while_nobody_looked_has_not_timed_out(worl
 
 
 async def test_one_that_ended_in_time_while_the_engine_was_away_has_not_timed_out(world):
-    job = await world.submit(Script(seconds=1), limit=2)
+    job = await world.submit(LASTING, limit=IN_TIME)
     await world.then(job, Status.RUNNING)
     world.runtime.away = world.runtime.deaf_to_deaths = True
-    await world.passes(4)
+    await world.finish(job)
+    await world.passes(IN_TIME + 1)
 
     world.runtime.away = False
 
@@ -81,9 +86,11 @@ async def test_one_that_ended_in_time_while_the_engine_was_away_has_not_timed_ou
 
 
 async def test_a_timeout_in_the_absence_of_the_engine_is_made_good(world):
+    world.runtime.hold("stop")  # else it might be over before the engine is away
     job = await world.submit(Script(seconds=60, on_term=143), limit=1)
     await world.then(job, Status.RUNNING)
     world.runtime.away = True
+    world.runtime.let_go("stop")
     await world.passes(3)
 
     world.runtime.away = False

@@ -4,6 +4,7 @@ What only a simulated engine can do is no part of the command: a slow start, a s
 """
 
 from collections.abc import Mapping
+from datetime import timedelta
 from shlex import quote
 from typing import Any
 
@@ -16,6 +17,15 @@ IMAGE = "batchq-test:latest"
 SMALL = Resources(millicpus=250, memory_mib=64)
 NOT_THERE = ("/no/such/program",)
 FOR_EVER = 10**6
+AMPLE = timedelta(seconds=15)  # the grace of those who hear the signal, so that on a slow machine they are not killed
+
+
+def lasting(exit_code: int = 0, **more: Any) -> Script:
+    """Until it is told to end (`world.finish`), so that nothing of a test depends on how long that takes."""
+    return Script(seconds=None, on_term=exit_code, **more)
+
+
+LASTING = lasting()
 
 
 def spec(
@@ -36,7 +46,9 @@ def spec(
 def contained(name: str, *scripts: Script, **changes: Any) -> TaskContainer:
     """One container of a task. Members of TaskContainer and ContainerSpec may be given, and whom it comes `after`."""
     own = {it: changes.pop(it) for it in changes.keys() & {"environment", "mounts"}}
-    return task_container(name, **{"spec": spec(*scripts, **own)} | changes)
+    hears = bool(scripts) and all(it.on_term is not None for it in scripts)
+    usual = {"spec": spec(*scripts, **own), "stop_timeout": AMPLE if hears else None}
+    return task_container(name, **usual | changes)
 
 
 def for_children(others: tuple[str, ...], children: Mapping[int, Script]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import asyncio
 import copy
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count, pairwise
@@ -39,7 +39,7 @@ from batchq.store.logfiles import LogFiles
 from batchq.store.memory import MemoryStore
 from batchq.store.memory_logs import MemoryArchive
 from batchq.store.sqlite import SqliteStore
-from batchq.values import Changes, LogLine, Restoration
+from batchq.values import Changes, ContainerState, LogLine, Restoration
 from compute.docker_runtime import DockerRuntime
 from compute.docker_spec import commons_name
 from compute.lanes import LIMITS, Limits
@@ -49,10 +49,10 @@ from tests.support.clock import VirtualClock
 from tests.support.containers import left_over, until
 from tests.support.disk import BOTTOMLESS
 from tests.support.recorder import Recorder
-from tests.support.scripts import Script
+from tests.support.scripts import AMPLE, Script
 
 HOST = Resources(millicpus=4000, memory_mib=4096)
-GRACE = timedelta(seconds=2)
+GRACE = timedelta(seconds=2)  # of those who are deaf
 PATIENCE = 60.0  # seconds of the world's own time
 
 
@@ -104,6 +104,11 @@ class World:
         """Whether time costs nothing here."""
         return isinstance(self.clock, VirtualClock)
 
+    @property
+    def slack(self) -> timedelta:
+        """By how much things may be late here: by nothing where time is pretended, and else nobody can say."""
+        return timedelta(seconds=0.5 if self.virtual else PATIENCE)
+
     async def boot(self) -> None:
         """Start a server on what the store remembers."""
         self.bus = Bus()
@@ -124,12 +129,15 @@ class World:
             survey_every=self._survey_every,
         )
         self.catalog.consumable_resources.usage = self.engine
-        self.service = JobService(
-            engine=self.engine, store=self.store, catalog=self.catalog, floor=BOTTOMLESS, stop_grace=GRACE
-        )
+        self.service = self._serving(GRACE)
         self.stopping = Stopping(engine=self.engine, store=self.store, people=lambda: self.people)
         await self.catalog.load()
         await self.engine.start()
+
+    def _serving(self, grace: timedelta) -> JobService:
+        return JobService(
+            engine=self.engine, store=self.store, catalog=self.catalog, floor=BOTTOMLESS, stop_grace=grace
+        )
 
     async def settle_ground(self) -> None:
         """The environment `local` and the queue `default`, as a first start makes them."""
@@ -182,14 +190,21 @@ class World:
         await self.boot()
 
     async def submit(self, script: Script | None = None, **asked: Any) -> JobId:
-        """A job that plays a script. Takes `attempts`, `rules`, `limit` (seconds), `after` (ids), `queue` and size."""
-        job = await self.service.submit(await self.submission(script, **asked), by=self.caller)
-        return job.id
+        """A job that plays a script. Takes `attempts`, `rules`, `limit` (seconds), `after` (ids), `queue` and size.
 
-    async def submit_many(self, number: int, script: Script, **asked: Any) -> list[JobId]:
+        Its grace is short if it is deaf, or the test says so, as for those who may be asked before they listen.
+        """
+        (job_id,) = await self.submit_many(1, script, **asked)
+        return job_id
+
+    async def submit_many(
+        self, number: int, script: Script | None, *, grace: timedelta | None = None, **asked: Any
+    ) -> list[JobId]:
         """As many jobs of one definition, in their order."""
         submission = await self.submission(script, **asked)
-        return [(await self.service.submit(submission, by=self.caller)).id for _ in range(number)]
+        usual = AMPLE if script is not None and script.on_term is not None else GRACE
+        service = self._serving(usual if grace is None else grace)
+        return [(await service.submit(submission, by=self.caller)).id for _ in range(number)]
 
     async def submit_and(self, request: Callable[[JobId], Awaitable[None]], **asked: Any) -> JobId:
         """A job and a request about it that lie in the inbox together, so that the job is SUBMITTED when it is read."""
@@ -260,6 +275,21 @@ class World:
         stop = self.stopping.preview if preview else self.stopping.stop
         return {it.job_id: str(it.outcome) async for some in await stop(order, asked, by=self.caller) for it in some}
 
+    async def finish(self, job_id: JobId, *, part: str = "") -> None:
+        """One that is lasting ends now, and nobody ordered that: its container is told so, whether or not we serve.
+
+        Told again until it hears: it may not listen yet.
+        """
+        tag = replace((await self.then(job_id, Status.RUNNING)).tag, part=part)
+
+        async def over() -> bool:
+            with suppress(ContainerGone):
+                await self.machine.signal_stop(tag)
+            found = await self.machine.inspect(tag)
+            return found is None or found.state is ContainerState.EXITED
+
+        await self._until(over, f"{job_id} did not end")
+
     async def force_fail(self, job_id: JobId, reason: str = "it does not end") -> Job:
         return await self.service.force_fail(job_id, reason, by=self.caller)
 
@@ -289,11 +319,12 @@ class World:
     async def asked(self, job_id: JobId, attempt: int = 1, part: str = "") -> list[str]:
         """What the engine was asked about an attempt's container, once nothing more is being asked.
 
-        Removals that follow each other are one: a survey may see what is being removed, and ask again.
+        Removals that follow each other are one: a survey may see what is being removed, and ask again. So are kills:
+        they are repeated until the container is dead.
         """
         await self.quiet()
         asked = self.runtime.asked(Tag(job_id=job_id, attempt=attempt, part=part))
-        return [what for after, what in pairwise(["", *asked]) if (after, what) != ("remove", "remove")]
+        return [it for after, it in pairwise(["", *asked]) if it != after or it not in {"kill", "remove"}]
 
     async def asked_of_all(self, job_id: JobId, what: str) -> list[str]:
         """The containers of a job of several, in the order in which this was asked of them."""
