@@ -18,7 +18,7 @@ async def stuck(world, **asked):
     world.runtime.hold("kill")
     world.runtime.hold("remove")
     await world.terminate(job, "stop it")
-    await world.passes(3)
+    await world.comes_to_be_asked(job, "kill")
     assert (await world.job(job)).status is Status.RUNNING
     return job
 

@@ -7,7 +7,7 @@ from batchq.domain.job import Status
 from batchq.domain.people import Caller, Owner
 from batchq.errors import Invalid, NotFound
 from batchq.logs.listing import Listing, Order
-from tests.support.scripts import Script
+from tests.support.scripts import LASTING, Script
 
 NETWORK = Network.BRIDGE  # which each account may have, and the host's not
 ADA = Caller(user="ada", account="team", lineage=("team", "root"))
@@ -63,7 +63,7 @@ async def test_children_and_restarted_jobs_are_their_owners(world):
 
 
 async def test_a_coordinators_job_waits_for_another_and_a_strangers_is_refused(world):
-    first = await world.submit(Script(seconds=1))
+    first = await world.submit(LASTING)
 
     world.caller = CORA
     second = await world.submit(Script(seconds=0), after=[first])
@@ -71,4 +71,5 @@ async def test_a_coordinators_job_waits_for_another_and_a_strangers_is_refused(w
     with pytest.raises(Invalid, match=f"Job {first} in dependsOn does not exist"):
         await world.submit(Script(seconds=0), after=[first])
 
+    await world.finish(first)
     await world.then(second, Status.SUCCEEDED)

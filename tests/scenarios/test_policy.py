@@ -8,7 +8,7 @@ from batchq.domain.catalog import Network
 from batchq.domain.job import Status
 from batchq.domain.people import Account, Allowance, Caller, User
 from batchq.errors import Invalid
-from tests.support.scripts import Script
+from tests.support.scripts import LASTING, Script, lasting
 
 NETWORK = Network.BRIDGE  # which each account may have, and the host's not
 LOOSE, TIGHT = Allowance(), Allowance(root=False)
@@ -61,10 +61,11 @@ async def test_a_policy_that_is_loosened_again_in_time_has_done_nothing(world, a
 
 
 async def test_a_container_that_runs_is_left_to_run_and_has_no_other_attempt(world, ada):
-    job = await world.submit(Script(seconds=1, exit_code=7, output=("ready",)), attempts=3, **AS_ROOT)
+    job = await world.submit(lasting(7, output=("ready",)), attempts=3, **AS_ROOT)
     await world.says(job, "ready")
 
     allow(world, TIGHT)
+    await world.finish(job)
 
     done = await world.then(job, Status.FAILED, status_reason="Task failed to start")
     assert [it.exit_code for it in done.attempts] == [7, None]
@@ -92,11 +93,12 @@ async def test_what_an_account_may_not_have_is_refused_when_it_is_asked_for(worl
 
 async def test_a_container_that_was_started_before_a_crash_is_left_to_run(world, ada):
     world.runtime.hold("start")
-    job = await world.submit(Script(seconds=1, output=("ready",)), **AS_ROOT)
+    job = await world.submit(LASTING, **AS_ROOT)
     await world.comes_to_be_asked(job, "start")
     await world.crash_once_done("start")
 
     allow(world, TIGHT)
     await world.boot()
+    await world.finish(job)
 
     await world.then(job, Status.SUCCEEDED)

@@ -12,7 +12,7 @@ from batchq.domain.names import QueueName
 from batchq.errors import Invalid
 from tests.support import builders
 from tests.support.builders import ADMIN
-from tests.support.scripts import FOR_EVER, Script
+from tests.support.scripts import FOR_EVER, LASTING, Script
 
 LONG = Script(seconds=FOR_EVER)
 SHORT = Script(seconds=0.5)
@@ -61,7 +61,7 @@ async def started(world, *jobs):
 
 @pytest.mark.fault("SP27")
 async def test_when_its_queue_is_disabled_what_runs_goes_on_what_waits_is_served_and_the_queue_cannot_be_deleted(world):
-    runs = await world.submit(Script(seconds=1), millicpus=4000)
+    runs = await world.submit(LASTING, millicpus=4000)
     waits = await world.submit(Script(seconds=0), millicpus=4000)
     await world.then(runs, Status.RUNNING)
 
@@ -71,6 +71,7 @@ async def test_when_its_queue_is_disabled_what_runs_goes_on_what_waits_is_served
         await world.submit()
     with pytest.raises(Invalid, match="holds 2 unfinished jobs"):
         await world.catalog.delete_queue(QueueName("default"))
+    await world.finish(runs)
     assert len((await world.then(runs, Status.SUCCEEDED)).attempts) == 1
     await world.then(waits, Status.SUCCEEDED)
 

@@ -396,8 +396,7 @@ class World:
         await self._until(self._all_gone, "containers or jobs are left over")
         await self.quiet()
         assert self.engine.loop.scheduler.tally.waiting == +Counter(await self.store.queued())
-        await self.engine.stop()
-        assert self.engine.inbox.empty
+        await self.engine.stop()  # a last survey may still have told something, which the next server would find out
         assert self.engine.tasks.names == []
 
     async def _reach(self, job_id: JobId, status: Status) -> Job:
