@@ -1,11 +1,12 @@
 """What real engines do to the unwary, and that it does not happen here. Numbers are those of faults.md 2.1 and 6."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
 from batchq.domain.container import Device, Logging, Mount, Secret, Tmpfs, Ulimit
-from batchq.errors import ContainerGone, EngineUnknown, NameTaken, StartRefused
+from batchq.errors import ContainerGone, NameTaken, StartRefused
 from batchq.settings import Privileged
 from batchq.values import ContainerState
 from compute.docker_spec import labels_of, name_of
@@ -15,6 +16,7 @@ from tests.support.containers import (
     docker_runtime,
     ended,
     heard,
+    insisting,
     instance_of,
     launch,
     new_tag,
@@ -38,15 +40,6 @@ def named(runtime, tag):
 
 def says_in_shell(*lines):
     return ("sh", "-c", "; ".join(lines))
-
-
-async def insisting_create(runtime, it):
-    """While the engine is still at it, the name is taken and there is no container: it is asked again."""
-    while True:
-        try:
-            return await runtime.create(it)
-        except EngineUnknown:
-            await asyncio.sleep(0.05)
 
 
 # D2, D4, D5: one attempt, one container, one start
@@ -78,7 +71,8 @@ async def test_after_a_restart_what_was_created_is_started(runtime, docker_engin
 async def test_many_creates_at_once_make_one_container(runtime, docker_engine):
     it = launch()
     async with docker_runtime(docker_engine, instance=instance_of(runtime)) as other:
-        made = await asyncio.gather(*(insisting_create(each, it) for each in [runtime, other] * 4))
+        # While the engine is still at it, the name is taken and there is no container: it is asked again.
+        made = await asyncio.gather(*(insisting(partial(each.create, it)) for each in [runtime, other] * 4))
 
         assert {it.state for it in made} == {ContainerState.CREATED}
         assert len({it.container for it in made}) == 1

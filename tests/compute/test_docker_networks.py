@@ -99,10 +99,11 @@ async def test_they_have_one_address_and_those_of_another_environment_another(sh
 
 
 async def test_two_cannot_listen_on_one_port(shared):
-    first = await begin(shared, launch(**shell("nc -l -p 8080 & echo ready; wait")))
+    listens = "until grep -q ':1F90 ' /proc/net/tcp /proc/net/tcp6; do sleep 0.1; done"
+    first = await begin(shared, launch(**shell(f"nc -l -p 8080 & {listens}", "echo ready", "wait")))
     await says(shared, first, "ready")
 
-    found = await ended(shared, **shell("sleep 0.2; nc -l -p 8080"))
+    found = await ended(shared, **shell("nc -l -p 8080"))
 
     assert found.exit_code == 1
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,19 @@ import pytest
 from batchq.errors import EngineUnknown
 from batchq.values import ContainerState
 from compute.lanes import Limits
-from tests.support.containers import docker_runtime, ended, heard, launch, new_tag, output, over, started
+from tests.support.containers import (
+    PATIENCE,
+    docker_runtime,
+    ended,
+    heard,
+    insisting,
+    launch,
+    new_tag,
+    output,
+    over,
+    started,
+    until,
+)
 from tests.support.proxy import proxy
 from tests.support.scripts import Script
 
@@ -30,6 +43,7 @@ CALLS = {
     "logs": lambda runtime: output(runtime, new_tag()),
     "deaths": lambda runtime: runtime.deaths().__aenter__(),
 }
+SOON = 9.0  # seconds: less than any call is patient, and enough for a busy machine
 EACH_CALL = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 
 
@@ -58,6 +72,10 @@ def impatient(engine, direct, seconds):
     return docker_runtime(engine.url, instance=direct._instance, limits=limits, sweep=False)
 
 
+async def is_there(runtime, tag):
+    return tag in [found.tag for found in await runtime.survey()]
+
+
 def open_sockets():
     return sum(1 for it in Path("/proc/self/fd").iterdir() if it.is_socket())
 
@@ -67,7 +85,7 @@ async def test_without_an_engine_nothing_is_known_and_at_once(runtime, engine, c
     engine.close()
 
     with pytest.raises(EngineUnknown):
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(SOON):
             await call(runtime)
 
 
@@ -78,7 +96,7 @@ async def test_an_engine_that_does_not_answer_is_not_waited_for(engine, direct, 
         engine.silent = True
 
         with pytest.raises(EngineUnknown):
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(SOON):
                 await call(runtime)
 
 
@@ -96,14 +114,14 @@ async def test_it_is_made_before_there_is_an_engine_and_works_when_there_is_one(
 async def test_a_create_that_got_no_answer_was_carried_out_and_is_adopted(engine, direct):
     it = launch(QUICK)
     async with impatient(engine, direct, 2.0) as runtime:
-        await runtime.survey()
+        await insisting(runtime.survey)
         engine.silent = True
         with pytest.raises(EngineUnknown):
             await runtime.create(it)
-        assert [found.tag for found in await direct.survey()] == [it.tag]
+        await until(lambda: is_there(direct, it.tag))
         engine.recover()
 
-        assert (await runtime.create(it)).state is ContainerState.CREATED
+        assert (await insisting(partial(runtime.create, it))).state is ContainerState.CREATED
 
     await direct.start(it.tag)
     await over(direct, it.tag)
@@ -113,14 +131,14 @@ async def test_a_create_that_got_no_answer_was_carried_out_and_is_adopted(engine
 async def test_a_start_that_got_no_answer_was_carried_out_and_is_not_made_again(engine, direct):
     it = launch(QUICK)
     async with impatient(engine, direct, 2.0) as runtime:
-        await runtime.create(it)
+        await insisting(partial(runtime.create, it))
         engine.silent = True
         with pytest.raises(EngineUnknown):
             await runtime.start(it.tag)
         before = await over(direct, it.tag)
         engine.recover()
 
-        await runtime.start(it.tag)
+        await insisting(partial(runtime.start, it.tag))
 
     assert await direct.inspect(it.tag) == before
     assert await output(direct, it.tag) == ["one"]
@@ -135,7 +153,7 @@ async def test_when_the_stream_of_events_breaks_the_news_end(runtime, engine):
 
         engine.cut()
 
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(PATIENCE):
             assert [tag async for tag in news] == []
 
 
@@ -167,7 +185,7 @@ async def test_closed_it_leaves_no_thread_and_no_socket(docker_engine):
     async with docker_runtime(docker_engine) as runtime, runtime.deaths():
         await ended(runtime, QUICK)
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         while any(it.name.startswith("docker") for it in threading.enumerate()):  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.01)
     assert open_sockets() == before
@@ -187,7 +205,7 @@ async def test_to_close_does_not_wait_for_calls_that_hang(runtime, engine):
     hanging = asyncio.create_task(runtime.survey())
     await asyncio.sleep(0.1)
 
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(SOON):
         await runtime.close()
 
     engine.cut()

@@ -2,10 +2,12 @@
 
 import subprocess
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 
+import docker
 import pytest
 from botocore.exceptions import ClientError
+from docker.errors import APIError
 
 from tests.service.test_serve import refused
 from tests.service.waiting import reaches, register
@@ -14,7 +16,8 @@ from tests.support.service import serving
 pytestmark = pytest.mark.docker
 
 HALF_A_PAGE = 2048
-PATIENCE = 20.0  # seconds
+PATIENCE = 60.0  # seconds
+UNTIL_TOLD = ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.1; done"]
 
 
 class Small:
@@ -51,7 +54,7 @@ def small(tmp_path):
 def service(small):
     with serving(small.data, "--stop-grace", "1", "--min-free-mib", "0") as service:
         batch = service.client()
-        register(batch, "short", "sleep", "2")
+        register(batch, "short", *UNTIL_TOLD)
         register(batch, "quick", "true")
         yield service
         small.make_room()
@@ -88,11 +91,15 @@ def test_a_container_that_ended_while_the_disk_was_full_is_kept_until_that_is_wr
 
 
 def until_ended(service):
-    """Its containers, when none of them runs any more."""
+    """Its containers, when all have been told to end and none of them runs any more."""
     end = time.monotonic() + PATIENCE
-    while any(it["State"] == "running" for it in service.containers()):
-        assert time.monotonic() < end, service.containers()
-        time.sleep(0.1)
+    with closing(docker.APIClient()) as engine:
+        while running := [it["Id"] for it in service.containers() if it["State"] == "running"]:
+            assert time.monotonic() < end, running
+            for container in running:
+                with suppress(APIError):  # over by now
+                    engine.kill(container, "SIGTERM")
+            time.sleep(0.1)
     return service.containers()
 
 

@@ -15,7 +15,7 @@ from compute.policy import Policy
 from tests.support import world as worlds
 from tests.support.containers import docker_runtime, ended, instance_of, output, over, started
 from tests.support.proxy import proxy
-from tests.support.scripts import IMAGE, Script
+from tests.support.scripts import AMPLE, IMAGE, Script
 from tests.support.world import GRACE
 
 pytestmark = pytest.mark.docker
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.docker
 LONG = Script(seconds=None, output=("ready",))
 FOREIGN_EVENTS = 2000
 PIDS = 64
-SELDOM = 60.0  # seconds between surveys, so that none of them helps
+SELDOM = 3600.0  # seconds between surveys, so that none of them helps
 
 
 @pytest.fixture
@@ -86,15 +86,17 @@ async def test_one_that_is_over_and_is_started_again_by_somebody_is_killed_and_i
 
 @pytest.mark.fault("EN15", "SP22")
 async def test_one_that_somebody_paused_runs_until_its_timeout_which_works(world, engine):
+    world.runtime.hold("stop")  # else it might be over before it is paused
     job = await world.submit(Script(seconds=None, on_term=143, output=("ready",)), limit=2, attempts=2)
     await world.says(job, "ready")
 
     engine.pause(named(world, job))
 
+    await world.comes_to_be_asked(job, "stop")
     assert (await world.job(job)).status is Status.RUNNING
+    world.runtime.let_go("stop")
     done = await world.then(job, Status.FAILED, status_reason=reasons.TIMED_OUT)
     assert [it.exit_code for it in done.attempts] == [143]
-    assert done.stopped_at - done.stop.ordered_at <= GRACE
 
 
 @pytest.mark.fault("SP19", "SP22")
@@ -107,13 +109,13 @@ async def test_one_that_is_paused_and_deaf_is_dead_when_its_grace_is_over(world,
 
     done = await world.then(job, Status.FAILED, status_reason="stop it")
     assert [it.exit_code for it in done.attempts] == [137]
-    assert done.stopped_at - done.stop.ordered_at <= GRACE * 2
+    assert GRACE <= done.stopped_at - done.stop.ordered_at <= GRACE + world.slack
 
 
 @pytest.mark.fault("SP21")
 async def test_the_images_own_stop_signal_is_what_it_is_terminated_with(world):
     listens = ("sh", "-c", "trap 'exit 9' INT; trap 'exit 15' TERM; echo ready; sleep 1000 & wait")
-    job = await world.submit(image="batchq-test:sigint", command=listens)
+    job = await world.submit(image="batchq-test:sigint", command=listens, grace=AMPLE)
     await world.says(job, "ready")
 
     await world.terminate(job, "stop it")
@@ -195,6 +197,4 @@ async def test_when_the_stream_of_events_breaks_off_it_is_taken_up_again_and_no_
 
             middle.cut()
 
-            began = world.clock.now()
             await world.then(job, Status.SUCCEEDED)
-            assert (world.clock.now() - began).total_seconds() < 10

@@ -23,7 +23,7 @@ SHAPES = {
     "quick": ("true", 1),
     "slow": ("sleep 1 & wait $!", 1),
     "fails": ("false", 3),
-    "long": ("sleep 30 & wait $!", 1),
+    "long": ("sleep 3000 & wait $!", 1),
 }
 
 
@@ -126,19 +126,30 @@ def test_nothing_is_lost_started_twice_or_left(tmp_path):
 
 
 def kill_in_a_loop(service, load, truth):
+    """At any moment; most of those who are killed have seen a container end, however slow the machine is."""
     over = threading.Event()
     client = threading.Thread(target=load.run, args=(over,))
     client.start()
     chance = random.Random(load.seed + 1)
     killing = Killing(ended=[0])
-    for _ in range(ROUNDS):
+    for number in range(ROUNDS):
+        if number % 3:
+            until(lambda: truth.said("end").total() > killing.ended[-1])
         time.sleep(chance.uniform(0.1, 0.9))
         killing.statuses.append(service.stop() if chance.random() < 0.3 else service.kill())
         service.start()
         killing.ended.append(truth.said("end").total())
+    until(lambda: len(load.submitted) > ROUNDS and truth.said("start").total() > ROUNDS)
     over.set()
     client.join()
     return killing
+
+
+def until(holds):
+    """Or not: what was waited for is asserted when all is over."""
+    end = time.monotonic() + SETTLES_WITHIN
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.05)
 
 
 def stage(batch, truth):
@@ -159,12 +170,8 @@ def settle(batch, load):
         if load.submitted[job_id] == "long" and job_id not in load.terminated:
             batch.terminate_job(jobId=job_id, reason="terminated by the load")
             load.terminated.add(job_id)
-    end = time.monotonic() + SETTLES_WITHIN
-    jobs = describe(batch, list(load.submitted))
-    while time.monotonic() < end and not {it["status"] for it in jobs.values()} <= OVER:
-        time.sleep(0.5)
-        jobs = describe(batch, list(load.submitted))
-    return jobs
+    until(lambda: {it["status"] for it in describe(batch, list(load.submitted)).values()} <= OVER)
+    return describe(batch, list(load.submitted))
 
 
 def describe(batch, ids):
@@ -179,9 +186,7 @@ def all_names(batch):
 
 def containers_left(service):
     """The last ones are removed a moment after their jobs are over."""
-    end = time.monotonic() + 30
-    while time.monotonic() < end and service.containers():
-        time.sleep(0.5)
+    until(lambda: not service.containers())
     return [it["Names"] for it in service.containers()]
 
 

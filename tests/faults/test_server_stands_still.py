@@ -7,15 +7,16 @@ from contextlib import ExitStack
 import pytest
 
 from tests.faults.stage import staged, told
+from tests.faults.truth import SAY
 from tests.support import processes
 from tests.support.registry import registry
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
-LINES = 50_000
+LINES, TRIES = 50_000, 8
 EXITED = "Essential container in task exited"
 TIMED_OUT = "Job attempt duration exceeded timeout"
-DEAF = "trap 'touch /truth/asked' TERM; while :; do sleep 1; done"
+DEAF = f"trap '{SAY.format(what='asked')}' TERM; while :; do sleep 1; done"
 FROZEN_FOR = 5.0  # seconds: longer than the grace and the timeout
 
 
@@ -46,19 +47,27 @@ async def test_killed_while_it_pulls_it_pulls_again_and_the_attempt_is_the_same(
 
 @pytest.mark.fault("ST15")
 def test_killed_while_it_keeps_a_log_it_keeps_the_rest_and_no_line_twice(stage):
-    job = stage.submit(f"seq 1 {LINES}")
-    before = stage.kept()
-    stage.then(job, "SUCCEEDED")
-    stage.until(lambda: stage.kept() > before)
+    jobs = until_killed_half_way(stage)
 
-    stage.service.kill()
-    half = stage.kept()
-    stage.service.start()
-    stage.until(lambda: not stage.service.containers())
+    assert [told(stage.then(job, "SUCCEEDED")) for job in jobs] == [[(0, EXITED)]] * len(jobs)
+    assert list(stage.output(jobs[-1])) == [str(number) for number in range(1, LINES + 1)]
 
-    assert half < stage.kept()
-    assert told(stage.then(job, "SUCCEEDED")) == [(0, EXITED)]
-    assert list(stage.output(job)) == [str(number) for number in range(1, LINES + 1)]
+
+def until_killed_half_way(stage):
+    """The jobs that it took: a busy machine may have kept all of a log before it looks."""
+    jobs = []
+    for _ in range(TRIES):
+        before = stage.kept()
+        jobs.append(stage.submit(f"seq 1 {LINES}"))
+        stage.then(jobs[-1], "SUCCEEDED")
+        stage.until(lambda before=before: stage.kept() > before)
+        stage.service.kill()
+        half = stage.kept()
+        stage.service.start()
+        stage.until(lambda: not stage.service.containers())
+        if half < stage.kept():
+            return jobs
+    raise AssertionError(f"all of {TRIES} logs were kept at once")
 
 
 @pytest.mark.fault("ST18")
@@ -68,16 +77,14 @@ def test_frozen_beyond_every_deadline_it_does_what_is_due_once_when_it_goes_on(s
     ends, fails = stage.submit("sleep 2 & wait $!"), stage.submit("sleep 2 & wait $!; false", attempts=2)
     stage.begins(outlasts, deaf, ends, fails)
     stage.batch.terminate_job(jobId=deaf, reason="stop it")
-    stage.until(lambda: stage.truth.has("asked"))
+    stage.until(lambda: stage.truth.said("asked"))
     stage.batch.describe_jobs(jobs=[deaf])
 
     with processes.frozen(stage.service.process.pid):
         time.sleep(FROZEN_FOR)
-    began = time.monotonic()
     killed = stage.then(deaf, "FAILED")
-    took = time.monotonic() - began
 
-    assert took < 2
+    assert stage.truth.said("asked") == {(deaf, 1): 1}
     assert (killed["statusReason"], told(killed)) == ("stop it", [(137, "stop it")])
     assert told(stage.then(outlasts, "FAILED")) == [(143, TIMED_OUT)]
     assert told(stage.then(ends, "SUCCEEDED")) == [(0, EXITED)]

@@ -31,6 +31,10 @@ class Truth:
         """Whether a container has made a file of this name."""
         return (self._directory / name).exists()
 
+    def leave(self, name: str) -> None:
+        """A file of this name, for containers that wait for it."""
+        (self._directory / name).touch()
+
     def said(self, what: str) -> Counter[tuple[str, int]]:
         """How often each attempt of each job said it."""
         lines = (line.split() for line in self._log.read_text().splitlines())

@@ -4,12 +4,14 @@ import asyncio
 import os
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from uuid import uuid4
 
 import docker
 
 from batchq.domain.catalog import Network
 from batchq.domain.names import JobId, Tag
+from batchq.errors import EngineUnknown
 from batchq.values import ContainerState, Launch, Looked
 from compute.docker_runtime import DockerRuntime
 from compute.docker_spec import COMMONS, INSTANCE
@@ -17,7 +19,7 @@ from compute.simulated import SimulatedRuntime
 from tests.support import scripts
 from tests.support.scripts import Script
 
-PATIENCE = 20.0  # seconds; of the real world's time
+PATIENCE = 60.0  # seconds; of the real world's time
 OFTEN = 0.02
 
 
@@ -73,6 +75,16 @@ async def says(runtime, tag, message):
     await until(has_said)
 
 
+async def insisting(call):
+    """What is answered, asked for again while the engine is slower than its caller is patient."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            try:
+                return await call()
+            except EngineUnknown:
+                await asyncio.sleep(OFTEN)
+
+
 async def heard(news, tag):
     """The news of a container's death, when it comes."""
     async with asyncio.timeout(PATIENCE):
@@ -100,8 +112,8 @@ async def docker_runtime(base_url, *, sweep=True, **options):
     try:
         yield runtime
     finally:
-        for found in await runtime.survey() if sweep else ():
-            await runtime.remove(found.tag)
+        for found in await insisting(runtime.survey) if sweep else ():
+            await insisting(partial(runtime.remove, found.tag))
         await runtime.close()
     if sweep:
         assert left_over(base_url, runtime._instance) == []

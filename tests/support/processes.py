@@ -29,6 +29,14 @@ def send(number: int, *pids: int) -> None:
             os.kill(pid, number)
 
 
+def lives(pid: int) -> bool:
+    """Whether it runs, and is not only waiting to be buried."""
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+
+
 @contextmanager
 def frozen(*pids: int) -> Iterator[None]:
     """They stand still, and then go on."""

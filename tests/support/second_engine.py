@@ -97,6 +97,11 @@ class SecondEngine:
         """The pid of what is below it."""
         return int((self._directory / "exec" / "containerd" / "containerd.pid").read_text())
 
+    def container(self, name: str) -> int:
+        """The pid of a container's first process."""
+        with closing(self.client()) as client:
+            return int(client.inspect_container(name)["State"]["Pid"])
+
     def shim(self, container: str) -> int:
         """The pid of the process that holds a container for it, by the container's name."""
         with closing(self.client()) as client:

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from itertools import count, pairwise
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,7 +31,7 @@ from batchq.engine.bus import Bus
 from batchq.engine.engine import Engine
 from batchq.engine.inbox import Inbox
 from batchq.engine.letters import Deliver
-from batchq.errors import ContainerGone, StoreFailed
+from batchq.errors import ContainerGone, EngineUnknown, StoreFailed
 from batchq.logs import Logs
 from batchq.ports import CatalogStore, Clock, ContainerRuntime, JobStore, LogArchive
 from batchq.service import JobService, Submission, specify
@@ -46,7 +47,7 @@ from compute.lanes import LIMITS, Limits
 from compute.simulated import SimulatedRuntime
 from tests.support import builders, scripts
 from tests.support.clock import VirtualClock
-from tests.support.containers import left_over, until
+from tests.support.containers import insisting, left_over, until
 from tests.support.disk import BOTTOMLESS
 from tests.support.recorder import Recorder
 from tests.support.scripts import AMPLE, Script
@@ -413,12 +414,14 @@ class World:
         return await self.job(job_id)
 
     async def _until(self, holds: Any, otherwise: str) -> None:
-        """Look often, in the world's own time, and not for ever."""
+        """Look often, in the world's own time, and not for ever. What is not answered does not hold yet."""
         end = self.clock.now() + timedelta(seconds=PATIENCE)
-        while not await holds():
-            if self.clock.now() > end:
-                raise TimeoutError(otherwise)
+        while self.clock.now() <= end:
+            with suppress(EngineUnknown):
+                if await holds():
+                    return
             await self.clock.sleep(0.01)
+        raise TimeoutError(otherwise)
 
     async def _is_quiet(self) -> bool:
         await asyncio.sleep(0)
@@ -474,8 +477,8 @@ async def real(
             yield world
         await until(lambda: _nothing_is_left(runtime, base_url))
     finally:
-        for found in await runtime.survey():
-            await runtime.remove(found.tag)
+        for found in await insisting(runtime.survey):
+            await insisting(partial(runtime.remove, found.tag))
         await runtime.close()
         await store.close()
     assert left_over(base_url, runtime._instance) == []
@@ -486,7 +489,7 @@ async def _nothing_is_left(runtime: DockerRuntime, base_url: str | None) -> bool
 
     What jobs of an environment share is kept for the next of them.
     """
-    await runtime.survey()
+    await insisting(runtime.survey)
     return all(
         it.lstrip("/") == commons_name(runtime._instance, "local") for it in left_over(base_url, runtime._instance)
     )
