@@ -10,14 +10,12 @@ from botocore.exceptions import ClientError
 from docker.errors import APIError
 
 from tests.service.test_serve import refused
-from tests.service.waiting import reaches, register
+from tests.service.waiting import PATIENCE, UNTIL_TOLD, reaches, register
 from tests.support.service import serving
 
 pytestmark = pytest.mark.docker
 
 HALF_A_PAGE = 2048
-PATIENCE = 60.0  # seconds
-UNTIL_TOLD = ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.1; done"]
 
 
 class Small:
@@ -98,7 +96,7 @@ def until_ended(service):
             assert time.monotonic() < end, running
             for container in running:
                 with suppress(APIError):  # over by now
-                    engine.kill(container, "SIGTERM")
+                    engine.kill(container, "USR1")
             time.sleep(0.1)
     return service.containers()
 
