@@ -130,7 +130,7 @@ def test_to_an_engine_that_has_hung_up_it_speaks_anew(tmp_path):
     with engine(tmp_path, [OK], [OK]) as (line, _):
         asked(line)
 
-        assert wait_for_read(line._way, timeout=5)
+        assert wait_for_read(line._way, timeout=60)
         assert asked(line).content == b"{}"
 
 

@@ -93,7 +93,7 @@ async def offered(lanes, tag, work, outcomes):
         return lanes.offer(tag, "inspect", work, outcomes.put)
 
     await until(is_taken)
-    return await asyncio.to_thread(outcomes.get, timeout=5)
+    return await asyncio.to_thread(outcomes.get, timeout=60)
 
 
 def silent():

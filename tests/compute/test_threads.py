@@ -62,7 +62,7 @@ async def test_a_tool_that_cannot_be_had_is_an_error_of_the_job_and_the_next_one
 
 
 async def test_as_many_work_at_once_as_there_are_threads_and_no_more(crew):
-    both = threading.Barrier(2, timeout=5)
+    both = threading.Barrier(2, timeout=60)
 
     threads = await asyncio.gather(*(crew.run(lambda _: (both.wait(), threading.current_thread())) for _ in range(6)))
 
@@ -70,7 +70,7 @@ async def test_as_many_work_at_once_as_there_are_threads_and_no_more(crew):
 
 
 async def test_each_thread_has_a_tool_of_its_own(crew, tools):
-    both = threading.Barrier(2, timeout=5)
+    both = threading.Barrier(2, timeout=60)
 
     owners = await asyncio.gather(
         *(crew.run(lambda tool: (both.wait(), tool.thread is threading.current_thread())) for _ in range(6))

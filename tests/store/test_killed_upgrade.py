@@ -40,7 +40,6 @@ def test_killed_at_any_statement_it_is_at_one_version_or_another_and_goes_on(tmp
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
     )
 
     left = [json.loads(line) for line in done.stdout.splitlines()]
