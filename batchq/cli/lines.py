@@ -2,7 +2,11 @@
 
 import logging
 import time
+from collections.abc import Iterable
 from typing import TextIO
+
+from batchq.clock import wall_time
+from batchq.engine.telling import Straight, Told
 
 _CONTROLS = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
 _DIRECTIONS = (0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
@@ -19,9 +23,7 @@ def log_to(stream: TextIO) -> logging.Handler:
     """As a server logs. Where a line comes from is not looked up: there are some for each job."""
     logging._srcfile = None  # noqa: SLF001 - Python's documentation of logging names it for this
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
-    to = logging.StreamHandler(stream)
-    to.setFormatter(Lines("%(asctime)s %(levelname)s %(message)s"))
-    return to
+    return Log(stream, Lines("%(asctime)s %(levelname)s %(message)s"))
 
 
 class Lines(logging.Formatter):
@@ -38,11 +40,7 @@ class Lines(logging.Formatter):
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002, N802 - theirs
         """As logging does by itself, but once a second."""
-        second = int(record.created)
-        if second != self._second:
-            self._as_text = time.strftime(self.default_time_format, time.localtime(second))
-            self._second = second
-        return f"{self._as_text},{int(record.msecs):03}"
+        return self._time(int(record.created), int(record.msecs))
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - as logging spells it
         return line(super().formatMessage(record))
@@ -53,7 +51,45 @@ class Lines(logging.Formatter):
         text = super().format(record)
         return text if text.isprintable() else text.translate(_OF_TRACEBACKS).replace("\n", "\n  ")
 
+    def told(self, lines: Iterable[str]) -> str:
+        """As a record of them would be, made now."""
+        now = wall_time()
+        shown = {
+            "asctime": self._time(int(now.timestamp()), now.microsecond // 1000),
+            "levelname": "INFO",
+            "message": "",
+        }
+        return _margined(self._shown % shown, lines)
+
     def _several(self, record: logging.LogRecord, texts: tuple[str, ...]) -> str:
         record.asctime, record.message = self.formatTime(record), ""
-        margin = self._shown % vars(record)
-        return "\n".join([line(margin + text) for text in texts])
+        return _margined(self._shown % vars(record), texts)
+
+    def _time(self, second: int, milliseconds: int) -> str:
+        if second != self._second:
+            self._as_text = time.strftime(self.default_time_format, time.localtime(second))
+            self._second = second
+        return f"{self._as_text},{milliseconds:03}"
+
+
+class Log(logging.StreamHandler[TextIO], Straight):
+    """Logging's own, but that what turns tell comes without a record."""
+
+    def __init__(self, stream: TextIO, lines: Lines) -> None:
+        super().__init__(stream)
+        self.setFormatter(lines)
+        self._lines = lines
+
+    def tell(self, lines: Told) -> None:
+        self.acquire()
+        try:
+            self.stream.write(self._lines.told(lines) + self.terminator)
+            self.stream.flush()
+        except (OSError, ValueError):  # it is full, or closed
+            self.handleError(logging.makeLogRecord({"msg": lines, "levelname": "INFO"}))
+        finally:
+            self.release()
+
+
+def _margined(margin: str, texts: Iterable[str]) -> str:
+    return "\n".join([line(margin + text) for text in texts])

@@ -96,7 +96,7 @@ async def running(
 @contextmanager
 def _told(path: Path) -> Iterator[None]:
     """Log lines go to a file for a while, as a server's do."""
-    log = logging.getLogger("batchq")
+    log, before = logging.root, logging.root.level
     with path.open("w") as file:
         to = log_to(file)
         log.addHandler(to)
@@ -105,4 +105,4 @@ def _told(path: Path) -> Iterator[None]:
             yield
         finally:
             log.removeHandler(to)
-            log.setLevel(logging.NOTSET)
+            log.setLevel(before)

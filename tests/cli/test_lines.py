@@ -1,11 +1,16 @@
 """Whatever is said in it, a record of the log is lines of its own, in the order in which they are read."""
 
 import logging
+from datetime import UTC, datetime, timedelta
+from io import StringIO
 
 import pytest
 
-from batchq.cli.lines import Lines
-from batchq.engine.telling import Told
+from batchq.cli.lines import Lines, Log
+from batchq.clock import wall_time
+from batchq.engine.telling import Told, tell
+from batchq.values import StatusChanged
+from tests.support.builders import job
 
 FORGED = "2026-11-21 12:00:00,000 ERROR forged"
 HOSTILE = ["\n", "\r\n", "\x1b[31m", "\x85", "\u2028", "\u202e", "\u2066", "\x00", "\x9b31m"]
@@ -63,3 +68,44 @@ def test_lines_that_are_told_together_are_each_as_if_told_alone(text):
 
     assert written(together) == "\n".join(written(it) for it in together)
     assert str(together) == "\n".join(together)
+
+
+@pytest.mark.fault("SE12")
+@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
+def test_what_is_told_straight_is_written_as_a_record_of_it(text):
+    told, stream = Told(["job a: new -> SUBMITTED", f"job b: {text}{FORGED}"]), StringIO()
+    log = Log(stream, Lines("%(levelname)s %(message)s"))
+
+    log.tell(told)
+
+    assert stream.getvalue() == f"INFO {told[0]}\nINFO job b: {ascii(text)[1:-1]}{FORGED}\n"
+
+
+def test_what_is_told_straight_has_the_time_of_now():
+    stream, before = StringIO(), wall_time()
+
+    Log(stream, Lines("%(asctime)s")).tell(Told([""]))
+
+    told = datetime.strptime(stream.getvalue().strip(), "%Y-%m-%d %H:%M:%S,%f").astimezone(UTC)
+    assert before - timedelta(milliseconds=1) <= told <= wall_time()
+
+
+@pytest.mark.parametrize("beside", [[], [logging.NullHandler()]], ids=["alone", "beside another"])
+def test_a_servers_log_tells_of_a_turn_alone_or_beside_another(monkeypatch, caplog, beside):
+    stream = StringIO()
+    caplog.set_level(logging.INFO, logger="batchq.engine.telling")
+    monkeypatch.setattr(logging.root, "handlers", [Log(stream, Lines("%(levelname)s %(message)s")), *beside])
+    new = job()
+
+    tell([StatusChanged(before=None, job=new)])
+
+    assert stream.getvalue() == f"INFO job {new.id}: new -> {new.status} on {new.spec.queue}\n"
+
+
+def test_a_log_that_is_closed_stops_nobody(capsys):
+    stream = StringIO()
+    stream.close()
+
+    Log(stream, Lines("%(message)s")).tell(Told(["job a: new -> SUBMITTED"]))
+
+    assert "I/O operation on closed file" in capsys.readouterr().err
