@@ -93,8 +93,9 @@ def ask(method: str, path: str, body: bytes | None = None) -> bytes:
 
 
 def ping() -> bool:
+    """Where nobody listens that is known at once; who does may be busy, or on his way up."""
     try:
-        with asked("GET", "/_ping", timeout=5) as (status, _):
+        with asked("GET", "/_ping", timeout=60) as (status, _):
             return status == HTTPStatus.OK
     except (OSError, HTTPException):
         return False
