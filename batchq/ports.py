@@ -228,6 +228,12 @@ class ContainerRuntime(Protocol):
         With the last container of an attempt go its network and the volumes its containers shared.
         """
 
+    async def remove_silent(self, tag: Tag) -> AsyncGenerator[LogLine, None] | None:
+        """All that it wrote, as `logs` tells it; None if it wrote nothing, and is removed by it. Raises ContainerGone.
+
+        A runtime may also leave one that wrote nothing.
+        """
+
     async def survey(self) -> tuple[Found, ...]:
         """Every container of this instance, in whatever state."""
 

@@ -125,11 +125,11 @@ class Client(docker.APIClient):
         target = with_parameters(url.removeprefix(self.base_url), params)
         return self._line.ask(method, target, body=data, headers=headers or {})
 
-    def read(self, url: str, params: Parameters) -> requests.Response:
-        """An answer that may be long, and is read as it comes."""
+    def read(self, url: str, params: Parameters, *, patience: float) -> requests.Response:
+        """An answer that may be long, and is read as it comes, with a patience of its own."""
         if self._socket is None:
-            return self.get(url, params=params, stream=True)
-        return self._line.open(with_parameters(url.removeprefix(self.base_url), params))
+            return super().request("GET", url, params=params, stream=True, timeout=patience)
+        return self._line.open(with_parameters(url.removeprefix(self.base_url), params), patience=patience)
 
     def hear(self, filters: dict[str, str]) -> Stream:
         """The engine's events from now on."""

@@ -55,10 +55,10 @@ class Line:
             raise
         return _answer(target, told, _content=content, _content_consumed=True)
 
-    def open(self, target: str) -> Response:
+    def open(self, target: str, *, patience: float | None = None) -> Response:
         """An answer that is read as it comes, by whichever thread. Until its end it has the connection for itself."""
         try:
-            told, way = self._told("GET", target, None, {})
+            told, way = self._told("GET", target, None, {}, patience)
         except BaseException:
             self.close()
             raise
@@ -75,26 +75,30 @@ class Line:
             self._hang_up()  # as soon as it has been read
         self._lent = None
 
-    def _told(self, method: str, target: str, body: str | None, headers: Mapping[str, str]) -> tuple[Answer, socket]:
+    def _told(
+        self, method: str, target: str, body: str | None, headers: Mapping[str, str], patience: float | None = None
+    ) -> tuple[Answer, socket]:
         self._take_back()
         with _as_requests_says(NotConnected):
             said = request(method, target, body, headers)
-            way = self._connected()
+            way = self._connected(self._patience if patience is None else patience)
             way.sendall(said)
             told = answer_on(way)
         if told.will_close:
             self._hang_up()
         return told, way
 
-    def _connected(self) -> socket:
+    def _connected(self, patience: float) -> socket:
         """An engine that has hung up, and is back, was told nothing yet."""
         if self._way is not None and self._news.poll(0):
             self._hang_up()
         if self._way is None:
             self._way = socket(AF_UNIX, SOCK_STREAM)
-            self._way.settimeout(self._patience)
+            self._way.settimeout(patience)
             self._way.connect(self._path)
             self._news.register(self._way, select.POLLIN)
+        elif self._way.gettimeout() != patience:
+            self._way.settimeout(patience)
         return self._way
 
     def _hang_up(self) -> None:

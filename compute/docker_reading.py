@@ -18,13 +18,17 @@ PORTION, LINE_ITSELF = 2**18, 100  # bytes, about
 
 
 class Reading:
-    """The next portion is read when it is asked for, so a long log is never in memory as a whole."""
+    """The next portion is read when it is asked for, so a long log is never in memory as a whole.
 
-    def __init__(self, containers: Containers, tag: Tag, *, after: int) -> None:
+    `patience`: before it begins to tell one, an engine may unpack it.
+    """
+
+    def __init__(self, containers: Containers, tag: Tag, *, after: int, patience: float) -> None:
         self.done = False
         self._containers = containers
         self._tag = tag
         self._after = after
+        self._patience = patience
         self._response: Response | None = None
         self._lines: Iterator[LogLine] | None = None
 
@@ -42,20 +46,28 @@ class Reading:
         self.done = True
         return portion
 
+    def some_or_remove(self, client: Client) -> list[LogLine]:
+        """The same, and where there are none at all the container is removed by it."""
+        some = self.some(client)
+        if not some:
+            self._containers.remove(client, self._tag)
+        return some
+
     def close(self) -> None:
         if self._response is not None:
             self._response.close()
 
     def _chunks(self, client: Client) -> Iterable[bytes]:
-        self._response = open_log(client, self._containers.id_of(client, self._tag), self._after)
+        container_id = self._containers.id_of(client, self._tag)
+        self._response = open_log(client, container_id, after=self._after, patience=self._patience)
         return () if self._response is None else self._response.iter_content(CHUNK)
 
 
-def open_log(client: Client, container_id: str, after: int) -> Response | None:
+def open_log(client: Client, container_id: str, *, after: int, patience: float) -> Response | None:
     """The engine's log stream from a time on, None if this container's log cannot be read."""
     url = f"{client.base_url}/v{client.api_version}/containers/{container_id}/logs"
     wanted: dict[str, str | int] = {"stdout": 1, "stderr": 1, "timestamps": 1, "follow": 0, "since": since(after)}
-    response = client.read(url, wanted)
+    response = client.read(url, wanted, patience=patience)
     if response.ok:
         return response
     with closing(response):

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, closing, suppress
 from dataclasses import replace
 from datetime import datetime
@@ -90,6 +90,15 @@ class DockerRuntime:
     async def remove(self, tag: Tag) -> None:
         await self._lanes.about(tag, "remove", lambda client: self._containers.remove(client, tag))
 
+    async def remove_silent(self, tag: Tag) -> AsyncGenerator[LogLine, None] | None:
+        reading = self._reading(tag, after=0)
+        try:
+            some = await self._lanes.about(tag, "remove", reading.some_or_remove)
+        except BaseException:
+            reading.close()
+            raise
+        return self._told(tag, reading, some) if some else None
+
     async def survey(self) -> tuple[Found, ...]:
         try:
             found = await self._lanes.ask("survey", self._containers.survey)
@@ -112,12 +121,8 @@ class DockerRuntime:
 
         return docker_events.deaths(connect, self._instance, look=look, learn=self._lanes.learn)
 
-    async def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
-        reading = Reading(self._containers, tag, after=after)
-        with closing(reading):
-            while not reading.done:
-                for line in await self._lanes.about(tag, "logs", reading.some):
-                    yield line
+    def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
+        return self._told(tag, self._reading(tag, after=after))
 
     async def capacity(self) -> Resources:
         return await self._lanes.ask("survey", host.capacity)
@@ -134,6 +139,18 @@ class DockerRuntime:
                 async with asyncio.timeout(LAST_SWEEP):
                     await self._lanes.ask("sweep", self._places.leave)
         await self._lanes.close()
+
+    def _reading(self, tag: Tag, *, after: int) -> Reading:
+        return Reading(self._containers, tag, after=after, patience=self._limits.patience)
+
+    async def _told(self, tag: Tag, reading: Reading, some: Sequence[LogLine] = ()) -> AsyncGenerator[LogLine, None]:
+        """All of it; `some` of it has been read."""
+        with closing(reading):
+            for line in some:
+                yield line
+            while not reading.done:
+                for line in await self._lanes.about(tag, "logs", reading.some):
+                    yield line
 
     def _lost_before(self) -> datetime | None:
         """By a connection of its own: an engine that goes down still answers on those it has, and takes no other."""

@@ -70,6 +70,12 @@ class SimulatedRuntime:
         await self._do("remove", tag, lambda: self.vanish(tag))
         self._answered.pop(tag, None)
 
+    async def remove_silent(self, tag: Tag) -> AsyncGenerator[LogLine, None] | None:
+        if await self._do("logs", tag, lambda: self._engine.lines(tag)):
+            return self.logs(tag, after=0)
+        await self.remove(tag)
+        return None
+
     async def survey(self) -> tuple[Found, ...]:
         return await self._do("survey", None, self._engine.survey)
 

@@ -66,7 +66,7 @@ class Engine:
         ground: Ground,
         runtime: ContainerRuntime,
         accounts: Accounts,
-        keep_log: Callable[[Tag], Awaitable[None]],
+        keep_log: Callable[[Tag], Awaitable[bool]],
         clock: Clock,
         bus: EventBus,
         survey_every: float,
@@ -94,7 +94,7 @@ class Engine:
         self.guard = Guard(store=store, clock=clock, post=inbox.post)
 
     def _executor(
-        self, *, runtime: ContainerRuntime, ground: Ground, keep_log: Callable[[Tag], Awaitable[None]]
+        self, *, runtime: ContainerRuntime, ground: Ground, keep_log: Callable[[Tag], Awaitable[bool]]
     ) -> Executor:
         return Executor(
             runtime=runtime,

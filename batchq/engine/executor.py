@@ -53,9 +53,9 @@ class Case:
 
 
 class Executor:
-    """`keep_log` copies a container's output into the archive, `network_on` tells what a compute environment says.
+    """`keep_log` copies a container's output into the archive, and tells whether the container is removed by that.
 
-    `saved` tells a job that is under way, as last saved.
+    `network_on` tells what a compute environment says, `saved` tells a job that is under way, as last saved.
     Asking for what is already under way does nothing.
     """
 
@@ -65,7 +65,7 @@ class Executor:
         runtime: ContainerRuntime,
         network_on: Callable[[str], Network | None],
         accounts: Accounts,
-        keep_log: Callable[[Tag], Awaitable[None]],
+        keep_log: Callable[[Tag], Awaitable[bool]],
         clock: Clock,
         tasks: Tasks,
         saved: Callable[[JobId], Job | None],
@@ -211,8 +211,8 @@ class Executor:
         """Its log first. What fails here is found by the next survey, which asks again."""
         case.signalled = case.judged = False
         try:
-            await self._keep_log(tag)
-            await self._runtime.remove(tag)
+            if not await self._keep_log(tag):
+                await self._runtime.remove(tag)
         except (EngineUnknown, StoreFailed) as failure:
             log.warning("container %s is not cleared away yet: %s", tag, failure)
 

@@ -57,12 +57,13 @@ class Logs:
         self._keeper = Keeper(archive=archive, runtime=runtime, clock=clock)
         self._follower = Follower(store=store, runtime=runtime, keeper=self._keeper, clock=clock)
 
-    async def keep(self, tag: Tag) -> None:
+    async def keep(self, tag: Tag) -> bool:
         """Copy all that a container wrote into the archive, so that it may be removed. One that is gone wrote nothing.
 
-        Done twice or killed half-way, it keeps each line once. Raises EngineUnknown; StoreFailed.
+        Whether it is removed by that, as one that wrote nothing may be. Done twice or killed half-way, it keeps each
+        line once. Raises EngineUnknown; StoreFailed.
         """
-        await self._keeper.keep(tag)
+        return await self._keeper.keep(tag)
 
     async def close(self) -> None:
         await self._follower.close()

@@ -10,7 +10,7 @@ AWS: a line without a character is no event, and one of more than 256 KiB is sev
 """
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime, timedelta
 from weakref import WeakValueDictionary
@@ -39,11 +39,19 @@ class Keeper:
         self._turns: WeakValueDictionary[Tag, asyncio.Lock] = WeakValueDictionary()
         self._caught_up: dict[str, datetime] = {}
 
-    async def keep(self, tag: Tag) -> None:
-        """Copy all that is not kept yet. A container that is gone has nothing to copy."""
+    async def keep(self, tag: Tag) -> bool:
+        """Copy all that is not kept yet. Whether the container, which wrote nothing, is removed by that.
+
+        One that is gone has nothing to copy.
+        """
         async with self._turn_of(tag):
-            if not await self._copy_first(tag):
+            try:
+                written = await self._runtime.remove_silent(tag)
+            except ContainerGone:
+                return False
+            if written is not None and not await self._copy_first(tag, written):
                 await self._copy(tag, whole=True)
+            return written is None
 
     async def catch_up(self, tag: Tag, *, fresh: timedelta) -> None:
         """Copy what is new, unless that was begun less than so long ago."""
@@ -73,12 +81,12 @@ class Keeper:
         """When a container was last asked; and forget those of long ago."""
         self._caught_up = {task: at for task, at in self._caught_up.items() if now - at < MEMORY} | {log_id: now}
 
-    async def _copy_first(self, tag: Tag) -> bool:
+    async def _copy_first(self, tag: Tag, written: AsyncGenerator[LogLine, None]) -> bool:
         """All of it, if nothing is kept yet; else nothing, and False. No file is looked for where nothing is told."""
         batch = Batch(self._archive, tag)
         asked = False
         with suppress(ContainerGone):
-            async with aclosing(self._runtime.logs(tag, after=0)) as lines:
+            async with aclosing(written) as lines:
                 async for line in lines:
                     if not asked and await self._archive.last(tag.log_id):
                         return False

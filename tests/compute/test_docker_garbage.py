@@ -26,6 +26,7 @@ CALLS = {
     "signal_stop": lambda runtime: runtime.signal_stop(new_tag()),
     "kill": lambda runtime: runtime.kill(new_tag()),
     "remove": lambda runtime: runtime.remove(new_tag()),
+    "remove_silent": lambda runtime: runtime.remove_silent(new_tag()),
     "inspect": lambda runtime: runtime.inspect(new_tag()),
     "survey": lambda runtime: runtime.survey(),
     "capacity": lambda runtime: runtime.capacity(),

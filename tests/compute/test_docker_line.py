@@ -184,6 +184,16 @@ def test_silence_is_told_as_such(tmp_path):
             asked(line)
 
 
+def test_how_long_it_waits_is_said_for_each_answer_that_is_read_as_it_comes(tmp_path):
+    with engine(tmp_path, [CHUNKED + b"0\r\n\r\n", OK]) as (line, _):
+        with closing(line.open("/log", patience=7)) as answer:
+            of_the_log = line._way.gettimeout()
+            assert list(answer.iter_content(65_536)) == []
+        asked(line)
+
+        assert (of_the_log, line._way.gettimeout()) == (7, 5)
+
+
 def test_without_an_engine_it_says_so_each_time(tmp_path):
     line = Line(str(tmp_path / "none.sock"), patience=5)
 

@@ -321,6 +321,28 @@ async def test_one_that_is_over_can_be_removed(runtime):
     assert await runtime.inspect(found.tag) is None
 
 
+async def test_one_that_wrote_nothing_is_removed_with_its_log(runtime):
+    found = await ended(runtime, Script(seconds=0))
+
+    assert await runtime.remove_silent(found.tag) is None
+
+    assert await runtime.inspect(found.tag) is None
+
+
+async def test_one_that_wrote_something_is_not_removed_with_its_log(runtime):
+    found = await ended(runtime, QUICK)
+
+    written = await runtime.remove_silent(found.tag)
+
+    assert [line.message async for line in written] == ["one", "two"]
+    assert await runtime.inspect(found.tag) == found
+
+
+async def test_of_one_that_is_gone_it_cannot_be_told_whether_it_was_silent(runtime):
+    with pytest.raises(ContainerGone):
+        await runtime.remove_silent(new_tag())
+
+
 async def test_what_is_gone_is_removed(runtime):
     found = await ended(runtime, QUICK)
     await runtime.remove(found.tag)

@@ -36,6 +36,7 @@ class Outside:
         self.saving.set()
         self.keeping = asyncio.Event()
         self.keeping.set()
+        self.goes_with_its_log = False
         self.executor = Executor(
             runtime=self.engine,
             network_on=lambda _: None,
@@ -72,6 +73,7 @@ class Outside:
 
     async def _keep_log(self, _):
         await self.keeping.wait()
+        return self.goes_with_its_log
 
     async def does(self, effect):
         """Ask for it, and wait until nothing more is under way."""
@@ -321,6 +323,15 @@ async def test_who_is_to_be_cleared_away_is_asked_to_stop_no_more():
     assert outside.engine.asked(outside.tag)[-1] == "remove"
     assert await outside.simulated.survey() == ()
     await outside.tasks.drain(patience=1000)
+
+
+async def test_who_is_removed_with_his_log_is_not_removed_again():
+    outside = Outside(seconds=60)
+    outside.goes_with_its_log = True
+
+    await outside.does(do.ClearAway(tag=outside.tag))
+
+    assert outside.engine.asked(outside.tag) == []
 
 
 async def test_when_it_has_started_its_address_is_learnt():

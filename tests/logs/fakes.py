@@ -21,6 +21,7 @@ class Engine:
         self.asked = []
         self.surveys = 0
         self.silent_after = None
+        self.clears_silent = False
         self.answers = asyncio.Event()
         self._hanging = lambda _: False
         self.meanwhile = lambda _: None  # happens when a container is asked for its log
@@ -49,6 +50,13 @@ class Engine:
             yield line
         if told == self.silent_after:
             raise EngineUnknown("silent")
+
+    async def remove_silent(self, tag):
+        if self.clears_silent and self.written.get(tag) == []:
+            self.asked.append((tag, 0))
+            del self.written[tag]
+            return None
+        return self.logs(tag, after=0)
 
     async def survey(self):
         self.surveys += 1

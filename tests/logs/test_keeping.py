@@ -57,6 +57,24 @@ async def test_a_container_that_is_gone_has_nothing_to_keep(keeper, archive):
     assert await kept(archive) == []
 
 
+async def test_one_that_is_removed_with_its_empty_log_is_told_of(keeper, engine, archive):
+    engine.clears_silent = True
+    engine.write(TAG)
+
+    assert await keeper.keep(TAG) is True
+
+    assert (engine.written, await kept(archive)) == ({}, [])
+
+
+async def test_one_that_wrote_is_left_to_be_removed(keeper, engine, archive):
+    engine.clears_silent = True
+    engine.write(TAG, "a")
+
+    assert await keeper.keep(TAG) is False
+
+    assert await kept(archive) == ["a"]
+
+
 async def test_a_container_that_goes_leaves_what_was_kept(keeper, engine, archive):
     engine.write(TAG, "a")
     await keeper.keep(TAG)

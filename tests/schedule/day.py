@@ -69,5 +69,5 @@ def _work(task: Task) -> float:
     return task.millicpu_seconds
 
 
-async def _keep_nothing(_: Tag) -> None:
-    pass
+async def _keep_nothing(_: Tag) -> bool:
+    return False

@@ -122,6 +122,14 @@ class Liar:
     async def remove(self, tag: Tag) -> None:
         await self._call("remove", tag, lambda: self._runtime.remove(tag))
 
+    async def remove_silent(self, tag: Tag) -> AsyncGenerator[LogLine, None] | None:
+        await self._life.point("before", "reading a log", tag)
+        silent = not [line async for line in self._runtime.logs(tag, after=0)]
+        await self._life.point("during", "reading a log", tag)
+        if silent:
+            await self.remove(tag)
+        return None if silent else self.logs(tag, after=0)
+
     async def survey(self) -> tuple[Found, ...]:
         return await self._call("survey", None, self._runtime.survey)
 

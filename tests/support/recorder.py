@@ -64,6 +64,10 @@ class Recorder:
     async def remove(self, tag: Tag) -> None:
         await self._ask(tag, "remove", self._runtime.remove(tag))
 
+    async def remove_silent(self, tag: Tag) -> AsyncGenerator[LogLine, None]:
+        """Each is removed by a call of its own, which can be held and refused."""
+        return self.logs(tag, after=0)
+
     async def survey(self) -> tuple[Found, ...]:
         return await self._reach(self._runtime.survey())
 

@@ -1,0 +1,87 @@
+"""A container that wrote nothing goes with its log; one whose log was not read to its end stays."""
+
+import json
+
+import pytest
+
+from batchq.errors import ContainerGone, EngineUnknown
+from compute.docker_runtime import DockerRuntime
+from compute.docker_spec import labels_of, name_of
+from tests.compute.test_docker_garbage import engine, says
+from tests.support.containers import new_tag
+
+INSTANCE = "i"
+LINE = b"2026-11-22T09:00:00.000000001Z hello\n"
+FRAME = b"\x01\0\0\0" + len(LINE).to_bytes(4, "big") + LINE
+SAYS_NOTHING, SAYS_HELLO = says(200, b""), says(200, FRAME)
+CANNOT_BE_READ, GOING = says(501, b"{}"), says(409, b"{}")
+
+
+def breaks_off(handler):
+    handler.send_response(200)
+    handler.send_header("Content-Length", "1000")
+    handler.end_headers()
+    handler.close_connection = True
+
+
+class Engine:
+    """It has one container, and notes what is done with it."""
+
+    def __init__(self):
+        self.tag = new_tag()
+        self.log = SAYS_NOTHING
+        self.done = []
+
+    def answer(self, handler):
+        if handler.command == "DELETE":
+            self.done.append("removed")
+            says(204, b"")(handler)
+        elif "/logs" in handler.path:
+            self.done.append("read")
+            self.log(handler)
+        else:
+            says(200, self._inspected())(handler)
+
+    def _inspected(self):
+        labels = labels_of(INSTANCE, self.tag)
+        return json.dumps({"Id": name_of(INSTANCE, self.tag), "Config": {"Labels": labels}}).encode()
+
+
+@pytest.fixture
+async def world(tmp_path):
+    its = Engine()
+    with engine(tmp_path, its.answer) as url:
+        runtime = DockerRuntime(instance=INSTANCE, base_url=url)
+        yield its, runtime
+        await runtime.close()
+
+
+@pytest.mark.parametrize("log", [SAYS_NOTHING, CANNOT_BE_READ])
+async def test_one_that_wrote_nothing_is_removed(world, log):
+    its, runtime = world
+    its.log = log
+
+    assert await runtime.remove_silent(its.tag) is None
+
+    assert its.done == ["read", "removed"]
+
+
+async def test_one_that_wrote_something_is_left_and_read_once(world):
+    its, runtime = world
+    its.log = SAYS_HELLO
+
+    written = await runtime.remove_silent(its.tag)
+
+    assert [line.message async for line in written] == ["hello"]
+    assert its.done == ["read"]
+
+
+@pytest.mark.parametrize(("log", "error"), [(breaks_off, EngineUnknown), (GOING, ContainerGone)])
+async def test_one_whose_log_could_not_be_read_is_left(world, log, error):
+    its, runtime = world
+    its.log = log
+
+    with pytest.raises(error):
+        await runtime.remove_silent(its.tag)
+
+    assert its.done == ["read"]
