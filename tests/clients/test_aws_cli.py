@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tests.service.waiting import container, reaches
+from tests.service.waiting import PATIENCE, container, reaches
 
 GROUP = "/aws/batch/job"
 
@@ -35,7 +35,7 @@ def submit(aws):
 
 
 def await_status(aws, job, status):
-    end = time.monotonic() + 60
+    end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         (seen,) = aws("batch", "describe-jobs", "--jobs", job, "--query", "jobs[0].status")
         if seen == status:
@@ -60,7 +60,7 @@ def test_a_job_is_submitted_watched_and_read(aws, submit):
 
 
 def test_jobs_are_listed_by_status_and_by_name(aws, submit):
-    job = submit("cli-listed", "sleep", "60")
+    job = submit("cli-listed", "sleep", "600")
     await_status(aws, job, "RUNNING")
 
     running = aws("batch", "list-jobs", "--job-queue", "default", "--query", "jobSummaryList[].jobId")
@@ -75,7 +75,7 @@ def test_jobs_are_listed_by_status_and_by_name(aws, submit):
 
 
 def test_a_running_job_is_terminated(aws, submit):
-    job = submit("cli-sleeps", "sleep", "60")
+    job = submit("cli-sleeps", "sleep", "600")
     await_status(aws, job, "RUNNING")
 
     assert aws("batch", "terminate-job", "--job-id", job, "--reason", "enough") == []
@@ -86,7 +86,7 @@ def test_a_running_job_is_terminated(aws, submit):
 
 
 def test_a_waiting_job_is_cancelled(aws, submit, client):
-    first = submit("cli-first", "sleep", "60")
+    first = submit("cli-first", "sleep", "600")
     waiting = ("--job-name", "waits", "--job-queue", "default", "--job-definition", "cli-first")
     (second,) = aws("batch", "submit-job", *waiting, "--depends-on", f"jobId={first}", "--query", "jobId")
 

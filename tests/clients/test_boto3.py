@@ -24,7 +24,7 @@ def pages(client):
     batch = client.service.client()
     batch.create_consumable_resource(consumableResourceName="licences", totalQuantity=100)
     for number in range(3):
-        register(batch, f"paged-{number}", "sleep", "60")
+        register(batch, f"paged-{number}", "sleep", "600")
         batch.create_consumable_resource(consumableResourceName=f"licence-{number}", totalQuantity=1)
         batch.create_scheduling_policy(name=f"paged-{number}", fairsharePolicy={})
     for number in range(2):

@@ -35,7 +35,7 @@ good, told = run(
 bad, why = run("bad", sys.argv[1], container_overrides={"command": ["sh", "-c", "exit 4"]}, poll_interval=1)
 hook = BatchClientHook(aws_conn_id=None, region_name="eu-central-1")
 long = hook.client.submit_job(
-    jobName="long", jobQueue="default", jobDefinition=sys.argv[1], containerOverrides={"command": ["sleep", "60"]}
+    jobName="long", jobQueue="default", jobDefinition=sys.argv[1], containerOverrides={"command": ["sleep", "600"]}
 )["jobId"]
 hook.poll_for_job_running(long, delay=1)
 hook.terminate_job(long, "Task killed by the user")

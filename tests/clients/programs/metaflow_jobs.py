@@ -28,7 +28,7 @@ def ended(job):
 
 
 client = BatchClient()
-good, bad, long = launch("test $WORD = hello"), launch("exit 3"), launch("sleep 60")
+good, bad, long = launch("test $WORD = hello"), launch("exit 3"), launch("sleep 600")
 while not long.is_running:
     pass
 unfinished = [it["jobId"] for it in client.unfinished_jobs()]
