@@ -15,7 +15,7 @@ server=$(ip route | awk '/default/ {print $3}')
 request="GET /openapi.json HTTP/1.1\r\nHost: $2\r\nConnection: close\r\n\r\n"
 status=$(
     (printf "$request"; until [ -e /over ]; do sleep 0.1; done) |
-    (nc $server $1; touch /over) |
+    (nc -w 30 $server $1; touch /over) |
     awk 'NR == 1 {print $2}'
 )
 exit $(( ${status:-0} / 100 ))
