@@ -19,7 +19,7 @@ from batchq.store import opening
 from batchq.store.lock import locked
 from batchq.store.rereading import AFTER, Rereading, rereading
 from batchq.store.seal import Seal
-from batchq.store.transaction import Begin, transaction
+from batchq.store.transaction import Begin, carry_out
 
 NAME = "batchq.db"
 _BUSY_SECONDS = 5.0
@@ -58,15 +58,15 @@ class Database:
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Carry it out and make it durable, all or nothing. A caller cancelled meanwhile does not know which."""
         self._check_file()
-        return await _run(self._writer, partial(_within, Begin.WRITING, work))
+        return await _run(self._writer, partial(carry_out, Begin.WRITING, work))
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """For what is quickly found. It sees one moment, and never waits for a write."""
-        return await _run(self._reader, partial(_within, Begin.READING, work))
+        return await _run(self._reader, partial(carry_out, Begin.READING, work))
 
     async def browse(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """For what may take its time: `read` does not wait for it."""
-        return await _run(self._browser, partial(_within, Begin.READING, work))
+        return await _run(self._browser, partial(carry_out, Begin.READING, work))
 
     async def check(self) -> None:
         """Raise StoreFailed if it does not answer; StoreLost if it is damaged, or it or a thread of ours is gone."""
@@ -142,17 +142,12 @@ async def _reading(path: Path) -> AsyncIterator[aiosqlite.Connection]:
 async def _run(connection: aiosqlite.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
     try:
         # aiosqlite's public methods are one statement each, and a cancellation between two leaves a transaction open.
-        return await connection._execute(lambda: work(connection._conn))  # type: ignore[no-any-return, no-untyped-call] # noqa: SLF001
+        return await connection._execute(work, connection._conn)  # type: ignore[no-any-return, no-untyped-call] # noqa: SLF001
     except sqlite3.IntegrityError as why:
         raise Conflict(str(why)) from why
     except (sqlite3.Error, ValueError, OverflowError) as why:
         # Also a value that no column holds, a row that makes no job, a connection that is closed.
         raise StoreFailed(str(why)) from why
-
-
-def _within(begin: Begin, work: Callable[[sqlite3.Connection], T], connection: sqlite3.Connection) -> T:
-    with transaction(connection, begin):
-        return work(connection)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

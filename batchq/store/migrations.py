@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 
 from batchq.store import rows
 from batchq.store.statements import migrations, split
-from batchq.store.transaction import Begin, transaction
+from batchq.store.transaction import Begin, carry_out
 
 # "btch": by it a file is known to be ours, and not some other program's SQLite database.
 APPLICATION_ID = 0x62746368
@@ -34,11 +34,13 @@ def migrate(connection: sqlite3.Connection, steps: Mapping[int, str]) -> None:
 
 
 def _take(connection: sqlite3.Connection, number: int, step: str) -> None:
-    with transaction(connection, Begin.WRITING):
+    def work(it: sqlite3.Connection) -> None:
         for statement in split(step):
-            connection.execute(statement)
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {number}")
+            it.execute(statement)
+        it.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        it.execute(f"PRAGMA user_version = {number}")
+
+    carry_out(Begin.WRITING, work, connection)
 
 
 def _microseconds(written: str | None) -> int | None:

@@ -16,7 +16,7 @@ from batchq.store.checking import check, report
 from batchq.store.database import NAME
 from batchq.store.folders import sync
 from batchq.store.lock import locked
-from batchq.store.transaction import Begin, transaction
+from batchq.store.transaction import Begin, carry_out
 from batchq.values import Restoration
 
 _BUSY_SECONDS = 1.0
@@ -51,8 +51,7 @@ def _made_ready(part: Path, file: Path, now: datetime) -> str:
         try:
             instance = opening.prepare(connection, path=part, expected=None)
             problems = report(connection).problems
-            with transaction(connection, Begin.WRITING):
-                saving.put_restoration(connection, Restoration(at=now))
+            carry_out(Begin.WRITING, lambda it: saving.put_restoration(it, Restoration(at=now)), connection)
             connection.execute("PRAGMA journal_mode = DELETE")
         except sqlite3.Error as why:
             raise StoreRefused(f"cannot restore {file}: {why}") from why

@@ -1,9 +1,11 @@
 """All of it or nothing."""
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from enum import StrEnum
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class Begin(StrEnum):
@@ -13,12 +15,12 @@ class Begin(StrEnum):
     WRITING = "BEGIN IMMEDIATE"
 
 
-@contextmanager
-def transaction(connection: sqlite3.Connection, begin: Begin) -> Iterator[None]:
+def carry_out(begin: Begin, work: Callable[[sqlite3.Connection], T], connection: sqlite3.Connection) -> T:
     connection.execute(begin)
     try:
-        yield
+        done = work(connection)
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:  # It failed. After a full disk SQLite itself has rolled back.
             connection.execute("ROLLBACK")
+    return done

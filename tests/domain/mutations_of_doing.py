@@ -95,7 +95,7 @@ TRANSACTION = [
 DATABASE = [
     (
         "a read sees two moments",
-        "return await _run(self._reader, partial(_within, Begin.READING, work))",
+        "return await _run(self._reader, partial(carry_out, Begin.READING, work))",
         "return await _run(self._reader, work)",
     ),
     ("a file that was removed is not missed", "if _identity(self._path) != self._file:", "if None:"),

@@ -10,7 +10,7 @@ from batchq.domain.names import JobId
 from batchq.errors import Conflict, StoreFailed
 from batchq.store import catalog, migrations, sweeping
 from batchq.store.sqlite import SqliteStore
-from batchq.store.transaction import Begin, transaction
+from batchq.store.transaction import Begin, carry_out
 from batchq.values import Changes
 from tests.simulation.dice import Dice, Spoilt
 from tests.simulation.life import Life
@@ -84,8 +84,7 @@ class Inline:
         return done
 
     def _whole(self, work, connection):
-        with transaction(connection, Begin.WRITING):
-            return work(connection)
+        return carry_out(Begin.WRITING, work, connection)
 
     def _run(self, work):
         """A read needs no transaction: it is not interrupted here."""

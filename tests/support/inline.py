@@ -4,7 +4,7 @@ import sqlite3
 
 from batchq.errors import Conflict, StoreFailed
 from batchq.store import migrations, opening
-from batchq.store.transaction import Begin, transaction
+from batchq.store.transaction import Begin, carry_out
 
 
 class InlineDatabase:
@@ -32,8 +32,7 @@ class InlineDatabase:
 
     def _run(self, begin, work):
         try:
-            with transaction(self.connection, begin):
-                return work(self.connection)
+            return carry_out(begin, work, self.connection)
         except sqlite3.IntegrityError as why:
             raise Conflict(str(why)) from why
         except (sqlite3.Error, ValueError, OverflowError) as why:
