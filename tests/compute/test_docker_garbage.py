@@ -158,7 +158,7 @@ async def test_a_pull_without_progress_fails_while_the_engine_answers_all_else(t
             handler.send_header("Transfer-Encoding", "chunked")
             handler.end_headers()
             handler.wfile.write(b"%x\r\n%s\r\n" % (len(begun), begun))
-        go.wait(5)
+        go.wait(60)
         handler.close_connection = True
 
     with engine(tmp_path, answer) as url:

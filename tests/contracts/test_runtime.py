@@ -470,7 +470,7 @@ async def test_the_machine_has_something_to_give(runtime):
 
 
 async def test_closed_it_leaves_the_containers_alone(runtime):
-    tag = await started(runtime, Script(seconds=1))
+    tag = await started(runtime, LONG)
 
     await runtime.close()
 

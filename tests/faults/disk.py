@@ -15,7 +15,7 @@ from tests.service.waiting import container
 
 OVER = {"SUCCEEDED", "FAILED"}
 TRUTH = {"good": ("SUCCEEDED", 0), "bad": ("FAILED", 1), "after": ("SUCCEEDED", 0)}
-SCRIPTS = {"good": {"seconds": 0}, "bad": {"seconds": 0, "exit_code": 1}, "slow": {"seconds": 1.5}}
+SCRIPTS = {"good": {"seconds": 0}, "bad": {"seconds": 0, "exit_code": 1}, "slow": {"seconds": 5}}
 
 
 def register(batch):

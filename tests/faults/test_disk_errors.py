@@ -165,7 +165,7 @@ def test_another_writer_is_waited_for_and_not_for_ever(service, batch):
     afterwards = tried(batch, ["let-in"])
 
     assert refused == {"locked-out": REFUSED}
-    assert 4 < took < 20  # one or two such waits
+    assert 4 < took < 45  # one or two such waits, on a machine that may be busy
     assert listed
     assert each_ran_once(all_over(batch, afterwards))
     assert kept(service.data, refused) == {}

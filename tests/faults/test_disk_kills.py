@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError
 from batchq.bootstrap import serving as served
 from batchq.settings import Settings
 from tests.faults.disk import SCRIPTS, TRUTH, check_kept, names_kept, register, submit, submit_three
-from tests.service.waiting import reaches
+from tests.service.waiting import PATIENCE, reaches
 from tests.support.service import Service, serving
 from tests.support.tracing import injected, recorded, under
 
@@ -129,11 +129,11 @@ def test_a_submit_that_its_client_repeats_after_the_servers_death_makes_one_job(
     batch = service.client(tries=20)
     with ThreadPoolExecutor(1) as client, injected(service.process.pid, f"{call}:signal=KILL:when=1"):
         asked = client.submit(submit, batch, "good")
-        status = service.process.wait(20)
+        status = service.process.wait(PATIENCE)
         kept = names_kept(service.data)["good"]
         service.kill()
         service.start()
-        job_id = asked.result(60)
+        job_id = asked.result(PATIENCE)
 
     assert status == -signal.SIGKILL
     assert kept == {"pwrite64": 0, "fdatasync": 1}[call]

@@ -20,7 +20,7 @@ BRIDGES = {f"bqtest{number}": f"172.31.{250 - number}.1" for number in range(20)
 MASK = "255.255.255.0"
 IMAGE = "batchq-test:latest"
 API = "1.40"  # spoken by engines since 2019
-PATIENCE = 40.0  # seconds for an engine to come up, or to go down
+PATIENCE = 60.0  # seconds for an engine to come up, or to go down
 
 # linux/sockios.h and linux/if.h
 ADD_BRIDGE, REMOVE_BRIDGE = 0x89A0, 0x89A1

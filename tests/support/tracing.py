@@ -36,7 +36,7 @@ def injected(pid: int, *injections: str) -> Iterator[None]:
             yield
         finally:
             tracer.send_signal(signal.SIGINT)
-            tracer.communicate(timeout=20)
+            tracer.communicate(timeout=60)
 
 
 def _injected(injections: tuple[str, ...]) -> list[str]:
