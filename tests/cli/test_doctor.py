@@ -54,7 +54,7 @@ def test_a_simulated_server_is_well_without_an_engine(no_engine, tmp_path):
 def test_a_real_server_and_its_job_are_well(tmp_path):
     with serving(tmp_path / "data", "--stop-grace", "1") as service:
         batch = service.client()
-        register(batch, "runs", "sleep", "60")
+        register(batch, "runs", "sleep", "600")
         job = batch.submit_job(jobName="runs", jobQueue="default", jobDefinition="runs")["jobId"]
         reaches(batch, job, "RUNNING")
 

@@ -7,7 +7,8 @@ from botocore.exceptions import ClientError
 
 from batchq.cli.main import main
 from batchq.people import machine_user
-from tests.service.test_people import CONTAINER, batchq, key_of  # noqa: F401 - a fixture
+from tests.service.ground import FOR_EVER, playing
+from tests.service.test_people import batchq, key_of  # noqa: F401 - a fixture
 from tests.support.service import serving
 
 
@@ -35,7 +36,7 @@ def test_each_is_told_what_he_may_know_of_who_did_what(tmp_path, batchq, group):
     with serving(data, "--runtime", "simulated", "--auth", "sigv4") as service:
         there = ("--url", service.url)
         ada, eve = service.client(key=group["ada"]), service.client(key=group["eve"])
-        ada.register_job_definition(jobDefinitionName="a", type="container", containerProperties=CONTAINER)
+        ada.register_job_definition(jobDefinitionName="a", type="container", containerProperties=playing(FOR_EVER))
         job = ada.submit_job(jobName="a", jobQueue="default", jobDefinition="a")["jobId"]
         ada.tag_resource(resourceArn=ada.describe_jobs(jobs=[job])["jobs"][0]["jobArn"], tags={"a": "b"})
         with pytest.raises(ClientError):
