@@ -30,6 +30,7 @@ def schemas(tmp_path):
 
 
 @pytest.mark.fault("DB11")
+@pytest.mark.timeout(600)  # two hundred processes, on a machine that may be busy
 @pytest.mark.parametrize("version", range(1, migrations.NEWEST))
 def test_killed_at_any_statement_it_is_at_one_version_or_another_and_goes_on(tmp_path, schemas, version):
     source = tmp_path / f"of-{version}.db"
