@@ -20,5 +20,5 @@ class SystemClock:
 
 
 def wall_time() -> datetime:
-    """What the machine's clock shows now: for what other machines measure by theirs, and nothing else."""
+    """What the machine's clock shows now: for what other machines measure by theirs, and for the log's lines."""
     return datetime.now(UTC)

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.engine.pulse import EVERY, OF_LATE, TOO_LATE, Pulse
+from batchq.engine.pulse import EVERY, OF_LATE, PROMPT, TOO_LATE, Pulse
 from tests.support.builders import NOON
 
 
@@ -65,25 +65,40 @@ async def test_work_that_blocks_the_loop_is_named(clock, pulse, caplog):
     assert __file__ in line
 
 
-class Stopped:
-    """A wait during which the whole process is stopped, for longer than that; it is not waited again."""
+class Overslept:
+    """A wait that is over too late, and then no other; all the while the process works, or is stopped."""
 
-    def __init__(self, clock):
+    def __init__(self, clock, *, works):
         self._clock = clock
+        self._works = works
         self._left = 1
 
     def wait(self, seconds):
-        self._clock.passed += self._left * (timedelta(seconds=seconds) + TOO_LATE)
+        asleep = self._left * (seconds + 2 * PROMPT)
+        self._clock.passed += timedelta(seconds=asleep)
+        end = time.process_time() + asleep * self._works
+        while time.process_time() < end:
+            pass
         self._left -= 1
         return self._left < 0
 
 
 @pytest.mark.fault("LC10")
 def test_what_the_loop_is_at_when_the_whole_process_was_held_up_is_not_named(clock, pulse):
-    pulse._watch(threading.get_ident(), Stopped(clock))
+    clock.passed = EVERY + TOO_LATE
 
-    assert clock.now() - pulse._beat > EVERY + TOO_LATE
+    pulse._watch(threading.get_ident(), Overslept(clock, works=False))
+
     assert pulse._seen is None
+
+
+@pytest.mark.fault("LC10")
+def test_a_call_that_lets_no_other_thread_come_to_its_turn_is_named(clock, pulse):
+    clock.passed = EVERY + TOO_LATE
+
+    pulse._watch(threading.get_ident(), Overslept(clock, works=True))
+
+    assert pulse._seen is not None
 
 
 @pytest.mark.fault("LC10")
