@@ -28,7 +28,7 @@ from compute.docker_errors import (
     unknown_unless_told,
 )
 from compute.docker_found import found, labels_of, made_of, member, stop_signal, surveyed, time_of
-from compute.docker_spec import INSTANCE, Looked, Place, creation, name_of, tag_of
+from compute.docker_spec import INSTANCE, LookedUp, Place, creation, name_of, tag_of
 from compute.host import free_gpus, knows_swappiness, may_be_lost, went_down
 from compute.places import Places
 from compute.policy import Policy
@@ -203,9 +203,9 @@ class Containers:
         self._fresh.add(launch.tag)
         return Made(container=container_id, state=ContainerState.CREATED)
 
-    def _look_up(self, client: Client, launch: Launch, place: Place | None) -> Looked:
+    def _look_up(self, client: Client, launch: Launch, place: Place | None) -> LookedUp:
         spec = launch.spec
-        return Looked(
+        return LookedUp(
             place=held.judged(place, launch.allowance),
             secrets=self._secrets.resolve(spec.secrets),
             log_secrets=self._secrets.resolve(spec.logging.secret_options),

@@ -56,7 +56,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
+class LookedUp:
     """What has been looked up for a launch: secrets, real paths, GPUs, its place, and what the kernel knows."""
 
     secrets: tuple[tuple[str, str], ...] = ()
@@ -125,7 +125,7 @@ def volume_name(instance: str, tag: Tag, volume: str) -> str:
     return f"{keeper_name(instance, tag)}-{sha256(volume.encode()).hexdigest()[:12]}"
 
 
-def creation(launch: Launch, *, instance: str, policy: Policy, looked: Looked) -> Creation:
+def creation(launch: Launch, *, instance: str, policy: Policy, looked: LookedUp) -> Creation:
     """Raises StartRefused where the policy refuses it."""
     spec = launch.spec
     return Creation(
@@ -145,13 +145,13 @@ def creation(launch: Launch, *, instance: str, policy: Policy, looked: Looked) -
     )
 
 
-def _environment(launch: Launch, looked: Looked) -> list[str]:
+def _environment(launch: Launch, looked: LookedUp) -> list[str]:
     """Over the image's own: the job's, over them its secrets, over them batchq's."""
     variables = dict(launch.spec.environment) | dict(looked.secrets) | dict(launch.environment)
     return [f"{name}={value}" for name, value in variables.items()]
 
 
-def _host(launch: Launch, policy: Policy, looked: Looked) -> dict[str, Any]:
+def _host(launch: Launch, policy: Policy, looked: LookedUp) -> dict[str, Any]:
     spec = launch.spec
     privileged = spec.privileged and _is_given("privileged", launch, policy)
     return (
@@ -185,7 +185,7 @@ def _confined(launch: Launch) -> dict[str, Any]:
     return {"CapDrop": ["ALL"]} if launch.allowance is not None and not launch.allowance.root else {}
 
 
-def _memory(spec: ContainerSpec, looked: Looked) -> dict[str, int]:
+def _memory(spec: ContainerSpec, looked: LookedUp) -> dict[str, int]:
     """A hard limit. Without maxSwap there is no swap, and swappiness has no meaning."""
     memory = max(LEAST_MEMORY, spec.resources.memory_mib * MIB)
     if spec.max_swap_mib is None:
@@ -248,7 +248,7 @@ def _endpoint(place: Place | None) -> dict[str, Any]:
     return {"NetworkingConfig": {"EndpointsConfig": {place.network: {"Aliases": [place.node]}}}}
 
 
-def _logging(logging: Logging, looked: Looked) -> dict[str, Any]:
+def _logging(logging: Logging, looked: LookedUp) -> dict[str, Any]:
     """What batchq keeps the engine keeps first, in files of a bounded size."""
     if logging.driver in KEPT_BY_BATCHQ:
         return ROTATED

@@ -9,7 +9,7 @@ from batchq.domain.names import JobId, Tag
 from batchq.errors import StartRefused
 from batchq.settings import Privileged
 from batchq.values import Launch
-from compute.docker_spec import Looked, creation, labels_of, name_of, tag_of
+from compute.docker_spec import LookedUp, creation, labels_of, name_of, tag_of
 from compute.policy import Policy
 from tests.support import builders
 
@@ -20,7 +20,7 @@ OPEN = Policy(privileged=Privileged.ALLOW, volumes=())
 
 def created(*, environment=(), policy=OPEN, looked=None, **spec):
     launch = Launch(tag=TAG, spec=builders.container(**spec), environment=environment)
-    return creation(launch, instance="i1", policy=policy, looked=looked or Looked())
+    return creation(launch, instance="i1", policy=policy, looked=looked or LookedUp())
 
 
 def config(**asked):
@@ -80,7 +80,7 @@ def test_the_least_memory_is_what_docker_takes():
 
 
 def test_gpus_are_asked_of_nvidia_by_their_numbers_and_written_on_a_label():
-    made = config(gpus=2, looked=Looked(gpus=("0", "3")))
+    made = config(gpus=2, looked=LookedUp(gpus=("0", "3")))
 
     assert made["HostConfig"]["DeviceRequests"] == [
         {"Driver": "nvidia", "DeviceIDs": ["0", "3"], "Capabilities": [["gpu"]]}
@@ -110,7 +110,7 @@ def test_batchqs_own_variables_win_over_secrets_and_those_over_the_jobs():
         spec=builders.container(environment=(("JOB", "job"), ("SECRET", "job"), ("BATCHQ", "job"))),
         environment=(("BATCHQ", "batchq"),),
     )
-    looked = Looked(secrets=(("SECRET", "secret"), ("BATCHQ", "secret")))
+    looked = LookedUp(secrets=(("SECRET", "secret"), ("BATCHQ", "secret")))
 
     made = creation(launch, instance="i1", policy=OPEN, looked=looked)
 
@@ -119,7 +119,7 @@ def test_batchqs_own_variables_win_over_secrets_and_those_over_the_jobs():
 
 @pytest.mark.fault("SE11")
 def test_secrets_are_in_the_environment_and_nowhere_else():
-    made = created(looked=Looked(secrets=(("PASSWORD", "s3cret"),)))
+    made = created(looked=LookedUp(secrets=(("PASSWORD", "s3cret"),)))
 
     assert "PASSWORD=s3cret" in made.config["Env"]
     assert "s3cret" not in made.name + str(made.config["Labels"]) + str(made.config["HostConfig"])
@@ -241,7 +241,7 @@ def test_swappiness_without_swap_has_no_meaning():
 
 
 def test_swappiness_is_dropped_with_a_log_line_where_the_kernel_has_none(caplog):
-    made = host(max_swap_mib=64, swappiness=60, looked=Looked(knows_swappiness=False))
+    made = host(max_swap_mib=64, swappiness=60, looked=LookedUp(knows_swappiness=False))
 
     assert "MemorySwappiness" not in made
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
@@ -250,13 +250,13 @@ def test_swappiness_is_dropped_with_a_log_line_where_the_kernel_has_none(caplog)
 def test_secret_options_of_a_log_driver_are_looked_up():
     logging = Logging(driver="splunk", options=(("splunk-url", "u"),))
 
-    made = host(logging=logging, looked=Looked(log_secrets=(("splunk-token", "t"),)))
+    made = host(logging=logging, looked=LookedUp(log_secrets=(("splunk-token", "t"),)))
 
     assert made["LogConfig"] == {"Type": "splunk", "Config": {"splunk-url": "u", "splunk-token": "t"}}
 
 
 def test_volumes_are_mounts_and_never_binds():
-    looked = Looked(mounts=(Mount(container_path="/c", host_path="/h", read_only=True),))
+    looked = LookedUp(mounts=(Mount(container_path="/c", host_path="/h", read_only=True),))
 
     made = host(looked=looked)
 
@@ -265,7 +265,7 @@ def test_volumes_are_mounts_and_never_binds():
 
 
 def test_a_volume_without_a_path_is_anonymous():
-    made = host(looked=Looked(mounts=(Mount(container_path="/c", host_path=None),)))
+    made = host(looked=LookedUp(mounts=(Mount(container_path="/c", host_path=None),)))
 
     assert made["Mounts"] == [{"Type": "volume", "Target": "/c", "ReadOnly": False}]
 

@@ -8,7 +8,7 @@ from batchq.domain.container import Mount
 from batchq.domain.names import JobId, Tag
 from batchq.values import Launch
 from compute.docker_spec import (
-    Looked,
+    LookedUp,
     Place,
     creation,
     keeper_name,
@@ -30,7 +30,7 @@ OWN, BESIDE = Place(network="n1", node="node-3"), Place(network="container:k1")
 
 def config(*, tag=PART, place=OWN, mounts=(), **spec):
     launch = Launch(tag=tag, spec=builders.container(**spec), environment=())
-    return creation(launch, instance="i1", policy=STRICT, looked=Looked(place=place, mounts=mounts)).config
+    return creation(launch, instance="i1", policy=STRICT, looked=LookedUp(place=place, mounts=mounts)).config
 
 
 def host(**asked):

@@ -8,7 +8,7 @@ from batchq.domain.people import Allowance
 from batchq.errors import StartRefused
 from batchq.settings import Privileged
 from batchq.values import Launch
-from compute.docker_spec import Looked, Place, creation
+from compute.docker_spec import LookedUp, Place, creation
 from compute.held import judge, judged
 from compute.policy import Policy
 from tests.support.builders import container, job_id
@@ -43,14 +43,14 @@ def test_an_image_of_a_numbered_user_is_started_without_what_is_roots():
 
     judge(asked, SERVER, fresh=True, look=lambda: made(user="1000:1000"))
 
-    assert creation(asked, instance="i", policy=SERVER, looked=Looked()).config["HostConfig"]["CapDrop"] == ["ALL"]
+    assert creation(asked, instance="i", policy=SERVER, looked=LookedUp()).config["HostConfig"]["CapDrop"] == ["ALL"]
 
 
 @pytest.mark.parametrize("allowance", [None, Allowance()])
 def test_who_may_be_root_is_started_without_another_look(allowance):
     judge(launch(allowance), SERVER, fresh=True, look=None)
 
-    wanted = creation(launch(allowance), instance="i", policy=SERVER, looked=Looked())
+    wanted = creation(launch(allowance), instance="i", policy=SERVER, looked=LookedUp())
     assert "CapDrop" not in wanted.config["HostConfig"]
 
 

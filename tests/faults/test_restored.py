@@ -1,11 +1,9 @@
 """A real server on a backup older than what runs on a real engine. `tests/scenarios/test_restored.py` tells more."""
 
-import time
-
 import pytest
 
 from batchq.cli.main import main
-from tests.service.waiting import PATIENCE, container, reaches
+from tests.service.waiting import container, reaches, until
 from tests.support.service import Service, serving
 
 pytestmark = [pytest.mark.docker, pytest.mark.fault("DB13")]
@@ -25,13 +23,6 @@ def submit(batch, name, *command, vcpus="1"):
     properties["resourceRequirements"][0]["value"] = vcpus
     batch.register_job_definition(jobDefinitionName=name, type="container", containerProperties=properties)
     return batch.submit_job(jobName=name, jobQueue="default", jobDefinition=name)["jobId"]
-
-
-def until(holds):
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def alive(service: Service):

@@ -1,14 +1,13 @@
 """A real server forgets what was over a month ago, and no more."""
 
 import sqlite3
-import time
 from contextlib import closing
 
 import pytest
 from botocore.exceptions import ClientError
 
 from batchq.store.database import NAME
-from tests.service.waiting import PATIENCE, container, reaches
+from tests.service.waiting import container, reaches, until
 
 MONTH = 31 * 86_400_000_000  # microseconds
 
@@ -17,13 +16,6 @@ def aged(data, job_id):
     """It ended a month earlier."""
     with closing(sqlite3.connect(data / NAME, isolation_level=None)) as connection:
         connection.execute("UPDATE jobs SET finished_at = finished_at - ? WHERE id = ?", [MONTH, job_id])
-
-
-def until(holds):
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.1)
 
 
 def log_files(data):

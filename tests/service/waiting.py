@@ -1,7 +1,7 @@
 """Waiting for what a real server will do, and not for ever."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from socket import socket
 from typing import Any
@@ -11,6 +11,13 @@ import docker
 from tests.support.service import PATIENCE
 
 UNTIL_TOLD = ("sh", "-c", "trap 'exit 0' USR1; echo ready; while :; do sleep 0.1; done")
+
+
+def until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def reaches(batch: Any, job_id: str, *statuses: str) -> dict[str, Any]:
