@@ -47,7 +47,7 @@ from compute.lanes import LIMITS, Limits
 from compute.simulated import SimulatedRuntime
 from tests.support import builders, scripts
 from tests.support.clock import VirtualClock
-from tests.support.containers import insisting, left_over, until
+from tests.support.containers import insisting, leaves_nothing, left_over, until
 from tests.support.disk import BOTTOMLESS
 from tests.support.recorder import Recorder
 from tests.support.scripts import AMPLE, Script
@@ -481,7 +481,7 @@ async def real(
             await insisting(partial(runtime.remove, found.tag))
         await runtime.close()
         await store.close()
-    assert left_over(base_url, runtime._instance) == []
+    await leaves_nothing(base_url, runtime._instance)
 
 
 async def _nothing_is_left(runtime: DockerRuntime, base_url: str | None) -> bool:
