@@ -15,7 +15,8 @@ UNANSWERED = {"is not carried out": NOT_CARRIED_OUT, "is carried out": CARRIED_O
 class Mishap:
     """The numbers count points, calls of the engine, and transactions, from 0. `dies`: when no answer comes.
 
-    `tells` are the seconds after which each death is told; `delays` those that calls take.
+    `tells` are the seconds after which each death is told, and `looks` whether with what was found of it; `delays` are
+    those that calls take.
     """
 
     crash_at: int | None = None
@@ -27,6 +28,7 @@ class Mishap:
     spoilt: Spoilt = Spoilt.FULL
     bug_at: int | None = None
     tells: tuple[float, ...] = (0.0,)
+    looks: bool = False
     downtime: float = 0.5
     grace: float = 2.0
     delays: Mapping[str, float] = field(default_factory=dict)
@@ -78,6 +80,9 @@ class Fate(Dice):
 
     def tells(self) -> tuple[float, ...]:
         return self._mishap.tells
+
+    def looked_at(self) -> bool:
+        return self._mishap.looks
 
     def delay(self, call: str) -> float:
         return self._mishap.delays.get(call, A_MOMENT)

@@ -56,15 +56,15 @@ def points(plot: Plot, moment: Moment = lambda _play, _point: True, mishap: Mish
     return [number for number, holds in enumerate(found) if holds]
 
 
-def crashes(plot: Plot) -> Iterator[Mishap]:
+def crashes(plot: Plot, mishap: Mishap = NONE) -> Iterator[Mishap]:
     """The server dies, at each point; and with each answer that it does not hear."""
-    fate = perform(plot).fate
+    fate = perform(plot, mishap).fate
     for downtime in DOWN:
         for at in range(fate.points + 1):
-            yield Mishap(crash_at=at, downtime=downtime)
+            yield replace(mishap, crash_at=at, downtime=downtime)
         for at in range(fate.calls + 1):
             for fault in UNANSWERED.values():
-                yield Mishap(fault_at=at, fault=fault, dies=True, downtime=downtime)
+                yield replace(mishap, fault_at=at, fault=fault, dies=True, downtime=downtime)
 
 
 def crashes_at(plot: Plot, moment: Moment, mishap: Mishap = NONE) -> list[Mishap]:

@@ -12,6 +12,7 @@ from tests.simulation.fate import CARRIED_OUT, LATE, Mishap
 from tests.simulation.plots import PLOTS, TERMINATED
 from tests.simulation.sweep import asked_at, bugs, cancel_c, crashes, crashes_at, faults, play, spoils
 
+LOOKED_AT = Mishap(looks=True)
 SLOW_LOOKS = Mishap(delays={"inspect": 1.0})
 A_MOMENT = timedelta(seconds=0.6)  # beyond the time that no server was there
 
@@ -22,6 +23,13 @@ A_MOMENT = timedelta(seconds=0.6)  # beyond the time that no server was there
 @pytest.mark.parametrize("plot", PLOTS, ids=lambda it: it.name)
 def test_wherever_the_server_dies_the_end_is_the_same(plot):
     played = [play(plot, mishap) for mishap in crashes(plot)]
+
+    assert len(played) > 2 * len(plot.ends) * 30
+
+
+@pytest.mark.parametrize("plot", [plots.ONE, plots.FAILING], ids=lambda it: it.name)
+def test_wherever_it_dies_the_end_is_the_same_where_ends_are_told_with_what_was_found(plot):
+    played = [play(plot, mishap) for mishap in crashes(plot, LOOKED_AT)]
 
     assert len(played) > 2 * len(plot.ends) * 30
 
@@ -51,9 +59,10 @@ def test_wherever_something_unforeseen_is_raised_the_end_is_the_same(plot):
 
 @pytest.mark.fault("EN11")
 @pytest.mark.parametrize("tells", [(), (0.0, 0.0), (0.0, 0.5, 7.0), (3.0,), (30.0,)], ids=str)
+@pytest.mark.parametrize("looks", [False, True], ids=["told", "looked at"])
 @pytest.mark.parametrize("plot", PLOTS, ids=lambda it: it.name)
-def test_however_deaths_are_told_the_end_is_the_same(plot, tells):
-    play(plot, Mishap(tells=tells))
+def test_however_deaths_are_told_the_end_is_the_same(plot, looks, tells):
+    play(plot, Mishap(tells=tells, looks=looks))
 
 
 @pytest.mark.fault("EN29")
