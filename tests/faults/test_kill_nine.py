@@ -105,7 +105,7 @@ def test_nothing_is_lost_started_twice_or_left(tmp_path):
 
     killing = kill_in_a_loop(service, load, truth)
     jobs = settle(service.client(), load)
-    names = all_names(service.client())
+    names = Counter(names_by_id(service.client()).values())
     left = containers_left(service)
     service.stop()
 
@@ -165,12 +165,16 @@ def stage(batch, truth):
 
 
 def settle(batch, load):
-    """Terminate what would take long, and wait until everything is over; the jobs by id."""
-    for job_id in load.submitted:
-        if load.submitted[job_id] == "long" and job_id not in load.terminated:
+    """Terminate what would take long, and wait until everything is over; the jobs that were acknowledged, by id.
+
+    A server killed while it answers has taken a job that nobody was told of.
+    """
+    names = names_by_id(batch)
+    for job_id, name in names.items():
+        if name.startswith("long-") and job_id not in load.terminated:
             batch.terminate_job(jobId=job_id, reason="terminated by the load")
             load.terminated.add(job_id)
-    until(lambda: {it["status"] for it in describe(batch, list(load.submitted)).values()} <= OVER)
+    until(lambda: {it["status"] for it in describe(batch, list(names)).values()} <= OVER)
     return describe(batch, list(load.submitted))
 
 
@@ -179,9 +183,10 @@ def describe(batch, ids):
     return {job["jobId"]: job for page in pages for job in page}
 
 
-def all_names(batch):
+def names_by_id(batch):
+    """Of all jobs, whoever was told of them."""
     pages = batch.get_paginator("list_jobs").paginate(jobQueue="k9", filters=[{"name": "JOB_NAME", "values": ["*"]}])
-    return Counter(job["jobName"] for page in pages for job in page["jobSummaryList"])
+    return {job["jobId"]: job["jobName"] for page in pages for job in page["jobSummaryList"]}
 
 
 def containers_left(service):
