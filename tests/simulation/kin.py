@@ -98,6 +98,11 @@ class Kin:
         self._story.breaks(promise, how)
 
 
+def is_over(job: Job) -> bool:
+    """Also an array whose cancel found none of its children under way: they have but to hear of it."""
+    return job.status in FINISHED or (job.family is not None and job.family.over_at is not None)
+
+
 def waits(job: Job) -> Iterator[JobId]:
     """Those that must have succeeded before it begins: an array as a whole, a child besides."""
     for it in job.spec.depends_on:

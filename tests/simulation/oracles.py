@@ -13,7 +13,7 @@ from batchq.domain.job import FINISHED, Job, Status, StopCause
 from batchq.domain.moves import EDGES
 from batchq.domain.names import JobId, Tag, node_of, parent_of
 from batchq.values import Changes
-from tests.simulation.kin import Kin
+from tests.simulation.kin import Kin, is_over
 from tests.simulation.ledger import Ledger
 from tests.simulation.parts import Company, has, is_kept, is_to_stop, may_start, outcomes, was_forced
 from tests.simulation.story import Story
@@ -249,9 +249,9 @@ class Witness:
         job = self.jobs.get(whole)
         if node is not None and job is not None and job.stop is None:
             return
-        if job is not None and job.status not in FINISHED and job.stop is None:
-            self._story.breaks("I7 an acknowledged terminate is durable", self._name(job))
-        if job is not None and job.status not in FINISHED:
+        if job is not None and not is_over(job):
+            if job.stop is None:
+                self._story.breaks("I7 an acknowledged terminate is durable", self._name(job))
             self.stopped.add(job.id)
         self._close(job, whole)
 
