@@ -295,8 +295,3 @@ def _life(job: Job) -> tuple[object, ...]:
 
 def _saved(job: Job) -> Job:
     return replace(job, version=job.version + 1)
-
-
-def _is_sealed(job: Job) -> bool:
-    """An array all of which has been cancelled is over, and shown to be, before that is written of each child."""
-    return job.family is not None and job.family.over_at is not None
