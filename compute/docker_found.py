@@ -66,6 +66,8 @@ def found(tag: Tag, inspected: object) -> Found:
     """Raises EngineUnknown where the answer is not one of an engine."""
     state = member(inspected, "State", of=dict)
     now, started_at = state_in(state), time_of(state, "StartedAt")
+    if started_at is None and now is ContainerState.RUNNING:
+        raise EngineUnknown(f"the engine says that a container runs, and never started: {tag}")
     if started_at is None:
         # Its exit code means nothing: a container that never ran has 0.
         return Found(tag=tag, state=ContainerState.CREATED if now is ContainerState.EXITED else now)

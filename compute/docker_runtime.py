@@ -141,7 +141,9 @@ class DockerRuntime:
         await self._lanes.close()
 
     def _reading(self, tag: Tag, *, after: int) -> Reading:
-        return Reading(self._containers, tag, after=after, patience=self._limits.patience)
+        """One in doubt has a thread that others in doubt wait for."""
+        patience = self._limits.patience_with_one if tag in self._doubts else self._limits.patience
+        return Reading(self._containers, tag, after=after, patience=patience)
 
     async def _told(self, tag: Tag, reading: Reading, some: Sequence[LogLine] = ()) -> AsyncGenerator[LogLine, None]:
         """All of it; `some` of it has been read."""

@@ -95,6 +95,7 @@ def test_lack_of_memory_is_what_the_engine_says_of_it(killed):
         {"Status": "dreaming", "Pid": 0, "FinishedAt": NEVER},
         {"StartedAt": "noon"},
         {"StartedAt": None},
+        {"Status": "running", "StartedAt": NEVER},
         {"ExitCode": "0"},
         {"Status": []},
     ],

@@ -7,6 +7,7 @@ import pytest
 from batchq.errors import ContainerGone, EngineUnknown
 from compute.docker_runtime import DockerRuntime
 from compute.docker_spec import labels_of, name_of
+from compute.lanes import Limits
 from tests.compute.test_docker_garbage import engine, says
 from tests.support.containers import new_tag
 
@@ -24,12 +25,18 @@ def breaks_off(handler):
     handler.close_connection = True
 
 
+def is_silent(handler):
+    handler.connection.recv(1)  # until who asked hangs up
+    handler.close_connection = True
+
+
 class Engine:
     """It has one container, and notes what is done with it."""
 
     def __init__(self):
         self.tag = new_tag()
         self.log = SAYS_NOTHING
+        self.look = says(200, self._inspected())
         self.done = []
 
     def answer(self, handler):
@@ -40,7 +47,7 @@ class Engine:
             self.done.append("read")
             self.log(handler)
         else:
-            says(200, self._inspected())(handler)
+            self.look(handler)
 
     def _inspected(self):
         labels = labels_of(INSTANCE, self.tag)
@@ -85,3 +92,20 @@ async def test_one_whose_log_could_not_be_read_is_left(world, log, error):
         await runtime.remove_silent(its.tag)
 
     assert its.done == ["read"]
+
+
+@pytest.mark.fault("SP24")
+async def test_one_in_doubt_whose_log_is_not_told_gives_its_thread_back_soon(tmp_path):
+    its = Engine()
+    well, its.look, its.log = its.look, is_silent, is_silent
+    with engine(tmp_path, its.answer) as url:
+        runtime = DockerRuntime(instance=INSTANCE, base_url=url, limits=Limits(patience=600, patience_with_one=0.2))
+        with pytest.raises(EngineUnknown):
+            await runtime.inspect(its.tag)
+        its.look = well
+
+        with pytest.raises(EngineUnknown):  # within the time that a test has
+            await runtime.remove_silent(its.tag)
+
+        assert its.done == ["read"]
+        await runtime.close()
