@@ -160,11 +160,14 @@ async def test_an_exit_code_is_kept_as_it_is(world, code):
 @pytest.mark.fault("EN25")
 async def test_lack_of_memory_is_the_reason_of_a_failure_and_of_no_success(world):
     hog = "dd if=/dev/zero of=/dev/null bs=1G count=1"
-    killed = await world.submit(command=("sh", "-c", f"exec {hog}"))
+    # Now and then an engine loses it, where it comes soon after the start (containerd's issue 8180): then once more.
+    known = (ExitRule(action=Action.EXIT, on_reason="OutOfMemoryError:*"),)
+    killed = await world.submit(command=("sh", "-c", f"exec {hog}"), attempts=5, rules=known)
     parent = await world.submit(command=("sh", "-c", f"{hog}; exit 0"))
 
     done = await world.then(killed, Status.FAILED, status_reason=reasons.EXITED)
-    assert [(it.exit_code, it.reason) for it in done.attempts] == [(137, reasons.OUT_OF_MEMORY)]
+    assert {it.exit_code for it in done.attempts} == {137}
+    assert done.attempts[-1].reason == reasons.OUT_OF_MEMORY
     done = await world.then(parent, Status.SUCCEEDED)
     assert [(it.exit_code, it.reason) for it in done.attempts] == [(0, None)]
 
