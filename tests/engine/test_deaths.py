@@ -28,6 +28,15 @@ async def looked(outside):
     return Looked(tag=outside.tag, found=await outside.simulated.inspect(outside.tag))
 
 
+async def look_answered_after_the_end(outside):
+    outside.engine.hold("inspect")
+    outside.executor.look(outside.tag)
+    await asyncio.sleep(2)
+    outside.executor.hear(await looked(outside))
+    outside.engine.let_go("inspect")
+    await outside.tasks.drain(patience=1000)
+
+
 def kinds(news):
     return [type(it) for it in news]
 
@@ -107,13 +116,7 @@ async def test_an_end_before_the_start_is_answered_is_told():
 
 @pytest.mark.fault("EN11")
 async def test_an_older_look_that_is_answered_after_the_end_was_told_changes_nothing(outside):
-    outside.engine.hold("inspect")
-    outside.executor.look(outside.tag)
-    await asyncio.sleep(2)
-    outside.executor.hear(await looked(outside))
-
-    outside.engine.let_go("inspect")
-    await outside.tasks.drain(patience=1000)
+    await look_answered_after_the_end(outside)
 
     assert kinds(outside.news) == [*ENDED, on.ContainerStarted]
     over = after(outside.job, *outside.news[:-1])
@@ -123,13 +126,7 @@ async def test_an_older_look_that_is_answered_after_the_end_was_told_changes_not
 async def test_the_end_of_one_of_several_is_told_by_its_name_and_an_older_look_changes_nothing():
     outside = Several(seconds=1)
     await outside.does(do.StartContainer(tag=outside.tag))
-    outside.engine.hold("inspect")
-    outside.executor.look(outside.tag)
-    await asyncio.sleep(2)
-    outside.executor.hear(await looked(outside))
-
-    outside.engine.let_go("inspect")
-    await outside.tasks.drain(patience=1000)
+    await look_answered_after_the_end(outside)
 
     assert {it.part for it in outside.news} == {"0/app"}
     assert kinds(outside.news) == [on.ContainerStarted, *ENDED, on.ContainerStarted]
