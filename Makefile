@@ -42,7 +42,7 @@ test-clients: install engine ## Real clients (AWS CLI, Snakemake, Airflow, ...) 
 	@.ci/clients
 	$(BIN)/pytest -q -m clients -n 4 --dist loadfile tests/clients
 
-faults: install engine ## Every fault of the catalogue, injected: a table of 159 rows and what came of each; minutes.
+faults: install engine ## Inject every fault of the catalogue and print a table of the outcomes; minutes.
 	@.ci/tools
 	$(BIN)/python -m tests.faults
 
