@@ -1,12 +1,18 @@
 """What a job's container is made of, in domain terms: AWS's containerProperties without the wire."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain
 from json.encoder import encode_basestring as spelt
 
 from batchq.domain.replacing import quick, replace
+from batchq.errors import Invalid
 
+MAX_COMMAND_LENGTH = 64 * 1024
+"""Characters of one container's command: a request of 30 KiB may repeat a parameter of 29 KiB thousands of times."""
+
+_REF = "Ref::"
 _AROUND = '{"command":[],"environment":[]}'
 _VARIABLE = '{"name":,"value":}'
 
@@ -149,12 +155,28 @@ def reserved(below: Resources, overrides: Overrides) -> Resources:
     )
 
 
-def substitute(command: tuple[str, ...], parameters: dict[str, str]) -> tuple[str, ...]:
-    """AWS: only a whole element `Ref::name` is a placeholder; one without a value stays as it is written."""
-    prefix = "Ref::"
-    return tuple(
-        parameters.get(word.removeprefix(prefix), word) if word.startswith(prefix) else word for word in command
-    )
+def substitute(command: tuple[str, ...], parameters: Mapping[str, str]) -> tuple[str, ...]:
+    """Replaces `Ref::name` anywhere in a word by the longest parameter name that follows; any other stays literal.
+
+    Values are not searched again. AWS limits no result; batchq raises Invalid beyond MAX_COMMAND_LENGTH.
+    """
+    if not any(_REF in word for word in command):
+        return command
+    lengths = sorted({len(name) for name in parameters if name}, reverse=True)
+    words = [_pieces(word, parameters, lengths) for word in command]
+    if sum(len(piece) for pieces in words for piece in pieces) > MAX_COMMAND_LENGTH:
+        raise Invalid(f"The command must be at most {MAX_COMMAND_LENGTH} characters, with its parameters replaced.")
+    return tuple("".join(pieces) for pieces in words)
+
+
+def _pieces(word: str, parameters: Mapping[str, str], lengths: Sequence[int]) -> list[str]:
+    """The literal texts and values of a word, in order. `lengths` are those of the names, descending."""
+    first, *others = word.split(_REF)
+    pieces = [first]
+    for text in others:
+        name = next((text[:length] for length in lengths if text[:length] in parameters), "")
+        pieces += (parameters[name] if name else _REF, text.removeprefix(name))
+    return pieces
 
 
 def merge(below: tuple[tuple[str, str], ...], above: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:

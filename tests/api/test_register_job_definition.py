@@ -255,7 +255,7 @@ REFUSED = [
     (with_container(resourceRequirements=[]), "vCPU is not provided."),
     (with_container(resourceRequirements=requirements(MEMORY="64")), "vCPU is not provided."),
     (with_container(resourceRequirements=requirements(VCPU="1")), "Memory is not provided."),
-    (with_container(resourceRequirements=requirements(VCPU="0.25", MEMORY="64")), "VCPU must be at least 1 for EC2"),
+    (with_container(resourceRequirements=requirements(VCPU="0", MEMORY="64")), "VCPU must be a positive number"),
     (with_container(resourceRequirements=requirements(VCPU="1", MEMORY="3")), "at least 4 MiB"),
     (with_container(resourceRequirements=[], vcpus=0, memory=64), "VCPU must be"),
     (with_container(resourceRequirements=[], vcpus=1, memory=-1), "MEMORY must be"),

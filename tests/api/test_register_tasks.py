@@ -151,7 +151,6 @@ REFUSED = [
     (with_worker(resourceRequirements=[]), "vCPU is not provided."),
     (with_worker(resourceRequirements=[{"type": "VCPU", "value": "1"}]), "Memory is not provided."),
     (with_worker(resourceRequirements=[{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "3"}]), "4 MiB"),
-    (with_worker(resourceRequirements=SIDECAR["resourceRequirements"]), "VCPU must be at least 1 for EC2"),
     (with_worker(mountPoints=[{"sourceVolume": "v", "containerPath": "/v"}]), "'v' is not one of the volumes"),
     (with_task(volumes=[{"name": "v", "efsVolumeConfiguration": {"fileSystemId": "x"}}], containers=[WORKER]), "efs"),
     (with_task(ipcMode="host"), "host's namespaces"),

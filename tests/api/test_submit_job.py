@@ -242,6 +242,16 @@ async def test_the_older_numbers_override_the_older_numbers(boto, submit, told):
     assert job["container"]["resourceRequirements"] == []
 
 
+async def test_a_fraction_of_a_vcpu_is_not_shown_as_a_whole_number(boto, submit, told):
+    container = {"image": "busybox", "vcpus": 1, "memory": 64}
+    await boto.register_job_definition(jobDefinitionName="sleeper", type="container", containerProperties=container)
+
+    job = await told(await submit(containerOverrides={"resourceRequirements": requirements(VCPU="0.125")}))
+
+    assert "vcpus" not in job["container"]
+    assert (job["container"]["memory"], job["container"]["resourceRequirements"]) == (64, requirements(VCPU="0.125"))
+
+
 BAD_OVERRIDES = [
     {"command": [""]},
     {"command": ["a\0b"]},
@@ -252,7 +262,6 @@ BAD_OVERRIDES = [
     {"environment": [{"name": "A", "value": "x\0"}]},
     {"environment": [{"name": "io.batchq.instance", "value": "x"}]},
     {"resourceRequirements": requirements(VCPU="0")},
-    {"resourceRequirements": requirements(VCPU="0.25")},
     {"resourceRequirements": requirements(VCPU="1e9")},
     {"resourceRequirements": requirements(VCPU="NaN")},
     {"resourceRequirements": requirements(VCPU="-1")},
@@ -295,6 +304,7 @@ GOOD_OVERRIDES = [
     {"command": ["echo", "Ref::missing"]},
     {"resourceRequirements": requirements(VCPU="1000000")},
     {"resourceRequirements": requirements(GPU=2, VCPU=1.5)},
+    {"resourceRequirements": requirements(VCPU="0.25")},
     {"instanceType": "c5.large"},
 ]
 

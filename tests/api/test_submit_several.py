@@ -167,7 +167,7 @@ REFUSED = [
     (duo({"name": "work"}, {"name": "work"}), "more than once"),
     (duo({"name": "work", "command": [""]}), "must not have empty elements"),
     (duo({"name": "work", "environment": [{"name": "A=B"}]}), "environment variable"),
-    (duo({"name": "work", "resourceRequirements": [{"type": "VCPU", "value": "0.25"}]}), "VCPU must be at least 1"),
+    (duo({"name": "work", "resourceRequirements": [{"type": "VCPU", "value": "0"}]}), "VCPU must be a positive"),
     (duo({"name": "side", "resourceRequirements": [{"type": "MEMORY", "value": "3"}]}), "at least 4 MiB"),
     (
         {"jobDefinition": "duo", "ecsPropertiesOverride": {"taskProperties": [{}, {}]}},
@@ -196,8 +196,8 @@ REFUSED = [
     (gang({"targetNodes": "0:", "ecsPropertiesOverride": {"taskProperties": [{}]}}), "for the nodes 0:"),
     (gang({"targetNodes": "0:", "eksPropertiesOverride": {"podProperties": {}}}), "not supported"),
     (
-        gang({"targetNodes": "0:", "containerOverrides": {"resourceRequirements": [{"type": "VCPU", "value": "0.5"}]}}),
-        "VCPU must be at least 1",
+        gang({"targetNodes": "0:", "containerOverrides": {"resourceRequirements": [{"type": "VCPU", "value": "0"}]}}),
+        "VCPU must be a positive",
     ),
     (gang(numNodes=0), "numNodes must be between 1 and 1000"),
     (gang(numNodes=1001), "numNodes must be between 1 and 1000"),

@@ -6,7 +6,7 @@ from tests.service.waiting import register
 
 
 def test_airflow_runs_fails_and_kills_jobs_and_copies_their_logs(client):
-    register(client.service.client(), "small", "true")
+    register(client.service.client(), "small", "sh", "-c", "echo seen by Ref::word")
 
     done = client.run("python", client.program("airflow_operator"), "small")
 

@@ -7,7 +7,7 @@ from tests.service.waiting import container
 
 def test_luigi_runs_its_tasks_as_jobs_and_reads_why_one_failed(client):
     definition = client.folder / "greet.json"
-    properties = container("sh", "-c", "echo said $0; test $0 = hello", "Ref::word")
+    properties = container("sh", "-c", "echo said Ref::word; test Ref::word = hello")
     shown = {"jobDefinitionName": "greet", "type": "container", "parameters": {"word": "x"}}
     definition.write_text(json.dumps(shown | {"containerProperties": properties}))
 

@@ -1,9 +1,11 @@
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchq.domain.container import Overrides, Resources, effective, length, merge, substitute
+from batchq.domain.container import MAX_COMMAND_LENGTH, Overrides, Resources, effective, length, merge, substitute
+from batchq.errors import Invalid
 from tests.support.builders import container
 
 NOTHING = Overrides()
@@ -60,17 +62,20 @@ def test_parameters_are_filled_into_an_overridden_command_too():
     assert effective(spec, Overrides(command=("cat", "Ref::word")), (("word", "hi"),)).command == ("cat", "hi")
 
 
-def test_a_placeholder_is_a_whole_word():
+def test_a_placeholder_is_replaced_anywhere_in_a_word():
     parameters = {"a": "x", "": "y"}
 
-    assert substitute(("Ref::a", "-Ref::a", "Ref::ab", "Ref::a Ref::a", "ref::a", "Ref::"), parameters) == (
+    assert substitute(("Ref::a", "-Ref::a", "Ref::aRef::a b", "ref::a", "Ref::"), parameters) == (
         "x",
-        "-Ref::a",
-        "Ref::ab",
-        "Ref::a Ref::a",
+        "-x",
+        "xx b",
         "ref::a",
-        "y",
+        "Ref::",
     )
+
+
+def test_the_longest_known_name_is_replaced():
+    assert substitute(("Ref::words,Ref::word-s", "Ref::wo"), {"word": "1", "words": "2"}) == ("2,1-s", "Ref::wo")
 
 
 def test_a_placeholder_without_a_value_stays_as_it_is_written():
@@ -79,6 +84,13 @@ def test_a_placeholder_without_a_value_stays_as_it_is_written():
 
 def test_a_value_that_looks_like_a_placeholder_is_not_filled_in_again():
     assert substitute(("Ref::a",), {"a": "Ref::b", "b": "no"}) == ("Ref::b",)
+
+
+def test_parameters_that_make_a_command_too_long_are_refused():
+    """Before the text is built: each of 4,000 placeholders may stand for 30 KB."""
+    assert len(substitute(("Ref::a" * 4,), {"a": "x" * (MAX_COMMAND_LENGTH // 4)})[0]) == MAX_COMMAND_LENGTH
+    with pytest.raises(Invalid, match="command"):
+        substitute(("Ref::a",) * 5, {"a": "x" * (MAX_COMMAND_LENGTH // 4)})
 
 
 def test_merging_names_each_once_in_the_order_of_first_mention():

@@ -11,6 +11,8 @@ from batchq.domain.task import Nodes, Task
 Content = dict[str, Any]
 Registered = Mapping[str, Any]
 
+WHOLE_VCPU = 1000  # thousandths
+
 _OLDER = {"VCPU": "vcpus", "MEMORY": "memory"}
 
 
@@ -40,6 +42,8 @@ def _images(task: Task) -> Content:
 
 
 def container(said: Registered, spec: ContainerSpec) -> Content:
+    if spec.resources.millicpus % WHOLE_VCPU:
+        said = {member: value for member, value in said.items() if member != "vcpus"}  # AWS: an integer
     return filled(said) | _effective(said, spec)
 
 
@@ -83,7 +87,7 @@ def _resources(said: Registered, spec: ContainerSpec) -> Content:
 
 
 def _numbers(resources: Resources) -> dict[str, int]:
-    return {"vcpus": resources.millicpus // 1000, "memory": resources.memory_mib}
+    return {"vcpus": resources.millicpus // WHOLE_VCPU, "memory": resources.memory_mib}
 
 
 def _entries(resources: Resources) -> dict[str, str]:
@@ -93,5 +97,5 @@ def _entries(resources: Resources) -> dict[str, str]:
 
 def vcpus(millicpus: int) -> str:
     """As AWS writes them: `2`, `0.25`."""
-    whole, rest = divmod(millicpus, 1000)
+    whole, rest = divmod(millicpus, WHOLE_VCPU)
     return f"{whole}.{rest:03}".rstrip("0") if rest else str(whole)

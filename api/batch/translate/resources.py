@@ -9,7 +9,6 @@ from batchq.domain.container import Resources
 from batchq.errors import Invalid
 
 LEAST_MEMORY = 4
-LEAST_VCPU = 1000
 
 _VCPU = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,3}))?")
 _WHOLE = re.compile(r"0|[1-9][0-9]{0,9}")
@@ -67,11 +66,12 @@ def said(given: ContainerProperties) -> Resources:
 
 
 def check(wanted: Resources, *, fargate: bool) -> None:
-    """Raises Invalid where EC2, or Fargate, gives no such container, or no such task."""
+    """Raises Invalid for memory below the least, and on Fargate for sizes that Fargate does not have.
+
+    AWS: on EC2 at least one whole vCPU. batchq takes thousandths: the machine is shared out by them anyway.
+    """
     if fargate:
         _check_fargate(wanted)
-    elif wanted.millicpus < LEAST_VCPU:
-        raise Invalid("VCPU must be at least 1 for EC2.")
     check_memory(wanted)
 
 

@@ -29,9 +29,7 @@ def run(name, definition, **choices):
     return operator.job_id, told
 
 
-good, told = run(
-    "good", sys.argv[1], container_overrides={"command": ["sh", "-c", "echo seen by airflow"]}, poll_interval=1
-)
+good, told = run("good", sys.argv[1], parameters={"word": "airflow"}, poll_interval=1)
 bad, why = run("bad", sys.argv[1], container_overrides={"command": ["sh", "-c", "exit 4"]}, poll_interval=1)
 hook = BatchClientHook(aws_conn_id=None, region_name="eu-central-1")
 long = hook.client.submit_job(
