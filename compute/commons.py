@@ -142,7 +142,7 @@ class Commons:
     def _there(self, client: Client) -> list[_Place]:
         ours = {INSTANCE: self._instance}
         rows = _listed(client, ours)
-        modes = {_mode(row) for row in rows if JOB in labels_of(row, "Labels")}
+        modes = {_mode(row) for row in rows if labels_of(row, "Labels").get(JOB)}
         keepers = {environment: row for row in rows if (environment := self._of(row)) is not None}
         bridges = {environment for it in networks.listed(client, ours) if (environment := self._of(it)) is not None}
         return [_place(it, keepers.get(it), modes) for it in {*keepers, *bridges}]

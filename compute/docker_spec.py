@@ -1,7 +1,7 @@
 """What batchq wants of a container, in the words of the engine's create call. Pure."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -18,6 +18,7 @@ PART, GPUS = "io.batchq.part", "io.batchq.gpus"
 VOLUME = "io.batchq.volume"
 KEEPS = "io.batchq.keeps"  # on what the containers of an attempt share: which attempt's it is
 COMMONS = "io.batchq.environment"  # on what the jobs of a compute environment share: which one's it is
+CONTAINER_LABELS = (INSTANCE, JOB, ATTEMPT, PART, GPUS, VOLUME, KEEPS, COMMONS)  # every label that batchq reads
 BESIDE = "container:"  # begins the network mode of a container that is on another's
 
 MIB = 2**20
@@ -81,15 +82,23 @@ def keeper_name(instance: str, tag: Tag) -> str:
     return f"{attempt_name(instance, tag)}-{tag.node}"
 
 
-def labels_of(instance: str, tag: Tag) -> dict[str, str]:
-    part = {PART: tag.part} if tag.part else {}
-    return {INSTANCE: instance, JOB: tag.job_id, ATTEMPT: str(tag.attempt)} | part
+def labels_of(instance: str, tag: Tag, gpus: Iterable[str] = ()) -> dict[str, str]:
+    """Of a job's container: every label that batchq reads, empty where it has no value.
+
+    The engine adds the labels of the image, which anybody can choose; a label that the create call sets wins.
+    """
+    return dict.fromkeys(CONTAINER_LABELS, "") | attempt_labels(instance, tag) | {PART: tag.part, GPUS: ",".join(gpus)}
+
+
+def attempt_labels(instance: str, tag: Tag) -> dict[str, str]:
+    """Those that all containers of an attempt have in common."""
+    return {INSTANCE: instance, JOB: tag.job_id, ATTEMPT: str(tag.attempt)}
 
 
 def tag_of(labels: Mapping[str, str], instance: str) -> Tag | None:
     """Which container of which attempt it is, None if it is no job's, or not of this instance."""
     attempt = labels.get(ATTEMPT, "")
-    if labels.get(INSTANCE) != instance or JOB not in labels or not attempt.isdecimal():
+    if labels.get(INSTANCE) != instance or not labels.get(JOB) or not attempt.isdecimal():
         return None
     return Tag(job_id=JobId(labels[JOB]), attempt=int(attempt), part=labels.get(PART, ""))
 
@@ -117,7 +126,7 @@ def commons_labels(instance: str, environment: str) -> dict[str, str]:
 
 def commons_of(labels: Mapping[str, str], instance: str) -> str | None:
     """The compute environment whose jobs share it; None if it is nothing of the kind, or of others."""
-    return labels.get(COMMONS) if labels.get(INSTANCE) == instance else None
+    return (labels.get(COMMONS) or None) if labels.get(INSTANCE) == instance else None
 
 
 def volume_name(instance: str, tag: Tag, volume: str) -> str:
@@ -134,7 +143,7 @@ def creation(launch: Launch, *, instance: str, policy: Policy, looked: LookedUp)
         config={
             "Image": spec.image,
             "Env": _environment(launch, looked),
-            "Labels": labels_of(instance, launch.tag) | ({GPUS: ",".join(looked.gpus)} if looked.gpus else {}),
+            "Labels": labels_of(instance, launch.tag, looked.gpus),
             "HostConfig": _host(launch, policy, looked)
             | {"Mounts": [_mount(mount, instance, launch.tag) for mount in looked.mounts]}
             | _namespaces(looked.place),

@@ -23,12 +23,12 @@ from compute.docker_spec import (
     BESIDE,
     INSTANCE,
     Place,
+    attempt_labels,
     attempt_name,
     keeper_name,
     kept_for,
     shared_labels,
 )
-from compute.docker_spec import labels_of as labels_for
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -137,7 +137,7 @@ class Surroundings:
         return keeper.make(client, wanted, name)
 
     def _has_containers(self, client: Client, tag: Tag) -> bool:
-        return bool(_containers(client, labels_for(self._instance, replace(tag, part="")), most=1))
+        return bool(_containers(client, attempt_labels(self._instance, tag), most=1))
 
     def _take_away(self, client: Client, tag: Tag) -> None:
         """The network last: as long as it is there, so may be what else there was."""

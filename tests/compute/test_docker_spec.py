@@ -9,7 +9,8 @@ from batchq.domain.names import JobId, Tag
 from batchq.errors import StartRefused
 from batchq.settings import Privileged
 from batchq.values import Launch
-from compute.docker_spec import LookedUp, creation, labels_of, name_of, tag_of
+from compute import docker_spec
+from compute.docker_spec import CONTAINER_LABELS, LookedUp, creation, labels_of, name_of, tag_of
 from compute.policy import Policy
 from tests.support import builders
 
@@ -40,8 +41,11 @@ def test_the_name_of_a_child_has_no_letter_that_docker_refuses(job, name):
     assert name_of("i1", Tag(job_id=JobId(job), attempt=1)) == name
 
 
-def test_its_labels_tell_whose_it_is():
-    assert config()["Labels"] == {"io.batchq.instance": "i1", "io.batchq.job": TAG.job_id, "io.batchq.attempt": "2"}
+def test_every_label_is_set_so_that_none_of_its_image_s_is_read():
+    said = {"io.batchq.instance": "i1", "io.batchq.job": TAG.job_id, "io.batchq.attempt": "2"}
+
+    assert config()["Labels"] == dict.fromkeys(CONTAINER_LABELS, "") | said
+    assert {it for it in vars(docker_spec).values() if str(it).startswith("io.batchq.")} == set(CONTAINER_LABELS)
 
 
 def test_labels_are_read_back():

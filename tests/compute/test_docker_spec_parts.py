@@ -10,6 +10,7 @@ from batchq.values import Launch
 from compute.docker_spec import (
     LookedUp,
     Place,
+    commons_of,
     creation,
     keeper_name,
     kept_for,
@@ -51,10 +52,6 @@ def test_labels_are_read_back(tag):
     assert tag_of(labels_of("i1", tag), "i1") == tag
 
 
-def test_labels_of_a_whole_are_as_they_ever_were():
-    assert labels_of("i1", WHOLE).keys() == {"io.batchq.instance", "io.batchq.job", "io.batchq.attempt"}
-
-
 def test_what_is_shared_is_no_container_of_a_job():
     assert tag_of(shared_labels("i1", PART), "i1") is None
     assert kept_for(shared_labels("i1", PART), "i1") == WHOLE
@@ -63,6 +60,7 @@ def test_what_is_shared_is_no_container_of_a_job():
 @pytest.mark.parametrize("labels", [{}, labels_of("i1", PART), shared_labels("i2", PART), {"io.batchq.keeps": "x"}])
 def test_what_is_not_shared_is_kept_for_nobody(labels):
     assert kept_for(labels, "i1") is None
+    assert commons_of(labels, "i1") is None
     assert kept_for({"io.batchq.instance": "i1"} | labels | {"io.batchq.keeps": "j/two"}, "i1") is None
 
 

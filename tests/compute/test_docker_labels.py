@@ -1,0 +1,77 @@
+"""Labels of an image are merged by the engine into those of each of its containers. They count for nothing."""
+
+from dataclasses import replace
+from uuid import uuid4
+
+import pytest
+
+from batchq.domain.catalog import Network
+from compute.commons import Commons
+from compute.docker_spec import attempt_name, commons_name
+from compute.host import free_gpus
+from compute.surroundings import Surroundings
+from tests.support.containers import docker_runtime, instance_of, launch, new_tag, over, started
+from tests.support.scripts import IMAGE, LASTING
+
+pytestmark = [pytest.mark.docker, pytest.mark.fault("SE28")]
+
+VICTIM = new_tag()
+
+
+@pytest.fixture
+def hostile(engine):
+    """An image that carries every label by which batchq finds what it made, but those that name its instance."""
+    name = f"batchq-hostile:{uuid4().hex[:12]}"
+    labels = {
+        "io.batchq.environment": "elsewhere",
+        "io.batchq.account": "",
+        "io.batchq.part": "0/x",
+        "io.batchq.gpus": "0",
+        "io.batchq.keeps": f"{VICTIM.job_id}/{VICTIM.attempt}",
+        "io.batchq.volume": "scratch",
+    }
+    made = engine.create_container(IMAGE, ["true"])["Id"]
+    repository, _, tag = name.partition(":")
+    engine.commit(made, repository, tag, changes=[f'LABEL {label}="{value}"' for label, value in labels.items()])
+    engine.remove_container(made)
+    yield name
+    engine.remove_image(name)
+
+
+@pytest.fixture
+async def runtime(docker_engine, hostile):
+    """Its containers are removed before the image is."""
+    async with docker_runtime(docker_engine) as it:
+        yield it
+
+
+async def test_its_job_is_found_and_its_end_is_reported_under_the_job_s_own_id(runtime, hostile):
+    tag = await started(runtime, image=hostile)
+
+    assert (await over(runtime, tag)).exit_code == 0
+    assert [it.tag for it in await runtime.survey()] == [tag]
+
+
+async def test_the_network_of_another_environment_stays_while_a_job_is_on_it(runtime, hostile, engine):
+    await started(runtime, LASTING, image=hostile)
+    other = replace(launch(LASTING), placed_on="elsewhere", network=Network.SHARED)
+    await runtime.create(other)
+    await runtime.start(other.tag)
+
+    Commons(instance_of(runtime), long=0).look(engine)
+
+    assert engine.inspect_container(commons_name(instance_of(runtime), "elsewhere"))["State"]["Running"]
+
+
+async def test_it_holds_no_gpu(runtime, hostile, engine):
+    await started(runtime, LASTING, image=hostile)
+
+    assert free_gpus(engine, 1, of=lambda: 2) == ("0",)
+
+
+async def test_it_does_not_belong_to_what_the_containers_of_another_attempt_share(runtime, hostile, engine):
+    tag = await started(runtime, LASTING, image=hostile)
+
+    Surroundings(instance_of(runtime)).clear(engine, VICTIM)
+
+    assert engine.inspect_container(attempt_name(instance_of(runtime), tag))["State"]["Running"]
