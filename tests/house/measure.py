@@ -1,0 +1,104 @@
+"""Print the size and the shape of the code: `python -m tests.house.measure`.
+
+Files, lines, functions, names defined more than once, imports from a lower layer to a higher one, and the first
+import cycle between modules. The layers are those of import-linter's contract in pyproject.toml, top first.
+"""
+
+import ast
+import graphlib
+import re
+import statistics
+import tomllib
+from collections import defaultdict
+
+from tests.house.rooms import ROOT, module, sources
+
+
+def trees():
+    return {module(it): ast.parse(it.read_text()) for it in sources()}
+
+
+def function_lengths(modules):
+    nodes = (node for tree in modules.values() for node in ast.walk(tree))
+    return sorted(
+        it.end_lineno - it.lineno + 1 for it in nodes if isinstance(it, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+
+
+def names_defined_twice(modules, kind):
+    """Public top-level names of this kind, with the modules that define them, for names with several."""
+    places = defaultdict(list)
+    for where, tree in modules.items():
+        for node in tree.body:
+            if isinstance(node, kind) and not node.name.startswith("_"):
+                places[node.name].append(where)
+    return {name: found for name, found in places.items() if len(found) > 1}
+
+
+def imports(modules):
+    """Pairs (importing module, imported module), both of this project."""
+    for where, tree in modules.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                named = [it.name for it in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                named = [f"{node.module}.{it.name}" for it in node.names]
+            else:
+                continue
+            for name in named:
+                target = name if name in modules else name.rpartition(".")[0]
+                if target in modules and target != where:
+                    yield where, target
+
+
+def layers():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    listed = next(contract["layers"] for contract in contracts if contract["id"] == "layers")
+    return {name: depth for depth, layer in enumerate(listed) for name in re.findall(r"[\w.]+", layer)}
+
+
+def depth_of(where, depths):
+    """The depth of the layer that holds a module; None for the package itself, which is on no layer."""
+    holders = [name for name in depths if where == name or where.startswith(f"{name}.")]
+    return depths[max(holders, key=len)] if holders else None
+
+
+def upward(pairs):
+    depths = layers()
+    placed = ((source, target, depth_of(source, depths), depth_of(target, depths)) for source, target in pairs)
+    return sorted((source, target) for source, target, one, two in placed if None not in (one, two) and one > two)
+
+
+def first_cycle(pairs):
+    """Modules that import each other in a ring; empty when no module imports itself through others."""
+    imported = defaultdict(set)
+    for source, target in pairs:
+        imported[source].add(target)
+    try:
+        graphlib.TopologicalSorter(imported).prepare()
+    except graphlib.CycleError as error:
+        return error.args[1]
+    return ()
+
+
+def main():
+    modules = trees()
+    pairs = sorted(set(imports(modules)))
+    lines = [len(it.read_text().splitlines()) for it in sources()]
+    tests = [len(it.read_text().splitlines()) for it in (ROOT / "tests").rglob("*.py")]
+    lengths = function_lengths(modules)
+    middle, tenth = statistics.median(lengths), lengths[int(len(lengths) * 0.9)]
+    print(f"product: {len(lines)} files, {sum(lines)} lines; median {statistics.median(lines):g}, longest {max(lines)}")
+    print(f"tests: {len(tests)} files, {sum(tests)} lines")
+    print(f"functions: {len(lengths)}; lines: median {middle:g}, p90 {tenth}, longest {lengths[-1]}")
+    for title, kind in (("classes", ast.ClassDef), ("functions", ast.FunctionDef | ast.AsyncFunctionDef)):
+        twice = names_defined_twice(modules, kind)
+        print(f"public {title} defined in several modules: {len(twice)}")
+        for name, places in sorted(twice.items(), key=lambda it: -len(it[1]))[:10]:
+            print(f"  {name} x{len(places)}: {', '.join(places[:5])}")
+    cycle = " -> ".join(first_cycle(pairs)) or "none"
+    print(f"imports: {len(pairs)}; upward: {len(upward(pairs))}; first cycle: {cycle}")
+
+
+if __name__ == "__main__":
+    main()
