@@ -62,12 +62,19 @@ class Tag:
 
     @property
     def task_id(self) -> str:
-        """32 hex digits, one for each attempt of each node: the containers of a task share it."""
+        """One for each attempt of each node, shared by the containers of a task.
+
+        A first attempt has the job's own id: `ID_INDEX` for the child `ID:INDEX` of an array, for AWS's names of log
+        streams have no colons, and `ID#NODE` for all nodes but node 0. Later attempts have 32 hex digits.
+        """
+        if self.attempt == 1:
+            own = self.job_id.replace(":", "_")
+            return own if self.node in {"", "0"} else f"{own}#{self.node}"
         return _hex(f"{self.job_id}/{self.attempt}/{self.node}") if self.part else self.log_id
 
 
 def stream_name(definition_name: str, tag: Tag) -> str:
-    """The log stream of one container, as AWS Batch names it."""
+    """The log stream of one container, as AWS Batch names it: `DEFINITION/CONTAINER/TASK_ID`."""
     return f"{definition_name[:200]}/{tag.container}/{tag.task_id}"
 
 

@@ -39,6 +39,16 @@ async def test_a_bare_definition_is_told_with_the_lists_it_left_out(register, bo
     }
 
 
+async def test_the_actions_of_a_retry_strategy_are_answered_in_lower_case(register, boto):
+    rules = [{"action": "RETRY", "onReason": "Cannot*"}, {"action": "Exit"}]
+    await register(retryStrategy={"attempts": 2, "evaluateOnExit": rules})
+
+    (told,) = (await boto.describe_job_definitions())["jobDefinitions"]
+
+    shown = [{"action": "retry", "onReason": "Cannot*"}, {"action": "exit"}]
+    assert told["retryStrategy"] == {"attempts": 2, "evaluateOnExit": shown}
+
+
 async def test_they_are_told_by_name_or_by_arn_and_unknown_ones_are_left_out(register, boto):
     await register()
     await register()

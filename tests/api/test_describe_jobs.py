@@ -25,7 +25,7 @@ async def test_a_submitted_job_tells_what_was_asked_and_nothing_of_a_run(submit,
         parameters={"a": "b"},
         tags={"team": "blue"},
         timeout={"attemptDurationSeconds": 90},
-        retryStrategy={"attempts": 3, "evaluateOnExit": [{"onExitCode": "1*", "action": "exit"}]},
+        retryStrategy={"attempts": 3, "evaluateOnExit": [{"onExitCode": "1*", "action": "EXIT"}]},
         propagateTags=True,
         schedulingPriorityOverride=7,
     )
@@ -55,7 +55,7 @@ async def test_a_submitted_job_tells_what_was_asked_and_nothing_of_a_run(submit,
         "parameters": {"a": "b"},
         "tags": {"team": "blue"},
         "timeout": {"attemptDurationSeconds": 90},
-        "retryStrategy": {"attempts": 3, "evaluateOnExit": [{"onExitCode": "1*", "action": "EXIT"}]},
+        "retryStrategy": {"attempts": 3, "evaluateOnExit": [{"onExitCode": "1*", "action": "exit"}]},
         "propagateTags": True,
         "platformCapabilities": ["EC2"],
         "schedulingPriority": 7,
@@ -93,7 +93,8 @@ async def test_from_running_on_it_tells_the_log_stream_and_when_it_started(serve
     job = await told(job_id)
 
     assert (job["status"], job["startedAt"], job["attempts"]) == ("RUNNING", MS, [])
-    assert job["container"]["logStreamName"] == f"sleeper/default/{task(job_id, 1)}"
+    assert job["container"]["logStreamName"] == f"sleeper/default/{job_id}"
+    assert job["container"]["taskArn"].endswith(f"/{job_id}")
     assert "exitCode" not in job["container"]
     assert "stoppedAt" not in job
 

@@ -43,7 +43,8 @@ async def test_a_policy_is_told_as_it_was_made(server, boto, told):
 async def test_a_policy_that_says_nothing_is_a_fair_share_policy(server, boto, told):
     await boto.create_scheduling_policy(name="it")
 
-    assert await told() == [{"name": "it", "arn": IT, "fairsharePolicy": {}, "tags": {}}]
+    none = {"computeReservation": 0, "shareDecaySeconds": 0, "shareDistribution": []}
+    assert await told() == [{"name": "it", "arn": IT, "fairsharePolicy": none, "tags": {}}]
     kept = server.catalog.policies["it"]
     assert (kept.shares, kept.decay, kept.reservation) == ((), timedelta(), 0)
 

@@ -1,4 +1,3 @@
-import re
 from dataclasses import replace
 from uuid import UUID, uuid5
 
@@ -7,30 +6,39 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchq.domain.job import Status
-from batchq.domain.names import Tag, stream_name
+from batchq.domain.names import Tag, child_id, stream_name
 from tests.domain.lives import runnable, running
 from tests.support.builders import job_id
 
 TASKS = UUID("5f1c9d0e-3c53-4b7a-9a53-0b9c1f6b2f5e")
-FIRST, SECOND = Tag(job_id=job_id(1), attempt=1), Tag(job_id=job_id(1), attempt=2)
+ID = job_id(1)
+FIRST = Tag(job_id=ID, attempt=1)
 
 
-def test_a_task_id_is_always_the_same_for_an_attempt_and_new_for_the_next():
-    assert re.fullmatch("[0-9a-f]{32}", FIRST.task_id)
-    assert FIRST.task_id == Tag(job_id=job_id(1), attempt=1).task_id
-    assert FIRST.task_id != SECOND.task_id
+@pytest.mark.parametrize(
+    ("of", "part", "expected"),
+    [
+        (ID, "", ID),
+        (ID, "0/sidecar", ID),
+        (ID, "3/default", f"{ID}#3"),
+        (child_id(ID, 7), "", f"{ID}_7"),
+        (child_id(ID, 7), "0/sidecar", f"{ID}_7"),
+    ],
+)
+def test_the_task_id_of_a_first_attempt_is_the_jobs_own_without_colons(of, part, expected):
+    assert Tag(job_id=of, attempt=1, part=part).task_id == expected
 
 
 @given(number=st.integers(0, 10**6), part=st.sampled_from(["", "0/default", "3/sidecar"]))
-def test_the_ids_of_a_container_are_uuids_of_its_name(number, part):
-    tag = Tag(job_id=job_id(number), attempt=1, part=part)
+def test_the_task_id_of_a_later_attempt_is_a_uuid_of_its_own(number, part):
+    tag = Tag(job_id=job_id(number), attempt=2, part=part)
 
     assert tag.log_id == uuid5(TASKS, str(tag)).hex
     assert tag.task_id == uuid5(TASKS, str(replace(tag, part=part.partition("/")[0]))).hex
 
 
-def test_a_task_id_of_this_version_is_that_of_the_next():
-    assert FIRST.task_id == "fea4ef722a8a5ba6b2753f6a1cd804b7"
+def test_the_ids_of_this_version_are_those_of_the_next():
+    assert FIRST.log_id == "fea4ef722a8a5ba6b2753f6a1cd804b7"
 
 
 def test_a_log_stream_is_named_as_aws_batch_does():

@@ -8,9 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 from api.batch.arns import Arns
-from api.batch.translate import checks, needs, nodes, tasks, unserved
+from api.batch.translate import checks, needs, nodes, retries, tasks, unserved
 from api.batch.translate.containers import alone
-from api.batch.translate.retries import retry
 from api.batch.translate.rules import Rules
 from api.batch.wire.definitions import DescribeJobDefinitions, RegisterJobDefinition
 from batchq.domain.catalog import DefinitionStatus, JobDefinition
@@ -66,7 +65,7 @@ def definition(given: RegisterJobDefinition, *, arns: Arns, rules: Rules, now: d
         nodes=work.nodes,
         needs=work.needs,
         parameters=tuple((given.parameters or {}).items()),
-        retry=retry(given.retryStrategy) or RetryStrategy(),
+        retry=retries.retry(given.retryStrategy) or RetryStrategy(),
         timeout=checks.timeout(given.timeout, rules.min_timeout),
         scheduling_priority=given.schedulingPriority,
         propagate_tags=bool(given.propagateTags),
@@ -156,6 +155,7 @@ def detail(registered: JobDefinition, arns: Arns) -> dict[str, object]:
         "platformCapabilities": ["EC2"],
         **said,
         **_filled(said),
+        **({"retryStrategy": retries.registered(said["retryStrategy"])} if "retryStrategy" in said else {}),
     }
 
 

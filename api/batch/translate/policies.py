@@ -56,7 +56,9 @@ def reservation(given: FairsharePolicy | None) -> int:
 
 
 def document(given: FairsharePolicy | None) -> str:
-    return json.dumps({} if given is None else given.model_dump(exclude_none=True))
+    """The policy as it is answered. AWS: one that says nothing is answered with the defaults."""
+    said = {} if given is None else given.model_dump(exclude_none=True)
+    return json.dumps(said or {"computeReservation": 0, "shareDecaySeconds": 0, "shareDistribution": []})
 
 
 def changed(before: SchedulingPolicy, given: FairsharePolicy | None) -> SchedulingPolicy:

@@ -1,6 +1,8 @@
 """retryStrategy, both ways."""
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from api.batch.wire.definitions import EvaluateOnExit, RetryStrategy
 from batchq.domain.job import Action, ExitRule
@@ -49,6 +51,12 @@ def _pattern(text: str | None, allowed: re.Pattern[str], member: str) -> str | N
     return text
 
 
+def registered(strategy: Mapping[str, Any]) -> dict[str, Any]:
+    """The retryStrategy of a job definition's document as DescribeJobDefinitions answers it."""
+    rules = [{**rule, "action": rule["action"].lower()} for rule in strategy.get("evaluateOnExit", ())]
+    return {**strategy, **({"evaluateOnExit": rules} if rules else {})}
+
+
 def shown(retry: Retry) -> dict[str, object]:
     return {"attempts": retry.attempts, "evaluateOnExit": [_shown(rule) for rule in retry.evaluate_on_exit]}
 
@@ -58,6 +66,6 @@ def _shown(rule: ExitRule) -> dict[str, str]:
         "onStatusReason": rule.on_status_reason,
         "onReason": rule.on_reason,
         "onExitCode": rule.on_exit_code,
-        "action": rule.action.value,
+        "action": rule.action.value.lower(),  # AWS: answered so, and clients compare it so
     }
     return {member: value for member, value in conditions.items() if value is not None}
