@@ -33,6 +33,10 @@ class Unavailable(BatchqError):
     """The request was good and could not be carried out now; nothing was changed. It may be sent again."""
 
 
+class Outdated(BatchqError):
+    """Too much has changed since the data for this decision was read; nothing was changed. Read it again."""
+
+
 class DiskFull(Unavailable):
     """The data's disk has so little room left that it is kept for what is under way."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from batchq.domain.sweep import Meant, Selection, Sketch, Sweep
+from batchq.domain.sweep import Meant, Selection, Sketch, Sweep, Target
 
 
 class SweepStore(Protocol):
@@ -17,6 +17,9 @@ class SweepStore(Protocol):
 
     async def next_meant(self, sweep: int, limit: int) -> tuple[Meant, ...]:
         """The next to be told, the last by order and node first."""
+
+    async def candidates(self, selection: Selection) -> tuple[Target, ...]:
+        """The jobs that an order would mean now, ascending, for `Changes.candidates`. Waits for no commit."""
 
     async def preview(
         self, selection: Selection, limit: int, after: tuple[int, int | None] | None = None

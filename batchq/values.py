@@ -13,7 +13,7 @@ from batchq.domain.job import Job, Status
 from batchq.domain.names import ConsumableName, JobId, QueueName, Tag
 from batchq.domain.people import NOBODY, Allowance, Owner, Reach
 from batchq.domain.replacing import quick
-from batchq.domain.sweep import Progress, Selection, Sweep
+from batchq.domain.sweep import Candidates, Progress, Selection, Sweep
 
 
 @quick
@@ -85,6 +85,7 @@ class Changes:
     `version + 1`. `submissions` are remembered with `at`; those older than `forget_before` may be forgotten. `shares`
     and `used_up` replace what was kept of that share, and of that NON_REPLENISHABLE resource; `restoration` all of it.
     Which jobs a new one of `sweeps` means is decided here, by all else that is saved; `progress` is of those before.
+    `candidates`, by the number of a sweep, spare the store to look for jobs that have not changed since they were read.
     `acts` are those by which all this was asked for.
     """
 
@@ -97,6 +98,7 @@ class Changes:
     streams: tuple[LogStream, ...] = ()
     restoration: Restoration | None = None
     sweeps: tuple[tuple[Sweep, Selection], ...] = ()
+    candidates: tuple[tuple[int, Candidates], ...] = ()
     progress: tuple[Progress, ...] = ()
     acts: tuple[Act, ...] = ()
     forget_before: datetime | None = None

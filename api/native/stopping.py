@@ -5,7 +5,7 @@ filters given; the values within one filter are alternatives. At least one filte
 is decided once, in one transaction; what does not exist for the caller, or is over, does not hinder the others.
 
     {"jobs": ["<id>", "<array>:3", "<gang>#1", "<array or gang>.3"],   jobs, children of arrays, nodes of gangs
-     "jobNames": ["sim*"],              any case; a trailing * is any rest
+     "jobNames": ["sim*"],              any case; a trailing * is any rest; at most 100
      "users": ["ann"], "accounts": ["physics"],    an account with those below it
      "jobQueues": ["night"],            names or ARNs
      "states": ["pending"],             any case: PENDING is SUBMITTED, PENDING and RUNNABLE; RUNNING is STARTING and
@@ -20,6 +20,8 @@ long and take seconds; cut off it is no JSON, and the order goes on without whoe
     {"jobs": [{"jobId": "...", "jobName": "...", "status": "RUNNABLE", "outcome": "CANCELLED"},
               {"jobId": "...", "outcome": "NOT_FOUND", "message": "..."}, ...],
      "counts": {"CANCELLED": 1, "NOT_FOUND": 1}, "dryRun": false}
+
+The bulk stops of one user are decided one after another; while 16 of them wait, another is refused with 429.
 
 `status` is that before the request; `message` is there where nothing was done, and says why. Outcomes:
 CANCELLED, TERMINATED: it had not started, and is FAILED. STOPPING: it is over when its containers, or its children,
@@ -54,6 +56,8 @@ CANCEL_JOBS = "/v1/batchq/canceljobs"
 TERMINATE_JOBS = "/v1/batchq/terminatejobs"
 TAKEN_SECONDS = 30.0  # that a client may take for a piece of the answer
 
+MAX_PATTERNS = 100  # each is compared with the name of each job
+
 ALL = "ALL"
 SIGNALS = frozenset({"ABRT", "ALRM", "HUP", "INT", "KILL", "QUIT", "TERM", "USR1", "USR2", "WINCH"})
 STATES = {Status.PENDING.value: QUEUED, Status.RUNNING.value: ACTIVE} | {
@@ -76,7 +80,7 @@ class CancelJobsRequest(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel)
 
     jobs: Annotated[list[Word], Field(min_length=1, max_length=5000)] | None = None
-    job_names: Words | None = None
+    job_names: Annotated[list[Word], Field(min_length=1, max_length=MAX_PATTERNS)] | None = None
     users: Words | None = None
     accounts: Words | None = None
     job_queues: Words | None = None

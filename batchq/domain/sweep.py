@@ -3,6 +3,7 @@
 Which jobs are meant is decided once, and they are told a few at a time; until then none of them may start.
 """
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -77,6 +78,22 @@ class Selection:
     def looks_at_children(self) -> bool:
         """Whether it may mean some children of an array without the others."""
         return self.by_child or any(parent_of(job_id) is not None for job_id, _ in self.members or ())
+
+
+Target = tuple[int, int]
+"""The order of a job, and the number of the node of it that is meant: WHOLE for the job as a whole."""
+
+WHOLE = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidates:
+    """The jobs that a selection meant at an earlier read."""
+
+    #: Ascending, each once.
+    places: tuple[Target, ...]
+    #: The orders of all jobs that were inserted or updated since that read began, and perhaps of others.
+    changed: AbstractSet[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

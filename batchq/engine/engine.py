@@ -22,10 +22,11 @@ from batchq.engine.inbox import Inbox
 from batchq.engine.letters import Amend, Deliver, Resume, Submit, SweepJobs
 from batchq.engine.loop import Loop
 from batchq.engine.pace import Pace
+from batchq.engine.sweeps import Hear
 from batchq.engine.tasks import Tasks
 from batchq.engine.waiting import within
 from batchq.engine.watcher import Watcher
-from batchq.errors import BatchqError
+from batchq.errors import BatchqError, Outdated
 from batchq.ports import Clock, ContainerRuntime, EventBus, JobStore
 from batchq.values import Snapshot, SubmissionKey
 
@@ -173,13 +174,33 @@ class Engine:
     async def sweep(self, order: SweepOrder, selection: Selection) -> AsyncIterator[tuple[Told, ...]]:
         """What becomes of the jobs that are meant, as they are told. It is durable whom it means when this returns."""
         told: asyncio.Queue[tuple[Told, ...] | None] = asyncio.Queue()
+        hear, as_of = _ear(told), self.loop.next_order
+        async with self.loop.choosing.turn_of(acting()):
+            try:
+                await self._begin_sweep(order, selection, as_of=as_of, hear=hear, final=False)
+            except Outdated:
+                await self._begin_sweep(order, selection, as_of=as_of, hear=hear, final=True)
+        return _heard(told)
+
+    async def _begin_sweep(
+        self, order: SweepOrder, selection: Selection, *, as_of: int, hear: Hear, final: bool
+    ) -> None:
+        """Raises Outdated, but not when `final`: the second read is as long ago as a read takes, and no longer."""
+        candidates = await self.loop.choosing.candidates(selection)
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        as_of = self.loop.next_order
         self.inbox.post(
-            SweepJobs(order=order, selection=selection, as_of=as_of, hear=_ear(told), by=acting(), answer=answer)
+            SweepJobs(
+                order=order,
+                selection=selection,
+                as_of=as_of,
+                hear=hear,
+                candidates=candidates,
+                final=final,
+                by=acting(),
+                answer=answer,
+            )
         )
         await answer
-        return _heard(told)
 
     async def snapshot(self, queue: QueueName) -> Snapshot:
         """Who is next in a queue, and what its jobs hold."""

@@ -15,7 +15,7 @@ from batchq.domain.names import JobId, Tag
 from batchq.domain.people import Caller
 from batchq.domain.recovery import Seen
 from batchq.domain.replacing import quick
-from batchq.domain.sweep import Selection, SweepOrder, Told
+from batchq.domain.sweep import Candidates, Selection, SweepOrder, Told
 from batchq.values import SubmissionKey
 
 
@@ -92,13 +92,16 @@ class SweepJobs:
     """Many jobs are to be stopped. The answer comes once it is durable which.
 
     `hear` is called with what became of them, as they are told, and with None at the end. `as_of`: the order that the
-    next job was to have when it was asked.
+    next job was to have when it was asked. Without `candidates` the commit chooses among all jobs.
+    Unless `final` it is refused as Outdated when too many jobs have changed since they were read.
     """
 
     order: SweepOrder
     selection: Selection
     as_of: int
     hear: Callable[[tuple[Told, ...] | None], None]
+    candidates: Candidates | None = None
+    final: bool = True
     by: Caller | None = None
     answer: Future[None]
 

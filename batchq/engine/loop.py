@@ -18,6 +18,7 @@ from batchq.domain.parts import tags_running
 from batchq.domain.sealing import Sealed
 from batchq.engine import repeats
 from batchq.engine.accounts import Accounts
+from batchq.engine.choosing import Choosing, outdated
 from batchq.engine.families import Families
 from batchq.engine.ground import Ground
 from batchq.engine.inbox import Inbox
@@ -30,7 +31,7 @@ from batchq.engine.sweeps import Sweeps
 from batchq.engine.tasks import Tasks
 from batchq.engine.telling import tell
 from batchq.engine.turn import Turn
-from batchq.errors import BatchqError, Conflict, StoreFailed, Unavailable
+from batchq.errors import BatchqError, Conflict, Outdated, StoreFailed, Unavailable
 from batchq.ports import Clock, EventBus, JobStore
 from batchq.values import Snapshot
 
@@ -74,6 +75,7 @@ class Loop:
             store=store, ground=ground, accounts=accounts, clock=clock, ring=lambda: inbox.post(MoreToDo())
         )
         self._sweeps = Sweeps(store)
+        self.choosing = Choosing(store)
         self._reader = Reader(ground, admit=self.scheduler.admit, sweep=self._sweep)
         self.between = asyncio.Lock()
         self._place_due = True
@@ -191,7 +193,10 @@ class Loop:
         self._reader.safety.start_nothing(turn)
         changes = self.scheduler.written_to(turn, turn.changes(forget_before=turn.now - repeats.KEPT))
         if not changes.empty:
-            await self._store.commit(changes)
+            try:
+                await self._store.commit(changes)
+            finally:  # one that is said to have failed may yet have been saved
+                self.choosing.changed(changes)
             self._store_failed = None
 
     async def _settle(self, turn: Turn) -> None:
@@ -226,9 +231,14 @@ class Loop:
         return Skip(parents=self._families.under_order(turn), meant=self._sweeps.meant)
 
     def _sweep(self, turn: Turn, letter: SweepJobs) -> None:
-        """Where children are looked at, those that were still to come when it was asked have to be there first."""
+        """Where children are looked at, those that were still to come when it was asked have to be there first.
+
+        Raises Outdated.
+        """
         if letter.selection.looks_at_children and self._families.spawning(letter.as_of):
             turn.later.append(letter)
+        elif outdated(letter):
+            raise Outdated("too many jobs have changed since they were read")
         else:
             self._sweeps.begin(turn, letter)
 

@@ -17,7 +17,7 @@ from batchq.domain.parts import came_to_run
 from batchq.domain.people import Caller
 from batchq.domain.replacing import replace
 from batchq.domain.sealing import hear
-from batchq.domain.sweep import Progress, Sweep, Told
+from batchq.domain.sweep import Candidates, Progress, Sweep, Told
 from batchq.engine.letters import Letter, SweepJobs
 from batchq.values import Changes, LogStream, Moment, Restoration, StatusChanged, SubmissionKey
 
@@ -190,9 +190,19 @@ class Turn:
             streams=tuple(self._streams),
             restoration=self.restoration,
             sweeps=tuple([(sweep, letter.selection) for sweep, letter in self.sweeps]),
+            candidates=self._candidates(),
             progress=tuple(self.progress),
             acts=tuple(self.acts),
             forget_before=forget_before if self.submitted else None,
+        )
+
+    def _candidates(self) -> tuple[tuple[int, Candidates], ...]:
+        """With each the jobs that changed since they were read, in the turns before and in this one."""
+        own = {job.order for jobs in (self._inserted, self._updated) for job in jobs.values()} if self.sweeps else ()
+        return tuple(
+            (sweep.number, replace(letter.candidates, changed=frozenset(letter.candidates.changed).union(own)))
+            for sweep, letter in self.sweeps
+            if letter.candidates is not None
         )
 
     def saved(self) -> tuple[list[Job], list[StatusChanged]]:

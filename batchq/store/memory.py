@@ -14,7 +14,7 @@ from batchq.domain.placement import Candidate, candidate
 from batchq.domain.quotas import queued
 from batchq.domain.remains import tags
 from batchq.domain.replacing import replace
-from batchq.domain.sweep import Meant, Selection, Sketch, Sweep
+from batchq.domain.sweep import Meant, Selection, Sketch, Sweep, Target
 from batchq.errors import Conflict
 from batchq.store import memory_pruning
 from batchq.store.matching import child_counts_as, matches, needs, reached
@@ -176,6 +176,9 @@ class MemoryStore(MemoryCatalog):
 
     async def next_meant(self, sweep: int, limit: int) -> tuple[Meant, ...]:
         return self._sweeps.next(sweep, limit)
+
+    async def candidates(self, selection: Selection) -> tuple[Target, ...]:
+        return tuple(self._sweeps.chosen(selection))
 
     async def preview(
         self, selection: Selection, limit: int, after: tuple[int, int | None] | None = None

@@ -5,13 +5,9 @@ from collections.abc import Iterator, Mapping
 from batchq.domain.job import Job
 from batchq.domain.names import JobId
 from batchq.domain.spans import merged
-from batchq.domain.sweep import Meant, Progress, Selection, Sketch, Sweep, has_children
+from batchq.domain.sweep import WHOLE, Meant, Progress, Selection, Sketch, Sweep, Target, has_children
 from batchq.store.matching import meant
 from batchq.values import Changes
-
-Place = tuple[int, int]
-
-WHOLE = -1  # the `node` of a job as a whole
 
 
 class MemorySweeps:
@@ -20,14 +16,20 @@ class MemorySweeps:
     def __init__(self, jobs: Mapping[JobId, Job]) -> None:
         self._jobs = jobs
         self._sweeps: dict[int, Sweep] = {}
-        self._meant: dict[int, dict[Place, JobId]] = {}
+        self._meant: dict[int, dict[Target, JobId]] = {}
 
     def commit(self, changes: Changes) -> None:
         for progress in changes.progress:
             self._go_on(progress)
         for sweep, selection in changes.sweeps:
             self._sweeps[sweep.number] = sweep
-            self._meant[sweep.number] = {place: job.id for place, job in self.chosen(selection).items()}
+            chosen, candidates = self.chosen(selection), dict(changes.candidates).get(sweep.number)
+            if candidates is not None:
+                read = {it for it in candidates.places if it[0] not in candidates.changed}
+                read |= {it for it in chosen if it[0] in candidates.changed}
+                orders = {job.order: job for job in self._jobs.values()}
+                chosen = {it: orders[it[0]] for it in sorted(read)}
+            self._meant[sweep.number] = {place: job.id for place, job in chosen.items()}
 
     def under_way(self) -> tuple[Sweep, ...]:
         return tuple(self._sweeps[number] for number in sorted(self._sweeps))
@@ -55,7 +57,7 @@ class MemorySweeps:
             for job in (chosen[order, node],)
         )
 
-    def chosen(self, selection: Selection) -> dict[Place, Job]:
+    def chosen(self, selection: Selection) -> dict[Target, Job]:
         """By their places, ascending."""
         found = {
             (job.order, node): job
@@ -64,7 +66,7 @@ class MemorySweeps:
         }
         return {place: found[place] for place in sorted(found)}
 
-    def _left(self, sweep: int) -> Mapping[Place, JobId]:
+    def _left(self, sweep: int) -> Mapping[Target, JobId]:
         """But for those that were over, and are forgotten."""
         return {place: it for place, it in self._meant.get(sweep, {}).items() if it in self._jobs}
 

@@ -4,20 +4,35 @@ Every word of the caller is bound; sets of them go as one JSON text each, for SQ
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from batchq.domain.job import ACTIVE, FINISHED, Status
-from batchq.domain.sweep import Selection
+from batchq.domain.names import JobId
+from batchq.domain.sweep import WHOLE, Selection
 from batchq.store import rows
 from batchq.store.listing import Bound, any_of, like, within
 from batchq.store.matching import folded
 
-WHOLE = -1  # the `node` of a job as a whole
-
 Part = tuple[str, Bound]
+Source = tuple[str, str, Sequence[str | int]]
+"""The node of each row, the FROM clause with the beginning of a WHERE clause, and what is bound in it."""
 
 _LIVE = frozenset(Status) - FINISHED
 _NAMED = "(SELECT json_extract(value, '$[0]') AS id, json_extract(value, '$[1]') AS node FROM json_each(?)) AS named"
+
+# Each owner of a job that is not over: a seek in the index for each, however many jobs he has.
+_OWNERS = """(
+    WITH RECURSIVE walk (owner) AS (
+        SELECT min(owner) FROM jobs INDEXED BY jobs_unfinished WHERE finished_at IS NULL
+        UNION ALL
+        SELECT (
+            SELECT min(next.owner) FROM jobs AS next INDEXED BY jobs_unfinished
+            WHERE next.finished_at IS NULL AND next.owner > walk.owner
+        )
+        FROM walk WHERE walk.owner IS NOT NULL
+    )
+    SELECT owner FROM walk WHERE owner IS NOT NULL
+) AS owners"""
 
 
 def _member(path: str) -> str:
@@ -28,26 +43,66 @@ def _member(path: str) -> str:
 HAS_CHILDREN = f"(jobs.array_size > 0 AND jobs.status = 'PENDING' AND {_member('family')} IS NOT NULL)"
 
 
-def select(selection: Selection) -> Part:
-    """SELECT the order and the node of each; some may come twice."""
+def select(selection: Selection, among: Collection[int] | None = None) -> Part:
+    """SELECT the order and the node of each job that is meant; some may come twice.
+
+    `among`: of the jobs of these orders only, and at a cost that grows with their number, not with what is stored.
+    """
     parts = list(_conditions(selection))
     where = " AND ".join(condition for condition, _ in parts)
     bound = [value for _, values in parts for value in values]
+    sources = _sources(selection) if among is None else _sources_among(selection, among)
+    rows_of = (f"SELECT jobs.ord, {node} AS node FROM {source} AND {where}" for node, source, _ in sources)  # noqa: S608 - text of this module only
+    return " UNION ALL ".join(rows_of), [value for _, _, values in sources for value in (*values, *bound)]
+
+
+def _sources(selection: Selection) -> list[Source]:
+    """The smallest set of rows that an index finds. With a `reach` other owners' jobs are not read."""
+    if selection.members is not None:
+        named = _named(selection.members)
+        own = ("named.node", f"{_NAMED} CROSS JOIN jobs ON jobs.id = named.id WHERE TRUE", [named])
+        arrays = f"{_NAMED} CROSS JOIN jobs AS array ON array.id = named.id"
+        children = (str(WHOLE), f"{arrays} CROSS JOIN jobs ON jobs.parent_ord = array.ord WHERE TRUE", [named])
+        return [own, children] if selection.by_child else [own]
+    if _statuses(selection) <= ACTIVE:
+        return [(str(WHOLE), "jobs INDEXED BY jobs_active WHERE TRUE", [])]
+    if selection.reach is None:
+        return [(str(WHOLE), "jobs INDEXED BY jobs_unfinished WHERE TRUE", [])]
+    user = rows.text(selection.reach.user)
+    own = (str(WHOLE), "jobs INDEXED BY jobs_unfinished WHERE jobs.owner = ?", [user])
+    if not selection.reach.accounts:
+        return [own]
+    condition, accounts = _among("jobs.account", selection.reach.accounts)
+    others = f"{_OWNERS} CROSS JOIN jobs INDEXED BY jobs_unfinished ON jobs.owner = owners.owner"
+    return [own, (str(WHOLE), f"{others} WHERE owners.owner <> ? AND {condition}", [user, *accounts])]
+
+
+def _sources_among(selection: Selection, orders: Collection[int]) -> list[Source]:
+    among = json.dumps(sorted(orders))
+    found = "json_each(?) AS among CROSS JOIN jobs ON jobs.ord = among.value"
     if selection.members is None:
-        source = f"jobs INDEXED BY {'jobs_active' if _statuses(selection) <= ACTIVE else 'jobs_unfinished'}"
-        return f"SELECT jobs.ord, {WHOLE} AS node FROM {source} WHERE {where}", bound  # noqa: S608 - nobody's words
-    named = json.dumps([(rows.text(it), WHOLE if node is None else node) for it, node in selection.members])
-    source = f"{_NAMED} CROSS JOIN jobs ON jobs.id = named.id"
-    own = f"SELECT jobs.ord, named.node FROM {source} WHERE {where}"  # noqa: S608 - nobody's words
-    if not selection.by_child:
-        return own, [named, *bound]
-    source = f"{_NAMED} CROSS JOIN jobs AS array ON array.id = named.id CROSS JOIN jobs ON jobs.parent_ord = array.ord"
-    children = f"SELECT jobs.ord, {WHOLE} FROM {source} WHERE {where}"  # noqa: S608 - nobody's words
-    return f"{own} UNION {children}", [named, *bound, named, *bound]
+        return [(str(WHOLE), f"{found} WHERE TRUE", [among])]
+    named = _named(selection.members)
+    own = (
+        "named.node",
+        f"{_NAMED} CROSS JOIN jobs ON jobs.id = named.id WHERE jobs.ord IN (SELECT value FROM json_each(?))",  # noqa: S608 - text of this module only
+        [named, among],
+    )
+    arrays = f"{found} CROSS JOIN jobs AS array ON array.ord = jobs.parent_ord"
+    ids = "SELECT json_extract(value, '$[0]') FROM json_each(?)"
+    children = (str(WHOLE), f"{arrays} WHERE array.id IN ({ids})", [among, named])
+    return [own, children] if selection.by_child else [own]
+
+
+def _named(members: Iterable[tuple[JobId, int | None]]) -> str:
+    return json.dumps([(rows.text(it), WHOLE if node is None else node) for it, node in members])
 
 
 def _conditions(selection: Selection) -> Iterator[Part]:
+    """The caller's visibility first, for it is cheap and most rows of others end there; patterns last."""
     statuses = _statuses(selection)
+    if selection.reach is not None:
+        yield within(selection.reach)
     if statuses <= ACTIVE:
         yield "jobs.status IN ('STARTING', 'RUNNING')", []  # as the index has it
     else:
@@ -57,16 +112,14 @@ def _conditions(selection: Selection) -> Iterator[Part]:
         yield f"NOT coalesce({HAS_CHILDREN}, FALSE)", []
     elif selection.members is None:
         yield "jobs.parent_ord IS NULL", []
-    if selection.names is not None:
-        alternatives = [like("jobs.name", rows.text(folded(name))) for name in sorted(selection.names)]
-        yield any_of([it for it, _ in alternatives]), [value for _, values in alternatives for value in values]
     for column, values in (("owner", selection.users), ("account", selection.accounts), ("queue", selection.queues)):
         if values is not None:
             yield _among(f"jobs.{column}", values)
     if selection.environments is not None:
         yield _among(_member("attempt.environment"), selection.environments)
-    if selection.reach is not None:
-        yield within(selection.reach)
+    if selection.names is not None:
+        alternatives = [like("jobs.name", rows.text(folded(name))) for name in sorted(selection.names)]
+        yield any_of([it for it, _ in alternatives]), [value for _, values in alternatives for value in values]
 
 
 def _statuses(selection: Selection) -> frozenset[Status]:
@@ -76,5 +129,5 @@ def _statuses(selection: Selection) -> frozenset[Status]:
 
 
 def _among(column: str, values: Iterable[str]) -> Part:
-    condition = f"{column} IN (SELECT value FROM json_each(?))"  # noqa: S608 - nobody's words
+    condition = f"{column} IN (SELECT value FROM json_each(?))"  # noqa: S608 - text of this module only
     return condition, [json.dumps(sorted(map(rows.text, values)))]

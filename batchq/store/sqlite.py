@@ -21,7 +21,7 @@ from batchq.domain.job import Job
 from batchq.domain.names import ConsumableName, DefinitionRef, JobId, QueueName
 from batchq.domain.people import AccountName, Owner, Reach
 from batchq.domain.placement import Candidate
-from batchq.domain.sweep import Meant, Selection, Sketch, Sweep
+from batchq.domain.sweep import Meant, Selection, Sketch, Sweep, Target
 from batchq.store import acts, catalog, jobs, listing, opening, pruning, salvage, streams, sweeping
 from batchq.store.database import Database, opened
 from batchq.store.reading import Work, mended
@@ -166,6 +166,9 @@ class SqliteStore:
 
     async def next_meant(self, sweep: int, limit: int) -> tuple[Meant, ...]:
         return await self._read(lambda it: sweeping.next_meant(it, sweep, limit))
+
+    async def candidates(self, selection: Selection) -> tuple[Target, ...]:
+        return await self._browse(lambda it: sweeping.candidates(it, selection))
 
     async def preview(
         self, selection: Selection, limit: int, after: tuple[int, int | None] | None = None

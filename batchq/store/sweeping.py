@@ -1,5 +1,6 @@
 """Orders to stop many jobs, in SQL: each function is one transaction, as in `jobs`."""
 
+import json
 import sqlite3
 
 from pydantic import TypeAdapter
@@ -7,10 +8,10 @@ from pydantic import TypeAdapter
 from batchq.domain.job import Status
 from batchq.domain.names import JobId
 from batchq.domain.spans import merged
-from batchq.domain.sweep import Meant, Progress, Selection, Sketch, Sweep, SweepOrder
+from batchq.domain.sweep import WHOLE, Candidates, Meant, Progress, Selection, Sketch, Sweep, SweepOrder, Target
 from batchq.store import jobs, rows, saving
 from batchq.store.reading import readable
-from batchq.store.selecting import HAS_CHILDREN, WHOLE, select
+from batchq.store.selecting import HAS_CHILDREN, select
 from batchq.store.statements import named
 from batchq.values import Changes
 
@@ -29,15 +30,18 @@ def commit(connection: Connection, changes: Changes) -> None:
     for progress in changes.progress:
         _go_on(connection, progress)
     for sweep, selection in changes.sweeps:
-        _begin(connection, sweep, selection)
+        _begin(connection, sweep, selection, dict(changes.candidates).get(sweep.number))
 
 
-def _begin(connection: Connection, sweep: Sweep, selection: Selection) -> None:
+def _begin(connection: Connection, sweep: Sweep, selection: Selection, candidates: Candidates | None) -> None:
     """In the place of one of its number, if there is one that could not be read."""
     connection.execute(SQL["told"], {"sweep": sweep.number, **EACH})
     connection.execute(SQL["insert_sweep"], {"number": sweep.number, "value": rows.as_json(_ORDER, sweep.order)})
-    chosen, bound = select(selection)
-    statement = f"INSERT OR IGNORE INTO sweep_jobs (sweep, ord, node) SELECT ?, * FROM ({chosen})"  # noqa: S608 - nobody's words
+    if candidates is not None:  # of a job that has not changed since they were read, the read still holds
+        unchanged = [it for it in candidates.places if it[0] not in candidates.changed]
+        connection.execute(SQL["add_candidates"], {"sweep": sweep.number, "places": json.dumps(unchanged)})
+    chosen, bound = select(selection, None if candidates is None else candidates.changed)
+    statement = f"INSERT OR IGNORE INTO sweep_jobs (sweep, ord, node) SELECT ?, * FROM ({chosen})"  # noqa: S608 - text of `selecting` only
     connection.execute(statement, [sweep.number, *bound])
 
 
@@ -62,6 +66,11 @@ def meant_orders(connection: Connection, sweep: int) -> tuple[tuple[int, int], .
 def next_meant(connection: Connection, sweep: int, limit: int) -> tuple[Meant, ...]:
     found = connection.execute(SQL["next_meant"], {"sweep": sweep, "limit": limit})
     return jobs.made(found, lambda row: Meant(job=rows.stored(row[1:]), node=_said(row[0])), order=1)
+
+
+def candidates(connection: Connection, selection: Selection) -> tuple[Target, ...]:
+    chosen, bound = select(selection)
+    return tuple(sorted(set(connection.execute(chosen, bound))))
 
 
 def preview(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from batchq.domain.job import Child, Family, Status
 from batchq.domain.names import child_id
 from batchq.domain.people import Owner, Reach
-from batchq.domain.sweep import Kind, Progress, Selection, Sweep, SweepOrder
+from batchq.domain.sweep import Candidates, Kind, Progress, Selection, Sweep, SweepOrder
 from batchq.store.memory import MemoryStore
 from batchq.store.sqlite import SqliteStore
 from batchq.values import Changes, Moment
@@ -285,3 +285,33 @@ async def test_sqlite_means_whom_memory_means(tmp_path_factory, made, asked):
     await sqlite.close()
 
     assert [it for it, _ in told] == [it for _, it in told]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(made=JOBS, later=st.lists(st.none() | st.sampled_from(Status), max_size=12), asked=SELECTIONS)
+async def test_candidates_and_what_changed_since_mean_the_same_jobs_as_a_choice_at_the_commit(
+    tmp_path_factory, made, later, asked
+):
+    parent = array(number=9)
+    waiting = children(parent, Status.RUNNABLE, Status.RUNNING, Status.RUNNABLE)
+    jobs = (*(job(number=number, **of) for number, of in enumerate(made)), parent, *waiting)
+    changed = [replace(it, status=status) for it, status in zip(jobs, later, strict=False) if status is not None]
+    for store in (MemoryStore(), await SqliteStore.open(tmp_path_factory.mktemp("data"))):
+        await store.commit(Changes(inserted=jobs, history=ended(jobs)))
+        candidates = Candidates(
+            places=await store.candidates(asked), changed=frozenset(it.order for it in changed) | {job(number=20).order}
+        )
+
+        await store.commit(
+            Changes(
+                inserted=(job(number=20),),
+                updated=tuple(changed),
+                history=ended(changed),
+                sweeps=((SWEEP, asked), (Sweep(number=2, order=ORDER), asked)),
+                candidates=((1, candidates),),
+            )
+        )
+
+        assert await store.next_meant(1, 100) == await store.next_meant(2, 100)
+        if isinstance(store, SqliteStore):
+            await store.close()

@@ -1,6 +1,10 @@
 -- insert_sweep
 INSERT OR REPLACE INTO sweeps (number, value) VALUES (:number, :value);
 
+-- add_candidates
+INSERT OR IGNORE INTO sweep_jobs (sweep, ord, node)
+SELECT :sweep, json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(:places) AS named;
+
 -- sweeps
 SELECT number, value FROM sweeps ORDER BY number;
 

@@ -1,0 +1,95 @@
+"""A bulk stop reads its candidates beside the scheduler, and stops the jobs that match when its order is saved."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from batchq.domain import events as on
+from batchq.domain.job import Status
+from batchq.domain.sweep import Kind, Selection, SweepOrder
+from batchq.engine import choosing
+from batchq.engine.choosing import Choosing
+from batchq.engine.letters import SweepJobs
+from batchq.errors import Outdated, TooOften
+from batchq.store.memory import MemoryStore
+from tests.engine.desk import LOOKED, ONE, Desk, answer, desk_over, request, submit
+from tests.support.builders import ADMIN, job
+
+WAITING = Selection(statuses=frozenset({Status.RUNNABLE}))
+ORDER = SweepOrder(kind=Kind.CANCEL, reason="enough")
+
+
+def letter(candidates, *, final=True):
+    return SweepJobs(
+        order=ORDER,
+        selection=WAITING,
+        as_of=1000,
+        hear=lambda _: None,
+        candidates=candidates,
+        final=final,
+        answer=answer(),
+    )
+
+
+async def targets(desk: Desk):
+    return [it.job.id for it in await desk.store.next_meant(1, 100)]
+
+
+async def test_jobs_that_change_between_the_read_and_the_commit_are_looked_at_again():
+    ended, starts, stays = (job(status=Status.RUNNABLE, millicpus=it) for it in (64_000, 1000, 64_000))
+    desk = await desk_over(ended, starts, stays)
+    candidates = await desk.loop.choosing.candidates(WAITING)
+
+    await desk.turn(LOOKED, request(ended, on.CancelRequested(reason="mine")))
+    await desk.turn(letter(candidates), submit(ONE, millicpus=64_000))
+
+    assert (await desk.status(starts), await targets(desk)) == (Status.STARTING, [ONE, stays.id])
+
+
+async def test_a_request_that_is_cancelled_after_it_was_sent_loses_no_change():
+    starts = job(status=Status.RUNNABLE)
+    desk = await desk_over(starts)
+    sent = letter(await desk.loop.choosing.candidates(WAITING))
+    sent.answer.cancel()
+
+    await desk.turn(LOOKED)
+    await desk.turn(sent)
+
+    assert (await desk.status(starts), await targets(desk)) == (Status.STARTING, [])
+
+
+async def test_candidates_are_read_again_when_too_many_jobs_have_changed(monkeypatch):
+    monkeypatch.setattr(choosing, "MAX_CHANGED", 0)
+    starts = job(status=Status.RUNNABLE)
+    desk = await desk_over(starts)
+    first = letter(await desk.loop.choosing.candidates(WAITING), final=False)
+
+    await desk.turn(LOOKED)
+    await desk.turn(first)
+
+    assert isinstance(first.answer.exception(), Outdated)
+    assert await desk.store.sweeps() == ()
+
+
+async def test_a_user_waits_for_his_earlier_bulk_stops_and_other_users_do_not(monkeypatch):
+    monkeypatch.setattr(choosing, "MAX_WAITING", 2)
+    ann, bob = (replace(ADMIN, user=name) for name in ("ann", "bob"))
+    one_at_a_time = Choosing(MemoryStore()).turn_of
+    entered = []
+
+    async def enter(by, until):
+        async with one_at_a_time(by):
+            entered.append(by.user)
+            await until.wait()
+
+    done = asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        for by in (ann, ann, bob):
+            tasks.create_task(enter(by, done))
+        await asyncio.sleep(0)
+        assert entered == ["ann", "bob"]
+        with pytest.raises(TooOften):
+            await enter(ann, done)
+        done.set()
+    assert entered == ["ann", "bob", "ann"]

@@ -1,0 +1,56 @@
+"""A bulk stop costs what its caller may see: neither its read nor its commit looks at the jobs of others."""
+
+import asyncio
+
+import pytest
+
+from batchq.domain.job import Status
+from batchq.domain.people import Reach
+from batchq.domain.sweep import Kind, Selection, SweepOrder
+from batchq.engine.letters import SweepJobs
+from batchq.store.sqlite import SqliteStore
+from tests.engine.desk import Desk
+from tests.engine.turns import ground
+from tests.store.many import filled
+from tests.store.test_many_jobs import EACH, Counter
+from tests.support.builders import job
+
+PATTERNS = frozenset(f"no-such-{number}*" for number in range(100))
+REACHES = [Reach(user="ann"), Reach(user="cora", accounts=frozenset({"lab", "team"}))]
+
+
+async def costs(data, count):
+    """The steps of SQLite in the read and in the commit of each order, while so many jobs of others wait."""
+    filled(data, count, job(number=0, status=Status.RUNNABLE))
+    store = await SqliteStore.open(data)
+    desk, costs = Desk(store, ground()), []
+    await desk.loop.load()
+    for reach in REACHES:
+        selection = Selection(names=PATTERNS, statuses=frozenset({Status.RUNNABLE}), reach=reach)
+        for connection in (store._database._browser, store._database._writer):
+            await connection.set_progress_handler(counter := Counter(), EACH)
+            costs.append(counter)
+        answer = asyncio.get_running_loop().create_future()
+        order = SweepOrder(kind=Kind.CANCEL, reason="all")
+        await desk.turn(
+            SweepJobs(
+                order=order,
+                selection=selection,
+                as_of=count,
+                hear=lambda _: None,
+                candidates=await desk.loop.choosing.candidates(selection),
+                answer=answer,
+            )
+        )
+        await answer
+    await store.close()
+    return [it.steps for it in costs]
+
+
+@pytest.mark.fault("SE25")
+async def test_neither_the_read_nor_the_commit_of_a_bulk_stop_grows_with_jobs_of_others(tmp_path):
+    few = await costs(tmp_path / "few", 10)
+
+    many = await costs(tmp_path / "many", 5_000)
+
+    assert [cost for cost, before in zip(many, few, strict=True) if cost > before + 3] == []
