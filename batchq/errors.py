@@ -102,13 +102,21 @@ class StartRefused(EngineError):
 
     `certain` is false where the same start may work a moment later (port or device in use, runtime trouble).
     `forbidden`: the job may not have what it asks for, and another attempt would ask for the same.
+    `host_failed`: the host could not do it, for a cause that no job can choose; never together with `certain`.
     """
 
     def __init__(
-        self, reason: str, *, exit_code: int | None = None, certain: bool = True, forbidden: bool = False
+        self,
+        reason: str,
+        *,
+        exit_code: int | None = None,
+        certain: bool = True,
+        forbidden: bool = False,
+        host_failed: bool = False,
     ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.exit_code = exit_code
         self.certain = certain
         self.forbidden = forbidden
+        self.host_failed = host_failed

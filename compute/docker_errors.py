@@ -16,6 +16,7 @@ from urllib3.exceptions import ReadTimeoutError
 
 from batchq.errors import ContainerGone, EngineError, EngineUnknown, ImageMissing, StartRefused
 from batchq.values import ContainerState
+from compute.start_failures import is_about_host, is_about_program
 
 LEAST_SECRET = 4  # characters: a shorter word would take half of what is said with it
 LONGEST_REASON, LONGEST_TOLD, LONGEST_HEARD = 1024, 2048, 4096  # of what the engine says, a user may have said most
@@ -93,7 +94,10 @@ def create_failed(error: APIError) -> EngineError:
     # Much that only the caller could mend comes as a 500, and so do full disks: it is believed when it stays so. So is
     # a network, or a container to share one with, that is not there: it may be made again.
     certain = error.status_code is not None and error.status_code < SERVER_ERROR and error.status_code != NOT_FOUND
-    return StartRefused(reason("CannotCreateContainerError", error), certain=certain)
+    host_failed = is_about_host(told(error))
+    return StartRefused(
+        reason("CannotCreateContainerError", error), certain=certain and not host_failed, host_failed=host_failed
+    )
 
 
 def start_failed(error: APIError, *, state: ContainerState | None, exit_code: int) -> EngineError | None:
@@ -109,7 +113,8 @@ def start_failed(error: APIError, *, state: ContainerState | None, exit_code: in
     return StartRefused(
         reason("CannotStartContainerError", error),
         exit_code=exit_code or None,
-        certain=exit_code in {COMMAND_NOT_FOUND, COMMAND_NOT_EXECUTABLE},
+        certain=exit_code in {COMMAND_NOT_FOUND, COMMAND_NOT_EXECUTABLE} and is_about_program(told(error)),
+        host_failed=is_about_host(told(error)),
     )
 
 

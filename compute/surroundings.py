@@ -29,6 +29,7 @@ from compute.docker_spec import (
     kept_for,
     shared_labels,
 )
+from compute.start_failures import is_about_host
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -165,7 +166,9 @@ def refused(error: APIError) -> EngineError:
     """What the engine's refusal of something shared means: it may well be had a moment later."""
     if trouble_below(error):
         return EngineUnknown(f"create: {told(error)}")
-    return StartRefused(reason("ResourceInitializationError", error), certain=False)
+    return StartRefused(
+        reason("ResourceInitializationError", error), certain=False, host_failed=is_about_host(told(error))
+    )
 
 
 def _beside(keeper_id: str, launch: Launch) -> Place:

@@ -59,7 +59,7 @@ def _store_and_engine(health: Mapping[str, object]) -> Findings:
     if store != "ok":
         yield problem(SERVER, f"its database fails: {store}", "What is not saved is tried again; mend the disk.")
     if engine != "ok":
-        yield problem(SERVER, f"it does not reach the engine: {engine}", "Jobs wait until it does.")
+        yield problem(SERVER, f"its container engine fails: {engine}", "Jobs wait until it is well again.")
 
 
 def _loops(health: Mapping[str, object]) -> Findings:

@@ -22,6 +22,7 @@ from batchq.engine.inbox import Inbox
 from batchq.engine.letters import Amend, Deliver, Resume, Submit, SweepJobs
 from batchq.engine.loop import Loop
 from batchq.engine.pace import Pace
+from batchq.engine.start_breaker import StartBreaker
 from batchq.engine.sweeps import Hear
 from batchq.engine.tasks import Tasks
 from batchq.engine.waiting import within
@@ -74,6 +75,7 @@ class Engine:
     ) -> None:
         self._clock, self._accounts, self.inbox = clock, accounts, inbox
         self.tasks, post = Tasks(clock), inbox.post
+        self._breaker = StartBreaker(clock=clock, tasks=self.tasks)
         executor = self._executor(runtime=runtime, ground=ground, keep_log=keep_log)
         self._alarms = Alarms(clock=clock, post=inbox.post)
         self.loop = Loop(
@@ -101,6 +103,7 @@ class Engine:
             runtime=runtime,
             network_on=partial(network_on, ground),
             accounts=self._accounts,
+            breaker=self._breaker,
             keep_log=keep_log,
             clock=self._clock,
             tasks=self.tasks,
@@ -221,7 +224,7 @@ class Engine:
     def health(self) -> Health:
         return Health(
             store=self.loop.store_fails,
-            engine=self._watcher.engine_fails,
+            engine=self._watcher.engine_fails or self._breaker.trouble,
             held=self.loop.held,
             loops=self.tasks.health(),
             failing=self.tasks.failing,

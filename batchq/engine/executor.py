@@ -21,6 +21,7 @@ from batchq.domain.stopping import signal_of
 from batchq.engine.accounts import Accounts
 from batchq.engine.letters import Deliver, Ring
 from batchq.engine.reports import is_known_to_run, is_waited_for, report
+from batchq.engine.start_breaker import StartBreaker
 from batchq.engine.starting import Start
 from batchq.engine.tasks import Tasks
 from batchq.errors import ContainerGone, EngineUnknown, StoreFailed
@@ -65,6 +66,7 @@ class Executor:
         runtime: ContainerRuntime,
         network_on: Callable[[str], Network | None],
         accounts: Accounts,
+        breaker: StartBreaker,
         keep_log: Callable[[Tag], Awaitable[bool]],
         clock: Clock,
         tasks: Tasks,
@@ -74,6 +76,7 @@ class Executor:
         self._runtime = runtime
         self._network_on = network_on
         self._accounts = accounts
+        self._breaker = breaker
         self._keep_log = keep_log
         self._clock = clock
         self._tasks = tasks
@@ -150,6 +153,7 @@ class Executor:
             network=self._network_on(attempt_of(job).environment),
             runtime=self._runtime,
             accounts=self._accounts,
+            breaker=self._breaker,
             clock=self._clock,
             tasks=self._tasks,
             save=lambda made: self._save(tag, made),

@@ -17,6 +17,7 @@ from batchq.domain.replacing import replace
 from batchq.engine.accounts import Accounts
 from batchq.engine.launch import launch
 from batchq.engine.reports import report
+from batchq.engine.start_breaker import StartBreaker
 from batchq.engine.tasks import Tasks
 from batchq.errors import (
     ContainerGone,
@@ -47,6 +48,7 @@ class Start:
         network: Network | None,
         runtime: ContainerRuntime,
         accounts: Accounts,
+        breaker: StartBreaker,
         clock: Clock,
         tasks: Tasks,
         save: Callable[[on.ContainerCreated], Awaitable[None]],
@@ -56,6 +58,8 @@ class Start:
         self._tag = tag
         self._runtime = runtime
         self._accounts = accounts
+        self._breaker = breaker
+        self._successes_seen = breaker.successes
         self._clock = clock
         self._tasks = tasks
         self._save = save
@@ -73,6 +77,7 @@ class Start:
         """The news of the attempt. An engine that does not answer costs no attempt: it is asked until it does."""
         while True:
             try:
+                await self._permitted()
                 return await self._try()
             except (EngineUnknown, Unavailable) as unknown:
                 log.warning("container %s: not started yet, looking again: %s", self._tag, unknown)
@@ -81,11 +86,45 @@ class Start:
             except (ImageUnavailable, NameTaken) as failed:
                 return (self._failed(str(failed)),)
             except StartRefused as refused:
-                if refused.certain or self._refusals == len(AFTER_REFUSAL):
+                if not await self._may_retry(refused):
                     return self._refused(refused)
-                if not self.abandoned.is_set():
-                    await self._rest(AFTER_REFUSAL[self._refusals])
-                self._refusals += 1
+
+    async def _may_retry(self, refused: StartRefused) -> bool:
+        """Return after the pause before the next try; false if there is none, and the refusal is the verdict.
+
+        A failure of the host costs no attempt, and is not counted unless another start has succeeded since the last.
+        """
+        if refused.host_failed:
+            self._breaker.host_failed(self._tag.job_id, self._launch.spec.image, refused.reason)
+            if self._breaker.successes == self._successes_seen:
+                await self._after_host_failure(refused)
+                return True
+            self._successes_seen = self._breaker.successes
+        else:
+            self._breaker.job_failed()
+        if refused.certain or self._refusals == len(AFTER_REFUSAL):
+            return False
+        if not self.abandoned.is_set():
+            await self._rest(AFTER_REFUSAL[self._refusals])
+        self._refusals += 1
+        return True
+
+    async def _after_host_failure(self, refused: StartRefused) -> None:
+        """While the breaker is open, it paces the tries."""
+        if self._breaker.is_open and not self.abandoned.is_set():
+            return
+        log.warning("container %s: the host cannot start it, trying again: %s", self._tag, refused)
+        await self._rest(self._pause)
+        self._pause = min(self._pause * 2, LONGEST_PAUSE)
+
+    async def _permitted(self) -> None:
+        """Wait for the turn to probe while the host cannot start containers, unless the start is given up."""
+        turn = None if self.abandoned.is_set() else self._breaker.permit()
+        if turn is not None:
+            try:
+                await self._unless_abandoned(turn)
+            finally:
+                turn.cancel()
 
     async def _try(self) -> tuple[on.News, ...]:
         if self.abandoned.is_set():
@@ -132,6 +171,7 @@ class Start:
             await self._runtime.start(self._tag)
         except ContainerGone:
             return await self._look()
+        self._breaker.succeeded(self._launch.spec.image)
         if self._tag.part:
             return await self._look()
         return (on.ContainerStarted(attempt=self._tag.attempt, started_at=self._clock.now()),)

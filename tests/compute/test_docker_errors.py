@@ -117,10 +117,11 @@ def test_trouble_below_the_engine_refuses_no_create():
 @pytest.mark.parametrize(("exit_code", "certain"), [(126, True), (127, True), (128, False), (0, False)])
 @pytest.mark.fault("EN21")
 def test_a_start_is_judged_by_the_inspected_code_and_not_by_the_status(status, exit_code, certain):
-    refused = start_failed(answer(status, "no such program"), state=CREATED, exit_code=exit_code)
+    words = 'exec: "none": executable file not found in $PATH'
+    refused = start_failed(answer(status, words), state=CREATED, exit_code=exit_code)
 
     assert isinstance(refused, StartRefused)
-    assert refused.reason == "CannotStartContainerError: Error response from daemon: no such program"
+    assert refused.reason == f"CannotStartContainerError: Error response from daemon: {words}"
     assert (refused.certain, refused.exit_code) == (certain, exit_code or None)
 
 
@@ -153,7 +154,7 @@ def test_a_users_name_is_no_trouble_below_the_engine(words):
 
 
 def test_a_users_words_cannot_make_a_certain_refusal_uncertain():
-    refused = start_failed(answer(400, "exec: dial unix: not found"), state=CREATED, exit_code=127)
+    refused = start_failed(answer(400, 'exec: "dial unix": not found'), state=CREATED, exit_code=127)
 
     assert isinstance(refused, StartRefused)
     assert refused.certain

@@ -8,6 +8,7 @@ from batchq.domain import events as on
 from batchq.domain.names import Tag
 from batchq.engine.executor import ASK_AGAIN, Executor
 from batchq.engine.letters import Deliver, Ring
+from batchq.engine.start_breaker import StartBreaker
 from batchq.engine.starting import LONGEST_PAUSE
 from batchq.engine.tasks import Tasks
 from batchq.errors import ImageMissing, StoreFailed
@@ -41,6 +42,7 @@ class Outside:
             runtime=self.engine,
             network_on=lambda _: None,
             accounts=NO_ACCOUNTS,
+            breaker=StartBreaker(clock=clock, tasks=self.tasks),
             keep_log=self._keep_log,
             clock=clock,
             tasks=self.tasks,

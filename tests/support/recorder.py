@@ -18,6 +18,8 @@ T = TypeVar("T")
 class Recorder:
     """Only what changes a container is written down. `refusals` are raised, one a call, instead of asking.
 
+    Calls in `broken` raise their error each time.
+
     Calls that are held have been made, and reach the engine when they are let go; of a held look the answer comes late.
     Of `loses_answers` calls the answer is lost, though they were carried out. While `away`, nothing reaches the engine.
     """
@@ -27,6 +29,7 @@ class Recorder:
         self.all_asked: list[tuple[Tag, str]] = []
         self._held: dict[str, asyncio.Event] = {}
         self.refusals: dict[str, list[Exception]] = {}
+        self.broken: dict[str, Exception] = {}
         self.loses_answers: dict[str, int] = {}
         self.looks = 0
         self.pulls = 0
@@ -104,6 +107,8 @@ class Recorder:
         try:
             if what in self._held:
                 await self._held[what].wait()
+            if what in self.broken:
+                raise self.broken[what]
             if self.refusals.get(what):
                 raise self.refusals[what].pop(0)
             answer = await self._reach(call)

@@ -29,12 +29,13 @@ UP, DOWN = 0x1, 0x0
 
 
 class SecondEngine:
-    """Its containers outlive its end with `live_restore`, and not without."""
+    """Its containers outlive its end with `live_restore`, and not without. `options` are more flags of dockerd."""
 
-    def __init__(self, directory: Path, bridge: str, *, live_restore: bool) -> None:
+    def __init__(self, directory: Path, bridge: str, *, live_restore: bool, options: tuple[str, ...] = ()) -> None:
         self._directory = directory
         self._bridge = bridge
         self._live_restore = live_restore
+        self._options = options
         self._process: subprocess.Popen[bytes] | None = None
         self.url = f"unix://{directory}/docker.sock"
 
@@ -48,6 +49,7 @@ class SecondEngine:
         with (at / "log").open("ab") as log:
             command = ["dockerd", *map(str, roots), "--bridge", self._bridge, "--iptables=false"]
             command += ["--live-restore"] * self._live_restore
+            command += self._options
             self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         end = time.monotonic() + PATIENCE
         while not self.answers():
@@ -140,12 +142,12 @@ class SecondEngine:
 
 
 @contextmanager
-def second_engine(*, live_restore: bool = False) -> Iterator[SecondEngine]:
+def second_engine(*, live_restore: bool = False, options: tuple[str, ...] = ()) -> Iterator[SecondEngine]:
     """In a folder of a short name: a socket's path has room for 107 characters."""
     directory = Path(tempfile.mkdtemp(prefix="bq"))
     try:
         with _bridge() as bridge:
-            engine = SecondEngine(directory, bridge, live_restore=live_restore)
+            engine = SecondEngine(directory, bridge, live_restore=live_restore, options=options)
             engine.start()
             try:
                 engine.load()

@@ -1,0 +1,88 @@
+"""When the circuit breaker of starts opens, whom it lets through, and when it closes."""
+
+import pytest
+
+from batchq.domain.names import JobId
+from batchq.engine.start_breaker import LONGEST_PAUSE, MIN_JOBS, StartBreaker
+from batchq.engine.tasks import Tasks
+from tests.support.clock import (
+    VirtualClock,
+    pytest_asyncio_loop_factories,  # noqa: F401 - a hook
+)
+
+CLOCK = VirtualClock()
+
+
+@pytest.fixture
+async def breaker():
+    tasks = Tasks(CLOCK)
+    yield StartBreaker(clock=CLOCK, tasks=tasks)
+    await tasks.cancel()
+
+
+def fail(breaker, jobs, *images):
+    for number in range(jobs):
+        breaker.host_failed(JobId(f"job-{number}"), images[number % len(images)], "no cgroups")
+
+
+def test_one_image_that_never_started_does_not_open_it_but_is_reported(breaker):
+    fail(breaker, 50, "bad")
+
+    assert not breaker.is_open
+    assert breaker.trouble == "containers cannot be started: no cgroups"
+
+
+def test_one_job_that_fails_again_and_again_does_not_open_it(breaker):
+    breaker.succeeded("good")
+    for _ in range(50):
+        fail(breaker, 1, "good")
+
+    assert (breaker.is_open, breaker.trouble) == (False, None)
+
+
+@pytest.mark.parametrize("images", [("good",), ("one", "other")])
+def test_several_jobs_of_a_proven_image_or_of_two_images_open_it(breaker, images):
+    breaker.succeeded("good")
+    fail(breaker, MIN_JOBS, *images)
+
+    assert breaker.is_open
+
+
+def test_a_success_between_the_failures_keeps_it_closed(breaker):
+    for _ in range(20):
+        fail(breaker, MIN_JOBS - 1, "one", "other")
+        breaker.succeeded("good")
+
+    assert not breaker.is_open
+
+
+async def test_starts_are_let_through_one_after_a_pause_that_grows_and_all_after_a_success(breaker):
+    fail(breaker, MIN_JOBS, "one", "other")
+    turns = [breaker.permit() for _ in range(9)]
+
+    waited = []
+    for turn in turns[:7]:
+        before = CLOCK.now()
+        await turn
+        waited.append((CLOCK.now() - before).total_seconds())
+        breaker.host_failed(JobId("job"), "one", "no cgroups")
+    assert waited == [1, 1, 2, 4, 8, 16, LONGEST_PAUSE]
+    assert [it.done() for it in turns[7:]] == [False, False]
+
+    breaker.succeeded("one")
+
+    assert [it.done() for it in turns[7:]] == [True, True]
+    assert breaker.permit() is None
+
+
+async def test_a_start_given_up_or_failed_for_a_cause_of_its_own_takes_no_turn(breaker):
+    fail(breaker, MIN_JOBS, "one", "other")
+    given_up, bad, good = [breaker.permit() for _ in range(3)]
+    given_up.cancel()
+    before = CLOCK.now()
+
+    await bad
+    breaker.job_failed()
+    await good
+
+    assert (CLOCK.now() - before).total_seconds() == 1
