@@ -1,6 +1,6 @@
 """What an operation works with: the server it stands in, and the one request before it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -25,8 +25,9 @@ class Desk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One request, and who makes it."""
+    """One request, and who makes it. `gone` is whether its client has gone away."""
 
     body: bytes
+    gone: Callable[[], bool]
     by: Caller
     arns: Arns

@@ -27,7 +27,8 @@ async def filter_log_events(desk: Desk, call: Call, asked: wire.FilterLogEvents)
     translate.check_group(asked, call.arns)
     query = translate.query(asked)
     place = translate.place(desk.tokens.read(query, asked.nextToken)) if asked.nextToken else Place()
-    events, beyond = await desk.logs.filter(query, place=place, limit=asked.limit or MOST_EVENTS, by=call.by)
+    limit = asked.limit or MOST_EVENTS
+    events, beyond = await desk.logs.filter(query, place=place, limit=limit, by=call.by, gone=call.gone)
     more = {"nextToken": desk.tokens.make(query, translate.place_text(beyond))} if beyond else {}
     return {**translate.hits(events), **more}
 

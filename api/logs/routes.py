@@ -67,4 +67,6 @@ async def _answer(request: web.Request, desk: Desk) -> web.Response:
 async def _call(request: web.Request, desk: Desk, name: str) -> Call:
     said = scope(request.headers.get("Authorization", ""))
     arns = Arns(account=desk.account, region=said.region or desk.region)
-    return Call(body=await read(request), arns=arns, by=asker(request, Right.OWN, name))
+    return Call(
+        body=await read(request), gone=lambda: request.transport is None, arns=arns, by=asker(request, Right.OWN, name)
+    )

@@ -1,5 +1,7 @@
 """What containers wrote: kept, and read as CloudWatch's streams of events. Reads are served from the archive alone."""
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from batchq.domain.names import Tag
@@ -11,6 +13,7 @@ from batchq.logs.keeping import Keeper
 from batchq.logs.listing import Listing, Mark
 from batchq.logs.pattern import compiled
 from batchq.logs.reading import Span
+from batchq.logs.scanning import Budget, never
 from batchq.logs.searching import Event, Key, search
 from batchq.ports import Clock, ContainerRuntime, JobStore, LogArchive
 from batchq.values import LogPage, LogStream
@@ -55,6 +58,7 @@ class Logs:
         self._store = store
         self._archive = archive
         self._keeper = Keeper(archive=archive, runtime=runtime, clock=clock)
+        self._searches = asyncio.Lock()
         self._follower = Follower(store=store, runtime=runtime, keeper=self._keeper, clock=clock)
 
     async def keep(self, tag: Tag) -> bool:
@@ -87,19 +91,22 @@ class Logs:
         return await read(self._archive, stream.tag.log_id, span=span, position=position, limit=limit)
 
     async def filter(
-        self, query: Query, *, place: Place, limit: int, by: Caller
+        self, query: Query, *, place: Place, limit: int, by: Caller, gone: Callable[[], bool] = never
     ) -> tuple[tuple[Event, ...], Place | None]:
         """A page of what a query finds, by time, and where it goes on; it may be empty and still go on.
 
         What was written since the first of several containers was read is told the next time: a client that follows
         them asks from the newest time it was told, and would never hear what another wrote before that.
+        It ends early when the client has `gone`.
         Raises NotFound; Invalid for a pattern that is not served.
         """
-        matches = compiled(query.pattern)
+        pattern, budget = compiled(query.pattern), Budget(self._searches, gone=gone)
         streams = await self._searched(query, place, by)
         horizon = await self._follower.follow(streams)
         span = query.span.until(horizon) if len(streams) > 1 else query.span
-        hits = await search(self._archive, streams, span=span, matches=matches, beyond=place.beyond, limit=limit)
+        hits = await search(
+            self._archive, streams, span=span, pattern=pattern, budget=budget, beyond=place.beyond, limit=limit
+        )
         if hits.reached is not None:
             return hits.events, Place(after=place.after, until=streams[-1].name, beyond=hits.reached)
         if query.names or len(streams) < PART:

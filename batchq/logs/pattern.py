@@ -4,11 +4,12 @@
 """
 
 import re
-from collections.abc import Callable
+from dataclasses import dataclass
 
 from batchq.errors import Invalid
+from batchq.logs.scanning import Budget
 
-Matches = Callable[[str], bool]
+MAX_TERMS = 20  # each is looked for in each line
 
 _TERM = re.compile(r'\s*(?P<sign>[?-]?)(?:"(?P<phrase>(?:[^"\\]|\\.)*)"|(?P<word>[^\s"]+))(?=\s|$)')
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
@@ -19,21 +20,44 @@ _UNSERVED = {
 }
 
 
-def compiled(pattern: str) -> Matches:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pattern:
+    """Matches a message that has all terms of `every`, any of `some` unless there are none, and none of `without`."""
+
+    every: tuple[str, ...]
+    some: tuple[str, ...]
+    without: tuple[str, ...]
+
+    async def matches(self, message: str, budget: Budget) -> bool:
+        """A long message is compared with each term in a slice of its own."""
+        for term in self.every:
+            if not await _contains(message, term, budget):
+                return False
+        for term in self.without:
+            if await _contains(message, term, budget):
+                return False
+        for term in self.some:
+            if await _contains(message, term, budget):
+                return True
+        return not self.some
+
+
+def compiled(pattern: str) -> Pattern:
     """Raises Invalid for a pattern that is none, or of a kind that is not served."""
     terms = _terms(pattern)
-    every = tuple(term for sign, term in terms if not sign)
-    some = tuple(term for sign, term in terms if sign == "?")
-    none = tuple(term for sign, term in terms if sign == "-")
+    if len(terms) > MAX_TERMS:
+        raise Invalid(f"Invalid filter pattern: it has {len(terms)} terms, and this server serves {MAX_TERMS}.")
+    return Pattern(
+        every=tuple(term for sign, term in terms if not sign),
+        some=tuple(term for sign, term in terms if sign == "?"),
+        without=tuple(term for sign, term in terms if sign == "-"),
+    )
 
-    def matches(message: str) -> bool:
-        return (
-            all(term in message for term in every)
-            and (not some or any(term in message for term in some))
-            and not any(term in message for term in none)
-        )
 
-    return matches
+async def _contains(message: str, term: str, budget: Budget) -> bool:
+    if budget.slice_ends_by(len(message)):
+        await budget.pause()
+    return term in message
 
 
 def _terms(pattern: str) -> list[tuple[str, str]]:

@@ -5,8 +5,9 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from batchq.logs.pattern import Matches
+from batchq.logs.pattern import Pattern
 from batchq.logs.reading import PAGE_BYTES, Span
+from batchq.logs.scanning import LINE_COST, Budget
 from batchq.ports import LogArchive
 from batchq.values import KeptLine, LogStream
 
@@ -39,10 +40,11 @@ class Hits:
 class Walk:
     """One stream's events of a span, read a little ahead."""
 
-    def __init__(self, archive: LogArchive, stream: LogStream, *, span: Span, share: int) -> None:
+    def __init__(self, archive: LogArchive, stream: LogStream, *, span: Span, share: int, budget: Budget) -> None:
         self._archive = archive
         self._stream = stream
         self._span = span
+        self._budget = budget
         self._lines = max(AHEAD_LINES // share, 10)
         self._bytes = AHEAD_BYTES // share
         self._ahead: deque[KeptLine] = deque()
@@ -66,6 +68,8 @@ class Walk:
             self._position = page.end
         if not self._ahead:
             return None
+        if self._budget.slice_ends_by(LINE_COST):
+            await self._budget.pause()
         line = self._ahead.popleft()
         if self._span.end is not None and line.at >= self._span.end:
             return None
@@ -73,17 +77,26 @@ class Walk:
 
 
 async def search(
-    archive: LogArchive, streams: Sequence[LogStream], *, span: Span, matches: Matches, beyond: Key | None, limit: int
+    archive: LogArchive,
+    streams: Sequence[LogStream],
+    *,
+    span: Span,
+    pattern: Pattern,
+    budget: Budget,
+    beyond: Key | None,
+    limit: int,
 ) -> Hits:
-    """The events beyond a key that match, as many as one answer may have."""
-    heads = await _heads([Walk(archive, it, span=span, share=len(streams)) for it in streams], beyond)
+    """The events beyond a key that match, as many as one answer may have and the budget allows; one line at least."""
+    await budget.pause()
+    walks = [Walk(archive, it, span=span, share=len(streams), budget=budget) for it in streams]
+    heads = await _heads(walks, beyond)
     events: list[Event] = []
     room, reached = PAGE_BYTES, beyond
     for _ in range(EXAMINED):
-        if not heads or len(events) == limit:
+        if not heads or len(events) == limit or (reached != beyond and budget.exhausted):
             break
         key, event, walk = heads[0]
-        if matches(event.line.message):
+        if await pattern.matches(event.line.message, budget):
             room -= len(event.line.message.encode())
             if events and room < 0:
                 break

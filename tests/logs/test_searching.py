@@ -1,12 +1,15 @@
 """Events of many streams, by time."""
 
+import asyncio
+
 import pytest
 
 from batchq.domain.job import Status
 from batchq.errors import Invalid, NotFound
 from batchq.logs import PART, Place, Query
 from batchq.logs.reading import Span
-from batchq.values import Changes
+from batchq.logs.scanning import SLICE
+from batchq.values import Changes, LogLine
 from tests.logs.fakes import SECOND
 from tests.support.builders import ADMIN, NOON, job, log_stream
 
@@ -209,3 +212,50 @@ async def test_an_engine_without_an_answer_leaves_what_is_kept(logs, running, en
     engine.silent_after = 0
 
     assert everything(await search(logs)) == ["a"]
+
+
+class Compared(str):
+    """A message that counts the bytes of it that are compared with terms."""
+
+    __slots__ = ()
+    in_round = 0
+
+    def __contains__(self, term):
+        Compared.in_round += len(self)
+        return super().__contains__(term)
+
+
+@pytest.mark.fault("SE24")
+async def test_the_event_loop_goes_on_while_long_lines_are_searched_and_all_pages_come(logs, running, archive):
+    stream = await running()
+    lines = [LogLine(at=number, message=Compared("x" * 200_000 + str(number))) for number in range(1, 61)]
+    await archive.append(stream.tag.log_id, lines)
+    pattern = " ".join(["x" * 40, *(f"-{number}y" for number in range(17)), "?1", "?7"])
+    most = 0
+
+    async def watch():
+        nonlocal most
+        while True:
+            most, Compared.in_round = max(most, Compared.in_round), 0
+            await asyncio.sleep(0)
+
+    watching = asyncio.create_task(watch())
+    searches = [asyncio.create_task(search(logs, Query(span=Span(), pattern=pattern))) for _ in range(3)]
+    pages = await asyncio.gather(*searches)
+    watching.cancel()
+
+    assert most <= SLICE + 2 * 200_002
+    assert [message[200_000:] for message in everything(pages[0])] == [
+        str(it) for it in range(1, 61) if set("17") & set(str(it))
+    ]
+    assert len(pages[0]) > 2
+
+
+async def test_a_search_ends_early_when_its_client_has_gone(logs, running, engine):
+    stream = await running()
+    engine.write(stream.tag, *["chaff"] * 10)
+
+    _, place = await logs.filter(EVERYTHING, place=Place(), limit=10, by=ADMIN, gone=lambda: True)
+
+    assert place is not None
+    assert place.beyond is not None
