@@ -30,6 +30,7 @@ from batchq.clock import SystemClock, wall_time
 from batchq.doctor.facts import EngineFacts, Facts, ServerFacts
 from batchq.engine.accounts import Accounts
 from batchq.engine.bus import Bus
+from batchq.engine.clock_alignment import align
 from batchq.engine.engine import Engine
 from batchq.engine.inbox import Inbox
 from batchq.engine.pruning import Pruner
@@ -83,6 +84,7 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
         clock = SystemClock()
         store = await SqliteStore.open(settings.data)
         stack.push_async_callback(store.close)
+        await align(store, clock)
         runtime = make_runtime(settings, instance=store.instance, clock=clock)
         stack.push_async_callback(runtime.close)
         archive = LogFiles(settings.data / "logs")

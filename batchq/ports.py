@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
@@ -14,6 +15,7 @@ from batchq.domain.catalog import (
     PolicyName,
     SchedulingPolicy,
 )
+from batchq.domain.clock_shift import ClockShift
 from batchq.domain.container import Resources
 from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import Job
@@ -23,6 +25,7 @@ from batchq.sweeping import SweepStore
 from batchq.values import (
     Changes,
     ChildQuery,
+    ClockAnchor,
     Found,
     JobQuery,
     Launch,
@@ -47,7 +50,34 @@ class Clock(Protocol):
     async def sleep(self, seconds: float) -> None: ...
 
 
-class JobStore(WaitingStore, SweepStore, Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boot:
+    """One running of the machine, from its boot to its end."""
+
+    #: The same for all programs until the machine is booted again.
+    id: str
+    #: When that was, by the clock that is asked; by a clock that was set meanwhile it is another moment.
+    at: datetime
+
+
+class BootClock(Clock, Protocol):
+    """A Clock of which two can be compared that were started in one boot."""
+
+    def boot(self) -> Boot | None:
+        """None where the system does not tell boots apart."""
+
+
+class ClockStore(Protocol):
+    """What the clock of the last server was. Both methods raise StoreFailed."""
+
+    async def clock_anchor(self) -> ClockAnchor | None:
+        """None before the first server."""
+
+    async def anchor_clock(self, anchor: ClockAnchor, shift: ClockShift | None) -> None:
+        """Save it, and move by `shift` all stored times on which decisions depend, in one transaction."""
+
+
+class JobStore(ClockStore, WaitingStore, SweepStore, Protocol):
     """Jobs, durable. One writer: the engine's loop. Reads see every commit that has returned.
 
     Every method raises StoreFailed when the database does not do it; a failed commit has changed nothing.

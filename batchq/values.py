@@ -62,6 +62,18 @@ class Restoration:
     purged: frozenset[Tag] = frozenset()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockAnchor:
+    """The clock of the server that was started last, as far as the next server can compare it with its own."""
+
+    #: The boot of the machine, as in `Boot`.
+    boot: str
+    #: When that boot was, by this clock.
+    booted_at: datetime
+    #: The first moment that a server of this boot can have stamped, by this clock.
+    since: datetime
+
+
 class Finished(NamedTuple):
     """Where a finished job stands among them all, the oldest first: when it ended, in microseconds, and its order."""
 

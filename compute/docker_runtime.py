@@ -60,6 +60,7 @@ class DockerRuntime:
             gpus=gpus.count,
             lost_before=self._lost_before,
         )
+        self._unreliable_bridges: set[datetime] = set()
         self._limits = limits
         self._doubts = Doubts()
         self._lanes = Lanes(self._door, limits, self._doubts)
@@ -157,7 +158,8 @@ class DockerRuntime:
     def _lost_before(self) -> datetime | None:
         """By a connection of its own: an engine that goes down still answers on those it has, and takes no other."""
         with closing(self._door.client(None, patience=self._limits.patience_with_one)) as client:
-            return host.lost_before(client, host.booted_at(host.KERNEL) if self._door.socket else None)
+            booted_at = host.booted_at(host.KERNEL) if self._door.socket else None
+            return host.lost_before(client, booted_at, self._unreliable_bridges)
 
     async def _sweep(self, living: tuple[Tag, ...]) -> None:
         """What a crash left of attempts that have no container. What cannot be taken away now is tried again."""

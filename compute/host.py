@@ -43,8 +43,12 @@ def knows_swappiness(client: Client) -> bool:
     return client.info().get("CgroupVersion") != "2"
 
 
-def lost_before(client: Client, booted_at: datetime | None) -> datetime | None:
-    """With live-restore containers go down with the machine alone, which was `booted_at` if that is known."""
+def lost_before(client: Client, booted_at: datetime | None, unreliable: set[datetime]) -> datetime | None:
+    """With live-restore containers go down with the machine alone, which was `booted_at` if that is known.
+
+    `unreliable` collects the bridges that were once newer than the engine's clock: it was set back since they were
+    made, so containers that began after them may look older, also when the clock has passed that time again.
+    """
     try:
         bridge: object = client.inspect_network(BRIDGE)
     except APIError as refusal:
@@ -55,7 +59,10 @@ def lost_before(client: Client, booted_at: datetime | None) -> datetime | None:
     if not member(engine, "InitBinary", of=object):  # not Docker: other engines let containers be when they end
         return None
     began = time_of(bridge, "Created")
-    if began is None or began > (time_of(engine, "SystemTime") or began):  # the clock was set back: nothing compares
+    if began is None or began in unreliable:
+        return None
+    if began > (time_of(engine, "SystemTime") or began):
+        unreliable.add(began)
         return None
     if member(engine, "LiveRestoreEnabled", of=object) is not True:
         return began

@@ -28,15 +28,19 @@ def _server(facts: Facts) -> Findings:
     except (TypeError, ValueError):  # it tells no time, or is none of ours
         return
     if abs(ahead) > APART:
-        says = f"the server's clock is {_apart(ahead)} this machine's, which was set, or slept, since it started"
-        yield warning(CLOCK, says, "Nothing ends early by it; restart batchq (jobs run on) to show the right times.")
+        says = f"the server's clock is {_apart(ahead)} this machine's, which was set since the server started"
+        do = "Restart batchq to show the right times: jobs run on, and their time limits move with the clock."
+        yield warning(CLOCK, says, do)
 
 
 def _rows(facts: Facts) -> Findings:
     newest = facts.store.records.newest if facts.store.records is not None else None
     if newest is not None and newest - facts.now > APART:
         says = f"it is {_told(facts.now)} here, and the newest job is of {_told(newest)}: the clock was set back"
-        yield problem(CLOCK, says, "Set the clock before batchq is started: times are counted from it.")
+        do = (
+            "Set the clock before batchq is started after a boot: what has passed since the last boot is counted by it."
+        )
+        yield problem(CLOCK, says, do)
 
 
 def _apart(ahead: timedelta) -> str:

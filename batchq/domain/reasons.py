@@ -12,7 +12,7 @@ OUT_OF_MEMORY = "OutOfMemoryError: Container killed due to memory usage"
 DISAPPEARED = "Container disappeared"
 HOST_TERMINATED = "Host EC2 (instance i-00000000000000000) terminated."  # users' rules look for `Host EC2*`
 UNREADABLE = "The record of the job was damaged and could not be read"
-UNKILLABLE = "terminating: container does not exit"
+UNKILLABLE = "terminating: the container has not exited, or the container engine does not answer"
 TOO_MANY_VCPUS = (
     "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE - CE(s) associated with the job queue cannot meet the CPU "
     "requirement of the job."

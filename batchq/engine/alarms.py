@@ -12,6 +12,10 @@ from batchq.engine.letters import Ring
 from batchq.engine.waiting import within
 from batchq.ports import Clock
 
+LONGEST_WAIT = (
+    10.0  # seconds: a timer of the event loop stands still while the machine is suspended, the clock does not
+)
+
 
 class Alarms:
     def __init__(self, *, clock: Clock, post: Callable[[Ring], None]) -> None:
@@ -58,4 +62,4 @@ class Alarms:
             await self._sooner.wait()
             return
         left = (self._heap[0][0] - self._clock.now()).total_seconds()
-        await within(max(left, 0.0), self._sooner, self._clock)
+        await within(min(max(left, 0.0), LONGEST_WAIT), self._sooner, self._clock)

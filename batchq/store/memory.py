@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 
+from batchq.domain.clock_shift import ClockShift, has_decisive_times, shifted
 from batchq.domain.dependencies import waits, waits_for
 from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import ACTIVE, FINISHED, Job
@@ -24,6 +25,7 @@ from batchq.store.memory_sweeps import MemorySweeps
 from batchq.values import (
     Changes,
     ChildQuery,
+    ClockAnchor,
     Finished,
     JobQuery,
     LogStream,
@@ -54,6 +56,7 @@ class MemoryStore(MemoryCatalog):
         self._shares: dict[ShareKey, ShareUse] = {}
         self._used_up: dict[ConsumableName, int] = {}
         self._restoration = Restoration()
+        self._clock_anchor: ClockAnchor | None = None
         self._sweeps = MemorySweeps(self._jobs)
 
     async def close(self) -> None: ...
@@ -134,6 +137,15 @@ class MemoryStore(MemoryCatalog):
 
     async def used_up(self) -> Mapping[ConsumableName, int]:
         return dict(self._used_up)
+
+    async def clock_anchor(self) -> ClockAnchor | None:
+        return self._clock_anchor
+
+    async def anchor_clock(self, anchor: ClockAnchor, shift: ClockShift | None) -> None:
+        self._check_writable()
+        self._clock_anchor = anchor
+        if shift is not None:
+            self._shift(shift)
 
     async def restoration(self) -> Restoration:
         return self._restoration
@@ -252,6 +264,14 @@ class MemoryStore(MemoryCatalog):
         for key, job_id, _ in changes.submissions:
             if key in remembered:
                 raise Conflict(f"the submission of {job_id} is remembered already")
+
+    def _shift(self, shift: ClockShift) -> None:
+        for job in [it for it in self._jobs.values() if has_decisive_times(it)]:
+            self._save(shifted(job, shift))
+        self._ended = {job_id: shift.of(at) for job_id, at in self._ended.items()}
+        self._submissions = {key: (job_id, shift.of(at)) for key, (job_id, at) in self._submissions.items()}
+        self._shares = {key: replace(use, as_of=shift.of(use.as_of)) for key, use in self._shares.items()}
+        self._shift_catalog(shift)
 
     def _save(self, job: Job) -> None:
         self._index.put(self._jobs.get(job.id), job)

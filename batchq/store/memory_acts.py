@@ -1,15 +1,18 @@
 """Acts in memory: the same promises as `acts` keeps in SQL."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from batchq.domain.acts import Act, ActQuery, Kept, Noted
+from batchq.domain.clock_shift import ClockShift
 
 
 class MemoryActs:
     def __init__(self) -> None:
         self._acts: dict[int, Act] = {}
         self._marks: set[str] = set()
+        self._taken_over: set[int] = set()
         self._next = 1
 
     def insert(self, acts: Iterable[Act]) -> None:
@@ -21,6 +24,7 @@ class MemoryActs:
         for it in noted:
             if it.mark not in self._marks:
                 self._marks.add(it.mark)
+                self._taken_over.add(self._next)
                 self.insert([it.act])
 
     def page(self, query: ActQuery) -> tuple[Kept, ...]:
@@ -32,6 +36,12 @@ class MemoryActs:
         for _, number in old:
             del self._acts[number]
         return len(old)
+
+    def shift(self, shift: ClockShift) -> None:
+        """Acts that commands noted were stamped by the machine's clock as it is."""
+        for number, act in self._acts.items():
+            if number not in self._taken_over:
+                self._acts[number] = replace(act, at=shift.of(act.at))
 
 
 def _meets(act: Act, number: int, query: ActQuery) -> bool:

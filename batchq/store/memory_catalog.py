@@ -18,6 +18,7 @@ from batchq.domain.catalog import (
     PolicyName,
     SchedulingPolicy,
 )
+from batchq.domain.clock_shift import ClockShift
 from batchq.domain.names import ConsumableName, DefinitionRef, QueueName
 from batchq.domain.people import Owner, Reach
 from batchq.errors import Conflict, StoreFailed
@@ -175,3 +176,8 @@ class MemoryCatalog:
     def _check_writable(self) -> None:
         if self.failing:
             raise StoreFailed("the store was told to fail")
+
+    def _shift_catalog(self, shift: ClockShift) -> None:
+        self._queues = {name: replace(it, created_at=shift.of(it.created_at)) for name, it in self._queues.items()}
+        self._updates = {key: replace(it, at=shift.of(it.at)) for key, it in self._updates.items()}
+        self._done.shift(shift)

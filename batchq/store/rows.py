@@ -28,7 +28,7 @@ from batchq.domain.people import AccountName, Owner, UserName
 from batchq.domain.placement import Candidate
 from batchq.store.matching import EPOCH, folded, milliseconds
 from batchq.store.statements import Row
-from batchq.values import LogStream, Moment, Restoration, SubmissionKey
+from batchq.values import ClockAnchor, LogStream, Moment, Restoration, SubmissionKey
 
 JobRow = tuple[int, str, int, str, str, str]
 CandidateRow = tuple[str, int, int, int, int, str | None, int | None, str | None, int, str]
@@ -46,6 +46,7 @@ _USE = TypeAdapter(ShareUse)
 _MOMENT = TypeAdapter(Moment)
 _STREAM = TypeAdapter(LogStream)
 RESTORATION = TypeAdapter(Restoration)
+CLOCK_ANCHOR = TypeAdapter(ClockAnchor)
 
 # Sorts after whatever may follow a prefix: Unicode says that it is no character, so no name has it.
 BEYOND_LETTERS = "\U0010ffff"

@@ -16,18 +16,20 @@ from batchq.domain.catalog import (
     PolicyName,
     SchedulingPolicy,
 )
+from batchq.domain.clock_shift import ClockShift
 from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import Job
 from batchq.domain.names import ConsumableName, DefinitionRef, JobId, QueueName
 from batchq.domain.people import AccountName, Owner, Reach
 from batchq.domain.placement import Candidate
 from batchq.domain.sweep import Meant, Selection, Sketch, Sweep, Target
-from batchq.store import acts, catalog, jobs, listing, opening, pruning, salvage, streams, sweeping
+from batchq.store import acts, catalog, clock_shift, jobs, listing, opening, pruning, salvage, streams, sweeping
 from batchq.store.database import Database, opened
 from batchq.store.reading import Work, mended
 from batchq.values import (
     Changes,
     ChildQuery,
+    ClockAnchor,
     Finished,
     JobQuery,
     LogStream,
@@ -118,6 +120,12 @@ class SqliteStore:
 
     async def used_up(self) -> Mapping[ConsumableName, int]:
         return await self._read(jobs.used_up)
+
+    async def clock_anchor(self) -> ClockAnchor | None:
+        return await self._database.read(clock_shift.anchor)
+
+    async def anchor_clock(self, anchor: ClockAnchor, shift: ClockShift | None) -> None:
+        await self._database.write(lambda it: clock_shift.put(it, anchor, shift))
 
     async def restoration(self) -> Restoration:
         return await self._database.read(jobs.restoration)

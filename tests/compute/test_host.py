@@ -62,11 +62,11 @@ def failed(began, exit_code=255):
 
 
 def test_without_live_restore_nothing_outlives_the_engines_end():
-    assert host.lost_before(Client(), BOOTED) == BEGAN
+    assert host.lost_before(Client(), BOOTED, set()) == BEGAN
 
 
 def test_with_live_restore_all_outlive_it_but_not_the_machine():
-    assert host.lost_before(Client(LiveRestoreEnabled=True), BOOTED) == BOOTED
+    assert host.lost_before(Client(LiveRestoreEnabled=True), BOOTED, set()) == BOOTED
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,17 @@ def test_with_live_restore_all_outlive_it_but_not_the_machine():
     ids=["no bridge", "another machine", "another engine", "clock set back", "no time"],
 )
 def test_where_it_cannot_be_told_nothing_is_blamed_on_the_host(client, booted_at):
-    assert host.lost_before(client, booted_at) is None
+    assert host.lost_before(client, booted_at, set()) is None
+
+
+@pytest.mark.fault("TM01")
+def test_nor_when_a_clock_that_was_set_back_has_passed_that_time_again():
+    unreliable = set()
+    host.lost_before(Client(NOW + timedelta(hours=1)), BOOTED, unreliable)
+
+    later = Client(NOW + timedelta(hours=1), SystemTime=(NOW + timedelta(hours=2)).isoformat())
+
+    assert host.lost_before(later, BOOTED, unreliable) is None
 
 
 @pytest.mark.parametrize("status", [403, 404, 405])
@@ -90,7 +100,7 @@ def test_nor_where_the_engine_lets_nobody_look(status):
         def inspect_network(self, _):
             raise APIError("networks are nobody's business", response=answered(status))
 
-    assert host.lost_before(Guarded(), BOOTED) is None
+    assert host.lost_before(Guarded(), BOOTED, set()) is None
 
 
 def test_an_engine_that_is_in_trouble_is_asked_again():
@@ -99,7 +109,7 @@ def test_an_engine_that_is_in_trouble_is_asked_again():
             raise APIError("no", response=answered(500))
 
     with pytest.raises(APIError):
-        host.lost_before(Troubled(), BOOTED)
+        host.lost_before(Troubled(), BOOTED, set())
 
 
 @pytest.mark.fault("EN05")

@@ -68,3 +68,28 @@ async def test_daylight_saving_does_not_move_it(monkeypatch):
     time.tzset()
 
     assert before <= summer <= far < before + A_WHILE
+
+
+@pytest.mark.fault("CO01")
+async def test_the_time_for_which_the_machine_is_suspended_counts(monkeypatch):
+    system = SystemClock()
+    before, elapsed = system.now(), time.clock_gettime
+
+    monkeypatch.setattr(time, "clock_gettime", lambda it: elapsed(it) + 7200 * (it == time.CLOCK_BOOTTIME))
+
+    assert timedelta(hours=2) <= system.now() - before < timedelta(hours=2) + A_WHILE
+
+
+@pytest.mark.fault("CO01")
+async def test_two_clocks_of_one_boot_differ_by_how_far_the_machines_was_set(monkeypatch):
+    class Later(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime.now(tz) + timedelta(hours=2)
+
+    first = SystemClock().boot()
+    monkeypatch.setattr(clock, "datetime", Later)
+    second = SystemClock().boot()
+
+    assert first.id == second.id
+    assert abs(second.at - first.at - timedelta(hours=2)) < timedelta(seconds=1)

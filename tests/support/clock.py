@@ -16,6 +16,7 @@ import threading
 import time
 from datetime import datetime, timedelta
 
+from batchq.ports import Boot
 from tests.support.builders import NOON
 
 A_MOMENT = 0.02  # seconds of patience with threads and sockets, before each jump
@@ -72,11 +73,37 @@ class StandingLoop(asyncio.SelectorEventLoop):
 class VirtualClock:
     """The Clock port on the running loop: noon, and then what has passed there."""
 
+    virtual = True
+
     def now(self) -> datetime:
         return NOON + timedelta(seconds=asyncio.get_running_loop().time())
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+    def boot(self) -> Boot:
+        return Boot(id="virtual", at=NOON)
+
+
+class SetClock:
+    """What the next server's clock shows, when the machine's was set by so much since this one was started."""
+
+    def __init__(self, clock, by: timedelta, *, boot_id: str | None = None) -> None:
+        """`boot_id`: the machine was booted as well."""
+        self._clock = clock
+        self._by = by
+        self._boot_id = boot_id
+        self.virtual = getattr(clock, "virtual", False)
+
+    def now(self) -> datetime:
+        return self._clock.now() + self._by
+
+    async def sleep(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+
+    def boot(self) -> Boot:
+        before = self._clock.boot()
+        return Boot(id=self._boot_id or before.id, at=before.at + self._by)
 
 
 def pytest_asyncio_loop_factories(config, item):

@@ -1,0 +1,83 @@
+"""The clock of the last server, and what becomes of stored times when the next one's differs. Decision 0035."""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+
+from batchq.domain.clock_shift import ClockShift, shifted
+from batchq.domain.job import Job
+from batchq.domain.replacing import replace
+from batchq.store import catalog, jobs, rows
+from batchq.store.matching import milliseconds
+from batchq.store.statements import Row, each, named
+from batchq.values import ClockAnchor
+
+SQL = named("clock.sql")
+PAGE = 500  # jobs in memory at a time
+
+_MICROSECOND = timedelta(microseconds=1)
+_COLUMNS = ("shift_finished", "shift_submissions", "shift_consumable_updates", "shift_acts")
+
+Connection = sqlite3.Connection
+
+
+def anchor(connection: Connection) -> ClockAnchor | None:
+    row = connection.execute(SQL["anchor"]).fetchone()
+    return None if row is None else rows.CLOCK_ANCHOR.validate_json(row[0])
+
+
+def put(connection: Connection, new: ClockAnchor, shift: ClockShift | None) -> None:
+    if shift is not None:
+        _shift_jobs(connection, shift)
+        _shift_shares(connection, shift)
+        _shift_queues(connection, shift)
+        since, until = rows.microseconds(shift.since), rows.microseconds(shift.until)
+        for statement in _COLUMNS:
+            connection.execute(SQL[statement], {"by": shift.by // _MICROSECOND, "since": since, "until": until})
+    connection.execute(SQL["put_anchor"], {"value": rows.as_json(rows.CLOCK_ANCHOR, new)})
+
+
+def _shift_jobs(connection: Connection, shift: ClockShift) -> None:
+    orders = [order for (order,) in connection.execute(SQL["shifted_jobs"])]
+    for first in range(0, len(orders), PAGE):
+        page = _readable(connection, orders[first : first + PAGE])
+        each(connection, SQL["shift_job"], [_row(shifted(job, shift)) for job in page])
+
+
+def _readable(connection: Connection, orders: Sequence[int]) -> Iterator[Job]:
+    """A damaged row stays as it is: it is repaired, or failed, when the engine reads it."""
+    for order in orders:
+        for row in connection.execute(jobs.SQL["jobs_of_orders"], {"orders": f"[{order}]"}).fetchall():
+            try:
+                yield rows.stored(row)
+            except rows.WRONG:
+                continue
+
+
+def _row(job: Job) -> Row:
+    """The version stays: no server has read the job yet."""
+    return {
+        "ord": job.order,
+        "state": rows.state_row(job, version=job.version)["state"],
+        "created_at": milliseconds(job.created_at),
+    }
+
+
+def _shift_shares(connection: Connection, shift: ClockShift) -> None:
+    written: list[Row] = []
+    for row in connection.execute(SQL["shares"]).fetchall():
+        try:
+            key, use = rows.share(*row)
+        except rows.WRONG:
+            continue
+        written.append(rows.share_row(key, replace(use, as_of=shift.of(use.as_of))))
+    each(connection, jobs.SQL["put_share"], written)
+
+
+def _shift_queues(connection: Connection, shift: ClockShift) -> None:
+    for _, value in connection.execute(SQL["queues"]).fetchall():
+        try:
+            queue = rows.QUEUE.validate_json(value)
+        except rows.WRONG:
+            continue
+        catalog.put_queue(connection, replace(queue, created_at=shift.of(queue.created_at)))

@@ -1,0 +1,125 @@
+"""What every store must do, held on each: to move its times when the machine's clock was set."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from batchq.domain.acts import ActQuery, Noted
+from batchq.domain.catalog import ConsumableUpdate, Operation
+from batchq.domain.fairshare import ShareKey, ShareUse
+from batchq.domain.job import Status
+from batchq.domain.names import ConsumableName, QueueName
+from batchq.engine.clock_alignment import align
+from batchq.ports import Boot
+from batchq.store.sqlite import SqliteStore
+from batchq.values import Changes
+from tests.contracts.test_store_acts import DONE
+from tests.support.builders import NOON, attempt, consumable, job, moment, queue, submission
+
+DAY = timedelta(days=1)
+DAYS_BEHIND = 40 * DAY
+SHARE = ShareKey(QueueName("default"), "blue")
+LICENCES = ConsumableName("licences")
+
+pytestmark = pytest.mark.fault("CO01")
+
+
+class AClock:
+    """It was started so long after the machine's boot, and shows this since."""
+
+    def __init__(self, shows, *, up=timedelta(minutes=5), boot="this"):
+        self._shows, self._up, self._boot = shows, up, boot
+
+    def now(self):
+        return self._shows
+
+    def boot(self):
+        return Boot(id=self._boot, at=self._shows - self._up)
+
+
+async def ended(store, number, at):
+    over = job(number=number, status=Status.SUCCEEDED, attempts=(attempt(),))
+    await store.commit(Changes(inserted=(over,), history=(moment(over, at=at),)))
+    return over.id
+
+
+async def left(store, *ids):
+    """Which of these jobs a retention of thirty days leaves at noon."""
+    await store.prune(NOON - 30 * DAY, keep=(), limit=10)
+    return list(await store.jobs(ids))
+
+
+async def test_jobs_that_ended_by_a_clock_forty_days_behind_are_kept_as_long_as_others(store):
+    await align(store, AClock(NOON - DAYS_BEHIND))
+    old = await ended(store, 1, NOON - 35 * DAY)  # by a server of an earlier boot, whose clock was right
+    new = await ended(store, 2, NOON - DAYS_BEHIND + timedelta(seconds=10))
+    newest = await ended(store, 3, NOON)  # the newest is kept anyhow
+
+    await align(store, AClock(NOON, up=timedelta(minutes=6)))
+
+    assert await left(store, old, new, newest) == [new, newest]
+
+
+async def test_after_a_reboot_nothing_is_moved(store):
+    await align(store, AClock(NOON - DAYS_BEHIND))
+    before = await ended(store, 1, NOON - DAYS_BEHIND + timedelta(seconds=10))
+    newest = await ended(store, 2, NOON)
+
+    await align(store, AClock(NOON, boot="another"))
+
+    assert await left(store, before, newest) == [newest]
+
+
+async def test_all_times_on_which_decisions_depend_are_moved_once(store):
+    then = NOON - DAYS_BEHIND
+    await align(store, AClock(then))
+    key = submission()
+    blocked = job(number=1, status=Status.RUNNABLE, misfit=True, blocked_at=then, created_at=then)
+    waits = job(number=2, status=Status.RUNNABLE, created_at=then)
+    update = ConsumableUpdate(token="once", operation=Operation.ADD, quantity=1, at=then)
+    asked, noted = replace(DONE, at=then), Noted(mark="by a command", act=replace(DONE, at=then, user="root"))
+    await store.put_queue(queue("default", created_at=then))
+    await store.put_consumable(consumable("licences"))
+    await store.update_consumable(consumable("licences"), update, forget_before=then)
+    await store.commit(
+        Changes(
+            inserted=(blocked, waits),
+            history=(moment(blocked, at=then), moment(waits, at=then)),
+            submissions=((key, blocked.id, then),),
+            shares=((SHARE, ShareUse(as_of=then)),),
+            acts=(asked,),
+        )
+    )
+    await store.take_over([noted])
+    next_one = AClock(NOON, up=timedelta(minutes=6))
+
+    await align(store, next_one)
+    await align(store, next_one)
+
+    at = NOON - timedelta(minutes=1)
+    stored = await store.jobs([blocked.id, waits.id])
+    assert (stored[blocked.id].blocked_at, stored[blocked.id].created_at) == (at, at)
+    assert stored[waits.id] == waits
+    assert (await store.shares())[SHARE].as_of == at
+    assert (await store.queues())[0].created_at == at
+    assert [it.act.at for it in await store.acts(ActQuery(limit=10))] == [at, then]
+    await store.commit(Changes(inserted=(job(number=3),), forget_before=at))
+    assert await store.submissions([key]) == {key: blocked.id}
+    other = replace(update, token="another", at=NOON)
+    await store.update_consumable(consumable("licences"), other, forget_before=at)
+    assert await store.consumable_update(LICENCES, "once") is not None
+
+
+async def test_what_is_unreadable_is_left_for_the_engine_to_find(tmp_path):
+    store = await SqliteStore.open(tmp_path)
+    await align(store, AClock(NOON - DAYS_BEHIND))
+    damaged = job(number=1, status=Status.RUNNING, attempt=attempt(), started_at=NOON)
+    await store.commit(Changes(inserted=(damaged,), shares=((SHARE, ShareUse(as_of=NOON)),)))
+    await store._database.write(lambda it: it.execute("UPDATE jobs SET state = '{'"))
+    await store._database.write(lambda it: it.execute("UPDATE shares SET value = '{'"))
+
+    await align(store, AClock(NOON, up=timedelta(minutes=6)))
+
+    assert await store.clock_anchor() is not None
+    await store.close()

@@ -1,0 +1,127 @@
+"""The machine's clock was wrong when a server started, and is right when the next one does. Decision 0035."""
+
+from datetime import timedelta
+
+import pytest
+
+from batchq.domain import reasons
+from batchq.domain.catalog import EnvironmentName, State, TimeLimit
+from batchq.domain.job import Status
+from batchq.domain.names import QueueName
+from tests.support import world as worlds
+from tests.support.builders import task
+from tests.support.clock import SetClock
+from tests.support.scripts import LASTING, Script, contained
+from tests.support.world import HOST
+
+TWO_HOURS = timedelta(hours=2)
+HOUR = 3600.0  # seconds
+DEAF = Script(seconds=60, on_term=None, output=("ready",))
+
+pytestmark = pytest.mark.fault("CO01")
+
+
+@pytest.fixture(params=[-TWO_HOURS, TWO_HOURS], ids=["two hours behind", "two hours ahead"])
+def wrong_by(request):
+    return request.param
+
+
+@pytest.fixture
+async def world(world, wrong_by):
+    """Its server's clock is wrong; `right_clock` is the next one's."""
+    return await with_wrong_clock(world, wrong_by)
+
+
+@pytest.fixture
+async def pretended():
+    async with worlds.pretended() as living:
+        yield living
+
+
+@pytest.fixture
+async def virtual(pretended, wrong_by):
+    return await with_wrong_clock(pretended, wrong_by)
+
+
+async def with_wrong_clock(world, by):
+    world.right_clock = world.clock
+    await world.restart_with_clock(SetClock(world.clock, by))
+    return world
+
+
+async def test_a_running_job_is_not_timed_out_early(world):
+    job = await world.submit(LASTING, limit=HOUR, attempts=3)
+    await world.then(job, Status.RUNNING)
+
+    await world.restart_with_clock(world.right_clock)
+
+    await world.finish(job)
+    done = await world.then(job, Status.SUCCEEDED)
+    assert len(done.attempts) == 1
+    assert done.created_at <= done.started_at <= done.stopped_at < done.started_at + timedelta(seconds=HOUR)
+
+
+async def test_a_grace_that_has_begun_ends_in_time(world):
+    job = await world.submit(DEAF)
+    await world.says(job, "ready")
+    await world.terminate(job)
+    asked = await world.reaches(job, lambda it: it.stop is not None and it.stop.kill_at is not None)
+
+    await world.restart_with_clock(world.right_clock)
+
+    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    assert done.stopped_at - asked.started_at < timedelta(minutes=1) + TWO_HOURS
+    assert done.attempts[0].exit_code == 137
+
+
+async def test_a_timeout_comes_in_time(virtual):
+    job = await virtual.submit(Script(seconds=60, on_term=143, output=("ready",)), limit=3)
+    await virtual.says(job, "ready")
+
+    await virtual.restart_with_clock(virtual.right_clock)
+
+    await virtual.then(job, Status.FAILED, status_reason=reasons.TIMED_OUT)
+
+
+async def test_a_container_of_a_task_is_killed_in_time(virtual):
+    job = await virtual.submit(task=task(contained("app", DEAF)), limit=HOUR)
+    await virtual.says(job, "ready", part="0/app")
+    await virtual.terminate(job)
+    await virtual.reaches(job, lambda it: it.attempt is not None and it.attempt.parts[0].kill_at is not None)
+
+    await virtual.restart_with_clock(virtual.right_clock)
+
+    await virtual.then(job, Status.FAILED, status_reason="stop it")
+
+
+async def test_a_blocked_job_is_cancelled_neither_early_nor_late(virtual):
+    limit = TimeLimit(reason="MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE", most=timedelta(hours=1))
+    await virtual.catalog.create_queue(
+        name=QueueName("limited"),
+        state=State.ENABLED,
+        priority=1,
+        environments=(EnvironmentName("local"),),
+        time_limits=(limit,),
+        document="{}",
+        tags=(),
+    )
+    job = await virtual.submit(Script(seconds=1), queue="limited", millicpus=2 * HOST.millicpus)
+    await virtual.then(job, Status.RUNNABLE, misfit=True)
+
+    await virtual.restart_with_clock(virtual.right_clock)
+
+    assert (await virtual.job(job)).status is Status.RUNNABLE
+    await virtual.passes(HOUR - 60)
+    assert (await virtual.job(job)).status is Status.RUNNABLE
+    await virtual.passes(120)
+    assert (await virtual.job(job)).status is Status.FAILED
+
+
+async def test_after_a_reboot_the_wall_time_is_what_has_passed(pretended):
+    job = await pretended.submit(DEAF, limit=2 * HOUR)
+    started = (await pretended.then(job, Status.RUNNING)).started_at
+
+    await pretended.restart_with_clock(SetClock(pretended.clock, 1.5 * TWO_HOURS, boot_id="another"))
+
+    assert (await pretended.job(job)).started_at == started
+    await pretended.then(job, Status.FAILED, status_reason=reasons.TIMED_OUT)
