@@ -23,10 +23,7 @@ def commit(connection: Connection, changes: Changes) -> None:
     _insert(connection, changes.inserted)
     _update(connection, changes, ends)
     _remember(connection, changes, ends)
-    if changes.forget_before is not None:
-        old = {"before": rows.microseconds(changes.forget_before), "limit": MOST_FORGOTTEN}
-        connection.execute(SQL["forget_submissions"], old)
-    each(connection, SQL["insert_submission"], [_submission_row(it) for it in changes.submissions])
+    _put_submissions(connection, changes)
     each(connection, SQL["insert_stream"], [rows.stream_row(it) for it in changes.streams])
     each(connection, SQL["put_share"], [rows.share_row(*it) for it in changes.shares])
     each(connection, SQL["put_used_up"], [_used_up_row(it) for it in changes.used_up])
@@ -113,6 +110,15 @@ def _used_up_row(used: tuple[ConsumableName, int]) -> Row:
     return {"resource": rows.text(resource), "units": rows.integer(units)}
 
 
-def _submission_row(submission: tuple[SubmissionKey, JobId, datetime]) -> Row:
-    key, job_id, at = submission
-    return rows.key_row(key) | {"job_id": rows.text(job_id), "at": rows.microseconds(at)}
+def _put_submissions(connection: Connection, changes: Changes) -> None:
+    """An expired row that is not deleted yet is replaced: a burst may leave more of them than one commit deletes."""
+    before = 0 if changes.forget_before is None else rows.microseconds(changes.forget_before)
+    if before:
+        connection.execute(SQL["forget_submissions"], {"before": before, "limit": MOST_FORGOTTEN})
+    told = [_submission_row(*it, before=before) for it in changes.submissions]
+    if each(connection, SQL["insert_submission"], told) < len(told):
+        raise Conflict(f"one of {len(told)} submissions is remembered already")
+
+
+def _submission_row(key: SubmissionKey, job_id: JobId, at: datetime, *, before: int) -> Row:
+    return rows.key_row(key) | {"job_id": rows.text(job_id), "at": rows.microseconds(at), "before": before}

@@ -9,6 +9,7 @@ import pytest
 from batchq.domain.job import Status
 from batchq.domain.names import QueueName
 from batchq.errors import Conflict, StoreFailed
+from batchq.store.saving import MOST_FORGOTTEN
 from batchq.values import Changes
 from tests.support.builders import NOON, attempt, job, job_id, log_stream, moment, resources, stop, submission
 
@@ -292,6 +293,28 @@ async def test_one_that_is_forgotten_may_come_anew_at_that_moment(store):
     await update(store, inserted=(again,), submissions=((submission(), again.id, later),), forget_before=later)
 
     assert await store.submissions([submission()]) == {submission(): again.id}
+
+
+async def test_one_that_expired_may_come_anew_though_more_expired_than_one_commit_deletes(store):
+    first, again = job(), job()
+    later = NOON + timedelta(days=1)
+    keys = [submission(invocation_id=f"{number:04}") for number in range(MOST_FORGOTTEN + 1)]
+    await update(store, inserted=(first,), submissions=tuple((it, first.id, NOON) for it in keys))
+
+    anew = tuple((it, again.id, later) for it in (keys[0], keys[-1]))
+    await update(store, inserted=(again,), submissions=anew, forget_before=later)
+
+    assert await store.submissions([keys[0], keys[-1]]) == {keys[0]: again.id, keys[-1]: again.id}
+
+
+async def test_one_that_has_not_expired_is_never_replaced(store):
+    first, again = job(), job()
+    await update(store, inserted=(first,), submissions=((submission(), first.id, NOON),))
+
+    with pytest.raises(Conflict):
+        await update(store, inserted=(again,), submissions=((submission(), again.id, NOON),), forget_before=NOON)
+
+    assert await store.submissions([submission()]) == {submission(): first.id}
 
 
 async def test_a_stream_is_found_by_its_name(store):

@@ -55,7 +55,8 @@ UPDATE jobs SET finished_at = :at WHERE id = :id;
 
 -- insert_submission
 INSERT INTO submissions (principal, invocation_id, body_sha256, job_id, at)
-VALUES (:principal, :invocation_id, :body_sha256, :job_id, :at);
+VALUES (:principal, :invocation_id, :body_sha256, :job_id, :at)
+ON CONFLICT DO UPDATE SET job_id = excluded.job_id, at = excluded.at WHERE at < :before;
 
 -- forget_submissions
 DELETE FROM submissions WHERE (principal, invocation_id, body_sha256) IN (
