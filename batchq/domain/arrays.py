@@ -14,11 +14,14 @@ from datetime import datetime
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain import reasons, stopping
-from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Child, Family, Job, Status
+from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Child, ChildOrder, Family, Job, Status
 from batchq.domain.moves import end, story, to
 from batchq.domain.names import child_id
 from batchq.domain.replacing import replace
-from batchq.errors import IllegalTransition
+from batchq.errors import IllegalTransition, Invalid
+
+MAX_CHILD_ORDERS = 32
+"""Different orders that an array keeps for children that are not spawned yet: it is saved whole at each."""
 
 Outcome = tuple[Job, tuple[do.Effect, ...]]
 Order = on.CancelRequested | on.TerminateRequested | on.DependencyFailed
@@ -103,7 +106,36 @@ def spawn(job: Job, most: int, now: datetime) -> tuple[Job, tuple[Job, ...]]:
         )
         for index in indices
     )
-    return replace(job, family=replace(family, spawned=indices.stop)), children
+    orders = job.child_orders if indices.stop < size(job) else ()
+    return replace(job, family=replace(family, spawned=indices.stop), child_orders=orders), children
+
+
+def keep_order(job: Job, index: int, event: on.CancelRequested | on.TerminateRequested) -> Job:
+    """Keeps an order to a child that is not spawned yet. The first to each child stands. Raises Invalid."""
+    if any(index in it.indices for it in job.child_orders):
+        return job
+    alike = ChildOrder(indices=(), reason=event.reason, terminate=isinstance(event, on.TerminateRequested))
+    if isinstance(event, on.TerminateRequested):
+        alike = replace(alike, grace=event.grace, signal=event.signal)
+    known = {replace(it, indices=()): it.indices for it in job.child_orders}
+    known[alike] = (*known.get(alike, ()), index)
+    if len(known) > MAX_CHILD_ORDERS:
+        raise Invalid(
+            f"Array {job.id} waits, and its children have {MAX_CHILD_ORDERS} different orders to stop already: use one "
+            "of their reasons, or stop the array."
+        )
+    return replace(job, child_orders=tuple(replace(it, indices=indices) for it, indices in known.items()))
+
+
+def ordered(child: Job, job: Job, now: datetime) -> Job:
+    """A child that has just been spawned, FAILED where an order to it was kept."""
+    order = next((it for it in job.child_orders if _index(child) in it.indices), None)
+    if order is None:
+        return child
+    if order.terminate:
+        event = on.TerminateRequested(reason=order.reason, grace=order.grace, signal=order.signal)
+        return end(stopping.order(child, event, now), Status.FAILED, now, order.reason)
+    return end(replace(child, cancelled=order.reason), Status.FAILED, now, order.reason)
 
 
 def tell(job: Job, most: int) -> tuple[Job, range]:

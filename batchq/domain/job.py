@@ -235,6 +235,20 @@ class Family:
     over_at: datetime | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildOrder:
+    """A CancelJob, or with `terminate` a TerminateJob, to children that their array has not spawned yet."""
+
+    #: In the order in which they were given.
+    indices: tuple[int, ...]
+    reason: str
+    terminate: bool
+    #: None is the job's own.
+    grace: timedelta | None = None
+    #: None is the image's StopSignal, or SIGTERM.
+    signal: str | None = None
+
+
 @quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
@@ -260,6 +274,8 @@ class Job:
     blocked_at: datetime | None = None
     child: Child | None = None
     family: Family | None = None
+    #: Of an array, until its last child is spawned.
+    child_orders: tuple[ChildOrder, ...] = ()
     started_at: datetime | None = None
     stopped_at: datetime | None = None
     tags: tuple[tuple[str, str], ...] = ()

@@ -80,6 +80,7 @@ def _spawn(turn: Turn, parent: Job, most: int) -> int:
         turn.keep(parent, after)
     for child in children:
         turn.insert(child, None)
+        turn.keep(child, arrays.ordered(child, parent, turn.now))
     return len(children)
 
 

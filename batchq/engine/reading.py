@@ -3,7 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
+from batchq.domain import arrays
 from batchq.domain import effects as do
+from batchq.domain import events as on
 from batchq.domain.catalog import State
 from batchq.domain.container import Resources
 from batchq.domain.dependencies import named, refusal
@@ -32,7 +34,7 @@ from batchq.engine.letters import (
 from batchq.engine.repeats import Repeats
 from batchq.engine.safety import Safety
 from batchq.engine.strays import Strays
-from batchq.engine.turn import Turn, comes
+from batchq.engine.turn import Turn, array_to_spawn, comes
 from batchq.errors import Invalid
 from batchq.ports import JobStore
 from batchq.values import SubmissionKey
@@ -151,11 +153,16 @@ class Reader:
         turn.effects += ((do.ClearAway(tag=tag), None) for tag in going)
 
     def _tell(self, turn: Turn, letter: Deliver | Amend | Ring) -> None:
-        """A letter about one job. One that nobody knows hears nothing; one that is to come hears it when it has."""
+        """A letter about one job. One about an unknown job changes nothing; one about a child being spawned waits.
+
+        A stop order to a child of an array that has not begun is kept by the array.
+        """
         job = turn.get(letter.job_id)
         if job is None:
             if comes(turn, letter.job_id):
                 turn.later.append(letter)
+            elif isinstance(letter, Deliver):
+                _keep_order(turn, letter)
             return
         match letter:
             case Deliver(event=event):
@@ -165,6 +172,21 @@ class Reader:
                 turn.keep(job, change(job))
             case Ring(seen_alive=tag):
                 _ring(turn, job, seen_alive=tag)
+
+
+def _keep_order(turn: Turn, letter: Deliver) -> None:
+    """The audit record is about the child, which has no row yet."""
+    array, child = array_to_spawn(turn, letter.job_id), parent_of(letter.job_id)
+    if array is None or array.family is not None or child is None:
+        return
+    if not isinstance(letter.event, on.CancelRequested | on.TerminateRequested):
+        return
+    after = arrays.keep_order(array, child[1], letter.event)
+    if after is not array:
+        by, turn.by = turn.by, None
+        turn.keep(array, after)
+        turn.by = by
+        turn.note(f"job/{letter.job_id}", array.status)
 
 
 def _check_dependencies(turn: Turn, spec: JobSpec, by: Caller) -> None:

@@ -242,8 +242,14 @@ def _came(before: Job | None, after: Job) -> datetime | None:
 
 def comes(turn: Turn, job_id: JobId) -> bool:
     """Whether it is a child that its array is spawning."""
+    parent = array_to_spawn(turn, job_id)
+    return parent is not None and at_work(parent)
+
+
+def array_to_spawn(turn: Turn, job_id: JobId) -> Job | None:
+    """The array that has this child and has not spawned it yet."""
     child = parent_of(job_id)
     parent = None if child is None else turn.get(child[0])
-    if child is None or parent is None or turn.knows(job_id) or not at_work(parent):
-        return False
-    return child[1] < size(parent) and job_id == child_id(*child)
+    if child is None or parent is None or turn.knows(job_id) or not is_parent(parent) or parent.status in FINISHED:
+        return None
+    return parent if child[1] < size(parent) and job_id == child_id(*child) else None

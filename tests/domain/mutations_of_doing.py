@@ -71,8 +71,8 @@ JOBS = [
     ),
     (
         "no submission is remembered",
-        '    each(connection, SQL["insert_submission"], [_submission_row(it) for it in changes.submissions])\n',
-        "",
+        "told = [_submission_row(*it, before=before) for it in changes.submissions]",
+        "told: list[Row] = []",
     ),
     (
         "who was judged waits on",

@@ -11,7 +11,7 @@ from batchq.domain import events as on
 from batchq.domain.arrays import Moved
 from batchq.domain.job import FINISHED, Dependency, DependencyType, Family, Status
 from batchq.domain.lifecycle import step
-from batchq.errors import IllegalTransition
+from batchq.errors import IllegalTransition, Invalid
 from tests.support import builders
 from tests.support.builders import NOON
 
@@ -221,3 +221,16 @@ def _happen(job, children, what, most, well):
             moved = [Moved(index=index, before=children[index], after=status) for index in waiting]
     children.update({move.index: move.after for move in moved})
     return arrays.count(job, moved, NOON)
+
+
+def test_the_orders_kept_for_children_that_are_not_spawned_are_few():
+    array = builders.job(array_size=10_000)
+    for index in range(5000):
+        array = arrays.keep_order(array, index, on.CancelRequested(reason="one reason"))
+    for index in range(arrays.MAX_CHILD_ORDERS - 1):
+        array = arrays.keep_order(array, 5000 + index, on.TerminateRequested(reason=f"reason {index}"))
+
+    assert arrays.keep_order(array, 0, on.TerminateRequested(reason="another")) is array
+    assert len(array.child_orders) == arrays.MAX_CHILD_ORDERS
+    with pytest.raises(Invalid, match="different orders"):
+        arrays.keep_order(array, 9999, on.TerminateRequested(reason="another"))

@@ -77,16 +77,8 @@ def _leaf(facts, job_id, leaf: Leaf, seen: Seen):
 
 
 def _orders(facts, job_id, leaf) -> list[Asked]:
-    """Those that reach it: before its array has begun a child is nobody, and in that very turn it may be."""
-    return [it for it in facts.orders if it.of == leaf.parent or (it.of == job_id and _is_there(facts, it))]
-
-
-def _is_there(facts, order):
-    parent = facts.leaves[order.of].parent
-    begun = None if parent is None else facts.seen[parent].begun
-    if parent is None or begun is None or begun.commit != order.granted:
-        return parent is None or (begun is not None and begun.commit < order.granted)
-    return any(it.reason == order.reason for it in facts.seen[order.of].sights)
+    """Those that reach it: one to a child that is not spawned yet is kept until it is."""
+    return [it for it in facts.orders if it.of in (leaf.parent, job_id)]
 
 
 def ends_of_leaf(facts, job_id, leaf, seen) -> set[End]:

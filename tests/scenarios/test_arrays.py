@@ -300,3 +300,21 @@ async def test_a_child_that_no_array_will_have_is_refused(world):
 
     await world.terminate(parent)
     await world.then(parent, Status.FAILED)
+
+
+@pytest.mark.parametrize("order", ["cancel", "terminate"])
+async def test_an_order_to_a_child_that_is_not_spawned_yet_ends_it_when_it_is(world, order):
+    before = await world.submit(LASTING)
+    parent = await world.submit(BRIEF, array_size=3, after=[before])
+    await world.then(before, Status.RUNNING)
+    await getattr(world, order)(child_id(parent, 1), "not this one")
+    await world.cancel(child_id(parent, 1), "too late")
+    await world.restart()
+
+    await world.finish(before)
+
+    flags = {"is_cancelled": order == "cancel", "is_terminated": order == "terminate"}
+    await world.then(parent, Status.FAILED, status_reason=reasons.CHILD_FAILED)
+    await world.then(child_id(parent, 1), Status.FAILED, status_reason="not this one", attempts=(), **flags)
+    assert await counts(world, parent) == {"SUCCEEDED": 2, "FAILED": 1}
+    assert await world.walk(child_id(parent, 1)) == ["SUBMITTED", "FAILED"]
