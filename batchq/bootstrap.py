@@ -42,6 +42,7 @@ from batchq.host import is_loopback, listen, machine, room_for_connections
 from batchq.journal import Journal
 from batchq.keys import KeyFile
 from batchq.logs import Logs
+from batchq.logs.quota import AccountLogs, LogQuota
 from batchq.people import PeopleFile, machine_user
 from batchq.ports import Clock, ContainerRuntime
 from batchq.service import JobService
@@ -49,6 +50,7 @@ from batchq.settings import Auth, Privileged, Runtime, Settings
 from batchq.stopping import Stopping
 from batchq.store import examination, folders
 from batchq.store.logfiles import LogFiles
+from batchq.store.reserve import SIZE as RESERVE
 from batchq.store.sqlite import SqliteStore
 from compute import docker_examination
 from compute.docker_runtime import DockerRuntime
@@ -82,7 +84,8 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
     async with AsyncExitStack() as stack:
         door = stack.enter_context(listen(settings))
         clock = SystemClock()
-        store = await SqliteStore.open(settings.data)
+        least_free = settings.min_free_mib * MIB
+        store = await SqliteStore.open(settings.data, reserve=RESERVE if least_free else 0, spare=least_free // 2)
         stack.push_async_callback(store.close)
         await align(store, clock)
         runtime = make_runtime(settings, instance=store.instance, clock=clock)
@@ -166,16 +169,19 @@ def make_policy(settings: Settings) -> Policy:
 def assemble(
     settings: Settings, *, store: SqliteStore, runtime: ContainerRuntime, archive: LogFiles, clock: Clock
 ) -> Parts:
-    logs = Logs(store=store, archive=archive, runtime=runtime, clock=clock)
     inbox = Inbox()
     floor = Floor(free=lambda: folders.free(settings.data), least=settings.min_free_mib * MIB)
+    accounts = Accounts(people=PeopleFile(settings.data).now, held=settings.auth is not Auth.NONE)
+    stored = AccountLogs(store=store, archive=archive)
+    quota = LogQuota(each=settings.log_mib or None, floor=floor, quotas=accounts.quotas, usage=stored, clock=clock)
+    logs = Logs(store=store, archive=archive, runtime=runtime, clock=clock, quota=quota)
     catalog = Catalog(store=store, jobs=store, clock=clock, floor=floor, changed=inbox.ground_changed)
     engine = Engine(
         inbox=inbox,
         store=store,
         ground=catalog,
         runtime=runtime,
-        accounts=Accounts(people=PeopleFile(settings.data).now, held=settings.auth is not Auth.NONE),
+        accounts=accounts,
         keep_log=logs.keep,
         clock=clock,
         bus=Bus(),
@@ -191,13 +197,15 @@ def assemble(
         jobs=jobs,
         stopping=Stopping(engine=engine, store=store, people=PeopleFile(settings.data).now),
         pulse=Pulse(clock),
-        pruner=make_pruner(settings, engine, store=store, archive=archive, clock=clock),
+        pruner=make_pruner(settings, engine, store=store, archive=stored, clock=clock),
         audit=Audit(store=store, journal=Journal(settings.data), clock=clock, keep=settings.audit),
         floor=floor,
     )
 
 
-def make_pruner(settings: Settings, engine: Engine, *, store: SqliteStore, archive: LogFiles, clock: Clock) -> Pruner:
+def make_pruner(
+    settings: Settings, engine: Engine, *, store: SqliteStore, archive: AccountLogs, clock: Clock
+) -> Pruner:
     return Pruner(
         store=store,
         archive=archive,

@@ -20,8 +20,14 @@ class Floor:
         if free < self._least:
             raise DiskFull(
                 f"The disk of batchq's data has {free // MIB} MiB left. "
-                f"With less than {self._least // MIB} MiB no job and no job definition is taken."
+                f"With less than {self._least // MIB} MiB no job and no job definition is taken, "
+                f"and no output of containers is stored."
             )
+
+    @property
+    def critical(self) -> bool:
+        """Whether less than half of what must stay free is left: then even a line in a log is too much."""
+        return self._free() < self._least // 2
 
     @property
     def trouble(self) -> str | None:

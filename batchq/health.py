@@ -47,14 +47,16 @@ async def health(settings: Settings, parts: Parts, clock: Clock) -> Mapping[str,
         aside = await parts.store.put_aside()
     except StoreFailed as failure:
         store = str(failure)
-    disk = parts.floor.trouble
-    well = seen.well and store is None and disk is None
+    disk, reserve = parts.floor.trouble, parts.store.reserve_trouble
+    well = seen.well and store is None and disk is None and reserve is None
     return {
         "status": "failing" if seen.failing else "ok" if well else "degraded",
         "store": store or "ok",
         "engine": seen.engine or "ok",
         "data": seen.held or "ok",
         "disk": disk or "ok",
+        "reserve": reserve or "ok",
+        "logs": parts.logs.trouble or "ok",
         "loops": seen.loops,
         "pulse": parts.pulse.health(),
         "putAside": aside,

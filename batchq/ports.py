@@ -296,8 +296,11 @@ class LogArchive(Protocol):
     async def last(self, log_id: str) -> int:
         """The latest stamp kept, 0 if there is none."""
 
-    async def append(self, log_id: str, lines: Sequence[LogLine]) -> None:
-        """Keep them, durably. Killed half-way, it has kept the first few of them, each whole."""
+    async def append(self, log_id: str, lines: Sequence[LogLine]) -> int:
+        """Keep them, durably. Killed half-way, it has kept the first few of them, each whole. Returns their bytes."""
+
+    async def annotate(self, log_id: str, line: LogLine) -> None:
+        """Store a line of batchq's own among the container's, stamped 0, which no line of a container is."""
 
     async def read(self, log_id: str, *, position: int, limit: int, max_bytes: int) -> LogPage:
         """Lines from a position on, oldest first; one at least, if there is one. A log nobody wrote to is empty.
@@ -313,6 +316,9 @@ class LogArchive(Protocol):
 
     async def size(self, log_id: str) -> int:
         """Bytes kept."""
+
+    async def total(self, log_ids: Sequence[str]) -> int:
+        """Bytes kept of all these logs."""
 
 
 class EventBus(Protocol):

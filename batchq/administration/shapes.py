@@ -41,6 +41,7 @@ class SetLimits(Shape):
     queued: Number | None = None
     submits: Amount | None = None
     vcpus: Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)] | None = None
+    log_mib: Number | None = None
 
 
 class SetAccount(Shape):

@@ -35,7 +35,7 @@ def allowance(it: Allowance) -> Told:
 
 
 def limits(it: Limits) -> Told:
-    return {"queued": it.queued, "submits": it.submits, "vcpus": it.vcpus}
+    return {"queued": it.queued, "submits": it.submits, "vcpus": it.vcpus, "logMib": it.log_mib}
 
 
 def user(it: User) -> Told:

@@ -23,6 +23,7 @@ _LIMITS: Final[Flags] = {
     "queued": ("--queued", or_none(int), "N", "jobs that wait, or none"),
     "submits": ("--submits", or_none(float), "N", "jobs submitted a second, or none"),
     "vcpus": ("--vcpus", or_none(float), "N", "vCPUs in use, or none"),
+    "logMib": ("--log-mib", or_none(int), "MIB", "MiB of stored logs, or none"),
 }
 
 

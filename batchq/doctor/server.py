@@ -27,6 +27,7 @@ def judge(facts: Facts) -> Findings:
         yield warning(SERVER, says, "Restart batchq serve after an upgrade (jobs run on).")
     yield from _other_data(facts, health)
     yield from _store_and_engine(health)
+    yield from _disk(health)
     if (data := health.get("data", "ok")) != "ok":
         do = "Look at what runs, then batchq resume; with --purge, what no job owns is cleared away."
         yield warning(SERVER, f"its data was {data}", do)
@@ -60,6 +61,16 @@ def _store_and_engine(health: Mapping[str, object]) -> Findings:
         yield problem(SERVER, f"its database fails: {store}", "What is not saved is tried again; mend the disk.")
     if engine != "ok":
         yield problem(SERVER, f"its container engine fails: {engine}", "Jobs wait until it is well again.")
+
+
+def _disk(health: Mapping[str, object]) -> Findings:
+    """The disk itself is reported by the store's findings, which see it without a server."""
+    reserve, logs = health.get("reserve", "ok"), health.get("logs", "ok")
+    if reserve != "ok":
+        do = "Make room on the disk of the data: when nothing is left of it, job ends are not saved until there is."
+        yield problem(SERVER, str(reserve), do)
+    if logs != "ok":
+        yield warning(SERVER, str(logs), "Raise serve --log-mib or account --log-mib, or make room on the disk.")
 
 
 def _loops(health: Mapping[str, object]) -> Findings:

@@ -80,12 +80,14 @@ class Allowance:
 class Limits:
     """Of an account and all below it together; None is without limit.
 
-    `queued` jobs that have not reached STARTING (each child of an array counts), `submits` a second, `vcpus` in use.
+    `queued` jobs that have not reached STARTING (each child of an array counts), `submits` a second, `vcpus` in use,
+    `log_mib` MiB of all stored logs.
     """
 
     queued: int | None = None
     submits: float | None = None
     vcpus: float | None = None
+    log_mib: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

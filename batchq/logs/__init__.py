@@ -12,6 +12,7 @@ from batchq.logs.following import Follower
 from batchq.logs.keeping import Keeper
 from batchq.logs.listing import Listing, Mark
 from batchq.logs.pattern import compiled
+from batchq.logs.quota import LogQuota
 from batchq.logs.reading import Span
 from batchq.logs.scanning import Budget, never
 from batchq.logs.searching import Event, Key, search
@@ -54,10 +55,13 @@ class Summary:
 class Logs:
     """One group of streams, one stream an attempt. What its caller does not reach is to him as if it were not there."""
 
-    def __init__(self, *, store: JobStore, archive: LogArchive, runtime: ContainerRuntime, clock: Clock) -> None:
+    def __init__(
+        self, *, store: JobStore, archive: LogArchive, runtime: ContainerRuntime, clock: Clock, quota: LogQuota
+    ) -> None:
         self._store = store
         self._archive = archive
-        self._keeper = Keeper(archive=archive, runtime=runtime, clock=clock)
+        self._quota = quota
+        self._keeper = Keeper(archive=archive, runtime=runtime, clock=clock, quota=quota)
         self._searches = asyncio.Lock()
         self._follower = Follower(store=store, runtime=runtime, keeper=self._keeper, clock=clock)
 
@@ -68,6 +72,11 @@ class Logs:
         line once. Raises EngineUnknown; StoreFailed.
         """
         return await self._keeper.keep(tag)
+
+    @property
+    def trouble(self) -> str | None:
+        """What health reports: that output was not stored lately."""
+        return self._quota.trouble
 
     async def close(self) -> None:
         await self._follower.close()

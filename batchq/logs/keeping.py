@@ -7,6 +7,9 @@ characters a stamp, and a copy takes what exceeds that: it may be killed half-wa
 
 AWS: a line without a character is no event, and one of more than 256 KiB is several (CloudWatch takes 1 MiB since
 2025, but its agents still cut here). A log of a machine whose clock was set back while it was read may lack lines.
+
+Where not all is stored, a line of batchq's own says so (decision 0033). A copy that a quota stopped goes on when the
+next one finds room.
 """
 
 import asyncio
@@ -17,8 +20,10 @@ from weakref import WeakValueDictionary
 
 from batchq.domain.names import Tag
 from batchq.errors import ContainerGone
+from batchq.floor import MIB
+from batchq.logs.quota import LogQuota
 from batchq.ports import Clock, ContainerRuntime, LogArchive
-from batchq.values import LogLine
+from batchq.values import KeptLine, LogLine
 
 OVERLAP = 1_000_000_000  # nanoseconds by which one line may overtake another
 PERHAPS_CUT = 4096  # characters; engines cut at 16 KiB, which are so many at least
@@ -27,13 +32,21 @@ BATCH_LINES = 2000
 BATCH_CHARACTERS = 1024 * 1024
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MEMORY = timedelta(seconds=1)  # for which it is known when a container was last asked
+ENGINE_STORES = 400_000_000  # bytes of a container's log, as JSON, at least; what was written before may be dropped
+ENGINE_LINE = 85  # bytes of a line's JSON beside its text
+DROPPED = "batchq: the engine stores only the last 400 to 500 MB of a container's output; lines {} may be missing"
+STOPPED = (
+    "batchq: log capture stopped: {}; {:.1f} MiB of this log are stored. "
+    "Later output is lost when the container is removed, unless there is room again before that"
+)
 
 
 class Keeper:
     """One copy at a time for a container."""
 
-    def __init__(self, *, archive: LogArchive, runtime: ContainerRuntime, clock: Clock) -> None:
+    def __init__(self, *, archive: LogArchive, runtime: ContainerRuntime, clock: Clock, quota: LogQuota) -> None:
         self._archive = archive
+        self._quota = quota
         self._runtime = runtime
         self._clock = clock
         self._turns: WeakValueDictionary[Tag, asyncio.Lock] = WeakValueDictionary()
@@ -83,31 +96,51 @@ class Keeper:
 
     async def _copy_first(self, tag: Tag, written: AsyncGenerator[LogLine, None]) -> bool:
         """All of it, if nothing is kept yet; else nothing, and False. No file is looked for where nothing is told."""
-        batch = Batch(self._archive, tag)
-        asked = False
+        batch = Batch(self._archive, tag, self._quota, stored=0)
+        asked, read = False, 0
         with suppress(ContainerGone):
             async with aclosing(written) as lines:
                 async for line in lines:
                     if not asked and await self._archive.last(tag.log_id):
                         return False
                     asked = True
-                    await batch.add(line.at, line.message)
+                    read += len(line.message) + ENGINE_LINE
+                    if not await batch.add(line.at, line.message):
+                        return True
         await batch.append()
+        if read >= ENGINE_STORES:
+            await batch.annotate(DROPPED.format("before the first of this log"))
         return True
 
     async def _copy(self, tag: Tag, *, whole: bool) -> None:
         """`whole` looks also for the rest of lines that were cut long ago, for which all that is kept is read once."""
         log_id = tag.log_id
         last = await self._archive.last(log_id)
+        stored = await self._archive.size(log_id) if last else 0
+        if last and await self._is_stopped(tag, stored):
+            return
         since = max(last - OVERLAP, 0)
         kept = await self._kept(log_id, since=since, whole=whole) if last else {}
-        batch = Batch(self._archive, tag)
-        try:
-            async for line in self._runtime.logs(tag, after=min([since, *(stamp - 1 for stamp in kept)])):
-                await batch.add(line.at, _rest(line, kept, since=since))
-        except ContainerGone:
-            pass  # nothing more to copy
+        newest, first = max(kept, default=None), True
+        batch = Batch(self._archive, tag, self._quota, stored=stored)
+        after = min([since, *(stamp - 1 for stamp in kept)])
+        with suppress(ContainerGone):  # nothing more to copy
+            async with aclosing(self._runtime.logs(tag, after=after)) as lines:
+                async for line in lines:
+                    if first and newest is not None and line.at > newest:
+                        # The engine no longer has the newest line that is stored, so it dropped what followed, too.
+                        await batch.annotate(DROPPED.format("before the next"), at=newest)
+                    first = False
+                    if not await batch.add(line.at, _rest(line, kept, since=since)):
+                        return
         await batch.append()
+
+    async def _is_stopped(self, tag: Tag, stored: int) -> bool:
+        """Whether a quota refuses more, and the last line that is stored says so."""
+        if await self._quota.refusal(tag, stored) is None:
+            return False
+        page = await self._archive.read_back(tag.log_id, position=None, limit=1, max_bytes=1)
+        return any(_is_annotation(line) for line in page.lines)
 
     async def _kept(self, log_id: str, *, since: int, whole: bool) -> dict[int, int]:
         """Characters by stamp: of lines after `since` and, for the whole, of those that may have been cut."""
@@ -125,26 +158,47 @@ class Keeper:
 
 
 class Batch:
-    """Events on their way into a container's log, so many at a time that neither the memory nor the disk minds."""
+    """Events on their way into a container's log, so many at a time that neither the memory nor the disk minds.
 
-    def __init__(self, archive: LogArchive, tag: Tag) -> None:
+    `stored` are the bytes of the log that the archive has already.
+    """
+
+    def __init__(self, archive: LogArchive, tag: Tag, quota: LogQuota, *, stored: int) -> None:
         self._archive = archive
         self._tag = tag
+        self._quota = quota
+        self._stored = stored
         self._lines: list[LogLine] = []
         self._characters = 0
 
-    async def add(self, at: int, message: str) -> None:
+    async def add(self, at: int, message: str) -> bool:
+        """False when the quota refused what was added, so that no more can be."""
         for event in events(message):
             self._lines.append(LogLine(at=at, message=event))
             self._characters += len(event)
-            if len(self._lines) >= BATCH_LINES or self._characters >= BATCH_CHARACTERS:
-                await self.append()
+            if (len(self._lines) >= BATCH_LINES or self._characters >= BATCH_CHARACTERS) and not await self.append():
+                return False
+        return True
 
-    async def append(self) -> None:
-        """What was added since the last time."""
-        if self._lines:
-            await self._archive.append(self._tag.log_id, self._lines)
-        self._lines, self._characters = [], 0
+    async def append(self) -> bool:
+        """What was added since the last time. False when the quota refused it; then a line in the log says why."""
+        lines, self._lines, self._characters = self._lines, [], 0
+        if not lines:
+            return True
+        why = await self._quota.refusal(self._tag, self._stored)
+        if why is None:
+            appended = await self._archive.append(self._tag.log_id, lines)
+            self._stored += appended
+            await self._quota.count(self._tag, appended)
+            return True
+        self._quota.stopped(self._tag, why)
+        await self.annotate(STOPPED.format(why, self._stored / MIB), at=lines[0].at)
+        return False
+
+    async def annotate(self, message: str, *, at: int = 0) -> None:
+        """Store a line of batchq's own, at this time or that of the last line, if the disk has room for it."""
+        if self._quota.may_annotate:
+            await self._archive.annotate(self._tag.log_id, LogLine(at=at, message=message))
 
 
 def events(message: str) -> Sequence[str]:
@@ -171,6 +225,11 @@ def _rest(line: LogLine, kept: dict[int, int], *, since: int) -> str:
     if known:
         kept[line.at] -= known
     return line.message[known:]
+
+
+def _is_annotation(line: KeptLine) -> bool:
+    """Of batchq's own: the engine stamps no line 0, and one that is damaged has no time at all."""
+    return line.stamped == 0 < line.at
 
 
 def _nanoseconds(at: datetime) -> int:

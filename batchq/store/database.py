@@ -18,6 +18,7 @@ from batchq.errors import Conflict, StoreFailed, StoreLost, StoreRefused
 from batchq.store import opening
 from batchq.store.lock import locked
 from batchq.store.rereading import AFTER, Rereading, rereading
+from batchq.store.reserve import Reserve
 from batchq.store.seal import Seal
 from batchq.store.transaction import Begin, carry_out
 
@@ -39,6 +40,7 @@ class Database:
         reader: aiosqlite.Connection,
         browser: aiosqlite.Connection,
         beside: Rereading | None,
+        reserve: Reserve,
         held: AsyncExitStack,
     ) -> None:
         """`beside` reads it through, where nobody did before it was opened."""
@@ -49,6 +51,7 @@ class Database:
         self._reader = reader
         self._browser = browser
         self._beside = beside
+        self._reserve = reserve
         self._held = held
 
     async def close(self) -> None:
@@ -56,9 +59,12 @@ class Database:
         await self._held.aclose()
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Carry it out and make it durable, all or nothing. A caller cancelled meanwhile does not know which."""
+        """Carry it out and make it durable, all or nothing. A caller cancelled meanwhile does not know which.
+
+        On a full disk it is done with what the reserve gives up, and so `work` may be called more than once.
+        """
         self._check_file()
-        return await _run(self._writer, partial(carry_out, Begin.WRITING, work))
+        return await _run(self._writer, lambda it: self._reserve.saving(partial(carry_out, Begin.WRITING, work, it)))
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """For what is quickly found. It sees one moment, and never waits for a write."""
@@ -77,6 +83,13 @@ class Database:
             # What is asked of a connection without its thread is never answered, and nobody would know why.
             raise StoreLost(f"a thread of {self._path} has ended")
         await self.read(lambda it: it.execute("SELECT 1").fetchone())
+        if self._reserve.trouble is not None:
+            await _run(self._writer, lambda _: self._reserve.make())
+
+    @property
+    def reserve_trouble(self) -> str | None:
+        """How much is missing of the disk space that is reserved for saving job ends; None when nothing is."""
+        return self._reserve.trouble
 
     def _check_file(self) -> None:
         if _identity(self._path) != self._file:
@@ -84,15 +97,18 @@ class Database:
             raise StoreLost(f"{self._path} was removed or replaced while it was in use")
 
 
-async def opened(data: Path, *, reread_after: float = AFTER) -> Database:
+async def opened(data: Path, *, reread_after: float = AFTER, reserve: int = 0, spare: int = 0) -> Database:
     """The database of a data directory, made if there is none. Raises StoreRefused.
 
-    One that was left whole is not read through before it is used, but so many seconds after.
+    One that was left whole is not read through before it is used, but so many seconds after. `reserve` bytes of the
+    disk are set aside for it, while `spare` bytes stay free beside them.
     """
     path = data / NAME
+    reserved = Reserve(data, size=reserve, spare=spare)
     async with AsyncExitStack() as held:
         lock = held.enter_context(locked(data))
         try:
+            reserved.make_room_to_open()
             seal = Seal(lock, path)
             whole = seal.broken()
             held.callback(seal.put)
@@ -100,6 +116,7 @@ async def opened(data: Path, *, reread_after: float = AFTER) -> Database:
             instance = await _run(writer, partial(opening.prepare, path=path, expected=lock.instance, whole=whole))
             lock.note(instance)
             seal.opened()
+            await _run(writer, lambda _: reserved.make())
             reader, browser = [await held.enter_async_context(_reading(path)) for _ in range(2)]
             beside = None
             if whole:
@@ -114,6 +131,7 @@ async def opened(data: Path, *, reread_after: float = AFTER) -> Database:
             reader=reader,
             browser=browser,
             beside=beside,
+            reserve=reserved,
             held=held.pop_all(),
         )
 

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from io import SEEK_END, BytesIO
 from itertools import accumulate, islice
@@ -45,8 +45,11 @@ class LogFiles:
     async def last(self, log_id: str) -> int:
         return await self._call(_last, log_id)
 
-    async def append(self, log_id: str, lines: Sequence[LogLine]) -> None:
-        await self._call(_append, log_id, lines)
+    async def append(self, log_id: str, lines: Sequence[LogLine]) -> int:
+        return await self._call(_append, log_id, _records, lines)
+
+    async def annotate(self, log_id: str, line: LogLine) -> None:
+        await self._call(_append, log_id, _unstamped, [line])
 
     async def read(self, log_id: str, *, position: int, limit: int, max_bytes: int) -> LogPage:
         return await self._call(_read, log_id, position, limit, max_bytes)
@@ -59,6 +62,10 @@ class LogFiles:
 
     async def size(self, log_id: str) -> int:
         return await self._call(_size, log_id)
+
+    async def total(self, log_ids: Sequence[str]) -> int:
+        paths = [self._path(it) for it in log_ids]
+        return await asyncio.get_running_loop().run_in_executor(self._threads, _total, paths)
 
     async def discard(self, log_id: str) -> None:
         await self._call(_discard, log_id)
@@ -85,11 +92,12 @@ def _last(path: Path) -> int:
         return _latest(file, _end(file))
 
 
-def _append(path: Path, lines: Sequence[LogLine]) -> None:
+def _append(path: Path, dump: Callable[[Sequence[LogLine], int], bytes], lines: Sequence[LogLine]) -> int:
+    """`dump` makes the records of lines that follow one of a certain time."""
     new = not path.exists()
     with _opened_to_write(path) as file:
         end = _end(file)
-        records = _records(lines, latest=_latest(file, end))
+        records = dump(lines, _latest(file, end))
         file.truncate(end)
         file.seek(end)
         file.write(records)
@@ -98,6 +106,7 @@ def _append(path: Path, lines: Sequence[LogLine]) -> None:
     if new:
         sync(path.parent)
         sync(path.parent.parent)
+    return len(records)
 
 
 def _read(path: Path, position: int, limit: int, max_bytes: int) -> LogPage:
@@ -132,6 +141,15 @@ def _seek(path: Path, at: int) -> int:
 def _size(path: Path) -> int:
     with _opened(path) as file:
         return _end(file)
+
+
+def _total(paths: Sequence[Path]) -> int:
+    """What is not there has no bytes."""
+    total = 0
+    for path in paths:
+        with suppress(OSError):
+            total += path.stat().st_size
+    return total
 
 
 def _discard(path: Path) -> None:
@@ -245,9 +263,18 @@ def _latest(file: BinaryIO, end: int) -> int:
     return next(filter(None, map(_at, _backwards(file, end))), 0)
 
 
-def _records(lines: Sequence[LogLine], *, latest: int) -> bytes:
+def _records(lines: Sequence[LogLine], latest: int) -> bytes:
     text = []
     for line in lines:
         latest = max(latest, line.at)
         text.append(f"{latest} {latest - line.at} {json.dumps(line.message, ensure_ascii=False)}\n")
+    return "".join(text).encode("utf-8", "replace")
+
+
+def _unstamped(lines: Sequence[LogLine], latest: int) -> bytes:
+    """Of lines that no container wrote: behind their time by all of it, which makes their stamp 0."""
+    text = []
+    for line in lines:
+        latest = max(latest, line.at)
+        text.append(f"{latest} {latest} {json.dumps(line.message, ensure_ascii=False)}\n")
     return "".join(text).encode("utf-8", "replace")

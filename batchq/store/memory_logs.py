@@ -18,14 +18,20 @@ class MemoryArchive:
     async def last(self, log_id: str) -> int:
         return _latest(self._log(log_id))
 
-    async def append(self, log_id: str, lines: Sequence[LogLine]) -> None:
+    async def append(self, log_id: str, lines: Sequence[LogLine]) -> int:
+        return sum(self._add(log_id, line, stamped=line.at) for line in lines)
+
+    async def annotate(self, log_id: str, line: LogLine) -> None:
+        self._add(log_id, line, stamped=0)
+
+    def _add(self, log_id: str, line: LogLine, *, stamped: int) -> int:
         if self.failing:
             raise StoreFailed("the archive was told to fail")
         log = self._log(log_id)
-        for line in lines:
-            at = max(_latest(log), line.at)
-            log.append(KeptLine(position=len(log), at=at, stamped=line.at, message=line.message))
+        added = KeptLine(position=len(log), at=max(_latest(log), line.at), stamped=stamped, message=line.message)
+        log.append(added)
         self._logs[log_id] = log
+        return _size(added)
 
     async def read(self, log_id: str, *, position: int, limit: int, max_bytes: int) -> LogPage:
         log = self._log(log_id)
@@ -45,6 +51,9 @@ class MemoryArchive:
 
     async def size(self, log_id: str) -> int:
         return sum(map(_size, self._log(log_id)))
+
+    async def total(self, log_ids: Sequence[str]) -> int:
+        return sum([await self.size(it) for it in log_ids])
 
     async def discard(self, log_id: str) -> None:
         self._log(log_id)

@@ -52,9 +52,12 @@ class SqliteStore:
         self.instance = database.instance
 
     @classmethod
-    async def open(cls, data: Path) -> "SqliteStore":
-        """The store of a data directory, made if need be, and ours alone until it is closed. Raises StoreRefused."""
-        return cls(await opened(data))
+    async def open(cls, data: Path, *, reserve: int = 0, spare: int = 0) -> "SqliteStore":
+        """The store of a data directory, made if need be, and ours alone until it is closed. Raises StoreRefused.
+
+        `reserve` bytes of the disk are set aside for its writes, while `spare` bytes stay free beside them.
+        """
+        return cls(await opened(data, reserve=reserve, spare=spare))
 
     async def close(self) -> None:
         """What was begun is carried out first."""
@@ -67,6 +70,11 @@ class SqliteStore:
     async def check(self) -> None:
         """Raise StoreFailed if the database does not answer, StoreLost if its file was removed or replaced."""
         await self._database.check()
+
+    @property
+    def reserve_trouble(self) -> str | None:
+        """How much is missing of the disk space that is reserved for saving job ends; None when nothing is."""
+        return self._database.reserve_trouble
 
     async def put_aside(self) -> int:
         """How many rows, or parts of rows, could not be read and were put aside."""

@@ -23,6 +23,7 @@ from batchq.values import StatusChanged
 from compute.simulated import SimulatedRuntime
 from tests.engine.turns import ground
 from tests.support import builders
+from tests.support.disk import UNLIMITED
 
 HOST = Resources(millicpus=10_000_000, memory_mib=10_000_000)
 
@@ -68,7 +69,7 @@ async def running(
     store = await SqliteStore.open(data)
     runtime = SimulatedRuntime(clock=clock, capacity=HOST)
     with closing(LogFiles(data / "logs")) as archive, _told(log):
-        logs = Logs(store=store, archive=archive, runtime=runtime, clock=clock)
+        logs = Logs(store=store, archive=archive, runtime=runtime, clock=clock, quota=UNLIMITED)
         engine = Engine(
             inbox=inbox,
             store=store,

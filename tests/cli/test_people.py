@@ -84,7 +84,7 @@ def test_an_account_has_what_its_parent_has_unless_it_says(group, batchq):
     assert team["queues"] is team["allowance"] is None
     assert team["inEffect"]["queues"] == ["default"]
     assert team["inEffect"]["allowance"]["volumes"] == ["/data"]
-    assert team["limits"] == {"queued": 100, "submits": None, "vcpus": None}
+    assert team["limits"] == {"queued": 100, "submits": None, "vcpus": None, "logMib": None}
 
 
 def test_what_is_not_said_stays_and_none_takes_back(group, batchq):
@@ -103,7 +103,7 @@ def test_what_is_not_said_stays_and_none_takes_back(group, batchq):
         "memoryMib": None,
     }
     assert (said["queues"], said["parent"]) == ([], "lab")
-    assert said["limits"] == {"queued": None, "submits": 0.5, "vcpus": None}
+    assert said["limits"] == {"queued": None, "submits": 0.5, "vcpus": None, "logMib": None}
     assert taken["allowance"] is taken["queues"] is None
     assert taken["limits"] == said["limits"]
 

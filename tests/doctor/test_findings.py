@@ -59,6 +59,8 @@ SERVER = {
     "restored": ({"server": server(data="restored from a backup, 3 unknown containers")}, "warning", "batchq resume"),
     "restarted loop": ({"server": server(loops=LOOPS)}, "warning", "its loop survey was restarted 1 times"),
     "broken loop": ({"server": server(loops=BROKEN)}, "problem", "report it"),
+    "reserve": ({"server": server(reserve="2 of 16 MiB are left")}, "problem", "Make room on the disk"),
+    "log capture": ({"server": server(logs="log capture stopped 1 times")}, "warning", "--log-mib"),
     "held up": ({"server": server(pulse="held up 2 times of late, for 3.0 s at most")}, "warning", "for 3.0 s at most"),
 }
 

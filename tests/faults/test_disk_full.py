@@ -1,5 +1,6 @@
-"""A data directory on a file system that is really full, or that nobody may write to: 2 MB of memory, mounted."""
+"""A data directory on a file system that is really full, or read-only: memory, mounted."""
 
+import shutil
 import subprocess
 import time
 from contextlib import closing, suppress
@@ -10,16 +11,17 @@ from botocore.exceptions import ClientError
 from docker.errors import APIError
 
 from tests.service.test_serve import refused
-from tests.service.waiting import PATIENCE, UNTIL_TOLD, reaches, register
+from tests.service.waiting import PATIENCE, UNTIL_TOLD, reaches, register, until
 from tests.support.service import serving
 
 pytestmark = pytest.mark.docker
 
 HALF_A_PAGE = 2048
+MIB = 2**20
 
 
 class Small:
-    """A file system of 2 MB."""
+    """A small file system."""
 
     def __init__(self, path):
         self.data = path / "data"
@@ -40,10 +42,11 @@ class Small:
 
 
 @pytest.fixture
-def small(tmp_path):
+def small(request, tmp_path):
     path = tmp_path / "small"
     path.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", path], check=True)
+    size = getattr(request, "param", "2m")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", path], check=True)
     yield Small(path)
     subprocess.run(["umount", path], check=True)
 
@@ -112,3 +115,30 @@ def test_where_nobody_may_write_it_does_not_start_and_says_why(small):
     assert status == 1
     assert "cannot keep data in" in line
     assert "Read-only file system" in line
+
+
+@pytest.mark.fault("SE27")
+@pytest.mark.parametrize("small", ["100m"], indirect=True)
+def test_a_log_larger_than_the_disk_stops_above_the_minimum_and_ends_are_saved_on_a_full_one(small):
+    with serving(small.data, "--stop-grace", "1") as service:
+        batch = service.client(tries=1)
+        register(batch, "short", *UNTIL_TOLD)
+        register(batch, "much", "sh", "-c", "yes $(head -c 8000 /dev/zero | tr '\\0' x) | head -c 110000000")
+        terminated, much = submit(batch, "short"), submit(batch, "much")
+        reaches(batch, terminated, "RUNNING")
+        much = reaches(batch, much, "SUCCEEDED")
+        until(lambda: len(service.containers()) == 1)  # a container is removed when its log is stored
+
+        free = shutil.disk_usage(small.data).free
+        stream = {"logGroupName": "/aws/batch/job", "logStreamName": much["container"]["logStreamName"]}
+        last = service.client("logs").get_log_events(**stream, limit=1)["events"][-1]["message"]
+        small.fill()
+        batch.terminate_job(jobId=terminated, reason="enough")
+
+        assert 50 * MIB < free < 64 * MIB
+        assert "capture stopped" in last
+        assert "lost" in last
+        assert reaches(batch, terminated, "FAILED")["statusReason"] == "enough"
+        assert service.health()["reserve"] != "ok"
+        small.make_room()
+    service.sweep()

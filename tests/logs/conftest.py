@@ -11,6 +11,7 @@ from batchq.values import Changes
 from tests.logs.fakes import Engine, StillClock
 from tests.support.builders import attempt, job, log_stream
 from tests.support.clock import pytest_asyncio_loop_factories  # noqa: F401 - a hook
+from tests.support.disk import UNLIMITED
 
 TAG = Tag(job_id=JobId("a-job"), attempt=1)
 
@@ -37,7 +38,7 @@ def store(request):
 
 @pytest.fixture
 async def logs(store, archive, engine, clock):
-    logs = Logs(store=store, archive=archive, runtime=engine, clock=clock)
+    logs = Logs(store=store, archive=archive, runtime=engine, clock=clock, quota=UNLIMITED)
     yield logs
     await logs.close()
 

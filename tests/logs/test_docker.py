@@ -13,6 +13,7 @@ from batchq.store.logfiles import LogFiles
 from batchq.values import Launch
 from tests.support.builders import IMAGE
 from tests.support.containers import docker_runtime, new_tag, over, until
+from tests.support.disk import UNLIMITED
 
 pytestmark = pytest.mark.docker
 
@@ -24,7 +25,7 @@ class Container:
 
     def __init__(self, runtime, files):
         self.runtime = runtime
-        self.keeper = Keeper(archive=files, runtime=runtime, clock=SystemClock())
+        self.keeper = Keeper(archive=files, runtime=runtime, clock=SystemClock(), quota=UNLIMITED)
         self.tag = new_tag()
         self._files = files
 

@@ -17,13 +17,14 @@ from batchq.store.memory_logs import MemoryArchive
 from batchq.values import LogLine
 from tests.logs.conftest import TAG
 from tests.logs.fakes import SECOND, Engine, StillClock
+from tests.support.disk import UNLIMITED
 
 ALL = 10**9
 
 
 @pytest.fixture
 def keeper(archive, engine, clock):
-    return Keeper(archive=archive, runtime=engine, clock=clock)
+    return Keeper(archive=archive, runtime=engine, clock=clock, quota=UNLIMITED)
 
 
 async def kept(archive):
@@ -129,7 +130,7 @@ def test_killed_at_any_byte_each_line_is_kept_once(tmp_path_factory, torn_at, st
 
 async def keep_in_files(directory, engine):
     with closing(LogFiles(directory)) as files:
-        await Keeper(archive=files, runtime=engine, clock=StillClock()).keep(TAG)
+        await Keeper(archive=files, runtime=engine, clock=StillClock(), quota=UNLIMITED).keep(TAG)
         return await kept(files)
 
 
@@ -189,7 +190,7 @@ async def test_a_line_told_in_part_and_then_as_a_whole_is_kept_once(keeper, engi
     assert "".join(await kept(archive)) == "x" * 20_000 + "y" * 400_000
 
 
-async def test_what_the_engine_has_dropped_since_stays_kept(keeper, engine, archive):
+async def test_what_the_engine_has_dropped_since_stays_stored_and_the_gap_is_reported(keeper, engine, archive):
     engine.write(TAG, "old", at=SECOND)
     await keeper.catch_up(TAG, fresh=FRESH)
     engine.written[TAG] = []
@@ -197,7 +198,9 @@ async def test_what_the_engine_has_dropped_since_stays_kept(keeper, engine, arch
 
     await keeper.keep(TAG)
 
-    assert await kept(archive) == ["old", "new"]
+    old, dropped, new = await kept(archive)
+    assert (old, new) == ("old", "new")
+    assert "lines before the next may be missing" in dropped
 
 
 # ---------------------------------------------------------------------------------------------------- what is an event
@@ -242,11 +245,11 @@ async def test_the_archive_gets_no_more_at_a_time_than_a_batch(engine, archive, 
     class Counting(MemoryArchive):
         async def append(self, log_id, lines):
             taken.append((len(lines), sum(len(line.message) for line in lines)))
-            await super().append(log_id, lines)
+            return await super().append(log_id, lines)
 
     engine.write(TAG, *["x"] * 5000, *["y" * 100_000] * 30)
 
-    await Keeper(archive=Counting(), runtime=engine, clock=clock).keep(TAG)
+    await Keeper(archive=Counting(), runtime=engine, clock=clock, quota=UNLIMITED).keep(TAG)
 
     assert max(lines for lines, _ in taken) <= BATCH_LINES
     assert max(characters for _, characters in taken) < BATCH_CHARACTERS + EVENT_BYTES
@@ -256,7 +259,7 @@ async def test_the_archive_gets_no_more_at_a_time_than_a_batch(engine, archive, 
 async def test_of_a_container_that_wrote_nothing_no_log_is_looked_for(engine, clock):
     engine.write(TAG)
 
-    await Keeper(archive=None, runtime=engine, clock=clock).keep(TAG)
+    await Keeper(archive=None, runtime=engine, clock=clock, quota=UNLIMITED).keep(TAG)
 
     assert engine.asked == [(TAG, 0)]
 
@@ -332,7 +335,7 @@ deeds = st.lists(
 @given(deeds=deeds)
 def test_whatever_is_done_in_whatever_order_each_line_is_kept_once(deeds):
     engine, archive, clock = Engine(), MemoryArchive(), StillClock()
-    keeper = Keeper(archive=archive, runtime=engine, clock=clock)
+    keeper = Keeper(archive=archive, runtime=engine, clock=clock, quota=UNLIMITED)
     engine.written[TAG] = []
 
     asyncio.run(done(deeds, engine=engine, keeper=keeper, clock=clock))

@@ -27,7 +27,7 @@ from tests.simulation.oracles import Witness
 from tests.simulation.store import Inline, WatchedStore
 from tests.simulation.story import Story
 from tests.support.builders import NO_ACCOUNTS
-from tests.support.disk import BOTTOMLESS
+from tests.support.disk import BOTTOMLESS, UNLIMITED
 
 
 class Dealing:
@@ -66,7 +66,7 @@ class Server:
         self._story = story
         self.store = WatchedStore(Inline(connection, life=self.life, dice=dice), witness)
         runtime = Liar(machine, clock=clock, life=self.life, dice=dice, story=story, witness=witness)
-        logs = Logs(store=self.store, archive=archive, runtime=runtime, clock=clock)
+        logs = Logs(store=self.store, archive=archive, runtime=runtime, clock=clock, quota=UNLIMITED)
         inbox = Inbox()
         self.catalog = Catalog(
             store=self.store, jobs=self.store, clock=clock, floor=BOTTOMLESS, changed=inbox.ground_changed

@@ -1,5 +1,17 @@
-"""A disk that is never full."""
+"""A disk that is never full, and logs without a quota."""
 
+from batchq.clock import SystemClock
+from batchq.domain.quotas import NO_QUOTAS
 from batchq.floor import Floor
+from batchq.logs.quota import AccountLogs, LogQuota
+from batchq.store.memory import MemoryStore
+from batchq.store.memory_logs import MemoryArchive
 
 BOTTOMLESS = Floor(free=lambda: 2**40, least=0)
+UNLIMITED = LogQuota(
+    each=None,
+    floor=BOTTOMLESS,
+    quotas=lambda: NO_QUOTAS,
+    usage=AccountLogs(store=MemoryStore(), archive=MemoryArchive()),
+    clock=SystemClock(),
+)

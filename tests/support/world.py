@@ -49,7 +49,7 @@ from compute.simulated import SimulatedRuntime
 from tests.support import builders, scripts
 from tests.support.clock import VirtualClock
 from tests.support.containers import insisting, leaves_nothing, left_over, until
-from tests.support.disk import BOTTOMLESS
+from tests.support.disk import BOTTOMLESS, UNLIMITED
 from tests.support.recorder import Recorder
 from tests.support.scripts import AMPLE, Script
 
@@ -119,7 +119,9 @@ class World:
         self.catalog = Catalog(
             store=self.store, jobs=self.store, clock=self.clock, floor=BOTTOMLESS, changed=inbox.ground_changed
         )
-        self.logs = Logs(store=self.store, archive=self._archive, runtime=self.runtime, clock=self.clock)
+        self.logs = Logs(
+            store=self.store, archive=self._archive, runtime=self.runtime, clock=self.clock, quota=UNLIMITED
+        )
         self.engine = Engine(
             inbox=inbox,
             store=self.store,

@@ -19,6 +19,7 @@ from batchq.values import Changes
 from tests.api.conftest import ACCOUNT, BOTOCORE, REGION, Boto
 from tests.logs.fakes import Engine, StillClock
 from tests.support.builders import ADMIN, NOON, job, log_stream
+from tests.support.disk import UNLIMITED
 from tests.support.server import serving
 
 MILLISECOND = 10**6  # nanoseconds
@@ -33,7 +34,7 @@ class Ground:
         self.store = MemoryStore()
         self.engine = Engine()
         self.clock = StillClock()
-        self.logs = Logs(store=self.store, archive=archive, runtime=self.engine, clock=self.clock)
+        self.logs = Logs(store=self.store, archive=archive, runtime=self.engine, clock=self.clock, quota=UNLIMITED)
 
     async def runs(self, *lines, name=None, created_at=NOON):
         """A running job that has written lines, a millisecond between them. Answers its stream."""

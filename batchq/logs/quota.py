@@ -1,0 +1,138 @@
+"""How much output is stored: of one container, of an account's containers together, and while the disk has room.
+
+An account's sum is counted when a limit first asks for it, by the stored sizes of its logs, and then grows with each
+append. Logs that are discarded make it too high: it is counted again before a limit refuses by it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from batchq.domain.names import Tag
+from batchq.domain.people import AccountName, Reach, UserName
+from batchq.domain.quotas import Quotas
+from batchq.floor import MIB, Floor
+from batchq.forgetting import ForgetfulArchive
+from batchq.ports import Clock, JobStore, LogArchive
+
+log = logging.getLogger(__name__)
+
+PAGE = 500  # streams that are counted at a time
+REPORTED = timedelta(hours=1)  # for which health reports that a capture stopped
+
+
+class LogQuota:
+    """`each` is the MiB that are stored for one container, None for all it writes; `quotas` has the accounts' limits.
+
+    A limit is checked before each append of about a MiB, so it is exceeded by that at most, a container.
+    """
+
+    def __init__(
+        self,
+        *,
+        each: int | None,
+        floor: Floor,
+        quotas: Callable[[], Quotas],
+        usage: "AccountLogs",
+        clock: Clock,
+    ) -> None:
+        self._each = each
+        self._floor = floor
+        self._quotas = quotas
+        self._usage = usage
+        self._clock = clock
+        self._stops = 0
+        self._last_stop: tuple[datetime, str] | None = None
+
+    async def refusal(self, tag: Tag, stored: int) -> str | None:
+        """Why no more of a container is stored than these bytes of its output, None if it is. Raises StoreFailed."""
+        if self._each is not None and stored >= self._each * MIB:
+            return f"--log-mib {self._each} is the limit of serve for the output of one container"
+        if self._floor.trouble is not None:
+            return "the disk of batchq's data is nearly full (--min-free-mib)"
+        return await self._refusal_by_account(tag)
+
+    async def count(self, tag: Tag, appended: int) -> None:
+        """So many bytes were appended."""
+        if any(it.limits.log_mib is not None for it in self._quotas().limited.values()):
+            self._usage.add(await self._usage.account_of(tag), appended)
+
+    def stopped(self, tag: Tag, why: str) -> None:
+        """The capture of a container's output stopped."""
+        log.warning("container %s: log capture stopped: %s", tag, why)
+        self._stops += 1
+        self._last_stop = self._clock.now(), f"container {tag}: {why}"
+
+    @property
+    def may_annotate(self) -> bool:
+        """Whether the disk has room for a line that reports a stop. Raises StoreFailed."""
+        return not self._floor.critical
+
+    @property
+    def trouble(self) -> str | None:
+        """What health reports: that output was not stored lately."""
+        if self._last_stop is None or self._clock.now() - self._last_stop[0] > REPORTED:
+            return None
+        return f"log capture stopped {self._stops} times since the start; last for {self._last_stop[1]}"
+
+    async def _refusal_by_account(self, tag: Tag) -> str | None:
+        quotas = self._quotas()
+        if all(it.limits.log_mib is None for it in quotas.limited.values()):
+            return None
+        own = await self._usage.account_of(tag)
+        for account in quotas.on(own):
+            limit = account.limits.log_mib
+            if limit is not None and await self._usage.reaches(quotas.people.below(account.name) | {own}, limit * MIB):
+                return f"--log-mib {limit} is the limit of account {account.name} for all its stored logs"
+        return None
+
+
+class ForgetfulLogs(LogArchive, ForgetfulArchive, Protocol):
+    """An archive of which logs are discarded, too."""
+
+
+class AccountLogs:
+    """Bytes of stored logs, by account. Logs are discarded by way of it."""
+
+    def __init__(self, *, store: JobStore, archive: ForgetfulLogs) -> None:
+        self._store = store
+        self._archive = archive
+        self._bytes: dict[AccountName, int] = {}
+        self._expired: set[AccountName] = set()
+        self._counting = asyncio.Lock()
+
+    async def account_of(self, tag: Tag) -> AccountName:
+        """That of the job; empty for a job that is forgotten, whose logs go with it."""
+        job = (await self._store.jobs([tag.job_id])).get(tag.job_id)
+        return AccountName("") if job is None else job.spec.owner.account
+
+    def add(self, account: AccountName, appended: int) -> None:
+        if account in self._bytes:
+            self._bytes[account] += appended
+
+    async def discard(self, log_id: str) -> None:
+        """Store nothing of a forgotten container's output any more."""
+        await self._archive.discard(log_id)
+        self._expired = set(self._bytes)
+
+    async def reaches(self, accounts: frozenset[AccountName], limit: int) -> bool:
+        """Whether these accounts together have so many bytes stored."""
+        async with self._counting:
+            for name in accounts - self._bytes.keys():
+                await self._count(name)
+            if sum(self._bytes[it] for it in accounts) < limit:
+                return False
+            for name in accounts & self._expired:
+                await self._count(name)
+            return sum(self._bytes[it] for it in accounts) >= limit
+
+    async def _count(self, account: AccountName) -> None:
+        self._expired.discard(account)
+        total, after = 0, ""
+        reach = Reach(user=UserName(""), accounts=frozenset({account}))
+        while page := await self._store.streams(after=after, limit=PAGE, reach=reach):
+            total += await self._archive.total([it.tag.log_id for it in page if it.owner.account == account])
+            after = page[-1].name
+        self._bytes[account] = total

@@ -1,0 +1,133 @@
+"""Output is stored up to a quota, and the log says where that ended."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from batchq.domain.job import Status
+from batchq.domain.people import Account, AccountName, Limits, Owner, People, UserName
+from batchq.domain.quotas import NO_QUOTAS, Quotas
+from batchq.floor import MIB, Floor
+from batchq.logs.keeping import ENGINE_STORES, Keeper
+from batchq.logs.quota import AccountLogs, LogQuota
+from batchq.values import Changes
+from compute.docker_spec import ROTATED
+from tests.logs.conftest import TAG
+from tests.logs.fakes import SECOND
+from tests.support.builders import job, log_stream
+
+LINE = "x" * (MIB // 8)
+LABA, LABB = AccountName("laba"), AccountName("labb")
+
+
+class Disk:
+    """A disk of which `free` bytes are left, 64 MiB of them for what is under way."""
+
+    def __init__(self):
+        self.free = 2**40
+        self.floor = Floor(free=lambda: self.free, least=64 * MIB)
+
+
+@pytest.fixture
+def disk():
+    return Disk()
+
+
+@pytest.fixture
+def usage(store, archive):
+    return AccountLogs(store=store, archive=archive)
+
+
+@pytest.fixture
+def keeper_with(engine, archive, clock, disk, usage):
+    def make(*, each=None, quotas=NO_QUOTAS):
+        quota = LogQuota(each=each, floor=disk.floor, quotas=lambda: quotas, usage=usage, clock=clock)
+        return Keeper(archive=archive, runtime=engine, clock=clock, quota=quota)
+
+    return make
+
+
+async def stored(archive, tag=TAG):
+    return [it.message for it in (await archive.read(tag.log_id, position=0, limit=100, max_bytes=2**40)).lines]
+
+
+@pytest.mark.fault("SE27")
+async def test_a_log_ends_at_its_quota_with_one_line_that_says_so(keeper_with, engine, archive):
+    keeper = keeper_with(each=2)
+    engine.write(TAG, *[LINE] * 80)
+
+    await keeper.keep(TAG)
+    await keeper.keep(TAG)
+
+    *lines, last = await stored(archive)
+    assert lines == [LINE] * 16
+    assert "log capture stopped: --log-mib 2" in last
+    assert "2.0 MiB of this log are stored. Later output is lost" in last
+
+
+async def test_what_a_quota_refused_is_not_read_from_the_engine_again(keeper_with, engine, clock):
+    keeper = keeper_with(each=1)
+    engine.write(TAG, *[LINE] * 16)
+    for _ in range(3):
+        clock.pass_seconds(1)
+        await keeper.catch_up(TAG, fresh=timedelta(0))
+
+    assert len(engine.asked) == 1
+
+
+@pytest.mark.fault("SE27")
+async def test_below_the_minimum_of_the_disk_nothing_is_stored_until_there_is_room(keeper_with, engine, archive, disk):
+    keeper = keeper_with()
+    engine.write(TAG, "a", at=10 * SECOND)
+    await keeper.keep(TAG)
+    disk.free = 63 * MIB
+    engine.write(TAG, "b", at=20 * SECOND)
+    await keeper.keep(TAG)
+    await keeper.keep(TAG)
+    disk.free = 64 * MIB
+    await keeper.keep(TAG)
+
+    first, stop, second = await stored(archive)
+    assert (first, second) == ("a", "b")
+    assert "the disk of batchq's data is nearly full" in stop
+
+
+async def test_on_a_disk_with_nothing_left_not_even_that_line_is_stored(keeper_with, engine, archive, disk):
+    disk.free = 31 * MIB
+    engine.write(TAG, "a")
+
+    await keeper_with().keep(TAG)
+
+    assert await stored(archive) == []
+
+
+async def job_of(store, account, number):
+    """The container of a job of an account."""
+    of = job(number=number, status=Status.RUNNING, owner=Owner(user=UserName("ann"), account=account))
+    stream = replace(log_stream(of), owner=of.spec.owner)
+    await store.commit(Changes(inserted=(of,), streams=(stream,)))
+    return stream.tag
+
+
+@pytest.mark.fault("SE27")
+async def test_an_account_has_a_quota_together_with_those_below_it(keeper_with, engine, archive, store, usage):
+    below = Account(name=LABB, parent=LABA)
+    quotas = Quotas(People(accounts={LABA: Account(name=LABA, limits=Limits(log_mib=2)), LABB: below}))
+    keeper = keeper_with(quotas=quotas)
+    first, second, third = [await job_of(store, it, n) for n, it in enumerate((LABA, LABB, LABA))]
+    for tag in (first, second, third):
+        engine.write(tag, *[LINE] * 8)
+        await keeper.keep(tag)
+
+    assert [len(await stored(archive, it)) for it in (first, second, third)] == [8, 8, 1]
+    assert "limit of account laba for all its stored logs" in (await stored(archive, third))[0]
+
+    await usage.discard(first.log_id)
+    await keeper.keep(third)
+    assert (await stored(archive, third))[1:] == [LINE] * 8
+
+
+def test_the_engine_stores_as_much_as_its_settings_say():
+    size, files = ROTATED["Config"]["max-size"], int(ROTATED["Config"]["max-file"])
+    assert int(size.removesuffix("m")) * 10**6 * (files - 1) == ENGINE_STORES

@@ -1,0 +1,77 @@
+"""On a full disk the database is written to with what a reserve gives up."""
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from batchq.store import reserve as reserving
+from batchq.store.reserve import NAME, PIECE, Reserve
+from batchq.store.sqlite import SqliteStore
+from batchq.values import Changes
+from tests.support.builders import job
+
+
+class FullDisk:
+    """A disk that has no more room than what was given up of the reserve."""
+
+    def __init__(self, folder, *, wanted):
+        self._file = folder / NAME
+        self._wanted = wanted
+        self.calls = 0
+
+    def __call__(self):
+        self.calls += 1
+        given_up = 4 * PIECE - self._file.stat().st_size
+        if given_up < self._wanted:
+            with closing(sqlite3.connect(":memory:")) as small:
+                small.execute("PRAGMA max_page_count = 1")
+                small.execute("CREATE TABLE t (x)")
+        return "saved"
+
+
+@pytest.fixture
+def reserve(tmp_path):
+    made = Reserve(tmp_path, size=4 * PIECE, spare=0)
+    made.make()
+    return made
+
+
+@pytest.mark.fault("SE27")
+def test_a_write_that_finds_the_disk_full_is_done_with_as_many_pieces_as_it_needs(reserve, tmp_path):
+    write = FullDisk(tmp_path, wanted=2 * PIECE)
+
+    assert reserve.trouble is None
+    assert reserve.saving(write) == "saved"
+    assert (write.calls, reserve.trouble) == (
+        3,
+        "2 of 4 MiB are left of the space reserved for saving job ends",
+    )
+
+
+def test_when_nothing_is_left_of_it_the_write_fails(reserve, tmp_path):
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        reserve.saving(FullDisk(tmp_path, wanted=5 * PIECE))
+
+
+def test_its_blocks_are_taken_and_it_is_made_again_when_there_is_room(reserve, tmp_path, monkeypatch):
+    reserve.saving(FullDisk(tmp_path, wanted=PIECE))
+    monkeypatch.setattr(reserving, "free", lambda _: PIECE - 1)
+    reserve.make()
+    assert reserve.trouble is not None
+    monkeypatch.setattr(reserving, "free", lambda _: PIECE)
+    reserve.make()
+
+    assert reserve.trouble is None
+    assert (tmp_path / NAME).stat().st_blocks * 512 >= 4 * PIECE
+
+
+async def test_a_store_makes_it_again_with_its_next_check(tmp_path):
+    store = await SqliteStore.open(tmp_path, reserve=4 * PIECE, spare=0)
+    (tmp_path / NAME).unlink()
+    await store.commit(Changes(inserted=(job(),)))
+    await store.check()
+    trouble = store.reserve_trouble
+    await store.close()
+
+    assert trouble is None
