@@ -4,14 +4,16 @@ The command line writes it beside a server, which sees that with the next reques
 two who change it at once each finds what the other left.
 """
 
+import errno
 import os
+import pwd
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fcntl import LOCK_EX, flock
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import BinaryIO, Generic, TypeVar
 
 from batchq.errors import Unavailable
 
@@ -101,11 +103,10 @@ def put(path: Path, content: bytes) -> None:
 
 
 def append(path: Path, content: bytes) -> None:
-    """Durable; cut off by a crash, it is the beginning of it. Raises OSError."""
-    with open(path, "ab", opener=_private) as file:
+    """Durable; cut off by a crash, it is the beginning of it. Raises OSError, also for a file with another name."""
+    with _opened(path) as file:
         file.write(content)
         file.flush()
-        _give_to_owner(file.fileno(), path.parent)
         os.fsync(file.fileno())
     _sync(path.parent)
 
@@ -113,17 +114,64 @@ def append(path: Path, content: bytes) -> None:
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Alone, of all who are about to change this file."""
-    with open(path.with_suffix(".lock"), "a", opener=_private) as lock:
+    with _opened(path.with_suffix(".lock")) as lock:
         flock(lock, LOCK_EX)
         yield
 
 
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, PRIVATE)
+@contextmanager
+def rights_of_owner(data: Path) -> Iterator[None]:
+    """Let root act with no more rights than the owner of a data directory, who may have put links there.
+
+    What is made then belongs to the owner. For programs of one thread: the rights are the process's.
+    """
+    uid = _owner_of(data)
+    if os.geteuid() != ROOT or uid == ROOT:
+        yield
+        return
+    gid, groups = os.getegid(), os.getgroups()
+    os.setgroups([])
+    os.setegid(_group_of(uid))
+    os.seteuid(uid)
+    try:
+        yield
+    finally:
+        os.seteuid(ROOT)
+        os.setegid(gid)
+        os.setgroups(groups)
+
+
+def _owner_of(data: Path) -> int:
+    """Who decides what a path leads to: the owner of a link in it, else of the directory or of what it is made in."""
+    path = data.absolute()
+    for each in (*reversed(path.parents), path):
+        if each.is_symlink() and (owner := each.lstat().st_uid) != ROOT:
+            return owner
+    return next(it for it in (path, *path.parents) if it.exists()).stat().st_uid
+
+
+def _group_of(uid: int) -> int:
+    try:
+        return pwd.getpwuid(uid).pw_gid
+    except KeyError:
+        return uid
+
+
+def _opened(path: Path) -> BinaryIO:
+    """A file to append to, ours alone: neither a link nor a pipe, nor known by another name."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(path, flags, PRIVATE)
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+        os.close(descriptor)
+        raise OSError(errno.EMLINK, "not a regular file with one name")
+    if found.st_size == 0:
+        _give_to_owner(descriptor, path.parent)
+    return os.fdopen(descriptor, "ab")
 
 
 def _give_to_owner(descriptor: int, folder: Path) -> None:
-    """Root writes for the server of another, who must be able to read it."""
+    """A server of root makes files beside the data of another user, who must be able to use them."""
     owner = folder.stat()
     if os.geteuid() == ROOT != owner.st_uid:
         os.fchown(descriptor, owner.st_uid, owner.st_gid)

@@ -1,7 +1,8 @@
 """Whom a command on accounts, users and keys asks: the files of the data, or a server.
 
-Whoever may write the files owns the server, so they ask nobody who he is. They are asked unless a server is named, by
-`--url`, BATCHQ_URL or the config file; a server asks for the caller's own key, and what he may do.
+Whoever may write the files owns the server, so they ask nobody who he is; root acts with the rights of their owner.
+They are asked unless a server is named, by `--url`, BATCHQ_URL or the config file; a server asks for the caller's own
+key, and what he may do.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from batchq.clock import wall_time
 from batchq.domain.people import Caller, Role
 from batchq.errors import Invalid, Misused
 from batchq.people import machine_user
+from batchq.private_file import rights_of_owner
 
 Told = dict[str, Any]
 
@@ -77,4 +79,5 @@ def _ask_files(data: Path, operation: str, content: Mapping[str, object]) -> Ans
     except ValidationError as wrong:
         first = wrong.errors(include_url=False, include_context=False, include_input=False)[0]
         raise Invalid(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-    return it.do(Office(data, now=wall_time), said, by)
+    with rights_of_owner(data):
+        return it.do(Office(data, now=wall_time), said, by)

@@ -6,6 +6,7 @@ from typing import Any
 
 from batchq.cli.options import read
 from batchq.clock import SystemClock
+from batchq.private_file import rights_of_owner
 from batchq.store.restoring import restore
 
 
@@ -19,7 +20,8 @@ def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name fo
 
 def run(asked: argparse.Namespace) -> int:
     data = read(asked).data
-    done = restore(asked.file, data, now=SystemClock().now())
+    with rights_of_owner(data):  # whose server has to read it
+        done = restore(asked.file, data, now=SystemClock().now())
     if done.kept is not None:
         print(f"what stood in {data} is kept: {done.kept}")
     if done.instance_before not in (None, done.instance):

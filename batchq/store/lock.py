@@ -59,7 +59,7 @@ def locked(data: Path) -> Iterator[Lock]:
     """Make the directory (nobody else's to read) and hold its lock. Raises StoreRefused."""
     try:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(data / NAME, flags, 0o600)  # not the database
     except OSError as why:
         raise StoreRefused(f"cannot keep data in {data}: {why.strerror}") from why

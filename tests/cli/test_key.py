@@ -4,6 +4,8 @@ import os
 import resource
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -61,13 +63,65 @@ def test_no_file_of_it_is_for_others(key, tmp_path):
     assert {it.name: it.stat().st_mode & 0o077 for it in tmp_path.iterdir()} == {"keys.json": 0, "keys.lock": 0}
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes keys for another")
-def test_what_root_makes_is_its_servers_to_read(tmp_path):
-    os.chown(tmp_path, NOBODY, NOBODY)
+@pytest.fixture
+def anothers():
+    """A data directory of another user, who has a folder of his own beside a file of root's."""
+    if os.geteuid() != 0:
+        pytest.skip("only root acts for another user")
+    with TemporaryDirectory() as place:
+        Path(place).chmod(0o755)
+        roots, data = Path(place) / "roots-file", Path(place) / "home" / "data"
+        roots.write_text("root's")
+        data.mkdir(parents=True)
+        for it in (data, data.parent):
+            os.chown(it, NOBODY, NOBODY)
+        yield data, roots
 
-    KeyFile(tmp_path).add(new_key("ada", NOW))
 
-    assert (tmp_path / "keys.json").stat().st_uid == NOBODY
+@pytest.mark.fault("SE37")
+def test_what_root_makes_for_another_user_is_his_to_read_write_and_lock(anothers, capsys):
+    data, _ = anothers
+
+    assert main(["key", "create", "--user", "ada", "--data", str(data)]) == 0
+
+    assert {it.name for it in data.iterdir()} > {"keys.json", "keys.lock", "accounts.lock", "acts.log", "acts.lock"}
+    assert {it.stat().st_uid for it in data.iterdir()} == {NOBODY}
+    assert os.geteuid() == 0
+
+
+@pytest.mark.fault("SE33")
+@pytest.mark.parametrize("name", ["acts.log", "acts.lock", "keys.json", "keys.lock", "accounts.json", "accounts.lock"])
+@pytest.mark.parametrize("link", [Path.symlink_to, Path.hardlink_to])
+def test_links_in_the_data_of_another_user_lead_root_nowhere(anothers, capsys, name, link):
+    data, roots = anothers
+    link(data / name, roots)
+    before = roots.stat()
+
+    status = main(["key", "create", "--user", "ada", "--data", str(data)])
+
+    assert status == 1
+    assert "cannot" in capsys.readouterr().err or name.endswith(".json")
+    assert (roots.read_text(), roots.stat().st_uid) == ("root's", before.st_uid)
+
+
+@pytest.mark.fault("SE33")
+def test_a_link_to_a_file_that_is_not_there_makes_none(anothers, capsys):
+    data, roots = anothers
+    (data / "keys.lock").symlink_to(roots.with_name("new"))
+
+    assert main(["key", "create", "--user", "ada", "--data", str(data)]) == 1
+    assert not roots.with_name("new").exists()
+
+
+@pytest.mark.fault("SE33")
+def test_a_link_of_another_user_to_a_folder_of_root_is_followed_with_his_rights(anothers, capsys):
+    data, roots = anothers
+    data.rmdir()
+    data.symlink_to(roots.parent)
+    os.lchown(data, NOBODY, NOBODY)
+
+    assert main(["key", "create", "--user", "ada", "--data", str(data)]) == 1
+    assert sorted(it.name for it in roots.parent.iterdir()) == ["home", "roots-file"]
 
 
 @pytest.mark.parametrize("content", ["", "{", "[1]", '[{"id": "a", "secret": "told to nobody"}]'])
