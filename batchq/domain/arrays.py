@@ -77,7 +77,11 @@ def order(job: Job) -> Order | None:
         return on.TerminateRequested(reason=job.stop.reason, grace=job.stop.grace, signal=job.stop.signal)
     if job.cancelled is not None:
         return on.CancelRequested(reason=job.cancelled)
-    return None if job.family is None or job.family.broken_at is None else on.DependencyFailed()
+    return None if job.family is None else _broken_by(job, job.family)
+
+
+def _broken_by(job: Job, family: Family) -> on.DependencyFailed | None:
+    return None if family.broken_at is None else on.DependencyFailed(job_id=child_id(job.id, family.broken_at))
 
 
 def order_to(child: Job, job: Job) -> Order | None:

@@ -31,9 +31,11 @@ def judge(job: Job, known: Mapping[JobId, Job]) -> Judgement:
     """A dependency that FAILED, or is no longer known, fails the job; all SUCCEEDED frees it; else it waits."""
     if job.spec.invalid is not None:
         return on.FoundInvalid(reason=job.spec.invalid)
-    statuses = {_standing(job, it, known) for it in job.spec.depends_on} | _before(job, known)
-    if Status.FAILED in statuses:
-        return on.DependencyFailed()
+    standing = [(it, _standing(job, it, known)) for it in job.spec.depends_on]
+    failed = next((_depended_on(job, it) for it, status in standing if status is Status.FAILED), None)
+    if failed is not None:
+        return on.DependencyFailed(job_id=failed)
+    statuses = {status for _, status in standing} | _before(job, known)
     return on.DependenciesPending() if statuses - {Status.SUCCEEDED} else on.DependenciesMet()
 
 
@@ -126,6 +128,13 @@ def _standing(job: Job, dependency: Dependency, known: Mapping[JobId, Job]) -> S
     if dependency.type is DependencyType.N_TO_N:
         return _counterpart(job, dependency.job_id, known)
     return Status.SUCCEEDED if job.child is not None else _named(dependency.job_id, known)
+
+
+def _depended_on(job: Job, dependency: Dependency) -> JobId | None:
+    """The job itself, of N_TO_N for a child its counterpart."""
+    if dependency.job_id is None or dependency.type is not DependencyType.N_TO_N or job.child is None:
+        return dependency.job_id
+    return child_id(dependency.job_id, job.child.index)
 
 
 def _counterpart(job: Job, other: JobId, known: Mapping[JobId, Job]) -> Status:

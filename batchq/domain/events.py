@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import TypeGuard, get_args
 
 from batchq.domain import reasons
+from batchq.domain.names import JobId
 from batchq.domain.replacing import quick
 
 
@@ -20,9 +21,13 @@ class DependenciesMet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DependencyFailed:
-    """A dependency has FAILED."""
+    """The dependency `job_id` has FAILED, or is no longer known."""
 
-    reason: str = reasons.DEPENDENCY_FAILED
+    job_id: JobId
+
+    @property
+    def reason(self) -> str:
+        return reasons.dependency_failed(self.job_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

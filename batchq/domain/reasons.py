@@ -3,7 +3,6 @@
 EXITED = "Essential container in task exited"
 NOT_STARTED = "Task failed to start"
 CHILD_FAILED = "Array Child Job failed"
-DEPENDENCY_FAILED = "Dependent Job failed"
 OVERRIDES_TOO_LONG = "Container Overrides length must be at most 8192"
 BLOCKED_TOO_LONG = "Canceled by JobStateTimeLimit action due to reason: {reason}"
 TOO_MANY_TAGS = "More than 50 tags to propagate: those of the job and of its definition together"
@@ -26,6 +25,11 @@ KEPT_FOR_SHARES = (
     "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - The job waits for vCPUs that the computeReservation of the scheduling "
     "policy keeps for shares that are not active yet."
 )
+
+
+def dependency_failed(job_id: str) -> str:
+    """AWS: the part before the colon. batchq names the job that was depended on."""
+    return f"Dependent Job failed: {job_id}"
 
 
 def no_room(*lacking: str) -> str:

@@ -174,7 +174,11 @@ DEPENDENCIES = [
     ("overrides may be a little longer", "> LONGEST_OVERRIDES", "> LONGEST_OVERRIDES + 1"),
     ("overrides may be a little shorter only", "> LONGEST_OVERRIDES", ">= LONGEST_OVERRIDES"),
     ("one tag more may be propagated", "> MOST_TAGS", "> MOST_TAGS + 1"),
-    ("a failure waits for the others", "if Status.FAILED in statuses:", "if statuses == {Status.FAILED}:"),
+    (
+        "a failure waits for the others",
+        "if failed is not None:",
+        "if {status for _, status in standing} == {Status.FAILED}:",
+    ),
     ("one success is enough", "if statuses - {Status.SUCCEEDED} else", "if Status.SUCCEEDED not in statuses else"),
 ]
 RECOVERY = [

@@ -10,7 +10,7 @@ from batchq.domain import events as on
 from batchq.domain.job import QUEUED, Action, ExitRule, Job, Status
 from batchq.domain.lifecycle import TRANSITIONS, step
 from batchq.domain.moves import story
-from tests.support.builders import NOON, job, retry
+from tests.support.builders import NOON, job, job_id, retry
 
 EXIT_CODES = [0, 1, 137, 143]
 REASONS = ["", "this", "that"]
@@ -74,10 +74,10 @@ def happening(it, now, *, which, detail, ago):
     match kind:
         case on.FoundInvalid | on.FoundMisfit | on.FoundBlocked | on.BlockedTooLong | on.CancelRequested:
             return kind(reason=reason)
-        case on.ForceFailed if it.status in QUEUED:  # that would be refused
-            return on.CancelRequested(reason=reason)
-        case on.ForceFailed:
-            return kind(reason=reason)
+        case on.ForceFailed:  # of a queued job it would be refused
+            return (on.CancelRequested if it.status in QUEUED else kind)(reason=reason)
+        case on.DependencyFailed:
+            return on.DependencyFailed(job_id=job_id(2))
         case on.TerminateRequested:
             return on.TerminateRequested(reason=reason, grace=ago if detail % 2 else None)
         case on.Placed:

@@ -11,11 +11,13 @@ from batchq.domain import events as on
 from batchq.domain.arrays import Moved
 from batchq.domain.job import FINISHED, Dependency, DependencyType, Family, Status
 from batchq.domain.lifecycle import step
+from batchq.domain.names import child_id
 from batchq.errors import IllegalTransition, Invalid
 from tests.support import builders
-from tests.support.builders import NOON
+from tests.support.builders import NOON, job_id
 
 SEQUENTIAL = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
+FAILED_BEFORE = on.DependencyFailed(job_id=job_id(7))
 LATER = NOON + timedelta(seconds=5)
 
 
@@ -120,7 +122,7 @@ def test_the_first_order_stands_but_a_cancel_gives_way_to_a_terminate(first, sec
 def test_a_failure_in_a_sequential_array_is_told_to_those_after_it_alone():
     broken = ended(with_children(4, depends_on=[SEQUENTIAL]), Status.SUCCEEDED, Status.FAILED)
 
-    assert arrays.order(broken) == on.DependencyFailed()
+    assert arrays.order(broken) == on.DependencyFailed(job_id=child_id(broken.id, 1))
     assert arrays.tell(broken, 250)[1] == range(2, 4)
 
 
@@ -145,7 +147,7 @@ def test_a_failure_under_an_order_tells_nobody_anything_else(order):
 
 def test_what_it_waited_for_is_behind_it():
     begun = parent()
-    for event in (on.DependenciesMet(), on.DependenciesPending(), on.DependencyFailed(), on.FoundInvalid(reason="?")):
+    for event in (on.DependenciesMet(), on.DependenciesPending(), FAILED_BEFORE, on.FoundInvalid(reason="?")):
         assert step(begun, event, LATER) == (begun, ())
 
 

@@ -23,7 +23,7 @@ from tests.domain.lives import (
     terminate,
     timed_out,
 )
-from tests.support.builders import NOON
+from tests.support.builders import NOON, job_id
 
 
 def test_a_placed_job_has_its_first_attempt_on_that_environment():
@@ -218,9 +218,13 @@ def test_an_end_told_as_of_before_the_start_is_the_start():
 
 
 def test_a_dependency_that_failed_fails_the_job():
-    over = after(pending(), on.DependencyFailed(), now=at(2))
+    over = after(pending(), on.DependencyFailed(job_id=job_id(7)), now=at(2))
 
-    assert (over.status, over.status_reason, over.stopped_at) == (Status.FAILED, reasons.DEPENDENCY_FAILED, at(2))
+    assert (over.status, over.status_reason, over.stopped_at) == (
+        Status.FAILED,
+        reasons.dependency_failed(job_id(7)),
+        at(2),
+    )
     assert (over.attempts, over.is_cancelled, over.is_terminated) == ((), False, False)
 
 

@@ -34,13 +34,13 @@ def test_a_job_waits_for_one_that_was_not_judged_itself():
 
 
 def test_one_that_failed_fails_the_job_though_others_still_run():
-    assert judged(DONE, RUNS, FAILED) == on.DependencyFailed()
+    assert judged(DONE, RUNS, FAILED) == on.DependencyFailed(job_id=FAILED.id)
 
 
 def test_one_that_nobody_remembers_has_failed():
     forgetful = job(depends_on=(JobId("forgotten"), DONE))
 
-    assert judge(forgetful, {DONE.id: DONE}) == on.DependencyFailed()
+    assert judge(forgetful, {DONE.id: DONE}) == on.DependencyFailed(job_id=JobId("forgotten"))
 
 
 FRAME = len('{"command":[""],"environment":[]}')

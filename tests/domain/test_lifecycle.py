@@ -33,7 +33,7 @@ from tests.domain.lives import (
     terminate,
     timed_out,
 )
-from tests.support.builders import NOON
+from tests.support.builders import NOON, job_id
 
 LIVES = {
     Status.SUBMITTED: submitted,
@@ -47,7 +47,7 @@ LIVES = {
 HAPPENINGS = {
     on.DependenciesPending: on.DependenciesPending(),
     on.DependenciesMet: on.DependenciesMet(),
-    on.DependencyFailed: on.DependencyFailed(),
+    on.DependencyFailed: on.DependencyFailed(job_id=job_id(7)),
     on.FoundInvalid: on.FoundInvalid(reason="invalid"),
     on.FoundMisfit: on.FoundMisfit(reason="too large"),
     on.FoundFitting: on.FoundFitting(),

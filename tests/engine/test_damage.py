@@ -304,8 +304,8 @@ async def test_those_that_depend_on_it_fail_as_after_any_failure(database):
     await desk.turn(LOOKED)
 
     assert await fate(desk, bad) == LOST
-    assert await fate(desk, waits) == (Status.FAILED, reasons.DEPENDENCY_FAILED)
-    assert await fate(desk, after) == (Status.FAILED, reasons.DEPENDENCY_FAILED)
+    assert await fate(desk, waits) == (Status.FAILED, reasons.dependency_failed(bad.id))
+    assert await fate(desk, after) == (Status.FAILED, reasons.dependency_failed(waits.id))
 
 
 async def test_its_container_is_cleared_away_and_its_room_is_free(database):

@@ -51,8 +51,8 @@ async def test_a_later_child_that_failed_first_hides_no_failure_before_it():
 
     assert await ends(desk, 4) == [
         (Status.FAILED, reasons.NOT_STARTED),
-        (Status.FAILED, reasons.DEPENDENCY_FAILED),
-        (Status.FAILED, reasons.DEPENDENCY_FAILED),
+        (Status.FAILED, reasons.dependency_failed(child_id(ONE, 0))),
+        (Status.FAILED, reasons.dependency_failed(child_id(ONE, 0))),
         (Status.FAILED, "not this one"),
     ]
 
@@ -93,7 +93,7 @@ async def test_an_order_to_an_array_that_is_broken_reaches_those_before_the_fail
         (Status.FAILED, "enough"),
         (Status.FAILED, "enough"),
         (Status.FAILED, "this one first"),
-        (Status.FAILED, reasons.DEPENDENCY_FAILED),
+        (Status.FAILED, reasons.dependency_failed(child_id(ONE, 3))),
     ]
 
 

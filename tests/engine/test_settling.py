@@ -32,7 +32,7 @@ async def test_new_jobs_are_judged_by_what_is_remembered():
     await settle(turn, store, waited_for=True)
 
     assert statuses(turn, waits, goes, fails) == [PENDING, RUNNABLE, FAILED]
-    assert turn.get(fails.id).status_reason == reasons.DEPENDENCY_FAILED
+    assert turn.get(fails.id).status_reason == reasons.dependency_failed(lost.id)
 
 
 async def test_a_dependency_that_nobody_remembers_has_failed():
@@ -148,7 +148,7 @@ async def test_a_cancel_reaches_those_who_waited_for_the_job():
     await settle(turn, store, waited_for=True)
 
     assert statuses(turn, second) == [FAILED]
-    assert turn.get(second.id).status_reason == reasons.DEPENDENCY_FAILED
+    assert turn.get(second.id).status_reason == reasons.dependency_failed(first.id)
 
 
 async def test_a_job_that_is_retried_decides_nothing():

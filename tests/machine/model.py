@@ -24,7 +24,8 @@ class End:
 
 def end_of(sight: Sight) -> End:
     flags = [name for name in ("cancelled", "terminated") if getattr(sight, name)]
-    return End(status=sight.status, reason=sight.reason, flag=" and ".join(flags) or None)
+    reason = DEPENDENT if (sight.reason or "").startswith(f"{DEPENDENT}: ") else sight.reason
+    return End(status=sight.status, reason=reason, flag=" and ".join(flags) or None)
 
 
 def ordered(order: Asked) -> End:

@@ -85,7 +85,7 @@ async def test_and_fails_without_children_when_that_fails(world):
     before = await world.submit(Script(seconds=0, exit_code=1))
     parent = await world.submit(BRIEF, array_size=2, after=[before])
 
-    await world.then(parent, Status.FAILED, status_reason=reasons.DEPENDENCY_FAILED)
+    await world.then(parent, Status.FAILED, status_reason=reasons.dependency_failed(before))
 
     assert not await world.store.jobs([child_id(parent, 0)])
 
@@ -117,7 +117,7 @@ async def test_a_child_that_never_comes_to_be_fails_who_waits_for_it(world):
 
     await world.cancel(parent, "no more of it")
 
-    await world.then(after, Status.FAILED, status_reason=reasons.DEPENDENCY_FAILED)
+    await world.then(after, Status.FAILED, status_reason=reasons.dependency_failed(child_id(parent, 1)))
     await world.terminate(held)
 
 
@@ -140,8 +140,8 @@ async def test_a_failure_in_a_sequential_array_fails_all_after_it(world):
     assert [it.status_reason for it in children] == [
         reasons.EXITED,
         reasons.EXITED,
-        reasons.DEPENDENCY_FAILED,
-        reasons.DEPENDENCY_FAILED,
+        reasons.dependency_failed(child_id(parent, 1)),
+        reasons.dependency_failed(child_id(parent, 1)),
     ]
     assert [len(it.attempts) for it in children] == [1, 1, 0, 0]
 
@@ -154,7 +154,7 @@ async def test_each_child_waits_for_its_counterpart(world):
 
     assert (await world.job(child_id(second, 1))).status is Status.PENDING
     await world.terminate(child_id(first, 1))
-    await world.then(child_id(second, 1), Status.FAILED, status_reason=reasons.DEPENDENCY_FAILED)
+    await world.then(child_id(second, 1), Status.FAILED, status_reason=reasons.dependency_failed(child_id(first, 1)))
     await world.then(second, Status.FAILED, status_reason=reasons.CHILD_FAILED)
 
 
@@ -165,7 +165,7 @@ async def test_an_array_fails_whole_when_its_counterpart_never_has_children(worl
 
     await world.terminate(first, "not now")
 
-    await world.then(second, Status.FAILED, status_reason=reasons.DEPENDENCY_FAILED)
+    await world.then(second, Status.FAILED, status_reason=reasons.dependency_failed(first))
     assert not await world.store.jobs([child_id(second, 0)])
     await world.terminate(held)
 

@@ -152,5 +152,5 @@ async def test_its_dependents_fail_with_it_all_the_way_down(world):
 
     await world.cancel(job, "not needed")
 
-    await world.then(child, Status.FAILED, status_reason=reasons.DEPENDENCY_FAILED, attempts=())
-    await world.then(grandchild, Status.FAILED, status_reason=reasons.DEPENDENCY_FAILED, attempts=())
+    await world.then(child, Status.FAILED, status_reason=reasons.dependency_failed(job), attempts=())
+    await world.then(grandchild, Status.FAILED, status_reason=reasons.dependency_failed(child), attempts=())

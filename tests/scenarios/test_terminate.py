@@ -246,7 +246,7 @@ async def test_its_dependents_fail_when_it_is_over(world):
 
     await world.terminate(job, "stop it")
 
-    await world.then(child, Status.FAILED, status_reason=reasons.DEPENDENCY_FAILED)
+    await world.then(child, Status.FAILED, status_reason=reasons.dependency_failed(job))
 
 
 async def test_its_room_is_given_away_only_when_it_is_gone(world):

@@ -54,7 +54,7 @@ def test_it_starts_and_tells_of_the_damage_and_the_rest_goes_on(service):
     lost = reaches(batch, bad, "FAILED")
     assert "damaged" in lost["statusReason"]
     assert "damaged" in reaches(batch, queued, "FAILED")["statusReason"]
-    assert reaches(batch, waits, "FAILED")["statusReason"] == "Dependent Job failed"
+    assert reaches(batch, waits, "FAILED")["statusReason"] == f"Dependent Job failed: {bad}"
     assert reaches(batch, good, "SUCCEEDED")["jobName"] == "good"
     assert service.health()["putAside"] == 2
     assert service.health()["status"] == "ok"
