@@ -163,7 +163,12 @@ def make_runtime(settings: Settings, *, instance: str, clock: Clock) -> Containe
 
 def make_policy(settings: Settings) -> Policy:
     key = (settings.tls_key.absolute(),) if settings.tls_key else ()  # where it leads is for each start to see
-    return Policy(privileged=settings.privileged, volumes=settings.volumes, private=(settings.data.resolve(), *key))
+    return Policy(
+        privileged=settings.privileged,
+        volumes=settings.volumes,
+        private=(settings.data.resolve(), *key),
+        registries=settings.registries,
+    )
 
 
 def assemble(

@@ -15,6 +15,7 @@ from batchq.errors import StartImpossible
 
 PREFIX = "BATCHQ_"
 NO_SETTINGS = ("BATCHQ_URL", "BATCHQ_SECRET_")  # and what begins with them: of the commands, and secrets of jobs
+REGISTRY = r"^[A-Za-z0-9.-]+(:[0-9]+)?(/[a-z0-9._/-]+)?$"  # a registry of images, with or without a path in it
 LEAST_RETENTION = timedelta(minutes=15)
 
 
@@ -66,6 +67,7 @@ class Settings(BaseSettings):
     volumes: Annotated[tuple[Path, ...], Field(description="Host paths that jobs may mount, with all below them.")] = (
         Path("/"),
     )
+    registries: tuple[Annotated[str, Field(pattern=REGISTRY)], ...] | None = None
     network: Network = Network.SHARED
     secrets_file: Path | None = None
     tls_cert: Path | None = None

@@ -73,7 +73,8 @@ class Containers:
             made = self._create(client, launch)
         if made.state is ContainerState.CREATED:
             fresh = launch.tag in self._fresh
-            held.judge(launch, self._policy, fresh=fresh, look=lambda: self._inspect(client, launch.tag))
+            network = self._places.network_of(launch)
+            held.judge(launch, self._policy, network, fresh=fresh, look=lambda: self._inspect(client, launch.tag))
         self._answered[launch.tag] = made.container
         return made
 
@@ -205,6 +206,7 @@ class Containers:
 
     def _look_up(self, client: Client, launch: Launch, place: Place | None) -> LookedUp:
         spec = launch.spec
+        held.judge_image(launch, self._policy)
         return LookedUp(
             place=held.judged(place, launch.allowance),
             secrets=self._secrets.resolve(spec.secrets),

@@ -25,7 +25,6 @@ MIB = 2**20
 LEAST_MEMORY = 6 * MIB  # of Docker; AWS allows 4 MiB
 LEAST_SHARES = 2  # of the kernel
 SHARES_OF_A_CPU = 1024
-KEPT_BY_BATCHQ = frozenset({None, "awslogs", "json-file"})
 ROTATED = {"Type": "json-file", "Config": {"max-size": "100m", "max-file": "5"}}
 PERMISSIONS = {DevicePermission.READ: "r", DevicePermission.WRITE: "w", DevicePermission.MKNOD: "m"}
 
@@ -259,6 +258,6 @@ def _endpoint(place: Place | None) -> dict[str, Any]:
 
 def _logging(logging: Logging, looked: LookedUp) -> dict[str, Any]:
     """What batchq keeps the engine keeps first, in files of a bounded size."""
-    if logging.driver in KEPT_BY_BATCHQ:
+    if logging.captured:
         return ROTATED
     return {"Type": logging.driver, "Config": dict(logging.options) | dict(looked.log_secrets)}

@@ -7,12 +7,14 @@ run by the user of its image, which the engine tells of the container.
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from batchq.domain import registries
 from batchq.domain.allowances import runs_as_root
+from batchq.domain.catalog import Network
 from batchq.domain.people import Allowance
 from batchq.errors import StartRefused
 from batchq.settings import Privileged
 from batchq.values import Launch
-from compute import mounts
+from compute import log_targets, mounts
 from compute.docker_found import member
 from compute.docker_spec import Place
 from compute.policy import Policy
@@ -20,21 +22,35 @@ from compute.policy import Policy
 HOST = "host"  # of the engine's network modes
 
 
-def judge(launch: Launch, policy: Policy, *, fresh: bool, look: Callable[[], object | None]) -> None:
-    """`fresh` is one that has just been made by this policy, `look` inspects it. Raises StartRefused."""
+def judge(launch: Launch, policy: Policy, network: Network, *, fresh: bool, look: Callable[[], object | None]) -> None:
+    """`fresh` is one that has just been made by this policy, `look` inspects it. Raises StartRefused.
+
+    `network` is what its environment lets jobs see of it.
+    """
+    judge_image(launch, policy)
     allowance, spec = launch.allowance, launch.spec
     if allowance is not None:
         for device in spec.devices:
             mounts.judge_device(device, allowance)
+    has_log_driver = allowance is not None and not spec.logging.captured
     image_decides = allowance is not None and not allowance.root
     made_before = not fresh and bool(allowance is not None or spec.privileged or spec.devices or spec.mounts)
-    inspected = look() if image_decides or made_before else None
+    inspected = look() if image_decides or made_before or has_log_driver else None
     if inspected is None:
         return
     if made_before:
         _judge_made(inspected, policy, allowance)
     if image_decides:
         _judge_user(inspected)
+    if has_log_driver:
+        log_targets.judge(inspected, network)
+
+
+def judge_image(launch: Launch, policy: Policy) -> None:
+    """Whether this server lets jobs use the registry of the image. Raises StartRefused."""
+    image = launch.spec.image
+    if policy.registries is not None and not registries.is_permitted(image, policy.registries):
+        raise _forbidden(f"registry {registries.registry_of(image)!r} of image {image!r} is not allowed by this server")
 
 
 def judged(place: Place | None, allowance: Allowance | None) -> Place | None:

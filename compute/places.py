@@ -31,7 +31,7 @@ class Places:
 
         Of an attempt with several containers, only while it is `kept`.
         """
-        network = self._network if launch.network is None else launch.network
+        network = self.network_of(launch)
         if launch.tag.part:
             return self._attempts.place(client, launch, internal=network is Network.NONE)
         match network:
@@ -41,6 +41,9 @@ class Places:
                 return None
             case Network.HOST | Network.NONE:
                 return Place(network=network.value)
+
+    def network_of(self, launch: Launch) -> Network:
+        return self._network if launch.network is None else launch.network
 
     def suits(self, client: Client, launch: Launch, inspected: object) -> bool:
         """Whether a container that was created has the place that it needs, still."""

@@ -18,6 +18,8 @@ class Policy:
     volumes: tuple[Path, ...]
     private: tuple[Path, ...] = ()
     no_new_privileges: bool = True
+    #: The registries of this server's jobs, each with or without a path; None: any.
+    registries: tuple[str, ...] | None = None
     pids: int = 8192  # a quarter of what a kernel allows in all where it allows least
 
 

@@ -204,8 +204,8 @@ def _allowance(people: People, account: Account, said: shapes.SetAllowance) -> A
         if not path.startswith("/") or ".." in path.split("/") or "\0" in path:
             raise Invalid(f"{path} is no absolute path")
     given = {name: getattr(said, name) for name in said.model_fields_set}
-    for paths in {"devices", "volumes"} & given.keys():
-        given[paths] = tuple(given[paths])
+    for listed in {name for name, it in given.items() if isinstance(it, list)}:
+        given[listed] = tuple(given[listed])
     return replace(at, **given)
 
 

@@ -1,15 +1,18 @@
 """What is said in an operation on accounts, users and keys. A member left out of a change is to stay as it is."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from batchq.domain.people import Role
 from batchq.keys import KeyState
+from batchq.settings import REGISTRY
 
 Word = Annotated[str, Field(min_length=1, max_length=256)]
 Path = Annotated[str, Field(min_length=1, max_length=4096)]
+LogDriver = Literal["fluentd", "gelf", "journald", "splunk", "syslog"]
+Registry = Annotated[str, Field(pattern=REGISTRY, max_length=255)]
 Paths = Annotated[list[Path], Field(max_length=100)]
 Amount = Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
 Number = Annotated[int, Field(ge=0, le=2**40)]
@@ -31,6 +34,8 @@ class SetAllowance(Shape):
     volumes: Paths = []
     host_network: bool = False
     root: bool = True
+    log_drivers: Annotated[list[LogDriver], Field(max_length=5)] = []
+    registries: Annotated[list[Registry], Field(max_length=100)] | None = None
     vcpus: Amount | None = None
     memory_mib: Annotated[int, Field(gt=0, le=2**40)] | None = None
 

@@ -29,6 +29,8 @@ def allowance(it: Allowance) -> Told:
         "volumes": list(it.volumes),
         "hostNetwork": it.host_network,
         "root": it.root,
+        "logDrivers": list(it.log_drivers),
+        "registries": None if it.registries is None else list(it.registries),
         "vcpus": it.vcpus,
         "memoryMib": it.memory_mib,
     }

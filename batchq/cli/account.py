@@ -16,6 +16,8 @@ _ALLOWANCE: Final[Flags] = {
     "volumes": ("--volumes", listed, "PATHS", "paths of the machine that they may mount, with all below them"),
     "hostNetwork": ("--host-network", yes, "YES|NO", "whether they may be on the machine's own network"),
     "root": ("--root-user", yes, "YES|NO", "whether they may run as root"),
+    "logDrivers": ("--log-drivers", listed, "NAMES", "log drivers beside json-file and awslogs, between commas"),
+    "registries": ("--registries", or_none(listed), "NAMES", "those of their images, between commas; none: all remote"),
     "vcpus": ("--job-vcpus", or_none(float), "N", "the most that one job may ask for, or none"),
     "memoryMib": ("--job-memory", or_none(int), "MIB", "the most that one job may ask for, or none"),
 }

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import Protocol
 
+from batchq.domain import log_drivers, registries
 from batchq.domain.container import ContainerSpec, Resources
 from batchq.domain.people import AccountName, Allowance, Caller
 from batchq.domain.task import Nodes, Task
@@ -90,6 +91,9 @@ def _beyond(spec: ContainerSpec, allowance: Allowance) -> Iterator[str]:
             yield f"Host path {path!r} is not allowed"
     if spec.user is not None and not allowance.root and runs_as_root(spec.user):
         yield f"User {spec.user!r} of a container, who is not by number another than root (0), is not allowed"
+    yield from log_drivers.refusals(spec.logging, allowance.log_drivers)
+    if not registries.is_permitted(spec.image, allowance.registries):
+        yield f"Registry {registries.registry_of(spec.image)!r} of image {spec.image!r} is not allowed"
 
 
 def _too_large(asked: Resources, allowance: Allowance) -> Iterator[str]:

@@ -86,6 +86,11 @@ class Logging:
     options: tuple[tuple[str, str], ...] = ()
     secret_options: tuple[Secret, ...] = ()
 
+    @property
+    def captured(self) -> bool:
+        """Whether batchq reads the output; that of any other driver is read where the driver sends it."""
+        return self.driver in {None, "awslogs", "json-file"}
+
 
 @quick
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,6 +74,10 @@ class Allowance:
     root: bool = True
     vcpus: float | None = None
     memory_mib: int | None = None
+    #: Log drivers of the engine beside json-file and awslogs.
+    log_drivers: tuple[str, ...] = ()
+    #: Registries of images, each with or without a path; None: all but those on loopback or link-local addresses.
+    registries: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

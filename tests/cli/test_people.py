@@ -101,6 +101,8 @@ def test_what_is_not_said_stays_and_none_takes_back(group, batchq):
         "root": True,
         "vcpus": 2,
         "memoryMib": None,
+        "logDrivers": [],
+        "registries": None,
     }
     assert (said["queues"], said["parent"]) == ([], "lab")
     assert said["limits"] == {"queued": None, "submits": 0.5, "vcpus": None, "logMib": None}

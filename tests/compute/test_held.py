@@ -2,14 +2,16 @@
 
 import pytest
 
-from batchq.domain.container import Device, Mount
+from batchq.domain.catalog import Network
+from batchq.domain.container import Device, Logging, Mount
 from batchq.domain.names import Tag
 from batchq.domain.people import Allowance
 from batchq.errors import StartRefused
 from batchq.settings import Privileged
 from batchq.values import Launch
+from compute import log_targets
 from compute.docker_spec import LookedUp, Place, creation
-from compute.held import judge, judged
+from compute.held import judge, judge_image, judged
 from compute.policy import Policy
 from tests.support.builders import container, job_id
 
@@ -28,7 +30,7 @@ def made(*, user="", sources=(), **host):
 
 def refuses(asked, inspected, why, *, policy=SERVER, fresh=False):
     with pytest.raises(StartRefused, match=why) as refused:
-        judge(asked, policy, fresh=fresh, look=lambda: inspected)
+        judge(asked, policy, Network.SHARED, fresh=fresh, look=lambda: inspected)
     assert refused.value.forbidden
 
 
@@ -41,14 +43,14 @@ def test_an_image_whose_user_may_be_root_is_not_started(user):
 def test_an_image_of_a_numbered_user_is_started_without_what_is_roots():
     asked = launch(NO_ROOT)
 
-    judge(asked, SERVER, fresh=True, look=lambda: made(user="1000:1000"))
+    judge(asked, SERVER, Network.SHARED, fresh=True, look=lambda: made(user="1000:1000"))
 
     assert creation(asked, instance="i", policy=SERVER, looked=LookedUp()).config["HostConfig"]["CapDrop"] == ["ALL"]
 
 
 @pytest.mark.parametrize("allowance", [None, Allowance()])
 def test_who_may_be_root_is_started_without_another_look(allowance):
-    judge(launch(allowance), SERVER, fresh=True, look=None)
+    judge(launch(allowance), SERVER, Network.SHARED, fresh=True, look=None)
 
     wanted = creation(launch(allowance), instance="i", policy=SERVER, looked=LookedUp())
     assert "CapDrop" not in wanted.config["HostConfig"]
@@ -60,7 +62,7 @@ def test_a_container_that_was_made_when_more_was_allowed_is_not_started(tmp_path
     server = Policy(privileged=Privileged.ALLOW, volumes=(tmp_path,))
     asked = launch(lab, mounts=(Mount(container_path="/v", host_path=str(tmp_path / "lab")),))
 
-    judge(asked, server, fresh=False, look=lambda: made(sources=[str(tmp_path / "lab")]))
+    judge(asked, server, Network.SHARED, fresh=False, look=lambda: made(sources=[str(tmp_path / "lab")]))
     refuses(asked, made(sources=[str(tmp_path / "other")]), "not below a path that its account", policy=server)
     refuses(asked, made(NetworkMode="host"), "network of the host", policy=server)
 
@@ -71,7 +73,7 @@ def test_a_container_that_was_made_by_a_server_that_gave_more_is_not_started(had
     strict = Policy(privileged=Privileged.REFUSE, volumes=())
 
     refuses(launch(None, privileged=True), made(**had), "which this server gives no more", policy=strict)
-    judge(launch(None, privileged=True), SERVER, fresh=False, look=lambda: made(**had))
+    judge(launch(None, privileged=True), SERVER, Network.SHARED, fresh=False, look=lambda: made(**had))
 
 
 @pytest.mark.fault("SE09")
@@ -93,3 +95,62 @@ def test_the_network_of_the_host_is_given_to_whom_it_is_allowed():
     assert [judged(it, Allowance()) for it in (None, Place(network="n"))] == [None, Place(network="n")]
     with pytest.raises(StartRefused, match="network of the host"):
         judged(host, Allowance())
+
+
+GELF = Allowance(log_drivers=("gelf",))
+
+
+def logs_to(allowance, address, network=Network.SHARED):
+    """Judged by what the engine stored of the container: there a secret option is known, too."""
+    asked = launch(allowance, logging=Logging(driver="gelf", options=(("gelf-address", "udp://logs.example:1"),)))
+    stored = {"Type": "gelf", "Config": {"gelf-address": address}}
+    judge(asked, SERVER, network, fresh=True, look=lambda: made(LogConfig=stored))
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    """What names are resolved to."""
+    addresses = []
+    monkeypatch.setattr(log_targets, "getaddrinfo", lambda *_, **__: [(0, 0, 0, "", (it, 0)) for it in addresses])
+    return addresses
+
+
+@pytest.mark.fault("SE21")
+@pytest.mark.parametrize("address", ["udp://127.0.0.1:1", "unix:///run/secret.sock", ""])
+def test_a_secret_address_of_a_log_driver_is_judged_when_it_is_known(address):
+    with pytest.raises(StartRefused, match="names, no host of the network, is not allowed") as refused:
+        logs_to(GELF, address)
+
+    assert refused.value.forbidden
+    logs_to(None, address)
+
+
+@pytest.mark.fault("SE21")
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "fe80::1%eth0", "169.254.169.254"])
+def test_a_name_that_leads_to_the_machine_itself_is_no_target_of_a_log_driver(answers, address):
+    answers += ["192.0.2.1", address]
+
+    with pytest.raises(StartRefused, match="an address of this machine, is not allowed"):
+        logs_to(GELF, "udp://logs.example:1")
+
+
+def test_a_target_of_a_log_driver_is_allowed_where_its_name_leads_to_the_network(answers):
+    logs_to(GELF, "udp://logs.example:1")
+    answers += ["192.0.2.1", "2001:db8::1"]
+    logs_to(GELF, "udp://logs.example:1")
+
+
+@pytest.mark.fault("SE21")
+def test_no_log_driver_leads_out_of_an_environment_without_a_network(answers):
+    with pytest.raises(StartRefused, match="where jobs have no network"):
+        logs_to(GELF, "udp://logs.example:1", Network.NONE)
+
+
+@pytest.mark.fault("SE34")
+def test_the_server_may_name_the_registries_of_all_jobs():
+    server = Policy(privileged=Privileged.ALLOW, volumes=(), registries=("registry.example",))
+
+    judge_image(launch(None, image="registry.example/a"), server)
+    with pytest.raises(StartRefused, match="is not allowed by this server") as refused:
+        judge_image(launch(None, image="127.0.0.1:1/a"), server)
+    assert refused.value.forbidden

@@ -3,7 +3,7 @@
 import pytest
 
 from batchq.domain.allowances import below, check, refusal, runs_as_root
-from batchq.domain.container import Device, Mount
+from batchq.domain.container import Device, Logging, Mount, Secret
 from batchq.domain.people import ROOT, Account, Allowance, Caller, Owner, People, Role, User
 from batchq.errors import Invalid
 from tests.support.builders import container, definition, gang, spec, task, task_container
@@ -151,3 +151,122 @@ def test_a_job_is_held_to_what_is_said_of_its_account_and_its_owner_now():
     assert lab.held_to(Owner(user="gone", account="gone")) == STRICT
     assert lab.caller("ada").held_to == GENEROUS
     assert lab.caller("amy").held_to is None
+
+
+GIVEN = Allowance(log_drivers=("fluentd", "gelf", "journald", "splunk", "syslog"))
+
+
+def logging(driver, secret=(), **options):
+    named = tuple((name.replace("_", "-"), value) for name, value in options.items())
+    secrets = tuple(Secret(name=it, value_from="S") for it in secret)
+    return spec(container=container(logging=Logging(driver=driver, options=named, secret_options=secrets)))
+
+
+@pytest.mark.fault("SE21")
+@pytest.mark.parametrize("driver", ["fluentd", "gelf", "journald", "splunk", "syslog"])
+def test_a_log_driver_of_the_engine_needs_an_allowance(driver):
+    assert refusal(logging(driver), STRICT, "lab") == f"Log driver {driver!r} is not allowed to account lab."
+    assert refusal(logging(driver), None, "lab") is None
+
+
+@pytest.mark.parametrize("driver", [None, "json-file"])
+def test_output_that_batchq_captures_needs_no_allowance(driver):
+    assert refusal(logging(driver, max_size="1k", mode="non-blocking"), STRICT, "lab") is None
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        logging("fluentd", fluentd_address="logs.example:24224", tag="job {{.Name}}"),
+        logging("gelf", gelf_address="udp://[2001:db8::1]:12201", env="A,B"),
+        logging("journald", tag="{{ .ImageName }}/{{.ID}}"),
+        logging("splunk", ["splunk-token"], splunk_url="https://splunk.example:8088/"),
+        logging("syslog", ["syslog-address"], syslog_facility="daemon"),
+        logging("syslog", syslog_address="tcp+tls://10.0.0.1"),
+    ],
+)
+def test_an_account_with_a_log_driver_may_send_to_the_network(asked):
+    assert refusal(asked, GIVEN, "lab") is None
+
+
+@pytest.mark.fault("SE21")
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("localhost", "LOCALHOST.", "a.localhost", "127.0.0.1", "127.1", "2130706433", "0x7f000001", "0177.0.0.1"),
+        *("0.0.0.0", "169.254.169.254", "[::1]", "[::]", "[::ffff:127.0.0.1]", "[fe80::1]", "[::7f00:1]", "224.0.0.1"),
+        *("[fd00:ec2::254]", "168.63.129.16"),
+    ],
+)
+def test_no_log_driver_reaches_the_machine_itself(host):
+    for asked in (
+        logging("gelf", gelf_address=f"tcp://{host}:80"),
+        logging("splunk", splunk_url=f"http://{host}"),
+        logging("fluentd", fluentd_address=host),
+    ):
+        assert "names, no host of the network, is not allowed to account lab." in refusal(asked, GIVEN, "lab")
+
+
+@pytest.mark.fault("SE21")
+@pytest.mark.parametrize(
+    "asked",
+    [
+        logging("fluentd"),  # which the engine takes for its own 127.0.0.1
+        logging("syslog", syslog_facility="auth"),  # which the engine takes for /dev/log
+        logging("fluentd", fluentd_address="unix:///run/a.sock"),
+        logging("syslog", syslog_address="unixgram:///dev/log"),
+        logging("splunk", splunk_url="http://a.example@127.0.0.1:1"),
+        logging("splunk", splunk_url="http://a.example#@127.0.0.1:1"),
+        logging("syslog", syslog_address="tcp://[fe80::1%25lo]:1"),
+        logging("splunk", splunk_url="https://a.example", splunk_capath="/etc/shadow"),
+        logging("syslog", syslog_address="tcp+tls://a.example", syslog_tls_ca_cert="/etc/shadow"),
+        logging("journald", mode="non-blocking", max_buffer_size="400m"),
+        logging("fluentd", fluentd_address="a.example", fluentd_buffer_limit="10g"),
+        logging("journald", ["max-buffer-size"]),
+        logging("syslog", syslog_address="tcp://a.example", tag="x\r\nFLUSHALL"),
+        logging("journald", tag="x{{println}}y"),
+        logging("journald", tag="{{.Command}}"),
+        logging("journald", env="A\n"),
+    ],
+)
+def test_no_option_of_a_log_driver_reaches_sockets_files_or_memory_of_the_engine(asked):
+    assert "is not allowed to account lab." in refusal(asked, GIVEN, "lab")
+    assert refusal(asked, None, "lab") is None
+
+
+@pytest.mark.parametrize(
+    ("image", "registries"),
+    [
+        ("busybox:1", None),
+        ("registry.example/a/b@sha256:1", None),
+        ("busybox", ("docker.io/library",)),
+        ("index.docker.io/team/app", ("docker.io/team",)),
+        ("Registry.example:5000/team/app:1", ("registry.EXAMPLE:5000/team",)),
+        ("127.0.0.1:5000/app", ("127.0.0.1:5000",)),
+    ],
+)
+def test_images_of_permitted_registries_are_allowed(image, registries):
+    assert refusal(spec(container=container(image=image)), Allowance(registries=registries), "lab") is None
+
+
+@pytest.mark.fault("SE34")
+@pytest.mark.parametrize(
+    ("image", "registries"),
+    [
+        *((f"{host}/a:1", None) for host in ("localhost", "LOCALHOST:1", "127.0.0.1:18801", "2130706433:80", "127.1")),
+        ("169.254.169.254/latest/meta-data", None),
+        ("busybox", ("registry.example",)),
+        ("registry.example.evil/a", ("registry.example",)),
+        ("registry.example/team-b/a", ("registry.example/team",)),
+        ("registry.example:5000/a", ("registry.example",)),
+        ("sha256:0123456789ab", ("registry.example",)),
+        ("a.example/b", ()),
+    ],
+)
+def test_an_image_of_any_other_registry_is_refused(image, registries):
+    asked = spec(container=container(image=image))
+
+    assert f"of image {image!r} is not allowed to account lab." in refusal(
+        asked, Allowance(registries=registries), "lab"
+    )
+    assert refusal(asked, None, "lab") is None

@@ -54,7 +54,7 @@ def refused(batch, name, **asked):
     return why.value.response["Error"]["Message"]
 
 
-@pytest.mark.fault("SE09")
+@pytest.mark.fault("SE09", "SE21", "SE34")
 @pytest.mark.parametrize(
     ("asked", "why"),
     [
@@ -65,8 +65,13 @@ def refused(batch, name, **asked):
         ),
         (mounting("/etc"), "Host path '/etc' is not allowed to account lab."),
         ({"user": "0"}, "User '0' of a container"),
+        (
+            {"logConfiguration": {"logDriver": "gelf", "options": {"gelf-address": "udp://127.0.0.1:9"}}},
+            "Log driver 'gelf' is not allowed to account lab.",
+        ),
+        ({"image": "127.0.0.1:1/a:latest"}, "Registry '127.0.0.1:1' of image '127.0.0.1:1/a:latest' is not allowed"),
     ],
-    ids=["privileged", "a device", "a path", "root"],
+    ids=["privileged", "a device", "a path", "root", "a log driver", "a registry"],
 )
 def test_a_definition_is_refused_to_whom_it_is_not_allowed_and_an_admin_has_it(lab, asked, why):
     assert why in refused(lab.ada, "no", **asked)
