@@ -72,7 +72,7 @@ def spawning(job: Job) -> bool:
 
 
 def order(job: Job) -> Order | None:
-    """What its children are to be told, from the `told`th on. While there is an order none of them may start."""
+    """What its children are to be told, from the `told`th on. While there is an order none of these may start."""
     if job.stop is not None:
         return on.TerminateRequested(reason=job.stop.reason, grace=job.stop.grace, signal=job.stop.signal)
     if job.cancelled is not None:
@@ -82,6 +82,11 @@ def order(job: Job) -> Order | None:
 
 def _broken_by(job: Job, family: Family) -> on.DependencyFailed | None:
     return None if family.broken_at is None else on.DependencyFailed(job_id=child_id(job.id, family.broken_at))
+
+
+def untold(job: Job) -> tuple[int, int]:
+    """The orders of the first and the last child to which the order to the array has not been applied."""
+    return job.order + 1 + _family(job).told, job.order + size(job)
 
 
 def order_to(child: Job, job: Job) -> Order | None:

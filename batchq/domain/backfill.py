@@ -7,7 +7,7 @@ runs has a timeout), and the other has a timeout too, and ends before.
 
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from batchq.domain.amounts import Amounts, Dimension, within
@@ -27,10 +27,14 @@ class Ending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aside:
-    """What is kept for a job that waits, and by when at the latest it starts, if that is known."""
+    """What is kept for a job that waits, and by when at the latest it starts, if that is known.
+
+    `reserved` is what is not lent to jobs that end before that either: what its account's limits leave it.
+    """
 
     amounts: Amounts
     starts: datetime | None
+    reserved: Amounts = field(default_factory=dict)
 
 
 class Asides:
@@ -41,9 +45,12 @@ class Asides:
         self._unknown = 0
         self._of_unknown: dict[Dimension, int] = {}
         self._of_all: dict[Dimension, int] = {}
+        self._reserved: dict[Dimension, int] = {}
 
     def add(self, aside: Aside) -> None:
-        _add(self._of_all, aside.amounts)
+        for amounts in (aside.amounts, aside.reserved):
+            _add(self._of_all, amounts)
+        _add(self._reserved, aside.reserved)
         if aside.starts is None:
             self._unknown += 1
             _add(self._of_unknown, aside.amounts)
@@ -55,10 +62,10 @@ class Asides:
         return self._unknown + (len(self._known) if until is None else bisect_right(self._known, until, key=_start))
 
     def kept_for(self, count: int) -> Amounts:
-        """What is kept for the first so many of them."""
+        """What is kept for the first so many of them, and reserved for all."""
         if count == self._unknown + len(self._known):
             return self._of_all
-        kept = dict(self._of_unknown)
+        kept = self._of_unknown | self._reserved
         for aside in self._known[: count - self._unknown]:
             _add(kept, aside.amounts)
         return kept

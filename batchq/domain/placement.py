@@ -231,8 +231,10 @@ class Room:
         if promise is not None:
             self.promises[job.job_id] = promise
         amounts = {of: amount for wanted in able.values() for of, amount in wanted.items()}
+        limits = {vcpus_of(it) for it in self._site.quotas.on_millicpus(job.account)}
+        reserved = {of: amounts.pop(of) for of in limits & amounts.keys()}
         self._too_large.clear()  # the same number of asides may be others now
-        self._asides.add(Aside(amounts=amounts, starts=promise))
+        self._asides.add(Aside(amounts=amounts, starts=promise, reserved=reserved))
 
     def _hopeless(self, job: Candidate, names: Sequence[EnvironmentName]) -> Waits | Misfit:
         """With no environment enabled nobody can say; the job waits."""

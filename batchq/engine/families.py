@@ -6,11 +6,12 @@ from batchq.domain import arrays
 from batchq.domain.job import Job
 from batchq.domain.names import JobId, child_id
 from batchq.domain.sealing import Sealed, is_sealing
+from batchq.domain.spans import Spans
 from batchq.engine.turn import Turn
 from batchq.ports import JobStore
 
 MOST = 250  # children that one turn spawns, and tells
-NONE: frozenset[JobId] = frozenset()
+NONE = Spans()
 
 
 class Families:
@@ -48,12 +49,12 @@ class Families:
         """Before anything is decided in a turn: a child of theirs hears first what they were told."""
         turn.learn(self._at_work.values())
 
-    def under_order(self, turn: Turn) -> frozenset[JobId]:
-        """The parents none of whose children may start, for some have not heard yet what they must."""
+    def under_order(self, turn: Turn) -> Spans:
+        """The orders of the children that may not start: an order to their array is yet to be applied to them."""
         known = {*self._at_work, *[job.id for job in turn.parents()]}
         if not known:
             return NONE
-        return frozenset(job.id for job in self._of(turn, known) if arrays.order(job) is not None)
+        return Spans([arrays.untold(job) for job in self._of(turn, known) if arrays.order(job) is not None])
 
     def spawning(self, before: int) -> bool:
         """Whether an array of an order below this one has children that are yet to come."""

@@ -31,7 +31,8 @@ _order = attrgetter("order")
 class Waiting:
     """What waits, as the turn leaves it. Those in `skip` may not start.
 
-    `gave_up`: so many of them stand in a line that what is behind them was not looked at. Nor may those of accounts
+    `gave_up`: so many of them stand in a line that what is behind them was not looked at: then nothing that comes
+    after it may start either. Nor may those of accounts
     that are `closed`, which may become more meanwhile: they are passed over there, however many there are.
     In queues with `nobody` none is asked for. `through` is who stands in those that were read as a whole.
     """
@@ -70,7 +71,7 @@ class Waiting:
             return page
 
         def place(it: Candidate) -> int:
-            return self._gone.end(self._skip.meant.end(it.order))
+            return self._gone.end(self._skip.end(it.order))
 
         return self._lay_over(_Pages(read, place, self._first(queue)), changed, _order)
 
@@ -102,7 +103,7 @@ class Waiting:
             return await self._lines.runnable_in_share(queue, share, limit, after, beside=self._closed.names)
 
         def place(it: Candidate) -> tuple[int, int]:
-            return it.priority, self._skip.meant.end(it.order)
+            return it.priority, self._skip.end(it.order)
 
         return self._lay_over(_Pages(read, place, FIRST_PAGE), self._changed[queue][share], _rank)
 

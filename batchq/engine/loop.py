@@ -228,7 +228,7 @@ class Loop:
             self._inbox.post(MoreToDo())
 
     def _skip(self, turn: Turn) -> Skip:
-        return Skip(parents=self._families.under_order(turn), meant=self._sweeps.meant)
+        return Skip(children=self._families.under_order(turn), meant=self._sweeps.meant)
 
     def _sweep(self, turn: Turn, letter: SweepJobs) -> None:
         """Where children are looked at, those that were still to come when it was asked have to be there first.

@@ -103,12 +103,17 @@ class Filling:
     def full(self) -> bool:
         return len(self.found) >= MOST_FOUND
 
+    @property
+    def over(self) -> bool:
+        """Also where a line gave up: what it did not get to comes before all that is left."""
+        return self.full or self.waiting.gave_up
+
     async def fill_from(self, queues: Sequence[JobQueue]) -> dict[Place, Head]:
         """Offer the queues' jobs, merged by order, until each queue is through."""
         lines = [self._line(queue) for queue in queues]
         for line in lines:
             line.next = await anext(line.waiting, None)
-        while not self.full and (ready := [line for line in lines if line.next is not None]):
+        while not self.over and (ready := [line for line in lines if line.next is not None]):
             line = min(ready, key=_order)
             line.next = await anext(line.waiting, None) if self._goes_on(line) else None
         return {line.queue.name: line.head for line in lines if line.head is not None}
@@ -193,7 +198,7 @@ async def fill_room(
     heads: dict[Place, Head] = {}
     by_priority = sorted(ground.queues.values(), key=lambda it: (-it.priority, it.name))
     for _, queues in groupby(by_priority, key=lambda it: it.priority):
-        if not filling.full:
+        if not filling.over:
             heads |= await filling.fill_from(tuple(queues))
     unknown = [job_id for job_id, _ in filling.found if not turn.knows(job_id)]
     if unknown:
@@ -201,7 +206,7 @@ async def fill_room(
     found = [(job_id, event) for job_id, event in filling.found if _waits(turn, job_id)]
     for job_id, event in found:
         turn.step(job_id, event)
-    finished = not filling.full and not waiting.gave_up and len(found) == len(filling.found)
+    finished = not filling.over and len(found) == len(filling.found)
     full = _full(heads, room, ground) if finished else {}
     return Filled(finished=finished, heads=heads | filling.at_limit, full=full, through=waiting.through)
 

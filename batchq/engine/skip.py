@@ -1,20 +1,23 @@
-"""Who may not start now, though nothing else speaks against it."""
+"""Jobs that may not start now, though nothing else speaks against it."""
 
-from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from batchq.domain.names import JobId, parent_of
 from batchq.domain.placement import Candidate
 from batchq.domain.spans import Spans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skip:
-    """The children of arrays that were told something which they have yet to hear, and jobs that an order means."""
+    """Both as orders of jobs."""
 
-    parents: Collection[JobId] = ()
+    #: Children to which an order to their array has not been applied yet.
+    children: Spans = field(default_factory=Spans)
+    #: Jobs that a bulk stop under way will stop.
     meant: Spans = field(default_factory=Spans)
 
     def has(self, it: Candidate) -> bool:
-        parent = parent_of(it.job_id) if self.parents else None
-        return (parent is not None and parent[0] in self.parents) or it.order in self.meant
+        return it.order in self.children or it.order in self.meant
+
+    def end(self, order: int) -> int:
+        """The last of the jobs from this one on that are skipped; itself where it is not."""
+        return self.meant.end(self.children.end(order))

@@ -185,7 +185,7 @@ ARRAYS = {
     ],
     "batchq/engine/families.py": [
         ("after a restart an array is forgotten", "{job.id: job for job in await store.parents_at_work()}", "{}"),
-        ("children of an array under order may start", "if arrays.order(job) is not None)", "if False)"),
+        ("children of an array under order may start", "if arrays.order(job) is not None])", "if False])"),
         (
             "an order of this very turn is not known",
             "known = {*self._at_work, *[job.id for job in turn.parents()]}",

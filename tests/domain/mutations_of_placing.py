@@ -50,7 +50,16 @@ BACKFILL = [
     ("an end takes no time", "longest + STOP_ALLOWANCE", "longest"),
     ("one that ends too late passes", "bisect_right(self._known, until, key=_start)", "0"),
     ("one that never ends passes", "len(self._known) if until is None else", "0 if until is None else"),
-    ("an unknown start is one at the end of days", "kept = dict(self._of_unknown)", "kept = {}"),
+    (
+        "an unknown start is one at the end of days",
+        "kept = self._of_unknown | self._reserved",
+        "kept = dict(self._reserved)",
+    ),
+    (
+        "short jobs take an account's limit from its head",
+        "kept = self._of_unknown | self._reserved",
+        "kept = dict(self._of_unknown)",
+    ),
     (
         "the one that starts last is kept from first",
         "in self._known[: count - self._unknown]",

@@ -30,7 +30,7 @@ SWEEPS = [
     ("each order of a turn tells as many as one may", "left -= len(page)", "pass"),
 ]
 SKIP = [
-    ("the children of an array under order start", "parent[0] in self.parents", "False"),
+    ("the children of an array under order start", "it.order in self.children or ", ""),
     ("who is meant starts", " or it.order in self.meant", ""),
 ]
 SWEEPING = {

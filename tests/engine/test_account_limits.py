@@ -1,5 +1,7 @@
 """vCPUs in use: whose account is at its limit waits, and holds up nobody else."""
 
+from datetime import timedelta
+
 import pytest
 
 from batchq.domain import reasons
@@ -9,7 +11,7 @@ from batchq.domain.quotas import Quotas
 from batchq.engine.lines import FIRST_PAGE, PAGE
 from tests.domain.lives import runnable, running
 from tests.engine.turns import fill, filled, ground, placed_in, stored, turn_over
-from tests.support.builders import environment, policy, queue
+from tests.support.builders import environment, policy, queue, resources
 
 LAB, TEAM, OTHER = (Owner(user="ada", account=it) for it in ("lab", "team", "other"))
 ABOVE = {"lab": ROOT, "team": "lab", "other": ROOT, ROOT: None}
@@ -113,6 +115,36 @@ async def test_what_is_kept_of_a_limit_for_one_that_waits_for_room_its_own_accou
     turn = await filled(store, ground(), quotas=quotas(lab=2))
 
     assert placed_in(turn, head, small) == [None, None]
+
+
+@pytest.mark.fault("CO06")
+async def test_a_short_job_does_not_bring_the_account_of_a_head_to_its_limit():
+    hour = timedelta(hours=1)
+    runs = running(owner=OTHER, memory_mib=500, timeout=hour)
+    head, short, long = (
+        runnable(owner=LAB, memory_mib=600, millicpus=500),
+        runnable(owner=LAB, memory_mib=10, millicpus=600, timeout=hour / 2),
+        runnable(owner=OTHER, memory_mib=350, millicpus=500),
+    )
+    of_others = runnable(owner=OTHER, memory_mib=10, millicpus=600, timeout=hour / 2)
+    store = await stored(runs, head, short, of_others, long)
+    turn = turn_over(runs)
+
+    told = await fill(turn, store, wide(), resources(millicpus=64_000, memory_mib=1000), quotas=quotas(lab=1))
+
+    assert placed_in(turn, head, short, of_others, long) == [None, None, "local", None]
+    assert told.heads["default"].job_id == head.id
+
+
+async def test_the_highest_account_at_its_limit_is_named_and_its_jobs_wait_as_one():
+    runs = running(owner=TEAM, millicpus=1000)
+    below, own = runnable(owner=TEAM), runnable(owner=LAB)
+    store = await stored(runs, below, own)
+    turn = turn_over(runs)
+
+    told = await fill(turn, store, wide(), quotas=quotas(team=1, lab=1))
+
+    assert [(it.job_id, it.reason) for it in told.heads.values()] == [(below.id, reasons.at_limit("lab"))]
 
 
 async def test_a_limit_that_was_lowered_ends_nothing_and_starts_nothing():

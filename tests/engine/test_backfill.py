@@ -5,7 +5,9 @@ from datetime import timedelta
 
 from batchq.domain.job import Child
 from batchq.domain.names import child_id
+from batchq.domain.spans import Spans
 from batchq.engine.scheduling import MOST_LOOKED_AT
+from batchq.engine.skip import Skip
 from tests.domain.lives import pending, runnable, running
 from tests.engine.turns import HOST, fill, filled, ground, placed_in, stored, turn_over
 from tests.support.builders import environment, queue
@@ -89,6 +91,6 @@ async def test_the_children_of_an_array_under_order_do_not_start():
     child, other = runnable(id=child_id(parent.id, 3), **index), runnable()
     store = await stored(parent, child, other)
 
-    turn = await filled(store, ground(), skip={parent.id})
+    turn = await filled(store, ground(), skip=Skip(children=Spans([(parent.order + 1, parent.order + 4)])))
 
     assert placed_in(turn, child, other) == [None, "local"]

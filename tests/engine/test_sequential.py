@@ -57,6 +57,18 @@ async def test_a_later_child_that_failed_first_hides_no_failure_before_it():
     ]
 
 
+@pytest.mark.fault("CO08")
+async def test_a_cancelled_child_does_not_keep_an_earlier_child_from_its_start():
+    desk = await desk_over()
+    await desk.turn(submit(ONE, array_size=6, depends_on=[SEQUENTIAL]))
+    await at_rest(desk)
+
+    await desk.turn(LOOKED, told(1, on.CancelRequested(reason="not this one")))
+
+    assert desk.loop._families.busy
+    assert [it.tag.job_id for it in desk.asked] == [child_id(ONE, 0)]
+
+
 async def test_a_failure_does_not_keep_those_before_it_from_hearing_of_an_order():
     desk = await sequential_of(5)
     await desk.turn(

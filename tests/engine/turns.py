@@ -16,6 +16,7 @@ from batchq.store.memory import MemoryStore
 from batchq.values import Changes
 from tests.support.builders import NOON, environment, queue, resources
 
+NOTHING = Skip()
 HOST = resources(millicpus=64_000, memory_mib=64_000)
 
 
@@ -65,18 +66,16 @@ def placed_in(turn, *jobs):
     return [job and job.attempt and job.attempt.environment for job in now]
 
 
-async def filled(store, on_ground, turn=None, host=HOST, *, skip=(), uses=None, quotas=NO_QUOTAS):
+async def filled(store, on_ground, turn=None, host=HOST, *, skip=NOTHING, uses=None, quotas=NO_QUOTAS):
     """The turn, after it has filled what room there is."""
     turn = turn or turn_over(*await store.active())
     await fill(turn, store, on_ground, host, skip=skip, uses=uses, quotas=quotas)
     return turn
 
 
-async def fill(turn, store, on_ground, host=HOST, *, skip=(), uses=None, quotas=NO_QUOTAS):
+async def fill(turn, store, on_ground, host=HOST, *, skip=NOTHING, uses=None, quotas=NO_QUOTAS):
     room = Room(site=site(on_ground, host, quotas), held=Held(turn.active().values()).after(()), now=turn.now)
-    return await fill_room(
-        turn, Ahead(store), on_ground, room=room, uses=uses or {}, skip=Skip(parents=skip), nobody=()
-    )
+    return await fill_room(turn, Ahead(store), on_ground, room=room, uses=uses or {}, skip=skip, nobody=())
 
 
 def site(on_ground, host=HOST, quotas=NO_QUOTAS):

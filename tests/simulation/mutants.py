@@ -50,8 +50,8 @@ MUTANTS = [
     Mutant(
         file="batchq/engine/families.py",
         breaks="children of an array under order start",
-        old="if arrays.order(job) is not None)",
-        new="if False)",
+        old="if arrays.order(job) is not None])",
+        new="if False])",
     ),
     Mutant(
         file="batchq/domain/arrays.py",
