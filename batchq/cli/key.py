@@ -1,11 +1,16 @@
 """`batchq key ...`: gives out, lists and takes back the keys that requests are signed with."""
 
 import argparse
+import re
 from datetime import UTC, datetime
+from shlex import quote
 from typing import Any
 
 from batchq.cli.asking import Told, add_deed, add_json, ask, given, show
 from batchq.cli.complaint import note
+from batchq.errors import Unavailable
+
+_KEY = re.compile(r"[A-Za-z0-9+/=_-]+")
 
 
 def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name for it
@@ -27,8 +32,15 @@ def _create(asked: argparse.Namespace) -> int:
     key = ask(asked, "CreateKey", given(asked, "user"))
     if key["firstUser"]:
         note(f"{key['user']} is the first user, and so an ADMIN")
-    print(f"export AWS_ACCESS_KEY_ID={key['id']} AWS_SECRET_ACCESS_KEY={key['secret']}")
+    print(f"export AWS_ACCESS_KEY_ID={_quoted(key['id'])} AWS_SECRET_ACCESS_KEY={_quoted(key['secret'])}")
     return 0
+
+
+def _quoted(part: object) -> str:
+    """For a shell, which runs what is printed. Raises Unavailable for an answer that is not part of a key."""
+    if not isinstance(part, str) or _KEY.fullmatch(part) is None:
+        raise Unavailable("the server's answer holds no access key of letters, digits and +/=_-: nothing is printed")
+    return quote(part)
 
 
 def _list(asked: argparse.Namespace) -> int:

@@ -70,7 +70,7 @@ def _against(work: Work, allowance: Allowance | None, account: AccountName) -> I
         if allowance is not None:
             yield from (f"{why} to account {account}." for why in _beyond(spec, allowance))
     if allowance is not None:
-        yield from (f"{why} for a job of account {account}." for why in _too_large(_resources(work), allowance))
+        yield from (f"{why} for a job of account {account}." for why in _too_large(work, allowance))
 
 
 def _never(spec: ContainerSpec) -> Iterator[str]:
@@ -96,11 +96,14 @@ def _beyond(spec: ContainerSpec, allowance: Allowance) -> Iterator[str]:
         yield f"Registry {registries.registry_of(spec.image)!r} of image {spec.image!r} is not allowed"
 
 
-def _too_large(asked: Resources, allowance: Allowance) -> Iterator[str]:
+def _too_large(work: Work, allowance: Allowance) -> Iterator[str]:
+    """Swap counts as memory."""
+    asked, swap = _resources(work), _swap(work)
     if allowance.vcpus is not None and asked.millicpus > allowance.vcpus * 1000:
         yield f"{asked.millicpus / 1000:g} vCPUs are more than the {allowance.vcpus:g} that are allowed"
-    if allowance.memory_mib is not None and asked.memory_mib > allowance.memory_mib:
-        yield f"{asked.memory_mib} MiB of memory are more than the {allowance.memory_mib} that are allowed"
+    if allowance.memory_mib is not None and asked.memory_mib + swap > allowance.memory_mib:
+        said = f"{asked.memory_mib} MiB of memory" + (f" and {swap} of swap" if swap else "")
+        yield f"{said} are more than the {allowance.memory_mib} that are allowed"
 
 
 def _containers(work: Work) -> Iterator[ContainerSpec]:
@@ -115,3 +118,14 @@ def _resources(work: Work) -> Resources:
     if work.nodes is not None:
         return work.nodes.resources
     return work.container.resources if work.task is None else work.task.resources
+
+
+def _swap(work: Work) -> int:
+    """MiB beside the memory, of all containers of all nodes."""
+    if work.nodes is not None:
+        return sum(_swap_of(work.nodes.task(node)) for node in range(work.nodes.count))
+    return (work.container.max_swap_mib or 0) if work.task is None else _swap_of(work.task)
+
+
+def _swap_of(task: Task) -> int:
+    return sum(it.spec.max_swap_mib or 0 for it in task.containers)

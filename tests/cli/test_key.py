@@ -136,3 +136,16 @@ def test_what_are_no_keys_is_said_in_a_line_that_shows_nothing_of_it(tmp_path, c
     assert said.startswith(f"batchq: what stands in {file} are no keys")
     assert "told to nobody" not in said
     assert said.count("\n") == 1
+
+
+@pytest.mark.fault("SE36")
+@pytest.mark.parametrize("member", ["id", "secret"])
+def test_what_a_server_answers_is_not_printed_for_a_shell_unless_it_is_a_key(capsys, monkeypatch, member):
+    answer = {"id": "BQIA", "secret": "s3cr3t", "user": "ada", "firstUser": False} | {member: "x;touch pwned"}
+    monkeypatch.setattr("batchq.cli.key.ask", lambda *_: answer)
+
+    assert main(["key", "create"]) == 1
+
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("batchq: the server's answer holds no access key")

@@ -111,6 +111,22 @@ def test_a_job_as_a_whole_asks_for_no_more_than_its_account_may(asked, most, why
     assert why in refusal(spec(**asked), Allowance(**most), "lab")
 
 
+@pytest.mark.fault("SE39")
+@pytest.mark.parametrize("of", ["container", "task", "nodes"])
+def test_swap_counts_as_memory(of):
+    greedy = {"memory_mib": 16, "max_swap_mib": 25}
+    whole = task(task_container("a", **greedy), task_container("b", memory_mib=16))
+    asked = {
+        "container": {"container": container(memory_mib=32, max_swap_mib=33)},
+        "task": {"task": whole},
+        "nodes": {"nodes": gang(2, leader=task(), each=whole)},
+    }[of]
+    most = {"container": 64, "task": 56, "nodes": 184}[of]  # the other node has 128 MiB
+
+    assert "of swap are more than" in refusal(spec(**asked), Allowance(memory_mib=most), "lab")
+    assert refusal(spec(**asked), Allowance(memory_mib=most + 1), "lab") is None
+
+
 def test_as_much_as_is_allowed_may_be_asked_for():
     exactly = Allowance(vcpus=4.0, memory_mib=512)
 
