@@ -28,6 +28,7 @@ from batchq.auditing import Audit
 from batchq.catalog import Catalog
 from batchq.clock import SystemClock, wall_time
 from batchq.doctor.facts import EngineFacts, Facts, ServerFacts
+from batchq.domain.people import Role
 from batchq.engine.accounts import Accounts
 from batchq.engine.bus import Bus
 from batchq.engine.clock_alignment import align
@@ -147,7 +148,8 @@ def make_gate(settings: Settings, clock: Clock) -> Gate:
     keys, users = KeyFile(settings.data), PeopleFile(settings.data)
     if not keys.all():
         log.warning("nobody has a key yet, so nobody may call: batchq key create --user NAME")
-    users.now()
+    admins = sorted(it.name for it in users.now().users.values() if it.role is Role.ADMIN)
+    log.info("admins, who may do everything: %s", ", ".join(admins) or "none")
     callers = Callers(people=users.now, user_of=keys.user_of)
     buckets = Buckets(rate=settings.requests_per_second, now=clock.now)
     return gate(Verifier(find=keys.find, now=wall_time), buckets, callers, now=clock.now)

@@ -14,6 +14,11 @@ from batchq.administration.operations import OPERATIONS, Operation
 from batchq.administration.shapes import Shape
 from batchq.errors import Forbidden, NotFound
 
+_UNSIGNED = (
+    "This server does not ask who calls, so requests change no accounts, users and keys: use batchq key, user "
+    "and account on the machine of the server, with --data."
+)
+
 
 def dialect(office: Office) -> Dialect:
     def mount(app: web.Application) -> None:
@@ -29,6 +34,8 @@ def _endpoint(
 ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def endpoint(request: web.Request) -> web.Response:
         by = asker(request, operation.right, name)
+        if not by.key and not operation.reads_only:
+            raise Refused(_UNSIGNED, status=HTTPStatus.FORBIDDEN, code="AccessDeniedException")
         said = parse(operation.shape, await read(request))
         try:
             return reply(await asyncio.to_thread(operation.do, office, said, by))

@@ -36,6 +36,10 @@ class Operation(Generic[Said]):
     right: Right
     do: Callable[[Office, Said, Caller], Answer]
 
+    @property
+    def reads_only(self) -> bool:
+        return self.do in {describe_accounts, describe_users, list_keys, who_am_i}
+
 
 def create_account(office: Office, said: shapes.SetAccount, by: Caller) -> Answer:
     name = account_name(said.name)

@@ -7,7 +7,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from api import app as api
-from api.gate import WHO
+from api.gate import WHO, open_gate
 from api.native import people
 from batchq.administration.office import Office
 from batchq.cli.main import main
@@ -235,3 +235,18 @@ async def test_what_has_not_its_shape_is_refused(ask, said):
     status, answer = await ask("amy", "CreateUser", said)
 
     assert (status, answer["__type"]) == (REFUSED, "ClientException")
+
+
+@pytest.mark.fault("SE40")
+async def test_a_server_that_asks_nobody_for_a_signature_does_not_change_who_may_do_what(data):
+    before = remembered(data)
+    gate = open_gate(UserName("machine"), now=lambda: NOON)
+    app = api.build(dialects=[people.dialect(office_of(data))], health=well, hosts=[], gate=gate)
+    async with TestClient(TestServer(app)) as client:
+        for operation, said, _ in TABLE:
+            answer = await client.post(f"/v1/batchq/{operation.lower()}", json=said)
+            reads = operation.startswith(("Describe", "List", "WhoAmI"))
+
+            assert answer.status == (FOUND if reads else FORBIDDEN), operation
+            assert reads or "on the machine of the server" in (await answer.json())["message"]
+    assert remembered(data) == before

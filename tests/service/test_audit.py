@@ -86,7 +86,7 @@ def test_whoever_runs_a_server_that_asks_nobody_is_who_did_it(tmp_path, batchq):
     with serving(tmp_path / "data", "--runtime", "simulated") as service:
         service.client().create_scheduling_policy(name="fair")
 
-        assert main(["user", "add", "amy", "--role", "admin", "--url", service.url]) == 0
+        assert main(["user", "add", "amy", "--role", "admin", "--data", str(service.data)]) == 0
         batchq("whoami", "--url", service.url)
 
         assert told(batchq("audit", "--json", "--url", service.url)) == [

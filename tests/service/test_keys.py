@@ -77,6 +77,15 @@ def test_boto3_comes_in_with_a_key(served, keys):
     assert served.client("logs", key=keys.create()).describe_log_groups()["logGroups"]
 
 
+@pytest.mark.fault("SE40")
+def test_who_is_an_admin_is_logged_at_the_start(tmp_path):
+    Keys(tmp_path).create("mallory")
+    service = Service(tmp_path, "--runtime", "simulated", "--auth", "sigv4").start()
+    service.stop()
+
+    assert "admins, who may do everything: mallory" in service.log.read_text()
+
+
 def test_the_aws_cli_comes_in_with_a_key(served, keys):
     key_id, secret = keys.create()
     signs = served.environment() | {"AWS_ACCESS_KEY_ID": key_id, "AWS_SECRET_ACCESS_KEY": secret}
