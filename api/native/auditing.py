@@ -1,7 +1,7 @@
 """Who did what: `POST /v1/batchq/listaudit`, the newest first.
 
-Operators and admins are told of everybody's acts, a coordinator of those of his accounts' users, a user of his own;
-and of all acts about one of his jobs, whoever did them, whoever reaches that job.
+The answer holds all acts for operators and admins, for a coordinator those of the users of his accounts, for a user his
+own; and for each of them all acts about jobs that he reaches, whoever did them.
 """
 
 from dataclasses import dataclass

@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from batchq.domain.people import AccountName, Caller, Reach, UserName
-from batchq.domain.replacing import quick
+from batchq.domain.names import JobId
+from batchq.domain.people import AccountName, Caller, Owner, Reach, UserName
+from batchq.domain.replacing import quick, replace
 
 DONE, FAILED = "done", "failed"
+OWN_USER, OWN_ACCOUNT = UserName(""), AccountName("")
 
 
 @quick
@@ -25,6 +27,14 @@ class Act:
     operation: str
     about: str
     outcome: str = DONE
+    #: The owner of the job that it is about, and the owner's account, empty where they are the acting user's own.
+    owner: UserName = OWN_USER
+    owner_account: AccountName = OWN_ACCOUNT
+
+    def about_job(self, job_id: JobId, owner: Owner, outcome: str) -> "Act":
+        user = OWN_USER if owner.user == self.user else owner.user
+        account = OWN_ACCOUNT if owner.account == self.account else owner.account
+        return replace(self, about=f"job/{job_id}", outcome=outcome, owner=user, owner_account=account)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +57,7 @@ class Kept:
 class ActQuery:
     """Acts, newest first, those of a moment by their numbers; from the first beyond `before`. None is any.
 
-    `reach`: whose acts are told at all.
+    `reach`: acts of these users and accounts, and acts about their jobs.
     """
 
     since: datetime | None = None

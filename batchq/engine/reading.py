@@ -186,7 +186,7 @@ def _keep_order(turn: Turn, letter: Deliver) -> None:
         by, turn.by = turn.by, None
         turn.keep(array, after)
         turn.by = by
-        turn.note(f"job/{letter.job_id}", array.status)
+        turn.note_job(array, letter.job_id)
 
 
 def _check_dependencies(turn: Turn, spec: JobSpec, by: Caller) -> None:

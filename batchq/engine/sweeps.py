@@ -100,7 +100,7 @@ def _tell(turn: Turn, order: SweepOrder, meant: Meant) -> Told:
     shown = job if meant.node is None else nodes.view(job, meant.node)
     became = outcome(order.kind, shown.status, has_children=has_children(shown))
     if order.act is not None and turn.get(job.id) is not job:
-        turn.acts.append(replace(order.act, at=turn.now, about=f"job/{shown.id}", outcome=became))
+        turn.acts.append(replace(order.act, at=turn.now).about_job(shown.id, job.spec.owner, became))
     return Told(job_id=shown.id, name=job.spec.name, status=shown.status, outcome=became)
 
 

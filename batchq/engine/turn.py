@@ -77,7 +77,7 @@ class Turn:
         self._inserted[job.id], self._pairs = job, None
         self._fresh.append(job.id)
         self._tell(None, job)
-        self.note(f"job/{job.id}", job.status)
+        self.note_job(job)
         if key is not None:
             self.submitted[key] = job.id
 
@@ -126,12 +126,18 @@ class Turn:
             self._tell(before, after)
         if before.family is None and after.family is not None:
             self._stirred.append(after.id)
-        self.note(f"job/{after.id}", after.status)
+        self.note_job(after)
 
     def note(self, about: str, outcome: str = DONE) -> None:
         """The act of whoever asked for what is being read, if anybody did."""
         if self.by is not None:
             self.acts.append(act(self.by, at=self.now, about=about, outcome=outcome))
+
+    def note_job(self, job: Job, job_id: JobId | None = None) -> None:
+        """The same about a job; or about a child of it that is not spawned yet."""
+        if self.by is not None:
+            asked = act(self.by, at=self.now, about="")
+            self.acts.append(asked.about_job(job_id or job.id, job.spec.owner, job.status))
 
     def active(self) -> dict[JobId, Job]:
         """The jobs that hold room, as this turn leaves them."""

@@ -18,7 +18,7 @@ TEXTS = tuple(it.name for it in fields(Act) if it.name != "at")
 
 _said = attrgetter(*TEXTS)
 
-_COLUMNS = "number, at, user, account, key, request_id, operation, about, outcome"
+_COLUMNS = "number, at, user, account, key, request_id, operation, about, outcome, owner, owner_account"
 
 Connection = sqlite3.Connection
 T = TypeVar("T")
@@ -46,20 +46,23 @@ def prune(connection: Connection, before: datetime, limit: int) -> int:
 
 def page(connection: Connection, query: ActQuery) -> tuple[Kept, ...]:
     """Of each part of what somebody reaches the newest, by an index; and of these the newest."""
-    found = {row[0]: row for asked in _parts(query) for row in connection.execute(*select(asked))}
+    asked = (select(part, by_owner=by_owner) for part in _parts(query) for by_owner in _ways(query))
+    found = {row[0]: row for statement in asked for row in connection.execute(*statement)}
     newest = sorted(found.values(), key=lambda row: (row[1], row[0]), reverse=True)
     return tuple(_kept(*row) for row in newest[: query.limit])
 
 
-def select(query: ActQuery) -> tuple[str, Bound]:
-    """One part: `reach` is nobody's, or one user's, or one account's."""
+def select(query: ActQuery, *, by_owner: bool = False) -> tuple[str, Bound]:
+    """One part: `reach` is None, or one user, or one account. `by_owner`: acts of others about their jobs."""
     named = {"user": query.user, "operation": query.operation, "about": query.about}
     conditions: list[tuple[str, Bound]] = [
         (f"{column} = ?", [rows.text(it)]) for column, it in named.items() if it is not None
     ]
     if query.reach is not None:
         accounts: Bound = [rows.text(it) for it in query.reach.accounts]
-        conditions.append(("account = ?", accounts) if accounts else ("user = ?", [rows.text(query.reach.user)]))
+        user, account = ("owner", "owner_account") if by_owner else ("user", "account")
+        column, bound_to = (account, accounts) if accounts else (user, Bound([rows.text(query.reach.user)]))
+        conditions.append((f"{column} = ? AND {column} <> ''" if by_owner else f"{column} = ?", bound_to))
     if query.since is not None:
         conditions.append(("at >= ?", [rows.microseconds(query.since)]))
     if query.before is not None:
@@ -77,13 +80,17 @@ def _parts(query: ActQuery) -> Iterator[ActQuery]:
         yield replace(query, reach=Reach(user=UserName(""), accounts=frozenset({account})))
 
 
+def _ways(query: ActQuery) -> tuple[bool, ...]:
+    return (False,) if query.reach is None else (False, True)
+
+
 def _row(act: Act, mark: str | None = None) -> Row:
     said = map(rows.text, _said(act))
     return {"at": rows.microseconds(act.at), "mark": mark, **dict(zip(TEXTS, said, strict=True))}
 
 
 def _kept(number: int, at: int, user: str, account: str, *said: str) -> Kept:
-    key, request_id, operation, about, outcome = said
+    key, request_id, operation, about, outcome, owner, owner_account = said
     done = Act(
         at=EPOCH + timedelta(microseconds=at),
         user=UserName(user),
@@ -93,5 +100,7 @@ def _kept(number: int, at: int, user: str, account: str, *said: str) -> Kept:
         operation=operation,
         about=about,
         outcome=outcome,
+        owner=UserName(owner),
+        owner_account=AccountName(owner_account),
     )
     return Kept(number=number, act=done)

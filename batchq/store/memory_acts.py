@@ -6,6 +6,7 @@ from datetime import datetime
 
 from batchq.domain.acts import Act, ActQuery, Kept, Noted
 from batchq.domain.clock_shift import ClockShift
+from batchq.domain.people import Owner
 
 
 class MemoryActs:
@@ -48,7 +49,8 @@ def _meets(act: Act, number: int, query: ActQuery) -> bool:
     asked = ((query.user, act.user), (query.operation, act.operation), (query.about, act.about))
     if any(wanted not in (None, said) for wanted, said in asked):
         return False
-    if query.reach is not None and act.user != query.reach.user and act.account not in query.reach.accounts:
+    whose = (Owner(user=act.user, account=act.account), Owner(user=act.owner, account=act.owner_account))
+    if query.reach is not None and not any(map(query.reach.has, whose)):
         return False
     if query.since is not None and act.at < query.since:
         return False

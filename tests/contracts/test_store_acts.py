@@ -92,6 +92,25 @@ async def test_pages_go_on_where_the_last_one_ended_also_in_one_moment(store, re
     assert [it.act for it in (*first, *second)] == [*acts[::-1]]
 
 
+@pytest.mark.parametrize(
+    ("reach", "found"),
+    [
+        (Reach(user="ada"), [0]),
+        (Reach(user="eve"), []),
+        (Reach(user="cora", accounts=frozenset({"team"})), [1, 0]),
+        (Reach(user="cora", accounts=frozenset({"other"})), []),
+    ],
+)
+async def test_acts_about_a_job_reach_its_owner_and_the_coordinators_of_its_account(store, reach, found):
+    by_others = (
+        act(0, user="amy", account="root", operation="TerminateJob", owner="ada", owner_account="team"),
+        act(1, user="amy", account="root", operation="TerminateJob", owner="bob", owner_account="team"),
+    )
+    await store.commit(Changes(inserted=(job(),), acts=by_others))
+
+    assert await told(store, reach=reach) == [by_others[it] for it in found]
+
+
 async def test_what_was_noted_elsewhere_is_taken_over_once(store):
     noted = [Noted(mark="a", act=act(0)), Noted(mark="b", act=act(1))]
     await store.take_over(noted)

@@ -58,7 +58,8 @@ def test_each_is_told_what_he_may_know_of_who_did_what(tmp_path, batchq, group):
             ("amy", "CreateSchedulingPolicy", "scheduling-policy/fair"),
             ("amy", "TerminateJob", f"job/{job}"),
         ]
-        assert audit("ada") == audit("cora", "--user", "ada") == audit("cora") == of_ada
+        assert audit("cora", "--user", "ada") == of_ada
+        assert audit("ada") == audit("cora") == [*of_ada, of_amy[1]], "and what others did to her job"
         assert audit("ada", "--job", job) == [*of_ada[1:], of_amy[1]], "who did something to her job she may know"
         assert audit("eve") == audit("eve", "--job", job) == []
         everything = audit("amy")

@@ -121,8 +121,21 @@ async def test_without_an_end_nothing_is_forgotten(store, journal):
     ],
 )
 def test_a_page_is_read_from_an_index_in_its_order(asked, index):
-    statement, bound = select(asked)
+    assert_index(index, *select(asked))
 
+
+@pytest.mark.parametrize(
+    ("reach", "index"),
+    [
+        (Reach(user="ada"), "acts_of_owner"),
+        (Reach(user="", accounts=frozenset({"team"})), "acts_of_owner_account"),
+    ],
+)
+def test_acts_of_others_about_jobs_are_read_from_an_index_in_its_order(reach, index):
+    assert_index(index, *select(ActQuery(limit=5, reach=reach), by_owner=True))
+
+
+def assert_index(index, statement, bound):
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         migrations.migrate(connection, migrations.STEPS)
         plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", bound)]

@@ -1,6 +1,6 @@
 -- insert_act
-INSERT INTO acts (at, user, account, key, request_id, operation, about, outcome, mark)
-VALUES (:at, :user, :account, :key, :request_id, :operation, :about, :outcome, :mark)
+INSERT INTO acts (at, user, account, key, request_id, operation, about, outcome, owner, owner_account, mark)
+VALUES (:at, :user, :account, :key, :request_id, :operation, :about, :outcome, :owner, :owner_account, :mark)
 ON CONFLICT DO NOTHING;
 
 -- prune_acts
