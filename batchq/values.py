@@ -252,7 +252,8 @@ class Launch:
     other. Another node N is found as `node-N`. `container`: the engine's id of the one that was made for it before. It
     may have run, so when it is not there any more none is made in its place. `network` is what a container that is
     alone sees of it (None: what the runtime was made for); where it is SHARED, it is so with those `placed_on` the same
-    compute environment. `allowance` is what its account may have of the machine, None whatever the server gives.
+    compute environment that are of the same `account` (empty: of all accounts). `allowance` is what its account may
+    have of the machine, None whatever the server gives.
     """
 
     tag: Tag
@@ -263,6 +264,7 @@ class Launch:
     share_pids: bool = False
     beside: tuple[str, ...] = ()
     placed_on: str = "local"
+    account: str = ""
     network: Network | None = None
     allowance: Allowance | None = None
 

@@ -1,8 +1,9 @@
-"""What jobs of a compute environment share where its network is shared: a keeper, and the bridge that it is on.
+"""The networks that jobs share: for each compute environment, and account, a bridge and on it a pause container.
 
-Both are found by their labels. They are made for the first job, and left for the next; a keeper that runs is taken as
-it is by whichever batchq comes. One that died is never started again but made anew: so what was to join it, and has not
-begun, never will. When nobody has been on them for long, or nobody is when batchq ends, they are taken away.
+Both are found by their labels, the pause container by its name too, which no image can set. They are made for the first
+job, and left for the next; a pause container that runs is used as it is by the next batchq. A dead one is replaced,
+never restarted, so a container that was to join it, and has not begun, never will. Networks without a job are removed
+after an hour, when batchq ends, and when the engine has no subnet for another network.
 """
 
 import logging
@@ -18,7 +19,15 @@ from batchq.values import ContainerState
 from compute import keeper, networks
 from compute.docker_client import Client
 from compute.docker_found import labels_of, member, state_in, state_of
-from compute.docker_spec import BESIDE, INSTANCE, JOB, commons_labels, commons_name, commons_of
+from compute.docker_spec import (
+    BESIDE,
+    INSTANCE,
+    JOB,
+    SharedNetwork,
+    commons_labels,
+    commons_name,
+    commons_of,
+)
 from compute.surroundings import gone_is_well, refused
 
 LONG = 360  # surveys: an hour
@@ -28,9 +37,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """What is there for an environment: a keeper, by its id, or a bridge alone. `used`: something is on it, or may."""
+    """What is there of a shared network.
 
-    environment: str
+    `keeper` is the id of its pause container, None for a bridge alone. `used`: a job is on it, or may be.
+    """
+
+    shared: SharedNetwork
     keeper: str | None
     runs: bool
     used: bool
@@ -38,34 +50,35 @@ class _Place:
 
 class Commons:
     def __init__(self, instance: str, *, long: int = LONG) -> None:
-        """`long`: how many looks nobody is on it before it is taken away. `seen`: anything of it may be there."""
+        """`long`: for how many looks a network is left without a job. `seen`: there may be networks to remove."""
         self._instance = instance
         self._long = long
         self.seen = False
-        self._keepers: dict[str, str] = {}
-        self._idle: dict[str, int] = {}
+        self._keepers: dict[SharedNetwork, str] = {}
+        self._idle: dict[SharedNetwork, int] = {}
         self._entering = Lock()
-        self._turns: defaultdict[str, Lock] = defaultdict(Lock)
+        self._turns: defaultdict[SharedNetwork, Lock] = defaultdict(Lock)
 
-    def join(self, client: Client, environment: str) -> str:
-        """The network mode of a container that is to be on it. Raises StartRefused and NameTaken.
+    def join(self, client: Client, shared: SharedNetwork) -> str:
+        """The network mode of a container that is to be on it. Raises StartRefused, NameTaken and NoSubnet.
 
-        Of a keeper that ran when it was last seen: a start tells soon enough that it has died.
+        Of a pause container that ran when it was last seen: a start fails soon enough when it has died.
         """
-        known = self._keepers.get(environment)
+        self._idle.pop(shared, None)
+        known = self._keepers.get(shared)
         if known is not None:
             return BESIDE + known
-        with self._turn(environment):
-            known = self._keepers.get(environment)
+        with self._turn(shared):
+            known = self._keepers.get(shared)
             if known is None:
                 try:
-                    known = self._keepers[environment] = self._ensure(client, environment)
+                    known = self._keepers[shared] = self._ensure(client, shared)
                 except APIError as error:
                     raise refused(error) from error
         return BESIDE + known
 
     def runs(self, client: Client, keeper_id: str) -> bool:
-        """Whether a keeper does, of an environment or of any other; one that does not is joined no more."""
+        """Whether a pause container does, of a shared network or of an attempt; a dead one is joined no more."""
         try:
             inspected: object = client.inspect_container(keeper_id)
         except NotFound:
@@ -77,36 +90,47 @@ class Commons:
         return False
 
     def look(self, client: Client) -> None:
-        """Forget keepers that have died, and take away what nobody was on for long."""
+        """Forget pause containers that have died, and remove networks that had no job for long."""
         known = set(self._keepers.values())
         there = self._there(client)
         self.seen = bool(there)
         self._forget(known - {it.keeper for it in there if it.runs})
-        self._idle = {it.environment: self._idle.get(it.environment, 0) + 1 for it in there if not it.used}
-        for environment in [it for it, looks in self._idle.items() if looks > self._long]:
-            log.info("the network of environment %s is taken away: nobody has been on it for long", environment)
-            self._take_away(client, environment)
+        self._idle = {it.shared: self._idle.get(it.shared, 0) + 1 for it in there if not it.used}
+        for shared in [it for it, looks in self._idle.items() if looks > self._long]:
+            log.info("network of %s: removed, no job has used it for long", shared)
+            self._take_away(client, shared)
 
     def leave(self, client: Client) -> None:
-        """Take away what nobody is on."""
+        """Remove the networks that no job is on."""
         for it in self._there(client):
             if not it.used:
-                self._take_away(client, it.environment)
+                self._take_away(client, it.shared)
 
-    def _turn(self, environment: str) -> Lock:
+    def release(self, client: Client) -> bool:
+        """Whether networks were removed to free their subnets: those without a job now and when last looked at.
+
+        A network that was joined since then is left: its first container may not be there yet.
+        """
+        idle = [it.shared for it in self._there(client) if not it.used and it.shared in self._idle]
+        for shared in idle:
+            log.info("network of %s: removed, for the engine has no subnet for another network", shared)
+            self._take_away(client, shared)
+        return bool(idle)
+
+    def _turn(self, shared: SharedNetwork) -> Lock:
         with self._entering:
-            return self._turns[environment]
+            return self._turns[shared]
 
     def _forget(self, gone: Iterable[str]) -> None:
         for keeper_id in gone:
-            for environment, known in tuple(self._keepers.items()):
+            for shared, known in tuple(self._keepers.items()):
                 if known == keeper_id:
-                    self._keepers.pop(environment, None)
+                    self._keepers.pop(shared, None)
 
-    def _ensure(self, client: Client, environment: str) -> str:
-        """The id of the keeper, which runs."""
-        name, labels = commons_name(self._instance, environment), commons_labels(self._instance, environment)
-        inspected = self._inspect(client, name, environment)
+    def _ensure(self, client: Client, shared: SharedNetwork) -> str:
+        """The id of its pause container, which runs."""
+        name, labels = commons_name(self._instance, shared), commons_labels(self._instance, shared)
+        inspected = self._inspect(client, name, shared)
         if inspected is not None:
             keeper_id = member(inspected, "Id", of=str)
             if state_in(member(inspected, "State", of=dict)) is ContainerState.RUNNING:
@@ -116,25 +140,27 @@ class Commons:
         network = networks.ensure(client, name, labels)
         made = keeper.make(client, keeper.creation(network=network, labels=labels), name)
         client.start(made)
-        log.info("environment %s has a network of its own, kept by container %s", environment, name)
+        log.info("network of %s: made, container %s holds it", shared, name)
         return made
 
-    def _inspect(self, client: Client, name: str, environment: str) -> object | None:
+    def _inspect(self, client: Client, name: str, shared: SharedNetwork) -> object | None:
         try:
             inspected: object = client.inspect_container(name)
         except NotFound:
             return None
-        if commons_of(labels_of(inspected, "Config", "Labels"), self._instance) != environment:
+        if commons_of(labels_of(inspected, "Config", "Labels"), self._instance) != shared:
             raise NameTaken(f"The name {name} is in use, and not by one of ours.")
         return inspected
 
-    def _take_away(self, client: Client, environment: str) -> None:
-        with self._turn(environment):
-            self._keepers.pop(environment, None)
-            self._idle.pop(environment, None)
-            for row in _listed(client, labels := commons_labels(self._instance, environment)):
-                with gone_is_well():
-                    client.remove_container(member(row, "Id", of=str), v=True, force=True)
+    def _take_away(self, client: Client, shared: SharedNetwork) -> None:
+        with self._turn(shared):
+            self._keepers.pop(shared, None)
+            self._idle.pop(shared, None)
+            labels = commons_labels(self._instance, shared)
+            for row in _listed(client, labels):
+                if self._held_by(row) == shared:
+                    with gone_is_well():
+                        client.remove_container(member(row, "Id", of=str), v=True, force=True)
             for network in networks.listed(client, labels):
                 with gone_is_well():
                     client.remove_network(member(network, "Id", of=str))
@@ -143,21 +169,28 @@ class Commons:
         ours = {INSTANCE: self._instance}
         rows = _listed(client, ours)
         modes = {_mode(row) for row in rows if labels_of(row, "Labels").get(JOB)}
-        keepers = {environment: row for row in rows if (environment := self._of(row)) is not None}
-        bridges = {environment for it in networks.listed(client, ours) if (environment := self._of(it)) is not None}
+        keepers = {shared: row for row in rows if (shared := self._held_by(row)) is not None}
+        bridges = {shared for it in networks.listed(client, ours) if (shared := self._of(it)) is not None}
         return [_place(it, keepers.get(it), modes) for it in {*keepers, *bridges}]
 
-    def _of(self, row: object) -> str | None:
+    def _of(self, row: object) -> SharedNetwork | None:
         return commons_of(labels_of(row, "Labels"), self._instance)
 
+    def _held_by(self, row: object) -> SharedNetwork | None:
+        """The network that a container holds: none holds one under another name."""
+        shared = self._of(row)
+        if shared is None or f"/{commons_name(self._instance, shared)}" not in member(row, "Names", of=list):
+            return None
+        return shared
 
-def _place(environment: str, keeper: object | None, modes: Collection[str | None]) -> _Place:
+
+def _place(shared: SharedNetwork, keeper: object | None, modes: Collection[str | None]) -> _Place:
     """`modes` are those of the jobs' containers; any of them may be on it where the engine does not tell."""
     if keeper is None:
-        return _Place(environment=environment, keeper=None, runs=False, used=False)
+        return _Place(shared=shared, keeper=None, runs=False, used=False)
     keeper_id = member(keeper, "Id", of=str)
     return _Place(
-        environment=environment,
+        shared=shared,
         keeper=keeper_id,
         runs=state_of(member(keeper, "State", of=object)) is ContainerState.RUNNING,
         used=None in modes or BESIDE + keeper_id in modes,

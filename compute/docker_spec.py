@@ -17,8 +17,9 @@ INSTANCE, JOB, ATTEMPT = "io.batchq.instance", "io.batchq.job", "io.batchq.attem
 PART, GPUS = "io.batchq.part", "io.batchq.gpus"
 VOLUME = "io.batchq.volume"
 KEEPS = "io.batchq.keeps"  # on what the containers of an attempt share: which attempt's it is
-COMMONS = "io.batchq.environment"  # on what the jobs of a compute environment share: which one's it is
-CONTAINER_LABELS = (INSTANCE, JOB, ATTEMPT, PART, GPUS, VOLUME, KEEPS, COMMONS)  # every label that batchq reads
+COMMONS, ACCOUNT = "io.batchq.environment", "io.batchq.account"  # on what jobs share: see SharedNetwork
+# Every label that batchq reads.
+CONTAINER_LABELS = (INSTANCE, JOB, ATTEMPT, PART, GPUS, VOLUME, KEEPS, COMMONS, ACCOUNT)
 BESIDE = "container:"  # begins the network mode of a container that is on another's
 
 MIB = 2**20
@@ -53,6 +54,19 @@ class Place:
     node: str | None = None
     ipc: str | None = None
     pid: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedNetwork:
+    """Which jobs share a network: those on a compute environment that are of one account, or all where it is empty."""
+
+    environment: str
+    account: str = ""
+
+    def __str__(self) -> str:
+        """For an operator."""
+        account = f", account {self.account}" if self.account else ""
+        return f"environment {self.environment}{account}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,17 +129,21 @@ def kept_for(labels: Mapping[str, str], instance: str) -> Tag | None:
     return Tag(job_id=JobId(job), attempt=int(attempt))
 
 
-def commons_name(instance: str, environment: str) -> str:
-    return f"bq-{instance}-on.{environment}"
+def commons_name(instance: str, shared: SharedNetwork) -> str:
+    """Of its bridge and of its pause container. The name of an account may have letters that Docker refuses."""
+    account = f".{sha256(shared.account.encode()).hexdigest()[:12]}" if shared.account else ""
+    return f"bq-{instance}-on.{shared.environment}{account}"
 
 
-def commons_labels(instance: str, environment: str) -> dict[str, str]:
-    return {INSTANCE: instance, COMMONS: environment}
+def commons_labels(instance: str, shared: SharedNetwork) -> dict[str, str]:
+    return {INSTANCE: instance, COMMONS: shared.environment, ACCOUNT: shared.account}
 
 
-def commons_of(labels: Mapping[str, str], instance: str) -> str | None:
-    """The compute environment whose jobs share it; None if it is nothing of the kind, or of others."""
-    return (labels.get(COMMONS) or None) if labels.get(INSTANCE) == instance else None
+def commons_of(labels: Mapping[str, str], instance: str) -> SharedNetwork | None:
+    """The network that it is, or holds; None if it is nothing of the kind, or of others."""
+    if labels.get(INSTANCE) != instance or not labels.get(COMMONS):
+        return None
+    return SharedNetwork(environment=labels[COMMONS], account=labels.get(ACCOUNT, ""))
 
 
 def volume_name(instance: str, tag: Tag, volume: str) -> str:

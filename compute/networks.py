@@ -13,7 +13,7 @@ from docker.types import IPAMConfig, IPAMPool
 from batchq.errors import EngineUnknown
 from compute.docker_client import Client
 from compute.docker_errors import CONFLICT, told
-from compute.docker_found import member
+from compute.docker_found import labels_of, member
 
 RANGE = IPv4Network("10.224.0.0/11")  # 2,048 subnets, out of the way of what people use
 PREFIX = 22  # room for the thousand nodes that AWS allows
@@ -21,8 +21,15 @@ TRIES = 16
 ROUTES = Path("/proc/net/route")
 
 
+class NoSubnet(EngineUnknown):
+    """All subnets are taken: one will be free when a network goes."""
+
+
 def ensure(client: Client, name: str, labels: Mapping[str, str], *, internal: bool = False) -> str:
-    """The id of the network with these labels, made if there is none. From an `internal` one no way leads out."""
+    """The id of the network with these labels, made if there is none. From an `internal` one no way leads out.
+
+    Raises NoSubnet.
+    """
     there = listed(client, labels)
     if there:
         return _first(there)
@@ -35,10 +42,11 @@ def ensure(client: Client, name: str, labels: Mapping[str, str], *, internal: bo
 
 
 def listed(client: Client, labels: Mapping[str, str]) -> list[object]:
+    """Those with all of these labels; some engines take an empty value for any."""
     rows: object = client.networks(filters={"label": [f"{name}={value}" for name, value in labels.items()]})
     if not isinstance(rows, list):
         raise EngineUnknown("the engine's list of networks is none")
-    return rows
+    return [row for row in rows if labels.items() <= labels_of(row, "Labels").items()]
 
 
 def free(taken: Iterable[IPv4Network]) -> Iterator[IPv4Network]:
@@ -64,7 +72,7 @@ def _first(networks: list[object]) -> str:
 
 
 def _make(client: Client, name: str, labels: Mapping[str, str], *, internal: bool) -> str:
-    """Raises EngineUnknown while no subnet is free: one will be, when another attempt is over."""
+    """Raises NoSubnet."""
     try:
         return _create(client, name, labels, None, internal=internal)
     except APIError as error:
@@ -77,7 +85,7 @@ def _make(client: Client, name: str, labels: Mapping[str, str], *, internal: boo
         except APIError as error:
             if "overlap" not in told(error):
                 raise
-    raise EngineUnknown(f"no subnet is free: {told(refusal)}") from refusal
+    raise NoSubnet(f"no subnet is free for another network: {told(refusal)}") from refusal
 
 
 def _create(client: Client, name: str, labels: Mapping[str, str], subnet: IPv4Network | None, *, internal: bool) -> str:

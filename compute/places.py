@@ -1,4 +1,4 @@
-"""Where each container is put: with its attempt, with all jobs of its compute environment, or as Docker has it."""
+"""Where each container is put: with its attempt, on the network that it shares with other jobs, or as Docker has it."""
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -8,10 +8,11 @@ from docker.errors import NotFound
 from batchq.domain.catalog import Network
 from batchq.domain.names import Tag
 from batchq.values import Launch
+from compute import networks
 from compute.commons import Commons
 from compute.docker_client import Client
 from compute.docker_found import address_of, member
-from compute.docker_spec import BESIDE, Place
+from compute.docker_spec import BESIDE, Place, SharedNetwork
 from compute.surroundings import Surroundings
 
 
@@ -29,18 +30,15 @@ class Places:
     def find(self, client: Client, launch: Launch) -> Place | None:
         """None is the engine's own. What a place needs is made, if it is not there. Raises StartRefused and NameTaken.
 
-        Of an attempt with several containers, only while it is `kept`.
+        Of an attempt with several containers, only while it is `kept`. Where the engine has no subnet for another
+        network, shared ones without a job are removed first. Raises NoSubnet if none is.
         """
-        network = self.network_of(launch)
-        if launch.tag.part:
-            return self._attempts.place(client, launch, internal=network is Network.NONE)
-        match network:
-            case Network.SHARED:
-                return Place(network=self._commons.join(client, launch.placed_on))
-            case Network.BRIDGE:
-                return None
-            case Network.HOST | Network.NONE:
-                return Place(network=network.value)
+        try:
+            return self._find(client, launch)
+        except networks.NoSubnet:
+            if not self._commons.release(client):
+                raise
+            return self._find(client, launch)
 
     def network_of(self, launch: Launch) -> Network:
         return self._network if launch.network is None else launch.network
@@ -88,8 +86,21 @@ class Places:
         return self._commons.seen
 
     def leave(self, client: Client) -> None:
-        """Take away what is kept for the next job of an environment, where there is no job now."""
+        """Remove the shared networks that no job is on."""
         self._commons.leave(client)
+
+    def _find(self, client: Client, launch: Launch) -> Place | None:
+        network = self.network_of(launch)
+        if launch.tag.part:
+            return self._attempts.place(client, launch, internal=network is Network.NONE)
+        match network:
+            case Network.SHARED:
+                shared = SharedNetwork(environment=launch.placed_on, account=launch.account)
+                return Place(network=self._commons.join(client, shared))
+            case Network.BRIDGE:
+                return None
+            case Network.HOST | Network.NONE:
+                return Place(network=network.value)
 
     def _joins(self, client: Client, mode: str) -> bool:
         return not mode.startswith(BESIDE) or self._commons.runs(client, mode.removeprefix(BESIDE))

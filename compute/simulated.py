@@ -116,13 +116,14 @@ class SimulatedRuntime:
         return self._engine.networks
 
     @property
-    def keepers(self) -> Mapping[str, str]:
-        """What keeps the network that the jobs of a compute environment share, by its name."""
+    def keepers(self) -> Mapping[tuple[str, str], str]:
+        """The ids of the pause containers of shared networks, by compute environment and account."""
         return self._engine.keepers
 
     def lose_keeper(self, environment: str) -> None:
-        """It dies; who is on its network already goes on."""
-        self._engine.keepers.pop(environment, None)
+        """Those of an environment die; containers that are on their networks already go on."""
+        for shared in [it for it in self._engine.keepers if it[0] == environment]:
+            del self._engine.keepers[shared]
 
     def vanish(self, tag: Tag) -> None:
         """The container is removed, alive or dead, by whomever."""

@@ -35,7 +35,7 @@ class SimulatedEngine:
     def __init__(self, now: Callable[[], datetime], network: Network) -> None:
         self._now = now
         self._network = network
-        self.keepers: dict[str, str] = {}
+        self.keepers: dict[tuple[str, str], str] = {}  # by compute environment and account
         self.containers: dict[Tag, SimulatedContainer] = {}
         self.foreign: set[Tag] = set()
         self.lacking: dict[str, str | None] = {}
@@ -136,16 +136,17 @@ class SimulatedEngine:
         """Of the network that it shares, which is there from the first container on."""
         if launch.tag.part or (launch.network or self._network) is not Network.SHARED:
             return None
-        if launch.placed_on not in self.keepers:
-            self.keepers[launch.placed_on] = str(next(self._ids))
-        return self.keepers[launch.placed_on]
+        shared = launch.placed_on, launch.account
+        if shared not in self.keepers:
+            self.keepers[shared] = str(next(self._ids))
+        return self.keepers[shared]
 
     def _is_stranded(self, container: SimulatedContainer) -> bool:
         """Whether it was to join what is gone; one that has begun goes on without."""
         return (
             container.started_at is None
             and container.keeper is not None
-            and self.keepers.get(container.launch.placed_on) != container.keeper
+            and self.keepers.get((container.launch.placed_on, container.launch.account)) != container.keeper
         )
 
     def _leave(self, tag: Tag) -> None:

@@ -27,6 +27,10 @@ class Accounts:
         """What this owner's jobs may have now, None whatever the server gives. Raises Unavailable."""
         return self._people().held_to(owner) if self._held else None
 
+    def network_account(self, owner: Owner) -> str:
+        """The account whose jobs share networks with this owner's; empty where those of all accounts do."""
+        return owner.account if self._held else ""
+
     async def watch(self, clock: Clock, changed: Callable[[], None]) -> None:
         """Call `changed` when limits may have become others: who waits for one need not wait for somebody else."""
         self._told = self._told or self.quotas()

@@ -54,7 +54,7 @@ class Start:
         save: Callable[[on.ContainerCreated], Awaitable[None]],
     ) -> None:
         self._spec = job.spec
-        self._launch = launch(job, tag, network)
+        self._launch = replace(launch(job, tag, network), account=accounts.network_account(job.spec.owner))
         self._tag = tag
         self._runtime = runtime
         self._accounts = accounts

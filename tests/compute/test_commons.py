@@ -3,15 +3,17 @@
 import pytest
 
 from compute.commons import Commons
-from compute.docker_spec import commons_labels, labels_of
+from compute.docker_spec import SharedNetwork, commons_labels, commons_name, labels_of
 from tests.support.containers import new_tag
 
 INSTANCE = "i1"
 
 
-def keeper(environment="local", state="running"):
-    labels = commons_labels(INSTANCE, environment)
-    return {"Id": f"keeper of {environment}", "State": state, "Labels": labels}
+def keeper(environment="local", account="", name=None):
+    shared = SharedNetwork(environment=environment, account=account)
+    names = [f"/{name or commons_name(INSTANCE, shared)}"]
+    labels = commons_labels(INSTANCE, shared)
+    return {"Id": f"keeper of {environment}{account}", "State": "running", "Labels": labels, "Names": names}
 
 
 def job(mode=None):
@@ -62,6 +64,24 @@ def test_each_environment_is_judged_by_itself():
     Commons(INSTANCE).leave(engine)
 
     assert engine.removed == ["keeper of local"]
+
+
+@pytest.mark.fault("SE29")
+def test_the_network_of_one_account_is_removed_without_those_of_others():
+    engine = Engine(keeper(), keeper(account="a"), keeper(account="b"), job("container:keeper of locala"))
+
+    Commons(INSTANCE).leave(engine)
+
+    assert sorted(engine.removed) == ["keeper of local", "keeper of localb"]
+
+
+@pytest.mark.fault("SE28")
+def test_a_container_of_another_name_holds_no_network():
+    engine = Engine(keeper(), keeper(name="by-hand") | {"Id": "by hand"}, job("container:keeper of local"))
+
+    Commons(INSTANCE, long=0).look(engine)
+
+    assert engine.removed == []
 
 
 def test_it_is_not_looked_for_where_none_was_seen():

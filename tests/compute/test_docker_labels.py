@@ -7,7 +7,7 @@ import pytest
 
 from batchq.domain.catalog import Network
 from compute.commons import Commons
-from compute.docker_spec import attempt_name, commons_name
+from compute.docker_spec import SharedNetwork, attempt_name, commons_name
 from compute.host import free_gpus
 from compute.surroundings import Surroundings
 from tests.support.containers import docker_runtime, instance_of, launch, new_tag, over, started
@@ -60,7 +60,8 @@ async def test_the_network_of_another_environment_stays_while_a_job_is_on_it(run
 
     Commons(instance_of(runtime), long=0).look(engine)
 
-    assert engine.inspect_container(commons_name(instance_of(runtime), "elsewhere"))["State"]["Running"]
+    holder = commons_name(instance_of(runtime), SharedNetwork(environment="elsewhere"))
+    assert engine.inspect_container(holder)["State"]["Running"]
 
 
 async def test_it_holds_no_gpu(runtime, hostile, engine):

@@ -10,7 +10,7 @@ from batchq.domain.catalog import Network
 from batchq.errors import EngineUnknown, NameTaken
 from batchq.values import ContainerState
 from compute.commons import Commons
-from compute.docker_spec import attempt_name, commons_name
+from compute.docker_spec import SharedNetwork, attempt_name, commons_name
 from tests.support.containers import (
     docker_runtime,
     ended,
@@ -31,6 +31,7 @@ pytestmark = pytest.mark.docker
 
 LONG = Script(seconds=None, on_term=7, output=("ready",))
 QUICK = Script(seconds=0, output=("done",))
+LOCAL = SharedNetwork(environment="local")
 ADDRESS = ("sh", "-c", "ip -4 -o addr show eth0 | awk '{print $4}'")
 
 
@@ -62,8 +63,8 @@ async def said(runtime, it):
     return await output(runtime, tag)
 
 
-def keeper_of(engine, runtime, environment="local"):
-    return engine.inspect_container(commons_name(instance_of(runtime), environment))
+def keeper_of(engine, runtime):
+    return engine.inspect_container(commons_name(instance_of(runtime), LOCAL))
 
 
 def mode_of(engine, runtime, tag):
@@ -96,6 +97,26 @@ async def test_they_have_one_address_and_those_of_another_environment_another(sh
     addresses = [await said(shared, it) for it in (first, second, replace(elsewhere, placed_on="elsewhere"))]
 
     assert addresses[0] == addresses[1] != addresses[2]
+
+
+@pytest.mark.fault("SE29")
+async def test_what_a_job_writes_into_etc_hosts_and_resolv_conf_is_not_seen_by_other_accounts(shared):
+    forge = shell('echo "6.6.6.6 registry" >>/etc/hosts', 'echo "nameserver 6.6.6.6" >/etc/resolv.conf')
+    reads = shell("cat /etc/hosts /etc/resolv.conf | grep -c 6.6.6.6")
+    await said(shared, replace(launch(**forge), account="laba"))
+
+    seen = [await said(shared, replace(launch(**reads), account=account)) for account in ("laba", "labb", "")]
+
+    assert seen == [["2"], ["0"], ["0"]]
+
+
+@pytest.mark.fault("SE29")
+async def test_jobs_of_one_account_meet_on_localhost_and_those_of_another_do_not(shared):
+    await begin(shared, replace(launch(**shell("echo hello | nc -l -p 8080")), account="a@b"))
+    found = await ended(shared, **shell("nc localhost 8080"))
+
+    assert await said(shared, replace(launch(**shell(hears(8080))), account="a@b")) == ["hello"]
+    assert found.exit_code == 1
 
 
 async def test_two_cannot_listen_on_one_port(shared):
@@ -244,16 +265,16 @@ async def test_what_nobody_is_on_for_long_is_taken_away(shared, engine):
 async def test_a_dead_keeper_is_forgotten_when_it_is_looked_for(shared, engine):
     commons = Commons(instance_of(shared))
     await shared.create(launch())
-    before = commons.join(engine, "local")
+    before = commons.join(engine, LOCAL)
     await dies(engine, shared)
 
     commons.look(engine)
 
-    assert commons.join(engine, "local") != before
+    assert commons.join(engine, LOCAL) != before
 
 
 async def test_somebody_elses_container_is_no_keeper(shared, engine):
-    foreign = engine.create_container(IMAGE, ["true"], name=commons_name(instance_of(shared), "local"))
+    foreign = engine.create_container(IMAGE, ["true"], name=commons_name(instance_of(shared), LOCAL))
 
     with pytest.raises(NameTaken):
         await shared.create(launch())

@@ -514,11 +514,13 @@ async def test_one_that_runs_outlives_the_keeper_of_its_network(runtime):
     assert (await over(runtime, it.tag)).exit_code == 7
 
 
-async def test_each_environment_has_a_network_of_its_own(runtime):
+@pytest.mark.fault("SE29")
+async def test_each_environment_and_account_has_a_network_of_its_own(runtime):
     await runtime.create(on_shared())
     await runtime.create(replace(on_shared(), placed_on="elsewhere"))
+    await runtime.create(replace(on_shared(), account="lab"))
 
-    assert keepers(runtime).keys() == {"local", "elsewhere"}
+    assert keepers(runtime).keys() == {("local", ""), ("elsewhere", ""), ("local", "lab")}
 
 
 @pytest.mark.parametrize("network", [Network.BRIDGE, Network.HOST, Network.NONE])

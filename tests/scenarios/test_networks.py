@@ -1,7 +1,13 @@
-"""Jobs of a compute environment share a network, unless that says something else."""
+"""Jobs of a compute environment and an account share a network, unless the environment says something else."""
+
+from dataclasses import replace
+
+import pytest
 
 from batchq.domain.catalog import Network
 from batchq.domain.job import Status
+from batchq.domain.people import ROOT, AccountName
+from tests.support.builders import ADMIN
 from tests.support.containers import keepers, lose_keeper
 from tests.support.scripts import Script
 
@@ -71,3 +77,12 @@ async def test_an_environment_may_say_that_its_jobs_have_none(world):
 
     await world.then(job, Status.SUCCEEDED)
     assert keepers(world.machine) == {}
+
+
+@pytest.mark.fault("SE29")
+async def test_two_accounts_do_not_share_a_network(world):
+    for account in (ROOT, AccountName("lab")):
+        world.caller = replace(ADMIN, account=account)
+        await world.then(await world.submit(), Status.SUCCEEDED)
+
+    assert keepers(world.machine).keys() == {("local", "root"), ("local", "lab")}

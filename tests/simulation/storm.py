@@ -82,7 +82,7 @@ class Storm:
         self._machine.freeze(seconds)
 
     def _a_network_dies(self) -> None:
-        for environment in tuple(self._machine.engine.keepers):
+        for environment in sorted({it for it, _ in self._machine.engine.keepers}):
             self._story.tell(f"the network that jobs on {environment} share dies")
             self._machine.runtime.lose_keeper(environment)
 

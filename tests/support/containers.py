@@ -14,7 +14,7 @@ from batchq.domain.names import JobId, Tag
 from batchq.errors import EngineUnknown
 from batchq.values import ContainerState, Launch, Looked
 from compute.docker_runtime import DockerRuntime
-from compute.docker_spec import COMMONS, INSTANCE
+from compute.docker_spec import COMMONS, INSTANCE, commons_of
 from compute.simulated import SimulatedRuntime
 from tests.support import scripts
 from tests.support.scripts import Script
@@ -147,21 +147,24 @@ def left_over(base_url, instance):
 
 
 def keepers(runtime):
-    """The compute environments whose jobs have a network to share now, with its keeper's id."""
+    """The ids of the pause containers of shared networks that run, by compute environment and account."""
     if isinstance(runtime, SimulatedRuntime):
         return dict(runtime.keepers)
     with _engine() as client:
         rows = client.containers(filters={"label": [f"{INSTANCE}={runtime._instance}", COMMONS]})
-        return {it["Labels"][COMMONS]: it["Id"] for it in rows}
+        found = {commons_of(it["Labels"], runtime._instance): it["Id"] for it in rows}
+        return {(it.environment, it.account): container for it, container in found.items() if it is not None}
 
 
 def lose_keeper(runtime, environment="local"):
-    """It dies, by whomever."""
+    """The pause containers of an environment die."""
     if isinstance(runtime, SimulatedRuntime):
         runtime.lose_keeper(environment)
         return
     with _engine() as client:
-        client.remove_container(keepers(runtime)[environment], force=True)
+        for (of, _), container in keepers(runtime).items():
+            if of == environment:
+                client.remove_container(container, force=True)
 
 
 @contextmanager

@@ -43,7 +43,7 @@ from batchq.store.memory_logs import MemoryArchive
 from batchq.store.sqlite import SqliteStore
 from batchq.values import Changes, ContainerState, LogLine, Restoration
 from compute.docker_runtime import DockerRuntime
-from compute.docker_spec import commons_name
+from compute.docker_spec import SharedNetwork, commons_name
 from compute.lanes import LIMITS, Limits
 from compute.simulated import SimulatedRuntime
 from tests.support import builders, scripts
@@ -497,12 +497,11 @@ async def real(
 async def _nothing_is_left(runtime: DockerRuntime, base_url: str | None) -> bool:
     """No container, nor what containers shared; what a crash left is swept after two surveys.
 
-    What jobs of an environment share is kept for the next of them.
+    The networks that jobs share are left for the next jobs.
     """
     await insisting(runtime.survey)
-    return all(
-        it.lstrip("/") == commons_name(runtime._instance, "local") for it in left_over(base_url, runtime._instance)
-    )
+    shared = commons_name(runtime._instance, SharedNetwork(environment="local"))
+    return all(it.lstrip("/").startswith(shared) for it in left_over(base_url, runtime._instance))
 
 
 @asynccontextmanager
