@@ -50,6 +50,7 @@ from batchq.service import JobService
 from batchq.settings import Auth, Privileged, Runtime, Settings
 from batchq.stopping import Stopping
 from batchq.store import examination, folders
+from batchq.store.instance_socket import holding
 from batchq.store.logfiles import LogFiles
 from batchq.store.reserve import SIZE as RESERVE
 from batchq.store.sqlite import SqliteStore
@@ -88,6 +89,7 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
         least_free = settings.min_free_mib * MIB
         store = await SqliteStore.open(settings.data, reserve=RESERVE if least_free else 0, spare=least_free // 2)
         stack.push_async_callback(store.close)
+        stack.enter_context(holding(store.instance, settings.data))
         await align(store, clock)
         runtime = make_runtime(settings, instance=store.instance, clock=clock)
         stack.push_async_callback(runtime.close)

@@ -1,30 +1,54 @@
-"""`batchq restore FILE`: a backup in the place of the data, while no server has it."""
+"""`batchq restore [FILE]`: a backup in the place of the data, while no server has it."""
 
 import argparse
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from batchq.cli.options import read
 from batchq.clock import SystemClock
+from batchq.errors import Misused
 from batchq.private_file import rights_of_owner
-from batchq.store.restoring import restore
+from batchq.store.restoring import restore, take_over
 
 
 def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name for it
-    """Put a backup in the place of the data, and keep what stood there. The next start holds still until `resume`."""
+    """Put a backup in the place of the data, and keep what stood there. The next start holds still until `resume`.
+
+    In another directory than its own a backup becomes a new instance, which leaves the containers of its own alone.
+    """
     command = commands.add_parser("restore", help="put a backup in the place of the data", description=add.__doc__)
     command.set_defaults(run=run)
-    command.add_argument("file", type=Path, help="the backup")
+    command.add_argument("file", type=Path, nargs="?", help="the backup; without it, the data itself, copied or moved")
     command.add_argument("--data", type=Path, help="directory of the database and the logs")
+    command.add_argument(
+        "--take-over", action="store_true", help="remain the same instance: its own data is served no more"
+    )
 
 
 def run(asked: argparse.Namespace) -> int:
-    data = read(asked).data
+    data, now = read(asked).data, SystemClock().now()
+    if asked.file is None:
+        return _take_over(data, now) if asked.take_over else _say_which()
     with rights_of_owner(data):  # whose server has to read it
-        done = restore(asked.file, data, now=SystemClock().now())
+        done = restore(asked.file, data, now=now, take_over=asked.take_over)
     if done.kept is not None:
         print(f"what stood in {data} is kept: {done.kept}")
     if done.instance_before not in (None, done.instance):
         print(f"containers of instance {done.instance_before}, whose data stood there, are nobody's now")
+    if done.instance != done.instance_of_backup:
+        print(f"the backup was of instance {done.instance_of_backup}, and is {done.instance} here: containers of the")
+        print("former are left alone; if its data is served no more, restore with --take-over to continue its jobs")
     print(f"{data} holds {asked.file}; `batchq serve` takes up what runs, and starts nothing before `batchq resume`")
     return 0
+
+
+def _take_over(data: Path, now: datetime) -> int:
+    with rights_of_owner(data):
+        instance = take_over(data, now=now)
+    print(f"{data} is the data of instance {instance} now; `batchq serve` starts nothing before `batchq resume`")
+    return 0
+
+
+def _say_which() -> NoReturn:
+    raise Misused("say which backup is to be restored, or --take-over for data that was copied or moved")

@@ -96,6 +96,8 @@ class StoreFacts:
 
     data: Path
     there: bool = False
+    #: A copy of another directory: no server takes it before it was said that it may.
+    copied: bool = False
     held: bool | None = False
     holder: int | None = None
     refusal: str | None = None

@@ -86,7 +86,7 @@ def _strays(strays: Collection[Tag], records: Records) -> Findings:
         do = f"They are left alone: is this an old copy of the data? If it is all there is, stop batchq and {by_hand}"
         yield problem(CONTAINERS, says, do)
     else:
-        yield warning(CONTAINERS, says, "A running server removes them when it has seen them for a minute.")
+        yield warning(CONTAINERS, says, "A server removes those that are a minute old, and were there when it started.")
 
 
 def _listed(tags: Collection[Tag]) -> str:

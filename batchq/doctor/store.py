@@ -13,6 +13,9 @@ def judge(store: StoreFacts, *, floor: int, user: int) -> Findings:
     if not store.there:
         yield ok(STORE, f"there is no data in {store.data} yet; the first batchq serve makes it")
         return
+    if store.copied:
+        says = f"{store.data} is a copy, or was moved from another file system: batchq serve refuses it"
+        yield problem(STORE, says, f"If the original is served no more: batchq restore --take-over --data {store.data}")
     yield _holder(store)
     yield _database(store)
     if store.records is not None:

@@ -1,5 +1,6 @@
 """What each kind of letter does to a turn."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
@@ -38,6 +39,8 @@ from batchq.engine.turn import Turn, array_to_spawn, comes
 from batchq.errors import Invalid
 from batchq.ports import JobStore
 from batchq.values import SubmissionKey
+
+log = logging.getLogger(__name__)
 
 
 class Reader:
@@ -132,6 +135,7 @@ class Reader:
         self.ground_changed = self.ground_changed or self.host != host
         self.host = host
         self.seen = frozenset(job_id for it in letter.seen for job_id in _with_array(it.tag.job_id))
+        self._strays.surveyed(it.tag for it in letter.seen)
         if self.safety.holds:
             self.safety.take_up(turn, letter.seen)
             return
@@ -150,6 +154,8 @@ class Reader:
         purged = self.safety.kept.purged.intersection(found.strays)
         strays = [it for it in found.strays if it not in spared and it not in purged]
         going = (*sorted(purged, key=str), *self._strays.ripe(strays, turn.now))
+        for tag in going:
+            log.warning("container %s belongs to no known job; it is removed", tag)
         turn.effects += ((do.ClearAway(tag=tag), None) for tag in going)
 
     def _tell(self, turn: Turn, letter: Deliver | Amend | Ring) -> None:

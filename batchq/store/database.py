@@ -16,7 +16,7 @@ import aiosqlite
 
 from batchq.errors import Conflict, StoreFailed, StoreLost, StoreRefused
 from batchq.store import opening
-from batchq.store.lock import locked
+from batchq.store.lock import locked, refuse_copy
 from batchq.store.rereading import AFTER, Rereading, rereading
 from batchq.store.reserve import Reserve
 from batchq.store.seal import Seal
@@ -107,6 +107,7 @@ async def opened(data: Path, *, reread_after: float = AFTER, reserve: int = 0, s
     reserved = Reserve(data, size=reserve, spare=spare)
     async with AsyncExitStack() as held:
         lock = held.enter_context(locked(data))
+        refuse_copy(lock, data)
         try:
             reserved.make_room_to_open()
             seal = Seal(lock, path)

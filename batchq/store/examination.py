@@ -30,6 +30,7 @@ def look(data: Path) -> StoreFacts:
     if not path.exists() and not _size(data / lock.NAME):  # whose data stands there is noted in the lock's file
         return facts
     held, holder = lock.holder(data)
+    facts = replace(facts, copied=lock.is_copied(data))
     facts = replace(facts, there=True, held=held, holder=holder, files=_files(data), wal=_size(_beside(path, "-wal")))
     try:
         with _looked_at(path) as connection:

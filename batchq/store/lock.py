@@ -19,7 +19,8 @@ _LONGEST = 200
 class Lock:
     """Held. `instance` is the one whose data stood here at the last start, None before there was any.
 
-    `seal` is what its database was like when it was closed, None while it is open and after any other end.
+    `seal` is what its database was like when it was closed, None while it is open and after any other end. `copied`:
+    the file is a copy of the one in which the instance was noted, so the data may be served elsewhere.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -27,7 +28,13 @@ class Lock:
 
     @property
     def instance(self) -> str | None:
-        return self._line(0)
+        return self._word(0)
+
+    @property
+    def copied(self) -> bool:
+        """By its inode, which `mv` within a file system keeps and no copy has. The device's number may change."""
+        inode = self._word(1)
+        return b"\n" in self._read() and inode is not None and inode != self._inode
 
     @property
     def seal(self) -> str | None:
@@ -35,7 +42,8 @@ class Lock:
 
     def note(self, instance: str, seal: str | None = None) -> None:
         """Durable when this returns. Cut short it says whose data it is, and at worst a seal that fits nothing."""
-        wanted = "".join(f"{it}\n" for it in (instance, seal) if it is not None).encode()
+        home = f"{instance} {self._inode}"
+        wanted = "".join(f"{it}\n" for it in (home, seal) if it is not None).encode()
         if wanted != self._read():
             os.pwrite(self._descriptor, wanted, 0)
             os.ftruncate(self._descriptor, len(wanted))
@@ -45,6 +53,14 @@ class Lock:
         """What the file system takes for now, in nanoseconds."""
         os.utime(self._descriptor)
         return os.fstat(self._descriptor).st_mtime_ns
+
+    @property
+    def _inode(self) -> str:
+        return str(os.fstat(self._descriptor).st_ino)
+
+    def _word(self, number: int) -> str | None:
+        words = (self._line(0) or "").split()
+        return words[number] if number < len(words) else None
 
     def _line(self, number: int) -> str | None:
         lines = self._read().decode(errors="replace").splitlines()
@@ -77,6 +93,28 @@ def _seize(descriptor: int, data: Path) -> None:
         raise StoreRefused(f"another batchq is serving {data}") from why
     except OSError as why:
         raise StoreRefused(f"{data} is on a file system that cannot lock: {why.strerror}") from why
+
+
+def refuse_copy(lock: Lock, data: Path) -> None:
+    """Raises StoreRefused for a copied directory: its containers may be those of another server."""
+    if lock.copied:
+        raise StoreRefused(
+            f"{data} is a copy of the data of instance {lock.instance}, or was moved from another file system. "
+            f"If the original is served no more: batchq restore --take-over --data {data}. "
+            f"To serve both: batchq restore {data / 'batchq.db'} --data NEW-DIRECTORY"
+        )
+
+
+def is_copied(data: Path) -> bool:
+    """To look takes no lock."""
+    try:
+        descriptor = os.open(data / NAME, os.O_RDONLY | os.O_CLOEXEC)  # not the database
+    except OSError:
+        return False
+    try:
+        return Lock(descriptor).copied
+    finally:
+        os.close(descriptor)
 
 
 def holder(data: Path) -> tuple[bool | None, int | None]:

@@ -93,6 +93,13 @@ def _instance(connection: sqlite3.Connection) -> str:
     return _chosen_once(connection, "instance", secrets.token_hex(4))
 
 
+def new_instance(connection: sqlite3.Connection) -> str:
+    """Containers of the instance before are another server's from now on."""
+    instance = secrets.token_hex(4)
+    connection.execute("UPDATE meta SET value = ? WHERE name = 'instance'", (instance,))
+    return instance
+
+
 def secret(connection: sqlite3.Connection) -> bytes:
     """32 bytes that nobody is told."""
     return bytes.fromhex(_chosen_once(connection, "secret", secrets.token_hex(32)))

@@ -4,6 +4,7 @@ What stood there is kept beside it, under a dated name. Killed at any moment, th
 """
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,32 +25,54 @@ _BUSY_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """Whose data it is now, whose stood there before, and where that is kept."""
+    """Which instance the data is now, that of the backup and that of what stood there, and where the latter is kept."""
 
     instance: str
+    instance_of_backup: str
     instance_before: str | None
     kept: Path | None
 
 
-def restore(file: Path, data: Path, *, now: datetime) -> Restored:
-    """Raises StoreRefused while a server has the data, and for a backup that is not whole."""
+def restore(file: Path, data: Path, *, now: datetime, take_over: bool) -> Restored:
+    """Raises StoreRefused while a server has the data, and for a backup that is not whole.
+
+    In another directory than its own a backup becomes a new instance: the containers of its own may have a server.
+    `take_over`: it remains what it was.
+    """
     with locked(data) as lock:
         check(file)
+        own = None if lock.copied else lock.instance
         with part_beside(data / NAME) as part:
             copy(file, part)
-            instance = _made_ready(part, file, now)
+            backup, instance = _made_ready(part, file, now, remains=lambda it: take_over or it == own)
             before, kept = lock.instance, _keep(data / NAME, now)
             part.replace(data / NAME)
             sync(data)
         lock.note(instance)
-    return Restored(instance=instance, instance_before=before, kept=kept)
+    return Restored(instance=instance, instance_of_backup=backup, instance_before=before, kept=kept)
 
 
-def _made_ready(part: Path, file: Path, now: datetime) -> str:
-    """Of the newest schema, readable in every row, and marked, so that the next server knows what it takes up."""
+def take_over(data: Path, *, now: datetime) -> str:
+    """Accept a directory that was copied or moved as a backup of itself; the answer is its instance.
+
+    Raises StoreRefused as `restore` does.
+    """
+    with locked(data) as lock:
+        check(data / NAME)
+        _, instance = _made_ready(data / NAME, data / NAME, now, remains=lambda _: True)
+        lock.note(instance)
+    return instance
+
+
+def _made_ready(part: Path, file: Path, now: datetime, *, remains: Callable[[str], bool]) -> tuple[str, str]:
+    """Of the newest schema, readable in every row, and marked, so that the next server knows what it takes up.
+
+    The answer is the instance that it was, and that it is.
+    """
     with closing(sqlite3.connect(part, isolation_level=None)) as connection:
         try:
             instance = opening.prepare(connection, path=part, expected=None)
+            after = instance if remains(instance) else opening.new_instance(connection)
             problems = report(connection).problems
             carry_out(Begin.WRITING, lambda it: saving.put_restoration(it, Restoration(at=now)), connection)
             connection.execute("PRAGMA journal_mode = DELETE")
@@ -57,7 +80,7 @@ def _made_ready(part: Path, file: Path, now: datetime) -> str:
             raise StoreRefused(f"cannot restore {file}: {why}") from why
     if problems:
         raise StoreRefused(f"{file} is not whole: {problems[0]}")
-    return instance
+    return instance, after
 
 
 def _keep(database: Path, now: datetime) -> Path | None:

@@ -13,9 +13,26 @@ ONE, OTHER = Tag(job_id=JobId("one"), attempt=1), Tag(job_id=JobId("other"), att
 MANY = [Tag(job_id=JobId(f"stray-{number}"), attempt=1) for number in range(MOST + 1)]
 
 
+def watching():
+    """By a server that found all of them when it started."""
+    strays = Strays()
+    strays.surveyed([ONE, OTHER, *MANY])
+    return strays
+
+
+@pytest.mark.fault("CO02")
+def test_one_that_appears_after_the_first_survey_is_reported_once_and_never_removed(caplog):
+    strays = Strays()
+    strays.surveyed([ONE])
+    strays.surveyed([ONE, OTHER])
+
+    assert [strays.ripe([ONE, OTHER], at(seconds)) for seconds in (0, 60)] == [[], [ONE]]
+    assert [it.getMessage().split()[1] for it in caplog.records] == [str(OTHER)]
+
+
 @pytest.mark.fault("EN17")
 def test_a_stray_is_watched_for_a_minute():
-    strays = Strays()
+    strays = watching()
     strays.ripe([ONE], at(0))
 
     assert timedelta(seconds=60) == QUARANTINE
@@ -24,7 +41,7 @@ def test_a_stray_is_watched_for_a_minute():
 
 
 def test_one_that_is_still_there_is_cleared_away_again():
-    strays = Strays()
+    strays = watching()
     strays.ripe([ONE], at(0))
 
     assert strays.ripe([ONE], at(60)) == [ONE]
@@ -32,7 +49,7 @@ def test_one_that_is_still_there_is_cleared_away_again():
 
 
 def test_each_has_a_minute_of_its_own():
-    strays = Strays()
+    strays = watching()
     strays.ripe([ONE], at(0))
     strays.ripe([ONE, OTHER], at(30))
 
@@ -41,7 +58,7 @@ def test_each_has_a_minute_of_its_own():
 
 
 def test_one_that_went_and_came_back_is_watched_anew():
-    strays = Strays()
+    strays = watching()
     strays.ripe([ONE], at(0))
     strays.ripe([], at(30))
 
@@ -50,7 +67,7 @@ def test_one_that_went_and_came_back_is_watched_anew():
 
 
 def test_three_are_cleared_away():
-    strays = Strays()
+    strays = watching()
     strays.ripe(MANY[:MOST], at(0))
 
     assert MOST == 3
@@ -59,7 +76,7 @@ def test_three_are_cleared_away():
 
 @pytest.mark.fault("EN17")
 def test_more_than_three_are_left_alone_and_an_operator_is_told_once(caplog):
-    strays = Strays()
+    strays = watching()
 
     with caplog.at_level(logging.WARNING):
         ripe = [strays.ripe(MANY, at(seconds)) for seconds in (0, 60, 3600)]
@@ -71,7 +88,7 @@ def test_more_than_three_are_left_alone_and_an_operator_is_told_once(caplog):
 
 
 def test_the_operator_is_told_again_when_there_are_many_again(caplog):
-    strays = Strays()
+    strays = watching()
 
     with caplog.at_level(logging.WARNING):
         strays.ripe(MANY, at(0))

@@ -1,10 +1,13 @@
 """A real server on a backup older than what runs on a real engine. `tests/scenarios/test_restored.py` tells more."""
 
+import shutil
+import subprocess
+
 import pytest
 
 from batchq.cli.main import main
 from tests.service.waiting import container, reaches, until
-from tests.support.service import Service, serving
+from tests.support.service import BATCHQ, Service, serving
 
 pytestmark = [pytest.mark.docker, pytest.mark.fault("DB13")]
 
@@ -70,3 +73,28 @@ def test_what_runs_is_taken_up_and_nothing_is_killed_or_started_until_an_operato
     for job in (ran_then, waited_then):
         batch.terminate_job(jobId=job, reason="the test is over")
         reaches(batch, job, "FAILED")
+
+
+@pytest.mark.fault("CO02")
+def test_a_backup_that_is_served_beside_the_running_server_touches_none_of_its_containers(service, tmp_path):
+    batch = service.client()
+    job = submit(batch, "long", "sleep", "600")
+    reaches(batch, job, "RUNNING")
+    before = alive(service)
+    trial, copied, taken_over = (tmp_path / it for it in ("trial", "copied", "taken-over"))
+    assert main(["backup", str(tmp_path / "copy.db"), "--data", str(service.data)]) == 0
+    assert main(["restore", str(tmp_path / "copy.db"), "--data", str(trial)]) == 0
+    assert main(["restore", str(tmp_path / "copy.db"), "--data", str(taken_over), "--take-over"]) == 0
+    shutil.copytree(service.data, copied)
+
+    with serving(trial) as beside:
+        assert main(["resume", "--purge", "--url", beside.url]) == 0
+        until(lambda: beside.client().describe_jobs(jobs=[job])["jobs"][0]["status"] == "FAILED")
+        assert beside.instance != service.instance
+    for other, why in ((copied, "is a copy of the data of instance"), (taken_over, f"process {service.process.pid}")):
+        refused = subprocess.run([BATCHQ, "serve", "--data", other, "--port", "0"], capture_output=True, text=True)
+        assert refused.returncode != 0
+        assert why in refused.stderr
+
+    assert alive(service) == before
+    assert batch.describe_jobs(jobs=[job])["jobs"][0]["status"] == "RUNNING"

@@ -43,13 +43,15 @@ async def world():
 
 @pytest.fixture
 async def stray(world):
-    """Containers of ours that no job knows, and that run."""
+    """Containers of ours that no job knows, and that run when a server starts."""
 
     async def left_behind(number):
+        await world.crash()
         launches = [launch(Script(seconds=None, on_term=None)) for _ in range(number)]
         for it in launches:
             await world.machine.create(it)
             await world.machine.start(it.tag)
+        await world.boot()
         return {it.tag for it in launches}
 
     return left_behind

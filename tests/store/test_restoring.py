@@ -1,13 +1,15 @@
 """A backup takes the place of the data, whole or not at all; and what stood there is kept."""
 
+import shutil
 import sqlite3
 from contextlib import closing
 
 import pytest
 
+from batchq.cli.complaint import MISUSED
 from batchq.cli.main import main
 from batchq.errors import StoreRefused
-from batchq.store import lock, migrations, restoring
+from batchq.store import examination, lock, migrations, restoring
 from batchq.store.backup import back_up
 from batchq.store.checking import check
 from batchq.store.database import NAME
@@ -43,7 +45,7 @@ async def last_order(data):
 
 
 async def test_the_data_is_that_of_the_backup_and_says_so(data, copy):
-    done = restore(copy, data, now=NOON)
+    done = restore(copy, data, now=NOON, take_over=False)
 
     assert await last_order(data) == (0, Restoration(at=NOON))
     assert done.instance == done.instance_before
@@ -51,11 +53,11 @@ async def test_the_data_is_that_of_the_backup_and_says_so(data, copy):
 
 
 async def test_what_stood_there_is_kept_under_a_dated_name(data, copy):
-    done = restore(copy, data, now=NOON)
+    done = restore(copy, data, now=NOON, take_over=False)
 
     assert done.kept == data / "batchq.db.before-20261121T120000000000Z"
     assert check(done.kept).problems == ()
-    restore(done.kept, data, now=NOON + (NOON - NOON.replace(hour=11)))
+    restore(done.kept, data, now=NOON + (NOON - NOON.replace(hour=11)), take_over=False)
     assert (await last_order(data))[0] == 1
 
 
@@ -68,7 +70,7 @@ async def test_what_a_killed_server_had_not_moved_yet_is_kept_too_and_never_mixe
         (killed / name).write_bytes((data / name).read_bytes())
     await store.close()
 
-    done = restore(copy, killed, now=NOON)
+    done = restore(copy, killed, now=NOON, take_over=False)
 
     assert (await last_order(killed))[0] == 0
     with closing(sqlite3.connect(done.kept)) as kept:
@@ -78,7 +80,7 @@ async def test_what_a_killed_server_had_not_moved_yet_is_kept_too_and_never_mixe
 async def test_data_that_is_damaged_is_replaced_and_kept_as_it_is(data, copy):
     (data / NAME).write_bytes(b"no database\n" * 1000)
 
-    done = restore(copy, data, now=NOON)
+    done = restore(copy, data, now=NOON, take_over=False)
 
     assert (await last_order(data))[0] == 0
     assert done.kept.read_bytes() == b"no database\n" * 1000
@@ -88,7 +90,7 @@ async def test_what_was_written_beside_data_that_is_lost_is_never_mixed_with_the
     (data / NAME).unlink()
     (data / f"{NAME}-wal").write_bytes(b"of the lost one")
 
-    restore(copy, data, now=NOON)
+    restore(copy, data, now=NOON, take_over=False)
 
     assert (data / "batchq.db.before-20261121T120000000000Z-wal").read_bytes() == b"of the lost one"
     assert (await last_order(data))[0] == 0
@@ -99,7 +101,7 @@ async def test_data_that_somebody_reads_is_not_replaced(data, copy):
     with closing(sqlite3.connect(data / NAME, timeout=0)) as reader:
         reader.execute("SELECT * FROM jobs").fetchone()
         with pytest.raises(StoreRefused, match="cannot be replaced"):
-            restore(copy, data, now=NOON)
+            restore(copy, data, now=NOON, take_over=False)
 
     assert await last_order(data) == (1, Restoration())
 
@@ -107,14 +109,14 @@ async def test_data_that_somebody_reads_is_not_replaced(data, copy):
 async def test_data_that_is_lost_is_there_again(data, copy):
     (data / NAME).unlink()
 
-    done = restore(copy, data, now=NOON)
+    done = restore(copy, data, now=NOON, take_over=False)
 
     assert done.kept is None
     assert (await last_order(data))[0] == 0
 
 
 async def test_it_makes_data_where_there_was_none(tmp_path, copy):
-    done = restore(copy, tmp_path / "elsewhere", now=NOON)
+    done = restore(copy, tmp_path / "elsewhere", now=NOON, take_over=False)
 
     assert (done.kept, done.instance_before) == (None, None)
     assert (await last_order(tmp_path / "elsewhere"))[0] == 0
@@ -123,7 +125,7 @@ async def test_it_makes_data_where_there_was_none(tmp_path, copy):
 async def test_a_backup_of_an_older_batchq_is_brought_to_the_newest(tmp_path, first):  # noqa: F811
     back_up(first, tmp_path.parent / f"{tmp_path.name}.db", force=False)
 
-    restore(tmp_path.parent / f"{tmp_path.name}.db", tmp_path / "data", now=NOON)
+    restore(tmp_path.parent / f"{tmp_path.name}.db", tmp_path / "data", now=NOON, take_over=False)
 
     assert check(tmp_path / "data" / NAME).schema == migrations.NEWEST
     assert (await last_order(tmp_path / "data"))[0] == len(ROWS)
@@ -133,7 +135,7 @@ async def test_while_a_server_has_the_data_nothing_is_restored(data, copy):
     store = await SqliteStore.open(data)
 
     with pytest.raises(StoreRefused, match="another batchq is serving"):
-        restore(copy, data, now=NOON)
+        restore(copy, data, now=NOON, take_over=False)
 
     assert await store.jobs([job_id(1)]) != {}
     await store.close()
@@ -153,7 +155,7 @@ async def test_a_backup_that_is_not_whole_is_refused_and_the_data_is_as_it_was(d
         connection.execute(wrong)
 
     with pytest.raises(StoreRefused, match=why):
-        restore(copy, data, now=NOON)
+        restore(copy, data, now=NOON, take_over=False)
 
     assert sorted(it.name for it in data.iterdir()) == [NAME, lock.NAME]
     assert await last_order(data) == (1, Restoration())
@@ -164,7 +166,7 @@ async def test_killed_before_its_last_step_it_has_changed_nothing(data, copy, mo
     monkeypatch.setattr(restoring, "_keep", killed)
 
     with pytest.raises(KeyboardInterrupt):
-        restore(copy, data, now=NOON)
+        restore(copy, data, now=NOON, take_over=False)
 
     assert await last_order(data) == (1, Restoration())
 
@@ -191,3 +193,36 @@ async def test_whose_containers_are_nobodys_now_is_told(tmp_path, data, copy, ca
     assert (
         f"containers of instance {other.instance}, whose data stood there, are nobody's now" in capsys.readouterr().out
     )
+
+
+@pytest.mark.fault("CO02")
+async def test_in_another_directory_a_backup_becomes_a_new_instance(tmp_path, data, copy, capsys):
+    own = check(data / NAME).instance
+
+    main(["restore", str(copy), "--data", str(tmp_path / "other")])
+    main(["restore", str(copy), "--data", str(tmp_path / "taken-over"), "--take-over"])
+    main(["restore", str(copy), "--data", str(data)])
+
+    assert check(tmp_path / "other" / NAME).instance != own
+    assert check(tmp_path / "taken-over" / NAME).instance == check(data / NAME).instance == own
+    assert f"the backup was of instance {own}" in capsys.readouterr().out
+
+
+@pytest.mark.fault("CO02")
+async def test_a_copied_directory_is_not_served_before_it_is_taken_over(tmp_path, data):
+    copied, moved = tmp_path / "copied", tmp_path / "moved"
+    shutil.copytree(data, copied)
+    data.rename(moved)
+
+    with pytest.raises(StoreRefused, match="is a copy of the data of instance"):
+        await SqliteStore.open(copied)
+    assert examination.look(copied).copied
+    assert not examination.look(moved).copied
+    assert (await last_order(moved)) == (1, Restoration())
+
+    assert main(["restore", "--take-over", "--data", str(copied)]) == 0
+    assert (await last_order(copied))[1].at is not None
+
+
+async def test_to_restore_nothing_is_misuse(data):
+    assert main(["restore", "--data", str(data)]) == MISUSED

@@ -135,7 +135,7 @@ async def test_a_note_of_before_or_one_that_was_cut_short_is_no_seal_and_says_wh
         known = held.instance
         intact = Seal(held, left / NAME).broken()
 
-    assert known == instance
+    assert known == instance.split()[0]
     assert not intact
 
 

@@ -1,0 +1,47 @@
+"""An instance has one server on a machine, in whichever directory. Decision 0036."""
+
+import logging
+import os
+import socket
+from contextlib import closing
+
+import pytest
+
+from batchq.errors import StoreRefused
+from batchq.store import instance_socket
+from batchq.store.instance_socket import holding
+from batchq.store.sqlite import SqliteStore
+
+INSTANCE = os.urandom(4).hex()
+
+pytestmark = pytest.mark.fault("CO02")
+
+
+async def test_a_second_server_of_the_instance_is_refused_and_told_of_the_first(tmp_path):
+    store = await SqliteStore.open(tmp_path / "first")
+    (tmp_path / "second").mkdir()
+
+    with (
+        holding(INSTANCE, tmp_path / "first"),
+        pytest.raises(StoreRefused) as refused,
+        holding(INSTANCE, tmp_path / "second"),
+    ):
+        pass
+
+    await store.close()
+    assert f"process {os.getpid()}, from {tmp_path}" in str(refused.value)
+    with holding(INSTANCE, tmp_path / "second"):
+        pass
+
+
+@pytest.mark.parametrize("listens", [True, False])
+def test_a_name_that_another_user_has_bound_keeps_no_server_from_starting(tmp_path, monkeypatch, caplog, listens):
+    with closing(socket.socket(socket.AF_UNIX)) as squatter:
+        squatter.bind(f"\0batchq/{INSTANCE}")
+        if listens:
+            squatter.listen()
+            monkeypatch.setattr(instance_socket, "_holder", lambda _: (1234, 54321))
+        with caplog.at_level(logging.WARNING), holding(INSTANCE, tmp_path):
+            pass
+
+    assert "ignored" in caplog.text
