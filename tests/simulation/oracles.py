@@ -27,6 +27,7 @@ PULLS = 200  # the same, of an image that all containers of a large array wait f
 class Witness:
     """`jobs` are as last committed. `closed`: after an acknowledged request, the last attempt that may ever begin.
 
+    `strays` are containers of no job, each with the number of the server that had surveyed the engine before it came.
     `stopped` are those whose terminate was acknowledged before they were over; `forgotten` those no more stored.
     """
 
@@ -39,6 +40,7 @@ class Witness:
         self._company = Company(truth=self.truth, now=now, story=story)
         self.closed: dict[JobId, int] = {}
         self.stopped: set[JobId] = set()
+        self.strays: dict[Tag, int | None] = {}
         self.forgets, self.forgotten = False, set[JobId]()
         self.acknowledged: dict[JobId, str] = {}
         self.limits: dict[str, timedelta] = {}
@@ -183,6 +185,8 @@ class Witness:
     def asks(self, call: str, tag: Tag | None) -> None:
         """Write, then act: nothing is asked of the engine that the store does not know to be wanted."""
         self._not_too_often(call, tag)
+        if call == "remove" and tag in self.strays and self.strays[tag] == self._story.counts["boots"]:
+            self._story.breaks("I22 what another server made is left alone", self._story.called(tag))
         job = None if tag is None else self.jobs.get(tag.job_id)
         if job is None:
             return

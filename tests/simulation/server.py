@@ -102,6 +102,11 @@ class Server:
         await asyncio.gather(course, died, return_exceptions=True)
         await self.engine.tasks.cancel()
 
+    @property
+    def surveyed(self) -> bool:
+        """Whether a survey has been read, not only made."""
+        return self.engine.loop._reader._strays._first is not None
+
     def leave(self) -> None:
         """It is asked to stop, and does so in its own time."""
         self._leaves.set()

@@ -108,10 +108,14 @@ class Storm:
             self._machine.runtime.occupy(Tag(job_id=job.id, attempt=len(job.attempts) + 2, part=part))
 
     def _a_stray(self) -> None:
-        """A container of a job that nobody remembers; so few that they are no sign of a wrong database."""
+        """A container of no known job; so few that they are no sign of a wrong database.
+
+        One that appears after the first survey of a server is left alone by it.
+        """
         if self._story.counts["strays"] < 3:
             self._story.counts["strays"] += 1
             tag = Tag(job_id=builders.job_id(10**9 + self._story.counts["strays"]), attempt=1)
+            self._witness.strays[tag] = self._story.counts["boots"] if self._world.has_surveyed else None
             self._machine.engine.create(Launch(tag=tag, spec=builders.container(), environment=()))
 
     async def _calm(self) -> None:

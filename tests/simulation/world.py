@@ -71,6 +71,11 @@ class World:
         await self.machine.runtime.close()
         self.connection.close()
 
+    @property
+    def has_surveyed(self) -> bool:
+        """Whether the server that lives has seen what the engine has."""
+        return self.server is not None and self.server.surveyed
+
     def unfinished(self) -> list[JobId]:
         """Children are their array's affair."""
         return [it.id for it in self.witness.jobs.values() if it.status not in FINISHED and it.child is None]
