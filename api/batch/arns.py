@@ -8,6 +8,7 @@ from functools import lru_cache
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from batchq.domain.names import DefinitionRef, JobId, Tag
+from batchq.errors import Invalid
 
 
 class Kind(StrEnum):
@@ -64,15 +65,22 @@ class Arns:
         return self._ecs(f"cluster/AWSBatch-{environment}-{_uuid(environment)}")
 
     def named(self, kind: Kind, text: str) -> str | None:
-        """The name that a name or an ARN means. None where it can mean nothing here: another kind, another account."""
+        """The name that a name or an ARN means, None where it means no resource of this kind.
+
+        Raises Invalid for an ARN of another account.
+        """
         if not text.startswith("arn:"):
             return text
         found = self.resource(text)
         return found[1] if found is not None and found[0] is kind else None
 
+    def listed(self, kind: Kind, text: str) -> str | None:
+        """As `named` for one of a list, from which AWS leaves out what it does not have."""
+        return None if self._is_foreign(text) else self.named(kind, text)
+
     def all_named(self, kind: Kind, texts: Iterable[str]) -> tuple[str, ...]:
         """Those of them that can mean something here, each once."""
-        return tuple(dict.fromkeys(name for text in texts if (name := self.named(kind, text)) is not None))
+        return tuple(dict.fromkeys(name for text in texts if (name := self.listed(kind, text)) is not None))
 
     def definition_named(self, text: str) -> tuple[str, int | None] | None:
         """A definition's name, and its revision if one is said."""
@@ -80,11 +88,17 @@ class Arns:
         return None if name is None else revision_of(name)
 
     def resource(self, arn: str) -> tuple[Kind, str] | None:
-        """What an ARN names; None if it is nothing that could be here."""
+        """What an ARN names; None if it is nothing that could be here. Raises Invalid for one of another account."""
         parts = _ARN.fullmatch(arn)
-        if parts is None or parts["account"] != self.account or parts["kind"] not in set(Kind):
+        if parts is None or not parts["account"] or parts["kind"] not in set(Kind):
             return None
+        if parts["account"] != self.account:
+            raise Invalid(f"{arn} is of account {parts['account']}, and this server's account is {self.account}.")
         return Kind(parts["kind"]), parts["name"]
+
+    def _is_foreign(self, text: str) -> bool:
+        parts = _ARN.fullmatch(text) if text.startswith("arn:") else None
+        return parts is not None and parts["account"] != self.account
 
     def _batch(self, kind: Kind, name: str) -> str:
         return f"arn:aws:batch:{self.region}:{self.account}:{kind}/{name}"

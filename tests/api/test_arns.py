@@ -7,6 +7,7 @@ from hypothesis import strategies as some
 from api.batch.arns import Arns, Kind, is_job_id, is_member_id, revision_of
 from api.scope import Scope, scope
 from batchq.domain.names import DefinitionRef, JobId
+from batchq.errors import Invalid
 
 ARNS = Arns(account="123456789012", region="eu-central-1")
 NAMES = some.from_regex(r"\A[A-Za-z0-9_-]{1,128}\Z")
@@ -46,7 +47,6 @@ def test_what_is_no_definition_is_none(text):
 @pytest.mark.parametrize(
     "arn",
     [
-        "arn:aws:batch:eu-central-1:210987654321:job-queue/it",
         "arn:aws:batch:eu-central-1::job-queue/it",
         "arn:aws:ecs:eu-central-1:123456789012:job-queue/it",
         "arn:aws:batch:eu-central-1:123456789012:job/it",
@@ -57,6 +57,14 @@ def test_what_is_no_definition_is_none(text):
 )
 def test_an_arn_of_something_else_means_nothing(arn):
     assert ARNS.named(Kind.QUEUE, arn) is None
+
+
+def test_an_arn_of_another_account_is_refused_where_one_resource_is_asked_for_and_means_none_in_a_list():
+    foreign = "arn:aws:batch:eu-central-1:210987654321:job-queue/it"
+
+    with pytest.raises(Invalid, match="of account 210987654321, and this server's account is 123456789012"):
+        ARNS.named(Kind.QUEUE, foreign)
+    assert ARNS.all_named(Kind.QUEUE, [foreign, "it"]) == ("it",)
 
 
 @pytest.mark.fault("IN19")

@@ -8,6 +8,8 @@ from batchq.errors import Invalid, StoreFailed
 
 NOBODY = "5d1f6c1e-0000-4000-8000-000000000000"
 
+FOREIGN = f"arn:aws:batch:eu-central-1:210987654321:job/{NOBODY}"
+
 
 @pytest.fixture(
     params=[("cancel_jobs", "isCancelled"), ("terminate_jobs", "isTerminated")], ids=["cancel", "terminate"]
@@ -43,13 +45,16 @@ async def test_fifty_mixed_ids_are_all_answered(submit, order):
     assert answer["successful"] == ids
 
 
-async def test_a_malformed_id_is_an_error_of_its_own(submit, told, order):
+async def test_a_malformed_id_and_an_arn_of_another_account_are_each_an_error_of_its_own(submit, told, order):
     job_id = await submit()
 
-    answer = await order.ask(jobs=["garbage", job_id], reason="x")
+    answer = await order.ask(jobs=["garbage", job_id, FOREIGN], reason="x")
 
     assert answer["successful"] == [job_id]
-    assert [(it["job"], it["code"]) for it in answer["errors"]] == [("garbage", "ValidationException")]
+    assert [(it["job"], it["code"]) for it in answer["errors"]] == [
+        ("garbage", "ValidationException"),
+        (FOREIGN, "ClientException"),
+    ]
     assert (await told(job_id))[order.flag] is True
 
 

@@ -62,7 +62,7 @@ async def test_a_name_that_aws_refuses_is_refused_with_its_text(server, sleeper,
 
 REFUSED = {
     "JobQueue nowhere not found.": {"jobQueue": "nowhere"},
-    "JobQueue arn:aws:batch:eu-central-1:210987654321:job-queue/default not found.": {
+    "arn:aws:batch:eu-central-1:210987654321:job-queue/default is of account 210987654321, and this server's": {
         "jobQueue": "arn:aws:batch:eu-central-1:210987654321:job-queue/default"
     },
     "JobQueue arn:aws:batch:eu-central-1:123456789012:job/default not found.": {

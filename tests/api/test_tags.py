@@ -78,7 +78,6 @@ UNKNOWN = [
     ARN + "consumable-resource/licences",
     ARN + "service-environment/it",
     ARN + "quota-share/it",
-    ARN.replace("123456789012", "210987654321") + "job-queue/default",
     "arn:aws:s3:::bucket",
     "default",
     "%00",
@@ -97,6 +96,13 @@ async def test_what_is_not_there_has_no_tags(server, sleeper, boto, operation, a
         await getattr(boto, operation)(resourceArn=arn, **asked)
 
     assert server.remembers() == before
+
+
+async def test_an_arn_of_another_account_is_reported_as_that(boto):
+    arn = ARN.replace("123456789012", "210987654321") + "job-queue/default"
+
+    with pytest.raises(boto.exceptions.ClientException, match=r"account 210987654321, .* is 123456789012"):
+        await boto.list_tags_for_resource(resourceArn=arn)
 
 
 @pytest.mark.parametrize("member", [":0", ":9999", "#0", "#12"])

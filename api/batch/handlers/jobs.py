@@ -47,7 +47,8 @@ async def submit(desk: Desk, call: Call, given: wire.SubmitJob) -> Answer:
 async def describe(desk: Desk, call: Call, given: wire.DescribeJobs) -> Answer:
     if len(given.jobs) > MOST_DESCRIBED:
         raise Invalid(TOO_MANY)
-    found = await desk.jobs.describe([it for text in given.jobs if (it := _job(text, call)) is not None], by=call.by)
+    named = map(_checked, (call.arns.listed(Kind.JOB, text) for text in given.jobs))
+    found = await desk.jobs.describe([it for it in named if it is not None], by=call.by)
     return {"jobs": [details.job_detail(job, definition, call.arns) for job, definition in found]}
 
 
@@ -117,8 +118,11 @@ async def _definition(desk: Desk, text: str, call: Call) -> JobDefinition:
 
 
 def _job(text: str, call: Call) -> JobId | None:
-    """The id that an id or an ARN means; None if it is none this service could have given."""
-    name = call.arns.named(Kind.JOB, text)
+    """The id that an id or an ARN means; None if it is none this service could have given. Raises Invalid."""
+    return _checked(call.arns.named(Kind.JOB, text))
+
+
+def _checked(name: str | None) -> JobId | None:
     return JobId(name) if name is not None and is_job_id(name) else None
 
 
@@ -133,9 +137,15 @@ async def _stop(order: Order, call: Call, given: wire.StopJob) -> Answer:
 
 async def _stop_many(order: OrderMany, call: Call, given: wire.StopJobs) -> Answer:
     reason = checks.reason(given.reason)
-    named = {text: _job(text, call) for text in given.jobs}
+    errors: dict[str, dict[str, str]] = {}
+    named: dict[str, JobId | None] = {}
+    for text in given.jobs:
+        try:
+            named[text] = _job(text, call)
+        except Invalid as why:
+            errors[text] = {"code": "ClientException", "message": str(why)}
     refused = await order([it for it in named.values() if it is not None], reason, by=call.by)
-    errors = {text: error for text, job_id in named.items() if (error := _error(job_id, refused)) is not None}
+    errors |= {text: error for text, job_id in named.items() if (error := _error(job_id, refused)) is not None}
     return {
         "successful": [text for text in given.jobs if text not in errors],
         "errors": [{"job": text, **errors[text]} for text in given.jobs if text in errors],
