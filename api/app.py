@@ -2,12 +2,13 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from importlib.metadata import version
 
 from aiohttp import web
 
 from api import openapi
 from api.doors import doors
-from api.gate import WHO, Gate, in_short
+from api.gate import HEALTH, WHO, Gate, in_short
 from api.http import BODY_LIMIT, Dialect, reply
 
 Health = Callable[[], Awaitable[Mapping[str, object]]]
@@ -18,11 +19,16 @@ def build(*, dialects: Iterable[Dialect], health: Health, hosts: Collection[str]
     app = web.Application(middlewares=[doors(hosts, gate)], client_max_size=BODY_LIMIT)
     openapi.mount(app)
 
+    async def describe_service(_: web.Request) -> web.Response:
+        links = {"health": HEALTH, "operations": openapi.PATH}
+        return reply({"name": "batchq", "version": version("batchq"), "links": links})
+
     async def healthz(request: web.Request) -> web.Response:
         told = await health()
         return reply(told if WHO in request else in_short(told))
 
-    app.router.add_get("/healthz", healthz)
+    openapi.tell(app, app.router.add_get("/", describe_service), openapi.Told(name="DescribeService"))
+    app.router.add_get(HEALTH, healthz)
     for mount in dialects:
         mount(app)
     return app

@@ -1,6 +1,7 @@
 """The doors of a service on loopback, and what goes out when something breaks."""
 
 import logging
+from importlib.metadata import version
 
 import pytest
 
@@ -177,6 +178,15 @@ async def test_what_nobody_foresaw_is_written_down_once_and_not_told(server, sub
     assert request_id in record.getMessage()
     assert "the secret plan" in caplog.text
     assert "c4n4ry" not in caplog.text
+
+
+async def test_the_root_describes_the_service(server, http):
+    status, _, answer = await http.ask("GET", "/")
+
+    links = {"health": "/healthz", "operations": "/openapi.json"}
+    assert (status, answer) == (200, {"name": "batchq", "version": version("batchq"), "links": links})
+    assert [(await http.ask("GET", link))[0] for link in links.values()] == [200, 200]
+    assert (await http.ask("GET", "/", headers={"Host": "evil.example"}))[0] == 403
 
 
 async def test_health_is_told(server, http):

@@ -14,7 +14,7 @@ UNKNOWN = [
     ("GET", "/v1/submitjob"),
     ("PUT", "/v1/submitjob"),
     ("DELETE", "/v1/terminatejob"),
-    ("GET", "/"),
+    ("PUT", "/"),
     ("GET", "/favicon.ico"),
     ("PATCH", "/v1/tags/x"),
     ("OPTIONS", "/v1/submitjob"),

@@ -214,6 +214,7 @@ ROWS: Mapping[tuple[str, str], Row] = {
     ("DescribeLogStreams", "newest"): _log(
         "DescribeLogStreams", lambda _: {"orderBy": "LastEventTime", "descending": True}, tells=lambda it: it.stream
     ),
+    ("DescribeService", ""): Row(cells=ALL, ask=lambda _: Request(path="/", method="GET")),
     ("DescribeLogGroups", ""): Row(cells=ALL, ask=lambda _: logs("DescribeLogGroups")),
     ("GetJobHistory", ""): Row(
         cells=REACH, ask=lambda it: Request(path=f"/v1/batchq/jobs/{it.job}/history", method="GET")
