@@ -186,7 +186,7 @@ async def test_the_root_describes_the_service(server, http):
     links = {"health": "/healthz", "operations": "/openapi.json"}
     assert (status, answer) == (200, {"name": "batchq", "version": version("batchq"), "links": links})
     assert [(await http.ask("GET", link))[0] for link in links.values()] == [200, 200]
-    assert (await http.ask("GET", "/", headers={"Host": "evil.example"}))[0] == 403
+    assert (await http.ask("GET", "/", Host="evil.example"))[0] == 403
 
 
 async def test_health_is_told(server, http):
