@@ -11,6 +11,7 @@ from uuid import uuid4
 import docker
 
 from tests.bench.ground import HERE
+from tests.support.docker_api import docker_api
 
 LABEL = "batchq-bench"
 HOST = {"CpuShares": 1024, "Memory": 64 << 20, "MemorySwap": 64 << 20, "LogConfig": {"Type": "json-file", "Config": {}}}
@@ -33,7 +34,7 @@ class Bare:
     @property
     def api(self) -> docker.APIClient:
         if not hasattr(self._own, "api"):
-            self._own.api = docker.APIClient()
+            self._own.api = docker_api()
         return self._own.api
 
     def run(self, count: int, at_once: int) -> float:

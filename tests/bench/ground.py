@@ -5,10 +5,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-import docker
-
 from compute.docker_spec import BESIDE, COMMONS, INSTANCE
 from tests.service.waiting import container, reaches
+from tests.support.docker_api import docker_api
 from tests.support.service import Service, serving
 
 GRACE = 2  # seconds
@@ -64,7 +63,7 @@ def network_of(service: Service) -> str:
     job = batch.submit_job(jobName="first", jobQueue=QUEUE, jobDefinition="true")["jobId"]
     reaches(batch, job, "SUCCEEDED")
     labels = [f"{INSTANCE}={service.instance}", f"{COMMONS}={QUEUE}"]
-    with closing(docker.APIClient()) as engine:
+    with closing(docker_api()) as engine:
         [keeper] = engine.containers(filters={"label": labels})
     return BESIDE + keeper["Id"]
 

@@ -2,10 +2,10 @@
 
 from contextlib import closing
 
-import docker
 import pytest
 
 from tests.support.containers import docker_runtime
+from tests.support.docker_api import docker_api
 
 
 @pytest.fixture
@@ -17,5 +17,5 @@ async def runtime(docker_engine):
 @pytest.fixture
 def engine(docker_engine):
     """The SDK, as somebody else uses it."""
-    with closing(docker.APIClient(base_url=docker_engine, version="1.41")) as client:
+    with closing(docker_api(docker_engine)) as client:
         yield client

@@ -151,7 +151,7 @@ async def test_a_start_that_may_pass_can_be_made_again(runtime):
 
 async def test_what_the_engine_refuses_to_make_is_told(runtime):
     with pytest.raises(StartRefused, match=r"^CannotCreateContainerError: ") as refused:
-        await runtime.create(launch(image="UPPER/case"))
+        await runtime.create(launch(mounts=(Mount(container_path="relative", host_path=None),)))
 
     assert refused.value.certain
 

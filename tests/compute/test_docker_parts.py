@@ -160,7 +160,7 @@ async def test_with_the_last_container_goes_all_that_was_shared(runtime, docker_
 
 
 async def test_one_that_could_not_be_made_leaves_nothing_when_it_is_removed(runtime, docker_engine):
-    it = member_of(new_tag(), "main", image="UPPER/case")
+    it = member_of(new_tag(), "main", mounts=(Mount(container_path="relative", host_path=None),))
     with pytest.raises(StartRefused):
         await runtime.create(it)
 
@@ -296,8 +296,12 @@ async def test_one_that_runs_is_never_made_again(runtime, engine):
 # What it is not told
 
 
-@pytest.mark.parametrize("address", ["udp://hidden.invalid:514x", "tcp://hidden.invalid:514", "hidden"])
-async def test_the_secret_options_of_a_log_driver_are_in_no_reason(docker_engine, address):
+@pytest.mark.parametrize(
+    ("address", "quoted"),
+    [("udp://hidden.invalid:514x", True), ("tcp://hidden.invalid:514", True), ("hidden", False)],
+    ids=["with a bad port", "of no host", "without a scheme, which newer engines do not quote"],
+)
+async def test_the_secret_options_of_a_log_driver_are_in_no_reason(docker_engine, address, quoted):
     secrets = Secrets(file=None, environment={"BATCHQ_SECRET_LOGS": address})
     logging = Logging(driver="syslog", secret_options=(Secret(name="syslog-address", value_from="LOGS"),))
     it = part_of(new_tag(), "0/default", LONG, logging=logging)
@@ -308,7 +312,7 @@ async def test_the_secret_options_of_a_log_driver_are_in_no_reason(docker_engine
         await runtime.remove(it.tag)
 
     assert "hidden" not in refused.value.reason
-    assert "***" in refused.value.reason
+    assert not quoted or "***" in refused.value.reason
 
 
 # What a crash left

@@ -5,13 +5,13 @@ import base64
 import json
 from contextlib import closing
 
-import docker
 import pytest
 
 from batchq.errors import ImageMissing, ImageUnavailable
 from batchq.values import ContainerState
 from compute.lanes import Limits
 from tests.support.containers import docker_runtime, ended, launch, output
+from tests.support.docker_api import docker_api
 from tests.support.registry import LAYER, MANIFEST, NAMES, PASSWORD, USER, registry
 from tests.support.scripts import IMAGE, Script
 
@@ -111,7 +111,7 @@ async def test_an_image_of_a_registry_that_is_not_there_cannot_be_had(runtime, r
 
 @pytest.mark.parametrize("repository", ["127.0.0.1:1/none/private", "batchq-test.invalid/team/app", "batchq/test-here"])
 async def test_an_image_that_is_there_is_never_pulled_whatever_its_registry(runtime, docker_engine, repository):
-    with closing(docker.APIClient(base_url=docker_engine, version="1.41")) as engine:
+    with closing(docker_api(docker_engine)) as engine:
         engine.tag(IMAGE, repository, "v1")
         try:
             assert (await runtime.create(launch(image=f"{repository}:v1"))).state is ContainerState.CREATED

@@ -6,7 +6,6 @@ import threading
 from contextlib import closing, suppress
 from functools import partial
 
-import docker
 import pytest
 
 from batchq.errors import ContainerGone, EngineUnknown
@@ -18,6 +17,7 @@ from compute.lanes import Limits
 from tests.compute.test_docker_garbage import engine, says
 from tests.support import processes
 from tests.support.containers import docker_runtime, insisting, new_tag, over, started
+from tests.support.docker_api import docker_api
 from tests.support.scripts import Script
 
 INSTANCE, MANY = "i", 30
@@ -138,7 +138,7 @@ async def end(runtime, tag):
 
 def shim(base_url, instance, tag):
     """The process that holds a container for the engine."""
-    with closing(docker.APIClient(base_url=base_url, version="1.41")) as client:
+    with closing(docker_api(base_url)) as client:
         (pid,) = processes.shims(client.inspect_container(name_of(instance, tag))["Id"])
     return pid
 

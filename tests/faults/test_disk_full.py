@@ -5,13 +5,13 @@ import subprocess
 import time
 from contextlib import closing, suppress
 
-import docker
 import pytest
 from botocore.exceptions import ClientError
 from docker.errors import APIError
 
 from tests.service.test_serve import refused
 from tests.service.waiting import PATIENCE, UNTIL_TOLD, reaches, register, until
+from tests.support.docker_api import docker_api
 from tests.support.service import serving
 
 pytestmark = pytest.mark.docker
@@ -94,7 +94,7 @@ def test_a_container_that_ended_while_the_disk_was_full_is_kept_until_that_is_wr
 def until_ended(service):
     """Its containers, when all have been told to end and none of them runs any more."""
     end = time.monotonic() + PATIENCE
-    with closing(docker.APIClient()) as engine:
+    with closing(docker_api()) as engine:
         while running := [it["Id"] for it in service.containers() if it["State"] == "running"]:
             assert time.monotonic() < end, running
             for container in running:

@@ -4,7 +4,6 @@ import asyncio
 import threading
 from contextlib import closing
 
-import docker
 import pytest
 
 from batchq.domain import reasons
@@ -15,6 +14,7 @@ from compute.docker_spec import name_of
 from compute.policy import Policy
 from tests.support import world as worlds
 from tests.support.containers import docker_runtime, ended, instance_of, output, over, started
+from tests.support.docker_api import docker_api
 from tests.support.proxy import proxy
 from tests.support.scripts import AMPLE, IMAGE, Script
 from tests.support.world import GRACE
@@ -35,7 +35,7 @@ async def world(docker_engine, tmp_path):
 
 @pytest.fixture
 def engine(docker_engine):
-    with closing(docker.APIClient(base_url=docker_engine, version="1.41")) as client:
+    with closing(docker_api(docker_engine)) as client:
         yield client
 
 

@@ -55,3 +55,10 @@ def test_a_blind_except_stands_in_the_loop_or_says_why():
 
 def test_no_file_speaks_of_a_developers_machine():
     assert [where for it in written_files() for where, line in lines(it) if A_DEVELOPERS_MACHINE.search(line)] == []
+
+
+def test_tests_make_clients_of_docker_by_docker_api_alone():
+    """Others would ask the usual engine whatever DOCKER_HOST says, or a version that it does not speak any more."""
+    tests = [it for it in (ROOT / "tests").rglob("*.py") if it.name != "docker_api.py"]
+
+    assert [where for it in tests for where, line in lines(it) if re.search(r"\bAPIClient[(]", line)] == []

@@ -2,11 +2,11 @@
 
 from contextlib import closing
 
-import docker
 import pytest
 
 from tests.service.ground import batchq
 from tests.service.waiting import reaches, register, says
+from tests.support.docker_api import docker_api
 from tests.support.service import serving
 
 WAITS = "echo ready; while :; do sleep 0.1; done"
@@ -94,6 +94,6 @@ def test_a_cancel_takes_the_next_attempt_and_not_this_one(service, batch, submit
 
 
 def fail(service, job_id):
-    with closing(docker.APIClient()) as engine:
+    with closing(docker_api()) as engine:
         (one,) = (it for it in service.containers() if it["Labels"]["io.batchq.job"] == job_id)
         engine.kill(one["Id"], "USR1")

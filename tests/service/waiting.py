@@ -6,8 +6,7 @@ from contextlib import closing
 from socket import socket
 from typing import Any
 
-import docker
-
+from tests.support.docker_api import docker_api
 from tests.support.service import PATIENCE
 
 UNTIL_TOLD = ("sh", "-c", "trap 'exit 0' USR1; echo ready; while :; do sleep 0.1; done")
@@ -43,7 +42,7 @@ def says(service: Any, job_id: str, message: str) -> None:
 
 def tell_to_end(containers: Iterable[str]) -> None:
     """Those of `UNTIL_TOLD`, once they say that they are ready: by a signal that is no stop."""
-    with closing(docker.APIClient()) as engine:
+    with closing(docker_api()) as engine:
         for it in containers:
             engine.kill(it, "USR1")
 

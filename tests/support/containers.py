@@ -1,13 +1,10 @@
 """Containers to test runtimes with."""
 
 import asyncio
-import os
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from uuid import uuid4
-
-import docker
 
 from batchq.domain.catalog import Network
 from batchq.domain.names import JobId, Tag
@@ -17,6 +14,7 @@ from compute.docker_runtime import DockerRuntime
 from compute.docker_spec import COMMONS, INSTANCE, commons_of
 from compute.simulated import SimulatedRuntime
 from tests.support import scripts
+from tests.support.docker_api import docker_api
 from tests.support.scripts import Script
 
 PATIENCE = 60.0  # seconds; of the real world's time
@@ -169,6 +167,5 @@ def lose_keeper(runtime, environment="local"):
 
 @contextmanager
 def _engine(base_url=None):
-    address = base_url or os.environ.get("DOCKER_HOST")
-    with closing(docker.APIClient(base_url=address, version="1.41")) as client:
+    with closing(docker_api(base_url)) as client:
         yield client

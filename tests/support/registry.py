@@ -10,10 +10,10 @@ import tarfile
 from collections import Counter
 from contextlib import asynccontextmanager, closing, suppress
 
-import docker
 from aiohttp import web
 from docker.errors import ImageNotFound
 
+from tests.support.docker_api import docker_api
 from tests.support.scripts import IMAGE
 
 MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
@@ -83,7 +83,7 @@ async def registry(engine_url, *, private=False):
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     it.address = f"127.0.0.1:{runner.addresses[0][1]}"
-    with closing(docker.APIClient(base_url=engine_url, version="1.41")) as engine:
+    with closing(docker_api(engine_url)) as engine:
         it.keep(await asyncio.to_thread(lambda: b"".join(engine.get_image(IMAGE))))
         try:
             yield it

@@ -15,11 +15,11 @@ from pathlib import Path
 import docker
 
 from tests.support import processes
+from tests.support.docker_api import docker_api
 
 BRIDGES = {f"bqtest{number}": f"172.31.{250 - number}.1" for number in range(20)}
 MASK = "255.255.255.0"
 IMAGE = "batchq-test:latest"
-API = "1.40"  # spoken by engines since 2019
 PATIENCE = 60.0  # seconds for an engine to come up, or to go down
 
 # linux/sockios.h and linux/if.h
@@ -112,7 +112,7 @@ class SecondEngine:
 
     def load(self, image: str = IMAGE) -> None:
         """An image, from the first engine."""
-        with closing(docker.APIClient(version=API)) as first, closing(self.client()) as second:
+        with closing(docker_api()) as first, closing(self.client()) as second:
             for _ in second.load_image(b"".join(first.get_image(image))):
                 pass
 
@@ -125,7 +125,7 @@ class SecondEngine:
             self.stop()
 
     def client(self) -> docker.APIClient:
-        return docker.APIClient(base_url=self.url, version=API)
+        return docker_api(self.url)
 
     def _below(self) -> list[int]:
         """Its shims, and what they hold."""

@@ -25,6 +25,7 @@ from botocore.credentials import Credentials
 from docker.errors import APIError
 
 from batchq.engine.pulse import NOTHING_SEEN
+from tests.support.docker_api import docker_api
 
 BATCHQ = Path(sys.executable).parent / "batchq"
 NOBODYS = "AKIDEXAMPLE", "secret"  # what clients sign with where nobody is asked
@@ -112,12 +113,12 @@ class Service:
     def containers(self) -> list[dict[str, Any]]:
         """Those of this data's jobs on the real engine, in whatever state."""
         labels = [f"io.batchq.instance={self.instance}", "io.batchq.job"]
-        with closing(docker.APIClient()) as engine:
+        with closing(docker_api()) as engine:
             return engine.containers(all=True, filters={"label": labels})
 
     def sweep(self) -> None:
         """Remove its containers, and what they share, when nobody will take them up again."""
-        with closing(docker.APIClient()) as engine:
+        with closing(docker_api()) as engine:
             ours = {"label": f"io.batchq.instance={self.instance}"}
             end = time.monotonic() + PATIENCE
             while left := engine.containers(all=True, filters=ours):

@@ -6,14 +6,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import docker
-
 from compute.docker_spec import INSTANCE, JOB
 from tests.bench.bare import Bare
 from tests.bench.figures import Figure, at_least, at_most, in_turns
 from tests.bench.ground import ALONE, QUEUE, lay, network_of, on_docker
 from tests.bench.processes import cpu_of
 from tests.bench.scale import Scale
+from tests.support.docker_api import docker_api
 from tests.support.service import Service
 
 AT_ONCE = 4  # as the engine does best
@@ -100,7 +99,7 @@ def by_batchq(service: Service, count: int, queue: str = QUEUE) -> Run:
     """From the first SubmitJob to the last container removed, which the engine tells: to be asked is work."""
     batch, before = service.client(), cpu_of(service.process.pid)
     wanted = {"type": "container", "event": "destroy", "label": [f"{INSTANCE}={service.instance}", JOB]}
-    removals = docker.APIClient().events(decode=True, filters=wanted)
+    removals = docker_api().events(decode=True, filters=wanted)
     began = time.perf_counter()
     ids = [batch.submit_job(jobName="true", jobQueue=queue, jobDefinition="true")["jobId"] for _ in range(count)]
     for _ in ids:

@@ -4,14 +4,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import docker
-
 from tests.bench.bare import HANDS, Bare
 from tests.bench.figures import Figure, at_most, at_most_more, in_turns
 from tests.bench.ground import DEAF, GRACE, POLITE, QUEUE, TELLS, lay, on_docker
 from tests.bench.pipes import Pipes
 from tests.bench.scale import Scale
 from tests.bench.wire import Caller, request, send
+from tests.support.docker_api import docker_api
 from tests.support.service import Service
 
 
@@ -123,7 +122,7 @@ def all_terminated(service: Service, definition: str, count: int) -> float:
     jobs = [ask("submitjob", jobName="many", jobQueue=QUEUE, jobDefinition=definition)["jobId"] for _ in range(count)]
     until_all(ask, jobs, "RUNNING")
     time.sleep(1)  # the last shell comes to its loop
-    events = docker.APIClient().events(
+    events = docker_api().events(
         decode=True, filters={"label": f"io.batchq.instance={service.instance}", "event": "die"}
     )
     began = time.perf_counter()

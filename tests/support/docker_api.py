@@ -1,0 +1,10 @@
+"""The Docker SDK for tests: at DOCKER_HOST, in the newest API version that the engine and the SDK have in common."""
+
+import docker
+from docker.utils import kwargs_from_env
+
+
+def docker_api(base_url: str | None = None) -> docker.APIClient:
+    """A client of the engine that DOCKER_HOST names, or of the one at `base_url`."""
+    address = kwargs_from_env() | ({"base_url": base_url} if base_url else {})
+    return docker.APIClient(version="auto", **address)

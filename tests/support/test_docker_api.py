@@ -1,0 +1,26 @@
+"""Tests ask the engine that DOCKER_HOST names, in a version that it speaks. On an engine that is made up."""
+
+from contextlib import closing
+
+from tests.compute.test_docker_garbage import engine
+from tests.support.docker_api import docker_api
+from tests.support.service import Service
+
+
+def docker_29(handler):
+    """It speaks no version before 1.44, and has one container."""
+    asks_version = handler.path.endswith("/version")
+    body = b'{"ApiVersion": "1.45", "MinAPIVersion": "1.44"}' if asks_version else b'[{"Id": "there"}]'
+    handler.send_response(200 if asks_version or handler.path.startswith("/v1.45/") else 400)
+    handler.send_header("Content-Length", str(len(body)))
+    handler.end_headers()
+    handler.wfile.write(body)
+
+
+def test_the_containers_that_are_counted_are_those_of_the_engine_that_docker_host_names(tmp_path, monkeypatch):
+    with engine(tmp_path, docker_29) as url:
+        monkeypatch.setenv("DOCKER_HOST", url)
+
+        assert Service(tmp_path / "data").containers() == [{"Id": "there"}]
+        with closing(docker_api()) as client:
+            assert client.api_version == "1.45"
