@@ -237,8 +237,11 @@ class ContainerRuntime(Protocol):
         that the launch names is not there.
         """
 
-    async def pull(self, image: str, platform: str | None) -> None:
-        """Get the image; many calls for one image at once pull it once. Raises ImageUnavailable."""
+    async def pull(self, image: str, platform: str | None, *, account: str = "") -> None:
+        """Get the image; many calls for one image at once pull it once. Raises ImageUnavailable.
+
+        A pull whose callers were all cancelled is stopped. No account's pulls delay those of another.
+        """
 
     async def start(self, tag: Tag) -> None:
         """Start a container that is CREATED: the one that `create` answered. Raises StartRefused; ContainerGone."""

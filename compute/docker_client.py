@@ -6,8 +6,8 @@ The version of its API is asked for once, not by each client: `/version` answers
 import json
 import logging
 import socket
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, suppress
 from typing import Any, Protocol
 
 import docker
@@ -32,12 +32,27 @@ class Connection(UnixHTTPConnection):
         """As the SDK's, which loses the socket where nobody listens."""
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
+        self.opened(self.sock)
         self.sock.connect(self.unix_socket)
+
+    opened: Callable[[socket.socket], None]
 
 
 class Pool(UnixHTTPConnectionPool):
+    _last: socket.socket | None = None
+
     def _new_conn(self) -> Connection:  # type: ignore[override]  # urllib3's type has no place for a unix socket
-        return Connection(self.base_url, self.socket_path)
+        connection = Connection(self.base_url, self.socket_path)
+        connection.opened = self._remember
+        return connection
+
+    def cut(self) -> None:
+        if self._last is not None:
+            with suppress(OSError):
+                self._last.shutdown(socket.SHUT_RDWR)
+
+    def _remember(self, opened: socket.socket) -> None:
+        self._last = opened
 
 
 class OnePool(UnixHTTPAdapter):
@@ -49,6 +64,9 @@ class OnePool(UnixHTTPAdapter):
 
     def get_connection(self, url: bytes | str, proxies: object = None) -> Pool:  # noqa: ARG002 - one for all
         return self._pool
+
+    def cut(self) -> None:
+        self._pool.cut()
 
     def close(self) -> None:
         super().close()
@@ -87,7 +105,8 @@ class Client(docker.APIClient):
         self._socket: str | None = None
         adapter = self.get_adapter(self.base_url)
         if isinstance(adapter, UnixHTTPAdapter):
-            self.mount("http+docker://", OnePool(adapter.socket_path))
+            self._streams = OnePool(adapter.socket_path)
+            self.mount("http+docker://", self._streams)
             self.trust_env = False  # proxies and .netrc are nothing to a socket, and looked for at each call
             self._socket = adapter.socket_path
             self._line = Line(adapter.socket_path, patience=patience)
@@ -139,6 +158,11 @@ class Client(docker.APIClient):
         answer = self._line.open(with_parameters(f"/v{self.api_version}/events", wanted))
         self._raise_for_status(answer)
         return Told(answer)
+
+    def cut(self) -> None:
+        """End what is streamed, whichever thread reads it: the engine leaves off what it streamed. By a socket only."""
+        if self._socket is not None:
+            self._streams.cut()
 
     def close(self) -> None:
         super().close()

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from batchq.domain.catalog import Network
 from batchq.domain.container import Resources
@@ -17,7 +18,7 @@ from batchq.values import Found, Launch, LogLine, Looked, Made
 from compute import docker_events, gpus, host
 from compute.docker_client import Client, Door
 from compute.docker_containers import Containers
-from compute.docker_pull import pull
+from compute.docker_pull import Pull, within
 from compute.docker_reading import Reading
 from compute.doubts import Doubts
 from compute.lanes import LIMITS, Lanes, Limits
@@ -27,6 +28,8 @@ from compute.secrets import NO_SECRETS, Secrets
 from compute.shared import Shared
 
 LAST_SWEEP = 2.0  # seconds
+
+Answer = TypeVar("Answer")
 
 log = logging.getLogger(__name__)
 
@@ -66,39 +69,47 @@ class DockerRuntime:
         self._lanes = Lanes(self._door, limits, self._doubts)
         self._pulls: Shared[tuple[str, str | None]] = Shared("pull")
         self._sweeps: Shared[str] = Shared("sweep")
+        self._accounts: dict[Tag, str] = {}
 
     async def create(self, launch: Launch) -> Made:
-        return await self._lanes.about(launch.tag, "create", lambda client: self._containers.create(client, launch))
+        if launch.account:
+            self._accounts[launch.tag] = launch.account
+        return await self._about(launch.tag, "create", lambda client: self._containers.create(client, launch))
 
-    async def pull(self, image: str, platform: str | None) -> None:
+    async def pull(self, image: str, platform: str | None, *, account: str = "") -> None:
         async def once() -> None:
-            await self._lanes.ask("pull", lambda client: pull(client, image, platform))
+            threads = partial(self._lanes.ask, "pull", account=account)
+            await within(self._limits.deadline_of_pull, Pull(image, platform), threads)
 
         await self._pulls.do((image, platform), once)
 
     async def start(self, tag: Tag) -> None:
-        await self._lanes.about(tag, "start", lambda client: self._containers.start(client, tag))
+        await self._about(tag, "start", lambda client: self._containers.start(client, tag))
 
     async def inspect(self, tag: Tag) -> Found | None:
-        return await self._lanes.about(tag, "inspect", lambda client: self._containers.inspect(client, tag))
+        return await self._about(tag, "inspect", lambda client: self._containers.inspect(client, tag))
 
     async def signal_stop(self, tag: Tag, signal: str | None = None) -> None:
-        await self._lanes.about(tag, "stop", lambda client: self._containers.signal_stop(client, tag, signal))
+        await self._about(tag, "stop", lambda client: self._containers.signal_stop(client, tag, signal))
 
     async def kill(self, tag: Tag) -> None:
-        await self._lanes.about(tag, "kill", lambda client: self._containers.kill(client, tag))
+        await self._about(tag, "kill", lambda client: self._containers.kill(client, tag))
 
     async def remove(self, tag: Tag) -> None:
-        await self._lanes.about(tag, "remove", lambda client: self._containers.remove(client, tag))
+        await self._about(tag, "remove", lambda client: self._containers.remove(client, tag))
+        self._accounts.pop(tag, None)
 
     async def remove_silent(self, tag: Tag) -> AsyncGenerator[LogLine, None] | None:
         reading = self._reading(tag, after=0)
         try:
-            some = await self._lanes.about(tag, "remove", reading.some_or_remove)
+            some = await self._about(tag, "remove", reading.some_or_remove)
         except BaseException:
             reading.close()
             raise
-        return self._told(tag, reading, some) if some else None
+        if some:
+            return self._told(tag, reading, some)
+        self._accounts.pop(tag, None)
+        return None
 
     async def survey(self) -> tuple[Found, ...]:
         try:
@@ -141,6 +152,10 @@ class DockerRuntime:
                     await self._lanes.ask("sweep", self._places.leave)
         await self._lanes.close()
 
+    async def _about(self, tag: Tag, call: str, work: Callable[[Client], Answer]) -> Answer:
+        """By the threads of its account, as far as this process made the container."""
+        return await self._lanes.about(tag, call, work, account=self._accounts.get(tag, ""))
+
     def _reading(self, tag: Tag, *, after: int) -> Reading:
         """One in doubt has a thread that others in doubt wait for."""
         patience = self._limits.patience_with_one if tag in self._doubts else self._limits.patience
@@ -152,7 +167,7 @@ class DockerRuntime:
             for line in some:
                 yield line
             while not reading.done:
-                for line in await self._lanes.about(tag, "logs", reading.some):
+                for line in await self._about(tag, "logs", reading.some):
                     yield line
 
     def _lost_before(self) -> datetime | None:

@@ -11,7 +11,7 @@ from batchq.errors import EngineError, EngineUnknown
 from compute.docker_client import Client, Door
 from compute.docker_errors import unknown_unless_told, was_silent
 from compute.doubts import Doubts
-from compute.threads import Crew
+from compute.threads import Crew, Sizes
 
 CORES = os.cpu_count() or 1
 
@@ -26,6 +26,8 @@ class Limits:
     for those that are still to be made, nor a stop for either.
     A container that is stuck holds up each call about it: `patience_with_one` frees the thread for others, and after
     that it is in doubt: its calls have the `stuck` threads, until one of them is answered.
+    Calls cannot be cut off, and a user can make a start or a pull last: so an account has half of each kind of threads
+    (one of those for pulls), of `extra` ones where others hold the rest.
     """
 
     create: int = CORES
@@ -37,10 +39,13 @@ class Limits:
     stuck: int = 4
     clear: int = 2 * CORES
     logs: int = 4
-    pull: int = 2
+    pull: int = 4
+    extra: int = 16
     patience: float = 60.0
     patience_with_one: float = 10.0
     patience_with_registry: float = 300.0
+    #: Seconds for a pull as a whole, whatever progress it makes.
+    deadline_of_pull: float = 3600.0
     patience_with_events: float = 300.0
 
 
@@ -50,6 +55,7 @@ LIMITS = Limits()
 class Lanes:
     def __init__(self, door: Door, limits: Limits, doubts: Doubts) -> None:
         self._door = door
+        self._extra = limits.extra
         self._doubts = doubts
         with_one = min(limits.patience, limits.patience_with_one)
         self._crews = {
@@ -62,15 +68,15 @@ class Lanes:
             "sweep": self._crew("sweep", 1, limits.patience),
             "logs": self._crew("logs", limits.logs, limits.patience),
             "survey": self._crew("survey", limits.survey, limits.patience),
-            "pull": self._crew("pull", limits.pull, limits.patience_with_registry),
+            "pull": self._crew("pull", limits.pull, limits.patience_with_registry, share=1),
         }
         self._stuck = self._crew("stuck", limits.stuck, with_one)
 
-    async def about(self, tag: Tag, call: str, work: Callable[[Client], Answer]) -> Answer:
-        """A call about one container, which may be stuck while all others are well."""
+    async def about(self, tag: Tag, call: str, work: Callable[[Client], Answer], *, account: str = "") -> Answer:
+        """A call about one container of an account, which may be stuck while all others are well."""
         async with self._doubts.turn(tag) as in_doubt:
             try:
-                answer = await _ask(self._stuck if in_doubt else self._crews[call], call, work)
+                answer = await _ask(self._stuck if in_doubt else self._crews[call], call, work, account)
             except EngineError as error:
                 self.learn(tag, error)
                 raise
@@ -97,22 +103,23 @@ class Lanes:
         elif was_silent(outcome):
             self._doubts.grow(tag)
 
-    async def ask(self, call: str, work: Callable[[Client], Answer]) -> Answer:
-        return await _ask(self._crews[call], call, work)
+    async def ask(self, call: str, work: Callable[[Client], Answer], *, account: str = "") -> Answer:
+        return await _ask(self._crews[call], call, work, account)
 
     async def close(self) -> None:
         await asyncio.gather(*(crew.close() for crew in {*self._crews.values(), self._stuck}))
 
-    def _crew(self, name: str, size: int, patience: float) -> Crew[Client]:
+    def _crew(self, name: str, size: int, patience: float, *, share: int | None = None) -> Crew[Client]:
         def equip(before: Client | None) -> Client:
             with unknown_unless_told("connect"):
                 return self._door.client(before, patience=patience)
 
-        return Crew(f"docker-{name}", size=size, equip=equip)
+        sizes = Sizes(all=size, account=share or max(1, size // 2), most=size + self._extra)
+        return Crew(f"docker-{name}", sizes=sizes, equip=equip)
 
 
-async def _ask(crew: Crew[Client], call: str, work: Callable[[Client], Answer]) -> Answer:
-    return await crew.run(_judged(call, work))
+async def _ask(crew: Crew[Client], call: str, work: Callable[[Client], Answer], account: str) -> Answer:
+    return await crew.run(_judged(call, work), account=account)
 
 
 def _judged(call: str, work: Callable[[Client], Answer]) -> Callable[[Client], Answer]:

@@ -43,7 +43,7 @@ class SimulatedRuntime:
         self._answered[launch.tag] = self._engine.containers[launch.tag]
         return made
 
-    async def pull(self, image: str, platform: str | None) -> None:
+    async def pull(self, image: str, platform: str | None, *, account: str = "") -> None:  # noqa: ARG002
         async def once() -> None:
             await self._do("pull", None, lambda: self._engine.pull(image))
 

@@ -2,10 +2,12 @@
 
 import asyncio
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
 from queue import SimpleQueue
 from typing import Generic, Protocol, TypeVar
 
@@ -27,7 +29,8 @@ Tool = TypeVar("Tool", bound=Closable)
 class Job(Generic[Tool, Answer]):
     """Work for a thread, and the place where its answer or its error is left: the event loop's that it is made on."""
 
-    def __init__(self, work: Callable[[Tool], Answer]) -> None:
+    def __init__(self, work: Callable[[Tool], Answer], account: str = "") -> None:
+        self.account = account
         self._work = work
         self._loop = asyncio.get_running_loop()
         self.outcome: asyncio.Future[Answer] = self._loop.create_future()
@@ -59,6 +62,8 @@ class Job(Generic[Tool, Answer]):
 class Errand(Generic[Tool, Answer]):
     """Work on whose outcome nobody waits: the thread that did it passes its answer or its error on."""
 
+    account = ""
+
     def __init__(self, work: Callable[[Tool], Answer], then: Callable[[Answer | BaseException], None]) -> None:
         self._work = work
         self._then = then
@@ -72,79 +77,142 @@ class Errand(Generic[Tool, Answer]):
             self._then(answer)
 
 
-Own = SimpleQueue[Job[Tool, object] | Errand[Tool, object] | None]
+Work = Job[Tool, object] | Errand[Tool, object]
+
+
+class Seat(Generic[Tool]):
+    """Where one thread waits for work. `account` is whose work it does now, None while it has none."""
+
+    def __init__(self) -> None:
+        self._given: SimpleQueue[Work[Tool] | None] = SimpleQueue()
+        self.account: str | None = None
+        self.put = self._given.put
+        self.get = self._given.get
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """How many threads do the work of one kind, for all accounts together and for one of them."""
+
+    #: Threads for whatever comes.
+    all: int
+    #: Threads that an account has at least: beyond `all` too, while others keep those busy.
+    account: int
+    #: Threads at most, so that accounts without end cannot have threads without end.
+    most: int
 
 
 class Desk(Generic[Tool]):
     """Where jobs wait for threads, and threads for jobs: the one that was busy last has the next, and no other wakes.
 
-    In one queue for all, each job that is taken wakes another thread, which finds nothing.
+    In one queue for all, each job that is taken wakes another thread, which finds nothing. An account whose calls hang
+    fills `all` threads at most; an account with fewer threads than its share is served before those with more.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, sizes: Sizes) -> None:
+        self._sizes = sizes
         self._lock = threading.Lock()
-        self._jobs: deque[Job[Tool, object]] = deque()
-        self._idle: list[Own[Tool]] = []
+        self._jobs: dict[str, deque[tuple[int, Job[Tool, object]]]] = {}
+        self._busy: Counter[str] = Counter()
+        self._at_work = 0
+        self._numbers = count()
+        self._idle: list[Seat[Tool]] = []
         self._closed = False
 
-    def put(self, job: Job[Tool, object]) -> bool:
-        """Whether a thread takes it at once."""
+    def put(self, job: Job[Tool, object], *, threads: int) -> bool:
+        """Whether one more thread is needed for it, where there are so many. Without, it is done by one of these."""
         with self._lock:
-            if not self._idle:
-                self._jobs.append(job)
-                return False
-            own = self._idle.pop()
-        own.put(job)
-        return True
+            may_begin = self._may_begin(job.account)
+            if not may_begin or not self._idle:
+                waiting = self._jobs.setdefault(job.account, deque())
+                waiting.append((next(self._numbers), job))
+                within_share = self._busy[job.account] + len(waiting) <= self._sizes.account
+                return may_begin and threads < (self._sizes.most if within_share else self._sizes.all)
+            seat = self._occupy(self._idle.pop(), job.account)
+        seat.put(job)
+        return False
 
     def hand(self, errand: Errand[Tool, object]) -> bool:
         """Whether a thread that has nothing to do takes it. None does at a desk that is closed."""
         with self._lock:
-            if not self._idle:
+            if not self._idle or self._at_work >= self._sizes.all:
                 return False
-            own = self._idle.pop()
-        own.put(errand)
+            seat = self._occupy(self._idle.pop(), errand.account)
+        seat.put(errand)
         return True
 
-    def take(self, own: Own[Tool]) -> Job[Tool, object] | Errand[Tool, object] | None:
-        """The next job, None when there will be none. `own` is where the thread that asks waits for it."""
+    def take(self, seat: Seat[Tool]) -> Work[Tool] | None:
+        """The next job, None when there will be none. `seat` is that of the thread that asks, and waits there."""
         with self._lock:
+            self._vacate(seat)
             if self._closed:
                 return None
-            if self._jobs:
-                return self._jobs.popleft()
-            self._idle.append(own)
-        return own.get()
+            job = self._next()
+            if job is not None:
+                self._occupy(seat, job.account)
+                return job
+            self._idle.append(seat)
+        return seat.get()
 
     def close(self) -> list[Job[Tool, object]]:
         """The jobs that nobody has begun."""
         with self._lock:
             self._closed = True
-            left, idle = list(self._jobs), self._idle
-            self._jobs, self._idle = deque(), []
-        for own in idle:
-            own.put(None)
+            left, idle = [job for waiting in self._jobs.values() for _, job in waiting], self._idle
+            self._jobs, self._idle = {}, []
+        for seat in idle:
+            seat.put(None)
         return left
+
+    def _may_begin(self, account: str) -> bool:
+        limit = self._sizes.most if self._busy[account] < self._sizes.account else self._sizes.all
+        return self._at_work < limit
+
+    def _next(self) -> Job[Tool, object] | None:
+        """The first that may begin: of the accounts with fewer threads than their share, or else of all."""
+        able = [it for it in self._jobs if self._may_begin(it)]
+        if not able:
+            return None
+        account = min(able, key=lambda it: (self._busy[it] >= self._sizes.account, self._jobs[it][0][0]))
+        waiting = self._jobs[account]
+        _, job = waiting.popleft()
+        if not waiting:
+            del self._jobs[account]
+        return job
+
+    def _occupy(self, seat: Seat[Tool], account: str) -> Seat[Tool]:
+        seat.account = account
+        self._busy[account] += 1
+        self._at_work += 1
+        return seat
+
+    def _vacate(self, seat: Seat[Tool]) -> None:
+        account, seat.account = seat.account, None
+        if account is not None:
+            self._at_work -= 1
+            self._busy[account] -= 1
+            if not self._busy[account]:
+                del self._busy[account]
 
 
 class Crew(Generic[Tool]):
-    """At most `size` threads, made when all others are busy, each with a tool of its own that no other thread touches.
+    """Threads of these sizes, made when all others are busy, each with a tool of its own that no other thread touches.
 
     They are daemons: one that hangs in a call keeps neither `close` nor the end of the process waiting.
     """
 
-    def __init__(self, name: str, *, size: int, equip: Callable[[Tool | None], Tool]) -> None:
+    def __init__(self, name: str, *, sizes: Sizes, equip: Callable[[Tool | None], Tool]) -> None:
         """`equip` is given the thread's tool before each job, None at first, and answers the one to use."""
         self._name = name
-        self._size = size
+        self._sizes = sizes
         self._equip = equip
-        self._desk: Desk[Tool] = Desk()
+        self._desk: Desk[Tool] = Desk(sizes)
         self._gone: list[Future[None]] = []
 
-    async def run(self, work: Callable[[Tool], Answer]) -> Answer:
+    async def run(self, work: Callable[[Tool], Answer], *, account: str = "") -> Answer:
         """Cancelled, it leaves off waiting; work that has begun goes on. Raises EngineUnknown without any thread."""
-        job = Job(work)
-        if not self._desk.put(job):  # type: ignore[arg-type]  # the desk does not care what a job answers
+        job = Job(work, account)
+        if self._desk.put(job, threads=len(self._gone)):  # type: ignore[arg-type]  # whatever a job answers
             try:
                 self._hire()
             except EngineUnknown:
@@ -159,7 +227,7 @@ class Crew(Generic[Tool]):
 
     async def close(self) -> None:
         """Work not yet begun is dropped. Threads in the middle of a call are left to it after a second."""
-        desk, self._desk = self._desk, Desk()
+        desk, self._desk = self._desk, Desk(self._sizes)
         gone, self._gone = self._gone, []
         for job in desk.close():
             job.outcome.cancel()
@@ -169,16 +237,14 @@ class Crew(Generic[Tool]):
                 each.cancel()
 
     def _hire(self) -> None:
-        """One more, if there may be. Raises EngineUnknown; those that are there will do then."""
-        if len(self._gone) == self._size:
-            return
+        """One more. Raises EngineUnknown; those that are there will do then."""
         gone: Future[None] = Future()
         desk = self._desk
         begin(f"{self._name}-{len(self._gone) + 1}", lambda: self._work(desk, gone))
         self._gone.append(gone)
 
     def _work(self, desk: Desk[Tool], gone: "Future[None]") -> None:
-        own: Own[Tool] = SimpleQueue()
+        seat: Seat[Tool] = Seat()
         tool: Tool | None = None
 
         def equipped() -> Tool:
@@ -186,7 +252,7 @@ class Crew(Generic[Tool]):
             tool = self._equip(tool)
             return tool
 
-        while (job := desk.take(own)) is not None:
+        while (job := desk.take(seat)) is not None:
             job.do(equipped)
             del job  # or it would hold on to its answer until the next one comes
         if tool is not None:

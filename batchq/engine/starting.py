@@ -191,13 +191,17 @@ class Start:
         return (on.StartAbandoned(attempt=self._tag.attempt, part=self._tag.part),)
 
     async def _pull(self, missing: ImageMissing) -> None:
-        """A pull cannot be called off, but nobody has to wait for it. One that got nothing is made again, later."""
+        """A start that is abandoned waits for its pull no longer. A pull that got nothing is made again, later."""
         if self._pulled:
             self._pulled = False
             raise StartRefused(f"CannotPullContainerError: pulled, and still not there: {missing}", certain=False)
         spec = self._launch.spec
-        pull = self._tasks.task(f"pull {spec.image}", self._runtime.pull(spec.image, spec.platform))
-        await self._unless_abandoned(pull)
+        call = self._runtime.pull(spec.image, spec.platform, account=self._launch.account)
+        pull = self._tasks.task(f"pull {spec.image}", call)
+        try:
+            await self._unless_abandoned(pull)
+        finally:
+            pull.cancel()  # without effect on one that is done
         self._pulled = True
 
     async def _rest(self, seconds: float) -> None:

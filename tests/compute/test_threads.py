@@ -7,7 +7,9 @@ import pytest
 
 from batchq.errors import EngineUnknown
 from compute.shared import Shared
-from compute.threads import Crew, Desk
+from compute.threads import Crew, Desk, Sizes
+
+ONE, TWO = Sizes(all=1, account=1, most=1), Sizes(all=2, account=2, most=2)
 
 
 class Tool:
@@ -31,7 +33,7 @@ async def crew(tools):
             tools.append(Tool())
         return before or tools[-1]
 
-    it = Crew("test", size=2, equip=equip)
+    it = Crew("test", sizes=TWO, equip=equip)
     yield it
     await it.close()
 
@@ -53,7 +55,7 @@ async def test_a_tool_that_cannot_be_had_is_an_error_of_the_job_and_the_next_one
             raise ConnectionRefusedError
         return Tool()
 
-    crew = Crew("test", size=1, equip=equip)
+    crew = Crew("test", sizes=ONE, equip=equip)
     with pytest.raises(ConnectionRefusedError):
         await crew.run(lambda _: None)
 
@@ -108,7 +110,7 @@ async def test_to_close_does_not_wait_long_for_a_call_that_hangs(crew):
 
 
 async def test_work_not_begun_at_the_close_is_dropped():
-    crew = Crew("test", size=1, equip=lambda before: before or Tool())
+    crew = Crew("test", sizes=ONE, equip=lambda before: before or Tool())
     begun, go = threading.Event(), threading.Event()
     first = asyncio.create_task(crew.run(lambda _: (begun.set(), go.wait(10))))
     await asyncio.to_thread(begun.wait)
@@ -135,7 +137,7 @@ async def test_who_leaves_off_waiting_stops_no_work(crew):
 
 
 def test_an_answer_that_comes_when_the_loop_is_gone_harms_no_thread():
-    crew = Crew("test", size=1, equip=lambda before: before or Tool())
+    crew = Crew("test", sizes=ONE, equip=lambda before: before or Tool())
     begun, go = threading.Event(), threading.Event()
 
     async def leave():
@@ -230,6 +232,8 @@ async def test_without_any_thread_nothing_is_known_and_when_there_is_one_it_work
 class Parked:
     """Where a thread would wait; it goes away at once, and what it is given stays."""
 
+    account = None
+
     def __init__(self):
         self.given = []
 
@@ -240,11 +244,60 @@ class Parked:
         return None
 
 
+class Work:
+    def __init__(self, account=""):
+        self.account = account
+
+
 def test_a_job_wakes_the_thread_that_was_busy_last_and_no_other():
-    desk, first, last = Desk(), Parked(), Parked()
+    desk, first, last, job = Desk(TWO), Parked(), Parked(), Work()
     desk.take(first)
     desk.take(last)
 
-    assert desk.put("job")
+    assert not desk.put(job, threads=2), "no more threads are needed"
 
-    assert (first.given, last.given) == ([], ["job"])
+    assert (first.given, last.given) == ([], [job])
+
+
+SHARED = Sizes(all=2, account=1, most=3)
+
+
+@pytest.fixture
+def desk():
+    return Desk(SHARED)
+
+
+def put(desk, *accounts):
+    """Whether a thread was needed for each; there are as many as that."""
+    threads = 0
+    for account in accounts:
+        threads += (needed := desk.put(Work(account), threads=threads))
+        yield needed
+
+
+def takes(desk, *seats):
+    return [None if (job := desk.take(it)) is None else job.account for it in seats]
+
+
+def test_an_account_alone_has_all_threads_and_no_more(desk):
+    assert list(put(desk, "a", "a", "a", "a")) == [True, True, False, False]
+    assert takes(desk, *(Parked() for _ in range(4))) == ["a", "a", None, None]
+
+
+@pytest.mark.fault("SE22")
+def test_an_account_has_its_share_while_another_holds_all_threads(desk):
+    list(put(desk, "a", "a", "a"))
+    takes(desk, Parked(), Parked())
+
+    assert desk.put(Work("b"), threads=2), "a thread more for its share"
+    assert not desk.put(Work("c"), threads=3), "of which there are no more than are said"
+    assert takes(desk, third := Parked(), Parked()) == ["b", None]
+    assert takes(desk, third) == ["c"]
+
+
+def test_the_account_below_its_share_is_next(desk):
+    first, second = Parked(), Parked()
+    list(put(desk, "a", "a", "a", "b"))
+
+    assert takes(desk, first, second) == ["a", "b"]
+    assert takes(desk, second) == ["a"], "nobody else waits"

@@ -104,8 +104,8 @@ class Liar:
     async def create(self, launch: Launch) -> Made:
         return await self._call("create", launch.tag, lambda: self._runtime.create(launch))
 
-    async def pull(self, image: str, platform: str | None) -> None:
-        await self._call("pull", None, lambda: self._runtime.pull(image, platform))
+    async def pull(self, image: str, platform: str | None, *, account: str = "") -> None:
+        await self._call("pull", None, lambda: self._runtime.pull(image, platform, account=account))
 
     async def start(self, tag: Tag) -> None:
         await self._call("start", tag, lambda: self._runtime.start(tag))

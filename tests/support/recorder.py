@@ -42,11 +42,11 @@ class Recorder:
     async def create(self, launch: Launch) -> Made:
         return await self._ask(launch.tag, "create", self._runtime.create(launch))
 
-    async def pull(self, image: str, platform: str | None) -> None:
+    async def pull(self, image: str, platform: str | None, *, account: str = "") -> None:
         self.pulls += 1
         if "pull" in self._held:
             await self._held["pull"].wait()
-        await self._reach(self._runtime.pull(image, platform))
+        await self._reach(self._runtime.pull(image, platform, account=account))
 
     async def start(self, tag: Tag) -> None:
         await self._ask(tag, "start", self._runtime.start(tag))
