@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import platformdirs
 from aiohttp import web
 
 from api import app as http
@@ -166,11 +167,14 @@ def make_runtime(settings: Settings, *, instance: str, clock: Clock) -> Containe
 
 
 def make_policy(settings: Settings) -> Policy:
-    key = (settings.tls_key.absolute(),) if settings.tls_key else ()  # where it leads is for each start to see
+    config = Path(platformdirs.user_config_dir("batchq"), "config.toml")  # it may hold a secret access key
+    files = (settings.tls_key, settings.tls_cert, settings.secrets_file, config if config.exists() else None)
     return Policy(
         privileged=settings.privileged,
         volumes=settings.volumes,
-        private=(settings.data.resolve(), *key),
+        # Where the files lead is for each start to see.
+        private=(settings.data.resolve(), *(it.absolute() for it in files if it is not None)),
+        given=PeopleFile(settings.data).volumes if settings.auth is not Auth.NONE else tuple,
         registries=settings.registries,
     )
 

@@ -45,6 +45,11 @@ class PeopleFile:
     def now(self) -> People:
         return self._file.now()
 
+    def volumes(self) -> tuple[str, ...]:
+        """Every host path that an account may mount."""
+        allowances = (it.allowance for it in self.now().accounts.values() if it.allowance is not None)
+        return tuple(path for it in allowances for path in it.volumes)
+
     def change(self, change: Callable[[People], People], *, first: Callable[[], None] | None = None) -> People:
         """What `change` raises changes nothing; `first` as for the file."""
         return self._file.change(change, first=first)

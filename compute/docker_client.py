@@ -20,6 +20,7 @@ from docker.utils import convert_filters, kwargs_from_env, parse_host
 from compute.docker_errors import BAD_REQUEST
 from compute.docker_found import member
 from compute.docker_line import Line, Parameters, with_parameters
+from compute.namespaces import shares_namespaces
 
 NEWEST = "1.45"  # of the engine's API that batchq asks for; Docker 20.10 speaks 1.41
 ASKING_VERSION = 10.0  # seconds
@@ -186,6 +187,14 @@ class Door:
         """Without an address it is that of DOCKER_HOST and its kin, or else the usual socket."""
         self._address = kwargs_from_env() | ({"base_url": base_url} if base_url else {})
         self._version: str | None = None
+        self._shares_files: bool | None = None
+
+    def shares_files(self) -> bool:
+        """Whether the engine sees the files and processes that this process sees. Raises OSError."""
+        if self._shares_files is None:
+            path = self.socket
+            self._shares_files = path is not None and shares_namespaces(path)
+        return self._shares_files
 
     @property
     def socket(self) -> str | None:
@@ -204,7 +213,7 @@ class Door:
 
     def forget_version(self) -> None:
         """The engine may have been exchanged."""
-        self._version = None
+        self._version = self._shares_files = None
 
     def _agreed(self, patience: float) -> str:
         with closing(self._client(NEWEST, patience=patience)) as client:

@@ -9,14 +9,15 @@ from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from threading import Lock
 
 from docker.errors import APIError, NotFound
 
 from batchq.domain.names import Tag
-from batchq.errors import ContainerGone, EngineUnknown, NameTaken
+from batchq.errors import ContainerGone, EngineUnknown, ImageMissing, NameTaken, StartRefused
 from batchq.values import ContainerState, Found, Launch, Made
-from compute import held, mounts
+from compute import held
 from compute.docker_client import Client
 from compute.docker_errors import (
     CONFLICT,
@@ -30,6 +31,7 @@ from compute.docker_errors import (
 from compute.docker_found import found, labels_of, made_of, member, stop_signal, surveyed, time_of
 from compute.docker_spec import INSTANCE, LookedUp, Place, creation, name_of, tag_of
 from compute.host import free_gpus, knows_swappiness, may_be_lost, went_down
+from compute.open_mounts import OpenMounts, Resolved
 from compute.places import Places
 from compute.policy import Policy
 from compute.secrets import Secrets
@@ -51,8 +53,12 @@ class Containers:
         places: Places,
         gpus: Callable[[], int],
         lost_before: Callable[[], datetime | None],
+        shares_files: Callable[[], bool],
     ) -> None:
-        """`gpus` tells how many the machine has, `lost_before` which containers went down with it."""
+        """`gpus` tells how many the machine has, `lost_before` which containers went down with it.
+
+        `shares_files`: whether the engine sees the files and processes that this process sees.
+        """
         self._instance = instance
         self._policy = policy
         self._secrets = secrets
@@ -65,14 +71,21 @@ class Containers:
         self._lost_before = lost_before
         self._choosing = Lock()
         self._places = places
+        self._mounts = OpenMounts()
+        self._shares_files = shares_files
+        self._root_dir: Path | None = None
 
     def create(self, client: Client, launch: Launch) -> Made:
         self._concealed[launch.tag] = self._secrets.known(launch.spec.logging.secret_options)
         # Which GPUs are taken stands in the labels of those created before.
         with self._choosing if launch.spec.resources.gpus else nullcontext():
             made = self._create(client, launch)
-        if made.state is ContainerState.CREATED:
+        if made.state is not ContainerState.CREATED:
+            self._mounts.release(launch.tag)
+        else:
             fresh = launch.tag in self._fresh
+            if not fresh:
+                self._mounts.check(launch, self._policy)
             network = self._places.network_of(launch)
             held.judge(launch, self._policy, network, fresh=fresh, look=lambda: self._inspect(client, launch.tag))
         self._answered[launch.tag] = made.container
@@ -81,12 +94,14 @@ class Containers:
     def start(self, client: Client, tag: Tag) -> None:
         """What `create` answered, or has the name. One that runs, or ran, is left: the engine would run it again."""
         if tag not in self._fresh and self._has_begun(client, tag):
+            self._mounts.release(tag)
             return
         self._fresh.discard(tag)
         try:
             client.start(self._answered.get(tag) or self.id_of(client, tag))
         except APIError as error:
             self._judge_start(client, tag, error)
+        self._mounts.release(tag)
         self._answered.pop(tag, None)
 
     def inspect(self, client: Client, tag: Tag) -> Found | None:
@@ -124,7 +139,11 @@ class Containers:
         self._answered.pop(tag, None)
         self._fresh.discard(tag)
         self._concealed.pop(tag, None)
+        self._mounts.release(tag)
         self._places.clear(client, tag)
+
+    def close(self) -> None:
+        self._mounts.close()
 
     def survey(self, client: Client) -> tuple[Found, ...]:
         """By a list, which the engine answers also while one of the containers cannot be inspected."""
@@ -151,21 +170,24 @@ class Containers:
             return there or self._make(client, launch, self._places.find(client, launch))
 
     def _made_before(self, client: Client, launch: Launch) -> Made | None:
-        """One that was created, and whose place is gone, is as if it were not there: it has not begun, and cannot.
+        """A created container whose place, or whose open folders, are gone is discarded: it cannot start any more.
 
-        It is looked at again when that is known of its place: until then a late start could have reached it.
+        It is inspected again when that is known: until then a late start could have reached it.
         """
         inspected = self._find(client, launch)
         if inspected is None:
             return None
         made = made_of(launch.tag, inspected)
-        if made.state is not ContainerState.CREATED or self._places.suits(client, launch, inspected):
+        if made.state is not ContainerState.CREATED or self._suits(client, launch, inspected):
             return made
         made = made_of(launch.tag, client.inspect_container(made.container))
         if made.state is not ContainerState.CREATED:
             return made
         self._discard(client, launch.tag, made.container)
         return None
+
+    def _suits(self, client: Client, launch: Launch, inspected: object) -> bool:
+        return self._mounts.suits(launch.tag, inspected) and self._places.suits(client, launch, inspected)
 
     def _find(self, client: Client, launch: Launch) -> object | None:
         """The container that the launch names, or by its name. Raises ContainerGone where it names one in vain."""
@@ -186,6 +208,13 @@ class Containers:
         self._fresh.discard(tag)
 
     def _make(self, client: Client, launch: Launch, place: Place | None) -> Made:
+        try:
+            return self._ask_create(client, launch, place)
+        except (StartRefused, ImageMissing, NameTaken):
+            self._mounts.release(launch.tag)
+            raise
+
+    def _ask_create(self, client: Client, launch: Launch, place: Place | None) -> Made:
         looked = self._look_up(client, launch, place)
         wanted = creation(launch, instance=self._instance, policy=self._policy, looked=looked)
         try:
@@ -207,14 +236,25 @@ class Containers:
     def _look_up(self, client: Client, launch: Launch, place: Place | None) -> LookedUp:
         spec = launch.spec
         held.judge_image(launch, self._policy)
+        resolved = self._resolve(client, launch)
         return LookedUp(
             place=held.judged(place, launch.allowance),
             secrets=self._secrets.resolve(spec.secrets),
             log_secrets=self._secrets.resolve(spec.logging.secret_options),
-            mounts=tuple(mounts.resolve(mount, self._policy, launch.allowance) for mount in spec.mounts),
+            mounts=resolved.mounts,
+            devices=resolved.devices,
             gpus=free_gpus(client, spec.resources.gpus, of=self._gpus) if spec.resources.gpus else (),
             knows_swappiness=spec.swappiness is None or knows_swappiness(client),
         )
+
+    def _resolve(self, client: Client, launch: Launch) -> Resolved:
+        if all(it.host_path is None for it in launch.spec.mounts):
+            return Resolved(mounts=launch.spec.mounts)
+        if self._root_dir is None:
+            info: object = client.info()
+            self._root_dir = Path(member(info, "DockerRootDir", of=str))
+        policy = replace(self._policy, private=(*self._policy.private, self._root_dir))
+        return self._mounts.resolve(launch, policy, shares_files=self._shares_files())
 
     def _adopt(self, client: Client, tag: Tag, conflict: APIError) -> Made:
         """The name is taken: by a create whose answer was lost or is still to come, or by somebody else's container."""
@@ -226,6 +266,10 @@ class Containers:
             raise NameTaken(f"{told(conflict)} It is not one of ours.") from conflict
         made = made_of(tag, inspected)
         self._ids[tag] = made.container
+        if made.state is ContainerState.CREATED and not self._mounts.suits(tag, inspected):
+            # Its folders were open in a server that has ended, so no start of it that comes now can succeed.
+            self._discard(client, tag, made.container)
+            raise EngineUnknown(f"create: {tag} was made by an earlier server, and is made again") from conflict
         return made
 
     def _has_begun(self, client: Client, tag: Tag) -> bool:

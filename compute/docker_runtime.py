@@ -62,6 +62,7 @@ class DockerRuntime:
             secrets=secrets,
             gpus=gpus.count,
             lost_before=self._lost_before,
+            shares_files=self._door.shares_files,
         )
         self._unreliable_bridges: set[datetime] = set()
         self._limits = limits
@@ -151,6 +152,7 @@ class DockerRuntime:
                 async with asyncio.timeout(LAST_SWEEP):
                     await self._lanes.ask("sweep", self._places.leave)
         await self._lanes.close()
+        self._containers.close()
 
     async def _about(self, tag: Tag, call: str, work: Callable[[Client], Answer]) -> Answer:
         """By the threads of its account, as far as this process made the container."""

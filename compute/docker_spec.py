@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
@@ -71,11 +71,15 @@ class SharedNetwork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookedUp:
-    """What has been looked up for a launch: secrets, real paths, GPUs, its place, and what the kernel knows."""
+    """What has been looked up for a launch: secrets, real paths, GPUs, its place, and what the kernel knows.
+
+    `devices`: what the engine mounts for a host path whose folder is open, by that path.
+    """
 
     secrets: tuple[tuple[str, str], ...] = ()
     log_secrets: tuple[tuple[str, str], ...] = ()
     mounts: tuple[Mount, ...] = ()
+    devices: Mapping[str, str] = field(default_factory=dict)
     gpus: tuple[str, ...] = ()
     place: Place | None = None
     knows_swappiness: bool = True
@@ -162,7 +166,7 @@ def creation(launch: Launch, *, instance: str, policy: Policy, looked: LookedUp)
             "Env": _environment(launch, looked),
             "Labels": labels_of(instance, launch.tag, looked.gpus),
             "HostConfig": _host(launch, policy, looked)
-            | {"Mounts": [_mount(mount, instance, launch.tag) for mount in looked.mounts]}
+            | {"Mounts": [_mount(mount, instance, launch.tag, looked.devices) for mount in looked.mounts]}
             | _namespaces(looked.place),
         }
         | _endpoint(looked.place)
@@ -247,9 +251,11 @@ def _gpus(ids: tuple[str, ...]) -> list[dict[str, Any]]:
     return [{"Driver": "nvidia", "DeviceIDs": list(ids), "Capabilities": [["gpu"]]}] if ids else []
 
 
-def _mount(mount: Mount, instance: str, tag: Tag) -> dict[str, Any]:
+def _mount(mount: Mount, instance: str, tag: Tag, devices: Mapping[str, str]) -> dict[str, Any]:
     """Not one of Binds: they are text to be taken apart, and the engine would make what is missing."""
     where = {"Target": mount.container_path, "ReadOnly": mount.read_only}
+    if mount.host_path is not None and mount.host_path in devices:
+        return _open_folder(devices[mount.host_path], mount)
     if mount.host_path is not None:
         return {"Type": "bind", "Source": mount.host_path} | where
     if mount.volume is None or not tag.part:
@@ -257,6 +263,16 @@ def _mount(mount: Mount, instance: str, tag: Tag) -> dict[str, Any]:
     # Named, it does not go with the first container that is removed.
     options = {"Labels": shared_labels(instance, tag) | {VOLUME: mount.volume}}
     return {"Type": "volume", "Source": volume_name(instance, tag, mount.volume), "VolumeOptions": options} | where
+
+
+def _open_folder(device: str, mount: Mount) -> dict[str, Any]:
+    """An anonymous volume on a descriptor of batchq's: a bind by name would look the path up again.
+
+    The engine refuses `ReadOnly` for it. Private, for what is mounted in the folder must not be unmounted with it.
+    """
+    options = {"type": "none", "device": device, "o": "rbind,rprivate" + (",ro" if mount.read_only else "")}
+    volume = {"NoCopy": True, "DriverConfig": {"Name": "local", "Options": options}}
+    return {"Type": "volume", "Target": mount.container_path, "VolumeOptions": volume}
 
 
 def _namespaces(place: Place | None) -> dict[str, Any]:

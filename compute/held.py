@@ -67,7 +67,7 @@ def _judge_network(mode: object, allowance: Allowance | None) -> None:
 def _judge_made(inspected: object, policy: Policy, allowance: Allowance | None) -> None:
     _judge_network(member(inspected, "HostConfig", "NetworkMode", of=object), allowance)
     for source in _sources(member(inspected, "HostConfig", "Mounts", of=object)):
-        mounts.judge(source, Path(source).resolve(), policy, allowance)
+        mounts.check_name(source, Path(source).resolve(), policy, allowance)
     opened = (member(inspected, "HostConfig", name, of=object) for name in ("Privileged", "Devices"))
     if any(opened) and policy.privileged is not Privileged.ALLOW:
         raise _forbidden("it was made privileged, or with devices of the host, which this server gives no more")

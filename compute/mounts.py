@@ -1,51 +1,99 @@
-"""Which paths of the host a job may mount, and where they really are.
+"""Which paths of the host a job may mount: what is checked is open, and what is open is mounted.
 
-A path that is missing is made, as `docker run -v` makes it. What is mounted is the path with every symlink followed:
-that is what was judged. Never mounted, nor anything that holds them or lies below: the engine's socket (it is root),
-/proc, /sys, /dev, and batchq's own data.
+A path that is missing is created, as `docker run -v` creates it. Symlinks in it are followed, and what they lead to is
+checked. Never mounted, nor anything that holds them or lies below: the engine's socket (it is root) and its root
+directory, /proc, /sys, /dev, and batchq's own files; by whatever path, or bind mount, they are reached.
 """
 
+import errno
+import os
 from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
-from batchq.domain.allowances import ENGINES, KERNEL, LINKED
+from batchq.domain.allowances import ENGINES, KERNEL, LINKED, plain
 from batchq.domain.container import Device, Mount
 from batchq.domain.people import Allowance
-from batchq.errors import StartRefused
+from batchq.errors import EngineUnknown, StartRefused
+from compute.host_paths import Descriptor, MountTable, Position, create_folders, open_path, real_path
 from compute.policy import Policy
 
-NEVER = tuple(map(Path, (*ENGINES, LINKED, *KERNEL)))
-MODE = 0o755
+NEVER = tuple(map(Path, (*ENGINES, LINKED, *KERNEL, "/var/lib/docker")))
+NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
 
 
-def resolve(mount: Mount, policy: Policy, allowance: Allowance | None) -> Mount:
-    """The mount with its real path on the host, made if it was missing. Raises StartRefused. Looks at the disk."""
-    if mount.host_path is None:
-        return mount
-    wanted = Path(mount.host_path)
-    if not wanted.is_absolute():
-        raise _refused(mount, "is not an absolute path")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenMount:
+    """A mount with its real path on the host, and the folder there; None for what the engine mounts by its name."""
+
+    mount: Mount
+    folder: Descriptor | None
+
+    def close(self) -> None:
+        if self.folder is not None:
+            self.folder.close()
+
+
+def open_mount(mount: Mount, policy: Policy, allowance: Allowance | None) -> OpenMount:
+    """Close it. Raises StartRefused, and EngineUnknown where no more files can be opened."""
+    host_path = _absolute(mount)
     try:
-        real = wanted.resolve()
-        judge(mount.host_path, real, policy, allowance)
-        _make(real)
-        if real.resolve() != real:
-            raise _refused(mount, "was changed while it was looked at")
-    except (OSError, ValueError, RuntimeError) as error:
+        at = _open(host_path, policy, allowance)
+        try:
+            real = replace(mount, host_path=str(at.path))
+            if at.is_folder:
+                return OpenMount(mount=real, folder=at)
+            _check_fixed(host_path, at.path, policy)
+        except BaseException:
+            at.close()
+            raise
+        at.close()
+        return OpenMount(mount=real, folder=None)
+    except (OSError, ValueError, LookupError) as error:
+        if isinstance(error, OSError) and error.errno in NO_DESCRIPTORS:
+            raise EngineUnknown(f"create: {error}") from error
         raise _refused(mount, f"cannot be used: {error}") from error
-    return Mount(container_path=mount.container_path, host_path=str(real), read_only=mount.read_only)
 
 
-def judge(said: str, real: Path, policy: Policy, allowance: Allowance | None) -> None:
-    """A path of the host that was said to be another, or the same. Raises StartRefused."""
-    if not _is_below(real, policy.volumes):
+def mount_by_name(mount: Mount, policy: Policy, allowance: Allowance | None) -> OpenMount:
+    """For an engine whose files are not those of this process: nothing is opened or created. Raises StartRefused."""
+    host_path = _absolute(mount)
+    real = Path(plain(host_path))
+    check_name(host_path, real, policy, allowance)
+    return OpenMount(mount=replace(mount, host_path=str(real)), folder=None)
+
+
+def check(said: str, at: Descriptor, missing: tuple[str, ...], policy: Policy, allowance: Allowance | None) -> None:
+    """What is open, and what is to be created below it. Raises StartRefused; OSError."""
+    real = at.path.joinpath(*missing)
+    check_path(said, real, policy, allowance)
+    mounted = MountTable()
+    position = mounted.position(at)
+    seen = (Position(position.device, position.path.joinpath(*missing)), *mounted.below(real))
+    for path in (*NEVER, *policy.private):
+        never = _position(path, mounted)
+        if never is not None and any(never.overlaps(it) for it in seen):
+            raise _never(said, path)
+
+
+def check_path(said: str, real: Path, policy: Policy, allowance: Allowance | None) -> None:
+    """Raises StartRefused."""
+    if not _is_below(real, policy.volumes, policy):
         raise _forbidden(f"host path {said!r} is not below a path that this server lets jobs mount")
-    if allowance is not None and not _is_below(real, map(Path, allowance.volumes)):
+    if allowance is not None and not _is_below(real, map(Path, allowance.volumes), policy):
         raise _forbidden(f"host path {said!r} is not below a path that its account may mount")
     for path in (*NEVER, *policy.private):
         never = path.resolve()
         if real.is_relative_to(never) or never.is_relative_to(real):
-            raise _forbidden(f"host path {said!r} is, holds or lies in {path}, which no job may mount")
+            raise _never(said, path)
+
+
+def check_name(said: str, real: Path, policy: Policy, allowance: Allowance | None) -> None:
+    """A path that the engine looks up by its name. Raises StartRefused."""
+    check_path(said, real, policy, allowance)
+    _check_fixed(said, real, policy)
 
 
 def judge_device(device: Device, allowance: Allowance) -> None:
@@ -54,24 +102,77 @@ def judge_device(device: Device, allowance: Allowance) -> None:
         real = Path(device.host_path).resolve()
     except (OSError, ValueError, RuntimeError) as error:
         raise _forbidden(f"device {device.host_path!r} cannot be used: {error}") from error
-    if not _is_below(real, map(Path, allowance.devices)):
+    if not any(real.is_relative_to(Path(it).resolve()) for it in allowance.devices):
         raise _forbidden(f"device {device.host_path!r} is not one that its account may use")
 
 
-def _is_below(real: Path, allowed: Iterable[Path]) -> bool:
-    return any(real.is_relative_to(it.resolve()) for it in allowed)
+def _absolute(mount: Mount) -> str:
+    assert mount.host_path is not None, "it has one"
+    if not mount.host_path.startswith("/"):
+        raise _refused(mount, "is not an absolute path")
+    return mount.host_path
 
 
-def _make(real: Path) -> None:
-    """Each missing folder on the way, whatever the process's umask."""
-    missing = [path for path in (real, *real.parents) if not path.exists()]
-    for path in reversed(missing):
-        path.mkdir(exist_ok=True)
-        path.chmod(MODE)
+def _open(host_path: str, policy: Policy, allowance: Allowance | None) -> Descriptor:
+    at, missing = open_path(str(plain(host_path)), follows=lambda _: True)
+    try:
+        check(host_path, at, missing, policy, allowance)
+        if missing:
+            at = create_folders(at, missing)
+            check(host_path, at, (), policy, allowance)
+    except BaseException:
+        at.close()
+        raise
+    return at
+
+
+def _check_fixed(said: str, real: Path, policy: Policy) -> None:
+    """Between the check and the engine's mount a job can exchange what lies in a folder that it writes."""
+    if not _is_fixed(_writable(policy), real.parent):
+        raise _forbidden(
+            f"host path {said!r} lies in a folder that jobs can change, and is not itself a folder that the engine "
+            "can be given open: mount the whole folder"
+        )
+
+
+def _is_below(real: Path, allowed: Iterable[Path], policy: Policy) -> bool:
+    """Of an allowed path no symlink is followed that a job can have made."""
+    is_fixed = partial(_is_fixed, _writable(policy))
+    for path in allowed:
+        try:
+            root = real_path(path, follows=is_fixed)
+        except OSError:
+            continue
+        if real.is_relative_to(root):
+            return True
+    return False
+
+
+def _writable(policy: Policy) -> frozenset[Path]:
+    """The folders that jobs of accounts write: as they were given, and where they lead."""
+    given = frozenset(map(Path, policy.given()))
+    return given | {it.resolve() for it in given}
+
+
+def _is_fixed(writable: frozenset[Path], folder: Path) -> bool:
+    return not any(folder.is_relative_to(it) for it in writable)
+
+
+def _position(path: Path, mounted: MountTable) -> Position | None:
+    """None for what is not there."""
+    try:
+        with closing(Descriptor(os.open(path, os.O_PATH | os.O_CLOEXEC))) as it:
+            return mounted.position(it)
+    except (OSError, ValueError, LookupError):
+        return None
 
 
 def _refused(mount: Mount, why: str) -> StartRefused:
     return StartRefused(f"CannotCreateContainerError: host path {mount.host_path!r} {why}"[:1024])
+
+
+def _never(said: str, path: Path) -> StartRefused:
+    return _forbidden(f"host path {said!r} is, holds or lies in {path}, which no job may mount")
 
 
 def _forbidden(why: str) -> StartRefused:

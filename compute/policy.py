@@ -1,5 +1,6 @@
 """What the jobs of this server may ask of its machine."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from batchq.settings import Privileged
 class Policy:
     """`volumes` are the host paths that may be mounted, with all below them, but for `private` ones: see `mounts`.
 
+    `given` returns the host paths that accounts were given: their jobs can change what lies in them.
+
     `no_new_privileges` keeps setuid programs (sudo, su) from working in a container that is not privileged. `pids` is
     the most processes and threads of one container.
     """
@@ -17,6 +20,7 @@ class Policy:
     privileged: Privileged
     volumes: tuple[Path, ...]
     private: tuple[Path, ...] = ()
+    given: Callable[[], Iterable[str]] = tuple
     no_new_privileges: bool = True
     #: The registries of this server's jobs, each with or without a path; None: any.
     registries: tuple[str, ...] | None = None

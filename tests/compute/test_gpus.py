@@ -83,6 +83,7 @@ def test_containers_created_at_once_get_different_ones():
         places=Places("i", Network.BRIDGE),
         gpus=lambda: 8,
         lost_before=lambda: None,
+        shares_files=lambda: True,
     )
     launches = [Launch(tag=new_tag(), spec=builders.container(gpus=1), environment=()) for _ in range(8)]
 

@@ -149,6 +149,7 @@ def test_an_inspection_tells_it(began, lost):
         places=Places("i", Network.BRIDGE),
         gpus=lambda: 0,
         lost_before=lambda: BEGAN,
+        shares_files=lambda: True,
     )
 
     assert containers.inspect(Inspected(tag, began), tag).host_lost is lost

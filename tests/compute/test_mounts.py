@@ -2,6 +2,7 @@
 
 import os
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,8 @@ def mount(path, **changes):
 
 
 def resolve(it, policy, allowance=None):
-    return mounts.resolve(it, policy, allowance)
+    with closing(mounts.open_mount(it, policy, allowance)) as opened:
+        return opened.mount
 
 
 def refuses(path, policy, why):
@@ -57,12 +59,6 @@ def test_a_file_may_be_mounted(allowed, policy):
     (allowed / "file").write_text("x")
 
     assert resolve(mount(allowed / "file"), policy).host_path == str(allowed / "file")
-
-
-def test_an_anonymous_volume_needs_no_leave():
-    it = Mount(container_path="/c", host_path=None)
-
-    assert resolve(it, Policy(privileged=Privileged.ALLOW, volumes=())) == it
 
 
 def test_a_missing_path_is_made_as_docker_makes_it(allowed, policy):
@@ -188,6 +184,19 @@ def test_a_socket_of_the_engine_elsewhere_is_never_mounted(tmp_path):
 
     refuses(socket, everything(private=(socket,)), "which no job may mount")
     refuses(socket.parent, everything(private=(socket,)), "which no job may mount")
+
+
+@pytest.mark.fault("SE43")
+@pytest.mark.parametrize("name", ["secrets_file", "tls_cert", "tls_key", "config"])
+def test_files_with_secrets_of_the_server_are_never_mounted(monkeypatch, tmp_path, name):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    file = tmp_path / "batchq" / "config.toml"
+    file.parent.mkdir()
+    file.touch()
+    policy = make_policy(Settings(data=tmp_path / "data", **({} if name == "config" else {name: file})))
+
+    refuses(file, policy, f"is, holds or lies in {file}")
+    refuses(file.parent, policy, f"is, holds or lies in {file}")
 
 
 def test_a_path_below_a_file_cannot_be_made(allowed, policy):

@@ -1,0 +1,212 @@
+"""Paths of the host as open descriptors, so that what was checked is what is used.
+
+A path is opened one component at a time, and the kernel follows no symlink: it is read, and its target is opened in the
+same way. An exchange of a component has no effect on a descriptor that is open.
+"""
+
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+MODE = 0o755  # of the folders that are created, whatever the umask
+MAX_SYMLINKS = 40  # as the kernel
+PLAIN = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+MOUNT_TABLE = Path("/proc/self/mountinfo")
+
+Follows = Callable[[Path], bool]
+"""Whether a symlink in this folder is followed."""
+
+
+class Descriptor:
+    """An open file or folder. Close it."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def close(self) -> None:
+        if self.number >= 0:
+            os.close(self.number)
+        self.number = -1
+
+    @property
+    def path(self) -> Path:
+        """Where it is now. Raises FileNotFoundError for what was removed."""
+        if os.fstat(self.number).st_nlink == 0:
+            raise FileNotFoundError(errno.ENOENT, "it was removed")
+        return Path(f"/proc/self/fd/{self.number}").readlink()
+
+    @property
+    def is_symlink(self) -> bool:
+        return stat.S_ISLNK(os.fstat(self.number).st_mode)
+
+    @property
+    def is_folder(self) -> bool:
+        return stat.S_ISDIR(os.fstat(self.number).st_mode)
+
+    @property
+    def mount_id(self) -> int:
+        lines = Path(f"/proc/self/fdinfo/{self.number}").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("mnt_id:"))
+
+    def renumber(self, least: int) -> None:
+        """Take the first free number from this one on. Raises OSError."""
+        number = fcntl.fcntl(self.number, fcntl.F_DUPFD_CLOEXEC, least)
+        self.close()
+        self.number = number
+
+
+def open_path(path: str, *, follows: Follows) -> tuple[Descriptor, tuple[str, ...]]:
+    """The last component that can be opened, and the names of those below it that cannot. Raises OSError."""
+    walk = _Walk(path, follows)
+    try:
+        missing = walk.run()
+    except BaseException:
+        walk.at.close()
+        raise
+    return walk.at, missing
+
+
+def create_folders(at: Descriptor, names: tuple[str, ...]) -> Descriptor:
+    """The last of these folders, each in the one before, created where it is missing. Closes `at`. Raises OSError."""
+    try:
+        for name in names:
+            below = _create_folder(at, name)
+            at.close()
+            at = below
+    except BaseException:
+        at.close()
+        raise
+    return at
+
+
+def real_path(path: Path, *, follows: Follows) -> Path:
+    """Where it is, or would be created. Raises OSError."""
+    at, missing = open_path(str(path), follows=follows)
+    with closing(at):
+        return at.path.joinpath(*missing)
+
+
+class _Walk:
+    def __init__(self, path: str, follows: Follows) -> None:
+        self.at = Descriptor(os.open("/", PLAIN))
+        self._todo = _todo(path)
+        self._follows = follows
+        self._symlinks = 0
+
+    def run(self) -> tuple[str, ...]:
+        """The names that are left."""
+        while self._todo:
+            below = _open_below(self.at, self._todo[-1])
+            if below is None and ".." not in self._todo:
+                break
+            if below is None:
+                self._redirect(os.path.normpath(self.at.path.joinpath(*reversed(self._todo))), rest=[])
+            elif below.is_symlink:
+                with closing(below):
+                    target = os.readlink("", dir_fd=below.number)
+                self._redirect(target, rest=self._todo[:-1])
+            else:
+                self._todo.pop()
+                self._enter(below)
+        return tuple(reversed(self._todo))
+
+    def _redirect(self, target: str, *, rest: list[str]) -> None:
+        self._symlinks += 1
+        if self._symlinks > MAX_SYMLINKS or not self._follows(self.at.path):
+            raise OSError(errno.ELOOP, "a symbolic link that is not followed", self._todo[-1])
+        self._todo = rest + _todo(target)
+        if target.startswith("/"):
+            self._enter(Descriptor(os.open("/", PLAIN)))
+
+    def _enter(self, below: Descriptor) -> None:
+        self.at.close()
+        self.at = below
+
+
+def _todo(path: str) -> list[str]:
+    """Its components, the first one last."""
+    return [part for part in reversed(PurePosixPath(path).parts) if not part.startswith("/")]
+
+
+def _open_below(at: Descriptor, name: str) -> Descriptor | None:
+    """None for what cannot be opened. The reason is left out: it can describe folders that the job may not see."""
+    try:
+        return Descriptor(os.open(name, PLAIN, dir_fd=at.number))
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return None
+
+
+def _create_folder(at: Descriptor, name: str) -> Descriptor:
+    """Only the mode of an empty folder of this process is changed: a job can have exchanged what was created."""
+    try:
+        os.mkdir(name, MODE, dir_fd=at.number)
+    except FileExistsError:
+        return Descriptor(os.open(name, PLAIN | os.O_DIRECTORY, dir_fd=at.number))
+    created = Descriptor(os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at.number))
+    try:
+        with os.scandir(created.number) as entries:
+            is_ours = os.fstat(created.number).st_uid == os.geteuid() and not any(entries)
+        if is_ours:
+            os.fchmod(created.number, MODE)
+    except BaseException:
+        created.close()
+        raise
+    return created
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in a filesystem, whatever the mounts by which it is reached."""
+
+    device: str
+    path: PurePosixPath
+
+    def overlaps(self, other: "Position") -> bool:
+        """Whether one of them is the other, holds it or lies in it."""
+        related = self.path.is_relative_to(other.path) or other.path.is_relative_to(self.path)
+        return self.device == other.device and related
+
+
+@dataclass(frozen=True, slots=True)
+class MountEntry:
+    """A line of the mount table: the folder `root` of a filesystem is seen at `path`."""
+
+    root: Position
+    path: Path
+
+
+class MountTable:
+    """What is mounted where, as the kernel has it now. Format: proc_pid_mountinfo(5)."""
+
+    def __init__(self) -> None:
+        self._lines = [line.split(" ", 5) for line in MOUNT_TABLE.read_text().splitlines()]
+
+    @cached_property
+    def _entries(self) -> dict[int, MountEntry]:
+        return {
+            int(number): MountEntry(Position(device, PurePosixPath(_unescaped(root))), Path(_unescaped(path)))
+            for number, _, device, root, path, _ in self._lines
+        }
+
+    def position(self, it: Descriptor) -> Position:
+        """Raises LookupError where its mount is gone, and ValueError where it is outside of its mount."""
+        entry = self._entries[it.mount_id]
+        return Position(entry.root.device, entry.root.path / it.path.relative_to(entry.path))
+
+    def below(self, path: Path) -> tuple[Position, ...]:
+        """What is mounted in this folder."""
+        return tuple(it.root for it in self._entries.values() if it.path != path and it.path.is_relative_to(path))
+
+
+def _unescaped(field: str) -> str:
+    if "\\" not in field:
+        return field
+    for octal, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        field = field.replace(octal, character)
+    return field

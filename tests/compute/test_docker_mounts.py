@@ -1,0 +1,128 @@
+"""What the engine mounts is what batchq checked: 0030, SE19."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from batchq.domain.container import Mount
+from batchq.domain.people import Allowance
+from batchq.errors import EngineUnknown, StartRefused
+from batchq.settings import Privileged
+from compute.policy import Policy
+from tests.support.containers import docker_runtime, instance_of, launch, output, over
+from tests.support.exchange import exchange, exchanging, open_below
+
+pytestmark = pytest.mark.docker
+ROUNDS = 3
+
+
+@pytest.fixture
+def lab(tmp_path):
+    """The folder of an account, in it a folder and a symlink that leads out of it."""
+    secret, folder = tmp_path / "secret", tmp_path / "lab"
+    for it in (secret, folder / "p"):
+        it.mkdir(parents=True)
+    (secret / "it").write_text("the secret")
+    (folder / "p" / "it").write_text("ours")
+    (folder / "q").symlink_to(secret)
+    return folder
+
+
+@pytest.fixture
+def policy(lab):
+    return Policy(privileged=Privileged.REFUSE, volumes=(lab.parent,), given=lambda: [str(lab)])
+
+
+@pytest.fixture
+async def runtime(docker_engine, policy):
+    async with docker_runtime(docker_engine, policy=policy) as it:
+        yield it
+
+
+def reading(folder, *, command="cat /m/it", **changes):
+    mounts = (Mount(container_path="/m", host_path=str(folder), **changes),)
+    it = launch(mounts=mounts, command=("sh", "-c", command))
+    return replace(it, allowance=Allowance(volumes=(str(folder.parent),), root=True, host_network=True))
+
+
+def volumes(engine):
+    return {it["Name"] for it in engine.volumes()["Volumes"] or []}
+
+
+@pytest.mark.fault("SE19")
+async def test_a_folder_exchanged_for_a_symlink_after_the_check_is_still_the_one_mounted(runtime, engine, lab):
+    it = reading(lab / "p", command="cat /m/it; echo new > /m/new")
+    before = volumes(engine)
+    await runtime.create(it)
+
+    exchange(lab / "p", lab / "q")
+    await runtime.start(it.tag)
+
+    await over(runtime, it.tag)
+    assert await output(runtime, it.tag) == ["ours"]
+    await runtime.remove(it.tag)
+    assert volumes(engine) <= before
+    assert {each.name for each in (lab / "q").iterdir()} == {"it", "new"}
+    assert open_below(lab) == []
+
+
+@pytest.mark.fault("SE19")
+async def test_no_exchange_while_containers_start_gives_a_job_what_is_not_its_own(runtime, lab):
+    seen = []
+    with exchanging(lab / "p", lab / "q"):
+        while len(seen) < ROUNDS:
+            it = reading(lab / "p", read_only=True)
+            try:
+                await runtime.create(it)
+                await runtime.start(it.tag)
+            except StartRefused:
+                await runtime.remove(it.tag)
+                continue
+            await over(runtime, it.tag)
+            seen += await output(runtime, it.tag)
+
+    assert seen == ["ours"] * ROUNDS
+    assert open_below(lab) == []
+
+
+@pytest.mark.fault("SE19")
+@pytest.mark.parametrize("marked", [True, False], ids=["the attempt names its container", "it does not"])
+async def test_a_container_made_and_not_begun_before_a_restart_is_made_again(
+    runtime, docker_engine, policy, lab, marked
+):
+    it = reading(lab / "p")
+    async with docker_runtime(docker_engine, instance=instance_of(runtime), policy=policy, sweep=False) as before:
+        made = await before.create(it)
+
+    if not marked:
+        with pytest.raises(EngineUnknown, match="by an earlier server"):
+            await runtime.create(it)
+    again = await runtime.create(replace(it, container=made.container if marked else None))
+    await runtime.start(it.tag)
+
+    await over(runtime, it.tag)
+    assert again.container != made.container
+    assert await output(runtime, it.tag) == ["ours"]
+
+
+async def test_folders_are_held_open_until_a_container_is_removed_that_is_not_started(runtime, lab):
+    it = reading(lab / "p", command="true")
+    failing = replace(it, spec=replace(it.spec, command=("/none",)))
+    await runtime.create(failing)
+    with pytest.raises(StartRefused):
+        await runtime.start(failing.tag)
+    assert len(open_below(lab)) == 1
+
+    await runtime.create(failing)
+    await runtime.remove(failing.tag)
+
+    assert open_below(lab) == []
+
+
+@pytest.mark.fault("SE43")
+async def test_the_root_directory_of_the_engine_is_never_mounted(docker_engine, engine):
+    policy = Policy(privileged=Privileged.ALLOW, volumes=(Path("/"),))
+    async with docker_runtime(docker_engine, policy=policy) as runtime:
+        with pytest.raises(StartRefused, match="which no job may mount"):
+            await runtime.create(launch(mounts=(Mount(container_path="/m", host_path=engine.info()["DockerRootDir"]),)))

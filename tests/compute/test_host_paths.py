@@ -1,0 +1,169 @@
+"""Attacks on host paths that are won, or lost, between a check and what is done after it: SE19, SE20, SE41."""
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from batchq.domain.container import Mount
+from batchq.domain.people import Allowance
+from batchq.errors import StartRefused
+from batchq.settings import Privileged
+from compute import mounts
+from compute.host_paths import Descriptor
+from compute.policy import Policy
+from tests.support.exchange import exchange, exchanging
+
+TRIES = 300
+
+
+@pytest.fixture
+def outside(tmp_path):
+    folder = tmp_path / "outside"
+    (folder / "there").mkdir(parents=True, mode=0o700)
+    return folder
+
+
+@pytest.fixture
+def lab(tmp_path, outside):
+    """The folder of an account, in it a folder and a symlink that leads out of it."""
+    folder = tmp_path / "lab"
+    (folder / "p").mkdir(parents=True)
+    (folder / "q").symlink_to(outside)
+    return folder
+
+
+def opened(path, lab, **changes):
+    policy = Policy(**{"privileged": Privileged.REFUSE, "volumes": (lab.parent,)} | changes)
+    mount = Mount(container_path="/m", host_path=str(path))
+    return mounts.open_mount(mount, policy, Allowance(volumes=(str(lab),)))
+
+
+def names_in(folder):
+    return sorted(it.name for it in Path(folder).iterdir())
+
+
+def untouched(outside):
+    return names_in(outside) == ["there"] and stat.S_IMODE((outside / "there").stat().st_mode) == 0o700
+
+
+@pytest.mark.fault("SE20")
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_folder_exchanged_around_mkdir_changes_nothing_outside(monkeypatch, lab, outside, when):
+    mkdir = os.mkdir
+
+    def attacked(path, *arguments, **options):
+        if when == "before":
+            exchange(lab / "p", lab / "q")
+        mkdir(path, *arguments, **options)
+        if when == "after":
+            exchange(lab / "p", lab / "q")
+
+    monkeypatch.setattr(os, "mkdir", attacked)
+    with suppress(StartRefused):
+        opened(lab / "p" / ("new" if when == "before" else "there"), lab).close()
+
+    assert untouched(outside)
+
+
+@pytest.mark.fault("SE19")
+@pytest.mark.fault("SE20")
+def test_no_exchange_opens_creates_or_changes_what_lies_outside(lab, outside):
+    seen = set()
+    with exchanging(lab / "p", lab / "q"):
+        for number in range(TRIES):
+            with suppress(StartRefused), closing(opened(lab / "p" / f"new{number}", lab)) as it:
+                seen.add(it.folder.path.parent)
+
+    assert seen
+    assert {it.parent for it in seen} == {lab}
+    assert untouched(outside)
+
+
+@pytest.mark.fault("SE19")
+def test_an_allowed_path_is_not_what_a_job_of_another_account_made_it(lab, outside):
+    """The folder given to one account lies in that of another, whose job has put a symlink in its place."""
+    team = Allowance(volumes=(str(lab / "q"),))
+    policy = Policy(privileged=Privileged.REFUSE, volumes=(lab.parent,), given=lambda: [str(lab), *team.volumes])
+
+    with pytest.raises(StartRefused, match="not below a path that its account may mount"):
+        mounts.open_mount(Mount(container_path="/m", host_path=f"{lab}/q/there"), policy, team)
+
+
+@pytest.mark.fault("SE19")
+def test_a_file_that_a_job_can_exchange_is_not_mounted_by_its_name(lab):
+    """The engine mounts open folders alone, so a file is looked up by its name again."""
+    file = lab / "file"
+    file.touch()
+
+    with pytest.raises(StartRefused, match="mount the whole folder") as refused:
+        opened(file, lab, given=lambda: [str(lab)])
+    assert refused.value.forbidden
+    assert opened(file, lab, given=lambda: [str(file)]).folder is None
+
+
+@pytest.mark.fault("SE19")
+def test_an_engine_with_other_files_mounts_the_given_paths_alone(lab):
+    policy = Policy(privileged=Privileged.REFUSE, volumes=(lab.parent,), given=lambda: [str(lab)])
+    mount, below = (Mount(container_path="/m", host_path=str(it)) for it in (lab, lab / "p"))
+
+    assert mounts.mount_by_name(mount, policy, Allowance(volumes=(str(lab),))).mount == mount
+    with pytest.raises(StartRefused, match="in a folder that jobs can change"):
+        mounts.mount_by_name(below, policy, Allowance(volumes=(str(lab),)))
+
+
+@pytest.mark.parametrize("names", [("a",), ("a", "b")])
+def test_descriptors_are_closed_whatever_fails(monkeypatch, lab, names):
+    before = names_in("/proc/self/fd")
+    monkeypatch.setattr(os, "fchmod", lambda *_: os.open("/not/there", os.O_RDONLY))
+
+    with pytest.raises(StartRefused, match="cannot be used"):
+        opened(lab.joinpath("p", *names), lab)
+
+    assert names_in("/proc/self/fd") == before
+
+
+IN_A_MOUNT_NAMESPACE = """
+import sys
+from pathlib import Path
+from tests.compute.test_host_paths import opened
+from batchq.errors import StartRefused
+
+lab, private = map(Path, sys.argv[1:3])
+for path in sys.argv[3:]:
+    try:
+        opened(path, lab, private=(private,)).close()
+        print("mounted")
+    except StartRefused as refused:
+        print(refused.reason.partition(", ")[2])
+"""
+
+
+@pytest.mark.fault("SE41")
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="mounts need root and unshare")
+def test_a_bind_mount_of_batchqs_data_is_never_mounted_nor_what_holds_it(lab, tmp_path):
+    data = tmp_path / "data"
+    for folder in (data / "logs", lab / "all", lab / "deep" / "some", lab / "fine"):
+        folder.mkdir(parents=True)
+    mounting = f"mount --bind {data} {lab}/all && mount --bind {data}/logs {lab}/deep/some"
+    paths = [str(lab / it) for it in ("all", "deep/some", "deep", "all/logs", "fine")]
+    inside = [sys.executable, "-c", IN_A_MOUNT_NAMESPACE, str(lab), str(data), *paths]
+
+    shell = ["unshare", "--mount", "sh", "-ec", f'{mounting}; exec "$@"', "sh", *inside]
+    seen = subprocess.run(shell, capture_output=True, text=True, check=True)
+
+    never = f"holds or lies in {data}, which no job may mount"
+    assert seen.stdout.splitlines() == [never] * 4 + ["mounted"]
+
+
+def test_a_descriptor_of_a_folder_that_was_removed_has_no_path(lab):
+    with closing(Descriptor(os.open(lab / "p", os.O_PATH))) as it:
+        (lab / "p").rmdir()
+
+        with pytest.raises(FileNotFoundError):
+            _ = it.path
