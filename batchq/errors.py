@@ -81,6 +81,10 @@ class EngineUnknown(EngineError):
     """No answer, or none that tells: the call may have been carried out, or may be later. Look, and ask again."""
 
 
+class LogRefused(EngineUnknown):
+    """The engine answers, and refuses to read the log of a container: again and again, if nothing changes."""
+
+
 class ContainerGone(EngineError):
     """The engine has no such container, or it no longer runs. To a stop, kill or remove this is success."""
 

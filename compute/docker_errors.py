@@ -65,19 +65,24 @@ def was_silent(unknown: EngineUnknown) -> bool:
 
 def told(error: Exception) -> str:
     """The engine's own words if it spoke, else the error's; without credentials."""
-    words = (isinstance(error, APIError) and error.explanation) or str(error)
-    words = words[:LONGEST_HEARD]
+    return redacted((isinstance(error, APIError) and error.explanation) or str(error))
+
+
+def redacted(text: str, secrets: Iterable[str] = ()) -> str:
+    """Without credentials, without these secrets and the words they are made of, on one line of bounded length."""
+    text = text[:LONGEST_HEARD]
     for pattern in _CREDENTIALS:
-        words = pattern.sub(r"\1***", words)
-    return " ".join(words.split())[:LONGEST_TOLD]
+        text = pattern.sub(r"\1***", text)
+    text = " ".join(text.split())[:LONGEST_TOLD]
+    words = {word for it in secrets for word in (it, *_WORD.findall(it)) if len(word) >= LEAST_SECRET}
+    if not words:
+        return text
+    return re.sub("|".join(re.escape(word) for word in sorted(words, key=len, reverse=True)), "***", text)
 
 
 def conceal(error: APIError, secrets: Iterable[str]) -> None:
-    """Take secrets, and the words they are made of, out of what the engine says: it quotes options of log drivers."""
-    words = {word for it in secrets for word in (it, *_WORD.findall(it)) if len(word) >= LEAST_SECRET}
-    if words:
-        any_of_them = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
-        error.explanation = re.sub(any_of_them, "***", told(error))
+    """Take secrets out of what the engine says: it quotes options of log drivers."""
+    error.explanation = redacted(error.explanation or str(error), secrets)
 
 
 def reason(kind: str, error: Exception) -> str:
@@ -121,4 +126,8 @@ def start_failed(error: APIError, *, state: ContainerState | None, exit_code: in
 def trouble_below(error: APIError) -> bool:
     """Such words may only lengthen the wait for a start, never decide that it failed."""
     is_server_error = error.status_code is not None and error.status_code >= SERVER_ERROR
-    return is_server_error and any(word in told(error).lower() for word in _TROUBLE_BELOW)
+    return is_server_error and reports_trouble_below(told(error))
+
+
+def reports_trouble_below(text: str) -> bool:
+    return any(words in text.lower() for words in _TROUBLE_BELOW)

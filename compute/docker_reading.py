@@ -3,16 +3,19 @@
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 
+from docker.errors import NotFound
 from requests import Response
 
 from batchq.domain.names import Tag
-from batchq.errors import ContainerGone, EngineUnknown
+from batchq.errors import ContainerGone, EngineUnknown, LogRefused
 from batchq.values import LogLine
 from compute.docker_client import Client
 from compute.docker_containers import Containers
-from compute.docker_errors import CONFLICT, NOT_FOUND, NOT_IMPLEMENTED
+from compute.docker_errors import CONFLICT, NOT_FOUND, NOT_IMPLEMENTED, redacted, reports_trouble_below, told
+from compute.docker_found import member
 from compute.docker_logs import lines, since
 
+READABLE = ("json-file", "local")  # log drivers that write to files of the engine, and to nothing else
 CHUNK = 2**16
 PORTION, LINE_ITSELF = 2**18, 100  # bytes, about
 
@@ -64,7 +67,10 @@ class Reading:
 
 
 def open_log(client: Client, container_id: str, *, after: int, patience: float) -> Response | None:
-    """The engine's log stream from a time on, None if this container's log cannot be read."""
+    """The engine's log stream from a time on, None if this container's log cannot be read.
+
+    Raises ContainerGone; LogRefused, and no error has secret options of a log driver in its text.
+    """
     url = f"{client.base_url}/v{client.api_version}/containers/{container_id}/logs"
     wanted: dict[str, str | int] = {"stdout": 1, "stderr": 1, "timestamps": 1, "follow": 0, "since": since(after)}
     response = client.read(url, wanted, patience=patience)
@@ -73,7 +79,21 @@ def open_log(client: Client, container_id: str, *, after: int, patience: float) 
     with closing(response):
         words = response.text
     if response.status_code in (NOT_FOUND, CONFLICT):  # not there, or being removed
-        raise ContainerGone(words)
+        raise ContainerGone(redacted(words))
     if response.status_code == NOT_IMPLEMENTED:
         return None
-    raise EngineUnknown(f"logs: {words}")
+    driver, options = _log_driver(client, container_id)
+    if driver not in READABLE:
+        return None
+    why = f"logs: {redacted(words, options)}"
+    raise EngineUnknown(why) if reports_trouble_below(words) else LogRefused(why)
+
+
+def _log_driver(client: Client, container_id: str) -> tuple[str, list[str]]:
+    """Its name and the values of its options, of which any may be a secret. Raises ContainerGone."""
+    try:
+        stored = member(client.inspect_container(container_id), "HostConfig", "LogConfig", of=dict)
+    except NotFound as gone:
+        raise ContainerGone(told(gone)) from gone
+    options = stored.get("Config")
+    return str(stored.get("Type")), [str(it) for it in options.values()] if isinstance(options, dict) else []

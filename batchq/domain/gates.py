@@ -7,8 +7,10 @@ address. One that was over before it was seen to run tells none; so an essential
 from collections.abc import Iterator, Mapping
 from enum import Enum, auto
 
+from batchq.domain.container import ContainerSpec
 from batchq.domain.job import Job, Part, PartState
 from batchq.domain.moves import attempt_of
+from batchq.domain.names import Tag
 from batchq.domain.task import Condition, ContainerDependency, Task, TaskContainer
 
 YET_TO_COME = frozenset({PartState.WAITING, PartState.STARTING})
@@ -27,6 +29,11 @@ def task_of(job: Job, node: int) -> Task:
     task = job.spec.task if job.spec.nodes is None else job.spec.nodes.task(node)
     assert task is not None, f"{job.id} has one container and no task"
     return task
+
+
+def spec_of(job: Job, tag: Tag) -> ContainerSpec:
+    """Of the container that a tag of the job names."""
+    return task_of(job, int(tag.node)).container(tag.container).spec if tag.part else job.spec.container
 
 
 def main_node(job: Job) -> int:

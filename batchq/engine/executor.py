@@ -7,13 +7,14 @@ carried out: it is made again, from a look at what is there.
 
 import asyncio
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.catalog import Network
+from batchq.domain.gates import spec_of
 from batchq.domain.job import Job
 from batchq.domain.moves import attempt_of
 from batchq.domain.names import JobId, Tag
@@ -24,12 +25,13 @@ from batchq.engine.reports import is_known_to_run, is_waited_for, report
 from batchq.engine.start_breaker import StartBreaker
 from batchq.engine.starting import Start
 from batchq.engine.tasks import Tasks
-from batchq.errors import ContainerGone, EngineUnknown, StoreFailed
+from batchq.errors import ContainerGone, EngineUnknown, LogRefused, StoreFailed
 from batchq.ports import Clock, ContainerRuntime
 from batchq.values import ContainerState, Found, Looked
 
 log = logging.getLogger(__name__)
 
+MAX_LOG_REFUSALS = 3  # of an engine that was asked for the log of a container that is over
 ASK_AGAIN = 1.0  # seconds after a stop signal that was not answered
 
 
@@ -83,6 +85,7 @@ class Executor:
         self._saved = saved
         self._post = post
         self._cases: dict[Tag, Case] = {}
+        self._refused_logs: Counter[Tag] = Counter()
         self._clearing: defaultdict[JobId, dict[Tag, asyncio.Task[None]]] = defaultdict(dict)
 
     def act(self, effect: do.Effect, job: Job | None) -> None:
@@ -140,7 +143,7 @@ class Executor:
             case do.KillContainer(tag=tag):
                 await self._kill(tag)
             case do.ClearAway(tag=tag):
-                await self._clear(tag, case)
+                await self._clear(tag, job, case)
             case do.AbandonStart() | do.InspectContainer():
                 raise TypeError(effect)
 
@@ -211,14 +214,29 @@ class Executor:
         except ContainerGone:
             self.look(tag)
 
-    async def _clear(self, tag: Tag, case: Case) -> None:
+    async def _clear(self, tag: Tag, job: Job | None, case: Case) -> None:
         """Its log first. What fails here is found by the next survey, which asks again."""
         case.signalled = case.judged = False
         try:
-            if not await self._keep_log(tag):
+            if not await self._removed_with_log(tag, job):
                 await self._runtime.remove(tag)
         except (EngineUnknown, StoreFailed) as failure:
             log.warning("container %s is not cleared away yet: %s", tag, failure)
+        else:
+            self._refused_logs.pop(tag, None)
+
+    async def _removed_with_log(self, tag: Tag, job: Job | None) -> bool:
+        """Whether storing its output removed it. A log that is not captured, or is refused too often, is not stored."""
+        if job is not None and not spec_of(job, tag).logging.captured:
+            return False
+        try:
+            return await self._keep_log(tag)
+        except LogRefused as refused:
+            self._refused_logs[tag] += 1
+            if self._refused_logs[tag] < MAX_LOG_REFUSALS:
+                raise
+            log.warning("container %s: removed without its log, which cannot be read: %s", tag, refused)
+            return False
 
     async def _look_until_current(self, tag: Tag, case: Case) -> None:
         case.look_again = True

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
+from batchq.domain.gates import spec_of
 from batchq.domain.job import Job
 from batchq.domain.names import Tag
 from batchq.errors import EngineUnknown, StoreFailed
@@ -66,6 +67,7 @@ class Follower:
     async def _growing(self, streams: Sequence[LogStream]) -> dict[Tag, timedelta]:
         """The attempts among them that may have a container still, and how old a copy is new enough.
 
+        Output that the job's log driver sends elsewhere is not asked for.
         The last words of an attempt that is over are all there, so none from before its end will do.
         """
         jobs = await self._store.jobs([it.tag.job_id for it in streams])
@@ -73,9 +75,11 @@ class Follower:
         growing = {}
         for tag in (it.tag for it in streams):
             job = jobs.get(tag.job_id)
-            if job is not None and _runs(job, tag):
+            if job is None or not spec_of(job, tag).logging.captured:
+                continue
+            if _runs(job, tag):
                 growing[tag] = FRESH
-            elif job is not None and _has_ended_lately(job, tag, now):
+            elif _has_ended_lately(job, tag, now):
                 growing[tag] = timedelta(0)
         return growing
 

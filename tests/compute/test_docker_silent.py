@@ -36,7 +36,7 @@ class Engine:
     def __init__(self):
         self.tag = new_tag()
         self.log = SAYS_NOTHING
-        self.look = says(200, self._inspected())
+        self.look = says(200, self.inspected())
         self.done = []
 
     def answer(self, handler):
@@ -49,9 +49,10 @@ class Engine:
         else:
             self.look(handler)
 
-    def _inspected(self):
-        labels = labels_of(INSTANCE, self.tag)
-        return json.dumps({"Id": name_of(INSTANCE, self.tag), "Config": {"Labels": labels}}).encode()
+    def inspected(self, driver="json-file"):
+        labels, stored = labels_of(INSTANCE, self.tag), {"Type": driver, "Config": {"tag": "s3cret/option"}}
+        told = {"Id": name_of(INSTANCE, self.tag), "Config": {"Labels": labels}, "HostConfig": {"LogConfig": stored}}
+        return json.dumps(told).encode()
 
 
 @pytest.fixture
@@ -81,6 +82,31 @@ async def test_one_that_wrote_something_is_left_and_read_once(world):
 
     assert [line.message async for line in written] == ["hello"]
     assert its.done == ["read"]
+
+
+REFUSED = says(500, b'{"message": "splunk: s3cret: 403, Authorization: Bearer of-the-target"}')
+
+
+@pytest.mark.fault("SE30")
+async def test_an_engine_that_refuses_a_log_is_reported_without_secrets(world):
+    its, runtime = world
+    its.log = REFUSED
+
+    with pytest.raises(EngineUnknown, match=r"splunk: \*\*\*: 403, Authorization: \*\*\*") as refused:
+        await runtime.remove_silent(its.tag)
+
+    assert not any(it in str(refused.value) for it in ("s3cret", "of-the-target"))
+    assert its.done == ["read"]
+
+
+@pytest.mark.fault("SE30")
+async def test_a_container_whose_log_driver_cannot_be_read_is_removed(world):
+    its, runtime = world
+    its.log, its.look = REFUSED, says(200, its.inspected("splunk"))
+
+    assert await runtime.remove_silent(its.tag) is None
+
+    assert its.done == ["read", "removed"]
 
 
 @pytest.mark.parametrize(("log", "error"), [(breaks_off, EngineUnknown), (GOING, ContainerGone)])

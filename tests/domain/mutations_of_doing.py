@@ -24,7 +24,7 @@ EXECUTOR = [
         "self._tell(tag, (on.StopAsked(",
         "self._tell(tag, () and (on.StopAsked(",
     ),
-    ("a container goes before its log is kept", "if not await self._keep_log(tag):", "if True:"),
+    ("a container goes before its log is kept", "if not await self._removed_with_log(tag, job):", "if True:"),
     ("a look that came too early is the last", "while case.look_again:", "if case.look_again:"),
     (
         "a container on its way to its start is lost",

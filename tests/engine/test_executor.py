@@ -3,15 +3,18 @@
 import asyncio
 from dataclasses import replace
 
+import pytest
+
 from batchq.domain import effects as do
 from batchq.domain import events as on
+from batchq.domain.container import Logging
 from batchq.domain.names import Tag
-from batchq.engine.executor import ASK_AGAIN, Executor
+from batchq.engine.executor import ASK_AGAIN, MAX_LOG_REFUSALS, Executor
 from batchq.engine.letters import Deliver, Ring
 from batchq.engine.start_breaker import StartBreaker
 from batchq.engine.starting import LONGEST_PAUSE
 from batchq.engine.tasks import Tasks
-from batchq.errors import ImageMissing, StoreFailed
+from batchq.errors import EngineUnknown, ImageMissing, LogRefused, StoreFailed
 from batchq.values import ContainerState
 from compute.script import Script
 from compute.simulated import SimulatedRuntime
@@ -24,11 +27,13 @@ from tests.support.clock import VirtualClock
 from tests.support.recorder import Recorder
 from tests.support.scripts import spec
 
+NO_DRIVER = Logging()
+
 
 class Outside:
     """An executor over a simulated engine, what it was asked, and the news that came of it."""
 
-    def __init__(self, **container):
+    def __init__(self, *, logging=NO_DRIVER, **container):
         self.clock = clock = VirtualClock()
         self.simulated = SimulatedRuntime(clock=clock, capacity=HOST)
         self.engine = Recorder(self.simulated)
@@ -38,6 +43,7 @@ class Outside:
         self.keeping = asyncio.Event()
         self.keeping.set()
         self.goes_with_its_log = False
+        self.log_refused, self.logs_read = None, 0
         self.executor = Executor(
             runtime=self.engine,
             network_on=lambda _: None,
@@ -49,7 +55,7 @@ class Outside:
             saved=self.saved.get,
             post=self._hear,
         )
-        self.job = starting(container=spec(Script(**container)))
+        self.job = starting(container=spec(Script(**container), logging=logging))
 
     @property
     def tag(self) -> Tag:
@@ -74,7 +80,10 @@ class Outside:
             answer.set_result(None)
 
     async def _keep_log(self, _):
+        self.logs_read += 1
         await self.keeping.wait()
+        if self.log_refused is not None:
+            raise self.log_refused
         return self.goes_with_its_log
 
     async def does(self, effect):
@@ -300,7 +309,7 @@ async def test_a_stop_signal_is_sent_until_it_is_answered():
 class Several(Outside):
     """As above, of a task of two: of the `app` what the script says, of the other nothing."""
 
-    def __init__(self, **container):
+    def __init__(self, *, logging=NO_DRIVER, **container):
         super().__init__()
         scripted = spec(Script(**container))
         self.job = tasked(task_container("app"), task_container("other"))
@@ -367,3 +376,38 @@ async def test_one_that_is_refused_given_up_or_asked_to_stop_is_told_by_its_name
     assert [(type(it), it.part) for it in refused.news] == [(on.StartFailed, "0/app")]
     assert given_up.news == [on.StartAbandoned(attempt=1, part="0/app")]
     assert asked.news[-1] == on.StopAsked(attempt=1, part="0/app")
+
+
+async def cleared(outside, times):
+    """What is asked of the engine by so many surveys that find a container that is over."""
+    await outside.does(do.StartContainer(tag=outside.tag))
+    begun = len(outside.engine.asked(outside.tag))
+    for _ in range(times):
+        await outside.does(do.ClearAway(tag=outside.tag))
+    return outside.engine.asked(outside.tag)[begun:]
+
+
+@pytest.mark.fault("SE30")
+async def test_a_container_whose_log_is_refused_for_ever_is_removed(caplog):
+    outside = Outside(seconds=60)
+    outside.log_refused = LogRefused("logs: input/output error")
+
+    assert await cleared(outside, MAX_LOG_REFUSALS) == ["remove"]
+
+    assert "removed without its log, which cannot be read: logs: input/output error" in caplog.text
+
+
+async def test_a_container_waits_for_an_engine_that_does_not_answer_for_its_log():
+    outside = Outside(seconds=60)
+    outside.log_refused = EngineUnknown("no answer")
+
+    assert await cleared(outside, 2 * MAX_LOG_REFUSALS) == []
+
+
+@pytest.mark.fault("SE30")
+async def test_output_that_a_log_driver_sends_elsewhere_is_not_read():
+    outside = Outside(seconds=60, logging=Logging(driver="splunk"))
+
+    assert await cleared(outside, 1) == ["remove"]
+
+    assert outside.logs_read == 0
