@@ -208,7 +208,7 @@ def assemble(
         engine=engine,
         logs=logs,
         jobs=jobs,
-        stopping=Stopping(engine=engine, store=store, people=PeopleFile(settings.data).now),
+        stopping=Stopping(engine=engine, store=store, people=PeopleFile(settings.data).now, queues=catalog.queues_of),
         pulse=Pulse(clock),
         pruner=make_pruner(settings, engine, store=store, archive=stored, clock=clock),
         audit=Audit(store=store, journal=Journal(settings.data), clock=clock, keep=settings.audit),

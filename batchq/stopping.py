@@ -1,17 +1,19 @@
 """Many jobs stopped by one request: whom it means, and what it comes to for each."""
 
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from batchq.domain import nodes
 from batchq.domain.arrays import is_parent, size
+from batchq.domain.authority import knows_account, knows_user
 from batchq.domain.job import FINISHED, Job
 from batchq.domain.names import JobId, child_id, node_id, node_of, parent_of
-from batchq.domain.people import AccountName, Caller, People
+from batchq.domain.people import ROOT, AccountName, Caller, People
 from batchq.domain.sweep import Outcome, Selection, Sketch, SweepOrder, Told, outcome
 from batchq.engine.engine import Engine
+from batchq.errors import NotFound
 from batchq.ports import JobStore
 from batchq.showing import Showing
 
@@ -39,11 +41,40 @@ class Asked:
 class Stopping:
     """What is not there for its caller is to him as if it were not there at all."""
 
-    def __init__(self, *, engine: Engine, store: JobStore, people: Callable[[], People]) -> None:
+    def __init__(
+        self,
+        *,
+        engine: Engine,
+        store: JobStore,
+        people: Callable[[], People],
+        queues: Callable[[Caller], Collection[str]],
+    ) -> None:
+        """`queues` are those that a caller may see."""
         self._engine = engine
+        self._queues = queues
         self._store = store
         self._shown = Showing(store, engine.sealed)
         self._people = people
+
+    async def check(self, asked: Asked, *, by: Caller) -> None:
+        """Raises NotFound for the first name of a queue, user or account that is not there for the caller.
+
+        A deleted user or account, and a queue that the caller lost, count while the caller reaches a job of theirs.
+        """
+        people, rest = self._people(), asked.rest
+        users = {by.user, *(name for name, user in people.users.items() if knows_user(by, user))}
+        accounts = {by.account, *(name for name in (ROOT, *people.accounts) if knows_account(by, name))}
+        unseen = [
+            *(
+                ("JobQueue", it, Asked(rest=Selection(queues=frozenset({it}))))
+                for it in _but(rest.queues, self._queues(by))
+            ),
+            *(("User", it, Asked(rest=Selection(users=frozenset({it})))) for it in _but(rest.users, users)),
+            *(("Account", it, Asked(accounts=frozenset({AccountName(it)}))) for it in _but(asked.accounts, accounts)),
+        ]
+        for what, name, its_jobs in unseen:
+            if not await self._store.preview(self._selection(its_jobs, None, by), 1):
+                raise NotFound(f"{what} {name[:128]} not found.")
 
     async def stop(self, order: SweepOrder, asked: Asked, *, by: Caller) -> AsyncIterator[Some]:
         """What becomes of each job, as it is told. When this returns it is durable who is meant. Raises StoreFailed."""
@@ -149,6 +180,10 @@ def _foretold(order: SweepOrder, it: Sketch) -> Told:
 
 def _pages(all_of: Sequence[T]) -> Iterator[Sequence[T]]:
     return (all_of[start : start + AT_ONCE] for start in range(0, len(all_of), AT_ONCE))
+
+
+def _but(names: Collection[str] | None, visible: Collection[str]) -> list[str]:
+    return sorted(it for it in names or () if it not in visible)
 
 
 async def _none() -> AsyncIterator[Some]:

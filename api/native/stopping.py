@@ -27,7 +27,8 @@ The bulk stops of one user are decided one after another; while 16 of them wait,
 CANCELLED, TERMINATED: it had not started, and is FAILED. STOPPING: it is over when its containers, or its children,
 are. NOT_RETRIED (of a cancel): it runs on, and has no other attempt. And where nothing was done: ALREADY_FINISHED, and
 of what `jobs` names NOT_MATCHED (by another filter) and NOT_FOUND (or not the caller's to see). A dry run tells the
-same of what would be done. What is malformed (an id, a state, a signal) is refused with 400, and changes nothing.
+same of what would be done. What is malformed (an id, a state, a signal) is refused with 400, and changes nothing; so is
+the name of a queue, a user or an account that does not exist, or that the caller may not see.
 """
 
 import asyncio
@@ -114,6 +115,7 @@ def _stops(
         by = asker(request, Right.OWN, name)
         it = parse(shape, await read(request))
         order, asked = order_of(it, str(by.user)), asked_of(it)
+        await stopping.check(asked, by=by)
         told = await (stopping.preview if it.dry_run else stopping.stop)(order, asked, by=by)
         return await _answer(request, told, dry_run=it.dry_run)
 

@@ -158,7 +158,7 @@ class Inside:
             floor=self.floor,
             stop_grace=timedelta(seconds=30),
         )
-        self.stopping = Stopping(engine=self.engine, store=self.store, people=People)
+        self.stopping = Stopping(engine=self.engine, store=self.store, people=People, queues=self.catalog.queues_of)
         self.desk = Desk(
             jobs=self.jobs,
             catalog=self.catalog,

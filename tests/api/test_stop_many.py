@@ -106,7 +106,7 @@ async def test_states_are_those_of_people_and_of_aws_in_any_case(stop, three, st
 
 @pytest.mark.parametrize("queue", ["default", "arn:aws:batch:us-east-1:123456789012:job-queue/default"])
 async def test_a_queue_goes_by_its_name_or_its_arn(stop, three, queue):
-    _, answer = await stop(jobQueues=[queue, "other"], dryRun=True)
+    _, answer = await stop(jobQueues=[queue], dryRun=True)
 
     assert len(answer["jobs"]) == 2
 
@@ -121,7 +121,23 @@ async def test_a_dry_run_tells_and_does_nothing(server, stop, three):
 
 
 async def test_no_match_is_no_failure(stop, three):
-    assert await stop(accounts=["nobody"]) == (200, {"jobs": [], "counts": {}, "dryRun": False})
+    assert await stop(jobNames=["nothing"]) == (200, {"jobs": [], "counts": {}, "dryRun": False})
+
+
+UNKNOWN = [
+    ({"jobQueues": ["default", "nowhere"]}, "JobQueue nowhere not found."),
+    ({"users": [ADMIN.user, "bbo"]}, "User bbo not found."),
+    ({"accounts": ["root", "phys"]}, "Account phys not found."),
+]
+
+
+@pytest.mark.parametrize(("asked", "why"), UNKNOWN)
+async def test_an_unknown_name_in_a_filter_is_an_error_that_names_it(stop, three, told, asked, why):
+    for dry_run in (True, False):
+        status, answer = await stop("terminate", **asked, dryRun=dry_run)
+
+        assert (status, answer["message"]) == (400, why)
+    assert not any([(await told(it))["isTerminated"] for it in three])
 
 
 async def test_an_answer_of_many_pieces_is_one_json(server, stop, submit):

@@ -77,11 +77,11 @@ def stopped(lab, jobs):
     "asked",
     [
         ("ada", ["-t", "all"], {"ada"}),
-        ("ada", ["-u", "ada,bob,eve"], {"ada"}),
+        ("ada", ["-u", "ada"], {"ada"}),
         ("cora", ["--me", "-u", "bob"], {"bob"}),
         ("ada", ["-A", "team"], {"ada"}),
         ("cora", ["-t", "all"], {"ada", "bob"}),
-        ("cora", ["-u", "bob,eve"], {"bob"}),
+        ("cora", ["-u", "bob"], {"bob"}),
         ("cora", ["-A", "lab"], {"ada", "bob"}),
         ("cora", ["-A", "root"], {"ada", "bob"}),
         *((who, ["-t", "all"], {"ada", "bob", "eve"}) for who in STAFF),

@@ -105,9 +105,7 @@ def test_what_is_terminated_gives_its_room_back(ground):
         (["-w", "{day},{night}", "-n", "train"], {"night runs"}),
         (["-u", USER, "-p", "{night}"], {"night runs", "night waits"}),
         (["--me", "-p", "{night}"], {"night runs", "night waits"}),
-        (["-u", "nobody", "-p", "{night}"], set()),
         (["-A", "root", "-p", "{night}"], {"night runs", "night waits"}),
-        (["-A", "elsewhere", "-p", "{night}"], set()),
         (["-t", "all", "-n", "train", "-u", USER, "-p", "{day}"], {"day trains"}),
     ],
 )
@@ -120,6 +118,15 @@ def test_filters_mean_those_of_which_all_of_them_hold(scene, command, words, mea
     told = json.loads("\n".join(done.says))
     assert (done.status, told["dryRun"]) == (0, True)
     assert {scene.names[it["jobId"]] for it in told["jobs"]} == meant
+
+
+def test_an_unknown_user_is_an_error_that_names_him(ground):
+    runs = ground.running()
+
+    done = batchq("terminate", "-u", "bbo", "-p", ground.name)
+
+    assert (done.status, done.complains) == (2, "batchq: User bbo not found.\n")
+    assert ground.status(runs) == "RUNNING"
 
 
 def test_a_dry_run_changes_nothing(ground):

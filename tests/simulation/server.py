@@ -89,7 +89,7 @@ class Server:
             engine=dealing, store=self.store, catalog=self.catalog, floor=BOTTOMLESS, stop_grace=grace
         )
 
-        self.stopping = Stopping(engine=self.engine, store=self.store, people=People)
+        self.stopping = Stopping(engine=self.engine, store=self.store, people=People, queues=self.catalog.queues_of)
 
     async def live(self) -> None:
         """Until it is dead, and every task of it gone."""

@@ -135,7 +135,9 @@ class World:
         )
         self.catalog.consumable_resources.usage = self.engine
         self.service = self._serving(GRACE)
-        self.stopping = Stopping(engine=self.engine, store=self.store, people=lambda: self.people)
+        self.stopping = Stopping(
+            engine=self.engine, store=self.store, people=lambda: self.people, queues=self.catalog.queues_of
+        )
         await self.catalog.load()
         await self.engine.start()
 
