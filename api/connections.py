@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from ipaddress import IPv6Address
 from operator import itemgetter
 from socket import socket
 from ssl import SSLContext
@@ -12,24 +13,30 @@ from ssl import SSLContext
 from aiohttp import web
 
 from api.certificates import Certificate
+from api.gate import WHO
 from api.shortcut import Handler, shortcut
 
 log = logging.getLogger(__name__)
 
 AT_ONCE = 100  # connections that are let in before anything else is done
 WAITING = 1024  # connections that the kernel keeps at the door; one more is told nothing, and knocks again in a second
+WARN_EVERY = 10.0  # seconds between two log lines about connections that are refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How many connections may be open, and how many seconds each may keep us waiting.
+    """How many connections may be open, and how long each may keep the server waiting."""
 
-    That long for the first byte of a request, that long from there to its last, that long until an answer is taken.
-    At the end requests that have begun have `drain` seconds to be answered.
-    """
-
+    #: Open at the same time.
     connections: int = 256
+    #: Of these, from one address (one network of 64 bits in IPv6).
+    per_address: int = 128
+    #: Seconds to the first byte of a request, from there to its last, and until an answer is taken.
     patience: float = 30.0
+    #: Bytes a second. An answer that is sent while it is made may wait for its client longer than `patience`, in all,
+    #: by the time that what the client has taken would need at this rate.
+    least_rate: float = 8 * 1024
+    #: Seconds in which requests that have begun are answered at the end.
     drain: float = 5.0
 
 
@@ -77,7 +84,11 @@ class Site(web.BaseSite):
 
 
 class Crowd:
-    """The open connections of a server."""
+    """The open connections of a server.
+
+    Where one more would be too many, for its address or in all, the one that keeps the server waiting longest is
+    closed for it; but connections that have made a request of a known user only when there are no others.
+    """
 
     def __init__(self, server: web.Server, limits: Limits, certificate: Certificate | None) -> None:
         self._server = server
@@ -85,16 +96,12 @@ class Crowd:
         self._certificate = certificate
         self._open: dict[web.RequestHandler, Connection] = {}
         self._fewer = asyncio.Event()
+        self._warned_at = -WARN_EVERY
 
     def admit(self) -> asyncio.Protocol:
-        """Who comes last is let in for whoever keeps us waiting longest, and turned away where nobody does."""
-        if len(self._open) >= self._limits.connections and not self._make_room():
-            log.warning("%d connections are open and busy: another is turned away", len(self._open))
-            return Refusal()
-        http = self._server()
+        """The protocol of a new connection, whose address is known a moment later."""
         tls = self._certificate.context() if self._certificate else None
-        self._open[http] = it = Connection(http, tls=tls, patience=self._limits.patience, left=self._left)
-        return it
+        return Connection(self._server(), tls=tls, limits=self._limits, enter=self._enter, left=self._left)
 
     def answering(self, handler: Handler) -> Handler:
         """The same handler; while it works on a request that came whole, nobody is waited for."""
@@ -107,6 +114,7 @@ class Crowd:
             try:
                 return await handler(request)
             finally:
+                connection.authenticated = connection.authenticated or WHO in request
                 connection.answered()
                 self._fewer.set()
 
@@ -120,11 +128,26 @@ class Crowd:
                     self._fewer.clear()
                     await self._fewer.wait()
 
-    def _make_room(self) -> bool:
-        waiting = [(it.waiting_since, it) for it in self._open.values() if it.waiting_since is not None]
+    def _enter(self, connection: "Connection") -> bool:
+        """Whether there is room for it."""
+        same = [it for it in self._open.values() if it.address == connection.address]
+        if len(same) >= self._limits.per_address:
+            room = self._make_room(same)
+        else:
+            room = len(self._open) < self._limits.connections or self._make_room(self._open.values())
+        if room:
+            self._open[connection.http] = connection
+        elif asyncio.get_running_loop().time() >= self._warned_at + WARN_EVERY:
+            self._warned_at = asyncio.get_running_loop().time()
+            what = "%d connections are open, %d of them from %s, and busy: another is refused"
+            log.warning(what, len(self._open), len(same), connection.address)
+        return room
+
+    def _make_room(self, among: Iterable["Connection"]) -> bool:
+        waiting = [(it.authenticated, it.waiting_since, it) for it in among if it.waiting_since is not None]
         if not waiting:
             return False
-        _, longest = min(waiting, key=itemgetter(0))
+        *_, longest = min(waiting, key=itemgetter(0, 1))
         self._left(longest)
         longest.hang_up()
         return True
@@ -135,21 +158,32 @@ class Crowd:
 
 
 class Connection(asyncio.Protocol):
-    """aiohttp's protocol with a deadline, behind TLS if so. `waiting_since` is None while a request is worked on."""
+    """aiohttp's protocol with a deadline, behind TLS if so."""
 
     def __init__(
         self,
         http: web.RequestHandler,
         *,
         tls: SSLContext | None,
-        patience: float,
+        limits: Limits,
+        enter: Callable[["Connection"], bool],
         left: Callable[["Connection"], None],
     ) -> None:
         self.http = http
+        #: Of the client, as far as connections are counted by it.
+        self.address = ""
+        #: Whether a known user made a request in it.
+        self.authenticated = False
+        #: Since when its client keeps the server waiting, None while a request is worked on.
         self.waiting_since: float | None = None
+        self._until = 0.0
+        #: Seconds that the answer under way may still wait for its client.
+        self._credit = limits.patience
+        self._unsent = 0
         self._at_the_door = True
         self._tls = tls
-        self._patience = patience
+        self._limits = limits
+        self._enter = enter
         self._left = left
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
@@ -169,6 +203,7 @@ class Connection(asyncio.Protocol):
     def asked(self, request: web.BaseRequest) -> None:
         """The head of a request is here; its body may be on its way."""
         self._answering = True
+        self._credit = self._limits.patience
         request.content.on_eof(self._whole)
 
     def answered(self) -> None:
@@ -188,7 +223,10 @@ class Connection(asyncio.Protocol):
             transport.abort()
             return
         self._transport = transport
-        if self._tls is None:
+        self.address = _network(transport.get_extra_info("peername"))
+        if not self._enter(self):  # SDKs come again a little later
+            self.hang_up()
+        elif self._tls is None:
             self._come_in(transport)
         else:
             self._handshake = self._loop.create_task(self._shake_hands(transport, self._tls))
@@ -208,9 +246,19 @@ class Connection(asyncio.Protocol):
             self.http.eof_received()
 
     def pause_writing(self) -> None:
+        """A part of an answer waits for its client, who keeps the server waiting by that."""
         self.http.pause_writing()
+        if self._answering and self._transport is not None and self.waiting_since is None:
+            self._unsent = self._transport.get_write_buffer_size()
+            self._wait(self._credit)
 
     def resume_writing(self) -> None:
+        if self._answering and self._transport is not None and self.waiting_since is not None and self._unsent:
+            taken = self._unsent - self._transport.get_write_buffer_size()
+            waited = self._loop.time() - self.waiting_since
+            credit = self._credit - waited + taken / self._limits.least_rate
+            self._credit, self._unsent = min(credit, self._limits.patience), 0
+            self._rest()
         self.http.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -243,20 +291,24 @@ class Connection(asyncio.Protocol):
         if self._answering:
             self._rest()
 
-    def _wait(self) -> None:
-        """Anew. The timer that is set goes on: it sees when it rings how long there is still to wait."""
-        if not self._over:
-            self.waiting_since = self._loop.time()
-            if self._timer is None:
-                self._timer = self._loop.call_later(self._patience, self._lose_patience)
+    def _wait(self, seconds: float | None = None) -> None:
+        """Anew. A timer that is set goes on unless it is too late: when it rings it sees how long there is to wait."""
+        if self._over:
+            return
+        self.waiting_since = self._loop.time()
+        self._until = self.waiting_since + (self._limits.patience if seconds is None else seconds)
+        if self._timer is not None and self._timer.when() > self._until:
+            self._timer.cancel()
+            self._timer = None
+        if self._timer is None:
+            self._timer = self._loop.call_at(self._until, self._lose_patience)
 
     def _lose_patience(self) -> None:
         self._timer = None
         if self.waiting_since is None:
             return
-        until = self.waiting_since + self._patience
-        if self._loop.time() < until:
-            self._timer = self._loop.call_at(until, self._lose_patience)
+        if self._loop.time() < self._until:
+            self._timer = self._loop.call_at(self._until, self._lose_patience)
         else:
             self.hang_up()
 
@@ -271,9 +323,10 @@ class Connection(asyncio.Protocol):
             self._timer = None
 
 
-class Refusal(asyncio.Protocol):
-    """For whom there is no room: hung up on at once. SDKs come again a little later."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        transport.abort()
+def _network(peer: object) -> str:
+    """The address of a client; of IPv6 the network of 64 bits, for it has all of that."""
+    host = str(peer[0]) if isinstance(peer, tuple) and peer else ""
+    if ":" not in host:
+        return host
+    address = IPv6Address(host.partition("%")[0])
+    return str(address.ipv4_mapped or IPv6Address(int(address) >> 64 << 64))

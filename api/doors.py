@@ -45,8 +45,8 @@ def doors(hosts: Collection[str], gate: Gate) -> Middleware:
 async def _answer(request: web.Request, handler: Handler, hosts: Collection[str], gate: Gate) -> web.StreamResponse:
     try:
         _admit(request, hosts)
-        await gate(request)
-        return await handler(request)
+        async with gate(request):
+            return await handler(request)
     except Refused as why:
         return refusal(why.status, why.code, str(why))
     except Invalid as why:

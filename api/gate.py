@@ -1,7 +1,8 @@
-"""Who may come in where requests are signed: whoever has a key, and each key only so often."""
+"""Which requests are admitted where they are signed: those of a known key, and of each user only so many."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from http import HTTPStatus
 
@@ -11,40 +12,22 @@ from api.http import REQUEST_ID, Refused, read
 from api.signatures import Sent, Verifier
 from batchq.domain.people import Caller, People, Role, UserName
 from batchq.domain.replacing import replace
-from batchq.errors import Unavailable
+from batchq.errors import TooOften, Unavailable
+from batchq.throttling import ConcurrencyLimit, TokenBuckets
 
 log = logging.getLogger(__name__)
 
-Gate = Callable[[web.Request], Awaitable[None]]
-"""Lets a request pass, or raises Refused."""
+Gate = Callable[[web.Request], AbstractAsyncContextManager[None]]
+"""Admits a request for as long as it is handled, or raises Refused or TooOften."""
 
 WHO = web.RequestKey("who", Caller)
 """Who makes the request. A request without it may know next to nothing."""
 
 HEALTH = "/healthz"  # whoever watches over the server may have no key
-BURST = 2.0  # seconds' worth of requests that a key may make at once, and one at least
+MAX_AT_ONCE = 32  # requests of one user
 
 _NO_USER = "The user of this key is not known to the server."
 _NO_KEYS = "The keys of this server cannot be read; its log tells why."
-
-
-class Buckets:
-    """So many requests a second for each key, on average. `now` is any clock that does not go back."""
-
-    def __init__(self, *, rate: float, now: Callable[[], datetime]) -> None:
-        self._rate = rate
-        self._most = max(1.0, rate * BURST)
-        self._now = now
-        self._left: dict[str, tuple[float, datetime]] = {}
-
-    def spend(self, key: str) -> None:
-        """Only of keys that are known: the others would fill memory. Raises Refused."""
-        now = self._now()
-        left, at = self._left.get(key, (self._most, now))
-        left = min(self._most, left + (now - at).total_seconds() * self._rate)
-        if left < 1:
-            raise Refused("Rate exceeded", status=HTTPStatus.TOO_MANY_REQUESTS, code="TooManyRequestsException")
-        self._left[key] = left - 1, now
 
 
 class Callers:
@@ -70,35 +53,62 @@ class Callers:
         return self._known[key]
 
 
-def gate(verifier: Verifier, buckets: Buckets, callers: Callers, *, now: Callable[[], datetime]) -> Gate:
+class Throttle:
+    """`rate` requests a second for each user, on average, and MAX_AT_ONCE of them at the same time."""
+
+    def __init__(self, *, rate: float, now: Callable[[], datetime]) -> None:
+        self._rate = rate
+        self._buckets = TokenBuckets[str](now)
+        self._at_once = ConcurrencyLimit[str](at_once=MAX_AT_ONCE, waiting=0)
+
+    def spend(self, user: str) -> None:
+        """Only for users who are known: the others would fill memory. Raises TooOften."""
+        if self._buckets.take({user: self._rate}) is not None:
+            raise TooOften("Rate exceeded")
+
+    def handling(self, user: str) -> AbstractAsyncContextManager[None]:
+        """Raises TooOften when it is entered."""
+        return self._at_once.of(user)
+
+
+def gate(verifier: Verifier, throttle: Throttle, callers: Callers, *, now: Callable[[], datetime]) -> Gate:
     """Nothing of a request is understood before its signature is."""
 
-    async def check(request: web.Request) -> None:
+    @asynccontextmanager
+    async def admitted(request: web.Request) -> AsyncIterator[None]:
         if request.raw_path == HEALTH and "Authorization" not in request.headers:
+            yield
             return
+        key, who = await authenticate(request)
+        throttle.spend(key if who is None else who.user)
+        if who is None:
+            log.warning("request %s: the user of key %s is gone", request[REQUEST_ID], key)
+            raise Refused(_NO_USER, status=HTTPStatus.FORBIDDEN, code="AccessDeniedException")
+        async with throttle.handling(who.user):
+            request[WHO] = replace(who, request_id=request[REQUEST_ID], asked_at=now())
+            yield
+
+    async def authenticate(request: web.Request) -> tuple[str, Caller | None]:
         headers = tuple(request.headers.items())
         sent = Sent(method=request.method, target=request.raw_path, headers=headers, body=await read(request))
         try:
             key = verifier.verify(sent)
-            who = callers.of(key)
+            return key, callers.of(key)
         except Unavailable as why:  # whose file, and where it is, is not for strangers
             log.warning("request %s: %s", request[REQUEST_ID], why)
             raise Refused(_NO_KEYS, status=HTTPStatus.INTERNAL_SERVER_ERROR, code="ServerException") from None
-        buckets.spend(key)
-        if who is None:
-            log.warning("request %s: the user of key %s is gone", request[REQUEST_ID], key)
-            raise Refused(_NO_USER, status=HTTPStatus.FORBIDDEN, code="AccessDeniedException")
-        request[WHO] = replace(who, request_id=request[REQUEST_ID], asked_at=now())
 
-    return check
+    return admitted
 
 
 def open_gate(user: UserName, *, now: Callable[[], datetime]) -> Gate:
     """The gate of a server that asks nobody who he is: whoever comes is its owner, and may do everything."""
     owner = Caller(user=user, role=Role.ADMIN)
 
-    async def let_in(request: web.Request) -> None:
+    @asynccontextmanager
+    async def let_in(request: web.Request) -> AsyncIterator[None]:
         request[WHO] = replace(owner, request_id=request[REQUEST_ID], asked_at=now())
+        yield
 
     return let_in
 

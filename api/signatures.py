@@ -114,6 +114,8 @@ def _signed(names: Sequence[str], lines: Mapping[str, Sequence[str]]) -> Mapping
         raise _incomplete(f"The signature must cover the header {missing[0][:100]}.")
     if wrong := [name for name in names if len(lines.get(name, ())) != 1]:
         raise _incomplete(f"The header {wrong[0][:100]} is said to be signed, and does not stand there once.")
+    if odd := [name for name in names if not lines[name][0].isascii()]:  # AWS's clients sign nothing else
+        raise _incomplete(f"The value of the signed header {odd[0][:100]} is not ASCII.")
     return {name: lines[name][0] for name in names}
 
 

@@ -16,7 +16,7 @@ from api.batch.desk import Desk
 from api.batch.translate.rules import Rules
 from api.certificates import Certificate
 from api.connections import LIMITS, Limits, Site
-from api.gate import Buckets, Callers, Gate, gate, open_gate
+from api.gate import Callers, Gate, Throttle, gate, open_gate
 from api.logs import routes as cloudwatch
 from api.logs.desk import Desk as LogsDesk
 from api.native import auditing, forcing, people, resuming, stopping
@@ -109,7 +109,9 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
         runner = http.runner(application(settings, parts, clock, tokens), drain_seconds=LAST_WORDS)
         stack.push_async_callback(runner.cleanup)
         await runner.setup()
-        limits = Limits(connections=room_for_connections(LIMITS.connections), drain=DRAIN)
+        connections = room_for_connections(LIMITS.connections)
+        per_address = settings.connections_per_address or connections // 2
+        limits = Limits(connections=connections, per_address=per_address, drain=DRAIN)
         site = Site(runner, door=door, certificate=certificate, limits=limits)
         await site.start()
         yield Serving(url=site.name, lost=parts.engine.guard.lost)
@@ -154,8 +156,8 @@ def make_gate(settings: Settings, clock: Clock) -> Gate:
     admins = sorted(it.name for it in users.now().users.values() if it.role is Role.ADMIN)
     log.info("admins, who may do everything: %s", ", ".join(admins) or "none")
     callers = Callers(people=users.now, user_of=keys.user_of)
-    buckets = Buckets(rate=settings.requests_per_second, now=clock.now)
-    return gate(Verifier(find=keys.find, now=wall_time), buckets, callers, now=clock.now)
+    throttle = Throttle(rate=settings.requests_per_second, now=clock.now)
+    return gate(Verifier(find=keys.find, now=wall_time), throttle, callers, now=clock.now)
 
 
 def make_runtime(settings: Settings, *, instance: str, clock: Clock) -> ContainerRuntime:

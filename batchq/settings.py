@@ -58,6 +58,7 @@ class Settings(BaseSettings):
     min_timeout: Annotated[int, Field(ge=1, le=60)] = 60
     auth: Auth = Auth.NONE
     requests_per_second: Annotated[float, Field(gt=0, le=1_000_000)] = 200.0
+    connections_per_address: Annotated[int, Field(ge=1, le=100_000)] | None = None
     min_free_mib: Annotated[int, Field(ge=0, le=2**30)] = 64
     log_mib: Annotated[int, Field(ge=0, le=2**30, description="MiB of output stored for each container; 0: all.")] = 500
     retention_days: Annotated[float, Field(ge=0, le=36500, allow_inf_nan=False)] = 30.0

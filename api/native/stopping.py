@@ -21,7 +21,7 @@ long and take seconds; cut off it is no JSON, and the order goes on without whoe
               {"jobId": "...", "outcome": "NOT_FOUND", "message": "..."}, ...],
      "counts": {"CANCELLED": 1, "NOT_FOUND": 1}, "dryRun": false}
 
-The bulk stops of one user are decided one after another; while 16 of them wait, another is refused with 429.
+Of one user's bulk stops two at a time are answered and the others wait; beyond 16 they are refused with 429.
 
 `status` is that before the request; `message` is there where nothing was done, and says why. Outcomes:
 CANCELLED, TERMINATED: it had not started, and is FAILED. STOPPING: it is over when its containers, or its children,
@@ -31,7 +31,6 @@ same of what would be done. What is malformed (an id, a state, a signal) is refu
 the name of a queue, a user or an account that does not exist, or that the caller may not see.
 """
 
-import asyncio
 import json
 import re
 from collections import Counter
@@ -48,14 +47,16 @@ from api.openapi import Told as Described
 from api.openapi import tell
 from api.rights import asker
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Status
-from batchq.domain.people import AccountName, Right
+from batchq.domain.people import AccountName, Right, UserName
 from batchq.domain.sweep import Kind, Outcome, Selection, SweepOrder, Told
 from batchq.errors import Invalid
 from batchq.stopping import Asked, Stopping
+from batchq.throttling import ConcurrencyLimit
 
 CANCEL_JOBS = "/v1/batchq/canceljobs"
 TERMINATE_JOBS = "/v1/batchq/terminatejobs"
-TAKEN_SECONDS = 30.0  # that a client may take for a piece of the answer
+MAX_STREAMED = 2  # answers that one user is sent at the same time
+MAX_WAITING = 14  # bulk stops of one user that wait for that
 
 MAX_PATTERNS = 100  # each is compared with the name of each job
 
@@ -97,27 +98,30 @@ class TerminateJobsRequest(CancelJobsRequest):
 
 
 def dialect(stopping: Stopping) -> Dialect:
+    streams = ConcurrencyLimit[UserName](at_once=MAX_STREAMED, waiting=MAX_WAITING)
+
     def mount(app: web.Application) -> None:
         for path, shape, name in (
             (CANCEL_JOBS, CancelJobsRequest, "CancelJobsByFilter"),
             (TERMINATE_JOBS, TerminateJobsRequest, "TerminateJobsByFilter"),
         ):
-            route = app.router.add_post(path, _stops(stopping, shape, name))
+            route = app.router.add_post(path, _stops(stopping, shape, name, streams))
             tell(app, route, Described(name=name, body=shape))
 
     return mount
 
 
 def _stops(
-    stopping: Stopping, shape: type[CancelJobsRequest], name: str
+    stopping: Stopping, shape: type[CancelJobsRequest], name: str, streams: ConcurrencyLimit[UserName]
 ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def stop(request: web.Request) -> web.StreamResponse:
         by = asker(request, Right.OWN, name)
         it = parse(shape, await read(request))
         order, asked = order_of(it, str(by.user)), asked_of(it)
         await stopping.check(asked, by=by)
-        told = await (stopping.preview if it.dry_run else stopping.stop)(order, asked, by=by)
-        return await _answer(request, told, dry_run=it.dry_run)
+        async with streams.of(by.user):
+            told = await (stopping.preview if it.dry_run else stopping.stop)(order, asked, by=by)
+            return await _answer(request, told, dry_run=it.dry_run)
 
     stop.__name__ = name
     return stop
@@ -187,25 +191,20 @@ async def _answer(request: web.Request, told: AsyncIterator[tuple[Told, ...]], *
     whole = False
     try:
         await answer.prepare(request)
-        await _give(answer, '{"jobs":[')
+        await answer.write(b'{"jobs":[')
         async for some in told:
             lines = ",".join(_line(it) for it in some)
-            await _give(answer, f"{',' if counts and lines else ''}{lines}")
+            await answer.write(f"{',' if counts and lines else ''}{lines}".encode())
             counts.update(it.outcome.value for it in some)
-        await _give(answer, f'],"counts":{json.dumps(counts)},"dryRun":{json.dumps(dry_run)}}}')
+        await answer.write(f'],"counts":{json.dumps(counts)},"dryRun":{json.dumps(dry_run)}}}'.encode())
         await answer.write_eof()
         whole = True
-    except (ConnectionError, TimeoutError):
-        pass  # whoever asked has gone, or takes no answer; the order stands
+    except ConnectionError:
+        pass  # the client has gone, or was disconnected because it read too slowly; the order stands
     finally:
         if not whole and request.transport is not None:
             request.transport.abort()
     return answer
-
-
-async def _give(answer: web.StreamResponse, piece: str) -> None:
-    async with asyncio.timeout(TAKEN_SECONDS):
-        await answer.write(piece.encode())
 
 
 def _line(it: Told) -> str:

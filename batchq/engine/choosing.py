@@ -4,21 +4,18 @@ The commit that saves the order decides. A job that did not change between the r
 the others are few, and the commit looks at them again. So the result is the same as if it had looked at all jobs.
 """
 
-import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from weakref import ref
 
 from batchq.domain.people import Caller, UserName
 from batchq.domain.sweep import Candidates, Selection
 from batchq.engine.letters import SweepJobs
-from batchq.errors import TooOften
 from batchq.sweeping import SweepStore
+from batchq.throttling import ConcurrencyLimit
 from batchq.values import Changes
 
 MAX_CHANGED = 5000  # jobs that a commit looks at again, before it is better to read anew
-MAX_WAITING = 16  # bulk stops of one user that have been asked for and are not durable yet
+MAX_WAITING = 15  # bulk stops of one user that wait while another of his is decided
 
 
 class Choosing:
@@ -28,8 +25,7 @@ class Choosing:
         self._store = store
         #: Of each read that is of use: the orders of the jobs changed since it began.
         self._reads: list[ref[_Orders]] = []
-        self._locks: dict[UserName | None, asyncio.Lock] = {}
-        self._waiting: Counter[UserName | None] = Counter()
+        self._one_at_a_time = ConcurrencyLimit[UserName | None](at_once=1, waiting=MAX_WAITING)
 
     def changed(self, changes: Changes) -> None:
         """A commit has ended, whether or not it is known that it was saved."""
@@ -40,20 +36,9 @@ class Choosing:
                 if read is not None:
                     read.update(orders)
 
-    @asynccontextmanager
-    async def turn_of(self, by: Caller | None) -> AsyncIterator[None]:
-        """Wait for the same user's earlier bulk stops. Raises TooOften."""
-        user = None if by is None else by.user
-        if self._waiting[user] >= MAX_WAITING:
-            raise TooOften(f"User {user or ''} has {MAX_WAITING} requests to stop jobs waiting: Rate exceeded")
-        self._waiting[user] += 1
-        try:
-            async with self._locks.setdefault(user, asyncio.Lock()):
-                yield
-        finally:
-            self._waiting[user] -= 1
-            if not self._waiting[user]:
-                del self._waiting[user], self._locks[user]
+    def turn_of(self, by: Caller | None) -> AbstractAsyncContextManager[None]:
+        """Wait for the same user's earlier bulk stops. Raises TooOften when it is entered."""
+        return self._one_at_a_time.of(None if by is None else by.user)
 
     async def candidates(self, selection: Selection) -> Candidates:
         """The jobs that are meant now. As long as they are held anywhere it is followed which of all jobs change."""

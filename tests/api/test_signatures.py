@@ -7,9 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from api.gate import Buckets
+from api.gate import Throttle
 from api.http import Refused
 from api.signatures import Verifier
+from batchq.errors import TooOften
 from batchq.keys import Key
 from tests.api.signed import KEY, NOW, header, one_byte_changed, random_request, signed, with_header, without
 
@@ -187,31 +188,31 @@ def told(verifier, key):
 
 
 @pytest.mark.fault("SE15")
-def test_a_key_that_asks_too_often_is_told_to_wait_and_no_other_is():
+def test_a_user_who_asks_too_often_is_refused_and_no_other_is():
     seconds = [0.0]
-    buckets = Buckets(rate=100, now=lambda: NOW + timedelta(seconds=seconds[0]))
+    buckets = Throttle(rate=100, now=lambda: NOW + timedelta(seconds=seconds[0]))
 
     told = [told_to_wait(buckets, "greedy") for _ in range(1000)]
 
-    assert told == [None] * 200 + [(429, "TooManyRequestsException")] * 800
+    assert told == [None] * 200 + ["Rate exceeded"] * 800
     assert told_to_wait(buckets, "modest") is None
     seconds[0] = 1.0
     assert [told_to_wait(buckets, "greedy") for _ in range(1000)].count(None) == 100
 
 
-def test_a_key_that_may_ask_once_in_ten_seconds_is_answered_once():
+def test_a_user_who_may_ask_once_in_ten_seconds_is_answered_once():
     seconds = [0.0]
-    buckets = Buckets(rate=0.1, now=lambda: NOW + timedelta(seconds=seconds[0]))
+    buckets = Throttle(rate=0.1, now=lambda: NOW + timedelta(seconds=seconds[0]))
 
     first = [told_to_wait(buckets, "seldom") for _ in range(3)]
     seconds[0] = 10.0
 
-    assert first == [None] + [(429, "TooManyRequestsException")] * 2
+    assert first == [None] + ["Rate exceeded"] * 2
     assert told_to_wait(buckets, "seldom") is None
 
 
 def told_to_wait(buckets, key):
     try:
         buckets.spend(key)
-    except Refused as why:
-        return why.status, why.code
+    except TooOften as why:
+        return str(why)

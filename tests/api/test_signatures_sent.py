@@ -1,43 +1,48 @@
 """Signed requests, byte by byte through a real socket: the path as it is quoted, the head as it stands there."""
 
 import asyncio
+from dataclasses import replace
+from functools import partial
 
 import pytest
 from aiohttp import web
 
 from api import app as api
-from api.gate import Buckets, Callers, gate
+from api.gate import MAX_AT_ONCE, Callers, Throttle, gate
 from api.http import read
 from api.signatures import Verifier
 from batchq.clock import wall_time
 from batchq.domain.people import ROOT, People, Role, User, UserName
-from tests.api.signed import KEY, Boto3, one_byte_changed, random_request
+from tests.api.signed import KEY, NOW, Boto3, one_byte_changed, random_request, signed, with_header
 from tests.support.server import Wire
 
 ADA = UserName(KEY.user)
-PEOPLE = People(users={ADA: User(name=ADA, account=ROOT, role=Role.ADMIN)})
+BOB = UserName("bob")
+PEOPLE = People(users={it: User(name=it, account=ROOT, role=Role.ADMIN) for it in (ADA, BOB)})
 SEEDS = range(500)
 
 
 class Server:
     """Whatever is let in is written down as it came."""
 
-    def __init__(self):
-        verifier = Verifier(find={KEY.id: KEY}.get, now=wall_time)
-        callers = Callers(people=lambda: PEOPLE, user_of={KEY.id: ADA}.get)
-        buckets = Buckets(rate=1_000_000, now=wall_time)
+    def __init__(self, keys=(KEY,), rate=1_000_000):
+        verifier = Verifier(find={it.id: it for it in keys}.get, now=wall_time)
+        callers = Callers(people=lambda: PEOPLE, user_of={it.id: UserName(it.user) for it in keys}.get)
+        throttle = Throttle(rate=rate, now=lambda: NOW)
         app = api.build(
-            dialects=[self._mount], health=dict, hosts=(), gate=gate(verifier, buckets, callers, now=wall_time)
+            dialects=[self._mount], health=dict, hosts=(), gate=gate(verifier, throttle, callers, now=wall_time)
         )
         self.wire = Wire(app)
         self.let_in = []
+        self.answering = asyncio.Event()
+        self.answering.set()
 
     async def hears(self, sent):
         """The status that it answers; None where it hangs up instead."""
         length = [] if any(it[0] == "Content-Length" for it in sent.headers) else [("Content-Length", len(sent.body))]
         lines = [f"{name}: {value}" for name, value in (*sent.headers, *length, ("Connection", "close"))]
         head = "\r\n".join([f"{sent.method} {sent.target} HTTP/1.1", *lines, "", ""])
-        reader, _ = await self.wire.connect(head.encode(), sent.body)
+        reader, _ = await self.wire.connect(head.encode(errors="surrogateescape"), sent.body)
         async with asyncio.timeout(10):
             answer = await reader.read()
         return int(answer.split()[1]) if answer else None
@@ -47,6 +52,7 @@ class Server:
 
     async def _write_down(self, request):
         self.let_in.append((request.method, request.raw_path, await read(request)))
+        await self.answering.wait()
         return web.Response()
 
 
@@ -86,3 +92,57 @@ async def test_and_none_of_them_with_one_byte_changed_wherever_it_is(server, bot
 
     assert answers <= {400, 403, 415, None}
     assert server.let_in == []
+
+
+@pytest.fixture
+async def serve():
+    """Serves the same with these keys and this rate."""
+    servers = []
+
+    async def serve(**how):
+        servers.append(Server(**how))
+        await servers[-1].wire.serve()
+        return servers[-1]
+
+    yield serve
+    for it in servers:
+        it.answering.set()
+        await it.wire.close()
+
+
+@pytest.mark.fault("SE38")
+async def test_the_rate_is_one_for_all_keys_of_a_user(serve):
+    keys = [replace(KEY, id=f"{KEY.id}{number}") for number in range(9)]
+    server = await serve(keys=keys, rate=5)
+
+    answers = [await server.hears(signed(key=keys[number % 9], at=wall_time())) for number in range(27)]
+
+    assert sorted(answers) == [200] * 10 + [429] * 17
+
+
+@pytest.mark.fault("SE26")
+async def test_of_one_user_only_so_many_requests_are_handled_at_the_same_time(serve):
+    bobs = replace(KEY, id=f"{KEY.id}B", user="bob")
+    server = await serve(keys=(KEY, bobs))
+    server.answering.clear()
+    ask = partial(server.hears, signed(at=wall_time()))
+    handled = [asyncio.create_task(ask()) for _ in range(MAX_AT_ONCE)]
+    while len(server.let_in) < MAX_AT_ONCE:  # noqa: ASYNC110 - no event tells of it
+        await asyncio.sleep(0)
+
+    one_more = await ask()
+    of_another = asyncio.create_task(server.hears(signed(key=bobs, at=wall_time())))
+    while len(server.let_in) <= MAX_AT_ONCE:  # noqa: ASYNC110 - no event tells of it
+        await asyncio.sleep(0)
+    server.answering.set()
+
+    assert (one_more, await of_another, set(await asyncio.gather(*handled))) == (429, 200, {200})
+    assert await ask() == 200
+
+
+@pytest.mark.fault("SE35")
+async def test_a_signed_header_that_is_not_ascii_is_refused_without_a_traceback(server, caplog):
+    sent = signed(headers={"X-Amz-Meta": "e"}, at=wall_time())
+
+    assert await server.hears(with_header(sent, "X-Amz-Meta", "\udcff")) == 403
+    assert "Traceback" not in caplog.text

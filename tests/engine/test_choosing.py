@@ -73,7 +73,7 @@ async def test_candidates_are_read_again_when_too_many_jobs_have_changed(monkeyp
 
 
 async def test_a_user_waits_for_his_earlier_bulk_stops_and_other_users_do_not(monkeypatch):
-    monkeypatch.setattr(choosing, "MAX_WAITING", 2)
+    monkeypatch.setattr(choosing, "MAX_WAITING", 1)
     ann, bob = (replace(ADMIN, user=name) for name in ("ann", "bob"))
     one_at_a_time = Choosing(MemoryStore()).turn_of
     entered = []

@@ -2,12 +2,14 @@
 
 import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
-from socket import create_server
+from socket import SO_RCVBUF, SOL_SOCKET, create_server, socket
 
 from yarl import URL
 
 from api import app as api
 from api.connections import LIMITS, Site
+
+NARROW = 2**16  # bytes
 
 
 @asynccontextmanager
@@ -56,14 +58,26 @@ class Wire:
         """By TLS where the server has a certificate."""
         return await self._open(said, self._trust)
 
-    async def connect_in_the_clear(self, *said):
-        return await self._open(said, None)
+    async def connect_narrowly(self, *said):
+        """The same, and the kernel holds little for a client that does not read."""
+        return await self._open(said, self._trust, receive_buffer=NARROW)
+
+    async def connect_in_the_clear(self, *said, host=None):
+        return await self._open(said, None, host=host)
 
     async def close(self):
         await self._stack.aclose()
 
-    async def _open(self, said, trust):
-        reader, writer = await asyncio.open_connection("127.0.0.1", URL(self.url).port, ssl=trust)
+    async def _open(self, said, trust, *, host=None, receive_buffer=None):
+        here, port = None if host is None else (host, 0), URL(self.url).port
+        if receive_buffer is None:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trust, local_addr=here)
+        else:
+            narrow = socket()
+            narrow.setsockopt(SOL_SOCKET, SO_RCVBUF, receive_buffer)
+            narrow.connect(("127.0.0.1", port))
+            name = trust and "127.0.0.1"
+            reader, writer = await asyncio.open_connection(sock=narrow, ssl=trust, server_hostname=name)
         self._stack.callback(writer.close)
         for words in said:
             writer.write(words)

@@ -1,7 +1,7 @@
 """Clients that say nothing, say it slowly, or come in crowds; each of them in the clear, and by TLS."""
 
 import asyncio
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from socket import create_connection
 
 import aiohttp
@@ -12,6 +12,8 @@ from botocore.config import Config
 from yarl import URL
 
 from api.connections import Limits
+from api.gate import WHO
+from tests.support.builders import ADMIN
 from tests.support.certificates import Authority
 from tests.support.server import Wire
 
@@ -29,6 +31,7 @@ class Place:
         self.gate = asyncio.Event()
         self.reached = asyncio.Event()
         self.done = asyncio.Event()
+        self.streams = 0
         self.app = web.Application()
         self.app.add_routes(
             [
@@ -36,6 +39,8 @@ class Place:
                 web.get("/slow", self.slow),
                 web.post("/echo", self.echo),
                 web.get("/large", self.large),
+                web.get("/stream", self.stream),
+                web.get("/known", self.known),
                 web.post("/v1/describejobs", self.no_jobs),
             ]
         )
@@ -56,6 +61,22 @@ class Place:
     async def large(self, request):
         self.reached.set()
         return web.Response(body=bytes(LARGE))
+
+    async def stream(self, request):
+        """Pieces as long as somebody takes them."""
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        self.streams += 1
+        self.reached.set()
+        with suppress(ConnectionError):
+            while True:
+                await answer.write(bytes(2**16))
+        self.streams -= 1
+        return answer
+
+    async def known(self, request):
+        request[WHO] = ADMIN
+        return web.Response(text="known")
 
     async def no_jobs(self, request):
         await request.read()
@@ -163,6 +184,60 @@ async def test_who_does_not_take_his_answer_is_hung_up_on(place, opens):
         await reader.readexactly(LARGE)
 
 
+STREAM = b"GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n"
+PIECE = 2**20  # more than the kernel holds for a client
+
+
+@pytest.mark.fault("SE26")
+async def test_clients_that_do_not_read_a_streamed_answer_make_room_for_others(place, opens):
+    connect = await opens(Limits(connections=3))
+    readers = []
+    for _ in range(3):
+        readers.append(await connect(STREAM))
+        await place.reached.wait()
+        place.reached.clear()
+    await until_writes_wait(place)
+
+    await all_is_heard(connect)
+
+    assert await is_cut(readers[0][0])
+    for _, writer in readers:
+        writer.transport.abort()
+
+
+@pytest.mark.fault("SE26")
+async def test_a_client_that_reads_a_streamed_answer_too_slowly_is_disconnected(place, opens):
+    connect = await opens(Limits(patience=PATIENCE, least_rate=1e9))
+    reader, _ = await place.wire.connect_narrowly(STREAM)
+    await place.reached.wait()
+
+    with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+        await take_slowly(place, connect, reader)
+
+
+async def test_a_client_that_reads_a_streamed_answer_fast_enough_may_take_long(place, opens):
+    connect = await opens(Limits(patience=PATIENCE, least_rate=1.0))
+    reader, _ = await place.wire.connect_narrowly(STREAM)
+    await place.reached.wait()
+
+    await take_slowly(place, connect, reader)
+
+
+async def take_slowly(place, connect, reader):
+    for _ in range(8):
+        await until_writes_wait(place)
+        let_pass(PATIENCE / 3)
+        await all_is_heard(connect)
+        await reader.readexactly(PIECE)
+
+
+async def until_writes_wait(place):
+    """Until each answer that is streamed waits for its client to take a part of it."""
+    there = place.wire._site._crowd._open
+    while sum(it.writing_paused for it in there) < place.streams:  # noqa: ASYNC110 - no event tells of it
+        await asyncio.sleep(0)
+
+
 async def test_an_idle_connection_is_kept_for_as_long_and_then_closed(opens):
     connect = await opens(SHORT)
     reader, writer = await connect(GET)
@@ -227,6 +302,35 @@ async def test_three_hundred_that_say_little_keep_nobody_out(place, opens, files
 
     assert await is_cut(crowd[0][0])
     assert not crowd[-1][0].at_eof()
+
+
+@pytest.mark.fault("SE42")
+async def test_connections_of_one_address_push_out_no_other(opens, place):
+    await opens(Limits(connections=8, per_address=4))
+    other, writer = await place.wire.connect(GET[:10])
+    await place.wire.lets_in(1)
+
+    crowd = [await place.wire.connect_in_the_clear(host="127.0.0.2") for _ in range(20)]
+
+    assert await is_cut(crowd[0][0])
+    writer.write(GET[10:])
+    assert await is_answered(other)
+
+
+@pytest.mark.fault("SE42")
+async def test_connections_of_known_users_are_closed_last(opens):
+    connect = await opens(Limits(connections=2))
+    known, writer = await connect(b"GET /known HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert await is_answered(known)
+    let_pass(1)
+    stranger, _ = await connect(GET)
+    assert await is_answered(stranger)
+
+    await all_is_heard(connect)
+
+    assert await is_cut(stranger)
+    writer.write(GET)
+    assert await is_answered(known)
 
 
 async def test_who_comes_while_it_is_busy_waits_at_the_door(opens, place):
