@@ -23,7 +23,8 @@ long and take seconds; cut off it is no JSON, and the order goes on without whoe
 
 Of one user's bulk stops two at a time are answered and the others wait; beyond 16 they are refused with 429.
 
-`status` is that before the request; `message` is there where nothing was done, and says why. Outcomes:
+`status` is that before the request; `message` is there where nothing was done, and says why; of an array it says what
+becomes of its children, and of a job that is stopping already since when. Outcomes:
 CANCELLED, TERMINATED: it had not started, and is FAILED. STOPPING: it is over when its containers, or its children,
 are. NOT_RETRIED (of a cancel): it runs on, and has no other attempt. And where nothing was done: ALREADY_FINISHED, and
 of what `jobs` names NOT_MATCHED (by another filter) and NOT_FOUND (or not the caller's to see). A dry run tells the
@@ -215,4 +216,6 @@ def _line(it: Told) -> str:
     line = f'{line},"outcome":"{it.outcome}"'
     if it.outcome in WHY_NOT:
         line = f'{line},"message":"{WHY_NOT[it.outcome].format(id=it.job_id, status=it.status)}"'
+    elif it.note:
+        line = f'{line},"message":{json.dumps(it.note)}'
     return f"{{{line}}}"

@@ -46,7 +46,8 @@ class InLines:
             say(line(f"{job.get('jobId')}  {why}"), at_once=False)
         elif not self._quiet:
             what = self._words[outcome]
-            say(line(f"{job.get('jobId')}  {what}  {job.get('jobName')} ({job.get('status')})"), at_once=False)
+            why = f": {job['message']}" if job.get("message") else ""
+            say(line(f"{job.get('jobId')}  {what}  {job.get('jobName')} ({job.get('status')}){why}"), at_once=False)
 
     def end(self, rest: Said, counts: Counter[str]) -> None:
         if not self._quiet:

@@ -10,7 +10,8 @@ from enum import StrEnum
 
 from batchq.domain import events as on
 from batchq.domain.acts import Act
-from batchq.domain.job import FINISHED, QUEUED, Job, Status
+from batchq.domain.arrays import size
+from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Job, Status
 from batchq.domain.names import JobId, parent_of
 from batchq.domain.people import Reach
 
@@ -141,6 +142,8 @@ class Told:
     name: str = ""
     status: Status | None = None
     outcome: Outcome
+    #: What becomes of the children of an array, or since when the job is stopping already; else empty.
+    note: str = ""
 
 
 def request(order: SweepOrder, node: int | None) -> on.CancelRequested | on.TerminateRequested:
@@ -155,6 +158,21 @@ def request(order: SweepOrder, node: int | None) -> on.CancelRequested | on.Term
 def has_children(job: Job) -> bool:
     """Whether it is an array whose children live: they are told, and it is over when they are."""
     return job.family is not None and job.status is Status.PENDING
+
+
+def note(kind: Kind, job: Job) -> str:
+    """What the outcome of an order to this job does not say."""
+    since = job.stop.ordered_at if job.stop is not None else job.family and job.family.ordered_at
+    if job.status not in FINISHED and since is not None and (job.stop is not None or kind is Kind.CANCEL):
+        return f"already stopping since {since:%Y-%m-%dT%H:%M:%SZ}"
+    if job.family is None or not has_children(job):
+        return ""
+    counts = dict(job.family.counts)
+    active = sum(counts.get(status, 0) for status in ACTIVE)
+    waiting = size(job) - active - sum(counts.get(status, 0) for status in FINISHED)
+    if kind is Kind.CANCEL:
+        return f"of its children {waiting} cancelled, {active} running on, not retried"
+    return f"of its children {waiting} terminated, {active} stopping"
 
 
 def outcome(kind: Kind, status: Status, *, has_children: bool) -> Outcome:

@@ -10,7 +10,7 @@ from batchq.domain import nodes
 from batchq.domain.people import Caller
 from batchq.domain.replacing import replace
 from batchq.domain.spans import Spans
-from batchq.domain.sweep import Meant, Progress, Sweep, SweepOrder, Told, has_children, outcome, request
+from batchq.domain.sweep import Meant, Progress, Sweep, SweepOrder, Told, has_children, note, outcome, request
 from batchq.engine.letters import SweepJobs
 from batchq.engine.turn import Turn
 from batchq.errors import TooOften
@@ -101,7 +101,7 @@ def _tell(turn: Turn, order: SweepOrder, meant: Meant) -> Told:
     became = outcome(order.kind, shown.status, has_children=has_children(shown))
     if order.act is not None and turn.get(job.id) is not job:
         turn.acts.append(replace(order.act, at=turn.now).about_job(shown.id, job.spec.owner, became))
-    return Told(job_id=shown.id, name=job.spec.name, status=shown.status, outcome=became)
+    return Told(job_id=shown.id, name=job.spec.name, status=shown.status, outcome=became, note=note(order.kind, shown))
 
 
 def _progress(sweep: Sweep, page: tuple[Meant, ...], *, over: bool) -> Progress:

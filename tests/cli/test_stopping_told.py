@@ -29,7 +29,8 @@ OUTCOMES = [
 
 @pytest.mark.parametrize(("outcome", "status", "said"), OUTCOMES)
 async def test_each_outcome_has_a_line_and_a_status(server, capsys, outcome, status, said):
-    server.jobs = [job(outcome, message=f"Job {ARRAY} is as it is.")]
+    why = {} if outcome in DONE else {"message": f"Job {ARRAY} is as it is."}
+    server.jobs = [job(outcome, **why)]
 
     assert await batchq("terminate", ARRAY) == status
 

@@ -1,6 +1,7 @@
 """`batchq cancel` and `batchq terminate` before a real server: each way to say which jobs, and what becomes of them."""
 
 import json
+import re
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -127,6 +128,24 @@ def test_an_unknown_user_is_an_error_that_names_him(ground):
 
     assert (done.status, done.complains) == (2, "batchq: User bbo not found.\n")
     assert ground.status(runs) == "RUNNING"
+
+
+def test_a_second_terminate_says_since_when_the_job_is_stopping(ground):
+    deaf = ground.running(script=Script(seconds=None))
+    batchq("terminate", deaf, "--grace", "60")
+
+    (again, _) = batchq("terminate", deaf).says
+
+    assert re.fullmatch(rf"{deaf}  stopping  sim \(RUNNING\): already stopping since 20[0-9T:-]+Z", again)
+
+
+def test_a_cancel_of_an_array_says_what_becomes_of_its_children(ground):
+    array = ground.submit(array=3)
+    ground.reach(f"{array}:0", "RUNNING")
+
+    (said, _) = batchq("cancel", array).says
+
+    assert said == f"{array}  stopping  sim (PENDING): of its children 2 cancelled, 1 running on, not retried"
 
 
 def test_a_dry_run_changes_nothing(ground):
