@@ -243,6 +243,7 @@ class Containers:
             log_secrets=self._secrets.resolve(spec.logging.secret_options),
             mounts=resolved.mounts,
             devices=resolved.devices,
+            user=held.user_of(launch, lambda: image_user(client, spec.image)),
             gpus=free_gpus(client, spec.resources.gpus, of=self._gpus) if spec.resources.gpus else (),
             knows_swappiness=spec.swappiness is None or knows_swappiness(client),
         )
@@ -323,6 +324,18 @@ class Containers:
 
     def _is_ours(self, inspected: object, tag: Tag) -> bool:
         return tag_of(labels_of(inspected, "Config", "Labels"), self._instance) == tag
+
+
+def image_user(client: Client, image: str) -> str:
+    """Empty where the image gives none. Raises ImageMissing and StartRefused."""
+    try:
+        inspected: object = client.inspect_image(image)  # type: ignore[no-untyped-call]  # the stubs leave it so
+    except NotFound as error:
+        raise ImageMissing(told(error)) from error
+    except APIError as error:
+        raise create_failed(error) from error
+    user = member(inspected, "Config", "User", of=object)
+    return user if isinstance(user, str) else ""
 
 
 def _look_closer(client: Client, container_id: str, tag: Tag) -> ContainerState:

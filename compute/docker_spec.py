@@ -29,6 +29,8 @@ SHARES_OF_A_CPU = 1024
 ROTATED = {"Type": "json-file", "Config": {"max-size": "100m", "max-file": "5"}}
 PERMISSIONS = {DevicePermission.READ: "r", DevicePermission.WRITE: "w", DevicePermission.MKNOD: "m"}
 
+DROPPED_OF_ROOT = ("MKNOD", "NET_RAW", "SETFCAP")
+
 log = logging.getLogger(__name__)
 
 
@@ -74,12 +76,14 @@ class LookedUp:
     """What has been looked up for a launch: secrets, real paths, GPUs, its place, and what the kernel knows.
 
     `devices`: what the engine mounts for a host path whose folder is open, by that path.
+    `user` None is that of the spec.
     """
 
     secrets: tuple[tuple[str, str], ...] = ()
     log_secrets: tuple[tuple[str, str], ...] = ()
     mounts: tuple[Mount, ...] = ()
     devices: Mapping[str, str] = field(default_factory=dict)
+    user: str | None = None
     gpus: tuple[str, ...] = ()
     place: Place | None = None
     knows_swappiness: bool = True
@@ -158,6 +162,7 @@ def volume_name(instance: str, tag: Tag, volume: str) -> str:
 def creation(launch: Launch, *, instance: str, policy: Policy, looked: LookedUp) -> Creation:
     """Raises StartRefused where the policy refuses it."""
     spec = launch.spec
+    user = spec.user if looked.user is None else looked.user
     return Creation(
         name=name_of(instance, launch.tag),
         platform=spec.platform,
@@ -171,7 +176,7 @@ def creation(launch: Launch, *, instance: str, policy: Policy, looked: LookedUp)
         }
         | _endpoint(looked.place)
         | ({"Cmd": list(spec.command)} if spec.command else {})
-        | ({"User": spec.user} if spec.user is not None else {}),
+        | ({"User": user} if user is not None else {}),
     )
 
 
@@ -211,8 +216,10 @@ def _host(launch: Launch, policy: Policy, looked: LookedUp) -> dict[str, Any]:
 
 
 def _confined(launch: Launch) -> dict[str, Any]:
-    """Who may not be root has nothing of root's: an image can give a number the name of its root."""
-    return {"CapDrop": ["ALL"]} if launch.allowance is not None and not launch.allowance.root else {}
+    """Without root no capability. With it none by which a job of an account leaves devices or powers in a volume."""
+    if launch.allowance is None:
+        return {}
+    return {"CapDrop": list(DROPPED_OF_ROOT) if launch.allowance.permits_root else ["ALL"]}
 
 
 def _memory(spec: ContainerSpec, looked: LookedUp) -> dict[str, int]:

@@ -1,14 +1,14 @@
 """What a job may not have, where only the disk and the engine know it: of a container that is made, and not begun.
 
-Its account may have been allowed more when it was made, or this server may have given more. Whose user nobody said is
-run by the user of its image, which the engine tells of the container.
+Its account may have been allowed more when it was made, or this server may have given more. A container without a user
+is run by the user of its image.
 """
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from batchq.domain import registries
-from batchq.domain.allowances import runs_as_root
+from batchq.domain.allowances import user_and_group
 from batchq.domain.catalog import Network
 from batchq.domain.people import Allowance
 from batchq.errors import StartRefused
@@ -33,17 +33,27 @@ def judge(launch: Launch, policy: Policy, network: Network, *, fresh: bool, look
         for device in spec.devices:
             mounts.judge_device(device, allowance)
     has_log_driver = allowance is not None and not spec.logging.captured
-    image_decides = allowance is not None and not allowance.root
     made_before = not fresh and bool(allowance is not None or spec.privileged or spec.devices or spec.mounts)
-    inspected = look() if image_decides or made_before or has_log_driver else None
+    inspected = look() if made_before or has_log_driver else None
     if inspected is None:
         return
     if made_before:
         _judge_made(inspected, policy, allowance)
-    if image_decides:
-        _judge_user(inspected)
     if has_log_driver:
         log_targets.judge(inspected, network)
+
+
+def user_of(launch: Launch, image_user: Callable[[], str]) -> str | None:
+    """The user that its container is created with, None for the image's. Raises StartRefused."""
+    user, allowance = launch.spec.user, launch.allowance
+    if allowance is None or allowance.permits_root:
+        return user
+    given = image_user() if user is None else user
+    numbers = user_and_group(given)
+    if numbers is None:
+        whose = "its image" if user is None else "the container"
+        raise _forbidden(f"user {given or 'root'!r} of {whose} is not a number above 0, or its group is not: give one")
+    return numbers
 
 
 def judge_image(launch: Launch, policy: Policy) -> None:
@@ -68,6 +78,9 @@ def _judge_made(inspected: object, policy: Policy, allowance: Allowance | None) 
     _judge_network(member(inspected, "HostConfig", "NetworkMode", of=object), allowance)
     for source in _sources(member(inspected, "HostConfig", "Mounts", of=object)):
         mounts.check_name(source, Path(source).resolve(), policy, allowance)
+    user = member(inspected, "Config", "User", of=object)
+    if allowance is not None and not allowance.permits_root and user_and_group(str(user)) != user:
+        raise _forbidden(f"it was made with user {user!r}, which may be root or in root's group")
     opened = (member(inspected, "HostConfig", name, of=object) for name in ("Privileged", "Devices"))
     if any(opened) and policy.privileged is not Privileged.ALLOW:
         raise _forbidden("it was made privileged, or with devices of the host, which this server gives no more")
@@ -77,12 +90,6 @@ def _sources(mounted: object) -> Iterable[str]:
     """The paths of the host among them. A container without any has none of these."""
     listed = mounted if isinstance(mounted, list) else []
     return (member(it, "Source", of=str) for it in listed if member(it, "Type", of=str) == "bind")
-
-
-def _judge_user(inspected: object) -> None:
-    user = member(inspected, "Config", "User", of=object)
-    if not isinstance(user, str) or runs_as_root(user):
-        raise _forbidden(f"user {user or 'root'!r} of its image is not by number another than root (0): say one")
 
 
 def _forbidden(why: str) -> StartRefused:

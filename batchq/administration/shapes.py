@@ -27,13 +27,13 @@ class Nothing(Shape):
 
 
 class SetAllowance(Shape):
-    """Null is as much as there is."""
+    """Null is as much as there is; `root` null is yes without `volumes`, and no with them."""
 
     privileged: bool = False
     devices: Paths = []
     volumes: Paths = []
     host_network: bool = False
-    root: bool = True
+    root: bool | None = None
     log_drivers: Annotated[list[LogDriver], Field(max_length=5)] = []
     registries: Annotated[list[Registry], Field(max_length=100)] | None = None
     vcpus: Amount | None = None

@@ -16,7 +16,7 @@ def account(it: Account, people: People) -> Told:
         "name": it.name,
         "parent": it.parent,
         "queues": None if it.queues is None else list(it.queues),
-        "allowance": None if it.allowance is None else allowance(it.allowance),
+        "allowance": None if it.allowance is None else {**allowance(it.allowance), "root": it.allowance.root},
         "limits": limits(it.limits),
         "inEffect": {"queues": _queues(people, it.name), "allowance": allowance(people.allowance(it.name))},
     }
@@ -28,7 +28,7 @@ def allowance(it: Allowance) -> Told:
         "devices": list(it.devices),
         "volumes": list(it.volumes),
         "hostNetwork": it.host_network,
-        "root": it.root,
+        "root": it.permits_root,
         "logDrivers": list(it.log_drivers),
         "registries": None if it.registries is None else list(it.registries),
         "vcpus": it.vcpus,

@@ -15,7 +15,12 @@ _ALLOWANCE: Final[Flags] = {
     "devices": ("--devices", listed, "PATHS", "devices of the machine that they may have, between commas"),
     "volumes": ("--volumes", listed, "PATHS", "paths of the machine that they may mount, with all below them"),
     "hostNetwork": ("--host-network", yes, "YES|NO", "whether they may be on the machine's own network"),
-    "root": ("--root-user", yes, "YES|NO", "whether they may run as root"),
+    "root": (
+        "--root-user",
+        yes,
+        "YES|NO",
+        "whether they may run as root; if not given, no for an account with --volumes",
+    ),
     "logDrivers": ("--log-drivers", listed, "NAMES", "log drivers beside json-file and awslogs, between commas"),
     "registries": ("--registries", or_none(listed), "NAMES", "those of their images, between commas; none: all remote"),
     "vcpus": ("--job-vcpus", or_none(float), "N", "the most that one job may ask for, or none"),

@@ -43,9 +43,21 @@ def refusal(work: Work, allowance: Allowance | None, account: AccountName) -> st
 
 
 def runs_as_root(user: str) -> bool:
-    """Whether somebody may be root. Who a name is only the image knows, which anybody can make: numbers alone tell."""
-    uid = user.partition(":")[0]
-    return not (uid.isascii() and uid.isdecimal() and int(uid) > 0)
+    """Whether its user or its group may be root's."""
+    return user_and_group(user) is None
+
+
+def user_and_group(user: str) -> str | None:
+    """Both by their numbers, the group that of the user unless it is given; None where one may be root's.
+
+    What a name stands for only the image knows, which anybody can make. Without a group the engine takes root's, and
+    adds those that the image lists for the user.
+    """
+    uid, _, group = user.partition(":")
+    gid = group or uid
+    if not all(it.isascii() and it.isdecimal() and int(it) > 0 for it in (uid, gid)):
+        return None
+    return f"{int(uid)}:{int(gid)}"
 
 
 def below(path: str, allowed: Iterable[str]) -> bool:
@@ -89,8 +101,8 @@ def _beyond(spec: ContainerSpec, allowance: Allowance) -> Iterator[str]:
     for path in (it.host_path for it in spec.mounts if it.host_path is not None):
         if not below(path, allowance.volumes):
             yield f"Host path {path!r} is not allowed"
-    if spec.user is not None and not allowance.root and runs_as_root(spec.user):
-        yield f"User {spec.user!r} of a container, who is not by number another than root (0), is not allowed"
+    if spec.user is not None and not allowance.permits_root and runs_as_root(spec.user):
+        yield f"User {spec.user!r} of a container, whose user and group are not numbers above 0, is not allowed"
     yield from log_drivers.refusals(spec.logging, allowance.log_drivers)
     if not registries.is_permitted(spec.image, allowance.registries):
         yield f"Registry {registries.registry_of(spec.image)!r} of image {spec.image!r} is not allowed"

@@ -64,20 +64,25 @@ class Allowance:
     """What the containers of an account may have of the machine. The server's own settings stand above it.
 
     `volumes` and `devices` are paths of the host, with all below them. `root` is whether a container may run as root;
-    `vcpus` and `memory_mib` are the most that one job may ask for, None as much as there is.
+    None: only where there are no `volumes`, for root can leave set-uid files there. `vcpus` and `memory_mib` are the
+    most that one job may ask for, None as much as there is.
     """
 
     privileged: bool = False
     devices: tuple[str, ...] = ()
     volumes: tuple[str, ...] = ()
     host_network: bool = False
-    root: bool = True
+    root: bool | None = None
     vcpus: float | None = None
     memory_mib: int | None = None
     #: Log drivers of the engine beside json-file and awslogs.
     log_drivers: tuple[str, ...] = ()
     #: Registries of images, each with or without a path; None: all but those on loopback or link-local addresses.
     registries: tuple[str, ...] | None = None
+
+    @property
+    def permits_root(self) -> bool:
+        return not self.volumes if self.root is None else self.root
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,6 +84,7 @@ def test_an_account_has_what_its_parent_has_unless_it_says(group, batchq):
     assert team["queues"] is team["allowance"] is None
     assert team["inEffect"]["queues"] == ["default"]
     assert team["inEffect"]["allowance"]["volumes"] == ["/data"]
+    assert team["inEffect"]["allowance"]["root"] is False
     assert team["limits"] == {"queued": 100, "submits": None, "vcpus": None, "logMib": None}
 
 
@@ -98,7 +99,7 @@ def test_what_is_not_said_stays_and_none_takes_back(group, batchq):
         "devices": [],
         "volumes": ["/data"],
         "hostNetwork": False,
-        "root": True,
+        "root": None,
         "vcpus": 2,
         "memoryMib": None,
         "logDrivers": [],

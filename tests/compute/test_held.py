@@ -11,7 +11,7 @@ from batchq.settings import Privileged
 from batchq.values import Launch
 from compute import log_targets
 from compute.docker_spec import LookedUp, Place, creation
-from compute.held import judge, judge_image, judged
+from compute.held import judge, judge_image, judged, user_of
 from compute.policy import Policy
 from tests.support.builders import container, job_id
 
@@ -34,31 +34,50 @@ def refuses(asked, inspected, why, *, policy=SERVER, fresh=False):
     assert refused.value.forbidden
 
 
-@pytest.mark.fault("SE09")
-@pytest.mark.parametrize("user", ["", "root", "0", "app", None])
-def test_an_image_whose_user_may_be_root_is_not_started(user):
-    refuses(launch(NO_ROOT), made(user=user), "of its image is not by number another than root", fresh=True)
+@pytest.mark.fault("SE09", "SE32")
+@pytest.mark.parametrize("user", ["", "root", "0", "app", "1000:0", "1000:wheel"])
+def test_an_image_whose_user_or_group_may_be_root_is_not_started(user):
+    with pytest.raises(StartRefused, match="of its image is not a number above 0") as refused:
+        user_of(launch(NO_ROOT), lambda: user)
+    assert refused.value.forbidden
+    refuses(launch(NO_ROOT), made(user=user, NetworkMode="n"), "which may be root or in root's group")
 
 
-def test_an_image_of_a_numbered_user_is_started_without_what_is_roots():
-    asked = launch(NO_ROOT)
-
-    judge(asked, SERVER, Network.SHARED, fresh=True, look=lambda: made(user="1000:1000"))
-
-    assert creation(asked, instance="i", policy=SERVER, looked=LookedUp()).config["HostConfig"]["CapDrop"] == ["ALL"]
+@pytest.mark.fault("SE32")
+@pytest.mark.parametrize("asked", [{}, {"user": "1000"}, {"user": "1000:1000"}])
+def test_without_root_a_container_is_created_with_a_user_and_a_group_of_its_own(asked):
+    assert user_of(launch(NO_ROOT, **asked), lambda: "1000") == "1000:1000"
 
 
 @pytest.mark.parametrize("allowance", [None, Allowance()])
-def test_who_may_be_root_is_started_without_another_look(allowance):
-    judge(launch(allowance), SERVER, Network.SHARED, fresh=True, look=None)
+def test_where_root_is_permitted_the_user_is_what_was_asked_for(allowance):
+    assert user_of(launch(allowance), image_user=None) is None
+    assert user_of(launch(allowance, user="0"), image_user=None) == "0"
 
-    wanted = creation(launch(allowance), instance="i", policy=SERVER, looked=LookedUp())
-    assert "CapDrop" not in wanted.config["HostConfig"]
+
+@pytest.mark.fault("SE31")
+@pytest.mark.parametrize(
+    ("allowance", "dropped"),
+    [
+        (NO_ROOT, ["ALL"]),
+        (Allowance(volumes=("/data",)), ["ALL"]),
+        (Allowance(root=True), ["MKNOD", "NET_RAW", "SETFCAP"]),
+        (None, None),
+    ],
+)
+def test_capabilities_that_leave_traces_on_the_host_are_dropped_for_accounts(allowance, dropped):
+    wanted = creation(launch(allowance), instance="i", policy=SERVER, looked=LookedUp()).config
+
+    assert wanted["HostConfig"].get("CapDrop") == dropped
+
+
+def test_who_may_be_root_is_started_without_another_look():
+    judge(launch(Allowance()), SERVER, Network.SHARED, fresh=True, look=None)
 
 
 @pytest.mark.fault("SE10")
 def test_a_container_that_was_made_when_more_was_allowed_is_not_started(tmp_path):
-    lab = Allowance(volumes=(str(tmp_path / "lab"),))
+    lab = Allowance(volumes=(str(tmp_path / "lab"),), root=True)
     server = Policy(privileged=Privileged.ALLOW, volumes=(tmp_path,))
     asked = launch(lab, mounts=(Mount(container_path="/v", host_path=str(tmp_path / "lab")),))
 

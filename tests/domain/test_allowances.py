@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchq.domain.allowances import below, check, refusal, runs_as_root
+from batchq.domain.allowances import below, check, refusal, runs_as_root, user_and_group
 from batchq.domain.container import Device, Logging, Mount, Secret
 from batchq.domain.people import ROOT, Account, Allowance, Caller, Owner, People, Role, User
 from batchq.errors import Invalid
@@ -85,13 +85,42 @@ def test_what_is_beside_the_engine_may_be_mounted():
 )
 def test_whoever_is_not_a_number_above_zero_may_be_root(user):
     assert runs_as_root(user)
-    assert "by number another than root" in refusal(spec(container=container(user=user)), Allowance(root=False), "lab")
+    assert "user and group are not numbers above 0" in refusal(
+        spec(container=container(user=user)), Allowance(root=False), "lab"
+    )
     assert refusal(spec(container=container(user=user)), STRICT, "lab") is None
 
 
-@pytest.mark.parametrize("user", ["1", "1000", "1000:0", "65534:staff"])
-def test_a_number_above_zero_is_not_root(user):
+@pytest.mark.fault("SE32")
+@pytest.mark.parametrize("user", ["1000:0", "1000:00", "65534:staff", "1000:-1", "1:2:3"])
+def test_whoever_may_be_in_the_group_of_root_is_taken_for_root(user):
+    assert "user and group are not numbers above 0" in refusal(
+        spec(container=container(user=user)), Allowance(root=False), "lab"
+    )
+
+
+@pytest.mark.fault("SE32")
+@pytest.mark.parametrize(
+    ("user", "both"), [("1", "1:1"), ("1000", "1000:1000"), ("1000:", "1000:1000"), ("65534:100", "65534:100")]
+)
+def test_a_number_above_zero_is_not_root_and_is_its_group(user, both):
     assert refusal(spec(container=container(user=user)), Allowance(root=False), "lab") is None
+    assert user_and_group(user) == both
+
+
+@pytest.mark.fault("SE31")
+@pytest.mark.parametrize(
+    ("allowance", "permitted"),
+    [
+        (Allowance(), True),
+        (Allowance(volumes=("/data",)), False),
+        (Allowance(volumes=("/data",), root=True), True),
+        (Allowance(root=False), False),
+    ],
+)
+def test_root_beside_volumes_is_permitted_only_where_it_is_given(allowance, permitted):
+    assert allowance.permits_root is permitted
+    assert (refusal(spec(container=container(user="0")), allowance, "lab") is None) is permitted
 
 
 def test_a_user_that_nobody_said_is_for_the_start_to_see():

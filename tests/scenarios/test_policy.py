@@ -13,7 +13,7 @@ from tests.support.scripts import LASTING, Script, lasting
 NETWORK = Network.BRIDGE  # which each account may have, and the host's not
 LOOSE, TIGHT = Allowance(), Allowance(root=False)
 REFUSED = (
-    "CannotCreateContainerError: User '0' of a container, who is not by number another than root (0), "
+    "CannotCreateContainerError: User '0' of a container, whose user and group are not numbers above 0, "
     "is not allowed to account lab."
 )
 AS_ROOT = {"user": "0", "millicpus": 4000}
