@@ -56,6 +56,7 @@ from batchq.store.logfiles import LogFiles
 from batchq.store.reserve import SIZE as RESERVE
 from batchq.store.sqlite import SqliteStore
 from compute import docker_examination
+from compute.docker_client import Door
 from compute.docker_runtime import DockerRuntime
 from compute.policy import Policy
 from compute.secrets import Secrets, everybody_reads
@@ -83,6 +84,7 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
     """
     check_door(settings)
     check_secrets(settings)
+    check_engine(settings)
     certificate = make_certificate(settings)
     async with AsyncExitStack() as stack:
         door = stack.enter_context(listen(settings))
@@ -102,9 +104,7 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
         await parts.catalog.install_defaults(max_millicpus=machine().millicpus)
         stack.push_async_callback(parts.engine.stop)
         await parts.engine.start()
-        parts.engine.tasks.supervise("pulse", parts.pulse.run)
-        parts.engine.tasks.supervise("pruning", parts.pruner.run)
-        parts.engine.tasks.supervise("audit", parts.audit.run)
+        supervise(parts)
         tokens = Tokens(await store.secret())
         runner = http.runner(application(settings, parts, clock, tokens), drain_seconds=LAST_WORDS)
         stack.push_async_callback(runner.cleanup)
@@ -114,7 +114,15 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
         limits = Limits(connections=connections, per_address=per_address, drain=DRAIN)
         site = Site(runner, door=door, certificate=certificate, limits=limits)
         await site.start()
+        store.announce(site.name)
         yield Serving(url=site.name, lost=parts.engine.guard.lost)
+
+
+def supervise(parts: Parts) -> None:
+    """What runs beside the engine's own tasks."""
+    parts.engine.tasks.supervise("pulse", parts.pulse.run)
+    parts.engine.tasks.supervise("pruning", parts.pruner.run)
+    parts.engine.tasks.supervise("audit", parts.audit.run)
 
 
 def check_door(settings: Settings) -> None:
@@ -131,6 +139,12 @@ def check_secrets(settings: Settings) -> None:
     file = settings.secrets_file
     if file is not None and everybody_reads(file):
         raise StartImpossible(f"{file} holds secrets and can be read by everybody: chmod 600 {file}")
+
+
+def check_engine(settings: Settings) -> None:
+    """Refuse a DOCKER_HOST that is not an address, before data is made."""
+    if settings.runtime is Runtime.DOCKER:
+        Door(None)
 
 
 def make_certificate(settings: Settings) -> Certificate | None:

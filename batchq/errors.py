@@ -37,6 +37,10 @@ class Outdated(BatchqError):
     """Too much has changed since the data for this decision was read; nothing was changed. Read it again."""
 
 
+class ServerUnavailable(Unavailable):
+    """A command got no answer from a server, or none that it can use now."""
+
+
 class DiskFull(Unavailable):
     """The data's disk has so little room left that it is kept for what is under way."""
 
@@ -65,8 +69,8 @@ class StoreRefused(BatchqError):
     """The data cannot be opened: locked by another server, damaged, or of a newer schema."""
 
 
-class StartImpossible(BatchqError):
-    """The server was told to start as it must not."""
+class StartImpossible(Misused):
+    """The server was told to start as it must not, or as it cannot."""
 
 
 class IllegalTransition(BatchqError):

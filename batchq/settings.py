@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import platformdirs
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from batchq.domain.catalog import Network
@@ -17,6 +17,15 @@ PREFIX = "BATCHQ_"
 NO_SETTINGS = ("BATCHQ_URL", "BATCHQ_SECRET_")  # and what begins with them: of the commands, and secrets of jobs
 REGISTRY = r"^[A-Za-z0-9.-]+(:[0-9]+)?(/[a-z0-9._/-]+)?$"  # a registry of images, with or without a path in it
 LEAST_RETENTION = timedelta(minutes=15)
+
+
+def _absolute(path: Path) -> Path:
+    if not path.is_absolute():
+        raise ValueError(f"{path} is not an absolute path")
+    return path
+
+
+HostPath = Annotated[Path, AfterValidator(_absolute)]
 
 
 class Runtime(StrEnum):
@@ -65,9 +74,9 @@ class Settings(BaseSettings):
     audit_days: Annotated[float, Field(ge=0, le=36500, allow_inf_nan=False)] = 365.0
     insecure_no_auth: bool = False
     privileged: Privileged = Privileged.ALLOW
-    volumes: Annotated[tuple[Path, ...], Field(description="Host paths that jobs may mount, with all below them.")] = (
-        Path("/"),
-    )
+    volumes: Annotated[
+        tuple[HostPath, ...], Field(description="Host paths that jobs may mount, with all below them.")
+    ] = (Path("/"),)
     registries: tuple[Annotated[str, Field(pattern=REGISTRY)], ...] | None = None
     network: Network = Network.SHARED
     secrets_file: Path | None = None

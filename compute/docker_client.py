@@ -12,11 +12,12 @@ from typing import Any, Protocol
 
 import docker
 import requests
-from docker.errors import APIError
+from docker.errors import APIError, DockerException
 from docker.transport import UnixHTTPAdapter
 from docker.transport.unixconn import UnixHTTPConnection, UnixHTTPConnectionPool
 from docker.utils import convert_filters, kwargs_from_env, parse_host
 
+from batchq.errors import StartImpossible
 from compute.docker_errors import BAD_REQUEST
 from compute.docker_found import member
 from compute.docker_line import Line, Parameters, with_parameters
@@ -184,8 +185,13 @@ class Door:
     """Makes clients that speak the API version agreed with the engine; the engine is asked for its own once."""
 
     def __init__(self, base_url: str | None) -> None:
-        """Without an address it is that of DOCKER_HOST and its kin, or else the usual socket."""
-        self._address = kwargs_from_env() | ({"base_url": base_url} if base_url else {})
+        """Without an address it is that of DOCKER_HOST, or the usual socket. Raises StartImpossible for no address."""
+        try:
+            self._address = kwargs_from_env() | ({"base_url": base_url} if base_url else {})
+            windows = False
+            self._url = str(parse_host(self._address.get("base_url"), windows, "tls" in self._address))
+        except (DockerException, ValueError) as why:
+            raise StartImpossible(f"DOCKER_HOST, or a variable beside it, names no engine: {why}") from None
         self._version: str | None = None
         self._shares_files: bool | None = None
 
@@ -199,7 +205,7 @@ class Door:
     @property
     def socket(self) -> str | None:
         """The engine's unix socket, None where it is reached another way."""
-        url = str(parse_host(self._address.get("base_url"), False, "tls" in self._address))  # noqa: FBT003 - not Windows
+        url = self._url
         return url.removeprefix("http+unix://") if url.startswith("http+unix://") else None
 
     def client(self, before: Client | None, *, patience: float) -> Client:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request, build_opener
 
 from batchq.cli.config import BUNDLE, KEY, REGION, SECRET, URL, settle, usual_file
-from batchq.errors import Invalid, Misused, Unavailable
+from batchq.errors import Invalid, Misused, ServerUnavailable
 
 HERE = "http://127.0.0.1:22824"
 PATIENCE = 30.0  # seconds
@@ -72,7 +72,7 @@ def call(
 ) -> Answer:
     """The answer to a GET, or to a POST of the content; `signed` where the environment has keys.
 
-    Raises Invalid with the server's own words when it refuses; Unavailable when nobody answers, or nobody of ours.
+    Raises Invalid with the server's own words when it refuses; ServerUnavailable where no batchq answers.
     """
     with _asking(url, path, content, patience=patience, signed=signed) as reply:
         return _read(reply.read(MOST), url)
@@ -81,7 +81,7 @@ def call(
 def stream(url: str, path: str, content: Mapping[str, object], *, patience: float) -> Iterator[bytes]:
     """The answer to a POST, in pieces as they come, and `patience` for each. Raises as `call` does.
 
-    It may also be Unavailable after some pieces: then the answer is not whole.
+    It may also be ServerUnavailable after some pieces: then the answer is not whole.
     """
     with _asking(url, path, content, patience=patience, signed=True) as reply:
         while piece := reply.read1(PIECE):
@@ -101,12 +101,12 @@ def _asking(
         with refused:
             raise _refusal(refused, url) from None
     except IncompleteRead:
-        raise Unavailable(f"the answer of {url} breaks off") from None
+        raise ServerUnavailable(f"the answer of {url} breaks off") from None
     except (OSError, HTTPException) as away:
         why = getattr(away, "reason", None) or str(away) or type(away).__name__
         if isinstance(why, SSLCertVerificationError):
             why = why.verify_message + (TRUST if why.verify_code in NOBODY_VOUCHES else "")
-        raise Unavailable(f"no batchq answers at {url}: {why}") from None
+        raise ServerUnavailable(f"no batchq answers at {url}: {why}") from None
 
 
 def _opener(url: str) -> OpenerDirector:
@@ -144,13 +144,13 @@ def _headers(url: str, body: bytes | None, *, signed: bool) -> Mapping[str, str]
     return sign(url, body, headers, key=key, secret=secret, region=region)
 
 
-def _refusal(refused: HTTPError, url: str) -> Invalid | Unavailable:
+def _refusal(refused: HTTPError, url: str) -> Invalid | ServerUnavailable:
     code = refused.headers.get("x-amzn-ErrorType", "")
     message = str(_read(refused.read(MOST), url).get("message") or refused.reason)
     if "Signature" in code or "AuthenticationToken" in code:
         message = f"{message.rstrip('.')}: {KEYS}"
     later = refused.code >= HTTPStatus.INTERNAL_SERVER_ERROR or refused.code == HTTPStatus.TOO_MANY_REQUESTS
-    return Unavailable(message) if later else Invalid(message)
+    return ServerUnavailable(message) if later else Invalid(message)
 
 
 def _read(body: bytes, url: str) -> Answer:
@@ -159,5 +159,5 @@ def _read(body: bytes, url: str) -> Answer:
     except ValueError:
         content = None
     if not isinstance(content, dict):
-        raise Unavailable(f"what answers at {url} is not batchq")
+        raise ServerUnavailable(f"what answers at {url} is not batchq")
     return content

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from batchq.cli.lines import line
 
-REFUSED, MISUSED, INTERRUPTED = 1, 2, 130  # exit statuses
+REFUSED, MISUSED, AWAY, INTERRUPTED = 1, 2, 3, 130  # exit statuses; AWAY: no server answers, or it cannot now
 
 
 def complain(text: str, status: int = REFUSED) -> int:

@@ -9,9 +9,9 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from batchq import __version__
-from batchq.cli.complaint import INTERRUPTED, MISUSED, REFUSED, complain
+from batchq.cli.complaint import AWAY, INTERRUPTED, MISUSED, REFUSED, complain
 from batchq.cli.saying import finish
-from batchq.errors import BatchqError, Misused
+from batchq.errors import BatchqError, Misused, ServerUnavailable
 
 COMMANDS = (
     "serve",
@@ -39,6 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         finish()
     except Misused as wrong:
         return complain(str(wrong), MISUSED)
+    except ServerUnavailable as away:
+        return complain(str(away), AWAY)
     except BrokenPipeError:  # whoever reads has enough, as `head` does
         return REFUSED
     except (BatchqError, OSError) as refused:

@@ -22,5 +22,5 @@ def read(asked: argparse.Namespace) -> Settings:
 
 def _first(wrong: ValidationError) -> str:
     error = wrong.errors()[0]
-    name = "-".join(str(it) for it in error["loc"]).replace("_", "-")
-    return f"--{name}: {error['msg']}"
+    name = str(error["loc"][0]).replace("_", "-")
+    return f"--{name}: {error['msg'].removeprefix('Value error, ')}"

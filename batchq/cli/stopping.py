@@ -9,11 +9,10 @@ from typing import Any
 from batchq.cli.answers import Answer
 from batchq.cli.calling import add_url, call, stream, url_of
 from batchq.cli.choosing import add_choice, chosen
-from batchq.cli.complaint import INTERRUPTED, MISUSED, REFUSED, complain
+from batchq.cli.complaint import AWAY, INTERRUPTED, MISUSED, REFUSED, complain
 from batchq.cli.telling import DONE, AsJson, InLines, Teller, summary
 from batchq.errors import Invalid, Unavailable
 
-AWAY = 3  # exit status
 WHO_AM_I = "/v1/batchq/whoami"
 PATIENCE = 120.0  # seconds to the first word, and from each to the next
 AS_ASKED = {*DONE, "ALREADY_FINISHED", "NOT_MATCHED"}

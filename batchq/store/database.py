@@ -16,7 +16,7 @@ import aiosqlite
 
 from batchq.errors import Conflict, StoreFailed, StoreLost, StoreRefused
 from batchq.store import opening
-from batchq.store.lock import locked, refuse_copy
+from batchq.store.lock import Lock, locked, refuse_copy
 from batchq.store.rereading import AFTER, Rereading, rereading
 from batchq.store.reserve import Reserve
 from batchq.store.seal import Seal
@@ -41,6 +41,7 @@ class Database:
         browser: aiosqlite.Connection,
         beside: Rereading | None,
         reserve: Reserve,
+        lock: Lock,
         held: AsyncExitStack,
     ) -> None:
         """`beside` reads it through, where nobody did before it was opened."""
@@ -52,11 +53,16 @@ class Database:
         self._browser = browser
         self._beside = beside
         self._reserve = reserve
+        self._lock = lock
         self._held = held
 
     async def close(self) -> None:
         """After what was begun. The lock is let go last."""
         await self._held.aclose()
+
+    def announce(self, url: str) -> None:
+        """Note where the server answers, for another one that finds the data locked."""
+        self._lock.note(self.instance, url=url)
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Carry it out and make it durable, all or nothing. A caller cancelled meanwhile does not know which.
@@ -133,6 +139,7 @@ async def opened(data: Path, *, reread_after: float = AFTER, reserve: int = 0, s
             browser=browser,
             beside=beside,
             reserve=reserved,
+            lock=lock,
             held=held.pop_all(),
         )
 

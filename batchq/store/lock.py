@@ -13,7 +13,7 @@ from batchq.errors import StoreRefused
 
 NAME = "batchq.lock"
 LOCKS = Path("/proc/locks")  # of Linux: a lock a line
-_LONGEST = 200
+_LONGEST = 500
 
 
 class Lock:
@@ -40,10 +40,13 @@ class Lock:
     def seal(self) -> str | None:
         return self._line(1)
 
-    def note(self, instance: str, seal: str | None = None) -> None:
-        """Durable when this returns. Cut short it says whose data it is, and at worst a seal that fits nothing."""
-        home = f"{instance} {self._inode}"
-        wanted = "".join(f"{it}\n" for it in (home, seal) if it is not None).encode()
+    def note(self, instance: str, seal: str | None = None, url: str | None = None) -> None:
+        """Durable when this returns. Cut short it says whose data it is, and at worst a seal that fits nothing.
+
+        `url` is where the server that has the data answers, None when there is none.
+        """
+        lines = f"{instance} {self._inode}\n{seal or ''}\n{url or ''}"
+        wanted = f"{lines.rstrip()}\n".encode()
         if wanted != self._read():
             os.pwrite(self._descriptor, wanted, 0)
             os.ftruncate(self._descriptor, len(wanted))
@@ -53,6 +56,11 @@ class Lock:
         """What the file system takes for now, in nanoseconds."""
         os.utime(self._descriptor)
         return os.fstat(self._descriptor).st_mtime_ns
+
+    @property
+    def url(self) -> str | None:
+        """Where the server that holds it answers, as far as it is noted."""
+        return self._line(2)
 
     @property
     def _inode(self) -> str:
@@ -90,7 +98,10 @@ def _seize(descriptor: int, data: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as why:
-        raise StoreRefused(f"another batchq is serving {data}") from why
+        _, pid = holder(data)
+        url = Lock(descriptor).url
+        who = ", ".join([*([] if pid is None else [f"pid {pid}"]), *([] if url is None else [url])])
+        raise StoreRefused(f"another batchq is serving {data}" + (f" ({who})" if who else "")) from why
     except OSError as why:
         raise StoreRefused(f"{data} is on a file system that cannot lock: {why.strerror}") from why
 

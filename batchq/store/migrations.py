@@ -1,5 +1,6 @@
 """The schema, from whatever this data has to the newest: forward only, each step whole or not at all."""
 
+import logging
 import sqlite3
 from collections.abc import Mapping
 from datetime import timedelta
@@ -12,6 +13,8 @@ from batchq.store.transaction import Begin, carry_out
 
 # "btch": by it a file is known to be ours, and not some other program's SQLite database.
 APPLICATION_ID = 0x62746368
+
+log = logging.getLogger(__name__)
 
 _SPAN = TypeAdapter(timedelta)
 
@@ -29,8 +32,11 @@ def application(connection: sqlite3.Connection) -> int:
 
 def migrate(connection: sqlite3.Connection, steps: Mapping[int, str]) -> None:
     connection.create_function("microseconds", 1, _microseconds, deterministic=True)
-    for number in range(version(connection) + 1, max(steps) + 1):
+    before = version(connection)
+    for number in range(before + 1, max(steps) + 1):
         _take(connection, number, steps[number])
+        if before:
+            log.info("the schema of the database is upgraded from %d to %d", number - 1, number)
 
 
 def _take(connection: sqlite3.Connection, number: int, step: str) -> None:

@@ -63,6 +63,10 @@ class SqliteStore:
         """What was begun is carried out first."""
         await self._database.close()
 
+    def announce(self, url: str) -> None:
+        """Note where the server answers, for another one that finds the data locked."""
+        self._database.announce(url)
+
     async def secret(self) -> bytes:
         """32 bytes of this data's own, for what must not be forged."""
         return await self._database.write(opening.secret)

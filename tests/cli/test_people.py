@@ -256,7 +256,7 @@ def test_files_and_a_server_are_not_asked_at_once(data, capsys):
 def test_a_server_that_is_named_is_asked_and_no_file(group, monkeypatch, capsys):
     monkeypatch.setenv("BATCHQ_URL", "http://127.0.0.1:1")
 
-    assert main(["user", "list"]) == 1
+    assert main(["user", "list"]) == 3
 
     assert "no batchq answers at http://127.0.0.1:1" in capsys.readouterr().err
 

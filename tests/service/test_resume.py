@@ -48,5 +48,5 @@ def test_what_is_not_understood_is_refused(shared, body):
 
 
 def test_where_nobody_answers_is_told_in_one_line(capsys):
-    assert main(["resume", "--url", "http://127.0.0.1:9"]) == 1
+    assert main(["resume", "--url", "http://127.0.0.1:9"]) == 3
     assert capsys.readouterr().err.startswith("batchq: no batchq answers at http://127.0.0.1:9: ")

@@ -82,7 +82,7 @@ def test_a_second_server_on_the_same_data_is_refused(shared):
 def test_another_address_than_loopback_is_refused(tmp_path):
     status, line = refused("--data", tmp_path, "--host", "0.0.0.0", "--port", 0)
 
-    assert status == 1
+    assert status == 2
     assert "--insecure-no-auth" in line
     assert list(tmp_path.iterdir()) == []
 
@@ -100,7 +100,7 @@ def test_a_key_of_tls_that_everybody_can_read_is_refused(tmp_path):
 
     status, line = refused("--data", tmp_path / "data", *files.flags())
 
-    assert status == 1
+    assert status == 2
     assert f"chmod 600 {files.key}" in line
     assert not (tmp_path / "data").exists()
 
@@ -109,7 +109,7 @@ def test_a_key_of_tls_that_everybody_can_read_is_refused(tmp_path):
 def test_a_certificate_without_its_key_is_refused_and_a_key_without_one(tmp_path, flag):
     status, line = refused("--data", tmp_path / "data", flag, tmp_path)
 
-    assert status == 1
+    assert status == 2
     assert "--tls-cert and --tls-key" in line
 
 
@@ -121,7 +121,7 @@ def test_secrets_that_everybody_can_read_are_refused(tmp_path):
 
     status, line = refused("--data", tmp_path / "data", "--secrets-file", file)
 
-    assert status == 1
+    assert status == 2
     assert f"chmod 600 {file}" in line
     assert not (tmp_path / "data").exists()
 
@@ -134,7 +134,7 @@ def test_a_port_that_is_taken_is_told_in_one_line(tmp_path):
         status, line = refused("--data", tmp_path, "--port", taken.getsockname()[1], "--runtime", "simulated")
 
     assert status == 1
-    assert "already in use" in line
+    assert f"already in use by pid {os.getpid()} (" in line
     assert list(tmp_path.iterdir()) == []
 
 
@@ -155,14 +155,26 @@ def test_a_setting_that_cannot_be_is_told_in_one_line(tmp_path):
         (["--colour", "red"], {}, "--colour"),
         (["--runtime", "podman"], {}, "podman"),
         ([], {"BATCHQ_STOP_GRACEE": "3"}, "BATCHQ_STOP_GRACEE"),
+        ([], {"DOCKER_HOST": "bogus"}, "DOCKER_HOST"),
+        ([], {"DOCKER_HOST": "tcp://127.0.0.1:port"}, "DOCKER_HOST"),
+        (["--volumes", "/ok:relative"], {}, "--volumes: relative is not an absolute path"),
+        ([], {"BATCHQ_VOLUMES": '["relative"]'}, "--volumes: relative is not an absolute path"),
+        (["--host", "batch.invalid", "--insecure-no-auth"], {}, "batch.invalid"),
     ],
 )
 def test_a_setting_that_there_is_not_is_told_in_one_line(tmp_path, flags, environment, named):
     status, line = refused("--data", tmp_path, "--port", 0, *flags, **environment)
 
-    assert status != 0
+    assert status == 2
     assert named in line
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_second_server_of_the_same_data_names_the_first(shared):
+    status, line = refused("--data", shared.data, "--port", 0, "--runtime", "simulated")
+
+    assert status == 1
+    assert line.endswith(f"another batchq is serving {shared.data} (pid {shared.process.pid}, {shared.url})")
 
 
 def test_secrets_and_the_commands_own_variable_are_no_settings():
@@ -172,7 +184,7 @@ def test_secrets_and_the_commands_own_variable_are_no_settings():
 def test_every_setting_is_also_a_variable(tmp_path):
     status, line = refused("--data", tmp_path, BATCHQ_HOST="192.0.2.1")
 
-    assert status == 1
+    assert status == 2
     assert "192.0.2.1" in line
 
 

@@ -212,11 +212,14 @@ def test_each_earlier_schema_is_tried_with_something_in_every_table(tmp_path, ve
 
 
 @pytest.mark.parametrize("version", EARLIER)
-async def test_whatever_the_schema_was_every_row_is_whole_in_the_newest(tmp_path, version):
+async def test_whatever_the_schema_was_every_row_is_whole_in_the_newest(tmp_path, version, caplog):
+    caplog.set_level("INFO")
     store = await SqliteStore.open(written(tmp_path, version))
     await store.close()
 
     found = check(tmp_path / NAME)
+
+    assert f"the schema of the database is upgraded from {version} to {version + 1}" in caplog.text
 
     assert (found.schema, found.problems) == (migrations.NEWEST, ())
     assert found.jobs[Status.RUNNABLE] >= 3
