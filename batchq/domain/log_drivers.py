@@ -67,7 +67,7 @@ def option_refusals(driver: str, options: Mapping[str, str], *, named: set[str] 
     elif option in options:
         host = target(driver, options)
         if host is None or is_local(host):
-            yield f"What option {option!r} of log driver {driver!r} names, no host of the network, is not allowed"
+            yield f"Option {option!r} of log driver {driver!r}, unless scheme://host:port elsewhere, is not allowed"
 
 
 def target(driver: str, options: Mapping[str, str]) -> str | None:

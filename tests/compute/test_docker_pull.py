@@ -4,13 +4,14 @@ import asyncio
 import base64
 import json
 from contextlib import closing
+from functools import partial
 
 import pytest
 
 from batchq.errors import ImageMissing, ImageUnavailable
 from batchq.values import ContainerState
 from compute.lanes import Limits
-from tests.support.containers import docker_runtime, ended, launch, output
+from tests.support.containers import docker_runtime, ended, launch, output, until
 from tests.support.docker_api import docker_api
 from tests.support.registry import LAYER, MANIFEST, NAMES, PASSWORD, USER, registry
 from tests.support.scripts import IMAGE, Script
@@ -81,6 +82,20 @@ async def test_who_gives_up_waiting_leaves_the_pull_to_the_others(runtime, image
     await patient
 
     assert images.asked[LAYER] == 1
+
+
+@pytest.mark.fault("SE23")
+async def test_a_pull_that_is_abandoned_is_stopped_by_the_engine(runtime, images):
+    images.drips = True
+    pull = asyncio.create_task(runtime.pull(images.image(), None))
+
+    async def counted(what):
+        return images.asked[what] > 0
+
+    await until(partial(counted, LAYER))
+    pull.cancel()
+
+    await until(partial(counted, "left"))
 
 
 @pytest.mark.fault("EN19")

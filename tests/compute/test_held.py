@@ -137,7 +137,7 @@ def answers(monkeypatch):
 @pytest.mark.fault("SE21")
 @pytest.mark.parametrize("address", ["udp://127.0.0.1:1", "unix:///run/secret.sock", ""])
 def test_a_secret_address_of_a_log_driver_is_judged_when_it_is_known(address):
-    with pytest.raises(StartRefused, match="names, no host of the network, is not allowed") as refused:
+    with pytest.raises(StartRefused, match="unless scheme://host:port elsewhere, is not allowed") as refused:
         logs_to(GELF, address)
 
     assert refused.value.forbidden

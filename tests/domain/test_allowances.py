@@ -249,7 +249,7 @@ def test_no_log_driver_reaches_the_machine_itself(host):
         logging("splunk", splunk_url=f"http://{host}"),
         logging("fluentd", fluentd_address=host),
     ):
-        assert "names, no host of the network, is not allowed to account lab." in refusal(asked, GIVEN, "lab")
+        assert "unless scheme://host:port elsewhere, is not allowed to account lab." in refusal(asked, GIVEN, "lab")
 
 
 @pytest.mark.fault("SE21")

@@ -24,12 +24,16 @@ USER, PASSWORD = "somebody", "s3cret-of-the-registry"
 
 
 class Registry:
-    """It has the test image by two names, any tag. `asked` counts what was asked for; `open` it must be to answer."""
+    """It has the test image by two names, any tag. `asked` counts what was asked for; `open` it must be to answer.
+
+    While `drips` it answers no layer to its end, and counts in `asked["left"]` the engines that hang up.
+    """
 
     def __init__(self, *, private: bool) -> None:
         self.asked: Counter[str] = Counter()
         self.open = asyncio.Event()
         self.open.set()
+        self.drips = False
         self.address = ""
         self._private = private
         self._blobs: dict[str, tuple[str, bytes]] = {}
@@ -50,7 +54,7 @@ class Registry:
         self._manifest = json.dumps(manifest).encode()
         self._blob(MANIFEST, self._manifest)
 
-    async def answer(self, request: web.Request) -> web.Response:
+    async def answer(self, request: web.Request) -> web.StreamResponse:
         if self._private and request.headers.get("Authorization") != _basic(USER, PASSWORD):
             self.asked["refused"] += 1
             return web.Response(status=401, headers={"WWW-Authenticate": 'Basic realm="tests"'})
@@ -65,7 +69,18 @@ class Registry:
         if request.method == "GET":
             self.asked[media] += 1
         headers = {"Docker-Content-Digest": _digest(content), "Content-Type": media}
+        if self.drips and media == LAYER:
+            return await self._dripping(request, web.StreamResponse(headers={**headers, "Content-Length": "1000000"}))
         return web.Response(body=content, headers=headers)
+
+    async def _dripping(self, request: web.Request, answer: web.StreamResponse) -> web.StreamResponse:
+        await answer.prepare(request)
+        with suppress(ConnectionError):
+            while self.drips:
+                await answer.write(b"x")
+                await asyncio.sleep(0.05)
+        self.asked["left"] += self.drips
+        return answer
 
     def _blob(self, media: str, content: bytes) -> dict[str, str | int]:
         self._blobs[_digest(content)] = media, content
@@ -89,6 +104,7 @@ async def registry(engine_url, *, private=False):
             yield it
         finally:
             it.open.set()
+            it.drips = False
             await runner.cleanup()
             for image in engine.images():
                 for tag in image["RepoTags"] or ():
