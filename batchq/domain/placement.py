@@ -245,14 +245,18 @@ class Room:
             if need.resource not in self._site.stocks:
                 return Misfit(reason=reasons.no_such_resource(need.resource))
         for account in self._site.quotas.on_millicpus(job.account):
-            if job.resources.millicpus > self._most[vcpus_of(account)]:
-                return Misfit(reason=reasons.beyond_limit(account))
+            if job.resources.millicpus > (most := self._most[vcpus_of(account)]):
+                return Misfit(reason=reasons.beyond_limit(account, job.resources.millicpus, most))
         most = max(self._site.environments[name].max_millicpus for name in enabled)
         if job.resources.millicpus > most:
-            return Misfit(reason=reasons.TOO_MANY_VCPUS)
-        wanting = lacking(self._demand(job, enabled[0]), self._most)
-        short = [it.resource for it in job.needs if units(it.resource) in wanting]
-        return Misfit(reason=reasons.too_many_units(short[0]) if short else reasons.TOO_LARGE)
+            return Misfit(reason=reasons.too_many_vcpus(job.resources.millicpus, most))
+        wanted = self._demand(job, enabled[0])
+        wanting = {of: (wanted[of], self._most.get(of, 0)) for of in lacking(wanted, self._most)}
+        for need in job.needs:
+            if (of := units(need.resource)) in wanting:
+                return Misfit(reason=reasons.too_many_units(need.resource, *wanting[of]))
+        hosts = {MEMORY: "MiB of memory", GPUS: "GPUs"}
+        return Misfit(reason=reasons.too_large((hosts[of], *wanting[of]) for of in hosts if of in wanting))
 
     def _take(self, wanted: Amounts, until: datetime | None) -> None:
         """What does not come back is gone for those who wait, too."""

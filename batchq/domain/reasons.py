@@ -1,5 +1,7 @@
 """The texts of statusReason and container.reason: AWS's own, to the letter, where AWS has one. Clients compare them."""
 
+from collections.abc import Iterable
+
 EXITED = "Essential container in task exited"
 NOT_STARTED = "Task failed to start"
 CHILD_FAILED = "Array Child Job failed"
@@ -19,6 +21,10 @@ TOO_MANY_VCPUS = (
 TOO_LARGE = (
     "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - The job resource requirement (vCPU/memory/GPU) is higher than that "
     "can be met by the CE(s) attached to the job queue."
+)
+ENGINE_AWAY = "SERVER:CONTAINER_ENGINE_UNAVAILABLE - The container engine does not answer. Jobs start when it does."
+SAFE_MODE = (
+    "SERVER:SAFE_MODE - The server runs on a restored backup. Jobs start when an administrator has run `batchq resume`."
 )
 NO_ENVIRONMENT = "ACTION_REQUIRED - CE(s) associated with the job queue are invalid."
 KEPT_FOR_SHARES = (
@@ -45,18 +51,33 @@ def at_limit(account: str) -> str:
     )
 
 
-def beyond_limit(account: str) -> str:
-    return f"MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - The job needs more vCPUs than account {account} may use."
+def too_many_vcpus(asked: int, most: int) -> str:
+    """Both in thousandths of a vCPU; `most` is what the largest enabled compute environment of the queue has."""
+    return f"{TOO_MANY_VCPUS} It asks for {asked / 1000:g} vCPUs, the largest CE has {most / 1000:g}."
+
+
+def too_large(lacking: Iterable[tuple[str, int, int]]) -> str:
+    """`lacking`: a unit, such as "MiB of memory", with how many of it the job asks for, and how many there are."""
+    figures = (f"{asked} {unit} (there are {most})" for unit, asked, most in lacking)
+    return f"{TOO_LARGE} It asks for {', '.join(figures)}."
+
+
+def beyond_limit(account: str, asked: int, most: int) -> str:
+    """Both in thousandths of a vCPU."""
+    return (
+        f"MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - The job needs more vCPUs than account {account} may use: "
+        f"it asks for {asked / 1000:g}, the limit is {most / 1000:g}."
+    )
 
 
 def no_such_resource(name: str) -> str:
     return f"MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - The consumable resource {name} of the job does not exist."
 
 
-def too_many_units(name: str) -> str:
+def too_many_units(name: str, asked: int, most: int) -> str:
     return (
         "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - The job needs more of the consumable resource "
-        f"{name} than there is in all."
+        f"{name} than there is in all: it asks for {asked}, there are {most}."
     )
 
 

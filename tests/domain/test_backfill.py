@@ -216,8 +216,8 @@ def test_units_that_are_used_up_are_not_counted_twice():
 def test_more_units_than_there_are_is_a_misfit():
     free = room(licence=licences(3))
 
-    assert free.offer(one(need(4)), ["local"]) == Misfit(reason=reasons.too_many_units("licence"))
-    assert free.offer(one(need(2), need(2)), ["local"]) == Misfit(reason=reasons.too_many_units("licence"))
+    for needs in ([need(4)], [need(2), need(2)]):
+        assert free.offer(one(*needs), ["local"]) == Misfit(reason=reasons.too_many_units("licence", 4, 3))
 
 
 def test_units_of_a_resource_that_is_not_there_are_a_misfit():
@@ -228,7 +228,7 @@ def test_what_others_have_used_up_makes_a_misfit_of_the_next():
     free = room(token=licences(3, returns=False))
 
     assert free.offer(one(need(2, "token")), ["local"]) == LOCAL
-    assert free.offer(one(need(2, "token")), ["local"]) == Misfit(reason=reasons.too_many_units("token"))
+    assert free.offer(one(need(2, "token")), ["local"]) == Misfit(reason=reasons.too_many_units("token", 2, 1))
 
 
 def test_units_are_set_aside_and_nothing_else_is_kept_from_those_who_need_none():

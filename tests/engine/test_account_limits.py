@@ -164,7 +164,7 @@ async def test_one_that_is_more_than_the_limit_is_a_misfit_and_holds_up_not_even
 
     assert placed_in(turn, large, small) == [None, "local"]
     assert turn.get(large.id).misfit
-    assert turn.get(large.id).status_reason == reasons.beyond_limit("lab")
+    assert turn.get(large.id).status_reason == reasons.beyond_limit("lab", 3000, 2000)
 
 
 async def test_a_limit_holds_over_all_queues():

@@ -159,4 +159,4 @@ async def test_a_head_that_has_become_a_misfit_stays_one():
     await desk.turn(GroundChanged())
 
     assert (await desk.store.jobs([head.id]))[head.id].misfit
-    assert (await blocked(desk, head))[0] == reasons.TOO_MANY_VCPUS
+    assert (await blocked(desk, head))[0] == reasons.too_many_vcpus(4000, 3000)

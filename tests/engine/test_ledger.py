@@ -227,7 +227,7 @@ async def test_when_all_is_used_up_the_next_is_a_misfit_and_stops_nobody():
     await desk.turn(LOOKED)
 
     (stored,) = (await desk.store.jobs([next_.id])).values()
-    assert (stored.misfit, stored.status_reason) == (True, reasons.too_many_units("licence"))
+    assert (stored.misfit, stored.status_reason) == (True, reasons.too_many_units("licence", 2, 1))
     assert await desk.status(other) is Status.STARTING
 
 

@@ -38,7 +38,7 @@ async def test_a_misfit_is_marked_and_those_behind_it_go_on():
 
     turn = await filled(store, ground())
 
-    assert (turn.get(huge.id).misfit, turn.get(huge.id).status_reason) == (True, reasons.TOO_MANY_VCPUS)
+    assert (turn.get(huge.id).misfit, turn.get(huge.id).status_reason) == (True, reasons.too_many_vcpus(9000, 4000))
     assert placed_in(turn, huge, small) == [None, "local"]
 
 

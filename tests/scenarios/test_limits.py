@@ -77,7 +77,7 @@ async def test_one_that_is_more_than_its_account_may_have_says_so_and_starts_whe
     large = await submit(world, ada, Script(), millicpus=2000)
     small = await submit(world, ada, Script(), millicpus=1000)
     await world.then(small, Status.SUCCEEDED)
-    await world.then(large, Status.RUNNABLE, status_reason=reasons.beyond_limit("lab"), misfit=True)
+    await world.then(large, Status.RUNNABLE, status_reason=reasons.beyond_limit("lab", 2000, 1000), misfit=True)
 
     limit(world, vcpus=2.0)
 

@@ -91,8 +91,9 @@ async def test_one_that_can_never_fit_says_so_and_blocks_nobody(world):
 
     await world.then(small, Status.SUCCEEDED)
 
-    await world.then(giant, Status.RUNNABLE, misfit=True, status_reason=reasons.TOO_MANY_VCPUS)
-    await world.then(fat, Status.RUNNABLE, misfit=True, status_reason=reasons.TOO_LARGE)
+    await world.then(giant, Status.RUNNABLE, misfit=True, status_reason=reasons.too_many_vcpus(64_000, 4000))
+    told = (await world.then(fat, Status.RUNNABLE, misfit=True)).status_reason
+    assert told.startswith(f"{reasons.TOO_LARGE} It asks for {1 << 30} MiB of memory (there are ")
     await world.terminate(giant)
     await world.terminate(fat)
 
