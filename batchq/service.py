@@ -68,7 +68,7 @@ class JobService:
     ) -> None:
         self._engine = engine
         self._store = store
-        self._shown = Showing(store, engine.sealed)
+        self._shown = Showing(store, engine.sealed, engine.start_obstacle)
         self._catalog = catalog
         self._floor = floor
         self._stop_grace = stop_grace

@@ -53,7 +53,7 @@ class Stopping:
         self._engine = engine
         self._queues = queues
         self._store = store
-        self._shown = Showing(store, engine.sealed)
+        self._shown = Showing(store, engine.sealed, engine.start_obstacle)
         self._people = people
 
     async def check(self, asked: Asked, *, by: Caller) -> None:

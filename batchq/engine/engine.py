@@ -8,6 +8,7 @@ from weakref import ref
 
 from batchq.acting import acting
 from batchq.domain import events as on
+from batchq.domain import reasons
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.names import ConsumableName, JobId, QueueName, Tag
 from batchq.domain.people import Caller
@@ -212,6 +213,12 @@ class Engine:
     def sealed(self) -> Sealed:
         """What orders to arrays have decided, as last saved, though rows do not say so yet."""
         return self.loop.sealed
+
+    def start_obstacle(self) -> str | None:
+        """The statusReason of every queued job while no job can start; None where jobs start as there is room."""
+        if self.loop.held is not None:
+            return reasons.SAFE_MODE
+        return None if self._watcher.engine_fails is None else reasons.ENGINE_AWAY
 
     def in_use(self, name: ConsumableName) -> int:
         """Units of a consumable resource that jobs hold now."""

@@ -41,7 +41,7 @@ async def at_rest(desk):
 
 
 def shown_by(desk):
-    return Showing(desk.store, lambda: desk.loop.sealed)
+    return Showing(desk.store, lambda: desk.loop.sealed, lambda: None)
 
 
 def family_of(size):
@@ -133,7 +133,7 @@ async def test_an_order_that_is_saved_while_the_store_is_read_is_shown_to_the_ne
     before, sealed_before = await shown(desk), desk.loop.sealed
     await desk.turn(to(ONE, CANCEL))
 
-    found = await Showing(desk.store, lambda: sealed_before).jobs(family_of(SIZE)[1:])
+    found = await Showing(desk.store, lambda: sealed_before, lambda: None).jobs(family_of(SIZE)[1:])
 
     assert {it: _told(job) for it, job in found.items()} == {it: before[it] for it in family_of(SIZE)[1:]}
 

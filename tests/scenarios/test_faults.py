@@ -134,16 +134,22 @@ async def test_while_the_store_takes_nothing_requests_are_refused_and_news_is_ke
     assert len(done.attempts) == 1
 
 
-async def test_while_the_engine_is_away_jobs_wait_and_then_run(world):
+async def test_while_the_engine_is_away_jobs_wait_and_say_so_and_then_run(world):
     world.runtime.away = True
     await world.engine_is(up=False)
-    job = await world.submit(Script(seconds=0))
+    job, giant = await world.submit(Script(seconds=0)), await world.submit(Script(seconds=0), millicpus=64_000)
     await world.passes(1)
-    assert (await world.job(job)).status is Status.RUNNABLE
+
+    shown = await world.described(job, giant)
+    assert [(it.status, it.status_reason) for it in shown] == [(Status.RUNNABLE, reasons.ENGINE_AWAY)] * 2
+    assert (await world.job(job)).status_reason is None
 
     world.runtime.away = False
 
     await world.then(job, Status.SUCCEEDED)
+    (hopeless,) = await world.described(giant)
+    assert hopeless.status_reason == reasons.too_many_vcpus(64_000, 4000)
+    await world.cancel(giant)
 
 
 @pytest.mark.fault("EN09")

@@ -344,7 +344,9 @@ async def test_what_waits_is_not_started_before_an_operator_says_so(world):
     await world.terminate(before)
     fresh = await world.submit(Script(seconds=1))
     await world.passes(HOUR / 4)
-    assert [(await world.job(it)).status for it in (waits, fresh)] == [Status.RUNNABLE, Status.RUNNABLE]
+    assert [(it.status, it.status_reason) for it in await world.described(waits, fresh)] == [
+        (Status.RUNNABLE, reasons.SAFE_MODE)
+    ] * 2
 
     await world.engine.resume(purge=False)
 

@@ -309,6 +309,10 @@ class World:
     async def job(self, job_id: JobId) -> Job:
         return (await self.store.jobs([job_id]))[job_id]
 
+    async def described(self, *ids: JobId) -> list[Job]:
+        """As DescribeJobs shows them."""
+        return [job for job, _ in await self.service.describe(ids, by=self.caller)]
+
     async def then(self, job_id: JobId, status: Status, **expected: Any) -> Job:
         """Wait until the job is in this status; then its members must be as expected."""
         job = await self._reach(job_id, status)
