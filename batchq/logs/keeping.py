@@ -117,7 +117,7 @@ class Keeper:
         log_id = tag.log_id
         last = await self._archive.last(log_id)
         stored = await self._archive.size(log_id) if last else 0
-        if last and await self._is_stopped(tag, stored):
+        if await self._is_stopped(tag, stored):
             return
         since = max(last - OVERLAP, 0)
         kept = await self._kept(log_id, since=since, whole=whole) if last else {}
@@ -136,9 +136,11 @@ class Keeper:
         await batch.append()
 
     async def _is_stopped(self, tag: Tag, stored: int) -> bool:
-        """Whether a quota refuses more, and the last line that is stored says so."""
+        """Whether a quota refuses more, and the last line that is stored says so, or no line can."""
         if await self._quota.refusal(tag, stored) is None:
             return False
+        if not self._quota.may_annotate:
+            return True
         page = await self._archive.read_back(tag.log_id, position=None, limit=1, max_bytes=1)
         return any(_is_annotation(line) for line in page.lines)
 

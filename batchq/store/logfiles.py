@@ -64,18 +64,19 @@ class LogFiles:
         return await self._call(_size, log_id)
 
     async def total(self, log_ids: Sequence[str]) -> int:
-        paths = [self._path(it) for it in log_ids]
-        return await asyncio.get_running_loop().run_in_executor(self._threads, _total, paths)
+        return await self._in_thread(partial(_total, [self._path(it) for it in log_ids]), "the sizes of logs")
 
     async def discard(self, log_id: str) -> None:
         await self._call(_discard, log_id)
 
     async def _call(self, work: Callable[Concatenate[Path, P], T], log_id: str, *args: P.args, **kwargs: P.kwargs) -> T:
-        path = self._path(log_id)
+        return await self._in_thread(partial(work, self._path(log_id), *args, **kwargs), f"the log of task {log_id}")
+
+    async def _in_thread(self, work: Callable[[], T], about: str) -> T:
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, path, *args, **kwargs))
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         except (OSError, RuntimeError) as failure:  # the latter where the machine has no thread left
-            raise StoreFailed(f"the log of task {log_id}: {failure}") from failure
+            raise StoreFailed(f"{about}: {failure}") from failure
 
     def _path(self, log_id: str) -> Path:
         """No text of a caller becomes part of a path."""

@@ -4,7 +4,8 @@ import errno
 import logging
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -77,7 +78,7 @@ class Reserve:
         if not left:
             return False
         try:
-            os.truncate(self._path, max(left - PIECE, 0))
+            self._resize(max(left - PIECE, 0))
         except OSError as why:
             log.warning("reserved disk space could not be given up: %s", why)
             return False
@@ -85,14 +86,25 @@ class Reserve:
         return True
 
     def _allocate(self) -> None:
+        with self._opened() as descriptor:
+            try:
+                os.posix_fallocate(descriptor, 0, self._size)
+            except OSError as why:
+                if why.errno == errno.ENOSPC:  # another program was faster; what was allocated would be of no use half
+                    os.ftruncate(descriptor, 0)
+                raise
+
+    def _resize(self, size: int) -> None:
+        with self._opened() as descriptor:
+            os.ftruncate(descriptor, size)
+
+    @contextmanager
+    def _opened(self) -> Iterator[int]:
+        """Its own file: what a link leads to is not ours to cut off."""
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(self._path, flags, 0o600)  # not the database
         try:
-            os.posix_fallocate(descriptor, 0, self._size)
-        except OSError as why:
-            if why.errno == errno.ENOSPC:  # another program was faster; what was allocated would be of no use half
-                os.ftruncate(descriptor, 0)
-            raise
+            yield descriptor
         finally:
             os.close(descriptor)
 

@@ -94,11 +94,14 @@ async def test_below_the_minimum_of_the_disk_nothing_is_stored_until_there_is_ro
 
 
 async def test_on_a_disk_with_nothing_left_not_even_that_line_is_stored(keeper_with, engine, archive, disk):
-    disk.free = 31 * MIB
+    keeper, disk.free = keeper_with(), 31 * MIB
     engine.write(TAG, "a")
 
-    await keeper_with().keep(TAG)
+    await keeper.catch_up(TAG, fresh=timedelta(0))
+    asked = len(engine.asked)
+    await keeper.keep(TAG)
 
+    assert asked == 0
     assert await stored(archive) == []
 
 

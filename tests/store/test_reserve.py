@@ -66,6 +66,17 @@ def test_its_blocks_are_taken_and_it_is_made_again_when_there_is_room(reserve, t
     assert (tmp_path / NAME).stat().st_blocks * 512 >= 4 * PIECE
 
 
+def test_what_a_link_in_its_place_leads_to_is_not_cut_off(reserve, tmp_path):
+    (tmp_path / "another").write_bytes(b"x" * 10)
+    (tmp_path / NAME).unlink()
+    (tmp_path / NAME).symlink_to(tmp_path / "another")
+
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        reserve.saving(FullDisk(tmp_path, wanted=5 * PIECE))
+
+    assert (tmp_path / "another").stat().st_size == 10
+
+
 async def test_a_store_makes_it_again_with_its_next_check(tmp_path):
     store = await SqliteStore.open(tmp_path, reserve=4 * PIECE, spare=0)
     (tmp_path / NAME).unlink()
