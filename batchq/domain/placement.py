@@ -57,9 +57,10 @@ class Fits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waits:
-    """There is no room now."""
+    """There is no room now. `known`: nor was there for one like it before."""
 
     reason: str
+    known: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +159,7 @@ class Room:
         shape = (job.resources, job.needs, tuple(names), self._site.quotas.on_millicpus(job.account), before)
         known = self._too_large.get(shape)
         if known is not None:
-            return Waits(reason=known)
+            return Waits(reason=known, known=True)
         able = self._able(job, names)
         if not able:
             return self._hopeless(job, names)

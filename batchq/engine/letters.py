@@ -121,7 +121,24 @@ class MoreToDo:
     """The last turn did as much as one turn may, and there is more."""
 
 
-Letter = Submit | Deliver | Amend | Ring | Surveyed | Resume | SweepJobs | EngineLost | GroundChanged | MoreToDo
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchQueues:
+    """Look at more of the jobs behind blocked heads: a turn looks at few."""
+
+
+Letter = (
+    Submit
+    | Deliver
+    | Amend
+    | Ring
+    | Surveyed
+    | Resume
+    | SweepJobs
+    | EngineLost
+    | GroundChanged
+    | MoreToDo
+    | SearchQueues
+)
 
 
 _Asked = (Submit, Deliver, Amend, Resume, SweepJobs)

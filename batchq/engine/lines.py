@@ -71,9 +71,13 @@ class Waiting:
             return page
 
         def place(it: Candidate) -> int:
-            return self._gone.end(self._skip.end(it.order))
+            return self.skipped_to(it.order)
 
         return self._lay_over(_Pages(read, place, self._first(queue)), changed, _order)
+
+    async def after(self, queue: QueueName, order: int, limit: int) -> tuple[Candidate, ...]:
+        """Those in the store above this order that this turn has not changed, at most so many; whatever its policy."""
+        return await self._lines.runnable(queue, limit, order, beside=self._closed.names)
 
     async def in_turns(
         self, queue: QueueName, policy: SchedulingPolicy | None, uses: Mapping[ShareKey, ShareUse]
@@ -124,6 +128,10 @@ class Waiting:
 
     def may_start(self, it: Candidate) -> bool:
         return not self._skip.has(it)
+
+    def skipped_to(self, order: int) -> int:
+        """The last order from this one on that is passed over."""
+        return self._gone.end(self._skip.end(order))
 
     def _first(self, queue: QueueName) -> int:
         """So many that some are left when those are passed over that the turn has changed, if they stand in front.

@@ -22,7 +22,18 @@ from batchq.engine.choosing import Choosing, outdated
 from batchq.engine.families import Families
 from batchq.engine.ground import Ground
 from batchq.engine.inbox import Inbox
-from batchq.engine.letters import Amend, Deliver, Letter, MoreToDo, Resume, Submit, Surveyed, SweepJobs, asked_by
+from batchq.engine.letters import (
+    Amend,
+    Deliver,
+    Letter,
+    MoreToDo,
+    Resume,
+    SearchQueues,
+    Submit,
+    Surveyed,
+    SweepJobs,
+    asked_by,
+)
 from batchq.engine.reading import Reader
 from batchq.engine.scheduler import Scheduler
 from batchq.engine.settling import settle
@@ -39,6 +50,7 @@ log = logging.getLogger(__name__)
 
 MOST_LETTERS = 1000
 AFTER_FAILURE = 1.0  # seconds
+SEARCH_PAUSE = 0.1  # seconds between searches behind blocked heads
 OF_LATE = timedelta(minutes=1)
 
 
@@ -78,7 +90,8 @@ class Loop:
         self.choosing = Choosing(store)
         self._reader = Reader(ground, admit=self.scheduler.admit, sweep=self._sweep)
         self.between = asyncio.Lock()
-        self._place_due = True
+        self._place_due = self._missed = True
+        self._search_due = self._search_waits = False
         self._behind = True
         self.active: dict[JobId, Job] = {}
         self.closing = False
@@ -219,13 +232,29 @@ class Loop:
     def _may_fill(self, turn: Turn) -> Resources | None:
         """While the engine does not answer nothing is placed; what waits is looked at when it may be."""
         self._place_due = self._place_due or self._reader.ground_changed or self.scheduler.concerns(turn)
-        return self.host if self._place_due and not self._is_still else None
+        self._search_due = self._search_due or turn.search
+        return self.host if (self._place_due or self._search_due) and not self._is_still else None
 
     async def _place(self, turn: Turn, host: Resources) -> None:
         looked = await self.scheduler.free_misfits(turn, host, ground_changed=self._reader.ground_changed)
-        filled = await self.scheduler.fill(turn, host, skip=self._skip(turn))
+        turn.search = self._search_due
+        filled = await self.scheduler.fill(turn, host, skip=self._skip(turn), grown=self._has_grown(turn))
         if not looked or not filled:
             self._inbox.post(MoreToDo())
+        if self.scheduler.searching and not self._search_waits:
+            self._search_waits = True
+            self._tasks.spawn("search queues", self._search_later())
+
+    def _has_grown(self, turn: Turn) -> bool:
+        """Whether there may be more room than at the last fill, and not only other jobs that wait for it."""
+        return self._missed or self._reader.ground_changed or turn.place
+
+    async def _search_later(self) -> None:
+        try:
+            await self._clock.sleep(SEARCH_PAUSE)
+        finally:
+            self._search_waits = False
+        self._inbox.post(SearchQueues())
 
     def _skip(self, turn: Turn) -> Skip:
         return Skip(children=self._families.under_order(turn), meant=self._sweeps.meant)
@@ -245,7 +274,9 @@ class Loop:
     def _adopt(self, turn: Turn) -> None:
         """The turn is saved: remember it, tell it, and act on it."""
         if self.host is not None and not self._is_still:
-            self._place_due = self._reader.ground_changed = False
+            self._place_due = self._search_due = self._missed = self._reader.ground_changed = False
+        elif self._place_due:
+            self._missed = True
         if turn.unknown is not None:
             self._reader.safety.note(turn.unknown)
         if turn.restoration is not None:

@@ -28,6 +28,7 @@ from batchq.engine.letters import (
     MoreToDo,
     Resume,
     Ring,
+    SearchQueues,
     Submit,
     Surveyed,
     SweepJobs,
@@ -101,6 +102,8 @@ class Reader:
                 self.ground_changed = True
             case MoreToDo():
                 turn.place = True
+            case SearchQueues():
+                turn.search = True
             case _:
                 assert_never(letter)
 

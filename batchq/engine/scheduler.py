@@ -21,7 +21,8 @@ from batchq.engine.ledger import Ledger, Page
 from batchq.engine.limits import Limits
 from batchq.engine.outlook import Outlook
 from batchq.engine.positions import Positions
-from batchq.engine.scheduling import NOBODY_WAITS, Place, fill_room, free_misfits
+from batchq.engine.queue_search import NO_SEARCH, Searches, follow
+from batchq.engine.scheduling import NOBODY_WAITS, Filled, Place, fill_room, free_misfits
 from batchq.engine.skip import Skip
 from batchq.engine.snapshot import snapshot
 from batchq.engine.tally import Tally
@@ -53,6 +54,8 @@ class Scheduler:
         self._promises = NO_PROMISES
         self._staged_marks: Mapping[Place, Mark] = {}
         self._staged_promises = NO_PROMISES
+        self._searches: Searches = NO_SEARCH
+        self._staged_searches: Searches = NO_SEARCH
         self._misfits_after: int | None = None  # behind which order misfits are yet to be looked at
         self._staged_misfits_after: int | None = None
         self._staged_page = Page(shares={}, used_up={})
@@ -65,6 +68,7 @@ class Scheduler:
         await self._ledger.load(self._store, self._clock.now())
         await self.tally.load(self._store)
         self._heads.marks = {}
+        self._searches = NO_SEARCH
         self.ahead.forget()
         self._outlook.forget()
         self.limits.look_through(self._clock.now())
@@ -80,6 +84,7 @@ class Scheduler:
         self._staged_promises = self._promises
         self._staged_marks = self._heads.marks
         self._staged_misfits_after = self._misfits_after
+        self._staged_searches = self._searches
         if not held:
             await self.limits.cancel(turn, self._heads.marks)
 
@@ -101,8 +106,11 @@ class Scheduler:
         )
         return self._staged_misfits_after is None
 
-    async def fill(self, turn: Turn, host: Resources, *, skip: Skip) -> bool:
-        """Place what fits; False if it stopped before that, at what one turn may do, or a head has failed."""
+    async def fill(self, turn: Turn, host: Resources, *, skip: Skip, grown: bool) -> bool:
+        """Place what fits; False if it stopped before that, at what one turn may do, or a head has failed.
+
+        `grown`: there may be more room than when this was called last.
+        """
         changes = turn.pairs()
         if self._outlook.is_bare(self._ground.queues, changes):
             filled, promises = NOBODY_WAITS, NO_PROMISES
@@ -111,14 +119,36 @@ class Scheduler:
             held = self._held.after([change.after for change in changes])
             room = Room(site=self._site(host, used_up), held=held, now=turn.now, promised=self._promises)
             filled = await fill_room(
-                turn, self.ahead, self._ground, room=room, uses=uses, skip=skip, nobody=self._outlook.nobody
+                turn,
+                self.ahead,
+                self._ground,
+                room=room,
+                uses=uses,
+                skip=skip,
+                nobody=self._outlook.nobody,
+                searches=self._searches if turn.search else NO_SEARCH,
             )
             promises = room.promises
         self._outlook.stage(filled)
+        self._staged_searches = self._followed(turn, filled, grown=grown)
         if filled.finished:
             self._staged_marks = await self._heads.mark(turn, self.ahead, filled.heads)
             self._staged_promises = promises
-        return filled.finished and len(self._staged_marks) == len(filled.heads)
+        return filled.finished and not filled.worthwhile and len(self._staged_marks) == len(filled.heads)
+
+    @property
+    def searching(self) -> bool:
+        """Whether there are jobs behind heads that are yet to be looked at."""
+        return bool(self._staged_searches)
+
+    def _followed(self, turn: Turn, filled: Filled, *, grown: bool) -> Searches:
+        """A head that left its place gives its reservation back."""
+        heads = {it.job_id for it in filled.heads.values()}
+        grown = grown or any(it.job_id not in heads for it in self._heads.marks.values())
+        searched = filled.searches if turn.search else self._searches
+        if not filled.finished:
+            return searched
+        return follow(searched, filled.cut, turn.stirred_lines, grown=grown)
 
     def written_to(self, turn: Turn, changes: Changes) -> Changes:
         """What the turn saves, with the ledger's part of it, which is adopted as written whatever changes meanwhile."""
@@ -137,6 +167,7 @@ class Scheduler:
         self._heads.marks = still_true(self._staged_marks, turn)
         self._promises = self._staged_promises
         self._misfits_after = self._staged_misfits_after
+        self._searches = self._staged_searches
         self.limits.adopt(self._heads.marks, jobs)
 
     def admit(self, turn: Turn, spec: JobSpec) -> None:

@@ -6,7 +6,7 @@ limit holds back nobody else: with the first of them all jobs of that account ar
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from batchq.domain import events as on
@@ -21,12 +21,16 @@ from batchq.domain.quotas import Closed
 from batchq.engine.ahead import Ahead
 from batchq.engine.ground import Ground
 from batchq.engine.lines import Waiting
+from batchq.engine.queue_search import NO_SEARCH, Position, Searches
 from batchq.engine.skip import Skip
 from batchq.engine.turn import Turn
 from batchq.ports import JobStore
 
 MOST_FOUND = 500  # jobs that one turn places or sets aside
-MOST_LOOKED_AT = 64  # jobs behind the head of a queue, in one turn
+MOST_LOOKED_AT = 64  # jobs behind the head of a queue, in one turn; those that are like one that did not fit are free
+MOST_READ = 128  # jobs behind the head of a queue, in one turn, those among them
+MOST_SEARCHED = 512  # jobs of a queue that one search reads
+SEARCH_PAGE = 64
 MISFIT_PAGE = 500
 
 
@@ -48,13 +52,17 @@ class Filled:
     """`finished` is false where it stopped at what one turn may do; then `heads` are not all.
 
     `full`: queues behind whose head, of this order, nobody can start before something else ends. `through`: who stood
-    in the queues all of which was read.
+    in the queues all of which was read. `cut`: queues that were left though there is room, with the last order that was
+    looked at; so many jobs started that it is `worthwhile` to go on at once. `searches`: as the turn leaves them.
     """
 
     finished: bool
     heads: Mapping[Place, Head]
     full: Mapping[QueueName, int]
     through: Mapping[QueueName, Sequence[Candidate]]
+    cut: Mapping[QueueName, int] = field(default_factory=dict)
+    searches: Searches = field(default_factory=dict)
+    worthwhile: bool = False
 
 
 NOBODY_WAITS = Filled(finished=True, heads={}, full={}, through={})
@@ -81,6 +89,8 @@ class Line:
     next: Candidate | None = None
     head: Head | None = None
     looked_at: int = 0
+    read: int = 0
+    last: int = -1
 
 
 Found = tuple[JobId, on.Placed | on.FoundMisfit]
@@ -98,6 +108,8 @@ class Filling:
     closed: Closed
     found: list[Found] = field(default_factory=list)
     at_limit: dict[Place, Head] = field(default_factory=dict)
+    cut: dict[QueueName, Line] = field(default_factory=dict)
+    offered: set[JobId] = field(default_factory=set)
 
     @property
     def full(self) -> bool:
@@ -127,11 +139,46 @@ class Filling:
         if self._kept_back(line, job):
             line.head = line.head or _head(job, reasons.KEPT_FOR_SHARES)
             return False
-        self._offer(line, job)
+        is_head = line.head is None
+        known = self._offer(line, job)
+        self.offered.add(job.job_id)
         if line.head is None:
             return True
-        line.looked_at += 1
-        return line.looked_at <= MOST_LOOKED_AT and not self.room.closed(line.queue.environments)
+        line.read += not is_head
+        line.looked_at += not known
+        if self.room.closed(line.queue.environments):
+            return False
+        if line.looked_at <= MOST_LOOKED_AT and line.read < MOST_READ:
+            return True
+        line.last = job.order if line.queue.policy is None else -1
+        self.cut[line.queue.name] = line
+        return False
+
+    async def search(self, line: Line, position: Position) -> Position | None:
+        """Offer more jobs of a queue that was left; where to go on, None at the end."""
+        line.read = line.looked_at = 0
+        while line.read < MOST_SEARCHED and line.looked_at < MOST_LOOKED_AT:
+            page = await self.waiting.after(line.queue.name, position.after, SEARCH_PAGE)
+            for job in page:
+                if self.full or (position.until is not None and job.order > position.until):
+                    return position if self.full else None
+                self._offer_found(line, job)
+                position = replace(position, after=job.order)
+            if len(page) < SEARCH_PAGE:
+                return position.from_front()
+            position = replace(position, after=self.waiting.skipped_to(position.after))
+        return position
+
+    def _offer_found(self, line: Line, job: Candidate) -> None:
+        """One that a search found makes no head: a job before it is."""
+        line.read += 1
+        if job.job_id in self.offered or not (self.waiting.is_offered(job) and self.waiting.may_start(job)):
+            return
+        account = self.room.at_limit(job, line.queue.environments)
+        if account is not None:
+            self.closed.close(account)
+        elif not self._kept_back(line, job):
+            line.looked_at += not self._offer(line, job)
 
     def _passed_over(self, line: Line, job: Candidate) -> bool:
         """Whether its account, or one above, may not start another. Then none of it starts before this one."""
@@ -147,7 +194,8 @@ class Filling:
             return False
         return self.room.could_hold(job, line.queue.environments)
 
-    def _offer(self, line: Line, job: Candidate) -> None:
+    def _offer(self, line: Line, job: Candidate) -> bool:
+        """Whether it was known beforehand that it does not fit."""
         offer = self.room.offer if line.head is None else self.room.squeeze
         match offer(job, line.queue.environments):
             case Fits(environment=name):
@@ -156,8 +204,10 @@ class Filling:
                     line.allowance.held += job.resources.millicpus
             case Misfit(reason=reason):
                 self.found.append((job.job_id, on.FoundMisfit(reason=reason)))
-            case Waits(reason=reason):
+            case Waits(reason=reason, known=known):
                 line.head = line.head or _head(job, reason)
+                return known
+        return False
 
     def _line(self, queue: JobQueue) -> Line:
         policy = None if queue.policy is None else self.ground.policies.get(queue.policy)
@@ -190,8 +240,12 @@ async def fill_room(
     uses: Mapping[ShareKey, ShareUse],
     skip: Skip,
     nobody: Collection[QueueName],
+    searches: Searches = NO_SEARCH,
 ) -> Filled:
-    """Place RUNNABLE jobs until none fits that may. Those in `skip` may not, and in queues with `nobody` none waits."""
+    """Place RUNNABLE jobs until none fits that may. Those in `skip` may not, and in queues with `nobody` none waits.
+
+    After the front of each queue comes what `searches` reads behind it.
+    """
     closed = Closed(room.quotas)
     waiting = Waiting(turn, ahead, skip, closed, nobody=nobody)
     filling = Filling(turn=turn, waiting=waiting, ground=ground, room=room, uses=uses, closed=closed)
@@ -200,6 +254,10 @@ async def fill_room(
     for _, queues in groupby(by_priority, key=lambda it: it.priority):
         if not filling.over:
             heads |= await filling.fill_from(tuple(queues))
+    searched: dict[QueueName, Position | None] = dict(searches)
+    for name, position in searches.items():
+        if name in filling.cut and not filling.over:
+            searched[name] = await filling.search(filling.cut[name], position)
     unknown = [job_id for job_id, _ in filling.found if not turn.knows(job_id)]
     if unknown:
         turn.learn((await ahead.jobs(unknown)).values())
@@ -208,7 +266,15 @@ async def fill_room(
         turn.step(job_id, event)
     finished = not filling.over and len(found) == len(filling.found)
     full = _full(heads, room, ground) if finished else {}
-    return Filled(finished=finished, heads=heads | filling.at_limit, full=full, through=waiting.through)
+    return Filled(
+        finished=finished,
+        heads=heads | filling.at_limit,
+        full=full,
+        through=waiting.through,
+        cut={name: line.last for name, line in filling.cut.items()},
+        searches={name: it for name, it in searched.items() if it is not None},
+        worthwhile=bool(filling.cut) and len(found) >= MOST_LOOKED_AT // 2,
+    )
 
 
 def _full(heads: Mapping[Place, Head], room: Room, ground: Ground) -> dict[QueueName, int]:

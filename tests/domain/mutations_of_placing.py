@@ -107,7 +107,11 @@ FAIRSHARE = [
     ("a share that is over counts as active", "key.queue == queue and use.active > 0", "key.queue == queue"),
 ]
 SCHEDULING = [
-    ("those behind one at a limit slip past it", "            self.closed.close(account)\n", ""),
+    (
+        "those behind one at a limit slip past it",
+        "            self.closed.close(account)\n            self.at_limit",
+        "            self.at_limit",
+    ),
     ("the youngest start first", "line = min(ready, key=_order)", "line = max(ready, key=_order)"),
     ("lower priorities go first", "(-it.priority, it.name)", "(it.priority, it.name)"),
     (
@@ -116,8 +120,8 @@ SCHEDULING = [
         "ground.queues[job.spec.queue]",
     ),
     ("everybody who waits is a head", "self.room.offer if line.head is None else", "self.room.offer if True else"),
-    ("nobody behind a head is looked at", "return line.looked_at <= MOST_LOOKED_AT and", "return False and"),
-    ("everybody behind a head is looked at", "line.looked_at <= MOST_LOOKED_AT and not", "not"),
+    ("nobody behind a head is looked at", "if line.looked_at <= MOST_LOOKED_AT and line", "if False and line"),
+    ("everybody behind a head is looked at", "line.looked_at <= MOST_LOOKED_AT and line.read", "line.read"),
     ("a reservation keeps the first from starting", "self.held == 0 or", ""),
     ("a reservation is not kept within a turn", "line.allowance.held += job.resources.millicpus", "pass"),
     ("a disabled environment counts for a reservation", " and it.state is State.ENABLED", ""),

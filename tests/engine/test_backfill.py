@@ -59,13 +59,23 @@ async def test_a_misfit_behind_the_head_is_found():
 
 async def test_so_many_behind_the_head_are_looked_at_and_no_more():
     runs, head = running(millicpus=1000, timeout=HOUR), runnable(millicpus=64_000)
-    long = [runnable(millicpus=1) for _ in range(MOST_LOOKED_AT - 1)]
+    long = [runnable(millicpus=1 + number) for number in range(MOST_LOOKED_AT - 1)]
     last, beyond = (runnable(millicpus=1, timeout=HOUR / 2) for _ in range(2))
     store = await stored(runs, head, *long, last, beyond)
 
     turn = await filled(store, ground(environments=[WIDE]))
 
     assert placed_in(turn, last, beyond) == ["local", None]
+
+
+async def test_60_different_jobs_that_do_not_fit_hide_none_behind_them():
+    runs, head = running(millicpus=1000, timeout=HOUR), runnable(millicpus=64_000)
+    long, short = [runnable(millicpus=1 + number) for number in range(60)], runnable(millicpus=1, timeout=HOUR / 2)
+    store = await stored(runs, head, *long, short)
+
+    turn = await filled(store, ground(environments=[WIDE]))
+
+    assert placed_in(turn, short) == ["local"]
 
 
 async def test_the_head_is_told_with_what_it_waits_for():

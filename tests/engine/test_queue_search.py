@@ -1,0 +1,116 @@
+"""Behind a blocked head every job is looked at once there may be room for it, whatever else happens."""
+
+from dataclasses import replace
+
+import pytest
+
+from batchq.domain.catalog import ResourceKind
+from batchq.domain.job import Need, Status
+from batchq.domain.names import ConsumableName, QueueName
+from batchq.engine import scheduling
+from batchq.engine.letters import SearchQueues
+from batchq.engine.queue_search import Position, follow
+from tests.domain.lives import runnable
+from tests.engine.desk import LOOKED, desk_over
+from tests.engine.turns import ground
+from tests.support import world as worlds
+from tests.support.builders import ADMIN, consumable, environment, policy, queue
+from tests.support.scripts import Script
+
+LICENCE = ConsumableName("licence")
+Q = QueueName("q")
+WIDE = environment(max_millicpus=64_000)
+
+
+async def held_licence(world):
+    """The one licence is held by a job, and another waits for it."""
+    await world.catalog.consumable_resources.create(name=LICENCE, total=1, kind=ResourceKind.REPLENISHABLE, tags=())
+    holder = await waiting(world, 1, Script(seconds=3600))
+    await world.then(holder[0], Status.RUNNING)
+
+
+async def waiting(world, count, script=None):
+    submission = replace(
+        await world.submission(script, millicpus=1, memory_mib=4), needs=(Need(resource=LICENCE, quantity=1),)
+    )
+    return [(await world.service.submit(submission, by=ADMIN)).id for _ in range(count)]
+
+
+@pytest.mark.fault("CO05")
+async def test_an_array_behind_a_blocked_head_fills_the_room():
+    async with worlds.pretended() as world:
+        await held_licence(world)
+        await waiting(world, 1)
+
+        array = await world.submit(Script(seconds=600), array_size=200, millicpus=1, memory_mib=4)
+        await world.passes(5)
+
+        counts = dict((await world.job(array)).family.counts)
+        assert counts == {Status.RUNNING: 200}
+
+
+@pytest.mark.fault("CO05")
+@pytest.mark.parametrize("blocked", [66, 200])
+async def test_jobs_behind_many_blocked_ones_start_and_then_the_scheduler_rests(blocked):
+    async with worlds.pretended() as world:
+        await held_licence(world)
+        await waiting(world, blocked)
+
+        free = await world.submit_many(5, Script(seconds=600), millicpus=1, memory_mib=4)
+
+        for it in free:
+            await world.then(it, Status.RUNNING)
+        await world.passes(2)
+        assert world.engine.loop.scheduler.searching is False
+
+
+def licensed(**asked):
+    return runnable(needs=(Need(resource=LICENCE, quantity=1),), **asked)
+
+
+@pytest.mark.parametrize("shares", [False, True], ids=["first in first out", "fair share"])
+async def test_each_search_reads_so_many_jobs_and_the_next_goes_on_behind_them(monkeypatch, shares):
+    monkeypatch.setattr(scheduling, "MOST_READ", 4)
+    monkeypatch.setattr(scheduling, "MOST_SEARCHED", 10)
+    monkeypatch.setattr(scheduling, "SEARCH_PAGE", 5)
+    share = {"share_identifier": "red", "scheduling_priority": 1} if shares else {}
+    blocked, last = [licensed(millicpus=1, **share) for _ in range(40)], runnable(millicpus=1, **share)
+    fair = {"policy": "fair"} if shares else {}
+    there = ground(
+        queue(**fair),
+        environments=[WIDE],
+        policies=[policy("fair")],
+        consumables=[consumable(LICENCE, total=1, kind=ResourceKind.REPLENISHABLE)],
+    )
+    desk = await desk_over(licensed(millicpus=1, **share), *blocked, last, on_ground=there)
+    await desk.turn(LOOKED)
+
+    searches = 0
+    while await desk.status(last) is Status.RUNNABLE:
+        searches += 1
+        await desk.turn(SearchQueues())
+
+    assert searches == 4
+
+
+def test_a_search_goes_on_from_where_it_was_and_then_covers_what_it_had_passed():
+    at = {Q: Position(after=500)}
+
+    grown = follow(at, {Q: 64}, {}, grown=True)[Q]
+    new_at_the_end = follow(at, {Q: 64}, {Q: 900}, grown=False)[Q]
+    new_in_front = follow(at, {Q: 64}, {Q: 100}, grown=False)[Q]
+
+    assert grown == new_in_front == Position(after=500, wraps=500)
+    assert grown.from_front() == Position(until=500)
+    assert grown.from_front().from_front() is None
+    assert new_at_the_end == at[Q]
+
+
+def test_where_all_was_searched_only_what_is_new_is():
+    assert follow({}, {Q: 64}, {Q: 900}, grown=False) == {Q: Position(after=899)}
+    assert follow({}, {Q: 64}, {}, grown=False) == {}
+    assert follow({}, {Q: 64}, {Q: 900}, grown=True) == {Q: Position(after=64)}
+
+
+def test_a_queue_without_room_or_without_more_jobs_is_not_searched():
+    assert follow({Q: Position(after=500)}, {}, {Q: 900}, grown=True) == {}
