@@ -40,6 +40,7 @@ def shifted(job: Job, shift: ClockShift) -> Job:
         job,
         created_at=shift.of(job.created_at),
         blocked_at=_of(job.blocked_at, shift),
+        promised_start=_promise(job, shift),
         stop=None if job.stop is None else _stop(job.stop, shift),
         family=None if job.family is None else _family(job.family, shift),
     )
@@ -84,6 +85,13 @@ def _family(family: Family, shift: ClockShift) -> Family:
         ordered_at=_of(family.ordered_at, shift),
         over_at=_of(family.over_at, shift),
     )
+
+
+def _promise(job: Job, shift: ClockShift) -> datetime | None:
+    """It lies ahead, however far: it was stamped by the clock that stamped since when the job is blocked."""
+    if job.promised_start is None or job.blocked_at is None or shift.of(job.blocked_at) == job.blocked_at:
+        return job.promised_start
+    return job.promised_start + shift.by
 
 
 def _of(at: datetime | None, shift: ClockShift) -> datetime | None:

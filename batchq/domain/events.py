@@ -51,9 +51,13 @@ class FoundFitting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundBlocked:
-    """It is the first of its queue, and there is no room for it now."""
+    """It is the first of its queue, and there is no room for it now.
+
+    `promise`: by when at the latest it starts, None where that is not known.
+    """
 
     reason: str
+    promise: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -272,6 +272,8 @@ class Job:
     cancelled: str | None = None
     misfit: bool = False
     blocked_at: datetime | None = None
+    #: While the job is blocked as the first of its queue: by when at the latest it starts. None: not known.
+    promised_start: datetime | None = None
     child: Child | None = None
     family: Family | None = None
     #: Of an array, until its last child is spawned.

@@ -82,11 +82,13 @@ def _fail_waiting(job: Job, event: on.DependencyFailed | on.FoundInvalid, now: d
 
 
 def _hold(job: Job, event: on.FoundMisfit, now: datetime) -> Outcome:
-    return replace(_blocked(job, event.reason, now), misfit=True), ()
+    return replace(_blocked(job, event.reason, now), misfit=True, promised_start=None), ()
 
 
 def _block(job: Job, event: on.FoundBlocked, now: datetime) -> Outcome:
-    return _blocked(job, event.reason, now), ()
+    blocked = _blocked(job, event.reason, now)
+    promises = [it for it in (job.promised_start, event.promise) if it is not None]
+    return replace(blocked, promised_start=min(promises)) if promises else blocked, ()
 
 
 def _blocked(job: Job, reason: str, now: datetime) -> Job:
@@ -98,7 +100,7 @@ def _blocked(job: Job, reason: str, now: datetime) -> Job:
 
 
 def _release(job: Job, _: on.FoundFitting, __: datetime) -> Outcome:
-    return replace(job, misfit=False, status_reason=None, blocked_at=None), ()
+    return replace(job, misfit=False, status_reason=None, blocked_at=None, promised_start=None), ()
 
 
 def _give_up(job: Job, event: on.BlockedTooLong, now: datetime) -> Outcome:
@@ -109,7 +111,9 @@ def _give_up(job: Job, event: on.BlockedTooLong, now: datetime) -> Outcome:
 
 def _place(job: Job, event: on.Placed, now: datetime) -> Outcome:
     attempt = Attempt(number=len(job.attempts) + 1, environment=event.environment, placed_at=now)
-    placed = replace(to(job, Status.STARTING), attempt=attempt, status_reason=None, blocked_at=None)
+    placed = replace(
+        to(job, Status.STARTING), attempt=attempt, status_reason=None, blocked_at=None, promised_start=None
+    )
     if job.spec.task is not None or job.spec.nodes is not None:
         return parts.begin(placed, now)
     return placed, (do.StartContainer(tag=placed.tag),)

@@ -54,7 +54,14 @@ def end(job: Job, status: Status, now: datetime, reason: str | None) -> Job:
     _check_edge(job, status)
     stopped = job.stopped_at or max(now, job.started_at or now)
     return replace(
-        job, status=status, attempt=None, misfit=False, blocked_at=None, status_reason=reason, stopped_at=stopped
+        job,
+        status=status,
+        attempt=None,
+        misfit=False,
+        blocked_at=None,
+        promised_start=None,
+        status_reason=reason,
+        stopped_at=stopped,
     )
 
 

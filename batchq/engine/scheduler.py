@@ -16,13 +16,13 @@ from batchq.domain.placement import Room, Site
 from batchq.engine.accounts import Accounts
 from batchq.engine.ahead import Ahead
 from batchq.engine.ground import Ground
-from batchq.engine.heads import Heads, Mark, still_true
+from batchq.engine.heads import Heads, Mark, read_promises, still_true
 from batchq.engine.ledger import Ledger, Page
 from batchq.engine.limits import Limits
 from batchq.engine.outlook import Outlook
 from batchq.engine.positions import Positions
 from batchq.engine.queue_search import NO_SEARCH, Searches, follow
-from batchq.engine.scheduling import NOBODY_WAITS, Filled, Place, fill_room, free_misfits
+from batchq.engine.scheduling import NOBODY_WAITS, Filled, Place, blocked_heads, fill_room, free_misfits
 from batchq.engine.skip import Skip
 from batchq.engine.snapshot import snapshot
 from batchq.engine.tally import Tally
@@ -52,6 +52,7 @@ class Scheduler:
         self._positions = Positions(clock.now())
         self._outlook = Outlook()
         self._promises = NO_PROMISES
+        self._promises_read = False
         self._staged_marks: Mapping[Place, Mark] = {}
         self._staged_promises = NO_PROMISES
         self._searches: Searches = NO_SEARCH
@@ -117,7 +118,13 @@ class Scheduler:
         else:
             uses, used_up = self._ledger_after(turn, changes)
             held = self._held.after([change.after for change in changes])
-            room = Room(site=self._site(host, used_up), held=held, now=turn.now, promised=self._promises)
+            site = self._site(host, used_up)
+            if not self._promises_read:
+                room = Room(site=site, held=held, now=turn.now)
+                ids = await blocked_heads(turn, self.ahead, self._ground, room=room, uses=uses, skip=skip)
+                self._promises = await read_promises(turn, self.ahead, ids)
+                self._promises_read = True
+            room = Room(site=site, held=held, now=turn.now, promised=self._promises)
             filled = await fill_room(
                 turn,
                 self.ahead,
@@ -132,7 +139,7 @@ class Scheduler:
         self._outlook.stage(filled)
         self._staged_searches = self._followed(turn, filled, grown=grown)
         if filled.finished:
-            self._staged_marks = await self._heads.mark(turn, self.ahead, filled.heads)
+            self._staged_marks = await self._heads.mark(turn, self.ahead, filled.heads, promises)
             self._staged_promises = promises
         return filled.finished and not filled.worthwhile and len(self._staged_marks) == len(filled.heads)
 

@@ -120,6 +120,23 @@ class Filling:
         """Also where a line gave up: what it did not get to comes before all that is left."""
         return self.full or self.waiting.gave_up
 
+    async def fill(self) -> dict[Place, Head]:
+        """Offer the front of each queue, those of higher priority first. The answer is their heads."""
+        heads: dict[Place, Head] = {}
+        by_priority = sorted(self.ground.queues.values(), key=lambda it: (-it.priority, it.name))
+        for _, queues in groupby(by_priority, key=lambda it: it.priority):
+            if not self.over:
+                heads |= await self.fill_from(tuple(queues))
+        return heads
+
+    async def search_all(self, searches: Searches) -> Searches:
+        """Take these searches further; the answer is where they go on, without those that are over."""
+        searched: dict[QueueName, Position | None] = dict(searches)
+        for name, position in searches.items():
+            if name in self.cut and not self.over:
+                searched[name] = await self.search(self.cut[name], position)
+        return {name: it for name, it in searched.items() if it is not None}
+
     async def fill_from(self, queues: Sequence[JobQueue]) -> dict[Place, Head]:
         """Offer the queues' jobs, merged by order, until each queue is through."""
         lines = [self._line(queue) for queue in queues]
@@ -231,6 +248,29 @@ class Filling:
         return Line(queue=queue, waiting=waiting, allowance=allowance)
 
 
+def _filling(
+    turn: Turn,
+    ahead: Ahead,
+    ground: Ground,
+    *,
+    room: Room,
+    uses: Mapping[ShareKey, ShareUse],
+    skip: Skip,
+    nobody: Collection[QueueName],
+) -> Filling:
+    closed = Closed(room.quotas)
+    waiting = Waiting(turn, ahead, skip, closed, nobody=nobody)
+    return Filling(turn=turn, waiting=waiting, ground=ground, room=room, uses=uses, closed=closed)
+
+
+async def blocked_heads(
+    turn: Turn, ahead: Ahead, ground: Ground, *, room: Room, uses: Mapping[ShareKey, ShareUse], skip: Skip
+) -> tuple[JobId, ...]:
+    """The jobs that would be heads if the room were filled now; nothing is placed."""
+    heads = await _filling(turn, ahead, ground, room=room, uses=uses, skip=skip, nobody=()).fill()
+    return tuple(it.job_id for it in heads.values())
+
+
 async def fill_room(
     turn: Turn,
     ahead: Ahead,
@@ -246,18 +286,9 @@ async def fill_room(
 
     After the front of each queue comes what `searches` reads behind it.
     """
-    closed = Closed(room.quotas)
-    waiting = Waiting(turn, ahead, skip, closed, nobody=nobody)
-    filling = Filling(turn=turn, waiting=waiting, ground=ground, room=room, uses=uses, closed=closed)
-    heads: dict[Place, Head] = {}
-    by_priority = sorted(ground.queues.values(), key=lambda it: (-it.priority, it.name))
-    for _, queues in groupby(by_priority, key=lambda it: it.priority):
-        if not filling.over:
-            heads |= await filling.fill_from(tuple(queues))
-    searched: dict[QueueName, Position | None] = dict(searches)
-    for name, position in searches.items():
-        if name in filling.cut and not filling.over:
-            searched[name] = await filling.search(filling.cut[name], position)
+    filling = _filling(turn, ahead, ground, room=room, uses=uses, skip=skip, nobody=nobody)
+    heads = await filling.fill()
+    searched = await filling.search_all(searches)
     unknown = [job_id for job_id, _ in filling.found if not turn.knows(job_id)]
     if unknown:
         turn.learn((await ahead.jobs(unknown)).values())
@@ -270,9 +301,9 @@ async def fill_room(
         finished=finished,
         heads=heads | filling.at_limit,
         full=full,
-        through=waiting.through,
+        through=filling.waiting.through,
         cut={name: line.last for name, line in filling.cut.items()},
-        searches={name: it for name, it in searched.items() if it is not None},
+        searches=searched,
         worthwhile=bool(filling.cut) and len(found) >= MOST_LOOKED_AT // 2,
     )
 

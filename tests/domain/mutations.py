@@ -79,7 +79,11 @@ LIFECYCLE = [
         "attempt=attempt, status_reason=None, blocked_at=None",
         "attempt=attempt, status_reason=None",
     ),
-    ("what fits at last is blocked", "status_reason=None, blocked_at=None), ()", "status_reason=None), ()"),
+    (
+        "what fits at last is blocked",
+        "status_reason=None, blocked_at=None, promised_start=None), ()",
+        "status_reason=None), ()",
+    ),
     (
         "a misfit found again counts anew",
         "blocked_at=(job.blocked_at if same else None) or now)",
@@ -119,15 +123,15 @@ MOVES = [
         "job.cancelled if job.cancelled is not None else ended.status_reason",
         "ended.status_reason",
     ),
-    ("the dead are misfits", "attempt=None, misfit=False, blocked_at", "attempt=None, blocked_at"),
-    ("the dead hold an attempt", "attempt=None, misfit=False, blocked_at", "misfit=False, blocked_at"),
+    ("the dead are misfits", "        misfit=False,\n        blocked_at", "        blocked_at"),
+    ("the dead hold an attempt", "attempt=None,\n        misfit=False,\n", "misfit=False,\n"),
     ("a job that is over has no end", "job.stopped_at or max(now, job.started_at or now)", "job.stopped_at"),
     (
         "a job that succeeded may come back",
         "Status.SUCCEEDED: frozenset()",
         "Status.SUCCEEDED: frozenset({Status.FAILED})",
     ),
-    ("the dead are blocked", "misfit=False, blocked_at=None", "misfit=False"),
+    ("the dead are blocked", "        blocked_at=None,\n", ""),
 ]
 STOPPING = [
     ("a cancel is not remembered", "    return replace(job, cancelled=event.reason)\n", "    return job\n"),

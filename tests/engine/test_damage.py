@@ -175,7 +175,6 @@ async def test_what_was_kept_for_one_that_stands_first_is_another_s_at_once(data
     await desk.loop.load()
 
     await desk.turn(LOOKED)
-    await desk.turn(*await desk.inbox.take(10))
 
     assert await fate(desk, bad) == LOST
     assert await desk.status(behind) is Status.STARTING
