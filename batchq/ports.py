@@ -26,6 +26,7 @@ from batchq.values import (
     Changes,
     ChildQuery,
     ClockAnchor,
+    EngineIdentity,
     Found,
     JobQuery,
     Launch,
@@ -112,6 +113,9 @@ class JobStore(ClockStore, WaitingStore, SweepStore, Protocol):
 
     async def restoration(self) -> Restoration:
         """What is kept of it; nothing where the data is no backup's."""
+
+    async def engine_id(self) -> str | None:
+        """The container engine that the unfinished attempts are on, None before the first."""
 
     async def submissions(self, keys: Sequence[SubmissionKey]) -> Mapping[SubmissionKey, JobId]:
         """Those of them that are remembered."""
@@ -223,8 +227,8 @@ class CatalogStore(Protocol):
         """Set it for ever: something that happens once in the life of the data has happened."""
 
 
-class ContainerRuntime(Protocol):
-    """Where containers run. Knows only containers of its own instance; never touches any other.
+class ContainerCalls(Protocol):
+    """What is asked about single containers. Knows only those of its own instance; never touches any other.
 
     Every method may raise EngineUnknown: the call may have been carried out, or may be later. No method waits for a
     container to end, and none takes an outcome from anything but an inspection.
@@ -261,6 +265,10 @@ class ContainerRuntime(Protocol):
         With the last container of an attempt go its network and the volumes its containers shared.
         """
 
+
+class ContainerRuntime(ContainerCalls, Protocol):
+    """Where containers run. Every method may raise EngineUnknown."""
+
     async def remove_silent(self, tag: Tag) -> AsyncGenerator[LogLine, None] | None:
         """All that it wrote, as `logs` tells it; None if it wrote nothing, and is removed by it. Raises ContainerGone.
 
@@ -286,6 +294,9 @@ class ContainerRuntime(Protocol):
 
     async def lost_before(self) -> datetime | None:
         """Containers that began before this have not outlived the engine, or the machine. None if it cannot be told."""
+
+    async def identity(self) -> EngineIdentity:
+        """Which engine answers."""
 
     async def close(self) -> None: ...
 

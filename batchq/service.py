@@ -147,9 +147,12 @@ class JobService:
         """As `terminate`, each for itself. Those that could not be, and why."""
         return await self._order(on.TerminateRequested, ids, reason=reason, by=by)
 
-    async def resume(self, *, purge: bool) -> None:
-        """Let data that was restored from a backup go on; what no job owns is cleared away, or left alone for good."""
-        await self._engine.resume(purge=purge)
+    async def resume(self, *, purge: bool, new_engine: bool) -> None:
+        """Let data that was restored from a backup go on; what no job owns is cleared away, or left alone for good.
+
+        `new_engine`: first of all the container engine that answers is accepted, instead of the one that jobs run on.
+        """
+        await self._engine.resume(purge=purge, new_engine=new_engine)
 
     async def force_fail(self, job_id: JobId, reason: str, *, by: Caller) -> Job:
         """The last resort: end a job whose container does not, and free its room. Raises NotFound, and Invalid.

@@ -74,6 +74,16 @@ class ClockAnchor:
     since: datetime
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineIdentity:
+    """The container engine that answers."""
+
+    #: The same as long as it has its data; None where the engine has no such id.
+    id: str | None
+    #: Its clock, None where it does not say.
+    time: datetime | None
+
+
 class Finished(NamedTuple):
     """Where a finished job stands among them all, the oldest first: when it ended, in microseconds, and its order."""
 
@@ -109,6 +119,8 @@ class Changes:
     used_up: tuple[tuple[ConsumableName, int], ...] = ()
     streams: tuple[LogStream, ...] = ()
     restoration: Restoration | None = None
+    #: The container engine that attempts are on, if it is another than before.
+    engine_id: str | None = None
     sweeps: tuple[tuple[Sweep, Selection], ...] = ()
     candidates: tuple[tuple[int, Candidates], ...] = ()
     progress: tuple[Progress, ...] = ()
@@ -118,7 +130,8 @@ class Changes:
     @property
     def empty(self) -> bool:
         rows = (self.inserted, self.updated, self.history, self.submissions, self.streams, self.shares, self.used_up)
-        return not any(rows) and self.restoration is None and not self.sweeps and not self.progress
+        kept = (self.restoration, self.engine_id)
+        return not any(rows) and not any(it is not None for it in kept) and not self.sweeps and not self.progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from compute.docker_client import Client, Door
 from compute.docker_errors import unknown_unless_told, was_silent
 from compute.docker_found import member, surveyed, time_of
 from compute.docker_spec import INSTANCE
+from compute.host import identity_in
 
 PATIENCE = 5.0  # seconds
 LIMITS = {"MemoryLimit": "memory", "SwapLimit": "swap", "PidsLimit": "the number of processes"}
@@ -65,6 +66,7 @@ def _facts(client: Client, address: str, instance: str | None, clock: Clock, *, 
     root = Path(member(told, "DockerRootDir", of=str))
     return EngineFacts(
         address=address,
+        id=identity_in(told).id,
         version=member(told, "ServerVersion", of=str),
         api=client.api_version,
         cgroup=str(member(told, of=dict).get("CgroupVersion", "1")),

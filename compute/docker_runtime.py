@@ -14,7 +14,7 @@ from batchq.domain.catalog import Network
 from batchq.domain.container import Resources
 from batchq.domain.names import Tag
 from batchq.errors import EngineUnknown
-from batchq.values import Found, Launch, LogLine, Looked, Made
+from batchq.values import EngineIdentity, Found, Launch, LogLine, Looked, Made
 from compute import docker_events, gpus, host
 from compute.docker_client import Client, Door
 from compute.docker_containers import Containers
@@ -142,6 +142,9 @@ class DockerRuntime:
 
     async def lost_before(self) -> datetime | None:
         return await self._lanes.ask("survey", lambda _: self._lost_before())
+
+    async def identity(self) -> EngineIdentity:
+        return await self._lanes.ask("survey", host.identity)
 
     async def close(self) -> None:
         """Containers are left as they are. What was kept for those to come goes, if the engine does it at once."""

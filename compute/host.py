@@ -12,7 +12,8 @@ from pathlib import Path
 from docker.errors import APIError
 
 from batchq.domain.container import Resources
-from batchq.values import ContainerState, Found
+from batchq.errors import EngineUnknown
+from batchq.values import ContainerState, EngineIdentity, Found
 from compute import gpus
 from compute.docker_client import Client
 from compute.docker_found import member, time_of
@@ -31,6 +32,21 @@ def capacity(client: Client) -> Resources:
         memory_mib=member(machine, "MemTotal", of=int) // MIB,
         gpus=gpus.count() if "nvidia" in str(runtimes) else 0,
     )
+
+
+def identity(client: Client) -> EngineIdentity:
+    """Podman makes a new id at each call; it is known by having no init of Docker's."""
+    return identity_in(client.info())
+
+
+def identity_in(engine: object) -> EngineIdentity:
+    """By what `/info` tells."""
+    name, is_docker = member(engine, "ID", of=object), member(engine, "InitBinary", of=object)
+    try:
+        time = time_of(engine, "SystemTime")
+    except EngineUnknown:
+        time = None
+    return EngineIdentity(id=name if isinstance(name, str) and name and is_docker else None, time=time)
 
 
 def free_gpus(client: Client, number: int, *, of: Callable[[], int]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from batchq.domain.container import Resources
 from batchq.domain.names import Tag
 from batchq.errors import ContainerGone, EngineError, EngineUnknown
 from batchq.ports import Clock
-from batchq.values import ContainerState, Found, Launch, LogLine, Looked, Made
+from batchq.values import ContainerState, EngineIdentity, Found, Launch, LogLine, Looked, Made
 from compute.news import News
 from compute.shared import Shared
 from compute.simulated_container import SimulatedContainer
@@ -26,7 +26,16 @@ Answer = TypeVar("Answer")
 
 
 class SimulatedRuntime:
-    def __init__(self, *, clock: Clock, capacity: Resources, network: Network = Network.SHARED) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        capacity: Resources,
+        network: Network = Network.SHARED,
+        engine_id: str = "simulated",
+    ) -> None:
+        """Of two objects with another `engine_id` each is another engine."""
+        self._identity = engine_id
         self.faults = Faults()
         self._clock = clock
         self._capacity = capacity
@@ -99,6 +108,9 @@ class SimulatedRuntime:
 
     async def lost_before(self) -> datetime | None:
         return await self._do("lost_before", None, lambda: self._engine.lost_before)
+
+    async def identity(self) -> EngineIdentity:
+        return await self._do("identity", None, lambda: EngineIdentity(id=self._identity, time=self._clock.now()))
 
     async def close(self) -> None:
         """The containers go on; nobody is told of them any more."""

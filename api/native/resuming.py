@@ -14,18 +14,19 @@ RESUME = "/v1/batchq/resume"
 
 
 class ResumeRequest(BaseModel):
-    """`purge`: what no job owns is cleared away."""
+    """`purge`: what no job owns is cleared away. `newEngine`: jobs that ran on another engine are given up."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     purge: bool = False
+    newEngine: bool = False  # noqa: N815 - the wire's name
 
 
 def dialect(jobs: JobService) -> Dialect:
     async def resume(request: web.Request) -> web.Response:
         asker(request, Right.DATA, NAME)
         asked = parse(ResumeRequest, await read(request))
-        await jobs.resume(purge=asked.purge)
+        await jobs.resume(purge=asked.purge, new_engine=asked.newEngine)
         return reply({})
 
     def mount(app: web.Application) -> None:

@@ -7,14 +7,20 @@ from batchq.cli.calling import add_url, call, url_of
 
 
 def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name for it
-    """After `batchq restore`: start jobs again. Containers of no known job are left alone, unless they are purged."""
+    """After `batchq restore`: start jobs again. Containers of no known job are left alone, unless they are purged.
+
+    With another container engine than the one that jobs run on: accept it.
+    """
     command = commands.add_parser("resume", help="go on after a restore", description=add.__doc__)
     command.set_defaults(run=run)
     command.add_argument("--purge", action="store_true", help="clear containers away that no job owns")
+    command.add_argument(
+        "--new-engine", action="store_true", help="accept the container engine that answers; jobs on another are lost"
+    )
     add_url(command)
 
 
 def run(asked: argparse.Namespace) -> int:
-    call(url_of(asked), "/v1/batchq/resume", {"purge": asked.purge})
-    print("jobs are started again")
+    call(url_of(asked), "/v1/batchq/resume", {"purge": asked.purge, "newEngine": asked.new_engine})
+    print("the container engine is accepted" if asked.new_engine else "jobs are started again")
     return 0

@@ -47,6 +47,8 @@ class EngineFacts:
     """
 
     address: str
+    #: The engine's own id, None where it has none that lasts.
+    id: str | None = None
     version: str
     api: str
     cgroup: str
@@ -78,6 +80,8 @@ class Records:
     """
 
     instance: str
+    #: The id of the engine that unfinished attempts are on.
+    engine: str | None = None
     newest: datetime | None = None
     active: tuple[Job, ...] = ()
     named: Mapping[JobId, Job]

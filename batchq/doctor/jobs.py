@@ -27,7 +27,18 @@ def judge(facts: Facts) -> Findings:
     if not stuck:
         yield ok(JOBS, f"{len(records.active)} run, none of them is stuck")
     if isinstance(facts.engine, EngineFacts):
+        yield from _another_engine(facts.engine, records)
         yield from _containers(facts.engine, records, facts.now)
+
+
+def _another_engine(engine: EngineFacts, records: Records) -> Findings:
+    known = records.engine is None or engine.id in {None, records.engine}
+    under_way = {tag for job in records.active for tag in tags_under_way(job)}
+    if known or not under_way or not under_way.isdisjoint(it.tag for it in engine.containers):
+        return
+    says = f"{engine.address} is not the container engine that {len(records.active)} jobs run on ({records.engine})"
+    do = "Point DOCKER_HOST at theirs and restart batchq. If it is gone for good: batchq resume --new-engine."
+    yield problem(JOBS, says, do)
 
 
 def is_stuck(job: Job, now: datetime) -> bool:

@@ -16,6 +16,7 @@ from batchq.domain.sealing import Sealed
 from batchq.domain.sweep import Selection, SweepOrder, Told
 from batchq.engine.accounts import Accounts
 from batchq.engine.alarms import Alarms
+from batchq.engine.engine_identity import EngineCheck
 from batchq.engine.executor import Executor
 from batchq.engine.ground import Ground, network_on
 from batchq.engine.guard import Guard
@@ -26,6 +27,7 @@ from batchq.engine.pace import Pace
 from batchq.engine.start_breaker import StartBreaker
 from batchq.engine.sweeps import Hear
 from batchq.engine.tasks import Tasks
+from batchq.engine.verified_runtime import VerifiedRuntime
 from batchq.engine.waiting import within
 from batchq.engine.watcher import Watcher
 from batchq.errors import BatchqError, Outdated
@@ -77,6 +79,7 @@ class Engine:
         self._clock, self._accounts, self.inbox = clock, accounts, inbox
         self.tasks, post = Tasks(clock), inbox.post
         self._breaker = StartBreaker(clock=clock, tasks=self.tasks)
+        self._check = EngineCheck()
         executor = self._executor(runtime=runtime, ground=ground, keep_log=keep_log)
         self._alarms = Alarms(clock=clock, post=inbox.post)
         self.loop = Loop(
@@ -89,6 +92,7 @@ class Engine:
             act=executor.act,
             wake=self._alarms.set,
             tasks=self.tasks,
+            engine_check=self._check,
         )
         running, hear = self.loop.running, executor.hear
         self._watcher = Watcher(
@@ -100,12 +104,18 @@ class Engine:
     def _executor(
         self, *, runtime: ContainerRuntime, ground: Ground, keep_log: Callable[[Tag], Awaitable[bool]]
     ) -> Executor:
+        verified = VerifiedRuntime(runtime, self._check)
+
+        async def keep(tag: Tag) -> bool:
+            await verified.verify()
+            return await keep_log(tag)
+
         return Executor(
-            runtime=runtime,
+            runtime=verified,
             network_on=partial(network_on, ground),
             accounts=self._accounts,
             breaker=self._breaker,
-            keep_log=keep_log,
+            keep_log=keep,
             clock=self._clock,
             tasks=self.tasks,
             saved=lambda job_id: self.loop.active.get(job_id),  # noqa: PLW0108 - the loop is yet to come
@@ -169,11 +179,12 @@ class Engine:
         self.inbox.post(Amend(job_id=job_id, change=change, by=acting(), answer=answer))
         await answer
 
-    async def resume(self, *, purge: bool) -> None:
-        """Let restored data go on. Raises Invalid before the container engine was looked at."""
+    async def resume(self, *, purge: bool, new_engine: bool = False) -> None:
+        """Let restored data go on, or accept the engine that answers. Raises Invalid before it was looked at."""
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.inbox.post(Resume(purge=purge, by=acting(), answer=answer))
+        self.inbox.post(Resume(purge=purge, new_engine=new_engine, by=acting(), answer=answer))
         await answer
+        self._watcher.survey_now()
 
     async def sweep(self, order: SweepOrder, selection: Selection) -> AsyncIterator[tuple[Told, ...]]:
         """What becomes of the jobs that are meant, as they are told. It is durable whom it means when this returns."""
@@ -231,7 +242,7 @@ class Engine:
     def health(self) -> Health:
         return Health(
             store=self.loop.store_fails,
-            engine=self._watcher.engine_fails or self._breaker.trouble,
+            engine=self._watcher.engine_fails or self._check.trouble or self._breaker.trouble,
             held=self.loop.held,
             loops=self.tasks.health(),
             failing=self.tasks.failing,

@@ -26,7 +26,7 @@ from batchq.engine.start_breaker import StartBreaker
 from batchq.engine.starting import Start
 from batchq.engine.tasks import Tasks
 from batchq.errors import ContainerGone, EngineUnknown, LogRefused, StoreFailed
-from batchq.ports import Clock, ContainerRuntime
+from batchq.ports import Clock, ContainerCalls
 from batchq.values import ContainerState, Found, Looked
 
 log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class Executor:
     def __init__(
         self,
         *,
-        runtime: ContainerRuntime,
+        runtime: ContainerCalls,
         network_on: Callable[[str], Network | None],
         accounts: Accounts,
         breaker: StartBreaker,
@@ -107,11 +107,14 @@ class Executor:
             self._clearing[tag.job_id][tag] = task
 
     def hear(self, news: Tag | Looked) -> None:
-        """Of a container that may have ended. What was found of it since is as good as a look of our own."""
-        if isinstance(news, Looked):
+        """Of a container that may have ended. What was found of it since is as good as a look of our own.
+
+        That it is absent is for a look of our own to find: the engine may have been exchanged.
+        """
+        if isinstance(news, Looked) and news.found is not None:
             self._judge(news.tag, news.found, self._cases.get(news.tag))
         else:
-            self.look(news)
+            self.look(news.tag if isinstance(news, Looked) else news)
 
     def look(self, tag: Tag) -> None:
         """Something was heard of this container: see what is true. A look under way may have been too early for it."""
@@ -259,7 +262,7 @@ class Executor:
             news = report(tag, found)
             self._tell(tag, news[-1:] if is_known_to_run(tag, self._saved(tag.job_id)) else news)
         if found is not None and found.state is ContainerState.RUNNING:
-            self._post(Ring(job_id=tag.job_id, seen_alive=tag))
+            self._post(Ring(job_id=tag.job_id, seen_alive=tag, began=found.started_at))
 
     async def _save(self, tag: Tag, event: on.ContainerCreated) -> None:
         """Return when the event is saved. Raises Unavailable."""

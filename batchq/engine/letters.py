@@ -16,7 +16,9 @@ from batchq.domain.people import Caller
 from batchq.domain.recovery import Seen
 from batchq.domain.replacing import quick
 from batchq.domain.sweep import Candidates, Selection, SweepOrder, Told
-from batchq.values import SubmissionKey
+from batchq.values import EngineIdentity, SubmissionKey
+
+UNKNOWN_ENGINE = EngineIdentity(id=None, time=None)
 
 
 @quick
@@ -63,6 +65,8 @@ class Ring:
 
     job_id: JobId
     seen_alive: Tag | None = None
+    #: When that container began, as the engine stamped it.
+    began: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +76,7 @@ class Surveyed:
     Those that began before `lost_before` have not outlived the engine, or the machine.
     """
 
+    engine: EngineIdentity = UNKNOWN_ENGINE
     seen: tuple[Seen, ...]
     expected: frozenset[Tag]
     capacity: Resources
@@ -83,6 +88,8 @@ class Resume:
     """An operator lets restored data go on. `purge`: containers that no job owns are cleared away, else left alone."""
 
     purge: bool
+    #: Attempts are not looked for on the engine that they were placed on any more, but on the one that answers.
+    new_engine: bool = False
     by: Caller | None = None
     answer: Future[None]
 

@@ -19,6 +19,7 @@ from batchq.domain.sealing import Sealed
 from batchq.engine import repeats
 from batchq.engine.accounts import Accounts
 from batchq.engine.choosing import Choosing, outdated
+from batchq.engine.engine_identity import EngineCheck
 from batchq.engine.families import Families
 from batchq.engine.ground import Ground
 from batchq.engine.inbox import Inbox
@@ -73,6 +74,7 @@ class Loop:
         act: Callable[[do.Effect, Job | None], None],
         wake: Callable[[Job], None],
         tasks: Tasks,
+        engine_check: EngineCheck,
     ) -> None:
         self._store = store
         self._ground = ground
@@ -88,7 +90,7 @@ class Loop:
         )
         self._sweeps = Sweeps(store)
         self.choosing = Choosing(store)
-        self._reader = Reader(ground, admit=self.scheduler.admit, sweep=self._sweep)
+        self._reader = Reader(ground, engine_check, admit=self.scheduler.admit, sweep=self._sweep)
         self.between = asyncio.Lock()
         self._place_due = self._missed = True
         self._search_due = self._search_waits = False
@@ -103,6 +105,9 @@ class Loop:
         self._reader.next_order = await self._store.last_order() + 1
         self._reader.repeats.load(self._clock.now(), empty=self._reader.next_order == 0)
         self._reader.safety.kept = await self._store.restoration()
+        self._reader.engine_check.known = await self._store.engine_id()
+        anchor = await self._store.clock_anchor()
+        self._reader.clock_since = None if anchor is None else anchor.since
         await self._families.load(self._store)
         await self._sweeps.load()
         await self.scheduler.load(self.active.values())
@@ -277,10 +282,8 @@ class Loop:
             self._place_due = self._search_due = self._missed = self._reader.ground_changed = False
         elif self._place_due:
             self._missed = True
-        if turn.unknown is not None:
-            self._reader.safety.note(turn.unknown)
+        self._reader.adopt(turn)
         if turn.restoration is not None:
-            self._reader.safety.kept = turn.restoration
             self._inbox.post(MoreToDo())
         jobs, changed = turn.saved()
         self.scheduler.adopt(turn, jobs)

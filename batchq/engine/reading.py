@@ -2,22 +2,25 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import assert_never
 
 from batchq.domain import arrays
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.catalog import State
+from batchq.domain.consequences import part_of
 from batchq.domain.container import Resources
 from batchq.domain.dependencies import named, refusal
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle import due
-from batchq.domain.names import JobId, QueueName, Tag, parent_of
-from batchq.domain.parts import tag_looked_at
+from batchq.domain.names import JobId, QueueName, parent_of
+from batchq.domain.parts import has_parts, tag_looked_at
 from batchq.domain.people import Caller
 from batchq.domain.placement import usable
 from batchq.domain.recovery import Reconciled, reconcile
 from batchq.engine.ahead import Ahead
+from batchq.engine.engine_identity import EngineCheck
 from batchq.engine.ground import Ground
 from batchq.engine.letters import (
     Amend,
@@ -53,13 +56,22 @@ class Reader:
     """
 
     def __init__(
-        self, ground: Ground, *, admit: Callable[[Turn, JobSpec], None], sweep: Callable[[Turn, SweepJobs], None]
+        self,
+        ground: Ground,
+        engine_check: EngineCheck,
+        *,
+        admit: Callable[[Turn, JobSpec], None],
+        sweep: Callable[[Turn, SweepJobs], None],
     ) -> None:
         self._ground = ground
         self._admit = admit
         self._sweep = sweep
         self._strays = Strays()
         self.safety = Safety(ground)
+        self.engine_check = engine_check
+        self.clock_since: datetime | None = None
+        self._engine_ahead: timedelta | None = None
+        self._engine_trouble: str | None = None
         self.repeats = Repeats()
         self._earlier: Mapping[SubmissionKey, JobId] = {}
         self.seen: frozenset[JobId] = frozenset()
@@ -91,8 +103,8 @@ class Reader:
                 self._tell(turn, letter)
             case Surveyed():
                 self._reconcile(turn, letter)
-            case Resume(purge=purge):
-                self.safety.resume(turn, purge=purge)
+            case Resume():
+                self._resume(turn, letter)
                 turn.note("data")
             case SweepJobs():
                 self._sweep(turn, letter)
@@ -106,6 +118,15 @@ class Reader:
                 turn.search = True
             case _:
                 assert_never(letter)
+
+    def adopt(self, turn: Turn) -> None:
+        """The turn is saved."""
+        if turn.unknown is not None:
+            self.safety.note(turn.unknown)
+        if turn.restoration is not None:
+            self.safety.kept = turn.restoration
+        if turn.engine_id is not None:
+            self.engine_check.saved(turn.engine_id)
 
     def submitted_as(self, turn: Turn, letter: Submit) -> JobId:
         """The job that a submission made, now or the first time it came."""
@@ -134,11 +155,17 @@ class Reader:
 
     def _reconcile(self, turn: Turn, letter: Surveyed) -> None:
         """A changed machine is changed ground."""
+        tags = [it.tag for it in letter.seen]
+        turn.engine_id = self.engine_check.inspect(letter.engine.id, seen=tags, active=turn.active().values())
+        if not self.engine_check.accepted:
+            self._refuse_engine()
+            return
+        self._engine_ahead = None if letter.engine.time is None else letter.engine.time - turn.now
         host = usable(letter.capacity)
         self.ground_changed = self.ground_changed or self.host != host
         self.host = host
         self.seen = frozenset(job_id for it in letter.seen for job_id in _with_array(it.tag.job_id))
-        self._strays.surveyed(it.tag for it in letter.seen)
+        self._strays.surveyed(tags)
         if self.safety.holds:
             self.safety.take_up(turn, letter.seen)
             return
@@ -147,7 +174,7 @@ class Reader:
             turn.step(job_id, lost)
         if found.news:  # the loss of one container may change what is wanted of others
             found = _reconciled(turn, letter)
-        spared = self.safety.spared(turn, [it.tag for it in letter.seen])
+        spared = self.safety.spared(turn, tags)
         for effect in found.effects:
             if not isinstance(effect, do.ClearAway) or effect.tag not in spared:
                 turn.effects.append((effect, turn.get(effect.tag.job_id)))
@@ -160,6 +187,21 @@ class Reader:
         for tag in going:
             log.warning("container %s belongs to no known job; it is removed", tag)
         turn.effects += ((do.ClearAway(tag=tag), None) for tag in going)
+
+    def _refuse_engine(self) -> None:
+        if self.host is not None or self._engine_trouble != self.engine_check.trouble:
+            log.warning("%s", self.engine_check.trouble)
+        self._engine_trouble = self.engine_check.trouble
+        self.host = None
+
+    def _resume(self, turn: Turn, letter: Resume) -> None:
+        """The engine is accepted first: what restored data finds on it is to be seen before that is resumed."""
+        if self.engine_check.foreign is None:
+            self.safety.resume(turn, purge=letter.purge)
+        elif letter.new_engine:
+            turn.engine_id = self.engine_check.foreign
+        else:
+            raise Invalid(f"{self.engine_check.trouble}.")
 
     def _tell(self, turn: Turn, letter: Deliver | Amend | Ring) -> None:
         """A letter about one job. One about an unknown job changes nothing; one about a child being spawned waits.
@@ -179,8 +221,36 @@ class Reader:
                     turn.step(job.id, event)
             case Amend(change=change):
                 turn.keep(job, change(job))
-            case Ring(seen_alive=tag):
-                _ring(turn, job, seen_alive=tag)
+            case Ring():
+                self._ring(turn, job, letter)
+
+    def _ring(self, turn: Turn, job: Job, letter: Ring) -> None:
+        """A timeout is ordered when the container that may decide is seen alive: it may have ended in time, unseen.
+
+        What waits for such a look holds up nothing else that is due.
+        """
+        for alarm in due(job, turn.now):
+            look_at = tag_looked_at(job, alarm)
+            if look_at is None:
+                turn.step(job.id, alarm)
+                return
+            if look_at == letter.seen_alive:
+                if self._is_over_for_engine(turn, job, letter):
+                    turn.step(job.id, alarm)
+                return
+            turn.effects.append((do.InspectContainer(tag=look_at), job))
+
+    def _is_over_for_engine(self, turn: Turn, job: Job, letter: Ring) -> bool:
+        """Whether the time of a container of an earlier boot is over by its engine's clock too. Decision 0035."""
+        assert letter.seen_alive is not None, f"{letter} is of no container"
+        ours = part_of(job, letter.seen_alive.part).started_at if has_parts(job) else job.started_at
+        if letter.began is None or ours is None or self._engine_ahead is None or job.spec.timeout is None:
+            return True
+        if self.clock_since is None or ours >= self.clock_since:
+            return True
+        excess = (turn.now - ours) - (turn.now + self._engine_ahead - letter.began)
+        started = job.started_at or ours
+        return turn.now - max(excess, timedelta()) >= started + job.spec.timeout
 
 
 def _keep_order(turn: Turn, letter: Deliver) -> None:
@@ -214,19 +284,6 @@ def _reconciled(turn: Turn, letter: Surveyed) -> Reconciled:
         expected=letter.expected,
         lost_before=letter.lost_before,
     )
-
-
-def _ring(turn: Turn, job: Job, *, seen_alive: Tag | None) -> None:
-    """A timeout is ordered when the container that may decide is seen alive: it may have ended in time, unseen.
-
-    What waits for such a look holds up nothing else that is due.
-    """
-    for alarm in due(job, turn.now):
-        look_at = tag_looked_at(job, alarm)
-        if look_at is None or look_at == seen_alive:
-            turn.step(job.id, alarm)
-            return
-        turn.effects.append((do.InspectContainer(tag=look_at), job))
 
 
 def _asked(letter: Letter) -> Sequence[JobId]:

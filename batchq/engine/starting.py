@@ -28,7 +28,7 @@ from batchq.errors import (
     StartRefused,
     Unavailable,
 )
-from batchq.ports import Clock, ContainerRuntime
+from batchq.ports import Clock, ContainerCalls
 from batchq.values import ContainerState
 
 log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class Start:
         job: Job,
         tag: Tag,
         network: Network | None,
-        runtime: ContainerRuntime,
+        runtime: ContainerCalls,
         accounts: Accounts,
         breaker: StartBreaker,
         clock: Clock,

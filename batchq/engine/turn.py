@@ -41,6 +41,7 @@ class Turn:
         self.later: list[Letter] = []
         self.submitted: dict[SubmissionKey, JobId] = {}
         self.restoration: Restoration | None = None
+        self.engine_id: str | None = None
         self.unknown: frozenset[Tag] | None = None
         self.sweeps: list[tuple[Sweep, SweepJobs]] = []
         self.progress: list[Progress] = []
@@ -197,6 +198,7 @@ class Turn:
             submissions=tuple([(key, job_id, self.now) for key, job_id in self.submitted.items()]),
             streams=tuple(self._streams),
             restoration=self.restoration,
+            engine_id=self.engine_id,
             sweeps=tuple([(sweep, letter.selection) for sweep, letter in self.sweeps]),
             candidates=self._candidates(),
             progress=tuple(self.progress),

@@ -60,6 +60,9 @@ class Watcher:
             self.asked.set()
             await self._until_due()
 
+    def survey_now(self) -> None:
+        self._due.set()
+
     async def _survey_once(self) -> None:
         self._due.clear()
         expected = self._running()
@@ -67,6 +70,7 @@ class Watcher:
             found = await self._runtime.survey()
             capacity = await self._runtime.capacity()
             lost_before = await self._runtime.lost_before()
+            engine = await self._runtime.identity()
         except EngineUnknown as unknown:
             self._lost(str(unknown))
             return
@@ -78,7 +82,7 @@ class Watcher:
             for it in found
             if it.state is not ContainerState.GOING or it.tag in expected
         )
-        self._post(Surveyed(seen=seen, expected=expected, capacity=capacity, lost_before=lost_before))
+        self._post(Surveyed(engine=engine, seen=seen, expected=expected, capacity=capacity, lost_before=lost_before))
 
     def _lost(self, why: str) -> None:
         if self.engine_fails != why:

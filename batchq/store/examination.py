@@ -64,6 +64,7 @@ def _records(connection: Connection) -> Records:
         restoration = jobs.restoration(connection)
         return replace(
             records,
+            engine=jobs.engine_id(connection),
             newest=_newest(connection),
             active=jobs.active(connection),
             aside=salvage.count(connection),

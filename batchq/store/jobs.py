@@ -157,6 +157,11 @@ def restoration(connection: Connection) -> Restoration:
     return Restoration() if row is None else rows.RESTORATION.validate_json(row[0])
 
 
+def engine_id(connection: Connection) -> str | None:
+    row = connection.execute(SQL["engine"]).fetchone()
+    return None if row is None else str(row[0])
+
+
 def history(connection: Connection, job_id: JobId) -> tuple[Moment, ...]:
     found = connection.execute(SQL["history"], {"id": rows.text(job_id)})
     return tuple(readable(((job_id, value) for (value,) in found), rows.moment))

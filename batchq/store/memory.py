@@ -57,6 +57,7 @@ class MemoryStore(MemoryCatalog):
         self._used_up: dict[ConsumableName, int] = {}
         self._restoration = Restoration()
         self._clock_anchor: ClockAnchor | None = None
+        self._engine_id: str | None = None
         self._sweeps = MemorySweeps(self._jobs)
 
     async def close(self) -> None: ...
@@ -87,6 +88,8 @@ class MemoryStore(MemoryCatalog):
         self._done.insert(changes.acts)
         if changes.restoration is not None:
             self._restoration = changes.restoration
+        if changes.engine_id is not None:
+            self._engine_id = changes.engine_id
 
     async def jobs(self, ids: Sequence[JobId], *, reach: Reach | None = None) -> Mapping[JobId, Job]:
         found = (self._jobs[job_id] for job_id in ids if job_id in self._jobs)
@@ -149,6 +152,9 @@ class MemoryStore(MemoryCatalog):
 
     async def restoration(self) -> Restoration:
         return self._restoration
+
+    async def engine_id(self) -> str | None:
+        return self._engine_id
 
     async def submissions(self, keys: Sequence[SubmissionKey]) -> Mapping[SubmissionKey, JobId]:
         return {key: self._submissions[key][0] for key in keys if key in self._submissions}

@@ -30,6 +30,8 @@ def commit(connection: Connection, changes: Changes) -> None:
     acts.insert(connection, changes.acts)
     if changes.restoration is not None:
         put_restoration(connection, changes.restoration)
+    if changes.engine_id is not None:
+        connection.execute(SQL["put_engine"], {"value": rows.text(changes.engine_id)})
 
 
 def put_restoration(connection: Connection, restoration: Restoration) -> None:

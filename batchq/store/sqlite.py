@@ -142,6 +142,9 @@ class SqliteStore:
     async def restoration(self) -> Restoration:
         return await self._database.read(jobs.restoration)
 
+    async def engine_id(self) -> str | None:
+        return await self._database.read(jobs.engine_id)
+
     async def submissions(self, keys: Sequence[SubmissionKey]) -> Mapping[SubmissionKey, JobId]:
         return await self._read(lambda it: jobs.submissions(it, keys))
 

@@ -94,6 +94,16 @@ def test_nor_when_a_clock_that_was_set_back_has_passed_that_time_again():
     assert host.lost_before(later, BOOTED, unreliable) is None
 
 
+@pytest.mark.fault("CO03")
+@pytest.mark.parametrize(
+    ("told", "engine_id"),
+    [({"ID": "ABCD"}, "ABCD"), ({"ID": "random", "InitBinary": ""}, None), ({"ID": ""}, None), ({}, None)],
+    ids=["Docker", "Podman", "empty", "none"],
+)
+def test_only_an_id_that_lasts_is_one(told, engine_id):
+    assert host.identity(Client(**told)).id == engine_id
+
+
 @pytest.mark.parametrize("status", [403, 404, 405])
 def test_nor_where_the_engine_lets_nobody_look(status):
     class Guarded(Client):

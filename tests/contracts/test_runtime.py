@@ -462,6 +462,14 @@ async def test_attempts_may_play_scripts_of_their_own(runtime):
     assert codes == [1, 2, 2]
 
 
+async def test_an_engine_has_one_id(runtime):
+    first, again = await runtime.identity(), await runtime.identity()
+
+    assert first.id
+    assert first.id == again.id
+    assert first.time <= again.time
+
+
 async def test_the_machine_has_something_to_give(runtime):
     capacity = await runtime.capacity()
 

@@ -123,3 +123,14 @@ async def test_what_is_unreadable_is_left_for_the_engine_to_find(tmp_path):
 
     assert await store.clock_anchor() is not None
     await store.close()
+
+
+@pytest.mark.fault("CO03")
+async def test_the_engine_that_attempts_are_on_is_remembered(store):
+    assert await store.engine_id() is None
+
+    await store.commit(Changes(engine_id="one"))
+    await store.commit(Changes(engine_id="another"))
+    await store.commit(Changes())
+
+    assert await store.engine_id() == "another"

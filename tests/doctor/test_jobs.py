@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from batchq.doctor.finding import Level
 from batchq.domain.job import Part, PartState, Status
 from batchq.domain.names import Tag
 from batchq.domain.parts import tags_under_way
@@ -124,3 +125,15 @@ def test_a_container_that_has_just_ended_is_about_to_be_cleared_away():
     known["store"].records.named[done.id] = done
 
     assert ills(engine=containers(Tag(job_id=done.id, attempt=1)), **known) == []
+
+
+@pytest.mark.fault("CO03")
+def test_an_engine_that_jobs_do_not_run_on_is_named():
+    running = job(status=Status.RUNNING, attempt=attempt(), started_at=NOON)
+
+    level, about, words = ill(engine=replace(engine(), id="another"), **active(running, engine="theirs"))
+
+    assert (level, about) == (Level.PROBLEM, "jobs")
+    assert "is not the container engine that 1 jobs run on (theirs)" in words
+    assert ills(engine=replace(engine(), id="theirs"), **active(running, engine="theirs")) == []
+    assert ills(engine=replace(engine(), id="another"), **active(engine="theirs")) == []

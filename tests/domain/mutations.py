@@ -263,8 +263,15 @@ SETTLING = [
 ]
 READING = [
     ("one lost container changes nothing for others", "        if found.news:", "        if False:"),
-    ("a timeout is ordered unseen", "if look_at is None or look_at == seen_alive:", "if True:"),
-    ("whoever is seen alive will do", "or look_at == seen_alive:", "or seen_alive is not None:"),
+    ("a timeout is ordered unseen", "            if look_at is None:", "            if True:"),
+    ("whoever is seen alive will do", "if look_at == letter.seen_alive:", "if letter.seen_alive is not None:"),
+    (
+        "the engine's clock delays every timeout",
+        "if self.clock_since is None or ours >= self.clock_since:",
+        "if False:",
+    ),
+    ("the engine's clock is not asked", "turn.now - max(excess, timedelta())", "turn.now"),
+    ("what runs on another engine is lost", "        if not self.engine_check.accepted:", "        if False:"),
 ]
 TURN = [
     ("a saved job keeps its version", "version=job.version + 1", "version=job.version"),

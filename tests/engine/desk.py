@@ -3,6 +3,7 @@
 import asyncio
 
 from batchq.engine.bus import Bus
+from batchq.engine.engine_identity import EngineCheck
 from batchq.engine.inbox import Inbox
 from batchq.engine.letters import Deliver, Submit, Surveyed
 from batchq.engine.loop import Loop
@@ -32,6 +33,7 @@ class Desk:
             act=lambda effect, _: self.asked.append(effect),
             wake=lambda _: None,
             tasks=self.tasks,
+            engine_check=EngineCheck(),
         )
         bus.listen(lambda change: self.told.append((change.job.id, change.job.status)))
 

@@ -59,10 +59,13 @@ async def test_an_end_that_nobody_looked_at_is_looked_at(outside):
     assert (kinds(outside.news), outside.engine.looks) == (ENDED, 1)
 
 
-async def test_one_that_is_not_there_any_more_is_lost(outside):
+async def test_one_that_is_not_there_any_more_is_lost_when_a_look_of_our_own_finds_so(outside):
+    outside.simulated.vanish(outside.tag)
+
     outside.executor.hear(Looked(tag=outside.tag, found=None))
 
-    assert outside.news == [on.ContainerLost(attempt=1)]
+    await outside.tasks.drain(patience=1000)
+    assert (outside.news, outside.engine.looks) == ([on.ContainerLost(attempt=1)], 1)
 
 
 @pytest.mark.fault("EN11")
@@ -139,5 +142,6 @@ async def test_of_one_that_nobody_has_to_do_with_nothing_is_kept(outside):
 
     outside.executor.hear(Looked(tag=other, found=None))
 
+    await outside.tasks.drain(patience=1000)
     assert outside.news == [on.ContainerLost(attempt=7)]
     assert other not in outside.executor._cases

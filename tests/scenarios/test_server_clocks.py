@@ -8,6 +8,7 @@ from batchq.domain import reasons
 from batchq.domain.catalog import EnvironmentName, State, TimeLimit
 from batchq.domain.job import Status
 from batchq.domain.names import QueueName
+from batchq.values import EngineIdentity
 from tests.support import world as worlds
 from tests.support.builders import task
 from tests.support.clock import SetClock
@@ -117,11 +118,28 @@ async def test_a_blocked_job_is_cancelled_neither_early_nor_late(virtual):
     assert (await virtual.job(job)).status is Status.FAILED
 
 
+async def after_a_reboot(world, *, engine_ahead):
+    """The server's machine was booted, and its clock is three hours ahead of what a long job has seen."""
+    job = await world.submit(DEAF, limit=2 * HOUR)
+    started = (await world.then(job, Status.RUNNING)).started_at
+
+    async def identity():
+        return EngineIdentity(id="simulated", time=world.right_clock.now() + engine_ahead)
+
+    world.right_clock = world.clock
+    world.runtime.identity = identity
+    await world.restart_with_clock(SetClock(world.clock, 1.5 * TWO_HOURS, boot_id="another"))
+    assert (await world.job(job)).started_at == started
+    return job
+
+
 async def test_after_a_reboot_the_wall_time_is_what_has_passed(pretended):
-    job = await pretended.submit(DEAF, limit=2 * HOUR)
-    started = (await pretended.then(job, Status.RUNNING)).started_at
+    job = await after_a_reboot(pretended, engine_ahead=1.5 * TWO_HOURS)
 
-    await pretended.restart_with_clock(SetClock(pretended.clock, 1.5 * TWO_HOURS, boot_id="another"))
-
-    assert (await pretended.job(job)).started_at == started
     await pretended.then(job, Status.FAILED, status_reason=reasons.TIMED_OUT)
+
+
+async def test_after_a_reboot_a_timeout_waits_for_the_clock_of_a_remote_engine(pretended):
+    job = await after_a_reboot(pretended, engine_ahead=timedelta())
+
+    await pretended.then(job, Status.SUCCEEDED)

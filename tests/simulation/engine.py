@@ -9,7 +9,7 @@ from batchq.domain.container import Resources
 from batchq.domain.names import Tag
 from batchq.errors import BatchqError, EngineUnknown
 from batchq.ports import Clock
-from batchq.values import Found, Launch, LogLine, Looked, Made
+from batchq.values import EngineIdentity, Found, Launch, LogLine, Looked, Made
 from compute.simulated import SimulatedRuntime
 from compute.simulated_engine import SimulatedEngine
 from compute.simulated_faults import NOT_CARRIED_OUT, Fault
@@ -151,6 +151,9 @@ class Liar:
 
     async def lost_before(self) -> datetime | None:
         return await self._runtime.lost_before()
+
+    async def identity(self) -> EngineIdentity:
+        return await self._runtime.identity()
 
     async def close(self) -> None:
         """The machine goes on."""

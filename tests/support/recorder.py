@@ -10,7 +10,7 @@ from batchq.domain.container import Resources
 from batchq.domain.names import Tag
 from batchq.errors import EngineUnknown
 from batchq.ports import ContainerRuntime
-from batchq.values import Found, Launch, LogLine, Looked, Made
+from batchq.values import EngineIdentity, Found, Launch, LogLine, Looked, Made
 
 T = TypeVar("T")
 
@@ -87,6 +87,9 @@ class Recorder:
 
     async def lost_before(self) -> datetime | None:
         return await self._reach(self._runtime.lost_before())
+
+    async def identity(self) -> EngineIdentity:
+        return await self._reach(self._runtime.identity())
 
     async def close(self) -> None:
         await self._runtime.close()

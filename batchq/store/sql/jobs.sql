@@ -242,6 +242,12 @@ INSERT INTO used_up (resource, units) VALUES (:resource, :units) ON CONFLICT (re
 -- restoration
 SELECT value FROM meta WHERE name = 'restoration';
 
+-- engine
+SELECT value FROM meta WHERE name = 'engine';
+
+-- put_engine
+INSERT OR REPLACE INTO meta (name, value) VALUES ('engine', :value);
+
 -- put_restoration
 INSERT OR REPLACE INTO meta (name, value) VALUES ('restoration', :value);
 

@@ -1,0 +1,123 @@
+"""The server is started on another container engine than the one that its jobs run on. Decision 0037."""
+
+import pytest
+
+from batchq.domain import reasons
+from batchq.domain.job import Status
+from batchq.errors import Invalid
+from compute.simulated import SimulatedRuntime
+from tests.support import world as worlds
+from tests.support.scripts import LASTING, Script
+from tests.support.world import HOST
+
+pytestmark = pytest.mark.fault("CO03")
+
+
+@pytest.fixture
+async def world():
+    async with worlds.pretended() as living:
+        yield living
+
+
+async def on_another_engine(world, *, engine_id="another"):
+    """A restart there; the engine that the jobs run on is the answer."""
+    await world.crash()
+    theirs, world.machine = world.machine, SimulatedRuntime(clock=world.clock, capacity=HOST, engine_id=engine_id)
+    world.runtime._runtime = world.machine
+    await world.boot()
+    return theirs
+
+
+async def back_on(world, theirs):
+    await world.crash()
+    await world.machine.close()
+    world.machine = world.runtime._runtime = theirs
+    await world.boot()
+
+
+async def test_nothing_is_lost_started_or_killed_there(world, caplog):
+    once, twice = await world.submit(LASTING), await world.submit(LASTING, attempts=2, limit=3600)
+    for job in (once, twice):
+        await world.then(job, Status.RUNNING)
+
+    theirs = await on_another_engine(world)
+    waits = await world.submit(Script(seconds=1))
+    await world.terminate(once)
+    await world.passes(4000)
+
+    assert await world.runtime.survey() == ()
+    assert (
+        "not the container engine that 2 jobs run on (it is another, theirs simulated)" in world.engine.health().engine
+    )
+    assert sum("not the container engine" in it for it in caplog.messages) == 1
+    assert {(await world.job(it)).status for it in (once, twice)} == {Status.RUNNING}
+    assert (await world.job(waits)).status is Status.RUNNABLE
+
+    await back_on(world, theirs)
+
+    assert world.engine.health().engine is None
+    await world.then(once, Status.FAILED, status_reason="stop it")
+    await world.then(twice, Status.FAILED, status_reason=reasons.TIMED_OUT)
+    await world.then(waits, Status.SUCCEEDED)
+
+
+async def test_an_operator_may_accept_it(world):
+    job = await world.submit(Script(seconds=30), attempts=2)
+    await world.then(job, Status.RUNNING)
+    theirs = await on_another_engine(world)
+    with pytest.raises(Invalid, match="--new-engine"):
+        await world.engine.resume(purge=False)
+
+    await world.engine.resume(purge=False, new_engine=True)
+
+    done = await world.then(job, Status.SUCCEEDED)
+    assert len(done.attempts) == 2
+    await theirs.close()
+
+
+async def test_an_engine_with_a_container_of_theirs_is_theirs_whatever_its_id(world):
+    job = await world.submit(LASTING)
+    await world.then(job, Status.RUNNING)
+    await world.crash()
+    world.machine._identity = "made anew"
+
+    await world.boot()
+
+    assert world.engine.health().engine is None
+    await world.finish(job)
+    await world.then(job, Status.SUCCEEDED)
+
+
+async def test_an_engine_without_an_id_is_taken_at_its_word(world):
+    job = await world.submit(LASTING)
+    await world.then(job, Status.RUNNING)
+
+    theirs = await on_another_engine(world, engine_id=None)
+
+    await world.then(job, Status.FAILED, status_reason=reasons.DISAPPEARED)
+    await theirs.close()
+
+
+async def test_without_unfinished_attempts_any_engine_will_do(world):
+    await world.then(await world.submit(Script(seconds=1)), Status.SUCCEEDED)
+    await world.containers_gone()
+
+    theirs = await on_another_engine(world)
+
+    await world.then(await world.submit(Script(seconds=1)), Status.SUCCEEDED)
+    await theirs.close()
+
+
+async def test_an_engine_that_is_exchanged_while_the_server_runs_proves_nothing_lost(world):
+    job = await world.submit(LASTING)
+    tag = (await world.then(job, Status.RUNNING)).tag
+    theirs, world.machine = world.machine, SimulatedRuntime(clock=world.clock, capacity=HOST, engine_id="another")
+    world.runtime._runtime = world.machine
+
+    world.engine._watcher._hear(tag)  # a late report of its death, before the next survey
+    await world.passes(60)
+
+    assert (await world.job(job)).status is Status.RUNNING
+    world.machine, world.runtime._runtime = theirs, theirs
+    await world.finish(job)
+    await world.then(job, Status.SUCCEEDED)
