@@ -29,7 +29,8 @@ class Ending:
 class Aside:
     """What is kept for a job that waits, and by when at the latest it starts, if that is known.
 
-    `reserved` is what is not lent to jobs that end before that either: what its account's limits leave it.
+    `reserved` is what is not lent to jobs that end before that either: what its account's limits leave it, and what
+    does not come back.
     """
 
     amounts: Amounts

@@ -233,7 +233,7 @@ class Room:
             self.promises[job.job_id] = promise
         amounts = {of: amount for wanted in able.values() for of, amount in wanted.items()}
         limits = {vcpus_of(it) for it in self._site.quotas.on_millicpus(job.account)}
-        reserved = {of: amounts.pop(of) for of in limits & amounts.keys()}
+        reserved = {of: amounts.pop(of) for of in (limits | self._used_up) & amounts.keys()}
         self._too_large.clear()  # the same number of asides may be others now
         self._asides.add(Aside(amounts=amounts, starts=promise, reserved=reserved))
 

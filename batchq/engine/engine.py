@@ -128,6 +128,7 @@ class Engine:
         self.tasks.supervise("scheduler", self.loop.run)
         self.tasks.supervise("alarms", self._alarms.run)
         self.tasks.supervise("time limits", self.loop.scheduler.limits.run)
+        self.tasks.supervise("shares", self.loop.follow_shares)
         self.tasks.supervise("accounts", partial(self._accounts.watch, self._clock, self.inbox.ground_changed))
         self.tasks.supervise("watch", self._watcher.watch)
         self.tasks.supervise("survey", self._watcher.survey)

@@ -51,6 +51,7 @@ log = logging.getLogger(__name__)
 
 MOST_LETTERS = 1000
 AFTER_FAILURE = 1.0  # seconds
+SHARES_INTERVAL = 60.0  # seconds between looks at fair-share queues with a blocked head
 SEARCH_PAUSE = 0.1  # seconds between searches behind blocked heads
 OF_LATE = timedelta(minutes=1)
 
@@ -249,6 +250,13 @@ class Loop:
         if self.scheduler.searching and not self._search_waits:
             self._search_waits = True
             self._tasks.spawn("search queues", self._search_later())
+
+    async def follow_shares(self) -> None:
+        """The order of shares changes as their use decays: look again, however little happens."""
+        while True:
+            await self._clock.sleep(SHARES_INTERVAL)
+            if self.scheduler.shares_wait:
+                self._inbox.post(MoreToDo())
 
     def _has_grown(self, turn: Turn) -> bool:
         """Whether there may be more room than at the last fill, and not only other jobs that wait for it."""

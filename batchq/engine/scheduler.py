@@ -144,6 +144,12 @@ class Scheduler:
         return filled.finished and not filled.worthwhile and len(self._staged_marks) == len(filled.heads)
 
     @property
+    def shares_wait(self) -> bool:
+        """Whether a queue whose order changes with time has a blocked head, as last saved."""
+        queues = (self._ground.queues.get(place) for place in self._heads.marks if isinstance(place, str))
+        return any(it is not None and it.policy is not None for it in queues)
+
+    @property
     def searching(self) -> bool:
         """Whether there are jobs behind heads that are yet to be looked at."""
         return bool(self._staged_searches)

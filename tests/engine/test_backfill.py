@@ -3,14 +3,15 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from batchq.domain.job import Child
+from batchq.domain.catalog import ResourceKind
+from batchq.domain.job import Child, Need
 from batchq.domain.names import child_id
 from batchq.domain.spans import Spans
 from batchq.engine.scheduling import MOST_LOOKED_AT
 from batchq.engine.skip import Skip
 from tests.domain.lives import pending, runnable, running
 from tests.engine.turns import HOST, fill, filled, ground, placed_in, stored, turn_over
-from tests.support.builders import environment, queue
+from tests.support.builders import consumable, environment, queue
 
 HOUR = timedelta(hours=1)
 WIDE = environment(max_millicpus=64_000)
@@ -35,6 +36,18 @@ async def test_one_that_ends_before_the_head_can_start_goes_first():
     turn = await filled(store, ground())
 
     assert placed_in(turn, head, long, short) == [None, None, "local"]
+
+
+async def test_a_short_job_takes_nothing_that_does_not_come_back_from_the_head():
+    tokens = consumable("tokens", total=5, kind=ResourceKind.NON_REPLENISHABLE)
+    runs = running(millicpus=3000, timeout=HOUR)
+    head = runnable(millicpus=4000, needs=(Need(resource=tokens.name, quantity=5),))
+    short = runnable(millicpus=500, timeout=HOUR / 2, needs=(Need(resource=tokens.name, quantity=1),))
+    other = runnable(millicpus=500, timeout=HOUR / 2)
+
+    turn = await filled(await stored(runs, head, short, other), ground(consumables=[tokens]))
+
+    assert placed_in(turn, head, short, other) == [None, None, "local"]
 
 
 async def test_of_a_lower_priority_too():

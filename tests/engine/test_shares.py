@@ -1,5 +1,6 @@
 """A queue with a fair-share policy, filled turn by turn out of the store."""
 
+import asyncio
 from datetime import timedelta
 
 import pytest
@@ -12,7 +13,7 @@ from batchq.domain.job import Status
 from batchq.errors import Invalid
 from batchq.values import Changes
 from tests.domain.lives import after, exited, placed, runnable, running, submitted
-from tests.engine.desk import desk_over, submit
+from tests.engine.desk import LOOKED, desk_over, submit
 from tests.engine.turns import fill, filled, ground, placed_in, stored, turn_over
 from tests.support.builders import NOON, environment, job_id, queue
 
@@ -207,3 +208,21 @@ async def test_a_misfit_does_not_wait_for_its_share_of_what_it_can_never_have():
 
     assert turn.get(huge.id).misfit
     assert placed_in(turn, small) == ["local"]
+
+
+async def test_the_order_of_shares_is_followed_though_nothing_but_time_changes_it():
+    runs = running(share_identifier="red", millicpus=2000)
+    red, blue = waiting("red", millicpus=4000), waiting("blue", millicpus=1000)
+    desk = await desk_over(runs, red, blue, on_ground=fair())
+    uses = {"red": ShareUse(active=2, millicpus=2000, as_of=NOON), "blue": ShareUse(active=1, used=6e5, as_of=NOON)}
+    await desk.store.commit(Changes(shares=tuple((ShareKey("default", it), use) for it, use in uses.items())))
+    await desk.loop.load()
+    await desk.turn(LOOKED)
+    assert await desk.status(blue) is Status.RUNNABLE
+    following = asyncio.create_task(desk.loop.follow_shares())
+
+    while await desk.status(blue) is Status.RUNNABLE:
+        await desk.turn(*await desk.inbox.take(10))
+
+    following.cancel()
+    assert desk.loop._clock.now() - NOON < timedelta(minutes=20)
