@@ -202,6 +202,18 @@ async def test_a_dependency_may_be_called_sequential_and_given_by_arn(submit, to
     assert job["dependsOn"] == [{"jobId": first, "type": "SEQUENTIAL"}]
 
 
+async def test_the_timeout_and_the_retries_of_a_submission_replace_those_of_the_definition(boto, submit, told):
+    defined = {"timeout": {"attemptDurationSeconds": 600}, "retryStrategy": {"attempts": 5}}
+    await boto.register_job_definition(
+        jobDefinitionName="sleeper", type="container", containerProperties=CONTAINER, **defined
+    )
+
+    job = await told(await submit(timeout={"attemptDurationSeconds": 90}, retryStrategy={"attempts": 2}))
+
+    assert job["timeout"] == {"attemptDurationSeconds": 90}
+    assert job["retryStrategy"] == {"attempts": 2, "evaluateOnExit": []}
+
+
 async def test_overrides_are_laid_over_the_definition(boto, submit, told):
     container = CONTAINER | {"environment": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]}
     await boto.register_job_definition(jobDefinitionName="sleeper", type="container", containerProperties=container)

@@ -9,6 +9,7 @@ import pytest
 from requests.exceptions import ReadTimeout
 
 from batchq.errors import ContainerGone, EngineUnknown
+from batchq.values import ContainerState, Found
 from compute.docker_client import Door
 from compute.doubts import Doubts
 from compute.lanes import LIMITS, Lanes
@@ -153,3 +154,23 @@ async def test_one_that_was_answered_for_is_in_doubt_no_more(lanes, outcomes, ou
     lanes.learn(tag, outcome)
 
     assert await offered(lanes, tag, lambda _: "done", outcomes) == "done"
+
+
+async def test_calls_about_unresponsive_containers_hold_no_thread_that_others_need(lanes, hang):
+    """Each has been silent once; their next calls hang."""
+    tags = [new_tag() for _ in range(100)]
+    for tag in tags:
+        lanes.learn(tag, silent())
+
+    begun = threading.Semaphore(0)
+    hanging = [
+        asyncio.ensure_future(lanes.about(tag, "inspect", lambda _: (begun.release(), hang.wait()))) for tag in tags
+    ]
+    lanes._doubts.engine_silent()
+    lanes._doubts.engine_told(Found(tag=tag, state=ContainerState.RUNNING) for tag in tags)
+    for _ in range(LIMITS.stuck):
+        await asyncio.to_thread(begun.acquire)
+
+    assert await lanes.about(new_tag(), "inspect", lambda _: "done") == "done"
+    hang.set()
+    await asyncio.gather(*hanging)

@@ -301,3 +301,20 @@ def test_the_account_below_its_share_is_next(desk):
 
     assert takes(desk, first, second) == ["a", "b"]
     assert takes(desk, second) == ["a"], "nobody else waits"
+
+
+async def test_work_of_a_caller_that_was_cancelled_is_not_done():
+    crew = Crew("test", sizes=ONE, equip=lambda before: before or Tool())
+    hang, done = threading.Event(), []
+    busy = asyncio.ensure_future(crew.run(lambda _: hang.wait()))
+    waits = asyncio.ensure_future(crew.run(lambda _: done.append("cancelled")))
+    await asyncio.sleep(0)
+
+    waits.cancel()
+    await asyncio.wait([waits])
+    hang.set()
+    await busy
+    await crew.run(lambda _: done.append("next"))
+
+    assert done == ["next"]
+    await crew.close()

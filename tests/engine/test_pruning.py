@@ -188,3 +188,18 @@ async def test_a_failure_to_discard_a_log_loses_nothing(yard):
 
 async def _failing(log_id):
     raise StoreFailed(f"the log of task {log_id} cannot be removed")
+
+
+async def test_a_container_that_comes_between_two_pages_keeps_its_job(yard):
+    await yard.end(*range(120))
+    await yard.clock.sleep(31 * 86400.0)
+    sweeping = asyncio.ensure_future(yard.pruner.round())
+    await yard.clock.sleep(PAUSE / 2)
+    first_page = await yard.left()
+
+    yard.busy = frozenset({job_id(110)})
+    await sweeping
+
+    assert 110 in first_page
+    assert 1 < len(first_page) < 121
+    assert await yard.left() == [110, 999]

@@ -273,3 +273,36 @@ async def hold(desk, over):
     assert dict(now[ONE].family.counts) == counts
     if now[ONE].family.ordered_at is not None:
         assert not QUEUED.intersection(counts)
+
+
+class ReadLate:
+    """A store whose answers come when the order to the array is carried out whole: it shows what was before."""
+
+    def __init__(self, desk):
+        self._desk = desk
+
+    def __getattr__(self, name):
+        async def read(*args, **how):
+            found = await getattr(self._desk.store, name)(*args, **how)
+            await at_rest(self._desk)
+            return found
+
+        return read
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda it: it.jobs([child_id(ONE, SIZE - 1)]),
+        lambda it: it.list_children(ChildQuery(parent=ONE, status=Status.FAILED, limit=100)),
+        lambda it: it.list(JobQuery(queue=DEFAULT, status=Status.FAILED, limit=100)),
+    ],
+)
+async def test_an_order_that_is_carried_out_during_a_read_is_shown_by_that_read(read):
+    desk = await array_of(SIZE)
+    await desk.turn(to(ONE, CANCEL))
+
+    found = await read(Showing(ReadLate(desk), lambda: desk.loop.sealed))
+
+    shown = list(found.values()) if isinstance(found, dict) else list(found)
+    assert {it.status for it in shown} == {Status.FAILED}

@@ -1,0 +1,48 @@
+"""A container that is paused hears of a stop when it goes on. Docker sees to that by itself, other engines do not."""
+
+import pytest
+
+from batchq.domain.catalog import Network
+from compute.docker_containers import Containers
+from compute.docker_spec import labels_of
+from compute.places import Places
+from compute.policy import STRICT
+from compute.secrets import NO_SECRETS
+from tests.support.containers import new_tag
+
+TAG = new_tag()
+
+
+class Engine:
+    """It has one container that runs, and remembers what it was asked to do with it."""
+
+    def __init__(self, *, paused):
+        self._state = {"Status": "running", "StartedAt": "2026-11-21T12:00:00Z", "Paused": paused}
+        self.asked = []
+
+    def inspect_container(self, _):
+        return {"Id": "1", "State": self._state, "Config": {"Labels": labels_of("i", TAG)}}
+
+    def kill(self, _, signal):
+        self.asked.append(signal)
+
+    def unpause(self, _):
+        self.asked.append("unpause")
+
+
+@pytest.mark.parametrize(("paused", "asked"), [(True, ["SIGTERM", "unpause"]), (False, ["SIGTERM"])])
+def test_a_paused_container_is_resumed_by_a_stop(paused, asked):
+    engine = Engine(paused=paused)
+    containers = Containers(
+        instance="i",
+        policy=STRICT,
+        secrets=NO_SECRETS,
+        places=Places("i", Network.BRIDGE),
+        gpus=lambda: 0,
+        lost_before=lambda: None,
+        shares_files=lambda: True,
+    )
+
+    containers.signal_stop(engine, TAG, None)
+
+    assert engine.asked == asked

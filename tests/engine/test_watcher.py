@@ -1,0 +1,39 @@
+"""What a survey reports of the containers that the engine has."""
+
+from batchq.domain.names import Tag
+from batchq.domain.recovery import Seen
+from batchq.engine.watcher import Watcher
+from batchq.values import ContainerState, Found
+from tests.support.builders import job_id, resources
+from tests.support.clock import VirtualClock
+
+EXPECTED, OTHER, RUNS = (Tag(job_id=job_id(number), attempt=1) for number in range(3))
+
+
+class Engine:
+    async def survey(self):
+        removing = [Found(tag=it, state=ContainerState.GOING) for it in (EXPECTED, OTHER)]
+        return [*removing, Found(tag=RUNS, state=ContainerState.RUNNING)]
+
+    async def capacity(self):
+        return resources()
+
+    async def lost_before(self):
+        return None
+
+
+async def test_containers_being_removed_are_left_out_of_a_survey_unless_they_are_expected():
+    posted = []
+    watcher = Watcher(
+        runtime=Engine(),
+        clock=VirtualClock(),
+        survey_every=60,
+        running=lambda: frozenset({EXPECTED}),
+        hear=posted.append,
+        post=posted.append,
+    )
+
+    await watcher._survey_once()
+
+    (surveyed,) = posted
+    assert surveyed.seen == (Seen(tag=EXPECTED, lives=False, begun=True), Seen(tag=RUNS, lives=True, begun=True))
