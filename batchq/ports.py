@@ -93,8 +93,11 @@ class JobStore(ClockStore, WaitingStore, SweepStore, Protocol):
     async def active(self) -> tuple[Job, ...]:
         """Every job that is STARTING or RUNNING."""
 
-    async def dependents(self, ids: Sequence[JobId]) -> tuple[Job, ...]:
-        """SUBMITTED and PENDING jobs that depend on one of these."""
+    async def dependents(self, ids: Sequence[JobId], *, after: int = -1, limit: int | None = None) -> tuple[Job, ...]:
+        """SUBMITTED and PENDING jobs that depend on one of these, by order, the first `limit` behind `after`."""
+
+    async def ended_dependencies(self) -> tuple[JobId, ...]:
+        """Jobs that others wait for and that have ended, and arrays that others wait for."""
 
     async def waiting_for_others(self) -> int:
         """How many times one of those waits for a job: once for each that it names."""

@@ -42,7 +42,7 @@ from batchq.engine.skip import Skip
 from batchq.engine.sweeps import Sweeps
 from batchq.engine.tasks import Tasks
 from batchq.engine.telling import tell
-from batchq.engine.turn import Turn
+from batchq.engine.turn import Turn, Unjudged
 from batchq.errors import BatchqError, Conflict, Outdated, StoreFailed, Unavailable
 from batchq.ports import Clock, EventBus, JobStore
 from batchq.values import Snapshot
@@ -96,6 +96,7 @@ class Loop:
         self._place_due = self._missed = True
         self._search_due = self._search_waits = False
         self._behind = True
+        self._unjudged: tuple[Unjudged, ...] = ()
         self.active: dict[JobId, Job] = {}
         self.closing = False
         self._store_failed: tuple[str, datetime] | None = None
@@ -111,6 +112,8 @@ class Loop:
         self._reader.clock_since = None if anchor is None else anchor.since
         await self._families.load(self._store)
         await self._sweeps.load()
+        ended = await self._store.ended_dependencies()
+        self._unjudged = (Unjudged(ended=ended),) if ended else ()
         await self.scheduler.load(self.active.values())
         if self._more_to_do:
             self._inbox.post(MoreToDo())
@@ -159,7 +162,7 @@ class Loop:
     @property
     def _more_to_do(self) -> bool:
         """Whether the next turn has something to do even without a letter."""
-        return self._families.busy or self._sweeps.busy
+        return self._families.busy or self._sweeps.busy or bool(self._unjudged)
 
     @property
     def _is_still(self) -> bool:
@@ -195,6 +198,7 @@ class Loop:
 
     async def _work(self, turn: Turn, letters: Sequence[Letter]) -> None:
         self._families.join(turn)
+        turn.unjudged.extend(self._unjudged)
         await self._sweeps.prepare()
         await self._reader.prepare(turn, letters, self._store, self.scheduler.ahead)
         self._read(turn, letters)
@@ -303,6 +307,7 @@ class Loop:
             self._families.adopt(job)
             self._wake(job)
         self._sweeps.adopt(turn)
+        self._unjudged = tuple(turn.unjudged)
         for letter in (*turn.later, *([MoreToDo()] if self._more_to_do else [])):
             self._inbox.post(letter)
         tell(changed)

@@ -1,20 +1,24 @@
 """The part of a turn that follows what has happened to jobs to those that hang on them.
 
 New jobs are judged, and so are those whose dependencies have ended; parents of arrays are told how their children fare.
+Of the dependents that are stored one turn judges a page: others are served before the next page. Until then a dependent
+is PENDING, as it is stored, so nothing else has to know; what is left follows from what is stored, also after a crash.
 """
 
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
-from batchq.domain.dependencies import asked_of, judge, waits_for
+from batchq.domain.dependencies import asked_of, judge
 from batchq.domain.job import QUEUED, Job, Status
 from batchq.domain.names import JobId, child_id
-from batchq.engine.turn import Turn
+from batchq.engine.turn import Turn, Unjudged
 from batchq.ports import JobStore
+
+READ_COST = 5  # dependents that one more read stands for: a chain is read a job at a time
 
 
 async def settle(turn: Turn, store: JobStore, *, waited_for: bool) -> None:
-    """Until nothing more follows: a failed dependency fails its dependents, and theirs, in this same turn.
+    """Until nothing more follows, or the turn has judged its share of the dependents that are stored.
 
     `waited_for` is whether any that is stored waits for another.
     """
@@ -24,6 +28,7 @@ async def settle(turn: Turn, store: JobStore, *, waited_for: bool) -> None:
         hang, stirred = set(turn.take_fresh()), turn.take_stirred()
         if stirred:
             hang.update(await _dependents(turn, store, stirred, waited_for=waited_for))
+        hang.update(await _stored_dependents(turn, store))
         if hang:
             await _judge(hang, turn, store)
 
@@ -37,15 +42,26 @@ async def _count(turn: Turn, store: JobStore) -> None:
 
 
 async def _dependents(turn: Turn, store: JobStore, stirred: Sequence[JobId], *, waited_for: bool) -> list[JobId]:
-    """Those in the store, those that this turn itself has brought, and the next child of a SEQUENTIAL array."""
-    stored = await store.dependents(stirred) if waited_for else ()
-    turn.learn(stored)
-    gone = set(stirred)
-    here = [job for job in turn.in_status(Status.PENDING) if gone.intersection(waits_for(job))]
+    """Those that this turn itself has brought, and the next child of a SEQUENTIAL array; those stored come in pages."""
+    if waited_for:
+        turn.unjudged.append(Unjudged(ended=tuple(stirred)))
+    here = turn.waiting_for(stirred)
     after = [job_id for job in map(turn.get, stirred) if job is not None for job_id in _next(job)]
     if after:
         await _learn(turn, store, after)
-    return [*[job.id for job in (*stored, *here)], *after]
+    return [*here, *after]
+
+
+async def _stored_dependents(turn: Turn, store: JobStore) -> list[JobId]:
+    if not turn.unjudged or turn.dependents_left <= 0:
+        return []
+    first = turn.unjudged.popleft()
+    found = await store.dependents(first.ended, after=first.after, limit=turn.dependents_left)
+    turn.learn(found)
+    if len(found) == turn.dependents_left:
+        turn.unjudged.appendleft(Unjudged(ended=first.ended, after=found[-1].order))
+    turn.dependents_left -= len(found) + READ_COST
+    return [job.id for job in found]
 
 
 def _next(job: Job) -> tuple[JobId, ...]:

@@ -1,6 +1,8 @@
 """What one turn reads, changes and wants. Saved at once or not at all; until then nothing has happened outside."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from batchq.domain import effects as do
@@ -8,6 +10,7 @@ from batchq.domain import events as on
 from batchq.domain.acts import DONE, Act, act
 from batchq.domain.arrays import Moved, at_work, count, is_parent, size
 from batchq.domain.damage import fail, is_damaged
+from batchq.domain.dependencies import waits, waits_for
 from batchq.domain.fairshare import Change, ShareKey
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Job, Status
 from batchq.domain.lifecycle import step
@@ -20,6 +23,17 @@ from batchq.domain.sealing import hear
 from batchq.domain.sweep import Candidates, Progress, Sweep, Told
 from batchq.engine.letters import Letter, SweepJobs
 from batchq.values import Changes, LogStream, Moment, Restoration, StatusChanged, SubmissionKey
+
+MAX_DEPENDENTS = 500  # stored dependents of ended jobs that one turn judges
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unjudged:
+    """Jobs that have ended, or arrays that have children now, and whose stored dependents are still to be judged."""
+
+    ended: tuple[JobId, ...]
+    #: The order of the last dependent that was judged.
+    after: int = -1
 
 
 class Turn:
@@ -43,6 +57,10 @@ class Turn:
         self.restoration: Restoration | None = None
         self.engine_id: str | None = None
         self.unknown: frozenset[Tag] | None = None
+        #: What is left of earlier turns, and of this one; the first first.
+        self.unjudged: deque[Unjudged] = deque()
+        self.dependents_left = MAX_DEPENDENTS
+        self._waiting: dict[JobId, dict[JobId, None]] = {}
         self.sweeps: list[tuple[Sweep, SweepJobs]] = []
         self.progress: list[Progress] = []
         self.told: dict[int, tuple[Told, ...]] = {}
@@ -78,6 +96,7 @@ class Turn:
 
     def insert(self, job: Job, key: SubmissionKey | None) -> None:
         self._inserted[job.id], self._pairs = job, None
+        self._index(job)
         self._fresh.append(job.id)
         self._tell(None, job)
         self.note_job(job)
@@ -121,6 +140,7 @@ class Turn:
         if after is before:
             return
         self._pairs = None
+        self._index(after)
         (self._inserted if after.id in self._inserted else self._updated)[after.id] = after
         for tag in came_to_run(before, after):
             name = stream_name(after.spec.definition.name, tag)
@@ -160,10 +180,21 @@ class Turn:
         """Jobs that this turn has changed, and left in a status."""
         return [job for job in (*self._inserted.values(), *self._updated.values()) if job.status is status]
 
+    def waiting_for(self, ids: Iterable[JobId]) -> list[JobId]:
+        """Jobs that this turn has changed, and that depend on one of these."""
+        return [it for job_id in ids for it in self._waiting.get(job_id, ())]
+
+    def _index(self, job: Job) -> None:
+        """By what it waits for: never all that a turn has changed is looked through for the dependents of one."""
+        if job.spec.depends_on and waits(job):
+            for on_id in waits_for(job):
+                self._waiting.setdefault(on_id, {})[job.id] = None
+
     @property
     def unsettled(self) -> bool:
-        """Whether something has happened that others hang on, and they have not been looked at."""
-        return bool(self._moved or self._fresh or self._stirred)
+        """Whether something has happened that others hang on, and this turn may look at them."""
+        left = self.unjudged and self.dependents_left > 0
+        return bool(self._moved or self._fresh or self._stirred or left)
 
     def take_fresh(self) -> list[JobId]:
         """The jobs that are new since this was last asked."""

@@ -82,9 +82,14 @@ def misfits(connection: Connection, limit: int, after: int) -> tuple[Job, ...]:
     return _jobs(connection.execute(SQL["misfits"], asked))
 
 
-def dependents(connection: Connection, ids: Sequence[JobId]) -> tuple[Job, ...]:
-    found = {job.order: job for job in _jobs(connection.execute(SQL["dependents"], _named(ids)))}
+def dependents(connection: Connection, ids: Sequence[JobId], after: int, limit: int | None) -> tuple[Job, ...]:
+    asked = {**_named(ids), "after": after, "limit": -1 if limit is None else limit}
+    found = {job.order: job for job in _jobs(connection.execute(SQL["dependents"], asked))}
     return tuple(found[order] for order in sorted(found))
+
+
+def ended_dependencies(connection: Connection) -> tuple[JobId, ...]:
+    return tuple(JobId(job_id) for (job_id,) in connection.execute(SQL["ended_dependencies"]))
 
 
 def waiting_for_others(connection: Connection) -> int:

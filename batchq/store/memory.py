@@ -116,9 +116,14 @@ class MemoryStore(MemoryCatalog):
     async def misfits(self, limit: int, after: int = -1) -> tuple[Job, ...]:
         return tuple(islice(self._in(MISFITS, (0, after)), limit))
 
-    async def dependents(self, ids: Sequence[JobId]) -> tuple[Job, ...]:
+    async def dependents(self, ids: Sequence[JobId], *, after: int = -1, limit: int | None = None) -> tuple[Job, ...]:
         waiting = {by for job_id in ids for by in self._waiting.get(job_id, ())}
-        return tuple(sorted((self._jobs[job_id] for job_id in waiting), key=_order))
+        found = sorted((self._jobs[job_id] for job_id in waiting), key=_order)
+        return tuple([it for it in found if it.order > after][:limit])
+
+    async def ended_dependencies(self) -> tuple[JobId, ...]:
+        known = [job_id for job_id, by in self._waiting.items() if by and job_id in self._jobs]
+        return tuple(sorted(it for it in known if self._jobs[it].status in FINISHED or self._jobs[it].spec.array_size))
 
     async def waiting_for_others(self) -> int:
         return sum(map(len, self._waiting.values()))

@@ -112,8 +112,11 @@ class SqliteStore:
     async def misfits(self, limit: int, after: int = -1) -> tuple[Job, ...]:
         return await self._read(lambda it: jobs.misfits(it, limit, after))
 
-    async def dependents(self, ids: Sequence[JobId]) -> tuple[Job, ...]:
-        return await self._read(lambda it: jobs.dependents(it, ids))
+    async def dependents(self, ids: Sequence[JobId], *, after: int = -1, limit: int | None = None) -> tuple[Job, ...]:
+        return await self._read(lambda it: jobs.dependents(it, ids, after, limit))
+
+    async def ended_dependencies(self) -> tuple[JobId, ...]:
+        return await self._read(jobs.ended_dependencies)
 
     async def waiting_for_others(self) -> int:
         return await self._read(jobs.waiting_for_others)

@@ -259,7 +259,7 @@ SETTLING = [
         "turn, store)\n\n\nasync def _count",
         "turn, store)\n        return\n\n\nasync def _count",
     ),
-    ("dependents that are new are forgotten", "for job in (*stored, *here)", "for job in stored"),
+    ("dependents that are new are forgotten", "return [*here, *after]", "return [*after]"),
 ]
 READING = [
     ("one lost container changes nothing for others", "        if found.news:", "        if False:"),

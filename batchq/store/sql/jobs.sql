@@ -161,8 +161,16 @@ WHERE status = 'RUNNABLE' AND misfit = 1 AND jobs.ord > :after ORDER BY jobs.ord
 
 -- dependents
 SELECT jobs.ord, jobs.id, version, status, state, spec
-FROM json_each(:ids) AS named CROSS JOIN waits ON waits.on_id = named.value CROSS JOIN jobs ON jobs.ord = waits.ord
+FROM (
+    SELECT DISTINCT ord FROM json_each(:ids) AS named CROSS JOIN waits ON waits.on_id = named.value AND waits.ord > :after
+    ORDER BY ord LIMIT :limit
+) AS page CROSS JOIN jobs ON jobs.ord = page.ord
 CROSS JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord);
+
+-- ended_dependencies
+-- Once at a start: who waits may have to be judged. An array may decide before its end.
+SELECT jobs.id FROM (SELECT DISTINCT on_id FROM waits AS waiting) AS named CROSS JOIN jobs ON jobs.id = named.on_id
+WHERE jobs.finished_at IS NOT NULL OR jobs.array_size > 0;
 
 -- waiting_for_others
 SELECT count(*) FROM waits;
