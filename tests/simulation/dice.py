@@ -86,11 +86,17 @@ class Dice:
         self.looks = Random(f"{seed} looks")
         self.crossings = Random(f"{seed} crossings")
         self.crossing = self.crossings.choice([NONE, 0.02, 0.1])
+        self.engines = Random(f"{seed} engines")
+        self.elsewhere = self.engines.choice([NONE, NONE, 0.1, 0.3])
         self.luck = luck(self.world)
 
     def calm(self) -> None:
         """Nothing goes wrong from here on."""
         self.luck = SPARED
+
+    def goes_elsewhere(self) -> bool:
+        """Whether the next server is started on another container engine."""
+        return self.luck is not SPARED and self.engines.random() < self.elsewhere
 
     def crashes(self, point: Point) -> bool:
         """Whether the server dies at this point."""

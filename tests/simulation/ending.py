@@ -38,6 +38,11 @@ def _left(world):
     return world.machine.engine.containers.keys()
 
 
+def _is_untouched(world):
+    """I4, I15: nothing is made on another engine than the attempts'."""
+    return not world.elsewhere.engine.containers and not world.elsewhere.engine.networks
+
+
 async def check(world) -> None:
     """I9 nothing is left; I12 nothing is busy; I1, I3 the store says what was committed."""
     calls = world.story.counts["engine calls"]
@@ -55,7 +60,7 @@ async def check(world) -> None:
     surveys = REST / SURVEY_EVERY + 1
     if world.story.counts["engine calls"] - calls > 2 * surveys or len(world.story.lines) != changes:
         world.story.breaks("I12 a world at rest is left in peace", "\n".join(world.story.lines[changes:]))
-    if world.machine.runtime.networks:
+    if world.machine.runtime.networks or not _is_untouched(world):
         world.story.breaks("I9 nothing is left over", f"{world.machine.runtime.networks}")
     if await world.server.store.sweeps():
         world.story.breaks("I9 nothing is left over", "an order to stop jobs")

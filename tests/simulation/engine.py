@@ -50,8 +50,17 @@ class WatchedEngine(SimulatedEngine):
 class Machine:
     """The simulated engine with its misfortunes: it outlives servers."""
 
-    def __init__(self, *, clock: Clock, capacity: Resources, dice: Dice, story: Story, witness: Witness) -> None:
-        self.runtime = SimulatedRuntime(clock=clock, capacity=capacity)
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        capacity: Resources,
+        dice: Dice,
+        story: Story,
+        witness: Witness,
+        engine_id: str = "theirs",
+    ) -> None:
+        self.runtime = SimulatedRuntime(clock=clock, capacity=capacity, engine_id=engine_id)
         self.engine = self.runtime._engine = WatchedEngine(clock.now, witness)
         self.runtime.faults.judge = self._judge
         self._clock = clock

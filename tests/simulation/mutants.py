@@ -18,6 +18,18 @@ HUNT = f"from tests.simulation.run import check\nfor seed in range({SEEDS}): che
 
 MUTANTS = [
     Mutant(
+        file="batchq/engine/reading.py",
+        breaks="what is absent on another engine is lost",
+        old="        if not self.engine_check.accepted:",
+        new="        if False:",
+    ),
+    Mutant(
+        file="batchq/engine/strays.py",
+        breaks="what another server made is removed",
+        old="seen = [it for it in seen if it in first]",
+        new="seen = list(seen)",
+    ),
+    Mutant(
         file="compute/simulated_engine.py",
         breaks="a name may be given twice",
         old="if known is not None and not self._is_stranded(known):\n            return",

@@ -122,6 +122,9 @@ class Storm:
         self._story.tell("calm")
         self._dice.calm()
         self._machine.calm()
+        self._world.elsewhere.calm()
+        if self._world.is_elsewhere and self._world.server is not None:
+            self._world.server.leave()
         await self._clock.sleep(CALM_AFTER)
         await self._world.ready()
         await self._world.client.restore_ground()

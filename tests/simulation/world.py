@@ -36,7 +36,17 @@ class World:
         self.archive = MemoryArchive()
         self.connection = disk()
         self.machine = Machine(clock=self.clock, capacity=HOST, dice=self.dice, story=story, witness=self.witness)
+        # Another engine: too small for any job, so that none is begun there while no attempt is unfinished.
+        self.elsewhere = Machine(
+            clock=self.clock,
+            capacity=Resources(millicpus=0, memory_mib=0),
+            dice=self.dice,
+            story=story,
+            witness=self.witness,
+            engine_id="another",
+        )
         self.server: Server | None = None
+        self.is_elsewhere = False
         self.client = Client(
             server=lambda: self.server, clock=self.clock, dice=self.dice, story=story, witness=self.witness
         )
@@ -69,6 +79,7 @@ class World:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.server.engine.tasks.cancel()
         await self.machine.runtime.close()
+        await self.elsewhere.runtime.close()
         self.connection.close()
 
     @property
@@ -88,15 +99,19 @@ class World:
 
     async def _serve(self) -> None:
         while True:
+            self.is_elsewhere = self.dice.goes_elsewhere()
             self.server = self._make_server()
             self.story.counts["boots"] += 1
+            if self.is_elsewhere:
+                self.story.tell("the server is started on another engine")
+                self.story.counts["other engines"] += 1
             await self.server.live()
             await self.clock.sleep(self.dice.downtime())
 
     def _make_server(self) -> Server:
         return Server(
             connection=self.connection,
-            machine=self.machine,
+            machine=self.elsewhere if self.is_elsewhere else self.machine,
             archive=self.archive,
             clock=self.clock,
             dice=self.dice,
