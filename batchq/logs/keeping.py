@@ -121,19 +121,18 @@ class Keeper:
             return
         since = max(last - OVERLAP, 0)
         kept = await self._kept(log_id, since=since, whole=whole) if last else {}
-        newest, first = max(kept, default=None), True
+        newest, oldest = max(kept, default=0), 0
         batch = Batch(self._archive, tag, self._quota, stored=stored)
         after = min([since, *(stamp - 1 for stamp in kept)])
         with suppress(ContainerGone):  # nothing more to copy
             async with aclosing(self._runtime.logs(tag, after=after)) as lines:
                 async for line in lines:
-                    if first and newest is not None and line.at > newest:
-                        # The engine no longer has the newest line that is stored, so it dropped what followed, too.
-                        await batch.annotate(DROPPED.format("before the next"), at=newest)
-                    first = False
+                    oldest = min(oldest or line.at, line.at)
                     if not await batch.add(line.at, _rest(line, kept, since=since)):
                         return
         await batch.append()
+        if newest and oldest > newest:  # the engine dropped the newest line that is stored, and perhaps the next ones
+            await batch.annotate(DROPPED.format(f"from {_clock_time(newest)} to {_clock_time(oldest)}"))
 
     async def _is_stopped(self, tag: Tag, stored: int) -> bool:
         """Whether a quota refuses more, and the last line that is stored says so, or no line can."""
@@ -232,6 +231,10 @@ def _rest(line: LogLine, kept: dict[int, int], *, since: int) -> str:
 def _is_annotation(line: KeptLine) -> bool:
     """Of batchq's own: the engine stamps no line 0, and one that is damaged has no time at all."""
     return line.stamped == 0 < line.at
+
+
+def _clock_time(stamp: int) -> str:
+    return f"{EPOCH + timedelta(microseconds=stamp // 1000):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _nanoseconds(at: datetime) -> int:

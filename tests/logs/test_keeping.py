@@ -198,9 +198,9 @@ async def test_what_the_engine_has_dropped_since_stays_stored_and_the_gap_is_rep
 
     await keeper.keep(TAG)
 
-    old, dropped, new = await kept(archive)
+    old, new, dropped = await kept(archive)
     assert (old, new) == ("old", "new")
-    assert "lines before the next may be missing" in dropped
+    assert "lines from 1970-01-01 00:00:01 UTC to 1970-01-01 00:00:50 UTC may be missing" in dropped
 
 
 # ---------------------------------------------------------------------------------------------------- what is an event
