@@ -188,6 +188,7 @@ def make_policy(settings: Settings) -> Policy:
     return Policy(
         privileged=settings.privileged,
         volumes=settings.volumes,
+        missing_host_paths=settings.missing_host_paths,
         # Where the files lead is for each start to see.
         private=(settings.data.resolve(), *(it.absolute() for it in files if it is not None)),
         given=PeopleFile(settings.data).volumes if settings.auth is not Auth.NONE else tuple,

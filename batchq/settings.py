@@ -41,6 +41,13 @@ class Privileged(StrEnum):
     REFUSE = "refuse"
 
 
+class MissingHostPaths(StrEnum):
+    """What becomes of a job that mounts a host path which does not exist: created as a folder, or the start refused."""
+
+    CREATE = "create"
+    REFUSE = "refuse"
+
+
 class Auth(StrEnum):
     """Who may call: anybody who reaches the port, or whoever signs with a key that was given out."""
 
@@ -77,6 +84,7 @@ class Settings(BaseSettings):
     volumes: Annotated[
         tuple[HostPath, ...], Field(description="Host paths that jobs may mount, with all below them.")
     ] = (Path("/"),)
+    missing_host_paths: MissingHostPaths = MissingHostPaths.CREATE
     registries: tuple[Annotated[str, Field(pattern=REGISTRY)], ...] | None = None
     network: Network = Network.SHARED
     secrets_file: Path | None = None

@@ -1,11 +1,13 @@
 """Which paths of the host a job may mount: what is checked is open, and what is open is mounted.
 
-A path that is missing is created, as `docker run -v` creates it. Symlinks in it are followed, and what they lead to is
-checked. Never mounted, nor anything that holds them or lies below: the engine's socket (it is root) and its root
-directory, /proc, /sys, /dev, and batchq's own files; by whatever path, or bind mount, they are reached.
+A path that is missing is created, as `docker run -v` creates it, or refused (`--missing-host-paths`). Symlinks in it
+are followed, and what they lead to is checked. Never mounted, nor anything that holds them or lies below: the engine's
+socket (it is root) and its root directory, /proc, /sys, /dev, and batchq's own files; by whatever path, or bind mount,
+they are reached.
 """
 
 import errno
+import logging
 import os
 from collections.abc import Iterable
 from contextlib import closing
@@ -17,8 +19,11 @@ from batchq.domain.allowances import ENGINES, KERNEL, LINKED, plain
 from batchq.domain.container import Device, Mount
 from batchq.domain.people import Allowance
 from batchq.errors import EngineUnknown, StartRefused
+from batchq.settings import MissingHostPaths
 from compute.host_paths import Descriptor, MountTable, Position, create_folders, open_path, real_path
 from compute.policy import Policy
+
+log = logging.getLogger(__name__)
 
 NEVER = tuple(map(Path, (*ENGINES, LINKED, *KERNEL, "/var/lib/docker")))
 NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
@@ -118,12 +123,20 @@ def _open(host_path: str, policy: Policy, allowance: Allowance | None) -> Descri
     try:
         check(host_path, at, missing, policy, allowance)
         if missing:
+            _check_creatable(host_path, policy)
             at = create_folders(at, missing)
             check(host_path, at, (), policy, allowance)
     except BaseException:
         at.close()
         raise
     return at
+
+
+def _check_creatable(host_path: str, policy: Policy) -> None:
+    if policy.missing_host_paths is MissingHostPaths.REFUSE:
+        why = "does not exist, and this server creates no host paths"
+        raise StartRefused(f"CannotCreateContainerError: host path {host_path!r} {why}"[:1024])
+    log.info("host path %r does not exist and is created", host_path)
 
 
 def _check_fixed(said: str, real: Path, policy: Policy) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from batchq.settings import Privileged
+from batchq.settings import MissingHostPaths, Privileged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +20,7 @@ class Policy:
     privileged: Privileged
     volumes: tuple[Path, ...]
     private: tuple[Path, ...] = ()
+    missing_host_paths: MissingHostPaths = MissingHostPaths.CREATE
     given: Callable[[], Iterable[str]] = tuple
     no_new_privileges: bool = True
     #: The registries of this server's jobs, each with or without a path; None: any.

@@ -46,6 +46,7 @@ def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name fo
     flag("--min-timeout", type=int, help="the least attemptDurationSeconds that is accepted (60)")
     flag("--privileged", choices=["allow", "drop", "refuse"], help="what becomes of privileged containers (allow)")
     flag("--volumes", type=_paths, help="host paths that jobs may mount, with all below them, between colons (/)")
+    flag("--missing-host-paths", choices=["create", "refuse"], help="what becomes of those that do not exist (create)")
     flag("--registries", type=_words, help="registries of jobs' images, with or without a path, between commas (any)")
     flag("--network", choices=[*Network], help="what jobs see of it, where their environment does not say (shared)")
     flag("--secrets-file", type=Path, help="JSON object of secrets, by their valueFrom")

@@ -4,6 +4,7 @@ import socket
 import subprocess
 import time
 from contextlib import closing
+from ipaddress import ip_network
 
 import boto3
 import docker
@@ -28,7 +29,8 @@ rule fails:
 def storage(docker_engine):
     """An S3 of moto's for a test, on Docker's bridge: the one address that both jobs and this machine know."""
     with closing(docker.from_env()) as engine:
-        (host,) = [it["Gateway"] for it in engine.networks.get("bridge").attrs["IPAM"]["Config"]]
+        (bridge,) = engine.networks.get("bridge").attrs["IPAM"]["Config"]
+    host = bridge.get("Gateway") or str(next(ip_network(bridge["Subnet"]).hosts()))  # a restarted engine names none
     with socket.socket() as probe:
         probe.bind((host, 0))
         port = probe.getsockname()[1]

@@ -11,7 +11,7 @@ from batchq.bootstrap import make_policy
 from batchq.domain.container import Device, Mount
 from batchq.domain.people import Allowance
 from batchq.errors import StartRefused
-from batchq.settings import Privileged, Settings
+from batchq.settings import MissingHostPaths, Privileged, Settings
 from compute import mounts
 from compute.policy import Policy
 
@@ -59,6 +59,13 @@ def test_a_file_may_be_mounted(allowed, policy):
     (allowed / "file").write_text("x")
 
     assert resolve(mount(allowed / "file"), policy).host_path == str(allowed / "file")
+
+
+def test_a_missing_path_is_refused_where_the_server_creates_none(allowed):
+    strict = Policy(privileged=Privileged.ALLOW, volumes=(allowed,), missing_host_paths=MissingHostPaths.REFUSE)
+
+    refuses(allowed / "a" / "b", strict, "does not exist, and this server creates no host paths")
+    assert list(allowed.iterdir()) == []
 
 
 def test_a_missing_path_is_made_as_docker_makes_it(allowed, policy):
