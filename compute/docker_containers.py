@@ -100,7 +100,11 @@ class Containers:
         try:
             client.start(self._answered.get(tag) or self.id_of(client, tag))
         except APIError as error:
-            self._judge_start(client, tag, error)
+            try:
+                self._judge_start(client, tag, error)
+            except StartRefused:
+                self._mounts.release(tag)  # started again, it is made again
+                raise
         self._mounts.release(tag)
         self._answered.pop(tag, None)
 

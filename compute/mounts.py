@@ -75,6 +75,8 @@ def check(said: str, at: Descriptor, missing: tuple[str, ...], policy: Policy, a
     real = at.path.joinpath(*missing)
     check_path(said, real, policy, allowance)
     mounted = MountTable()
+    if at.path.joinpath(*missing) != real:
+        raise OSError(errno.EBUSY, "it was moved while it was checked")
     position = mounted.position(at)
     seen = (Position(position.device, position.path.joinpath(*missing)), *mounted.below(real))
     for path in (*NEVER, *policy.private):

@@ -13,7 +13,7 @@ from threading import Lock
 
 from batchq.domain.container import Mount
 from batchq.domain.names import Tag
-from batchq.errors import EngineUnknown
+from batchq.errors import EngineUnknown, StartRefused
 from batchq.values import Launch
 from compute.docker_found import member
 from compute.host_paths import Descriptor
@@ -21,6 +21,7 @@ from compute.mounts import OpenMount, check, mount_by_name, open_mount
 from compute.policy import Policy
 
 OF_THIS_HOST = "/proc/"  # begins the device of a volume that is a descriptor
+MAX_OF_ONE = 64  # host paths of a container
 MAX_FILES = 65_536  # that are numbered, where the process may open any number
 
 _NUMBERS = count()
@@ -85,8 +86,10 @@ class OpenMounts:
     def _open(
         self, of_host: list[Mount], launch: Launch, policy: Policy, *, shares_files: bool
     ) -> tuple[OpenMount, ...]:
-        if sum(map(len, tuple(self._held.values()))) + len(of_host) > _files() // 8:
-            raise EngineUnknown("create: too many starts that hold folders of the host open")
+        if len(of_host) > MAX_OF_ONE:
+            raise StartRefused(f"CannotCreateContainerError: more than {MAX_OF_ONE} mounts of host paths")
+        if sum(map(len, tuple(self._held.values()))) + len(of_host) > _files() // 4:
+            raise EngineUnknown("create: too many starts at once have host folders open")
         opened: list[OpenMount] = []
         opens = open_mount if shares_files else mount_by_name
         try:

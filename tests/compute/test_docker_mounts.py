@@ -106,17 +106,21 @@ async def test_a_container_made_and_not_begun_before_a_restart_is_made_again(
     assert await output(runtime, it.tag) == ["ours"]
 
 
-async def test_folders_are_held_open_until_a_container_is_removed_that_is_not_started(runtime, lab):
-    it = reading(lab / "p", command="true")
-    failing = replace(it, spec=replace(it.spec, command=("/none",)))
-    await runtime.create(failing)
-    with pytest.raises(StartRefused):
-        await runtime.start(failing.tag)
+async def test_folders_are_open_until_a_start_is_refused_or_the_container_is_removed(runtime, lab):
+    it = reading(lab / "p")
+    it = replace(it, spec=replace(it.spec, command=("/none",)))
+    made = await runtime.create(it)
     assert len(open_below(lab)) == 1
 
-    await runtime.create(failing)
-    await runtime.remove(failing.tag)
+    with pytest.raises(StartRefused):
+        await runtime.start(it.tag)
+    assert open_below(lab) == []
 
+    again = await runtime.create(replace(it, container=made.container))
+    assert again.container != made.container
+    assert len(open_below(lab)) == 1
+
+    await runtime.remove(it.tag)
     assert open_below(lab) == []
 
 
