@@ -52,7 +52,16 @@ async def test_the_actions_of_a_retry_strategy_are_answered_in_lower_case(regist
 async def test_they_are_told_by_name_or_by_arn_and_unknown_ones_are_left_out(register, boto):
     await register()
     await register()
-    texts = [ARN + "job-definition/it:2", "it:1", "it:3", "it", "nothing:1", "", "it:1", "arn:aws:batch:x:1:job/it:1"]
+    texts = [
+        ARN + "job-definition/it:2",
+        "it:1",
+        "it:3",
+        "it",
+        "nothing:1",
+        "",
+        "it:1",
+        "arn:aws:batch:x:123456789012:job/it:1",
+    ]
 
     assert named(await boto.describe_job_definitions(jobDefinitions=texts)) == ["it:2", "it:1"]
 
