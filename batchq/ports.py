@@ -23,6 +23,7 @@ from batchq.domain.names import ConsumableName, DefinitionRef, JobId, QueueName,
 from batchq.domain.people import Owner, Reach
 from batchq.sweeping import SweepStore
 from batchq.values import (
+    Age,
     Changes,
     ChildQuery,
     ClockAnchor,
@@ -153,9 +154,9 @@ class JobStore(ClockStore, WaitingStore, SweepStore, Protocol):
         """Log streams by name, ascending, whose names begin with `prefix` and come after `after`."""
 
     async def newest_streams(
-        self, *, limit: int = 50, offset: int = 0, reach: Reach | None = None
+        self, *, limit: int = 50, before: Age | None = None, reach: Reach | None = None
     ) -> tuple[LogStream, ...]:
-        """Log streams, the last created first."""
+        """Log streams, the last created first, and those of one moment by name, the last first; behind `before`."""
 
 
 class CatalogStore(Protocol):

@@ -38,6 +38,10 @@ class SubmissionKey:
     body_sha256: str
 
 
+Age = tuple[datetime, str]
+"""When a log stream was created, and its name: in this order streams are listed by age."""
+
+
 @quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogStream:

@@ -167,10 +167,10 @@ def place(text: str) -> Place:
 
 
 def mark_text(mark: Mark) -> str:
-    return f"{mark.place} {mark.name}"
+    return f"{mark.created_at.isoformat()} {mark.name}"
 
 
 def mark(text: str) -> Mark:
     """What `mark_text` wrote."""
-    number, _, name = text.partition(" ")
-    return Mark(name=name, place=int(number))
+    created_at, _, name = text.partition(" ")
+    return Mark(name=name, created_at=datetime.fromisoformat(created_at))

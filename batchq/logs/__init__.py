@@ -128,7 +128,7 @@ class Logs:
         """A page of streams, and the mark after which there are more."""
         found = await listing.page(self._store, asked, reach=by.reach, after=after, limit=limit + 1)
         told = found[:limit]
-        more = listing.mark(told, after=after) if len(found) > limit else None
+        more = listing.mark(told[-1]) if len(found) > limit else None
         return tuple([await self._summary(stream) for stream in told]), more
 
     async def _summary(self, stream: LogStream) -> Summary:

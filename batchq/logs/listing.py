@@ -5,14 +5,14 @@ that comes before.
 """
 
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 from batchq.domain.people import Reach
-from batchq.errors import Invalid
 from batchq.ports import JobStore
-from batchq.values import LogStream
+from batchq.values import Age, LogStream
 
 STEP = 1000
 
@@ -33,10 +33,14 @@ class Listing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """The last stream that was told: its name, and its place among the newest as it was then."""
+    """The last stream of a page. It need not be there any more when the next page is asked for."""
 
     name: str
-    place: int = 0
+    created_at: datetime
+
+    @property
+    def age(self) -> Age:
+        return self.created_at, self.name
 
 
 async def page(
@@ -48,35 +52,31 @@ async def page(
             name = after.name if after else ""
             return await store.streams(prefix=listing.prefix, after=name, limit=limit, reach=reach)
         case Order.LAST_EVENT, True:
-            offset = await _offset(store, after, reach) if after else 0
-            return await store.newest_streams(limit=limit, offset=offset, reach=reach)
+            return await store.newest_streams(limit=limit, before=after.age if after else None, reach=reach)
         case Order.NAME, True:
-            return await _turned(_by_name(store, listing.prefix, reach), after=after, limit=limit)
+            walk = _by_name(store, listing.prefix, reach)
+            return await _turned(walk, until=lambda it: after is not None and it.name >= after.name, limit=limit)
         case _:
-            return await _turned(_newest_first(store, reach), after=after, limit=limit)
+            walk = _newest_first(store, reach)
+            return await _turned(walk, until=lambda it: after is not None and _age(it) <= after.age, limit=limit)
 
 
-def mark(told: tuple[LogStream, ...], *, after: Mark | None) -> Mark:
-    """The mark behind a page."""
-    return Mark(name=told[-1].name, place=(after.place if after else 0) + len(told))
+def mark(last: LogStream) -> Mark:
+    """The mark behind a page that ends with this stream."""
+    return Mark(name=last.name, created_at=last.created_at)
 
 
-async def _offset(store: JobStore, after: Mark, reach: Reach | None) -> int:
-    """How many streams are newer than the mark or it: more than at first, for streams are added and never go."""
-    offset = max(after.place - 1, 0)
-    while some := await store.newest_streams(limit=STEP, offset=offset, reach=reach):
-        for stream in some:
-            offset += 1
-            if stream.name == after.name:
-                return offset
-    raise Invalid("The specified nextToken is invalid.")
+def _age(stream: LogStream) -> Age:
+    return stream.created_at, stream.name
 
 
-async def _turned(streams: AsyncIterator[LogStream], *, after: Mark | None, limit: int) -> tuple[LogStream, ...]:
-    """The last ones before the mark, the nearest first."""
+async def _turned(
+    streams: AsyncIterator[LogStream], *, until: Callable[[LogStream], bool], limit: int
+) -> tuple[LogStream, ...]:
+    """The last ones before the first at which it ends, the nearest first."""
     held: deque[LogStream] = deque(maxlen=limit)
     async for stream in streams:
-        if after is not None and stream.name == after.name:
+        if until(stream):
             break
         held.append(stream)
     return tuple(reversed(held))
@@ -91,8 +91,8 @@ async def _by_name(store: JobStore, prefix: str, reach: Reach | None) -> AsyncIt
 
 
 async def _newest_first(store: JobStore, reach: Reach | None) -> AsyncIterator[LogStream]:
-    offset = 0
-    while some := await store.newest_streams(limit=STEP, offset=offset, reach=reach):
+    before = None
+    while some := await store.newest_streams(limit=STEP, before=before, reach=reach):
         for stream in some:
             yield stream
-        offset += len(some)
+        before = _age(some[-1])

@@ -23,6 +23,7 @@ from batchq.store.memory_catalog import MemoryCatalog
 from batchq.store.memory_index import AT_WORK, BEFORE_ALL, MISFITS, Group, Index, Key, of_queue, of_share, of_status
 from batchq.store.memory_sweeps import MemorySweeps
 from batchq.values import (
+    Age,
     Changes,
     ChildQuery,
     ClockAnchor,
@@ -222,11 +223,11 @@ class MemoryStore(MemoryCatalog):
         return tuple(sorted(found, key=lambda stream: stream.name)[:limit])
 
     async def newest_streams(
-        self, *, limit: int = 50, offset: int = 0, reach: Reach | None = None
+        self, *, limit: int = 50, before: Age | None = None, reach: Reach | None = None
     ) -> tuple[LogStream, ...]:
         theirs = (it for it in self._streams.values() if reached(it.owner, reach))
-        oldest_first = sorted(theirs, key=lambda stream: stream.created_at)
-        return tuple(oldest_first[::-1][offset : offset + limit])
+        newest_first = sorted(theirs, key=lambda it: (it.created_at, it.name), reverse=True)
+        return tuple([it for it in newest_first if before is None or (it.created_at, it.name) < before][:limit])
 
     async def prune(
         self, before: datetime, *, keep: Collection[JobId], after: Finished | None = None, limit: int

@@ -27,6 +27,7 @@ from batchq.store import acts, catalog, clock_shift, jobs, listing, opening, pru
 from batchq.store.database import Database, opened
 from batchq.store.reading import Work, mended
 from batchq.values import (
+    Age,
     Changes,
     ChildQuery,
     ClockAnchor,
@@ -213,9 +214,9 @@ class SqliteStore:
         return await self._browse(lambda it: streams.by_name(it, prefix, after, limit, reach))
 
     async def newest_streams(
-        self, *, limit: int = 50, offset: int = 0, reach: Reach | None = None
+        self, *, limit: int = 50, before: Age | None = None, reach: Reach | None = None
     ) -> tuple[LogStream, ...]:
-        return await self._browse(lambda it: streams.newest(it, limit, offset, reach))
+        return await self._browse(lambda it: streams.newest(it, limit, before, reach))
 
     # ------------------------------------------------------------------------------------------------------- catalog
 

@@ -11,7 +11,7 @@ from batchq.store import rows
 from batchq.store.jobs import SQL
 from batchq.store.reaching import merged, whose
 from batchq.store.reading import readable
-from batchq.values import LogStream
+from batchq.values import Age, LogStream
 
 Connection = sqlite3.Connection
 
@@ -36,11 +36,14 @@ def by_name(connection: Connection, prefix: str, after: str, limit: int, reach: 
     return tuple(islice(readable(found, rows.stream), limit))
 
 
-def newest(connection: Connection, limit: int, offset: int, reach: Reach | None) -> tuple[LogStream, ...]:
+def newest(connection: Connection, limit: int, before: Age | None, reach: Reach | None) -> tuple[LogStream, ...]:
+    at, name = (rows.GREATEST, "") if before is None else (rows.microseconds(before[0]), rows.text(before[1]))
+    asked = {"at": at, "name": name}
     if reach is None:
-        found: Iterable[Any] = connection.execute(SQL["newest_streams"], {"offset": rows.integer(offset)})
+        found: Iterable[Any] = connection.execute(SQL["newest_streams"], asked)
     else:
-        walks = [connection.execute(SQL[f"newest_streams_of_{column}"], {"whose": it}) for column, it in whose(reach)]
-        theirs = merged(walks, key=itemgetter(2, 3), reverse=True)
-        found = (row[:2] for row in islice(theirs, offset, None))
+        walks = [
+            connection.execute(SQL[f"newest_streams_of_{column}"], asked | {"whose": it}) for column, it in whose(reach)
+        ]
+        found = (row[:2] for row in merged(walks, key=itemgetter(2, 0), reverse=True))
     return tuple(islice(readable(found, rows.stream), limit))

@@ -4,8 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.errors import Invalid
-from batchq.logs.listing import Listing, Mark, Order
+from batchq.logs.listing import Listing, Order
 from tests.logs.fakes import SECOND
 from tests.support.builders import ADMIN, NOON
 
@@ -68,9 +67,26 @@ async def test_streams_that_come_meanwhile_repeat_none_on_the_next_page(logs, fi
     assert await pages(logs, NEWEST_FIRST, before_second_page=more_come) == ["bd", "ae", "c"]
 
 
-async def test_a_mark_of_no_stream_is_refused(logs, five):
-    with pytest.raises(Invalid):
-        await logs.streams(NEWEST_FIRST, after=Mark(name="nobody", place=1), limit=5, by=ADMIN)
+@pytest.mark.fault("CO10")
+@pytest.mark.parametrize("order", Order)
+@pytest.mark.parametrize("descending", [True, False])
+async def test_a_list_goes_on_behind_a_stream_that_is_deleted_between_two_pages(logs, five, store, order, descending):
+    listing = Listing(order=order, descending=descending)
+    whole = "".join(await pages(logs, listing))
+
+    async def last_of_first_page_is_deleted():
+        del store._streams[f"{whole[1]}/default/0"]
+
+    found = await pages(logs, listing, before_second_page=last_of_first_page_is_deleted)
+
+    assert found == [whole[:2], whole[2:4], whole[4]]
+
+
+async def test_streams_of_one_moment_are_listed_once_each(logs, running):
+    for name in "caedb":
+        await running(name=f"{name}/default/0", created_at=NOON)
+
+    assert await pages(logs, NEWEST_FIRST) == ["ed", "cb", "a"]
 
 
 async def test_a_stream_is_told_with_its_first_and_last_times_and_its_size(logs, running, engine):

@@ -24,7 +24,6 @@ WHOLE = {
     "catalog.environments",
     "catalog.policies",
     "catalog.queues",
-    "jobs.newest_streams",
     "jobs.shares",
     "jobs.used_up",
     "pruning.discarded",

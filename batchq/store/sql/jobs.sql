@@ -277,15 +277,15 @@ SELECT name, value FROM streams INDEXED BY streams_of_account
 WHERE account = :whose AND name >= :start AND name > :after AND name < :beyond ORDER BY name;
 
 -- newest_streams
-SELECT name, value FROM streams ORDER BY created_at DESC, number DESC LIMIT -1 OFFSET :offset;
+SELECT name, value FROM streams WHERE (created_at, name) < (:at, :name) ORDER BY created_at DESC, name DESC;
 
 -- newest_streams_of_owner
-SELECT name, value, created_at, number FROM streams INDEXED BY streams_of_owner_by_age
-WHERE owner = :whose ORDER BY created_at DESC, number DESC;
+SELECT name, value, created_at FROM streams INDEXED BY streams_of_owner_by_age
+WHERE owner = :whose AND (created_at, name) < (:at, :name) ORDER BY created_at DESC, name DESC;
 
 -- newest_streams_of_account
-SELECT name, value, created_at, number FROM streams INDEXED BY streams_of_account_by_age
-WHERE account = :whose ORDER BY created_at DESC, number DESC;
+SELECT name, value, created_at FROM streams INDEXED BY streams_of_account_by_age
+WHERE account = :whose AND (created_at, name) < (:at, :name) ORDER BY created_at DESC, name DESC;
 
 -- newest
 SELECT created_at FROM jobs WHERE ord = (SELECT max(ord) FROM jobs);
