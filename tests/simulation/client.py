@@ -17,6 +17,7 @@ from batchq.domain.catalog import (
     TimeLimit,
 )
 from batchq.domain.names import ConsumableName, JobId, QueueName
+from batchq.domain.people import Caller
 from batchq.domain.sweep import SweepOrder
 from batchq.errors import BatchqError, Invalid
 from batchq.ports import Clock
@@ -27,6 +28,7 @@ from tests.simulation import sweeper
 from tests.simulation.dice import Dice
 from tests.simulation.fate import Bug
 from tests.simulation.oracles import Witness
+from tests.simulation.people import submitter
 from tests.simulation.server import Server
 from tests.simulation.story import Story
 from tests.simulation.wishes import DEFINITIONS, ENVIRONMENTS, FAIR, LARGEST, LICENCES, QUEUES, TOKENS, Wishes
@@ -165,7 +167,7 @@ class Client:
         submission = self._wishes.next()
         for _ in range(3 if submission.key else 1):
             try:
-                await self._request_submit(submission)
+                await self._request_submit(submission, submitter(submission.name, self._everybody.account_limit))
             except Lost:
                 await self._clock.sleep(self._dice.choice([0.1, 1, 4]))
             except Invalid:
@@ -178,14 +180,15 @@ class Client:
     async def _submit_twice(self) -> None:
         """The first is still under way when the second comes."""
         submission = replace(self._wishes.next(), key=self.key())
+        by = submitter(submission.name, self._everybody.account_limit)
         answers = await asyncio.gather(
-            self._request_submit(submission), self._request_submit(submission), return_exceptions=True
+            self._request_submit(submission, by), self._request_submit(submission, by), return_exceptions=True
         )
         if len({it for it in answers if isinstance(it, str)}) > 1:
             self._story.breaks("I2 a repeated submission is the same job", submission.name)
 
-    async def _request_submit(self, submission: Submission) -> JobId:
-        job = await self.ask(lambda it: it.jobs.submit(submission, by=ADMIN), patience=self._everybody.patience())
+    async def _request_submit(self, submission: Submission, by: Caller = ADMIN) -> JobId:
+        job = await self.ask(lambda it: it.jobs.submit(submission, by=by), patience=self._everybody.patience())
         self._witness.submitted(submission.name, job.id)
         self._story.tell(f"client has {submission.name}")
         self.known.setdefault(job.id, submission)

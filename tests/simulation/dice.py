@@ -89,6 +89,8 @@ class Dice:
         self.engines = Random(f"{seed} engines")
         self.elsewhere = self.engines.choice([NONE, NONE, 0.1, 0.3])
         self.luck = luck(self.world)
+        #: vCPUs that the jobs of an account may have in use together.
+        self.account_limit: float | None = Random(f"{seed} accounts").choice([None, 2.0, 4.0])
 
     def calm(self) -> None:
         """Nothing goes wrong from here on."""

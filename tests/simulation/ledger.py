@@ -12,6 +12,7 @@ from batchq.domain.names import ConsumableName, JobId
 from batchq.domain.placement import usable
 from batchq.values import Changes
 from tests.simulation.acts import Acts
+from tests.simulation.people import is_limited
 from tests.simulation.story import Story
 
 JUST_NOW = timedelta(seconds=1)  # a server hears of what there is a moment after the store has it
@@ -28,6 +29,7 @@ class Ledger:
         self._sizes: dict[str, list[tuple[datetime, int]]] = defaultdict(list)
         self._kinds: dict[ConsumableName, ResourceKind] = {}
         self.host: Resources | None = None
+        self.account_limit: float | None = None
         self.used_up: Counter[ConsumableName] = Counter()
 
     def resized(self, environment: ComputeEnvironment) -> None:
@@ -40,6 +42,9 @@ class Ledger:
     def begun(self, job: Job) -> None:
         """I10: an attempt began. There was room for it, and what it needs."""
         self._no_more_than(job.attempt.environment, self._held(job.attempt.environment))
+        team = sum(it.spec.resources.millicpus for it in self._active() if is_limited(it.spec.owner))
+        if self.account_limit is not None and team > self.account_limit * 1000:
+            self._breaks("I10 no more than there is", f"an account has {team} thousandths of {self.account_limit}")
         memory = sum(it.spec.resources.memory_mib for it in self._active())
         if memory > usable(self.host).memory_mib:
             self._breaks("I10 no more than there is", f"memory: {memory}")

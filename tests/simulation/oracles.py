@@ -78,6 +78,7 @@ class Witness:
             return
         for holds in (self._finished_stay, self._walks_edges, self._attempts_grow, self._room_is_kept, self._ends_true):
             holds(before, after)
+        self._promises_hold(before, after)
         self._timeouts_are_not_early(before, after)
         self._limits_are_not_early(before, after)
         self.jobs[after.id] = _saved(after)
@@ -100,6 +101,14 @@ class Witness:
     def _finished_stay(self, before: Job, after: Job) -> None:
         if before.status in FINISHED and _life(before) != _life(after):
             self._story.breaks("I3 finished jobs never change", f"{self._name(after)}: {before} {after}")
+
+    def _promises_hold(self, before: Job, after: Job) -> None:
+        """While a job is the head of its queue its promised start comes nearer, across restarts too."""
+        if before.promised_start is None or after.blocked_at != before.blocked_at or after.misfit:
+            return
+        if after.promised_start is None or after.promised_start > before.promised_start:
+            how = f"{self._name(after)}: {before.promised_start} > {after.promised_start}"
+            self._story.breaks("a head's promise is not put off", how)
 
     def _walks_edges(self, before: Job, after: Job) -> None:
         """Two steps of a turn may be one change here; the history is walked at the end."""

@@ -24,9 +24,9 @@ from tests.simulation.fate import SURVEY_EVERY
 from tests.simulation.life import Life
 from tests.simulation.memory import Memory
 from tests.simulation.oracles import Witness
+from tests.simulation.people import accounts
 from tests.simulation.store import Inline, WatchedStore
 from tests.simulation.story import Story
-from tests.support.builders import NO_ACCOUNTS
 from tests.support.disk import BOTTOMLESS, UNLIMITED
 
 
@@ -76,7 +76,7 @@ class Server:
             store=self.store,
             ground=self.catalog,
             runtime=runtime,
-            accounts=NO_ACCOUNTS,
+            accounts=accounts(dice.account_limit),
             keep_log=logs.keep,
             clock=clock,
             bus=Bus(),

@@ -33,6 +33,7 @@ class World:
         self.dice = dice
         self.witness = Witness(now=self.clock.now, story=story)
         self.witness.ledger.host = HOST
+        self.witness.ledger.account_limit = dice.account_limit
         self.archive = MemoryArchive()
         self.connection = disk()
         self.machine = Machine(clock=self.clock, capacity=HOST, dice=self.dice, story=story, witness=self.witness)

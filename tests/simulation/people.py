@@ -1,0 +1,27 @@
+"""Accounts of a world. Some worlds have one whose jobs may use so many vCPUs together; half of the jobs are its."""
+
+from dataclasses import replace
+from zlib import crc32
+
+from batchq.domain.people import Account, AccountName, Caller, Limits, Owner, People
+from batchq.engine.accounts import Accounts
+from tests.support.builders import ADMIN, PEOPLE
+
+TEAM = AccountName("team")
+MEMBER = replace(ADMIN, account=TEAM, lineage=(TEAM, *ADMIN.lineage))
+
+
+def accounts(vcpus: float | None) -> Accounts:
+    """The account without a limit where that is None. What its jobs may have of the machine is not restricted."""
+    team = Account(name=TEAM, limits=Limits(vcpus=vcpus))
+    people = People(users=PEOPLE.users, accounts={TEAM: team})
+    return Accounts(people=lambda: people, held=False)
+
+
+def submitter(job_name: str, vcpus: float | None) -> Caller:
+    """Whose job of this name is, each time that it is submitted."""
+    return MEMBER if vcpus is not None and crc32(job_name.encode()) % 2 else ADMIN
+
+
+def is_limited(owner: Owner) -> bool:
+    return owner.account == TEAM
