@@ -1,6 +1,7 @@
 """Who did what is saved with what he did: held against each commit."""
 
 from batchq.domain.job import Job
+from batchq.domain.names import child_id
 from batchq.values import Changes
 from tests.simulation.story import Story
 
@@ -14,6 +15,10 @@ class Acts:
         """Every job somebody submitted has its act, and so has every order; and no act is of what did not change."""
         told = [it.about.removeprefix("job/") for it in changes.acts if it.about.startswith("job/")]
         changed = {job.id for job in (*changes.inserted, *changes.updated)}
+        # An order to a child that is not spawned yet is saved in the row of its array.
+        changed |= {
+            child_id(job.id, index) for job in changes.updated for order in job.child_orders for index in order.indices
+        }
         for job in (it for it in changes.inserted if it.child is None):
             if told.count(job.id) < 1:
                 self._story.breaks("acts", f"{job.id} was submitted, and nobody is known to have done it")
