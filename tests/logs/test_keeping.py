@@ -357,3 +357,19 @@ async def done(deeds, *, engine, keeper, clock):
             await (keeper.keep(TAG) if deed == "keep" else keeper.catch_up(TAG, fresh=FRESH))
         engine.silent_after = None
     await keeper.keep(TAG)
+
+
+@pytest.mark.fault("SE44")
+async def test_a_write_of_many_short_lines_holds_thousands_of_them(logs, running, engine, archive, monkeypatch):
+    stream, appended = await running(), []
+    engine.write(stream.tag, *["short"] * 10_000)
+    append = archive.append
+
+    async def count(log_id, lines):
+        appended.append(len(lines))
+        return await append(log_id, lines)
+
+    monkeypatch.setattr(archive, "append", count)
+    await logs.keep(stream.tag)
+
+    assert appended == [2000] * 5
