@@ -1,5 +1,6 @@
 """Accounts, users and keys by HTTP: who may do what about whom, and what he is told where he may not."""
 
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from itertools import count
 
@@ -64,8 +65,10 @@ async def ask(data):
     """Ask as a user; the status and the answer."""
     office = office_of(data)
 
+    @asynccontextmanager
     async def believe(request):
         request[WHO] = office.people.now().caller(request.headers["User"], key="BQIA", request_id="a-request")
+        yield
 
     app = api.build(dialects=[people.dialect(office)], health=well, hosts=[], gate=believe)
     async with TestClient(TestServer(app)) as client:
