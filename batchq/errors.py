@@ -70,7 +70,7 @@ class StoreRefused(BatchqError):
 
 
 class StartImpossible(Misused):
-    """The server was told to start as it must not, or as it cannot."""
+    """The settings do not let the server start."""
 
 
 class IllegalTransition(BatchqError):

@@ -27,7 +27,7 @@ def is_loopback(host: str) -> bool:
 
 
 def listen(settings: Settings) -> socket:
-    """Take the port before anything is done. Whoever calls already waits until the server is ready.
+    """Take the port before anything is done. Clients that connect already wait until the server is ready.
 
     Raises Unavailable for a port that another process has, StartImpossible for an address that this machine has not.
     """

@@ -106,7 +106,7 @@ def keeper_name(instance: str, tag: Tag) -> str:
 def labels_of(instance: str, tag: Tag, gpus: Iterable[str] = ()) -> dict[str, str]:
     """Of a job's container: every label that batchq reads, empty where it has no value.
 
-    The engine adds the labels of the image, which anybody can choose; a label that the create call sets wins.
+    The engine adds the labels of the image, which its author chose; a label that the create call sets wins.
     """
     return dict.fromkeys(CONTAINER_LABELS, "") | attempt_labels(instance, tag) | {PART: tag.part, GPUS: ",".join(gpus)}
 

@@ -1,7 +1,7 @@
 """Who did what: `POST /v1/batchq/listaudit`, the newest first.
 
 The answer holds all acts for operators and admins, for a coordinator those of the users of his accounts, for a user his
-own; and for each of them all acts about jobs that he reaches, whoever did them.
+own; and each of them sees all acts about the jobs that the caller may see, of all users.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """Whom a command on accounts, users and keys asks: the files of the data, or a server.
 
-Whoever may write the files owns the server, so they ask nobody who he is; root acts with the rights of their owner.
+A process that may write the files owns the server, so no user is checked; root acts with the rights of their owner.
 They are asked unless a server is named, by `--url`, BATCHQ_URL or the config file; a server asks for the caller's own
 key, and what he may do.
 """

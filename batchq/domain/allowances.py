@@ -50,8 +50,8 @@ def runs_as_root(user: str) -> bool:
 def user_and_group(user: str) -> str | None:
     """Both by their numbers, the group that of the user unless it is given; None where one may be root's.
 
-    What a name stands for only the image knows, which anybody can make. Without a group the engine takes root's, and
-    adds those that the image lists for the user.
+    Only the image defines what a name stands for, and users choose the image. Without a group the engine takes
+    root's, and adds those that the image lists for the user.
     """
     uid, _, group = user.partition(":")
     gid = group or uid

@@ -21,7 +21,7 @@ class ClockShift:
     until: datetime
 
     def of(self, at: datetime) -> datetime:
-        """A moment of the past. One that was stamped by another clock stays."""
+        """A moment of the past. A moment that another clock stamped stays."""
         return at + self.by if self.since <= at <= self.until else at
 
     def of_deadline(self, at: datetime, within: timedelta) -> datetime:

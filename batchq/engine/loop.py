@@ -218,7 +218,7 @@ class Loop:
         if not changes.empty:
             try:
                 await self._store.commit(changes)
-            finally:  # one that is said to have failed may yet have been saved
+            finally:  # a commit that was reported as failed may have been saved
                 self.choosing.changed(changes)
             self._store_failed = None
 

@@ -201,7 +201,7 @@ class Start:
         try:
             await self._unless_abandoned(pull)
         finally:
-            pull.cancel()  # without effect on one that is done
+            pull.cancel()  # without effect on a finished pull
         self._pulled = True
 
     async def _rest(self, seconds: float) -> None:

@@ -229,7 +229,7 @@ def _rest(line: LogLine, kept: dict[int, int], *, since: int) -> str:
 
 
 def _is_annotation(line: KeptLine) -> bool:
-    """Of batchq's own: the engine stamps no line 0, and one that is damaged has no time at all."""
+    """Stamped by batchq: the engine stamps no line 0, and a damaged line has no time at all."""
     return line.stamped == 0 < line.at
 
 

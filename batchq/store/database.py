@@ -106,8 +106,8 @@ class Database:
 async def opened(data: Path, *, reread_after: float = AFTER, reserve: int = 0, spare: int = 0) -> Database:
     """The database of a data directory, made if there is none. Raises StoreRefused.
 
-    One that was left whole is not read through before it is used, but so many seconds after. `reserve` bytes of the
-    disk are set aside for it, while `spare` bytes stay free beside them.
+    A database that was closed cleanly is not checked before it is used, but so many seconds after. `reserve` bytes of
+    the disk are set aside for it, while `spare` bytes stay free beside them.
     """
     path = data / NAME
     reserved = Reserve(data, size=reserve, spare=spare)
