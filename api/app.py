@@ -19,9 +19,11 @@ def build(*, dialects: Iterable[Dialect], health: Health, hosts: Collection[str]
     app = web.Application(middlewares=[doors(hosts, gate)], client_max_size=BODY_LIMIT)
     openapi.mount(app)
 
+    links = {"health": HEALTH, "operations": openapi.PATH}
+    about = {"name": "batchq", "version": version("batchq"), "links": links}
+
     async def describe_service(_: web.Request) -> web.Response:
-        links = {"health": HEALTH, "operations": openapi.PATH}
-        return reply({"name": "batchq", "version": version("batchq"), "links": links})
+        return reply(about)
 
     async def healthz(request: web.Request) -> web.Response:
         told = await health()

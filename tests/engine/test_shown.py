@@ -302,7 +302,7 @@ async def test_an_order_that_is_carried_out_during_a_read_is_shown_by_that_read(
     desk = await array_of(SIZE)
     await desk.turn(to(ONE, CANCEL))
 
-    found = await read(Showing(ReadLate(desk), lambda: desk.loop.sealed))
+    found = await read(Showing(ReadLate(desk), lambda: desk.loop.sealed, lambda: None))
 
     shown = list(found.values()) if isinstance(found, dict) else list(found)
     assert {it.status for it in shown} == {Status.FAILED}

@@ -3,7 +3,7 @@
 from batchq.domain.names import Tag
 from batchq.domain.recovery import Seen
 from batchq.engine.watcher import Watcher
-from batchq.values import ContainerState, Found
+from batchq.values import ContainerState, EngineIdentity, Found
 from tests.support.builders import job_id, resources
 from tests.support.clock import VirtualClock
 
@@ -20,6 +20,9 @@ class Engine:
 
     async def lost_before(self):
         return None
+
+    async def identity(self):
+        return EngineIdentity(id="an-engine", time=None)
 
 
 async def test_containers_being_removed_are_left_out_of_a_survey_unless_they_are_expected():
