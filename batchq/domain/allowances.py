@@ -4,6 +4,7 @@ Paths are judged as they are written, with `..` worked out; where they really le
 user of an image. The server's own settings stand above all of this, and are judged where containers are made.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import Protocol
@@ -17,6 +18,9 @@ from batchq.errors import Invalid
 ENGINES = ("/run/docker.sock", "/run/containerd", "/run/podman")  # who has one is root
 KERNEL = ("/proc", "/sys", "/dev")
 LINKED = "/var/run/docker.sock"  # where /var/run is /run, as it nearly always is, /var does not hold it
+
+MAX_ID = 2**31 - 1  # of the engine, for users and groups
+_ID = re.compile(r"0*([1-9][0-9]{0,9})", re.ASCII)
 
 
 class Work(Protocol):
@@ -51,13 +55,12 @@ def user_and_group(user: str) -> str | None:
     """Both by their numbers, the group that of the user unless it is given; None where one may be root's.
 
     Only the image defines what a name stands for, and users choose the image. Without a group the engine takes
-    root's, and adds those that the image lists for the user.
+    root's, and adds those that the image lists for the user. Where the image's `passwd` or `group` lists a number above
+    MAX_ID, the engine cuts it to 32 bits, so 4294967296 is root; a number above 64 bits is a name to the engine.
     """
     uid, _, group = user.partition(":")
-    gid = group or uid
-    if not all(it.isascii() and it.isdecimal() and int(it) > 0 for it in (uid, gid)):
-        return None
-    return f"{int(uid)}:{int(gid)}"
+    numbers = [_number(it) for it in (uid, group or uid)]
+    return None if None in numbers else ":".join(map(str, numbers))
 
 
 def below(path: str, allowed: Iterable[str]) -> bool:
@@ -74,6 +77,12 @@ def plain(path: str) -> PurePosixPath:
         elif parts:
             parts.pop()
     return PurePosixPath("/", *parts)
+
+
+def _number(text: str) -> int | None:
+    digits = _ID.fullmatch(text)
+    number = int(digits[1]) if digits else None
+    return None if number is None or number > MAX_ID else number
 
 
 def _against(work: Work, allowance: Allowance | None, account: AccountName) -> Iterator[str]:

@@ -92,6 +92,17 @@ def test_whoever_is_not_a_number_above_zero_may_be_root(user):
 
 
 @pytest.mark.fault("SE32")
+@pytest.mark.parametrize(
+    "number",
+    [str(2**31), str(2**32), "9" * 20, "1" * 5000],
+    ids=["2**31", "2**32", "20 digits", "5000 digits"],
+)
+def test_a_number_that_the_engine_reads_as_a_name_or_as_zero_may_be_root(number):
+    assert runs_as_root(number)
+    assert runs_as_root(f"1000:{number}")
+
+
+@pytest.mark.fault("SE32")
 @pytest.mark.parametrize("user", ["1000:0", "1000:00", "65534:staff", "1000:-1", "1:2:3"])
 def test_whoever_may_be_in_the_group_of_root_is_taken_for_root(user):
     assert "user and group are not numbers above 0" in refusal(
@@ -101,7 +112,14 @@ def test_whoever_may_be_in_the_group_of_root_is_taken_for_root(user):
 
 @pytest.mark.fault("SE32")
 @pytest.mark.parametrize(
-    ("user", "both"), [("1", "1:1"), ("1000", "1000:1000"), ("1000:", "1000:1000"), ("65534:100", "65534:100")]
+    ("user", "both"),
+    [
+        ("1", "1:1"),
+        ("1000", "1000:1000"),
+        ("1000:", "1000:1000"),
+        ("65534:100", "65534:100"),
+        ("2147483647", "2147483647:2147483647"),
+    ],
 )
 def test_a_number_above_zero_is_not_root_and_is_its_group(user, both):
     assert refusal(spec(container=container(user=user)), Allowance(root=False), "lab") is None
