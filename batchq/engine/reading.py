@@ -156,7 +156,8 @@ class Reader:
     def _reconcile(self, turn: Turn, letter: Surveyed) -> None:
         """A changed machine is changed ground."""
         tags = [it.tag for it in letter.seen]
-        turn.engine_id = self.engine_check.inspect(letter.engine.id, seen=tags, active=turn.active().values())
+        renewed = self.engine_check.inspect(letter.engine.id, seen=tags, active=turn.active().values())
+        turn.engine_id = renewed or turn.engine_id  # that of a resume in this turn
         if not self.engine_check.accepted:
             self._refuse_engine()
             return

@@ -1,5 +1,7 @@
 """The server is started on another container engine than the one that its jobs run on. Decision 0037."""
 
+import asyncio
+
 import pytest
 
 from batchq.domain import reasons
@@ -73,6 +75,39 @@ async def test_an_operator_may_accept_it(world):
     done = await world.then(job, Status.SUCCEEDED)
     assert len(done.attempts) == 2
     await theirs.close()
+
+
+async def test_it_is_accepted_also_if_a_survey_of_it_is_read_in_the_same_turn(world):
+    job = await world.submit(LASTING)
+    await world.then(job, Status.RUNNING)
+    theirs = await on_another_engine(world)
+    await world.terminate(job)
+
+    async with world.engine.loop.between:
+        accepted = asyncio.ensure_future(world.engine.resume(purge=False, new_engine=True))
+        await asyncio.sleep(0)
+        await world.engine._watcher._survey_once()
+    await accepted
+
+    await world.then(job, Status.FAILED, status_reason="stop it")
+    await theirs.close()
+
+
+async def test_a_stop_order_on_an_exchanged_engine_is_carried_out_on_the_right_one(world):
+    world.engine._watcher._survey_every = 3600.0
+    job = await world.submit(Script(seconds=10_000))
+    await world.then(job, Status.RUNNING)
+    await world.passes(20)  # the next survey is far away
+    theirs, world.machine = world.machine, SimulatedRuntime(clock=world.clock, capacity=HOST, engine_id="another")
+    world.runtime._runtime = world.machine
+
+    await world.terminate(job)
+    await world.passes(600)
+
+    assert (await world.job(job)).status is Status.RUNNING
+    world.machine, world.runtime._runtime = theirs, theirs
+    world.engine._watcher.survey_now()  # as when the stream of news begins anew
+    await world.then(job, Status.FAILED, status_reason="stop it")
 
 
 async def test_an_engine_with_a_container_of_theirs_is_theirs_whatever_its_id(world):
