@@ -7,7 +7,6 @@ not open it, however many jobs have one. A success closes it. Decision 0038.
 
 import asyncio
 import logging
-from collections import deque
 
 from batchq.domain.names import JobId
 from batchq.engine.tasks import Tasks
@@ -34,7 +33,8 @@ class StartBreaker:
         self._started_images: dict[str, None] = {}
         self._reason = ""
         self._open = False
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        #: The first first; a turn that is given up leaves.
+        self._waiting: dict[asyncio.Future[None], None] = {}
         self._probing = False
         self._pause = FIRST_PAUSE
 
@@ -55,7 +55,8 @@ class StartBreaker:
         if not self._open:
             return None
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+        self._waiting[turn] = None
+        turn.add_done_callback(lambda done: self._waiting.pop(done, None))
         if not self._probing:
             self._probing = True
             self._tasks.spawn("probe starts", self._probe())
@@ -101,7 +102,8 @@ class StartBreaker:
 
     def _admit_next(self) -> None:
         while self._waiting:
-            turn = self._waiting.popleft()
+            turn = next(iter(self._waiting))
+            del self._waiting[turn]
             if not turn.done():
                 turn.set_result(None)
                 return

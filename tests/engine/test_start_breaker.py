@@ -86,3 +86,14 @@ async def test_a_start_given_up_or_failed_for_a_cause_of_its_own_takes_no_turn(b
     await good
 
     assert (CLOCK.now() - before).total_seconds() == 1
+
+
+async def test_starts_that_are_given_up_are_forgotten_at_once(breaker):
+    fail(breaker, MIN_JOBS, "one", "two")
+    last, *others = [breaker.permit() for _ in range(100)]
+
+    for turn in others:
+        turn.cancel()
+    await CLOCK.sleep(0)
+
+    assert list(breaker._waiting) == [last]
