@@ -42,7 +42,7 @@ from batchq.engine.skip import Skip
 from batchq.engine.sweeps import Sweeps
 from batchq.engine.tasks import Tasks
 from batchq.engine.telling import tell
-from batchq.engine.turn import Turn, Unjudged
+from batchq.engine.turn import Turn, Unjudged, unjudged
 from batchq.errors import BatchqError, Conflict, Outdated, StoreFailed, Unavailable
 from batchq.ports import Clock, EventBus, JobStore
 from batchq.values import Snapshot
@@ -112,8 +112,7 @@ class Loop:
         self._reader.clock_since = None if anchor is None else anchor.since
         await self._families.load(self._store)
         await self._sweeps.load()
-        ended = await self._store.ended_dependencies()
-        self._unjudged = (Unjudged(ended=ended),) if ended else ()
+        self._unjudged = tuple(unjudged(await self._store.ended_dependencies()))
         await self.scheduler.load(self.active.values())
         if self._more_to_do:
             self._inbox.post(MoreToDo())

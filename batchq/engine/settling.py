@@ -11,7 +11,7 @@ from operator import attrgetter
 from batchq.domain.dependencies import asked_of, judge
 from batchq.domain.job import QUEUED, Job, Status
 from batchq.domain.names import JobId, child_id
-from batchq.engine.turn import Turn, Unjudged
+from batchq.engine.turn import Turn, Unjudged, unjudged
 from batchq.ports import JobStore
 
 READ_COST = 5  # dependents that one more read stands for: a chain is read a job at a time
@@ -44,7 +44,7 @@ async def _count(turn: Turn, store: JobStore) -> None:
 async def _dependents(turn: Turn, store: JobStore, stirred: Sequence[JobId], *, waited_for: bool) -> list[JobId]:
     """Those that this turn itself has brought, and the next child of a SEQUENTIAL array; those stored come in pages."""
     if waited_for:
-        turn.unjudged.append(Unjudged(ended=tuple(stirred)))
+        turn.unjudged.extend(unjudged(stirred))
     here = turn.waiting_for(stirred)
     after = [job_id for job in map(turn.get, stirred) if job is not None for job_id in _next(job)]
     if after:

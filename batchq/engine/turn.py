@@ -25,6 +25,7 @@ from batchq.engine.letters import Letter, SweepJobs
 from batchq.values import Changes, LogStream, Moment, Restoration, StatusChanged, SubmissionKey
 
 MAX_DEPENDENTS = 500  # stored dependents of ended jobs that one turn judges
+MAX_ENDED = 50  # ended jobs whose dependents are read at once: as many of each as a page has are put in order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,11 @@ class Unjudged:
     ended: tuple[JobId, ...]
     #: The order of the last dependent that was judged.
     after: int = -1
+
+
+def unjudged(ended: Sequence[JobId]) -> Iterator[Unjudged]:
+    for first in range(0, len(ended), MAX_ENDED):
+        yield Unjudged(ended=tuple(ended[first : first + MAX_ENDED]))
 
 
 class Turn:

@@ -160,10 +160,15 @@ SELECT jobs.ord, id, version, status, state, spec FROM jobs JOIN specs ON specs.
 WHERE status = 'RUNNABLE' AND misfit = 1 AND jobs.ord > :after ORDER BY jobs.ord LIMIT :limit;
 
 -- dependents
+-- Of each job as many as a page has at most: what else waits for it is not read.
 SELECT jobs.ord, jobs.id, version, status, state, spec
 FROM (
-    SELECT DISTINCT ord FROM json_each(:ids) AS named CROSS JOIN waits ON waits.on_id = named.value AND waits.ord > :after
-    ORDER BY ord LIMIT :limit
+    SELECT DISTINCT waits.ord FROM json_each(:ids) AS named CROSS JOIN waits
+    ON waits.on_id = named.value AND waits.ord IN (
+        SELECT first.ord FROM waits AS first
+        WHERE first.on_id = named.value AND first.ord > :after ORDER BY first.ord LIMIT :limit
+    )
+    ORDER BY waits.ord LIMIT :limit
 ) AS page CROSS JOIN jobs ON jobs.ord = page.ord
 CROSS JOIN specs ON specs.ord = coalesce(parent_ord, jobs.ord);
 

@@ -1,0 +1,28 @@
+"""A page of dependents costs what it has, however many more wait for the jobs that have ended."""
+
+import sqlite3
+
+import pytest
+
+from batchq.store import jobs, migrations
+from tests.store.test_many_jobs import EACH, Counter
+from tests.support.builders import job_id
+
+ENDED = [job_id(number) for number in range(5)]
+
+
+def cost(count):
+    """The steps of SQLite in a page of 10, while so many wait for each of the jobs that have ended."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    migrations.migrate(connection, migrations.STEPS)
+    waits = [(ended, order) for ended in ENDED for order in range(count)]
+    connection.executemany(jobs.SQL["insert_wait"], [{"on_id": on, "ord": order} for on, order in waits])
+    connection.set_progress_handler(counter := Counter(), EACH)
+    jobs.dependents(connection, ENDED, -1, 10)
+    connection.close()
+    return counter.steps
+
+
+@pytest.mark.fault("CO11")
+def test_a_page_of_dependents_does_not_grow_with_all_that_wait():
+    assert cost(5_000) <= cost(50) + 3
