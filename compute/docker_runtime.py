@@ -68,7 +68,8 @@ class DockerRuntime:
         self._limits = limits
         self._doubts = Doubts()
         self._lanes = Lanes(self._door, limits, self._doubts)
-        self._pulls: Shared[tuple[str, str | None]] = Shared("pull")
+        #: An account's own: another's pull may still wait for that account's threads.
+        self._pulls: Shared[tuple[str, str | None, str]] = Shared("pull")
         self._sweeps: Shared[str] = Shared("sweep")
         self._accounts: dict[Tag, str] = {}
 
@@ -82,7 +83,7 @@ class DockerRuntime:
             threads = partial(self._lanes.ask, "pull", account=account)
             await within(self._limits.deadline_of_pull, Pull(image, platform), threads)
 
-        await self._pulls.do((image, platform), once)
+        await self._pulls.do((image, platform, account), once)
 
     async def start(self, tag: Tag) -> None:
         await self._about(tag, "start", lambda client: self._containers.start(client, tag))

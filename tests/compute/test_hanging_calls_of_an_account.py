@@ -116,6 +116,20 @@ async def test_pulls_that_hang_do_not_delay_those_of_another_account_and_end_whe
 
 
 @pytest.mark.fault("SE23")
+async def test_a_pull_that_waits_behind_hanging_ones_delays_no_other_account_that_needs_the_same_image(world):
+    its, runtime = world
+    its.slow = {"slow.example/0", "slow.example/1"}
+    pulls = [asyncio.ensure_future(runtime.pull(it, None, account="eve")) for it in (*its.slow, "fast.example/image")]
+    await count(its.hanging, FEW.pull)
+
+    async with asyncio.timeout(FEW.patience_with_registry / 20):
+        await runtime.pull("fast.example/image", None, account="ann")
+
+    assert not pulls[-1].done()
+    await abandoned(pulls)
+
+
+@pytest.mark.fault("SE23")
 async def test_a_pull_has_a_deadline_however_steady_its_progress(tmp_path):
     its = Engine()
     its.slow = {"slow.example/0"}
