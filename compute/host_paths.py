@@ -194,6 +194,11 @@ class MountTable:
             for number, _, device, root, path, _ in self._lines
         }
 
+    @cached_property
+    def _types(self) -> dict[str, str]:
+        """By device. Optional fields, whose number varies, end at a hyphen."""
+        return {device: rest.partition(" - ")[2].split(" ")[0] for _, _, device, _, _, rest in self._lines}
+
     def position(self, it: Descriptor) -> Position:
         """Raises LookupError where its mount is gone, and ValueError where it is outside of its mount."""
         entry = self._entries[it.mount_id]
@@ -202,6 +207,10 @@ class MountTable:
     def below(self, path: Path) -> tuple[Position, ...]:
         """What is mounted in this folder."""
         return tuple(it.root for it in self._entries.values() if it.path != path and it.path.is_relative_to(path))
+
+    def filesystem(self, it: Position) -> str:
+        """The type of the filesystem in which it lies."""
+        return self._types[it.device]
 
 
 def _unescaped(field: str) -> str:

@@ -26,6 +26,10 @@ from compute.policy import Policy
 log = logging.getLogger(__name__)
 
 NEVER = tuple(map(Path, (*ENGINES, LINKED, *KERNEL, "/var/lib/docker")))
+# Each mount of proc is another filesystem, so it is not found by the place of /proc.
+OF_THE_KERNEL = frozenset(
+    {"cgroup", "cgroup2", "debugfs", "devpts", "devtmpfs", "proc", "securityfs", "sysfs", "tracefs"}
+)
 NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
 
 
@@ -83,6 +87,9 @@ def check(said: str, at: Descriptor, missing: tuple[str, ...], policy: Policy, a
         never = _position(path, mounted)
         if never is not None and any(never.overlaps(it) for it in seen):
             raise _never(said, path)
+    for it in seen:
+        if mounted.filesystem(it) in OF_THE_KERNEL:
+            raise _never(said, f"a {mounted.filesystem(it)} file system of the kernel")
 
 
 def check_path(said: str, real: Path, policy: Policy, allowance: Allowance | None) -> None:
@@ -186,7 +193,7 @@ def _refused(mount: Mount, why: str) -> StartRefused:
     return StartRefused(f"CannotCreateContainerError: host path {mount.host_path!r} {why}"[:1024])
 
 
-def _never(said: str, path: Path) -> StartRefused:
+def _never(said: str, path: object) -> StartRefused:
     return _forbidden(f"host path {said!r} is, holds or lies in {path}, which no job may mount")
 
 

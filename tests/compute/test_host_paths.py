@@ -161,6 +161,20 @@ def test_a_bind_mount_of_batchqs_data_is_never_mounted_nor_what_holds_it(lab, tm
     assert seen.stdout.splitlines() == [never] * 4 + ["mounted"]
 
 
+@pytest.mark.fault("SE41")
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="mounts need root and unshare")
+def test_another_mount_of_proc_is_never_mounted_nor_what_holds_it(lab, tmp_path):
+    (lab / "chroot" / "proc").mkdir(parents=True)
+    paths = [str(lab / it) for it in ("chroot/proc", "chroot/proc/1", "chroot", "p")]
+    inside = [sys.executable, "-c", IN_A_MOUNT_NAMESPACE, str(lab), str(tmp_path / "data"), *paths]
+
+    shell = ["unshare", "--mount", "sh", "-ec", f'mount -t proc proc {lab}/chroot/proc; exec "$@"', "sh", *inside]
+    seen = subprocess.run(shell, capture_output=True, text=True, check=True)
+
+    never = "holds or lies in a proc file system of the kernel, which no job may mount"
+    assert seen.stdout.splitlines() == [never] * 3 + ["mounted"]
+
+
 def test_a_descriptor_of_a_folder_that_was_removed_has_no_path(lab):
     with closing(Descriptor(os.open(lab / "p", os.O_PATH))) as it:
         (lab / "p").rmdir()
