@@ -228,6 +228,8 @@ class Made:
 
     container: str
     state: ContainerState
+    #: Host paths of its mounts that did not exist and were created for it, by this call or one before it.
+    created_host_paths: tuple[str, ...] = ()
 
 
 @quick

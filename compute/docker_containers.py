@@ -89,7 +89,7 @@ class Containers:
             network = self._places.network_of(launch)
             held.judge(launch, self._policy, network, fresh=fresh, look=lambda: self._inspect(client, launch.tag))
         self._answered[launch.tag] = made.container
-        return made
+        return replace(made, created_host_paths=self._mounts.created(launch.tag))
 
     def start(self, client: Client, tag: Tag) -> None:
         """What `create` answered, or has the name. One that runs, or ran, is left: the engine would run it again."""
@@ -143,7 +143,7 @@ class Containers:
         self._answered.pop(tag, None)
         self._fresh.discard(tag)
         self._concealed.pop(tag, None)
-        self._mounts.release(tag)
+        self._mounts.forget(tag)
         self._places.clear(client, tag)
 
     def close(self) -> None:

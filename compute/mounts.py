@@ -39,6 +39,8 @@ class OpenMount:
 
     mount: Mount
     folder: Descriptor | None
+    #: The host path did not exist, and was created.
+    created: bool = False
 
     def close(self) -> None:
         if self.folder is not None:
@@ -49,11 +51,11 @@ def open_mount(mount: Mount, policy: Policy, allowance: Allowance | None) -> Ope
     """Close it. Raises StartRefused, and EngineUnknown where no more files can be opened."""
     host_path = _absolute(mount)
     try:
-        at = _open(host_path, policy, allowance)
+        at, created = _open(host_path, policy, allowance)
         try:
             real = replace(mount, host_path=str(at.path))
             if at.is_folder:
-                return OpenMount(mount=real, folder=at)
+                return OpenMount(mount=real, folder=at, created=created)
             _check_fixed(host_path, at.path, policy)
         except BaseException:
             at.close()
@@ -127,7 +129,8 @@ def _absolute(mount: Mount) -> str:
     return mount.host_path
 
 
-def _open(host_path: str, policy: Policy, allowance: Allowance | None) -> Descriptor:
+def _open(host_path: str, policy: Policy, allowance: Allowance | None) -> tuple[Descriptor, bool]:
+    """And whether it was created."""
     at, missing = open_path(str(plain(host_path)), follows=lambda _: True)
     try:
         check(host_path, at, missing, policy, allowance)
@@ -138,7 +141,7 @@ def _open(host_path: str, policy: Policy, allowance: Allowance | None) -> Descri
     except BaseException:
         at.close()
         raise
-    return at
+    return at, bool(missing)
 
 
 def _check_creatable(host_path: str, policy: Policy) -> None:

@@ -38,6 +38,7 @@ class Resolved:
 class OpenMounts:
     def __init__(self) -> None:
         self._held: dict[Tag, tuple[OpenMount, ...]] = {}
+        self._created: dict[Tag, tuple[str, ...]] = {}
         self._lock = Lock()
 
     def resolve(self, launch: Launch, policy: Policy, *, shares_files: bool) -> Resolved:
@@ -73,6 +74,16 @@ class OpenMounts:
         held = self._held.get(tag, ())
         return devices_of(inspected) <= {_device(it.folder) for it in held if it.folder is not None}
 
+    def created(self, tag: Tag) -> tuple[str, ...]:
+        """The host paths that were created for a container, until it is removed: a second create finds them there."""
+        return self._created.get(tag, ())
+
+    def forget(self, tag: Tag) -> None:
+        """The container is removed."""
+        self.release(tag)
+        with self._lock:
+            self._created.pop(tag, None)
+
     def release(self, tag: Tag) -> None:
         with self._lock:
             held = self._held.pop(tag, ())
@@ -95,12 +106,20 @@ class OpenMounts:
         try:
             for mount in of_host:
                 opened.append(opens(mount, policy, launch.allowance))
+                if opened[-1].created:
+                    self._note_created(launch.tag, mount)
                 _renumber(opened[-1].folder)
         except BaseException:
             for it in opened:
                 it.close()
             raise
         return tuple(opened)
+
+    def _note_created(self, tag: Tag, mount: Mount) -> None:
+        """Also where another mount is refused then, or the create call fails: the next one finds the path there."""
+        assert mount.host_path is not None, "it is of the host"
+        with self._lock:
+            self._created[tag] = (*self.created(tag), mount.host_path)
 
 
 def devices_of(inspected: object) -> frozenset[str]:

@@ -81,6 +81,8 @@ class ContainerCreated:
     attempt: int
     part: str = ""
     container: str
+    #: Host paths of its mounts that did not exist and were created for it.
+    created_host_paths: tuple[str, ...] = ()
 
 
 @quick

@@ -151,6 +151,8 @@ class Part:
     killed_at: datetime | None = None
     address: str | None = None
     host_lost: bool = False
+    #: Host paths of its mounts that did not exist and were created, as its mounts name them.
+    created_host_paths: tuple[str, ...] = ()
 
     @property
     def node(self) -> int:
@@ -184,6 +186,8 @@ class Attempt:
     parts: tuple[Part, ...] = ()
     decided: str | None = None
     forbidden: bool = False
+    #: As in `Part`, where the attempt has one container.
+    created_host_paths: tuple[str, ...] = ()
 
 
 class StopCause(StrEnum):

@@ -16,6 +16,7 @@ from datetime import datetime
 from batchq.domain import arrays, deadlines, forcing, moments, parts, reasons, stopping
 from batchq.domain import effects as do
 from batchq.domain import events as on
+from batchq.domain.created_paths import merge
 from batchq.domain.job import FINISHED, Attempt, Job, Status
 from batchq.domain.moves import Outcome, abandon, attempt_of, end, finish, story, to
 from batchq.domain.replacing import replace
@@ -128,7 +129,9 @@ def _terminate_queued(job: Job, event: on.TerminateRequested, now: datetime) -> 
 
 
 def _made(job: Job, event: on.ContainerCreated, _: datetime) -> Outcome:
-    return replace(job, attempt=replace(attempt_of(job), container=event.container)), ()
+    made = replace(attempt_of(job), container=event.container)
+    created = merge(made.created_host_paths, event.created_host_paths)
+    return replace(job, attempt=replace(made, created_host_paths=created)), ()
 
 
 def _run(job: Job, event: on.ContainerStarted, now: datetime) -> Outcome:

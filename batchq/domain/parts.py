@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from batchq.domain import events as on
 from batchq.domain import gates, moments, reasons, stopping
 from batchq.domain.consequences import cleared, each, ended, part_of, put, settle, told_to_end, wanted, with_parts
+from batchq.domain.created_paths import merge
 from batchq.domain.job import Attempt, Job, Part, PartState, Status
 from batchq.domain.moves import Outcome, abandon, attempt_of, finish, story, to
 from batchq.domain.names import Tag
@@ -83,7 +84,8 @@ def _verdict(over: Attempt, decider: Part) -> tuple[Attempt, str]:
 
 
 def _made(job: Job, part: Part, event: on.ContainerCreated, _: datetime) -> Job:
-    return put(job, replace(part, container=event.container))
+    made = replace(part, container=event.container)
+    return put(job, replace(made, created_host_paths=merge(part.created_host_paths, event.created_host_paths)))
 
 
 def _run(job: Job, part: Part, event: on.ContainerStarted, now: datetime) -> Job:

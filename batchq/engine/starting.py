@@ -29,7 +29,7 @@ from batchq.errors import (
     Unavailable,
 )
 from batchq.ports import Clock, ContainerCalls
-from batchq.values import ContainerState
+from batchq.values import ContainerState, Made
 
 log = logging.getLogger(__name__)
 
@@ -143,7 +143,7 @@ class Start:
             return await self._look()
         if against is not None:
             raise against
-        await self._remember(made.container)
+        await self._remember(made)
         if self.abandoned.is_set():
             return await self._give_up()
         return await self._start()
@@ -158,12 +158,17 @@ class Start:
         why = refusal(self._spec, allowance, self._spec.owner.account)
         return None if why is None else StartRefused(f"CannotCreateContainerError: {why}", forbidden=True)
 
-    async def _remember(self, container: str) -> None:
-        if container == self._launch.container:
+    async def _remember(self, made: Made) -> None:
+        if made.container == self._launch.container:
             return
-        made = on.ContainerCreated(attempt=self._tag.attempt, part=self._tag.part, container=container)
-        await self._save(made)
-        self._launch = replace(self._launch, container=container)
+        created = on.ContainerCreated(
+            attempt=self._tag.attempt,
+            part=self._tag.part,
+            container=made.container,
+            created_host_paths=made.created_host_paths,
+        )
+        await self._save(created)
+        self._launch = replace(self._launch, container=made.container)
 
     async def _start(self) -> tuple[on.News, ...]:
         """Started is running from now, until an inspection knows better. One of several has an address to be learnt."""

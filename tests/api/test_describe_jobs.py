@@ -155,6 +155,58 @@ async def test_an_attempt_that_never_started_has_a_reason_and_no_exit_code(serve
     assert "startedAt" not in job
 
 
+CREATED = "Host path '/scratch/dta' did not exist and was created."
+
+
+@pytest.fixture
+async def created(server, submit):
+    """A RUNNING job whose host path did not exist."""
+    job_id = await submit()
+    await server.engine.happens(
+        JobId(job_id),
+        on.DependenciesMet(),
+        on.Placed(environment="local"),
+        on.ContainerCreated(attempt=1, container="first", created_host_paths=("/scratch/dta",)),
+        on.ContainerCreated(attempt=1, container="second"),
+        on.ContainerStarted(attempt=1, started_at=NOON),
+    )
+    return job_id
+
+
+async def test_a_running_job_shows_a_host_path_that_was_created(created, told):
+    job = await told(created)
+
+    assert (job["statusReason"], job["container"]["reason"]) == (CREATED, CREATED)
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        ({"exit_code": 1}, None),
+        ({"exit_code": 137, "out_of_memory": True}, "OutOfMemoryError: Container killed due to memory usage"),
+    ],
+)
+async def test_the_reasons_of_a_failure_are_followed_by_a_host_path_that_was_created(
+    server, created, told, end, reason
+):
+    await server.engine.happens(JobId(created), on.ContainerExited(attempt=1, started_at=NOON, stopped_at=NOON, **end))
+
+    job = await told(created)
+
+    shown = CREATED if reason is None else f"{reason}. {CREATED}"
+    assert job["statusReason"] == f"Essential container in task exited. {CREATED}"
+    assert job["attempts"][0]["statusReason"] == "Essential container in task exited"
+    assert [job["container"]["reason"], job["attempts"][0]["container"]["reason"]] == [shown, shown]
+
+
+async def test_the_reason_of_a_terminate_stands_alone_where_a_host_path_was_created(created, told, boto):
+    await boto.terminate_job(jobId=created, reason="wrong data")
+
+    job = await told(created)
+
+    assert (job["statusReason"], job["container"]["reason"]) == ("wrong data", CREATED)
+
+
 async def test_a_cancelled_job_says_so_with_the_callers_reason(submit, told, boto):
     job_id = await submit()
     await boto.cancel_job(jobId=job_id, reason="changed my mind")

@@ -7,6 +7,7 @@ import pytest
 
 from api.batch.arns import Arns
 from api.batch.translate.details import job_detail
+from batchq.domain import events as on
 from batchq.domain import nodes
 from batchq.domain.job import Child, Family, Part, PartState, Status
 from batchq.domain.names import JobId, Tag, child_id
@@ -212,6 +213,17 @@ async def test_a_task_that_waits_tells_what_it_will_run(several, told):
     assert task["containers"][1]["dependsOn"] == [{"containerName": "side", "condition": "START"}]
     assert not {"taskArn", "containerInstanceArn"} & task.keys()
     assert not {"exitCode", "logStreamName", "reason"} & task["containers"][0].keys()
+
+
+async def test_a_host_path_that_was_created_for_one_container_is_shown_with_it(server, several, told):
+    job_id = await several(jobDefinition="duo")
+    made = on.ContainerCreated(attempt=1, part="0/side", container="x", created_host_paths=("/a", "/b"))
+    await server.engine.happens(JobId(job_id), on.DependenciesMet(), on.Placed(environment="local"), made)
+
+    job = await told(job_id)
+
+    side, _ = job["ecsProperties"]["taskProperties"][0]["containers"]
+    assert {job["statusReason"], side["reason"]} == {"Host paths that did not exist were created: '/a', '/b'."}
 
 
 async def test_a_task_that_runs_tells_each_containers_log(several, runs, told):

@@ -7,7 +7,7 @@ import pytest
 
 from batchq.domain.container import Mount
 from batchq.domain.people import Allowance
-from batchq.errors import EngineUnknown, StartRefused
+from batchq.errors import EngineUnknown, ImageMissing, StartRefused
 from batchq.settings import Privileged
 from compute.policy import Policy
 from tests.support.containers import docker_runtime, instance_of, launch, output, over
@@ -130,3 +130,16 @@ async def test_the_root_directory_of_the_engine_is_never_mounted(docker_engine, 
     async with docker_runtime(docker_engine, policy=policy) as runtime:
         with pytest.raises(StartRefused, match="which no job may mount"):
             await runtime.create(launch(mounts=(Mount(container_path="/m", host_path=engine.info()["DockerRootDir"]),)))
+
+
+async def test_a_host_path_that_is_created_is_reported_also_after_a_pull(runtime, lab):
+    """The first create call finds no image: the path is there when it is called again."""
+    it = reading(lab / "typo", command="true")
+    with pytest.raises(ImageMissing):
+        await runtime.create(replace(it, spec=replace(it.spec, image="batchq-test:not-there")))
+
+    created = await runtime.create(it)
+    later = await runtime.create(reading(lab / "typo", command="true"))
+
+    assert created.created_host_paths == (str(lab / "typo"),)
+    assert later.created_host_paths == ()

@@ -78,6 +78,14 @@ def test_a_missing_path_is_made_as_docker_makes_it(allowed, policy):
     assert [stat.S_IMODE(path.stat().st_mode) for path in (allowed / "a", allowed / "a" / "b")] == [0o755, 0o755]
 
 
+def test_only_the_first_mount_of_a_missing_path_has_created_it(allowed, policy):
+    with (
+        closing(mounts.open_mount(mount(allowed / "a" / "b"), policy, None)) as first,
+        closing(mounts.open_mount(mount(allowed / "a" / "b"), policy, None)) as second,
+    ):
+        assert (first.created, second.created) == (True, False)
+
+
 def test_a_path_with_dots_is_mounted_as_what_it_is(allowed, policy):
     assert resolve(mount(f"{allowed}/x/../y"), policy).host_path == str(allowed / "y")
 

@@ -244,8 +244,8 @@ FORCING = [
     ("an order that was not followed is not told", "None if job.stop is None else job.stop.reason", "None"),
 ]
 STARTS = [
-    ("what was made is not launched by its id", "replace(self._launch, container=container)", "self._launch"),
-    ("what was made is not saved", "        await self._save(made)\n", ""),
+    ("what was made is not launched by its id", "replace(self._launch, container=made.container)", "self._launch"),
+    ("what was made is not saved", "        await self._save(created)\n", ""),
     (
         "a start given up while it is saved is made",
         "            return await self._give_up()\n        return await self._start()",

@@ -179,6 +179,19 @@ async def test_a_start_that_waits_for_what_is_left_of_an_earlier_attempt_hears_a
     await outside.tasks.drain(patience=1000)
 
 
+async def test_host_paths_that_were_created_are_saved_with_the_container(monkeypatch):
+    outside = Outside(seconds=60)
+    create = outside.simulated.create
+
+    async def creating(launch):
+        return replace(await create(launch), created_host_paths=("/data/x",))
+
+    monkeypatch.setattr(outside.simulated, "create", creating)
+    await outside.does(do.StartContainer(tag=outside.tag))
+
+    assert [it.created_host_paths for it in outside.made] == [("/data/x",)]
+
+
 async def test_one_that_was_made_before_and_is_not_there_is_lost_and_not_made_again():
     outside = Outside(seconds=60)
     outside.job = after(outside.job, on.ContainerCreated(attempt=1, container="long ago"))

@@ -8,6 +8,7 @@ from api.batch.wire.consumables import Filter, ListJobsByConsumableResource, Upd
 from api.times import milliseconds
 from batchq.consumables import Quantities
 from batchq.domain.catalog import ConsumableResource, Operation, ResourceKind
+from batchq.domain.created_paths import status_reason
 from batchq.domain.job import Job, Status
 from batchq.domain.names import ConsumableName
 from batchq.errors import Invalid, NotFound
@@ -101,7 +102,7 @@ def needing(job: Job, resource: ConsumableName, arns: Arns) -> Content:
         "shareIdentifier": job.spec.share_identifier,
         "jobStatus": job.status.value,
         "quantity": sum(it.quantity for it in needs if it.resource == resource),
-        "statusReason": job.status_reason,
+        "statusReason": status_reason(job),
         "startedAt": job.started_at and milliseconds(job.started_at),
         "createdAt": milliseconds(job.created_at),
         "consumableResourceProperties": {

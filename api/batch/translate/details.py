@@ -12,6 +12,7 @@ from api.batch.translate.retries import shown
 from api.batch.translate.runs import Content, latest, said
 from api.batch.translate.summaries import array, node, owner, times
 from batchq.domain.catalog import JobDefinition
+from batchq.domain.created_paths import status_reason
 from batchq.domain.job import Dependency, Job
 from batchq.domain.names import node_of
 
@@ -29,7 +30,7 @@ def job_detail(job: Job, definition: JobDefinition | None, arns: Arns) -> Conten
             "jobQueue": arns.queue(spec.queue),
             "jobDefinition": arns.definition(spec.definition),
             "status": job.status.value,
-            "statusReason": job.status_reason,
+            "statusReason": status_reason(job),
             **times(job),
             "attempts": over,
             **_work(job, registered, arns, over),

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from api.batch.arns import Arns
 from api.times import milliseconds
+from batchq.domain.created_paths import container_reason
 from batchq.domain.job import Attempt, Job, Part
 from batchq.domain.names import Tag, node_of, stream_name
 
@@ -33,7 +34,7 @@ def attempt(job: Job, run: Attempt, arns: Arns, *, in_tasks: bool) -> Content:
 
 
 def outcome(run: Attempt | Part) -> Content:
-    return said({"exitCode": run.exit_code, "reason": run.reason})
+    return said({"exitCode": run.exit_code, "reason": container_reason(run)})
 
 
 def whereabouts(job: Job, run: Attempt, arns: Arns) -> Content:

@@ -4,6 +4,7 @@ from api.batch.arns import Arns
 from api.batch.translate.runs import Content, latest, outcome, said
 from api.times import milliseconds
 from batchq.domain.arrays import is_parent
+from batchq.domain.created_paths import status_reason
 from batchq.domain.job import Job, Status
 from batchq.domain.names import node_of
 
@@ -18,7 +19,7 @@ def job_summary(job: Job, arns: Arns) -> Content:
             "jobName": job.spec.name,
             "jobDefinition": arns.definition(job.spec.definition),
             "status": job.status.value,
-            "statusReason": job.status_reason,
+            "statusReason": status_reason(job),
             **times(job),
             "container": None if run is None else outcome(run),
             "arrayProperties": array(job),

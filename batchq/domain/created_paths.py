@@ -1,0 +1,53 @@
+"""Host paths of mounts that did not exist and were created by batchq, as reasons show them: often a typing error.
+
+The attempt stores the paths. Its reasons are stored without them, so that the patterns of evaluateOnExit match the same
+text with and without a created path. Pure.
+"""
+
+from collections.abc import Iterable
+
+from batchq.domain.job import QUEUED, Attempt, Job, Part
+
+MAX_REASON_LENGTH = 1024
+"""AWS: the limit of container.reason."""
+
+
+def merge(known: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
+    """Both, in order, each path once: a container that is created again finds the paths of the first one."""
+    return tuple(dict.fromkeys((*known, *new)))
+
+
+def container_reason(run: Attempt | Part) -> str | None:
+    """The reason of an attempt, or of one of its containers, followed by the created paths."""
+    return _followed(run.reason, _paths(run))
+
+
+def status_reason(job: Job) -> str | None:
+    """The status reason followed by the paths created for any attempt.
+
+    The caller's reason of a cancel or terminate stays as it is, and so does the reason why a queued job waits.
+    """
+    attempts = job.attempts if job.attempt is None else (*job.attempts, job.attempt)
+    if not attempts or job.is_cancelled or job.is_terminated:
+        return job.status_reason
+    if job.status in QUEUED and job.status_reason != attempts[-1].status_reason:
+        return job.status_reason
+    return _followed(job.status_reason, merge((), tuple(path for it in attempts for path in _paths(it))))
+
+
+def _paths(run: Attempt | Part) -> tuple[str, ...]:
+    parts: Iterable[Part] = () if isinstance(run, Part) else run.parts
+    return merge(run.created_host_paths, tuple(path for it in parts for path in it.created_host_paths))
+
+
+def _followed(reason: str | None, paths: tuple[str, ...]) -> str | None:
+    if not paths:
+        return reason
+    note = _note(paths)
+    return (note if reason is None else f"{reason.removesuffix('.')}. {note}")[:MAX_REASON_LENGTH]
+
+
+def _note(paths: tuple[str, ...]) -> str:
+    if len(paths) == 1:
+        return f"Host path {paths[0]!r} did not exist and was created."
+    return f"Host paths that did not exist were created: {', '.join(map(repr, paths))}."
