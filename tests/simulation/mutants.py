@@ -148,8 +148,8 @@ MUTANTS = [
     Mutant(
         file="batchq/engine/starting.py",
         breaks="what was made is started before that is saved",
-        old="await self._save(made)",
-        new="asyncio.ensure_future(self._save(made)).add_done_callback(lambda it: it.cancelled() or it.exception())",
+        old="await self._save(created)",
+        new="asyncio.ensure_future(self._save(created)).add_done_callback(lambda it: it.cancelled() or it.exception())",
     ),
     Mutant(
         file="batchq/domain/retry.py",
