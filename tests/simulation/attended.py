@@ -18,6 +18,7 @@ from tests.support.builders import ADMIN
 class Attended(Storm):
     def __init__(self, world: World) -> None:
         super().__init__(world)
+        self._deleted = set[JobId]()
         self._chance = Random(f"{world.dice.ids.random()} operator")
 
     async def _storm(self) -> None:
@@ -60,7 +61,7 @@ class Attended(Storm):
         pruner = Pruner(
             store=server.store,
             archive=self._world.archive,
-            clock=self._clock,
+            clock=server.clock,
             retention=retention,
             between=loop.between,
             busy=lambda: loop.busy,
@@ -73,3 +74,7 @@ class Attended(Storm):
         for failure in await asyncio.gather(work, died, return_exceptions=True):
             if isinstance(failure, Exception) and not isinstance(failure, BatchqError):
                 raise failure
+        over = [it.id for it in self._witness.jobs.values() if it.status in FINISHED]
+        for job_id in set(over) - server.store.stored(over).keys() - self._deleted:
+            self._deleted.add(job_id)
+            self._witness.times.forgotten(job_id, retention)

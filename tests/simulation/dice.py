@@ -1,6 +1,7 @@
 """What chance decides in one run: how unlucky this world is, and every single mishap. Equal seeds, equal worlds."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 from random import Random
 from typing import NamedTuple
@@ -88,6 +89,9 @@ class Dice:
         self.crossing = self.crossings.choice([NONE, 0.02, 0.1])
         self.engines = Random(f"{seed} engines")
         self.elsewhere = self.engines.choice([NONE, NONE, 0.1, 0.3])
+        self.clocks = Random(f"{seed} clocks")
+        #: How often the machine's clock is set between two servers.
+        self.clock_setting = self.clocks.choice([NONE, NONE, 0.3, 0.7])
         self.luck = luck(self.world)
         #: vCPUs that the jobs of an account may have in use together.
         self.account_limit: float | None = Random(f"{seed} accounts").choice([None, 2.0, 4.0])
@@ -99,6 +103,14 @@ class Dice:
     def goes_elsewhere(self) -> bool:
         """Whether the next server is started on another container engine."""
         return self.luck is not SPARED and self.engines.random() < self.elsewhere
+
+    def sets_clock(self) -> bool:
+        """Whether the machine's clock is set before the next server starts."""
+        return self.luck is not SPARED and self.clocks.random() < self.clock_setting
+
+    def skew(self) -> timedelta:
+        """How far the machine's clock is ahead: whole seconds, so that two never differ by less than is noticed."""
+        return timedelta(seconds=self.clocks.choice([0, self.clocks.randint(-7200, 7200)]))
 
     def crashes(self, point: Point) -> bool:
         """Whether the server dies at this point."""

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from batchq.domain.catalog import Network
@@ -13,6 +14,7 @@ from batchq.values import EngineIdentity, Found, Launch, LogLine, Looked, Made
 from compute.simulated import SimulatedRuntime
 from compute.simulated_engine import SimulatedEngine
 from compute.simulated_faults import NOT_CARRIED_OUT, Fault
+from tests.simulation.clocks import MachineClock, StampedNews
 from tests.simulation.dice import CHANGES, Dice
 from tests.simulation.life import Life
 from tests.simulation.oracles import Witness
@@ -100,8 +102,17 @@ class Liar:
     """ContainerRuntime as one server has it. It may die before and after each call, and some calls take their time."""
 
     def __init__(
-        self, machine: Machine, *, clock: Clock, life: Life, dice: Dice, story: Story, witness: Witness
+        self,
+        machine: Machine,
+        *,
+        clock: Clock,
+        machine_clock: MachineClock | None,
+        life: Life,
+        dice: Dice,
+        story: Story,
+        witness: Witness,
     ) -> None:
+        self._machine_clock = machine_clock
         self._machine = machine
         self._runtime = machine.runtime
         self._clock = clock
@@ -120,7 +131,8 @@ class Liar:
         await self._call("start", tag, lambda: self._runtime.start(tag))
 
     async def inspect(self, tag: Tag) -> Found | None:
-        return await self._call("inspect", tag, lambda: self._runtime.inspect(tag))
+        found = await self._call("inspect", tag, lambda: self._runtime.inspect(tag))
+        return found if self._machine_clock is None else self._machine_clock.stamped(found)
 
     async def signal_stop(self, tag: Tag, signal: str | None = None) -> None:
         await self._call("signal_stop", tag, lambda: self._runtime.signal_stop(tag, signal))
@@ -140,14 +152,15 @@ class Liar:
         return None if silent else self.logs(tag, after=0)
 
     async def survey(self) -> tuple[Found, ...]:
-        return await self._call("survey", None, self._runtime.survey)
+        seen = await self._call("survey", None, self._runtime.survey)
+        return seen if self._machine_clock is None else tuple(self._machine_clock.stamped(it) for it in seen)
 
     @asynccontextmanager
     async def deaths(self) -> AsyncIterator[AsyncIterator[Tag | Looked]]:
         await self._life.point("before", "listening")
         async with self._runtime.deaths() as news:
             await self._life.point("after", "listening")
-            yield news
+            yield news if self._machine_clock is None else StampedNews(news, self._machine_clock)
 
     async def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         await self._life.point("before", "reading a log", tag)
@@ -159,10 +172,12 @@ class Liar:
         return await self._call("capacity", None, self._runtime.capacity)
 
     async def lost_before(self) -> datetime | None:
-        return await self._runtime.lost_before()
+        before = await self._runtime.lost_before()
+        return before if before is None or self._machine_clock is None else self._machine_clock.shown(before)
 
     async def identity(self) -> EngineIdentity:
-        return await self._runtime.identity()
+        identity = await self._runtime.identity()
+        return identity if self._machine_clock is None else replace(identity, time=self._clock.now())
 
     async def close(self) -> None:
         """The machine goes on."""

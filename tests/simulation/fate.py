@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from compute.simulated_faults import CARRIED_OUT, NOT_CARRIED_OUT, Fault
 from tests.simulation.dice import A_MOMENT, Dice, Point, Spoilt
+from tests.simulation.dice import NONE as NEVER
 
 SURVEY_EVERY = 10.0  # seconds
 LATE = Fault(carried_out=True, late=5.0)
@@ -47,6 +48,7 @@ class Fate(Dice):
     def __init__(self, mishap: Mishap = NONE) -> None:
         super().__init__(0)
         self.calm()
+        self.clock_setting = NEVER
         self._mishap = mishap
         self.over = True
         self.points = self.calls = self.commits = -1

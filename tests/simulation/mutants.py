@@ -30,6 +30,12 @@ MUTANTS = [
         new="seen = list(seen)",
     ),
     Mutant(
+        file="batchq/engine/clock_alignment.py",
+        breaks="stored times stay when the machine's clock is set",
+        old="shift = ClockShift(by=by,",
+        new="shift = ClockShift(by=by - by,",
+    ),
+    Mutant(
         file="compute/simulated_engine.py",
         breaks="a name may be given twice",
         old="if known is not None and not self._is_stranded(known):\n            return",

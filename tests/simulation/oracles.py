@@ -5,7 +5,7 @@ asks the server how it thinks it fares. `kin` and `ledger` have the promises abo
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -13,6 +13,7 @@ from batchq.domain.job import FINISHED, Job, Status, StopCause
 from batchq.domain.moves import EDGES
 from batchq.domain.names import JobId, Tag, node_of, parent_of
 from batchq.values import Changes
+from tests.simulation.clocks import StoredTimes
 from tests.simulation.kin import Kin, is_over
 from tests.simulation.ledger import Ledger
 from tests.simulation.parts import Company, has, is_kept, is_to_stop, may_start, outcomes, was_forced
@@ -38,6 +39,7 @@ class Witness:
         self.ledger = Ledger(jobs=self.jobs, now=now, story=story)
         self.sweepers = Sweepers(jobs=self.jobs, story=story)
         self._company = Company(truth=self.truth, now=now, story=story)
+        self.times = StoredTimes(jobs=self.jobs, truth=self.truth, now=now, story=story)
         self.closed: dict[JobId, int] = {}
         self.stopped: set[JobId] = set()
         self.strays: dict[Tag, int | None] = {}
@@ -61,8 +63,12 @@ class Witness:
             self._change(before[job.id], job)
         for job in changes.inserted:
             self.kin.born(job)
+        for job in (*changes.inserted, *changes.updated):
+            if job.status in FINISHED and (before.get(job.id) is None or before[job.id].status not in FINISHED):
+                self.times.ended(job)
         begun = [job for job in (*changes.inserted, *changes.updated) if _begins(before.get(job.id), job)]
         for job in begun:
+            self.times.placed(job)
             self._begins_as_it_may(job)
         for job in (*changes.inserted, *changes.updated):
             if job.family is not None and (before.get(job.id) is None or before[job.id].family is None):
@@ -72,10 +78,20 @@ class Witness:
         for sweep, selection in changes.sweeps:
             self.sweepers.begun(sweep.order, selection)
 
+    def shifted(self, skew: timedelta, stored: Mapping[JobId, Job]) -> None:
+        """The stored times are of another clock from here on, and nothing else has changed."""
+        for job_id, job in self.jobs.items():
+            after = stored.get(job_id)
+            if (after is None and not self.forgets) or (after is not None and _fixed(job) != _fixed(after)):
+                self._story.breaks("I1 only times change with the clock", f"{self._name(job)} {job} {after}")
+        self.times.skew = skew
+        self.jobs.update(stored)
+
     def _change(self, before: Job | None, after: Job) -> None:
         if before is None or before.version != after.version:
             self._story.breaks("I22 one writer", f"{self._name(after)} was changed from version {after.version}")
             return
+        self.times.kills_in_time(after)
         for holds in (self._finished_stay, self._walks_edges, self._attempts_grow, self._room_is_kept, self._ends_true):
             holds(before, after)
         self._promises_hold(before, after)
@@ -138,11 +154,13 @@ class Witness:
         for ended in after.attempts[len(before.attempts) :]:
             for tag, told in outcomes(after, ended):
                 true = {
-                    (it.it.started_at, it.end.at, it.end.exit_code)
+                    (self.times.shown(it.it.started_at), self.times.shown(it.end.at), it.end.exit_code)
                     for it in self.truth.of(tag)
                     if it.ran and it.end is not None and it.ended(self._now())
                 }
-                if told not in true:
+                # The two times that the engine reports may be of two clocks.
+                exact = not self.times.spans_setting(after.id, ended.number)
+                if told not in true if exact else told[2] not in {it[2] for it in true}:
                     self._story.breaks("I14 an attempt ends as its container did", f"{self._story.called(tag)} {ended}")
             self._company.over(after, ended)
         if after.status is Status.SUCCEEDED and before.status is not Status.SUCCEEDED:
@@ -158,7 +176,8 @@ class Witness:
     def _timeouts_are_not_early(self, before: Job, after: Job) -> None:
         if before.stop is None and after.stop is not None and after.stop.cause is StopCause.TIMED_OUT:
             ran = [it for it in self.truth.of_job(after.id) if it.ran and it.tag.attempt == before.attempt.number]
-            if after.stop.ordered_at - min(it.it.started_at for it in ran) < after.spec.timeout:
+            started = self.times.earliest_start(before, min(it.it.started_at for it in ran))
+            if self.times.true(after.stop.ordered_at) - started < after.spec.timeout:
                 self._story.breaks("I16 a timeout counts from the start", self._name(after))
 
     def _limits_are_not_early(self, before: Job, after: Job) -> None:
@@ -167,7 +186,8 @@ class Witness:
         if after.status is before.status or not text.startswith("Canceled by JobStateTimeLimit"):
             return
         most = self.limits[after.spec.queue]
-        if before.status is not Status.RUNNABLE or before.blocked_at is None or self._now() - before.blocked_at < most:
+        since = before.blocked_at
+        if before.status is not Status.RUNNABLE or since is None or self._now() - self.times.true(since) < most:
             self._story.breaks("I16 a time limit counts from when it was blocked", f"{self._name(after)} {before}")
 
     def _begins_as_it_may(self, job: Job) -> None:
@@ -304,6 +324,12 @@ def _begins(before: Job | None, after: Job) -> bool:
 def _life(job: Job) -> tuple[object, ...]:
     """All but what a user may still say of it."""
     return job.status, job.status_reason, job.attempts, job.started_at, job.stopped_at, job.stop, job.cancelled
+
+
+def _fixed(job: Job) -> tuple[object, ...]:
+    """What does not change when the clock is set."""
+    under_way = None if job.attempt is None else job.tag
+    return job.status, job.status_reason, job.attempts, job.version, job.cancelled, under_way, job.stop is None
 
 
 def _saved(job: Job) -> Job:

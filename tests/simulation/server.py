@@ -11,6 +11,7 @@ from batchq.domain.job import Job
 from batchq.domain.names import JobId
 from batchq.domain.people import People
 from batchq.engine.bus import Bus
+from batchq.engine.clock_alignment import align
 from batchq.engine.engine import Engine
 from batchq.engine.inbox import Inbox
 from batchq.errors import StoreFailed
@@ -18,6 +19,7 @@ from batchq.logs import Logs
 from batchq.ports import Clock, LogArchive
 from batchq.service import JobService
 from batchq.stopping import Stopping
+from tests.simulation.clocks import ServerClock
 from tests.simulation.dice import Dice
 from tests.simulation.engine import Liar, Machine
 from tests.simulation.fate import SURVEY_EVERY
@@ -61,11 +63,23 @@ class Server:
         grace: timedelta,
     ) -> None:
         self.life = Life(dice=dice, story=story)
+        self._times = witness.times
+        if self._times.machine_clock is not None:
+            clock = ServerClock(clock, self._times.machine_clock.skew)
+        self.clock = clock
         self.ready = False
         self._leaves = asyncio.Event()
         self._story = story
         self.store = WatchedStore(Inline(connection, life=self.life, dice=dice), witness)
-        runtime = Liar(machine, clock=clock, life=self.life, dice=dice, story=story, witness=witness)
+        runtime = Liar(
+            machine,
+            clock=clock,
+            machine_clock=witness.times.machine_clock,
+            life=self.life,
+            dice=dice,
+            story=story,
+            witness=witness,
+        )
         logs = Logs(store=self.store, archive=archive, runtime=runtime, clock=clock, quota=UNLIMITED)
         inbox = Inbox()
         self.catalog = Catalog(
@@ -90,6 +104,12 @@ class Server:
         )
 
         self.stopping = Stopping(engine=self.engine, store=self.store, people=People, queues=self.catalog.queues_of)
+
+    async def align(self) -> None:
+        """As bootstrap does. A world whose clock is never set spares it, and stays as it was."""
+        if isinstance(self.clock, ServerClock):
+            await align(self.store, self.clock)
+            self._times.aligned()
 
     async def live(self) -> None:
         """Until it is dead, and every task of it gone."""
@@ -117,6 +137,7 @@ class Server:
 
     async def _course(self) -> None:
         try:
+            await self.align()
             await self.catalog.load()
             await self.engine.start()
         except StoreFailed as why:

@@ -2,19 +2,22 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 
 from batchq.domain.catalog import ComputeEnvironment, ConsumableResource
+from batchq.domain.clock_shift import ClockShift
+from batchq.domain.job import Job
 from batchq.domain.names import JobId
 from batchq.errors import Conflict, StoreFailed
-from batchq.store import catalog, migrations, sweeping
+from batchq.store import catalog, clock_shift, jobs, migrations, sweeping
 from batchq.store.sqlite import SqliteStore
 from batchq.store.transaction import Begin, carry_out
-from batchq.values import Changes
+from batchq.values import Changes, ClockAnchor
 from tests.simulation.dice import Dice, Spoilt
 from tests.simulation.life import Life
 from tests.simulation.oracles import Witness
+from tests.support.builders import NOON
 
 
 def nothing():
@@ -69,6 +72,10 @@ class Inline:
 
     browse = read
 
+    def look(self, work):
+        """A read of the simulation itself: no fault befalls it."""
+        return self._run(work)
+
     async def check(self):
         """It is never gone."""
 
@@ -112,6 +119,17 @@ class WatchedStore(SqliteStore):
         await self._database.write(
             lambda it: sweeping.commit(it, changes), then=lambda: self._witness.committed(changes), changes=changes
         )
+
+    async def anchor_clock(self, anchor: ClockAnchor, shift: ClockShift | None) -> None:
+        skew, ids = anchor.booted_at - NOON, list(self._witness.jobs)
+        await self._database.write(
+            lambda it: clock_shift.put(it, anchor, shift),
+            then=lambda: self._witness.shifted(skew, self.stored(ids)),
+        )
+
+    def stored(self, ids: list[JobId]) -> Mapping[JobId, Job]:
+        """As a read, for the oracles: it fails never and takes no time."""
+        return self._database.look(lambda it: jobs.find(it, ids, None))
 
     async def damaged(self) -> tuple[JobId, ...]:
         """No row is damaged here; not to ask keeps the worlds of the seeds as they were."""

@@ -14,6 +14,7 @@ from batchq.domain.names import JobId
 from batchq.engine import families, sweeps
 from batchq.store.memory_logs import MemoryArchive
 from tests.simulation.client import Client
+from tests.simulation.clocks import MachineClock
 from tests.simulation.dice import Dice
 from tests.simulation.engine import Machine
 from tests.simulation.loop import WorldClock
@@ -32,6 +33,8 @@ class World:
         self.clock = WorldClock(asyncio.get_running_loop())
         self.dice = dice
         self.witness = Witness(now=self.clock.now, story=story)
+        if self.dice.clock_setting:
+            self.witness.times.machine_clock = MachineClock(self.clock.now, self.dice.skew())
         self.witness.ledger.host = HOST
         self.witness.ledger.account_limit = dice.account_limit
         self.archive = MemoryArchive()
@@ -61,6 +64,7 @@ class World:
         self.machine.runtime.lack(DEFINITIONS["pulled"])
         self.machine.runtime.lack(DEFINITIONS["missing"], why_for_ever="not found")
         self.server = self._make_server()
+        await self.server.align()
         self.server.ready = True
         await self.client.settle_ground()
 
@@ -101,6 +105,7 @@ class World:
     async def _serve(self) -> None:
         while True:
             self.is_elsewhere = self.dice.goes_elsewhere()
+            self._perhaps_set_clock()
             self.server = self._make_server()
             self.story.counts["boots"] += 1
             if self.is_elsewhere:
@@ -108,6 +113,13 @@ class World:
                 self.story.counts["other engines"] += 1
             await self.server.live()
             await self.clock.sleep(self.dice.downtime())
+
+    def _perhaps_set_clock(self) -> None:
+        clock = self.witness.times.machine_clock
+        if clock is not None and self.dice.sets_clock():
+            clock.set(self.dice.skew())
+            self.story.tell(f"the machine's clock is set: it is ahead by {clock.skew.total_seconds():.0f}")
+            self.story.counts["clock settings"] += 1
 
     def _make_server(self) -> Server:
         return Server(

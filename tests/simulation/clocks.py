@@ -1,0 +1,181 @@
+"""The machine's clock, which may be wrong by hours and is set between two servers; and the oracle of stored times.
+
+The world's clock is the true time. What a server and a container engine of the machine stamp is ahead of it by the
+skew that is in force.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from batchq.domain.job import Attempt, Job
+from batchq.domain.names import JobId
+from batchq.domain.stopping import KILL_AGAIN
+from batchq.ports import Boot, Clock
+from batchq.values import Found, Looked
+from tests.simulation.story import Story
+from tests.simulation.truth import Truth
+from tests.support.builders import NOON
+
+
+class MachineClock:
+    def __init__(self, now: Callable[[], datetime], skew: timedelta) -> None:
+        self._now = now
+        self._set: list[tuple[datetime, timedelta]] = [(now(), skew)]
+
+    @property
+    def skew(self) -> timedelta:
+        return self._set[-1][1]
+
+    def set(self, skew: timedelta) -> None:
+        self._set.append((self._now(), skew))
+
+    def was_set_since(self, at: datetime) -> bool:
+        """Whether it was set after a true time."""
+        return len(self._set) > 1 and self._set[-1][0] >= at
+
+    def shown(self, at: datetime) -> datetime:
+        """What this clock showed at a true time."""
+        return at + next((skew for since, skew in reversed(self._set) if since <= at), self._set[0][1])
+
+    def stamped(self, found: Found | None) -> Found | None:
+        """What a container engine of this machine reports of a container."""
+        if found is None or found.started_at is None:
+            return found
+        stopped_at = None if found.stopped_at is None else self.shown(found.stopped_at)
+        return replace(found, started_at=self.shown(found.started_at), stopped_at=stopped_at)
+
+
+class ServerClock:
+    """The clock of one server: the machine's when it was started, and then the time that passes."""
+
+    def __init__(self, clock: Clock, skew: timedelta) -> None:
+        self._clock = clock
+        self._skew = skew
+
+    def now(self) -> datetime:
+        return self._clock.now() + self._skew
+
+    def sleep(self, seconds: float) -> Any:
+        return self._clock.sleep(seconds)
+
+    def boot(self) -> Boot:
+        """The machine is booted once, before the world begins."""
+        return Boot(id="simulated", at=NOON + self._skew)
+
+
+class StampedNews:
+    """The news of ends, with the times of the machine's clock."""
+
+    def __init__(self, news: Any, machine_clock: MachineClock) -> None:
+        self._news = news
+        self._clock = machine_clock
+
+    def __aiter__(self) -> "StampedNews":
+        return self
+
+    async def __anext__(self) -> Any:
+        it = await anext(self._news)
+        return replace(it, found=self._clock.stamped(it.found)) if isinstance(it, Looked) else it
+
+
+class StoredTimes:
+    """Stored times are of the clock of the server that was aligned last. `jobs` are as last committed."""
+
+    def __init__(self, *, jobs: Mapping[JobId, Job], truth: Truth, now: Callable[[], datetime], story: Story) -> None:
+        self._jobs = jobs
+        self._truth = truth
+        self._now = now
+        self._story = story
+        self._placed: dict[tuple[JobId, int], datetime] = {}
+        self._ended: dict[JobId, datetime] = {}
+        #: How far the clock is ahead of the true time of the server that wrote last.
+        self.skew = timedelta()
+        #: None: the clock of this world is never set.
+        self.machine_clock: MachineClock | None = None
+
+    def true(self, at: datetime) -> datetime:
+        return at - self.skew
+
+    def shown(self, at: datetime) -> datetime:
+        """What the machine's clock showed at a true time."""
+        return at if self.machine_clock is None else self.machine_clock.shown(at)
+
+    def placed(self, job: Job) -> None:
+        """An attempt begins."""
+        assert job.attempt is not None
+        assert job.attempt.placed_at is not None
+        self._placed[job.id, job.attempt.number] = self.true(job.attempt.placed_at)
+
+    def ended(self, job: Job) -> None:
+        """A job is over."""
+        number = len(job.attempts)
+        ran = [it for it in self._truth.of_job(job.id) if it.ran and it.tag.attempt == number]
+        ends = [it.died_at for it in ran if it.died_at is not None]
+        if ends and self.spans_setting(job.id, number):
+            ends = [self._placed[job.id, number]]  # the earliest that the engine's two clocks can make of it
+        if not ends and job.stopped_at is not None:
+            ends = [self.true(job.stopped_at)]
+        self._ended[job.id] = min(self._now(), *ends)
+
+    def spans_setting(self, job_id: JobId, number: int) -> bool:
+        """Whether the machine's clock was set while this attempt was under way."""
+        placed = self._placed.get((job_id, number))
+        return self.machine_clock is not None and placed is not None and self.machine_clock.was_set_since(placed)
+
+    def earliest_start(self, job: Job, started: datetime) -> datetime:
+        """From when a timeout may count: a start that is read after the clock was set may count from its placing."""
+        number = job.attempt.number if job.attempt is not None else 0
+        return self._placed[job.id, number] if self.spans_setting(job.id, number) else started
+
+    def aligned(self) -> None:
+        """I16: after a start all times that decide something are of the new server's clock."""
+        now = self._now()
+        for job in self._jobs.values():
+            if job.attempt is not None:
+                placed = self._placed[job.id, job.attempt.number]
+                for at in _past(job.attempt):
+                    self._is_between(job, placed, at, now)
+            if job.stop is not None and job.attempt is not None:
+                self._is_between(job, None, job.stop.ordered_at, now)
+                self._is_near(job, job.stop.kill_at, job.stop.grace)
+            if job.blocked_at is not None:
+                self._is_between(job, None, job.blocked_at, now)
+
+    def kills_in_time(self, job: Job) -> None:
+        """I16: at each commit."""
+        if job.stop is not None and job.attempt is not None:
+            self._is_near(job, job.stop.kill_at, job.stop.grace)
+        for part in () if job.attempt is None else job.attempt.parts:
+            self._is_near(job, part.kill_at, part.grace)
+
+    def forgotten(self, job_id: JobId, retention: timedelta) -> None:
+        """I16: a finished job that is deleted was over for as long as its retention."""
+        kept = self._now() - self._ended[job_id]
+        if kept < retention:
+            how = f"{self._story.called(job_id)} was over for {kept} of {retention}"
+            self._story.breaks("I16 a finished job is kept for its retention", how)
+
+    def _is_between(self, job: Job, first: datetime | None, at: datetime, last: datetime) -> None:
+        at = self.true(at)
+        if at > last or (first is not None and at < first):
+            how = f"{self._story.called(job.id)}: {at} is not between {first} and {last}"
+            self._story.breaks("I16 stored times are of the server's clock", how)
+
+    def _is_near(self, job: Job, kill_at: datetime | None, grace: timedelta | None) -> None:
+        if kill_at is not None and self.true(kill_at) - self._now() > max(grace or KILL_AGAIN, KILL_AGAIN):
+            how = f"{self._story.called(job.id)} {self.true(kill_at)}"
+            self._story.breaks("I16 no kill is later than its grace", how)
+
+
+def _past(attempt: Attempt) -> Iterator[datetime]:
+    """Of an attempt under way: what was stamped since its placing."""
+    for it in (attempt, *attempt.parts):
+        yield from (at for at in _stamps(it) if at is not None)
+
+
+def _stamps(it: Any) -> tuple[datetime | None, ...]:
+    if isinstance(it, Attempt):
+        return it.placed_at, it.started_at
+    return it.begun_at, it.killed_at
