@@ -214,8 +214,10 @@ class Containers:
     def _make(self, client: Client, launch: Launch, place: Place | None) -> Made:
         try:
             return self._ask_create(client, launch, place)
-        except (StartRefused, ImageMissing, NameTaken):
+        except (StartRefused, ImageMissing, NameTaken) as refused:
             self._mounts.release(launch.tag)
+            if isinstance(refused, ImageMissing):
+                held.judge_pull(launch)
             raise
 
     def _ask_create(self, client: Client, launch: Launch, place: Place | None) -> Made:

@@ -63,6 +63,18 @@ def judge_image(launch: Launch, policy: Policy) -> None:
         raise _forbidden(f"registry {registries.registry_of(image)!r} of image {image!r} is not allowed by this server")
 
 
+def judge_pull(launch: Launch) -> None:
+    """Whether the registry of an image that is missing may be asked for it: names of this host are local, too.
+
+    A registry that its account was given is allowed wherever it is. Raises StartRefused.
+    """
+    registry, allowance = registries.registry_of(launch.spec.image), launch.allowance
+    if allowance is None or allowance.registries is not None or registry == registries.DOCKER_HUB:
+        return
+    if log_targets.leads_here(registry.partition(":")[0]):
+        raise _forbidden(f"registry {registry!r} of the image, an address of this machine, is not allowed")
+
+
 def judged(place: Place | None, allowance: Allowance | None) -> Place | None:
     """The place, if its account may have it. Raises StartRefused."""
     _judge_network(None if place is None else place.network, allowance)

@@ -30,8 +30,13 @@ def judge(inspected: object, network: Network) -> None:
         return
     if network is Network.NONE:
         raise _forbidden(f"Log driver {driver!r} is not allowed where jobs have no network")
-    if any(is_local_address(ip_address(it)) for it in _addresses(host)):
+    if leads_here(host):
         raise _forbidden(f"The target of log driver {driver!r}, an address of this machine, is not allowed")
+
+
+def leads_here(host: str) -> bool:
+    """Whether one of its addresses is of this machine, or of a metadata service."""
+    return any(is_local_address(ip_address(it)) for it in _addresses(host))
 
 
 def _addresses(host: str) -> set[str]:

@@ -1,18 +1,22 @@
 """What a job may not have, where only the disk and the engine know it: SE09, SE10."""
 
 import pytest
+from docker.errors import NotFound
 
 from batchq.domain.catalog import Network
 from batchq.domain.container import Device, Logging, Mount
 from batchq.domain.names import Tag
 from batchq.domain.people import Allowance
-from batchq.errors import StartRefused
+from batchq.errors import ImageMissing, StartRefused
 from batchq.settings import Privileged
 from batchq.values import Launch
 from compute import log_targets
+from compute.docker_containers import Containers
 from compute.docker_spec import LookedUp, Place, creation
 from compute.held import judge, judge_image, judged, user_of
+from compute.places import Places
 from compute.policy import Policy
+from compute.secrets import NO_SECRETS
 from tests.support.builders import container, job_id
 
 SERVER = Policy(privileged=Privileged.ALLOW, volumes=())
@@ -173,3 +177,33 @@ def test_the_server_may_name_the_registries_of_all_jobs():
     with pytest.raises(StartRefused, match="is not allowed by this server") as refused:
         judge_image(launch(None, image="127.0.0.1:1/a"), server)
     assert refused.value.forbidden
+
+
+class EngineWithoutImages:
+    def inspect_image(self, image):
+        raise NotFound(image)
+
+
+def creates(asked):
+    """The container of an image that the engine has not."""
+    Containers(
+        instance="i",
+        policy=SERVER,
+        secrets=NO_SECRETS,
+        places=Places("i", Network.BRIDGE),
+        gpus=int,
+        lost_before=lambda: None,
+        shares_files=bool,
+    ).create(EngineWithoutImages(), asked)
+
+
+@pytest.mark.fault("SE34")
+def test_no_image_is_pulled_from_a_registry_whose_name_leads_to_the_machine_itself(answers):
+    answers += ["192.0.2.1", "127.0.1.1"]
+
+    with pytest.raises(StartRefused, match="an address of this machine, is not allowed") as refused:
+        creates(launch(NO_ROOT, image="host:631/a"))
+    assert refused.value.forbidden
+    for allowed in (launch(NO_ROOT), launch(Allowance(root=False, registries=("host:631",)), image="host:631/a")):
+        with pytest.raises(ImageMissing):
+            creates(allowed)
