@@ -20,6 +20,8 @@ from batchq.showing import Showing
 AT_ONCE = 500  # jobs that are read, or told of, in one go
 FORETOLD = 20_000  # jobs that are chosen in one go: to choose some of very many costs what it costs to choose all
 
+NOT_SPAWNED = "Job {id} is not stopped: its array has not spawned it yet. CancelJob and TerminateJob accept it."
+
 T = TypeVar("T")
 Some = tuple[Told, ...]
 
@@ -132,7 +134,8 @@ class Stopping:
                     left.pop(child[0], None)
             yield each
         for some in _pages(list(left)):
-            known = await self._shown.jobs([node_of(it)[0] for it in some])
+            arrays = [array[0] for it in some if (array := parent_of(it)) is not None]
+            known = await self._shown.jobs([*(node_of(it)[0] for it in some), *arrays])
             yield tuple(_left(known, it) for it in some)
 
 
@@ -159,9 +162,10 @@ def _look(known: Mapping[JobId, Job], whole: JobId, mark: str, number: int | Non
 
 def _left(known: Mapping[JobId, Job], job_id: JobId) -> Told:
     whole, node = node_of(job_id)
-    job = known.get(whole)
+    job, array = known.get(whole), parent_of(job_id)
     if job is None:
-        return Told(job_id=job_id, outcome=Outcome.NOT_FOUND)
+        note = NOT_SPAWNED.format(id=job_id) if array is not None and array[0] in known else ""
+        return Told(job_id=job_id, outcome=Outcome.NOT_FOUND, note=note)
     return _told(job if node is None else nodes.view(job, node), job_id)
 
 

@@ -27,9 +27,10 @@ Of one user's bulk stops two at a time are answered and the others wait; beyond 
 becomes of its children, and of a job that is stopping already since when. Outcomes:
 CANCELLED, TERMINATED: it had not started, and is FAILED. STOPPING: it is over when its containers, or its children,
 are. NOT_RETRIED (of a cancel): it runs on, and has no other attempt. And where nothing was done: ALREADY_FINISHED, and
-of what `jobs` names NOT_MATCHED (by another filter) and NOT_FOUND (or not the caller's to see). A dry run tells the
-same of what would be done. What is malformed (an id, a state, a signal) is refused with 400, and changes nothing; so is
-the name of a queue, a user or an account that does not exist, or that the caller may not see.
+of what `jobs` names NOT_MATCHED (by another filter) and NOT_FOUND (or not the caller's to see, or a child that its
+array has not spawned yet: then `message` reports that). A dry run tells the same of what would be done. What is
+malformed (an id, a state, a signal) is refused with 400, and changes nothing; so is the name of a queue, a user or an
+account that does not exist, or that the caller may not see.
 """
 
 import json
@@ -214,8 +215,8 @@ def _line(it: Told) -> str:
     if it.status is not None:
         line = f'{line},"jobName":{json.dumps(it.name)},"status":"{it.status}"'
     line = f'{line},"outcome":"{it.outcome}"'
-    if it.outcome in WHY_NOT:
-        line = f'{line},"message":"{WHY_NOT[it.outcome].format(id=it.job_id, status=it.status)}"'
-    elif it.note:
+    if it.note:
         line = f'{line},"message":{json.dumps(it.note)}'
+    elif it.outcome in WHY_NOT:
+        line = f'{line},"message":"{WHY_NOT[it.outcome].format(id=it.job_id, status=it.status)}"'
     return f"{{{line}}}"

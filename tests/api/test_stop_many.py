@@ -76,6 +76,18 @@ async def test_what_is_named_is_told_of_and_why_nothing_was_done(stop, three):
     assert answer["counts"] == {"ALREADY_FINISHED": 1, "NOT_FOUND": 2, "NOT_MATCHED": 1}
 
 
+@pytest.mark.parametrize("dry_run", [False, True])
+async def test_a_child_that_is_not_spawned_is_reported_as_that(stop, submit, dry_run):
+    array = await submit(arrayProperties={"size": 2})
+
+    _, answer = await stop(jobs=[f"{array}:1", f"{array}:2"], dryRun=dry_run)
+
+    messages = {it["jobId"]: it["message"] for it in answer["jobs"]}
+    assert answer["counts"] == {"NOT_FOUND": 2}
+    assert "its array has not spawned it yet" in messages[f"{array}:1"]
+    assert messages[f"{array}:2"] == f"Job {array}:2 not found."
+
+
 async def test_a_terminate_hands_on_its_signal_its_grace_and_its_reason(server, stop, three):
     runs, *_ = three
 
