@@ -19,6 +19,7 @@ ENGINES = ("/run/docker.sock", "/run/containerd", "/run/podman")  # who has one 
 KERNEL = ("/proc", "/sys", "/dev")
 LINKED = "/var/run/docker.sock"  # where /var/run is /run, as it nearly always is, /var does not hold it
 
+REALTIME = "rtprio"  # a ulimit: processes with it go before all others of the host, whatever their CPU shares
 MAX_ID = 2**31 - 1  # of the engine, for users and groups
 _ID = re.compile(r"0*([1-9][0-9]{0,9})", re.ASCII)
 
@@ -112,6 +113,8 @@ def _beyond(spec: ContainerSpec, allowance: Allowance) -> Iterator[str]:
             yield f"Host path {path!r} is not allowed"
     if spec.user is not None and not allowance.permits_root and runs_as_root(spec.user):
         yield f"User {spec.user!r} of a container, whose user and group are not numbers above 0, is not allowed"
+    if any(it.name == REALTIME and it.hard != 0 for it in spec.ulimits) and not allowance.privileged:
+        yield f"Ulimit {REALTIME!r} is not allowed"
     yield from log_drivers.refusals(spec.logging, allowance.log_drivers)
     if not registries.is_permitted(spec.image, allowance.registries):
         yield f"Registry {registries.registry_of(spec.image)!r} of image {spec.image!r} is not allowed"

@@ -3,7 +3,7 @@
 import pytest
 
 from batchq.domain.allowances import below, check, refusal, runs_as_root, user_and_group
-from batchq.domain.container import Device, Logging, Mount, Secret
+from batchq.domain.container import Device, Logging, Mount, Secret, Ulimit
 from batchq.domain.people import ROOT, Account, Allowance, Caller, Owner, People, Role, User
 from batchq.errors import Invalid
 from tests.support.builders import container, definition, gang, spec, task, task_container
@@ -124,6 +124,18 @@ def test_whoever_may_be_in_the_group_of_root_is_taken_for_root(user):
 def test_a_number_above_zero_is_not_root_and_is_its_group(user, both):
     assert refusal(spec(container=container(user=user)), Allowance(root=False), "lab") is None
     assert user_and_group(user) == both
+
+
+@pytest.mark.fault("SE09")
+@pytest.mark.parametrize(
+    ("name", "hard", "permitted"), [("rtprio", 1, False), ("rtprio", -1, False), ("nofile", 9, True)]
+)
+def test_no_account_has_priorities_that_go_before_all_cpu_shares(name, hard, permitted):
+    asked = spec(container=container(ulimits=(Ulimit(name=name, soft=0, hard=hard),)))
+
+    assert (refusal(asked, STRICT, "lab") is None) is permitted
+    assert refusal(asked, GENEROUS, "lab") is None
+    assert refusal(asked, None, "lab") is None
 
 
 @pytest.mark.fault("SE31")
