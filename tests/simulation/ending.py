@@ -5,9 +5,10 @@ from itertools import pairwise
 
 from batchq.domain.job import FINISHED, Job, Status
 from batchq.domain.moves import EDGES
-from batchq.domain.names import Tag, parent_of
+from batchq.domain.names import parent_of
 from tests.simulation.kin import counterparts, waits
 from tests.simulation.server import SURVEY_EVERY
+from tests.simulation.truth import Seen
 from tests.simulation.wishes import specs
 
 SETTLES_WITHIN = timedelta(minutes=60)
@@ -146,16 +147,18 @@ async def _logs_are_whole(world) -> None:
     for seen in world.witness.truth.all():
         if seen.tag.job_id in world.witness.forgotten:
             continue
-        if seen.ran and seen.tag not in world.witness.truth.vanished and not _came_too_late(world, seen.tag):
+        if seen.ran and seen.tag not in world.witness.truth.vanished and not _came_too_late(world, seen):
             wrote = [line.message for line in seen.it.lines()]
             page = await world.archive.read(seen.tag.log_id, position=0, limit=1000, max_bytes=1 << 20)
             if [line.message for line in page.lines] != wrote:
                 world.story.breaks("I14 the log is what was written", world.story.called(seen.tag))
 
 
-def _came_too_late(world, tag: Tag) -> bool:
-    """Started by a late call, when it had been given up: no attempt knows it, and it is cleared away unheard."""
+def _came_too_late(world, seen: Seen) -> bool:
+    """Started by a late call, when it had been given up: its removal was requested, or no attempt knows it."""
+    tag = seen.tag
     job = world.witness.jobs.get(tag.job_id)
     known = () if job is None else [it for it in job.attempts if it.number == tag.attempt]
     ran = [it for attempt in known for it in attempt.parts if it.key == tag.part and it.started_at is not None]
-    return world.witness.truth.late["start", tag] > 0 and not (ran if tag.part else known)
+    is_known = bool(ran if tag.part else known)
+    return world.witness.truth.late["start", tag] > 0 and (seen.started_while_removed or not is_known)

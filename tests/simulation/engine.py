@@ -187,6 +187,8 @@ class Liar:
         self._witness.asks(call, tag)
         self._story.counts["engine calls"] += 1
         await self._take_time(call, tag)
+        if call == "remove":
+            self._witness.truth.removal_reached_engine(tag)
         try:
             answer = await ask()
         except EngineUnknown:

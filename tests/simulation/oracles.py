@@ -214,6 +214,8 @@ class Witness:
     def asks(self, call: str, tag: Tag | None) -> None:
         """Write, then act: nothing is asked of the engine that the store does not know to be wanted."""
         self._not_too_often(call, tag)
+        if call == "remove" and tag is not None:
+            self.truth.removal_asked(tag)
         if call == "remove" and tag in self.strays and self.strays[tag] == self._story.counts["boots"]:
             self._story.breaks("I22 what another server made is left alone", self._story.called(tag))
         job = None if tag is None else self.jobs.get(tag.job_id)

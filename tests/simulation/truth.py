@@ -15,6 +15,8 @@ class Seen:
 
     it: SimulatedContainer
     removed_at: datetime | None = None
+    #: When the last call to remove it was requested, of those that reached the engine.
+    removal_asked_at: datetime | None = None
 
     @property
     def tag(self) -> Tag:
@@ -33,6 +35,12 @@ class Seen:
         return self.removed_at is not None or (end is not None and end.at <= now)
 
     @property
+    def started_while_removed(self) -> bool:
+        """Whether its removal was requested before it was started, and carried out after."""
+        asked, started = self.removal_asked_at, self.it.started_at
+        return asked is not None and started is not None and asked < started
+
+    @property
     def end(self) -> End | None:
         """Its own end; None if it has none, or was removed before it."""
         end = self.it.end()
@@ -49,6 +57,7 @@ class Truth:
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
         self._seen: dict[JobId, list[Seen]] = defaultdict(list)
+        self._removals: dict[Tag, datetime] = {}
         self.vanished: set[Tag] = set()
         self.late: Counter[tuple[str, Tag]] = Counter()
 
@@ -58,6 +67,15 @@ class Truth:
     def removed(self, tag: Tag) -> None:
         for seen in self.of(tag):
             seen.removed_at = seen.removed_at or self._now()
+
+    def removal_asked(self, tag: Tag) -> None:
+        self._removals[tag] = self._now()
+
+    def removal_reached_engine(self, tag: Tag) -> None:
+        """The call may have taken a while, in which the container was started."""
+        for seen in self.of(tag):
+            if seen.removed_at is None:
+                seen.removal_asked_at = self._removals[tag]
 
     def will_be_late(self, call: str, tag: Tag) -> None:
         self.late[call, tag] += 1
