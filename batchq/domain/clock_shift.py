@@ -49,6 +49,26 @@ def shifted(job: Job, shift: ClockShift) -> Job:
     return replace(moved, started_at=_of(job.started_at, shift), attempt=_attempt(job.attempt, shift))
 
 
+def bounded(job: Job, now: datetime) -> Job:
+    """An active job whose kill deadlines are a grace ahead at most: later ones are of a clock that was ahead."""
+    stop = job.stop
+    if stop is not None and stop.kill_at is not None and stop.kill_at > now + _longest(stop.grace):
+        job = replace(job, stop=replace(stop, kill_at=now + _longest(stop.grace)))
+    attempt = job.attempt
+    if attempt is None or not any(_is_late(it, now) for it in attempt.parts):
+        return job
+    parts = tuple(replace(it, kill_at=now + _longest(it.grace)) if _is_late(it, now) else it for it in attempt.parts)
+    return replace(job, attempt=replace(attempt, parts=parts))
+
+
+def _is_late(part: Part, now: datetime) -> bool:
+    return part.kill_at is not None and part.kill_at > now + _longest(part.grace)
+
+
+def _longest(grace: timedelta | None) -> timedelta:
+    return max(grace or KILL_AGAIN, KILL_AGAIN)
+
+
 def _attempt(attempt: Attempt, shift: ClockShift) -> Attempt:
     return replace(
         attempt,
@@ -99,4 +119,4 @@ def _of(at: datetime | None, shift: ClockShift) -> datetime | None:
 
 
 def _deadline(at: datetime | None, grace: timedelta | None, shift: ClockShift) -> datetime | None:
-    return None if at is None else shift.of_deadline(at, max(grace or KILL_AGAIN, KILL_AGAIN))
+    return None if at is None else shift.of_deadline(at, _longest(grace))

@@ -9,6 +9,7 @@ from batchq.domain import arrays
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.catalog import State
+from batchq.domain.clock_shift import bounded
 from batchq.domain.consequences import part_of
 from batchq.domain.container import Resources
 from batchq.domain.dependencies import named, refusal
@@ -161,6 +162,8 @@ class Reader:
         if not self.engine_check.accepted:
             self._refuse_engine()
             return
+        for job in turn.active().values():
+            turn.keep(job, bounded(job, turn.now))
         self._engine_ahead = None if letter.engine.time is None else letter.engine.time - turn.now
         host = usable(letter.capacity)
         self.ground_changed = self.ground_changed or self.host != host

@@ -17,6 +17,7 @@ from tests.support.world import HOST
 
 TWO_HOURS = timedelta(hours=2)
 HOUR = 3600.0  # seconds
+FOREVER_DEAF = Script(seconds=None, on_term=None, output=("ready",))
 DEAF = Script(seconds=60, on_term=None, output=("ready",))
 
 pytestmark = pytest.mark.fault("CO01")
@@ -93,6 +94,20 @@ async def test_a_container_of_a_task_is_killed_in_time(virtual):
     await virtual.restart_with_clock(virtual.right_clock)
 
     await virtual.then(job, Status.FAILED, status_reason="stop it")
+
+
+@pytest.mark.parametrize("asked", [{}, {"task": task(contained("app", FOREVER_DEAF))}], ids=["container", "task"])
+async def test_a_grace_that_a_clock_ahead_has_stamped_before_a_reboot_ends_in_time(pretended, asked):
+    """The engine is another machine's: its containers have not ended with this one."""
+    await with_wrong_clock(pretended, TWO_HOURS)
+    job = await pretended.submit(FOREVER_DEAF, **asked)
+    await pretended.says(job, "ready", part="0/app" if asked else "")
+    await pretended.terminate(job)
+    await pretended.quiet()
+
+    await pretended.restart_with_clock(SetClock(pretended.right_clock, timedelta(), boot_id="another"))
+
+    await pretended.then(job, Status.FAILED, status_reason="stop it")
 
 
 async def test_a_blocked_job_is_cancelled_neither_early_nor_late(virtual):
