@@ -178,8 +178,9 @@ def test_a_stranger_is_not_told_why_keys_cannot_be_read(served, keys):
 
 
 @pytest.mark.fault("SE15")
-def test_a_key_that_asks_too_often_waits_and_others_do_not(served, keys):
-    greedy, modest = keys.create(), keys.create()
+def test_a_user_who_asks_too_often_waits_and_others_do_not(served, keys):
+    assert main(["user", "add", "ben", "--data", str(keys.data)]) == 0
+    greedy, modest = keys.create("ada"), keys.create("ben")
 
     answers = statuses(served, greedy)
 
