@@ -51,8 +51,10 @@ class PrivateFile(Generic[Content]):
             known = self._known
             if _stamp(self.path.stat()) == known[0]:
                 return known[1]
-            with self.path.open("rb") as file:  # which may be another by now: its own mode and stamp count
+            with open(self.path, "rb", opener=_opener) as file:
                 found = os.fstat(file.fileno())
+                if not stat.S_ISREG(found.st_mode):
+                    raise Unavailable(f"cannot read {self.path}: not a regular file")
                 self._check_mode(found.st_mode)
                 known = _stamp(found), self._parse(file.read())
         except FileNotFoundError:
@@ -155,6 +157,11 @@ def _group_of(uid: int) -> int:
         return pwd.getpwuid(uid).pw_gid
     except KeyError:
         return uid
+
+
+def _opener(path: str, flags: int) -> int:
+    """To open a pipe does not wait for its writer."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _opened(path: Path) -> BinaryIO:

@@ -149,3 +149,13 @@ def test_what_a_server_answers_is_not_printed_for_a_shell_unless_it_is_a_key(cap
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith("batchq: the server's answer holds no access key")
+
+
+@pytest.mark.fault("SE33")
+def test_keys_in_a_pipe_are_refused_and_not_waited_for(tmp_path, keys):
+    os.mkfifo(tmp_path / "keys.json")
+    pipe = os.open(tmp_path / "keys.json", os.O_RDWR)  # or to open it would wait where this is broken
+
+    with pytest.raises(Unavailable, match="not a regular file"):
+        keys.all()
+    os.close(pipe)
