@@ -248,8 +248,7 @@ class Loop:
         looked = await self.scheduler.free_misfits(turn, host, ground_changed=self._reader.ground_changed)
         turn.search = self._search_due
         filled = await self.scheduler.fill(turn, host, skip=self._skip(turn), grown=self._has_grown(turn))
-        if not looked or not filled:
-            self._inbox.post(MoreToDo())
+        turn.more = not looked or not filled
         if self.scheduler.searching and not self._search_waits:
             self._search_waits = True
             self._tasks.spawn("search queues", self._search_later())
@@ -307,7 +306,7 @@ class Loop:
             self._wake(job)
         self._sweeps.adopt(turn)
         self._unjudged = tuple(turn.unjudged)
-        for letter in (*turn.later, *([MoreToDo()] if self._more_to_do else [])):
+        for letter in (*turn.later, *([MoreToDo()] if self._more_to_do or turn.more else [])):
             self._inbox.post(letter)
         tell(changed)
         for change in changed:

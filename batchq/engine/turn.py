@@ -48,7 +48,7 @@ class Turn:
     `by` is who asked for what is being read, while it is. `later` are letters that the next turn is to read again,
     `unknown` the containers that a survey of restored data left over.
 
-    `search`: more of the jobs behind heads are looked at.
+    `search`: more of the jobs behind heads are looked at. `more`: placement stopped before its end, at its share.
     `place`: there may be more room. `stirred_lines`: the first, by queue, of those who came to wait for it or went.
     """
 
@@ -57,6 +57,7 @@ class Turn:
         self.effects: list[tuple[do.Effect, Job | None]] = []
         self.place = False
         self.search = False
+        self.more = False
         self.stirred_lines: dict[QueueName, int] = {}
         self.later: list[Letter] = []
         self.submitted: dict[SubmissionKey, JobId] = {}

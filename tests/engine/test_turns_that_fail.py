@@ -25,7 +25,8 @@ from batchq.engine.accounts import Accounts
 from batchq.engine.ledger import NOTHING
 from batchq.engine.letters import Amend, Deliver, GroundChanged, SweepJobs
 from batchq.errors import Conflict, StoreFailed
-from tests.engine.desk import LOOKED, Desk, answer, submit
+from tests.domain.lives import runnable
+from tests.engine.desk import LOOKED, Desk, answer, desk_over, submit
 from tests.engine.turns import ground, stored
 from tests.support.builders import consumable, job_id, policy, queue, retry
 
@@ -265,3 +266,19 @@ async def test_memory_is_what_is_stored_whatever_fails(seed):
     await what_is_kept_is_true(story)
     await nobody_waits_for_what_is_over(story)
     await desk.tasks.cancel()
+
+
+async def test_a_turn_that_places_its_share_and_is_not_saved_does_not_begin_again_at_once(monkeypatch):
+    monkeypatch.setattr(scheduling, "MOST_FOUND", 1)
+    desk = await desk_over(*(runnable() for _ in range(3)))
+
+    async def full(_):
+        raise StoreFailed("no space left on device")
+
+    with monkeypatch.context() as while_full:
+        while_full.setattr(desk.store, "commit", full)
+        await desk.turn(LOOKED)
+
+    assert desk.inbox.empty
+    await desk.turn(LOOKED)
+    assert not desk.inbox.empty
