@@ -54,10 +54,15 @@ class Limits:
         return self._heads_due if self._look is None else _first((self._heads_due, self._look.at))
 
     def look_through(self, now: datetime) -> None:
-        """Nobody knows who is due: after a start, or when the limits may have changed."""
+        """Which jobs are due is not known: after a start, or when the limits may have changed.
+
+        A look that is due has rung: a turn that is not saved asks for it again each time.
+        """
+        has_rung = self._look is not None and self._look.at <= now
         self._look = self._staged = Look(at=now)
         self.forget()
-        self._sooner.set()
+        if not has_rung:
+            self._sooner.set()
 
     def forget(self) -> None:
         """The limits of queues may be others."""

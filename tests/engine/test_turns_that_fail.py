@@ -282,3 +282,24 @@ async def test_a_turn_that_places_its_share_and_is_not_saved_does_not_begin_agai
     assert desk.inbox.empty
     await desk.turn(LOOKED)
     assert not desk.inbox.empty
+
+
+async def test_turns_that_are_not_saved_do_not_ring_for_time_limits_each_time(monkeypatch):
+    desk = await desk_over(runnable())
+    desk.tasks.supervise("time limits", desk.loop.scheduler.limits.run)
+
+    async def full(_):
+        raise StoreFailed("no space left on device")
+
+    monkeypatch.setattr(desk.store, "commit", full)
+    turns = 0
+    await desk.turn(GroundChanged(), LOOKED)
+    while turns < 20 and (await asyncio.sleep(0) or not desk.inbox.empty):
+        await desk.inbox.take(1000)
+        await desk.turn(LOOKED)
+        turns += 1
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    assert turns <= 1
+    await desk.tasks.cancel()
