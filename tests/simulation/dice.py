@@ -92,6 +92,9 @@ class Dice:
         self.clocks = Random(f"{seed} clocks")
         #: How often the machine's clock is set between two servers.
         self.clock_setting = self.clocks.choice([NONE, NONE, 0.3, 0.7])
+        self.twins = Random(f"{seed} twins")
+        #: Whether a second server of the same instance runs containers on the engine.
+        self.has_twin = self.twins.random() < 0.3
         self.luck = luck(self.world)
         #: vCPUs that the jobs of an account may have in use together.
         self.account_limit: float | None = Random(f"{seed} accounts").choice([None, 2.0, 4.0])

@@ -145,7 +145,7 @@ async def _store_agrees(world) -> None:
 async def _logs_are_whole(world) -> None:
     """I14: what a container of an attempt wrote is kept, once, before it is removed."""
     for seen in world.witness.truth.all():
-        if seen.tag.job_id in world.witness.forgotten:
+        if seen.tag.job_id in world.witness.forgotten or seen.tag in world.witness.strays:
             continue
         if seen.ran and seen.tag not in world.witness.truth.vanished and not _came_too_late(world, seen):
             wrote = [line.message for line in seen.it.lines()]

@@ -216,8 +216,9 @@ class Witness:
         self._not_too_often(call, tag)
         if call == "remove" and tag is not None:
             self.truth.removal_asked(tag)
-        if call == "remove" and tag in self.strays and self.strays[tag] == self._story.counts["boots"]:
-            self._story.breaks("I22 what another server made is left alone", self._story.called(tag))
+        stops = call in {"signal_stop", "kill", "remove"}
+        if stops and tag in self.strays and self.strays[tag] == self._story.counts["boots"]:
+            self._story.breaks("I22 what another server made is left alone", f"{call} {self._story.called(tag)}")
         job = None if tag is None else self.jobs.get(tag.job_id)
         if job is None:
             return

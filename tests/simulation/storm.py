@@ -8,6 +8,7 @@ from batchq.domain.job import FINISHED
 from batchq.domain.names import Tag
 from batchq.values import Launch
 from tests.simulation import ending
+from tests.simulation.twin import Twin
 from tests.simulation.world import World
 from tests.support import builders
 
@@ -22,6 +23,7 @@ class Storm:
         self._story = world.story
         self._witness = world.witness
         self._machine = world.machine
+        self._twin = Twin(world)
 
     async def course(self) -> None:
         luck = self._dice.luck
@@ -37,11 +39,13 @@ class Storm:
 
     async def _storm(self) -> None:
         users = self._world.spawn(self._use(), "users")
+        twin = self._world.spawn(self._twin.run(), "a twin")
         ends = self._clock.now() + timedelta(seconds=self._dice.world.choice([12, 30, 75]))
         while self._clock.now() < ends:
             await self._clock.sleep(self._dice.world.uniform(0.1, 8))
             self._mischief()
         users.cancel()
+        twin.cancel()
 
     async def _use(self) -> None:
         pace = self._dice.client.choice([0.2, 2, 6])
@@ -120,6 +124,7 @@ class Storm:
 
     async def _calm(self) -> None:
         self._story.tell("calm")
+        self._twin.leave()
         self._dice.calm()
         self._machine.calm()
         self._world.elsewhere.calm()
