@@ -67,7 +67,7 @@ JOB = [
     'error gathering device information while adding custom device "/dev/cgroups: ": no such file or directory',
     "failed to initialize logging driver: dial tcp: lookup fork/exec /usr/bin/runc: no such host",
     "error while creating mount source path '/run/x': mkdir /run/x: read-only file system",
-    f"mkdir /var/lib/docker/overlay2/{ID}/merged/work/dir: no space left on device",
+    f"mkdir /var/lib/docker/overlay2/{ID}/merged/app/dir: no space left on device",
     "cgroups: cgroup deleted: unknown",
     "no such file or directory",
 ]
