@@ -1,54 +1,52 @@
-"""nextToken: where a listing goes on. Opaque, and of use only to the query it was given for.
+"""Page tokens: the `nextToken` of a list operation, encrypted and bound to its query.
 
-The position is enciphered: a job's place among all jobs would tell how many others have.
+A token holds the position of the next page. The position is encrypted because it counts the jobs of other accounts.
 """
 
 import binascii
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from hashlib import blake2b
-from hmac import compare_digest
+import json
+import secrets
+from base64 import b64decode, urlsafe_b64encode
+from collections.abc import Sequence
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from batchq.errors import Invalid
 
-_DIGEST, _SALT, _BLOCK = 16, 16, 64
-_LONGEST = 1024
+TokenQuery = Sequence[str | int | Sequence[str] | None]
+"""The operation's name and each parameter that selects what it lists. Two queries with equal values share tokens."""
+
+NONCE_LENGTH = 12  # bytes; NIST SP 800-38D recommends 96 bits
+MAX_LENGTH = 1024  # characters of a token
 
 
 class Tokens:
-    """`secret` is 1 to 64 bytes; tokens made with another are refused."""
+    """Makes and reads page tokens with AES-GCM; the query is the associated data."""
 
-    def __init__(self, secret: bytes) -> None:
-        self._secret = secret
+    def __init__(self, key: bytes) -> None:
+        """`key` has 32 bytes. Tokens made with another key are refused."""
+        self._cipher = AESGCM(key)
 
-    def make(self, query: object, position: str) -> str:
-        """`query` is anything whose repr tells it from every other query."""
-        digest = self._digest(query, position)
-        return urlsafe_b64encode(digest + self._veiled(digest, position.encode())).decode()
+    def make(self, query: TokenQuery, position: str) -> str:
+        nonce = secrets.token_bytes(NONCE_LENGTH)
+        sealed = self._cipher.encrypt(nonce, position.encode(), _associated(query))
+        return urlsafe_b64encode(nonce + sealed).decode()
 
-    def read(self, query: object, token: str) -> str:
-        """The position it was made with. Raises Invalid when it was not made here for this query."""
-        raw = _decoded(token)
-        position = self._veiled(raw[:_DIGEST], raw[_DIGEST:]).decode(errors="replace")
-        if not compare_digest(raw[:_DIGEST], self._digest(query, position)):
-            raise Invalid("nextToken is not valid.")
-        return position
-
-    def _veiled(self, digest: bytes, text: bytes) -> bytes:
-        """Done twice it is undone. The digest is of the text, so no two texts are veiled alike."""
-        blocks = range(0, len(text), _BLOCK)
-        veil = b"".join(
-            blake2b(digest, key=self._secret, salt=at.to_bytes(_SALT), person=b"veil").digest() for at in blocks
-        )
-        return bytes(a ^ b for a, b in zip(text, veil, strict=False))
-
-    def _digest(self, query: object, position: str) -> bytes:
-        return blake2b(f"{query!r}\0{position}".encode(), key=self._secret, digest_size=_DIGEST).digest()
+    def read(self, query: TokenQuery, token: str) -> str:
+        """Return the position in `token`. Raises Invalid unless `make` returned the token for this query."""
+        if len(token) > MAX_LENGTH:
+            raise _invalid()
+        try:
+            raw = b64decode(token, altchars=b"-_", validate=True)
+            return self._cipher.decrypt(raw[:NONCE_LENGTH], raw[NONCE_LENGTH:], _associated(query)).decode()
+        except (binascii.Error, ValueError, InvalidTag):
+            raise _invalid() from None
 
 
-def _decoded(token: str) -> bytes:
-    if len(token) > _LONGEST:
-        return b""
-    try:
-        return urlsafe_b64decode(token)
-    except (binascii.Error, ValueError):
-        return b""
+def _associated(query: TokenQuery) -> bytes:
+    return json.dumps(query).encode()
+
+
+def _invalid() -> Invalid:
+    return Invalid("nextToken is not valid.")

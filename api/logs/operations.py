@@ -26,10 +26,11 @@ async def get_log_events(desk: Desk, call: Call, asked: wire.GetLogEvents) -> An
 async def filter_log_events(desk: Desk, call: Call, asked: wire.FilterLogEvents) -> Answer:
     translate.check_group(asked, call.arns)
     query = translate.query(asked)
-    place = translate.place(desk.tokens.read(query, asked.nextToken)) if asked.nextToken else Place()
+    scope = translate.search_token(query)
+    place = translate.place(desk.tokens.read(scope, asked.nextToken)) if asked.nextToken else Place()
     limit = asked.limit or MOST_EVENTS
     events, beyond = await desk.logs.filter(query, place=place, limit=limit, by=call.by, gone=call.gone)
-    more = {"nextToken": desk.tokens.make(query, translate.place_text(beyond))} if beyond else {}
+    more = {"nextToken": desk.tokens.make(scope, translate.place_text(beyond))} if beyond else {}
     return {**translate.hits(events), **more}
 
 
@@ -37,9 +38,10 @@ async def filter_log_events(desk: Desk, call: Call, asked: wire.FilterLogEvents)
 async def describe_log_streams(desk: Desk, call: Call, asked: wire.DescribeLogStreams) -> Answer:
     translate.check_group(asked, call.arns)
     listing = translate.listing(asked)
-    after = translate.mark(desk.tokens.read(listing, asked.nextToken)) if asked.nextToken else None
+    scope = translate.streams_token(listing)
+    after = translate.mark(desk.tokens.read(scope, asked.nextToken)) if asked.nextToken else None
     streams, behind = await desk.logs.streams(listing, after=after, limit=asked.limit or MOST_STREAMS, by=call.by)
-    more = {"nextToken": desk.tokens.make(listing, translate.mark_text(behind))} if behind else {}
+    more = {"nextToken": desk.tokens.make(scope, translate.mark_text(behind))} if behind else {}
     return {"logStreams": [translate.stream(it, call.arns) for it in streams], **more}
 
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from api.logs.arns import Arns
 from api.logs.wire.requests import DescribeLogGroups, DescribeLogStreams, FilterLogEvents, GetLogEvents, OfGroup
+from api.tokens import TokenQuery
 from batchq.errors import Invalid, NotFound
 from batchq.logs import GROUP, Place, Query, Summary
 from batchq.logs.listing import Listing, Mark, Order
@@ -63,11 +64,19 @@ def query(asked: FilterLogEvents) -> Query:
     )
 
 
+def search_token(query: Query) -> TokenQuery:
+    return "FilterLogEvents", query.names, query.prefix, query.span.start, query.span.end, query.pattern
+
+
 def listing(asked: DescribeLogStreams) -> Listing:
     order = Order(asked.orderBy or Order.NAME)
     if order is Order.LAST_EVENT and asked.logStreamNamePrefix is not None:
         raise Invalid("Cannot order by LastEventTime with a logStreamNamePrefix.")
     return Listing(order=order, descending=bool(asked.descending), prefix=asked.logStreamNamePrefix or "")
+
+
+def streams_token(listing: Listing) -> TokenQuery:
+    return "DescribeLogStreams", listing.order, listing.descending, listing.prefix
 
 
 def is_group_asked(asked: DescribeLogGroups, arns: Arns) -> bool:

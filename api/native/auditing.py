@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel
 from api.http import Dialect, parse, read, reply
 from api.openapi import Told, tell
 from api.rights import asker
-from api.tokens import Tokens
+from api.tokens import TokenQuery, Tokens
 from batchq.administration.telling import act
 from batchq.auditing import Audit
 from batchq.domain.acts import ActQuery, Kept
@@ -57,7 +57,7 @@ def dialect(desk: Desk) -> Dialect:
         by = asker(request, Right.OWN, NAME)
         asked = parse(ListAuditRequest, await read(request))
         found = await desk.audit.acts(await _query(asked, desk, by))
-        token = desk.tokens.make(_listing(asked), _place(found[-1])) if len(found) == asked.max_results else None
+        token = desk.tokens.make(_token_query(asked), _place(found[-1])) if len(found) == asked.max_results else None
         return reply({"acts": [act(it.act) for it in found], **({"nextToken": token} if token else {})})
 
     def mount(app: web.Application) -> None:
@@ -75,13 +75,13 @@ async def _query(asked: ListAuditRequest, desk: Desk, by: Caller) -> ActQuery:
         operation=asked.operation,
         about=asked.about if job is None else f"job/{job}",
         reach=None if reached else by.reach,
-        before=_after(desk.tokens.read(_listing(asked), asked.next_token)) if asked.next_token else None,
+        before=_after(desk.tokens.read(_token_query(asked), asked.next_token)) if asked.next_token else None,
         limit=asked.max_results,
     )
 
 
-def _listing(asked: ListAuditRequest) -> object:
-    return NAME, asked.model_dump(exclude={"max_results", "next_token"})
+def _token_query(asked: ListAuditRequest) -> TokenQuery:
+    return NAME, asked.since, asked.user, asked.operation, asked.about, asked.job
 
 
 def _place(it: Kept) -> str:

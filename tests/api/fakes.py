@@ -168,7 +168,7 @@ class Inside:
             clock=self.clock,
             account=ACCOUNT,
             region="us-east-1",
-            tokens=Tokens(b"a secret"),
+            tokens=Tokens(bytes(32)),
             rules=Rules(min_timeout=60, vcpus=4, privileged=True),
         )
 

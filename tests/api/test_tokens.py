@@ -1,4 +1,4 @@
-"""nextToken."""
+"""Page tokens: opaque, bound to the query and to the server's key."""
 
 from base64 import urlsafe_b64decode
 
@@ -6,29 +6,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from api.tokens import Tokens
+from api.tokens import MAX_LENGTH, NONCE_LENGTH, Tokens
 from batchq.errors import Invalid
 
-TOKENS = Tokens(b"a secret")
+TOKENS = Tokens(bytes(32))
 QUERY = ("ListJobs", "default")
 UTF8 = some.text(some.characters(exclude_categories=["Cs"]))
+VALUES = some.none() | some.integers() | some.text() | some.lists(some.text()).map(tuple)
+QUERIES = some.lists(VALUES).map(tuple)
 
 
 @given(UTF8)
-def test_a_token_tells_the_position_it_was_made_with(position):
+def test_read_returns_the_position_that_make_was_given(position):
     assert TOKENS.read(QUERY, TOKENS.make(QUERY, position)) == position
 
 
 @pytest.mark.fault("IN20")
 @given(some.text())
-def test_a_text_that_was_not_made_here_is_refused(text):
+def test_text_that_is_not_a_token_is_refused(text):
     with pytest.raises(Invalid):
         TOKENS.read(QUERY, text)
 
 
 @pytest.mark.fault("IN20")
 @given(some.integers(0, 200), some.integers(1, 255))
-def test_a_token_that_was_changed_is_refused(place, change):
+def test_a_changed_token_is_refused(place, change):
     token = bytearray(TOKENS.make(QUERY, "12345").encode())
     token[place % len(token)] ^= change
 
@@ -37,27 +39,30 @@ def test_a_token_that_was_changed_is_refused(place, change):
 
 
 @pytest.mark.fault("SE08")
-@given(some.lists(some.integers(10**9, 10**12).map(str), min_size=2, max_size=2, unique=True), some.text())
-def test_a_token_does_not_show_its_position(positions, query):
-    """It would tell how many jobs others have."""
-    first, second = (urlsafe_b64decode(TOKENS.make(query, it))[16:] for it in positions)
+def test_a_token_does_not_show_its_position():
+    first, second = (urlsafe_b64decode(TOKENS.make(QUERY, "1234567890")) for _ in range(2))
 
-    veil = bytes(a ^ b for a, b in zip(first, positions[0].encode(), strict=True))
-    assert any(veil)
-    assert bytes(a ^ b for a, b in zip(veil, second, strict=False)) != positions[1].encode()[: len(veil)]
+    assert first[NONCE_LENGTH:] != second[NONCE_LENGTH:]
+    assert b"1234567890" not in first
 
 
 @pytest.mark.fault("IN20")
-def test_a_token_of_another_query_or_another_server_is_refused():
-    token = TOKENS.make(QUERY, "7")
+@given(some.lists(QUERIES, min_size=2, max_size=2, unique_by=repr))
+def test_a_token_of_another_query_is_refused(queries):
+    its, other = queries
+    token = TOKENS.make(its, "7")
 
     with pytest.raises(Invalid):
-        TOKENS.read(("ListJobs", "other"), token)
-    with pytest.raises(Invalid):
-        Tokens(b"another").read(QUERY, token)
+        TOKENS.read(other, token)
 
 
 @pytest.mark.fault("IN20")
-def test_a_token_does_not_carry_more_than_a_query_needs():
+def test_a_token_of_another_server_is_refused():
     with pytest.raises(Invalid):
-        TOKENS.read(QUERY, TOKENS.make(QUERY, "x" * 1000))
+        Tokens(b"1" * 32).read(QUERY, TOKENS.make(QUERY, "7"))
+
+
+@pytest.mark.fault("IN20")
+def test_a_token_longer_than_any_position_is_refused():
+    with pytest.raises(Invalid):
+        TOKENS.read(QUERY, TOKENS.make(QUERY, "x" * MAX_LENGTH))

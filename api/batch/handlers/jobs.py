@@ -10,6 +10,7 @@ from api.batch.translate import checks, details, listing, submissions
 from api.batch.translate.summaries import job_summary
 from api.batch.wire import jobs as wire
 from api.operations import takes
+from api.tokens import TokenQuery
 from batchq.domain.catalog import JobDefinition
 from batchq.domain.job import Job
 from batchq.domain.names import JobId, node_of
@@ -59,7 +60,7 @@ async def list_(desk: Desk, call: Call, given: wire.ListJobs) -> Answer:
     if given.multiNodeJobId:
         return await _list_nodes(desk, given, call)
     asked = listing.children(given, call.arns) if given.arrayJobId else listing.query(given, call.arns)
-    token = ("ListJobs", replace(asked, limit=0))
+    token = listing.token_query(asked)
     if given.nextToken:
         asked = replace(asked, before=int(desk.tokens.read(token, given.nextToken)))
     wider = replace(asked, limit=asked.limit + 1)
@@ -84,7 +85,7 @@ def _number(node: Job) -> int:
     return node_of(node.id)[1] or 0
 
 
-def _page(desk: Desk, call: Call, page: Sequence[Job], *, token: object, on: int | None) -> Answer:
+def _page(desk: Desk, call: Call, page: Sequence[Job], *, token: TokenQuery, on: int | None) -> Answer:
     answer: Answer = {"jobSummaryList": [job_summary(job, call.arns) for job in page]}
     return answer if on is None else answer | {"nextToken": desk.tokens.make(token, str(on))}
 

@@ -46,5 +46,5 @@ async def describe(desk: Desk, call: Call, given: wire.DescribeSchedulingPolicie
 
 @takes(wire.ListSchedulingPolicies)
 async def list_(desk: Desk, call: Call, given: wire.ListSchedulingPolicies) -> Answer:
-    told, more = page(desk.catalog.policies, given, query="ListSchedulingPolicies", tokens=desk.tokens)
+    told, more = page(desk.catalog.policies, given, query=("ListSchedulingPolicies",), tokens=desk.tokens)
     return {"schedulingPolicies": [{"arn": call.arns.policy(it.name)} for it in told], **more}

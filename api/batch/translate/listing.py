@@ -5,6 +5,7 @@ import re
 from api.batch.arns import Arns, Kind
 from api.batch.translate import queues
 from api.batch.wire.jobs import KeyValuesPair, ListJobs
+from api.tokens import TokenQuery
 from batchq.domain.job import Status
 from batchq.domain.names import JobId
 from batchq.errors import Invalid
@@ -32,6 +33,12 @@ def query(given: ListJobs, arns: Arns) -> JobQuery:
 def children(given: ListJobs, arns: Arns) -> ChildQuery:
     """The first page of an array's children. AWS: filters are not applied to them."""
     return ChildQuery(parent=job_named(given.arrayJobId or "", arns), status=status(given), limit=limit(given))
+
+
+def token_query(asked: JobQuery | ChildQuery) -> TokenQuery:
+    if isinstance(asked, ChildQuery):
+        return "ListJobs", "array", asked.parent, asked.status
+    return "ListJobs", "queue", asked.queue, asked.status, asked.filter, asked.values
 
 
 def job_named(text: str, arns: Arns) -> JobId:

@@ -79,7 +79,7 @@ def ground(archive):
 
 @pytest.fixture
 async def url(ground):
-    desk = Desk(logs=ground.logs, account=ACCOUNT, region="us-east-1", tokens=Tokens(b"a secret"), since=NOON)
+    desk = Desk(logs=ground.logs, account=ACCOUNT, region="us-east-1", tokens=Tokens(bytes(32)), since=NOON)
 
     async def well():
         return {}
