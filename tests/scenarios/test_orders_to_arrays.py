@@ -135,3 +135,14 @@ async def test_who_was_shown_as_over_is_asked_nothing_more(world, size):
     await is_written(world, parent)
     assert {job.status_reason for job in await stored(world, parent, size)} == {"enough"}
     assert all(job.status in FINISHED and not job.is_terminated for job in await stored(world, parent, size))
+
+
+async def test_a_waiting_child_that_a_later_bulk_stop_names_is_already_finished(world, size):
+    parent = await array_of(world, size, memory_mib=TOO_LARGE)
+    last = child_id(parent, size - 1)
+    await world.cancel(parent, "enough")
+
+    outcomes = await world.terminate_all(last, queues=["another"], reason="too late")
+
+    assert outcomes == {last: "ALREADY_FINISHED"}
+    assert (await world.then(last, Status.FAILED, status_reason="enough", attempts=())).is_cancelled

@@ -7,6 +7,7 @@ from random import Random
 
 from batchq.domain.job import FINISHED, QUEUED, Job, Status
 from batchq.domain.names import JobId, node_of
+from batchq.domain.sealing import Sealed, is_sealing
 from batchq.domain.sweep import Kind, Outcome, Selection, SweepOrder, Told
 from batchq.stopping import Asked
 from batchq.store.memory_sweeps import WHOLE, MemorySweeps
@@ -71,12 +72,22 @@ class Sweepers:
             job = self._jobs.get(node_of(it.job_id)[0])
             if it.outcome is Outcome.NOT_FOUND or job is None or node_of(it.job_id)[1] is not None:
                 continue
-            if it.outcome in AT_ONCE and job.status not in FINISHED:
+            if it.outcome in AT_ONCE and not self._is_over(job):
                 self._story.breaks("I7, I8 what is told of a sweep is so", f"{it} {job}")
+            if it.outcome in AT_ONCE:
+                self._decide(job)
             if it.outcome is Outcome.STOPPING and not _ends(job, order):
                 self._story.breaks("I7 what a sweep stops is ordered to stop", f"{it} {job}")
             if it.outcome is Outcome.NOT_RETRIED and not _ends(job, replace(order, kind=Kind.CANCEL)):
                 self._story.breaks("I8 what a sweep cancels is not retried", f"{it} {job}")
+
+    def _is_over(self, job: Job) -> bool:
+        """Whether its row is finished, or the saved order to its array has decided that it will be (decision 0027)."""
+        return Sealed({it.id: it for it in self._family(job) if is_sealing(it)}).shown(job).status in FINISHED
+
+    def _family(self, job: Job) -> tuple[Job, ...]:
+        parent = None if job.child is None else self._jobs.get(job.child.parent)
+        return (job,) if parent is None else (job, parent)
 
 
 def _ends(job: Job, order: SweepOrder) -> bool:

@@ -1,0 +1,36 @@
+"""The oracle of bulk stops accepts what a saved order to an array has decided, and nothing else. Decision 0027."""
+
+from dataclasses import replace
+
+import pytest
+
+from batchq.domain import events as on
+from batchq.domain.arrays import begin, spawn, step
+from batchq.domain.job import Status
+from batchq.domain.sweep import Kind, Outcome, SweepOrder, Told
+from tests.simulation.story import Story
+from tests.simulation.sweeper import Sweepers
+from tests.support import builders
+from tests.support.builders import NOON
+
+CANCEL = SweepOrder(kind=Kind.CANCEL, reason="enough")
+
+
+def family(*, under_order):
+    """An array of two RUNNABLE children whose rows do not contain the order to its array yet."""
+    parent, children = spawn(begin(builders.job(array_size=2), NOON), 2, NOON)
+    if under_order:
+        parent, _ = step(parent, on.CancelRequested(reason="enough"), NOON)
+    return parent, *(replace(it, status=Status.RUNNABLE) for it in children)
+
+
+@pytest.mark.parametrize("under_order", [True, False])
+async def test_a_waiting_child_may_be_reported_as_finished_once_its_array_is_under_order(under_order):
+    parent, child, other = family(under_order=under_order)
+    story = Story()
+    sweepers = Sweepers(jobs={it.id: it for it in (parent, child, other)}, story=story)
+
+    sweepers.told(CANCEL, (Told(job_id=child.id, outcome=Outcome.ALREADY_FINISHED),))
+
+    assert (story.broken is None) is under_order
+    assert sweepers.last_allowed(child) == 0
