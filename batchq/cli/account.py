@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from batchq.cli.asking import Told, add_deed, add_json, ask, show
 from batchq.cli.words import NONE, listed, or_none, yes
@@ -34,9 +34,8 @@ _LIMITS: Final[Flags] = {
 }
 
 
-def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name for it
+def add(command: argparse.ArgumentParser) -> None:
     """Accounts form a tree below `root`. What one does not say, its parent does; limits hold for all below, too."""
-    command = commands.add_parser("account", help="what users belong to, and may have", description=add.__doc__)
     deeds = command.add_subparsers(dest="deed", required=True)
     _about(add_deed(deeds, "add", "a new account", _add))
     _about(add_deed(deeds, "set", "change what is said, and nothing else", _set))

@@ -17,8 +17,8 @@ from pydantic import ValidationError
 from batchq.administration.office import Office
 from batchq.administration.operations import OPERATIONS
 from batchq.cli.calling import Answer, add_trust, call, url_of
+from batchq.cli.complaint import line
 from batchq.cli.config import URL, settle
-from batchq.cli.lines import line
 from batchq.cli.options import read
 from batchq.clock import wall_time
 from batchq.domain.people import Caller, Role

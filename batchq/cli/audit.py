@@ -18,9 +18,8 @@ EPOCH = datetime.fromtimestamp(0, UTC)
 Told = dict[str, Any]
 
 
-def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name for it
+def add(command: argparse.ArgumentParser) -> None:
     """Say who did what, the newest first: all of it to operators, of accounts to coordinators, to others their own."""
-    command = commands.add_parser("audit", help="say who did what", description=add.__doc__)
     command.set_defaults(run=run)
     command.add_argument("--since", type=_moment, metavar="TIME", help="2026-11-21, or 2026-11-21T18:30 (UTC)")
     command.add_argument("--user", help="whose acts")

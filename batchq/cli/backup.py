@@ -2,15 +2,13 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from batchq.cli.options import read
 from batchq.store.backup import back_up
 
 
-def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name for it
+def add(command: argparse.ArgumentParser) -> None:
     """Copy the database as it is in one moment. Logs are files of their own: copy the folder `logs` after it."""
-    command = commands.add_parser("backup", help="copy the database, beside a server too", description=add.__doc__)
     command.set_defaults(run=run)
     command.add_argument("file", type=Path, help="where the copy goes, outside of the data")
     command.add_argument("--data", type=Path, help="directory of the database and the logs")

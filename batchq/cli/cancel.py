@@ -1,14 +1,13 @@
 """`batchq cancel`: CancelJob of many jobs, by their ids and by filters."""
 
 import argparse
-from typing import Any
 
-from batchq.cli.stopping import add_command, stop
+from batchq.cli.stopping import add_arguments, stop
 
 CANCEL = "/v1/batchq/canceljobs"
 
 
-def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name for it
+def add(command: argparse.ArgumentParser) -> None:
     """Cancel jobs: what has not started never will, what runs goes on and is not retried.
 
     All conditions must hold; of those that are given with commas, or several times, one. Nothing is asked back.
@@ -17,9 +16,8 @@ def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name fo
       batchq cancel -u "$USER" -n 'sim-*'
       batchq cancel -t pending -p night --dry-run
     """
-    add_command(commands, "cancel", "keep jobs from starting, or from being retried", add.__doc__ or "").set_defaults(
-        run=run
-    )
+    add_arguments(command)
+    command.set_defaults(run=run)
 
 
 def run(asked: argparse.Namespace) -> int:

@@ -2,19 +2,16 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
-from batchq.cli.complaint import complain
-from batchq.cli.lines import line
+from batchq.cli.complaint import complain, line
 from batchq.cli.options import read
 from batchq.store.checking import Report, check
 from batchq.store.database import NAME
 from batchq.store.migrations import NEWEST
 
 
-def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name for it
+def add(command: argparse.ArgumentParser) -> None:
     """Check the data, or a backup of it: as SQLite sees it, and row by row. Changes nothing."""
-    command = commands.add_parser("check", help="see whether the data, or a backup, is whole", description=add.__doc__)
     command.set_defaults(run=run)
     command.add_argument("file", type=Path, nargs="?", help="a backup (without it, the data)")
     command.add_argument("--data", type=Path, help="directory of the database and the logs")

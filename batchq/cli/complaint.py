@@ -1,19 +1,28 @@
-"""How a command that cannot do what it was told says so: one line on stderr, and a status that is not 0."""
+"""Messages of a command on stderr: one line each, whatever the text contains."""
 
 import sys
 from contextlib import suppress
 
-from batchq.cli.lines import line
-
 REFUSED, MISUSED, AWAY, INTERRUPTED = 1, 2, 3, 130  # exit statuses; AWAY: no server answers, or it cannot now
+
+_CONTROLS = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
+_DIRECTIONS = (0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+#: For `str.translate`: control characters and marks of text direction, each with its escape sequence.
+ESCAPED = {it: ascii(chr(it))[1:-1] for it in (*_CONTROLS, *_DIRECTIONS)}
 
 
 def complain(text: str, status: int = REFUSED) -> int:
+    """Print the error and return the exit status."""
     note(text)
     return status
 
 
 def note(text: str) -> None:
-    """Beside what a command answers, for whoever sits before it."""
-    with suppress(OSError):  # nobody reads it any more, or its disk is full
+    """Print a message for the person at the terminal, beside the command's output."""
+    with suppress(OSError):  # the reader of stderr is gone, or its disk is full
         print(line(f"batchq: {text}"), file=sys.stderr, flush=True)
+
+
+def line(text: str) -> str:
+    """Escape control characters: text of a caller must not start, colour or reverse a line of a terminal."""
+    return text if text.isprintable() else text.translate(ESCAPED)

@@ -4,11 +4,10 @@ import argparse
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from batchq.bootstrap import look_around
 from batchq.cli.calling import add_url, call, url_of
-from batchq.cli.lines import line
+from batchq.cli.complaint import line
 from batchq.cli.options import read
 from batchq.doctor.examination import examine, well
 from batchq.doctor.facts import ServerFacts
@@ -19,9 +18,8 @@ HEALTH = "/healthz"
 PATIENCE = 5.0  # seconds
 
 
-def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name for it
+def add(command: argparse.ArgumentParser) -> None:
     """Say what is wrong with engine, data, disk, clock and server, and what to do about it. Changes nothing."""
-    command = commands.add_parser("doctor", help="say what is wrong, and what to do", description=add.__doc__)
     command.set_defaults(run=run)
     command.add_argument("--data", type=Path, help="directory of the database and the logs")
     add_url(command)

@@ -2,20 +2,18 @@
 
 import argparse
 import re
-from typing import Any
 from urllib.parse import quote
 
 from batchq.cli.calling import add_url, call, url_of
-from batchq.cli.lines import line
+from batchq.cli.complaint import line
 from batchq.errors import Invalid
 
 _ID = re.compile(r"[0-9a-f:#-]{1,64}")
 REASON = "its container does not end"
 
 
-def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name for it
+def add(command: argparse.ArgumentParser) -> None:
     """End a job at once, and free its room, whatever its container does. Terminate it first, and give it time."""
-    command = commands.add_parser("force-fail", help="give up a container that does not end", description=add.__doc__)
     command.set_defaults(run=run)
     command.add_argument("job", metavar="JOB", help="the id of a job, or of a child of an array")
     command.add_argument("--reason", default=REASON, help=f"why ({REASON})")

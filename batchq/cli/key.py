@@ -4,7 +4,6 @@ import argparse
 import re
 from datetime import UTC, datetime
 from shlex import quote
-from typing import Any
 
 from batchq.cli.asking import Told, add_deed, add_json, ask, given, show
 from batchq.cli.complaint import note
@@ -13,9 +12,8 @@ from batchq.errors import Unavailable
 _KEY = re.compile(r"[A-Za-z0-9+/=_-]+")
 
 
-def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name for it
+def add(command: argparse.ArgumentParser) -> None:
     """Keys for `batchq serve --auth sigv4`. To change a key, give its user another, and delete the old one later."""
-    command = commands.add_parser("key", help="give out and take back keys", description=add.__doc__)
     deeds = command.add_subparsers(dest="deed", required=True)
     create = add_deed(deeds, "create", "a new key; its secret is shown this once", _create)
     create.add_argument("--user", help="whose it is (of a server: your own)")

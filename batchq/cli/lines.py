@@ -5,18 +5,11 @@ import time
 from collections.abc import Iterable
 from typing import TextIO
 
+from batchq.cli.complaint import ESCAPED, line
 from batchq.clock import wall_time
 from batchq.engine.telling import Straight, Told
 
-_CONTROLS = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
-_DIRECTIONS = (0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-_ESCAPED = {it: ascii(chr(it))[1:-1] for it in (*_CONTROLS, *_DIRECTIONS)}
-_OF_TRACEBACKS = {it: said for it, said in _ESCAPED.items() if it != ord("\n")}
-
-
-def line(text: str) -> str:
-    """As one, whatever is in it."""
-    return text if text.isprintable() else text.translate(_ESCAPED)
+_OF_TRACEBACKS = {it: said for it, said in ESCAPED.items() if it != ord("\n")}
 
 
 def log_to(stream: TextIO) -> logging.Handler:

@@ -1,39 +1,39 @@
-"""The command line: a module a command, each with its flags (`add`) and its doing (`run`, which answers a status)."""
+"""The command line. Each command is a module: `add` declares its flags, `run` does it and returns the exit status."""
 
 import argparse
 import gc
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from batchq import __version__
 from batchq.cli.complaint import AWAY, INTERRUPTED, MISUSED, REFUSED, complain
 from batchq.cli.saying import finish
 from batchq.errors import BatchqError, Misused, ServerUnavailable
 
-COMMANDS = (
-    "serve",
-    "cancel",
-    "terminate",
-    "doctor",
-    "force-fail",
-    "account",
-    "user",
-    "key",
-    "whoami",
-    "audit",
-    "backup",
-    "check",
-    "restore",
-    "resume",
-)
+#: Each command, with its line in `batchq --help`. Its module is imported when the command is called.
+COMMANDS: Final[Mapping[str, str]] = {
+    "serve": "run the service",
+    "cancel": "keep jobs from starting, or from being retried",
+    "terminate": "stop jobs, whatever they do",
+    "doctor": "say what is wrong, and what to do",
+    "force-fail": "give up a container that does not end",
+    "account": "what users belong to, and may have",
+    "user": "who may call, and what he may do",
+    "key": "give out and take back keys",
+    "whoami": "say who you are to the server",
+    "audit": "say who did what",
+    "backup": "copy the database, beside a server too",
+    "check": "see whether the data, or a backup, is whole",
+    "restore": "put a backup in the place of the data",
+    "resume": "go on after a restore",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    given = sys.argv[1:] if arguments is None else arguments
-    asked = parser(given).parse_args(given)
+    asked = parser().parse_args(arguments)
     try:
         status = int(asked.run(asked))
         finish()
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """It complains in a line, and takes flags by their whole names: a new one must not change what others mean."""
+    """Reports an error in one line. Flags are not abbreviated: a new flag must not change the meaning of another."""
 
     def __init__(self, **named: Any) -> None:  # noqa: ANN401 - argparse's own
         super().__init__(**named | {"allow_abbrev": False})
@@ -64,13 +64,33 @@ class Parser(argparse.ArgumentParser):
         sys.exit(complain(f"{message}; see {self.prog} --help", MISUSED))
 
 
-def parser(given: Sequence[str]) -> argparse.ArgumentParser:
-    """It knows the command that is given, or all of them: to load what `serve` needs takes a second."""
+class CommandParser(Parser):
+    """The parser of one command: imports the command's module when it parses, since that of `serve` takes a second."""
+
+    def __init__(self, *, module: str | None = None, **named: Any) -> None:  # noqa: ANN401 - argparse's own
+        """`module` is None for a subcommand, as `add` in `batchq user add`: the command's module declares it."""
+        super().__init__(**named)
+        self._module = module
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # noqa: ANN401 - argparse's own
+        """Called by the parser of `batchq` once it has read the command's name."""
+        if self._module is not None:
+            self._declare(self._module)
+            self._module = None
+        return super().parse_known_args(args, namespace)
+
+    def _declare(self, module: str) -> None:
+        gc.disable()  # imported objects stay: a collection during the import would free nothing
+        command = import_module(module)
+        gc.enable()
+        self.description = command.add.__doc__
+        command.add(self)
+
+
+def parser() -> argparse.ArgumentParser:
     top = Parser(prog="batchq", description="AWS Batch on this machine's Docker engine.")
     top.add_argument("--version", action="version", version=f"batchq {__version__}")
-    commands = top.add_subparsers(dest="command", required=True)
-    gc.disable()  # all of what is loaded stays, so it is not looked through for garbage again and again
-    for name in [it for it in COMMANDS if it in given[:1]] or COMMANDS:
-        import_module(f"batchq.cli.{name.replace('-', '')}").add(commands)
-    gc.enable()
+    commands = top.add_subparsers(dest="command", required=True, parser_class=CommandParser)
+    for name, text in COMMANDS.items():
+        commands.add_parser(name, help=text, module=f"batchq.cli.{name.replace('-', '')}")
     return top

@@ -3,7 +3,7 @@
 import argparse
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from batchq.cli.options import read
 from batchq.clock import SystemClock
@@ -12,12 +12,11 @@ from batchq.private_file import rights_of_owner
 from batchq.store.restoring import restore, take_over
 
 
-def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name for it
+def add(command: argparse.ArgumentParser) -> None:
     """Put a backup in the place of the data, and keep what stood there. The next start holds still until `resume`.
 
     In another directory than its own a backup becomes a new instance, which leaves the containers of its own alone.
     """
-    command = commands.add_parser("restore", help="put a backup in the place of the data", description=add.__doc__)
     command.set_defaults(run=run)
     command.add_argument("file", type=Path, nargs="?", help="the backup; without it, the data itself, copied or moved")
     command.add_argument("--data", type=Path, help="directory of the database and the logs")

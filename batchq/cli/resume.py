@@ -1,17 +1,15 @@
 """`batchq resume`: let restored data go on, when what runs on the engine is as it should be."""
 
 import argparse
-from typing import Any
 
 from batchq.cli.calling import add_url, call, url_of
 
 
-def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name for it
+def add(command: argparse.ArgumentParser) -> None:
     """After `batchq restore`: start jobs again. Containers of no known job are left alone, unless they are purged.
 
     With another container engine than the one that jobs run on: accept it.
     """
-    command = commands.add_parser("resume", help="go on after a restore", description=add.__doc__)
     command.set_defaults(run=run)
     command.add_argument("--purge", action="store_true", help="clear containers away that no job owns")
     command.add_argument(

@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from batchq.bootstrap import serving
 from batchq.cli.complaint import complain
@@ -31,9 +31,8 @@ YOUNG = 5000  # objects more than there were, before a look for garbage among th
 AT_ONCE = 130  # exit status of an end without ceremony; the database is whole all the same
 
 
-def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name for it
+def add(command: argparse.ArgumentParser) -> None:
     """Every flag is also a variable: --stop-grace is BATCHQ_STOP_GRACE."""
-    command = commands.add_parser("serve", help="run the service", description=add.__doc__)
     command.set_defaults(run=run)
     flag = command.add_argument
     flag("--host", help="address to listen on (127.0.0.1)")

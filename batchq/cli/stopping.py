@@ -4,7 +4,6 @@ from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from inspect import cleandoc
-from typing import Any
 
 from batchq.cli.answers import Answer
 from batchq.cli.calling import add_url, call, stream, url_of
@@ -25,22 +24,17 @@ exit status:
   130  interrupted by Ctrl-C; what the server has taken goes on"""
 
 
-def add_command(commands: Any, name: str, text: str, about: str) -> ArgumentParser:  # noqa: ANN401 - argparse's
-    """`about` is what --help says, with examples."""
-    command: ArgumentParser = commands.add_parser(
-        name,
-        help=text,
-        description=cleandoc(about),
-        epilog=STATUSES,
-        formatter_class=RawDescriptionHelpFormatter,
-    )
+def add_arguments(command: ArgumentParser) -> None:
+    """Declare the flags that both commands have, and print the description and the exit statuses as they are."""
+    command.formatter_class = RawDescriptionHelpFormatter
+    command.description = cleandoc(command.description or "")
+    command.epilog = STATUSES
     add_choice(command)
     command.add_argument("--reason", help="what their owners read in statusReason")
     command.add_argument("--dry-run", action="store_true", help="tell what would be done, and do nothing")
     command.add_argument("--json", action="store_true", help="print the whole answer as JSON")
     command.add_argument("-Q", "--quiet", action="store_true", help="print only of which jobs nothing was done")
     add_url(command)
-    return command
 
 
 def stop(asked: Namespace, path: str, **more: object) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from batchq.cli.answers import Said
-from batchq.cli.lines import line
+from batchq.cli.complaint import line
 from batchq.cli.saying import say
 
 DONE = {

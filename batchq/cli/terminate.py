@@ -2,15 +2,14 @@
 
 import argparse
 from signal import Signals
-from typing import Any
 
-from batchq.cli.stopping import add_command, stop
+from batchq.cli.stopping import add_arguments, stop
 
 TERMINATE = "/v1/batchq/terminatejobs"
 DAY = 86_400  # seconds
 
 
-def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name for it
+def add(command: argparse.ArgumentParser) -> None:
     """Terminate jobs: what has not started never will, what runs is asked to end, and killed after its grace.
 
     All conditions must hold; of those that are given with commas, or several times, one. Nothing is asked back.
@@ -20,7 +19,7 @@ def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name fo
       batchq terminate -A physics -t running --reason 'the room is too hot'
       batchq terminate -n 'train*' --signal INT --grace 120
     """
-    command = add_command(commands, "terminate", "stop jobs, whatever they do", add.__doc__ or "")
+    add_arguments(command)
     command.set_defaults(run=run)
     command.add_argument("-s", "--signal", type=_signal, help="asked with it to end, as INT (TERM, or the image's own)")
     command.add_argument(

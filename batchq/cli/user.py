@@ -1,7 +1,6 @@
 """`batchq user ...`: who may call, of which account he is, and what he may do."""
 
 import argparse
-from typing import Any
 
 from batchq.cli.asking import Told, add_deed, add_json, ask, given, show
 from batchq.cli.words import listed
@@ -9,9 +8,8 @@ from batchq.cli.words import listed
 ROLES = ("user", "operator", "admin")
 
 
-def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name for it
+def add(command: argparse.ArgumentParser) -> None:
     """A user belongs to an account. Coordinators see to the users and jobs of their accounts and of those below."""
-    command = commands.add_parser("user", help="who may call, and what he may do", description=add.__doc__)
     deeds = command.add_subparsers(dest="deed", required=True)
     _about(add_deed(deeds, "add", "a new user; `batchq key create` gives him a key", _add))
     _about(add_deed(deeds, "set", "change what is said, and nothing else", _set))

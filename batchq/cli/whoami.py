@@ -2,15 +2,13 @@
 
 import argparse
 import json
-from typing import Any
 
 from batchq.cli.calling import Answer, add_url, call, url_of
-from batchq.cli.lines import line
+from batchq.cli.complaint import line
 
 
-def add(commands: Any) -> None:  # noqa: ANN401 - argparse has no public name for it
+def add(command: argparse.ArgumentParser) -> None:
     """Say who you are to the server, by the key that you sign with."""
-    command = commands.add_parser("whoami", help="say who you are to the server", description=add.__doc__)
     command.set_defaults(run=run)
     add_url(command)
     command.add_argument("--json", action="store_true", help="print all of it, as JSON")

@@ -54,15 +54,89 @@ def test_readme_tells_of_each_flag_by_which_many_jobs_are_stopped(capsys):
     assert told == there - of_all_commands
 
 
-def test_a_command_that_asks_a_server_does_not_load_what_serves():
-    told = "import sys; from batchq.cli.main import parser; parser(['resume']); print(*sys.modules)"
+# Importing them takes 0.1 to 1 s of CPU; a command that calls a server needs none.
+HEAVY = {
+    "aiohttp",
+    "aiosqlite",
+    "asyncio",
+    "botocore",
+    "docker",
+    "pydantic",
+    "requests",
+    "sqlite3",
+    "batchq.domain",
+    "batchq.store",
+    "api",
+    "compute",
+}
+NETWORK = {"http.client", "json", "logging", "platformdirs", "ssl", "tomllib", "urllib.request"}
 
-    loaded = set(
-        subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True).stdout.split()
+
+PROGRAM = """
+import atexit, sys
+from batchq.cli.main import main
+
+atexit.register(lambda: print(*sys.modules))
+main()
+"""
+
+
+def modules_imported_by(*arguments):
+    program = (
+        "import atexit, sys; from batchq.cli.main import main; atexit.register(lambda: print(*sys.modules)); main()"
     )
+    command = [sys.executable, "-c", program, *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    return set(ended.stdout.splitlines()[-1].split())
 
-    assert "batchq.cli.resume" in loaded
-    assert not {"aiohttp", "botocore", "docker", "pydantic", "sqlite3"} & loaded
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], [], ["no-such-command"]])
+def test_without_a_command_no_module_of_a_command_is_imported(arguments):
+    imported = modules_imported_by(*arguments)
+
+    assert not imported & (HEAVY | NETWORK)
+    modules = {f"batchq.cli.{name.replace('-', '')}" for name in COMMANDS}
+    assert not imported & modules
+
+
+@pytest.mark.parametrize("command", ["cancel", "terminate", "force-fail", "whoami", "resume"])
+@pytest.mark.parametrize("flag", ["--help", "--no-such-flag"])
+def test_a_command_that_calls_a_server_does_not_import_what_serves(command, flag):
+    imported = modules_imported_by(command, flag)
+
+    assert f"batchq.cli.{command.replace('-', '')}" in imported
+    assert not imported & HEAVY
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_each_command_is_printed(capsys, name):
+    with pytest.raises(SystemExit) as ended:
+        main([name, "--help"])
+
+    assert ended.value.code == 0
+    usage, description, *_ = capsys.readouterr().out.split("\n\n")
+    assert usage.startswith(f"usage: batchq {name} [-h]")
+    assert description[0].isupper()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "the following arguments are required: command; see batchq --help"),
+        (["frob"], "argument command: invalid choice: 'frob'"),
+        (["cancel", "--frob"], "unrecognized arguments: --frob; see batchq --help"),
+        (["user", "frob"], "argument deed: invalid choice: 'frob'"),
+        (["user", "add"], "the following arguments are required: name; see batchq user add --help"),
+    ],
+)
+def test_a_wrong_command_or_flag_is_reported_in_one_line(capsys, arguments, message):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+
+    assert ended.value.code == MISUSED
+    error = capsys.readouterr().err
+    assert error.startswith(f"batchq: {message}")
+    assert error.count("\n") == 1
 
 
 def test_all_commands_are_told_where_none_is_given(capsys):
