@@ -13,7 +13,7 @@ from api.signatures import Sent, Verifier
 from batchq.domain.people import Caller, People, Role, UserName
 from batchq.domain.replacing import replace
 from batchq.errors import TooOften, Unavailable
-from batchq.throttling import ConcurrencyLimit, TokenBuckets
+from batchq.throttling import ConcurrencyLimit, RateLimiter
 
 log = logging.getLogger(__name__)
 
@@ -58,12 +58,12 @@ class Throttle:
 
     def __init__(self, *, rate: float, now: Callable[[], datetime]) -> None:
         self._rate = rate
-        self._buckets = TokenBuckets[str](now)
+        self._limiter = RateLimiter[str](now)
         self._at_once = ConcurrencyLimit[str](at_once=MAX_AT_ONCE, waiting=0)
 
     def spend(self, user: str) -> None:
         """Only for users who are known: the others would fill memory. Raises TooOften."""
-        if self._buckets.take({user: self._rate}) is not None:
+        if self._limiter.take({user: self._rate}) is not None:
             raise TooOften("Rate exceeded")
 
     def handling(self, user: str) -> AbstractAsyncContextManager[None]:

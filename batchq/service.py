@@ -79,7 +79,7 @@ class JobService:
         The definition is taken as it is now; what becomes of it later does not reach the job.
         """
         self._floor.check()
-        self._engine.pace.submit(by.account)
+        self._engine.submit_rate.check(by.account)
         queue = self._enabled(submission.queue, by)
         definition = await self._catalog.definitions.find(
             submission.definition_name, submission.definition_revision, by=by

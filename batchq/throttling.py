@@ -1,68 +1,76 @@
-"""How much one caller may ask for: so many requests a second, and so many at the same time.
+"""Rate and concurrency limits for each key: an account, a user.
 
-Both forget a key as soon as nothing is known of it that a new one would not have, so memory is bounded by those who
-are held back now.
+Both forget a key whose state is that of a new one, so memory is bounded by the keys that are limited now.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 from batchq.errors import TooOften
 
-BURST = 2.0  # seconds' worth of tokens that may be taken at once, and one token at least
-MAX_BUCKETS = 1000  # in memory, before the full ones are looked for
+BURST = 2.0  # seconds: the capacity of a bucket is what its rate adds in this time, and at least one token
+MAX_BUCKETS = 1000  # in memory, before full buckets are removed
 
 K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Bucket:
-    tokens: float
-    at: datetime
+class TokenBucket:
+    #: Tokens a second.
     rate: float
+    #: Tokens in the bucket at `updated_at`; not more than its capacity.
+    tokens: float
+    updated_at: datetime
 
-    def now(self, now: datetime) -> float:
-        return min(capacity(self.rate), self.tokens + max(0.0, (now - self.at).total_seconds()) * self.rate)
+    @classmethod
+    def full(cls, rate: float, now: datetime) -> Self:
+        return cls(rate=rate, tokens=max(1.0, rate * BURST), updated_at=now)
+
+    def refilled(self, rate: float, now: datetime) -> Self:
+        """The bucket at `now`, which from then on fills at `rate`. A clock that was set back adds nothing."""
+        elapsed = max(0.0, (now - self.updated_at).total_seconds())
+        tokens = min(self.tokens + elapsed * self.rate, self.full(rate, now).tokens)
+        return type(self)(rate=rate, tokens=tokens, updated_at=now)
+
+    def is_full(self, now: datetime) -> bool:
+        full = self.full(self.rate, now)
+        return self.refilled(self.rate, now) == full
 
 
-def capacity(rate: float) -> float:
-    """The tokens of a full bucket."""
-    return max(1.0, rate * BURST)
-
-
-class TokenBuckets(Generic[K]):
-    """A token bucket a key, full at first. Kept in memory: a server that has just begun knows of no request."""
+class RateLimiter(Generic[K]):
+    """A token bucket for each key, full at first. Buckets are in memory only: a restart fills them."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
-        self._buckets: dict[K, _Bucket] = {}
-        self._most = MAX_BUCKETS
+        self._buckets: dict[K, TokenBucket] = {}
+        self._max_buckets = MAX_BUCKETS
 
     def __len__(self) -> int:
         return len(self._buckets)
 
     def take(self, rates: Mapping[K, float]) -> K | None:
-        """A token of each of these keys, whose rates are in tokens a second; or of none, and a key that has none."""
+        """Take a token of every key in `rates` (tokens a second), or take none and return a key without a token."""
         now = self._now()
-        left = {}
-        for key, rate in rates.items():
-            bucket = self._buckets.get(key)
-            left[key] = capacity(rate) if bucket is None else min(capacity(rate), bucket.now(now))
-            if left[key] < 1:
-                return key
-        self._buckets |= {key: _Bucket(tokens=left[key] - 1, at=now, rate=rate) for key, rate in rates.items()}
-        if len(self._buckets) > self._most:
-            self._forget(now)
+        buckets = {key: self._bucket(key, rate, now) for key, rate in rates.items()}
+        empty = next((key for key, it in buckets.items() if it.tokens < 1), None)
+        if empty is not None:
+            return empty
+        self._buckets |= {key: replace(it, tokens=it.tokens - 1) for key, it in buckets.items()}
+        if len(self._buckets) > self._max_buckets:
+            self._forget_full_buckets(now)
         return None
 
-    def _forget(self, now: datetime) -> None:
-        """A full bucket is as good as none."""
-        self._buckets = {key: it for key, it in self._buckets.items() if it.now(now) < capacity(it.rate)}
-        self._most = max(MAX_BUCKETS, 2 * len(self._buckets))
+    def _bucket(self, key: K, rate: float, now: datetime) -> TokenBucket:
+        bucket = self._buckets.get(key)
+        return TokenBucket.full(rate, now) if bucket is None else bucket.refilled(rate, now)
+
+    def _forget_full_buckets(self, now: datetime) -> None:
+        self._buckets = {key: it for key, it in self._buckets.items() if not it.is_full(now)}
+        self._max_buckets = max(MAX_BUCKETS, 2 * len(self._buckets))
 
 
 @dataclass(slots=True)
@@ -72,18 +80,18 @@ class _Users:
 
 
 class ConcurrencyLimit(Generic[K]):
-    """So many at the same time for each key; so many more wait for their turn, first come, first served."""
+    """`at_once` users of each key at the same time; `waiting` more wait, first come, first served."""
 
     def __init__(self, *, at_once: int, waiting: int) -> None:
         self._at_once = at_once
-        self._most = at_once + waiting
+        self._max_users = at_once + waiting
         self._users: dict[K, _Users] = {}
 
     @asynccontextmanager
     async def of(self, key: K) -> AsyncIterator[None]:
-        """Raises TooOften."""
+        """Raises TooOften when `waiting` users of `key` wait already."""
         users = self._users.setdefault(key, _Users(asyncio.Semaphore(self._at_once)))
-        if users.count >= self._most:
+        if users.count >= self._max_users:
             raise TooOften(f"{users.count} requests of this kind are under way already: Rate exceeded")
         users.count += 1
         try:

@@ -23,7 +23,7 @@ from batchq.engine.guard import Guard
 from batchq.engine.inbox import Inbox
 from batchq.engine.letters import Amend, Deliver, Resume, Submit, SweepJobs
 from batchq.engine.loop import Loop
-from batchq.engine.pace import Pace
+from batchq.engine.pace import SubmitRateLimiter
 from batchq.engine.start_breaker import StartBreaker
 from batchq.engine.sweeps import Hear
 from batchq.engine.tasks import Tasks
@@ -98,7 +98,7 @@ class Engine:
         self._watcher = Watcher(
             runtime=runtime, clock=clock, survey_every=survey_every, running=running, hear=hear, post=post
         )
-        self.pace = Pace(accounts, clock)
+        self.submit_rate = SubmitRateLimiter(accounts, clock)
         self.guard = Guard(store=store, clock=clock, post=inbox.post)
 
     def _executor(

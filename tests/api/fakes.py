@@ -17,7 +17,7 @@ from batchq.domain.names import QueueName
 from batchq.domain.people import People
 from batchq.domain.sealing import Sealed
 from batchq.domain.sweep import Progress, Sweep, Told, has_children, outcome, request
-from batchq.engine.pace import Pace
+from batchq.engine.pace import SubmitRateLimiter
 from batchq.errors import Invalid
 from batchq.floor import Floor
 from batchq.service import JobService
@@ -47,7 +47,7 @@ class PaperEngine:
         self._next = 0
         self.broken = None
         self.heard = []
-        self.pace = Pace(NO_ACCOUNTS, clock)
+        self.submit_rate = SubmitRateLimiter(NO_ACCOUNTS, clock)
         self.seen = Snapshot(jobs=(), updated_at=NOON, millicpus=0)
 
     def sealed(self):

@@ -1,13 +1,13 @@
-"""What a client hears who asks more often than his account may."""
+"""SubmitJob above the rate limit of an account."""
 
 from batchq.domain.people import ROOT, Account, Limits, People
 from batchq.engine.accounts import Accounts
-from batchq.engine.pace import Pace
+from batchq.engine.pace import SubmitRateLimiter
 
 
-async def test_who_submits_too_often_is_told_so_as_aws_does_and_may_again_later(server, sleeper, http):
+async def test_submit_job_above_the_rate_limit_is_answered_as_aws_does(server, sleeper, http):
     slow = People(accounts={ROOT: Account(name=ROOT, parent=None, limits=Limits(submits=0.01))})
-    server.engine.pace = Pace(Accounts(people=lambda: slow, held=False), server.clock)
+    server.engine.submit_rate = SubmitRateLimiter(Accounts(people=lambda: slow, held=False), server.clock)
     asked = {"jobName": "a", "jobQueue": "default", "jobDefinition": sleeper}
 
     answers = [await http.post("SubmitJob", asked) for _ in range(2)]

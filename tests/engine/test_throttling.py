@@ -1,22 +1,126 @@
-"""Rates and concurrency are limited for each key, and memory is bounded by the keys that are held back."""
+"""Token buckets of several keys, and the rate limit for SubmitJob that uses them."""
 
 from datetime import timedelta
 
 import pytest
 
 from batchq import throttling
-from batchq.throttling import TokenBuckets
+from batchq.domain.people import ROOT, Account, Limits, People
+from batchq.engine.accounts import Accounts
+from batchq.engine.pace import SubmitRateLimiter
+from batchq.errors import TooOften
+from batchq.throttling import RateLimiter
 from tests.support.builders import NOON
 
 
+class Watch:
+    def __init__(self):
+        self.time = NOON
+
+    def now(self):
+        return self.time
+
+    def passes(self, seconds):
+        self.time += timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def watch():
+    return Watch()
+
+
+@pytest.fixture
+def limiter(watch):
+    return RateLimiter(watch.now)
+
+
+def taken(limiter, times, **rates):
+    """Whether a token was taken of all keys, `times` times."""
+    return [limiter.take(rates) is None for _ in range(times)]
+
+
+def test_a_bucket_holds_the_tokens_of_two_seconds_and_refills_at_its_rate(limiter, watch):
+    assert taken(limiter, 5, a=2.0) == [True] * 4 + [False]
+    watch.passes(0.4)
+    assert taken(limiter, 1, a=2.0) == [False]
+    watch.passes(0.1)
+    assert taken(limiter, 2, a=2.0) == [True, False]
+    watch.passes(3600)
+    assert taken(limiter, 5, a=2.0) == [True] * 4 + [False]
+
+
+def test_a_bucket_holds_one_token_at_least(limiter, watch):
+    assert taken(limiter, 2, a=0.1) == [True, False]
+    watch.passes(10)
+    assert taken(limiter, 2, a=0.1) == [True, False]
+
+
+def test_a_key_with_an_empty_bucket_does_not_limit_another(limiter):
+    assert taken(limiter, 2, a=0.1) == [True, False]
+    assert taken(limiter, 2, b=0.1) == [True, False]
+
+
+def test_no_token_is_taken_unless_all_buckets_have_one(limiter):
+    assert taken(limiter, 3, a=0.5, b=1.0) == [True, False, False]
+    assert taken(limiter, 2, b=1.0) == [True, False]
+
+
+def test_the_rate_of_a_bucket_may_change(limiter, watch):
+    assert taken(limiter, 3, a=1.0) == [True, True, False]
+    watch.passes(1)
+    assert taken(limiter, 2, a=10.0) == [True, False]
+    watch.passes(1)
+    assert taken(limiter, 11, a=10.0) == [True] * 10 + [False]
+
+
+def test_a_clock_that_is_set_back_adds_and_removes_no_tokens(limiter, watch):
+    assert taken(limiter, 1, a=1.0) == [True]
+    watch.passes(-3600)
+    assert taken(limiter, 2, a=1.0) == [True, False]
+
+
 @pytest.mark.fault("SE38")
-def test_full_buckets_are_forgotten(monkeypatch):
+def test_full_buckets_are_forgotten(monkeypatch, watch):
     monkeypatch.setattr(throttling, "MAX_BUCKETS", 10)
-    now = [NOON]
-    buckets = TokenBuckets[int](lambda: now[0])
+    limiter = RateLimiter(watch.now)
 
     for key in range(1000):
-        buckets.take({key: 1.0})
-        now[0] += timedelta(seconds=1)
+        limiter.take({key: 1.0})
+        watch.passes(1)
 
-    assert len(buckets) <= 11
+    assert len(limiter) <= 11
+
+
+def submit_limiter(watch, **rates):
+    accounts = {it: Account(name=it, parent=None if it == ROOT else ROOT) for it in ("lab", "other", ROOT)}
+    accounts |= {it: Account(name=it, parent=accounts[it].parent, limits=Limits(submits=rates[it])) for it in rates}
+    accounts["team"] = Account(name="team", parent="lab")
+    people = People(accounts=accounts)
+    return SubmitRateLimiter(Accounts(people=lambda: people, held=True), watch)
+
+
+def test_a_submitted_job_counts_against_the_accounts_above_and_no_others(watch):
+    limiter = submit_limiter(watch, lab=1.0)
+
+    limiter.check("team")
+    limiter.check("team")
+
+    with pytest.raises(TooOften):
+        limiter.check("lab")
+    for _ in range(3):
+        limiter.check("other")
+
+
+def test_the_error_names_the_account_whose_rate_is_exceeded(watch):
+    limiter = submit_limiter(watch, lab=0.5)
+    limiter.check("team")
+
+    with pytest.raises(TooOften, match=r"Account lab may submit 0\.5 jobs a second"):
+        limiter.check("team")
+
+
+def test_an_account_without_a_rate_is_not_limited(watch):
+    limiter = submit_limiter(watch)
+
+    for _ in range(1000):
+        limiter.check("lab")
