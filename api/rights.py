@@ -28,6 +28,6 @@ def denied(why: object) -> Refused:
 def asker(request: web.Request, right: Right, operation: str) -> Caller:
     """Who makes the request, and as what, if he may. Raises Refused."""
     must_have(request[WHO], right, operation)
-    by = replace(request[WHO], operation=operation)
-    acting.begin(by)
-    return by
+    caller = replace(request[WHO], operation=operation)
+    acting.begin(caller)
+    return caller

@@ -12,9 +12,9 @@ from batchq.domain.people import Caller
 _ACTING: ContextVar[Caller | None] = ContextVar("acting", default=None)
 
 
-def begin(by: Caller) -> None:
+def begin(caller: Caller) -> None:
     """What this task does from now on, he does."""
-    _ACTING.set(by)
+    _ACTING.set(caller)
 
 
 def acting() -> Caller | None:
@@ -24,5 +24,5 @@ def acting() -> Caller | None:
 
 def act_about(about: str) -> Act | None:
     """What whoever acts does to this, None where nobody asked."""
-    by = acting()
-    return None if by is None else act(by, at=by.asked_at, about=about)
+    caller = acting()
+    return None if caller is None else act(caller, at=caller.asked_at, about=about)

@@ -145,15 +145,15 @@ class Catalog:
 
     # -------------------------------------------------------------------------------------------------------- queues
 
-    def queues_of(self, by: Caller) -> Mapping[QueueName, JobQueue]:
+    def queues_of(self, caller: Caller) -> Mapping[QueueName, JobQueue]:
         """Those that are there for the caller."""
-        if by.queues is None:
+        if caller.queues is None:
             return self._queues
-        return {name: self._queues[name] for name in by.queues if name in self._queues}
+        return {name: self._queues[name] for name in caller.queues if name in self._queues}
 
-    def describe_queues(self, names: Sequence[str] = (), *, by: Caller) -> tuple[JobQueue, ...]:
+    def describe_queues(self, names: Sequence[str] = (), *, caller: Caller) -> tuple[JobQueue, ...]:
         """Those of them that exist, or all when none is named; by name."""
-        return tuple(it for name, it in sorted(self.queues_of(by).items()) if not names or name in names)
+        return tuple(it for name, it in sorted(self.queues_of(caller).items()) if not names or name in names)
 
     @one_at_a_time
     async def create_queue(

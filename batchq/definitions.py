@@ -30,31 +30,31 @@ class Definitions:
         self._known = KnownDefinitions(store)
 
     @one_at_a_time
-    async def register(self, definition: JobDefinition, *, by: Caller) -> JobDefinition:
+    async def register(self, definition: JobDefinition, *, caller: Caller) -> JobDefinition:
         """The next revision of its name, whatever revision it came with. Raises DiskFull, Forbidden, and Invalid."""
         self._floor.check()
-        owner = await self._store.definition_owner(definition.ref.name) or by.owner
-        _must_reach(owner, f"the job definition name {definition.ref.name}", by)
-        allowances.check(definition, by)
+        owner = await self._store.definition_owner(definition.ref.name) or caller.owner
+        _must_reach(owner, f"the job definition name {definition.ref.name}", caller)
+        allowances.check(definition, caller)
         return await self._known.add(replace(definition, tags=rules.tagged((), definition.tags), owner=owner))
 
     @one_at_a_time
-    async def deregister(self, ref: DefinitionRef, *, by: Caller) -> None:
+    async def deregister(self, ref: DefinitionRef, *, caller: Caller) -> None:
         """No new job is made from it. Again, or of one that never was, it changes nothing. Raises Forbidden."""
-        known = await self.see(ref, by=by)
+        known = await self.see(ref, caller=caller)
         if known is not None:
-            _must_reach(known.owner, f"the job definition {ref}", by)
+            _must_reach(known.owner, f"the job definition {ref}", caller)
         if known is not None and known.status is DefinitionStatus.ACTIVE:
             await self._known.put(replace(known, status=DefinitionStatus.INACTIVE))
 
-    async def find(self, name: str, revision: int | None, *, by: Caller) -> JobDefinition:
+    async def find(self, name: str, revision: int | None, *, caller: Caller) -> JobDefinition:
         """One to make jobs from: this revision, None the newest ACTIVE. Raises NotFound, also when it is INACTIVE."""
         if revision is None:
             said, found = name, await self._known.newest_active(name)
         else:
             ref = DefinitionRef(name=name, revision=revision)
             said, found = str(ref), await self._known.get(ref)
-        if found is None or found.status is not DefinitionStatus.ACTIVE or not by.may_use(found.owner):
+        if found is None or found.status is not DefinitionStatus.ACTIVE or not caller.may_use(found.owner):
             raise NotFound(f"JobDefinition name {said} does not exist or is not in ACTIVE status")
         return found
 
@@ -62,37 +62,39 @@ class Definitions:
         """Whatever its status, and whosever it is."""
         return await self._known.get(ref)
 
-    async def see(self, ref: DefinitionRef, *, by: Caller) -> JobDefinition | None:
+    async def see(self, ref: DefinitionRef, *, caller: Caller) -> JobDefinition | None:
         """Whatever its status, if it is there for the caller."""
         found = await self._known.get(ref)
-        return found if found is not None and by.may_use(found.owner) else None
+        return found if found is not None and caller.may_use(found.owner) else None
 
     async def page(
-        self, *, name: str | None, status: str | None, limit: int, after: DefinitionRef | None, by: Caller
+        self, *, name: str | None, status: str | None, limit: int, after: DefinitionRef | None, caller: Caller
     ) -> tuple[JobDefinition, ...]:
         """By name, then revision, from the first beyond `after`. None is any."""
-        return await self._store.definitions(name=name, status=status, limit=limit, after=after, reach=by.uses)
+        return await self._store.definitions(name=name, status=status, limit=limit, after=after, reach=caller.uses)
 
     @one_at_a_time
-    async def tag(self, ref: DefinitionRef, tags: Tags, *, by: Caller) -> None:
+    async def tag(self, ref: DefinitionRef, tags: Tags, *, caller: Caller) -> None:
         """Raises NotFound, Forbidden."""
-        before = await self._must_exist(ref, by)
+        before = await self._must_exist(ref, caller)
         await self._known.put(replace(before, tags=rules.tagged(before.tags, tags)))
 
     @one_at_a_time
-    async def untag(self, ref: DefinitionRef, keys: Collection[str], *, by: Caller) -> None:
-        before = await self._must_exist(ref, by)
+    async def untag(self, ref: DefinitionRef, keys: Collection[str], *, caller: Caller) -> None:
+        before = await self._must_exist(ref, caller)
         await self._known.put(replace(before, tags=rules.untagged(before.tags, keys)))
 
-    async def _must_exist(self, ref: DefinitionRef, by: Caller) -> JobDefinition:
-        found = await self.see(ref, by=by)
+    async def _must_exist(self, ref: DefinitionRef, caller: Caller) -> JobDefinition:
+        found = await self.see(ref, caller=caller)
         if found is None:
             raise NotFound(f"JobDefinition {ref} not found.")
-        _must_reach(found.owner, f"the job definition {ref}", by)
+        _must_reach(found.owner, f"the job definition {ref}", caller)
         return found
 
 
-def _must_reach(owner: Owner, what: str, by: Caller) -> None:
+def _must_reach(owner: Owner, what: str, caller: Caller) -> None:
     """Whose it is, is not said."""
-    if not by.reaches(owner):
-        raise Forbidden(f"User {by.user} is not authorized to perform {by.operation}: {what} belongs to another.")
+    if not caller.reaches(owner):
+        raise Forbidden(
+            f"User {caller.user} is not authorized to perform {caller.operation}: {what} belongs to another."
+        )

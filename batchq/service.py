@@ -73,79 +73,79 @@ class JobService:
         self._floor = floor
         self._stop_grace = stop_grace
 
-    async def submit(self, submission: Submission, *, by: Caller) -> Job:
+    async def submit(self, submission: Submission, *, caller: Caller) -> Job:
         """A durable job, SUBMITTED or already further. Raises Invalid with AWS's texts, TooOften, and Unavailable.
 
         The definition is taken as it is now; what becomes of it later does not reach the job.
         """
         self._floor.check()
-        self._engine.submit_rate.check(by.account)
-        queue = self._enabled(submission.queue, by)
+        self._engine.submit_rate.check(caller.account)
+        queue = self._enabled(submission.queue, caller)
         definition = await self._catalog.definitions.find(
-            submission.definition_name, submission.definition_revision, by=by
+            submission.definition_name, submission.definition_revision, caller=caller
         )
-        spec = specify(submission, definition, owner=by.owner, stop_grace=self._stop_grace)
-        allowances.check(spec, by)
+        spec = specify(submission, definition, owner=caller.owner, stop_grace=self._stop_grace)
+        allowances.check(spec, caller)
         check_share(queue, spec)
         return await self._engine.submit(
-            job_id=JobId(str(uuid4())), spec=spec, tags=submission.tags, key=submission.key, by=by
+            job_id=JobId(str(uuid4())), spec=spec, tags=submission.tags, key=submission.key, caller=caller
         )
 
-    async def describe(self, ids: Sequence[JobId], *, by: Caller) -> tuple[tuple[Job, JobDefinition | None], ...]:
+    async def describe(self, ids: Sequence[JobId], *, caller: Caller) -> tuple[tuple[Job, JobDefinition | None], ...]:
         """Those that exist, in the order asked for, each once, with the definition it was made from."""
-        jobs = await self._reached([node_of(job_id)[0] for job_id in ids], by)
+        jobs = await self._reached([node_of(job_id)[0] for job_id in ids], caller)
         found = [it for job_id in dict.fromkeys(ids) if (it := _named(job_id, jobs)) is not None]
         refs = {job.spec.definition for job in found}
         definitions = {ref: await self._catalog.definitions.get(ref) for ref in refs}
         return tuple((job, definitions[job.spec.definition]) for job in found)
 
-    async def list(self, query: JobQuery, *, by: Caller) -> tuple[Job, ...]:
+    async def list(self, query: JobQuery, *, caller: Caller) -> tuple[Job, ...]:
         """One page. Raises NotFound for an unknown queue."""
-        if query.queue not in self._catalog.queues_of(by):
+        if query.queue not in self._catalog.queues_of(caller):
             raise NotFound(f"JobQueue {query.queue} not found.")
-        return await self._shown.list(replace(query, reach=by.reach))
+        return await self._shown.list(replace(query, reach=caller.reach))
 
-    async def list_children(self, query: ChildQuery, *, by: Caller) -> tuple[Job, ...]:
+    async def list_children(self, query: ChildQuery, *, caller: Caller) -> tuple[Job, ...]:
         """One page; empty for what is no array."""
-        return await self._shown.list_children(query) if await self._reached([query.parent], by) else ()
+        return await self._shown.list_children(query) if await self._reached([query.parent], caller) else ()
 
-    async def list_needing(self, query: NeedQuery, *, by: Caller) -> tuple[Job, ...]:
+    async def list_needing(self, query: NeedQuery, *, caller: Caller) -> tuple[Job, ...]:
         """One page. Raises NotFound for an unknown resource."""
         rules.must_exist("ConsumableResource", [query.resource], self._catalog.consumables)
-        return await self._shown.list_needing(replace(query, reach=by.reach))
+        return await self._shown.list_needing(replace(query, reach=caller.reach))
 
-    async def list_nodes(self, job_id: JobId, *, by: Caller) -> tuple[Job, ...]:
+    async def list_nodes(self, job_id: JobId, *, caller: Caller) -> tuple[Job, ...]:
         """The nodes of a gang, each as a job; none for what is no gang."""
-        job = (await self._reached([job_id], by)).get(job_id)
+        job = (await self._reached([job_id], caller)).get(job_id)
         return () if job is None else nodes.views(job)
 
-    async def snapshot(self, queue: QueueName, *, by: Caller) -> Snapshot:
+    async def snapshot(self, queue: QueueName, *, caller: Caller) -> Snapshot:
         """Who is next in a queue, and what its jobs hold. Raises NotFound for an unknown queue.
 
         Who does not reach all of them is told of those that are his, and of no shares: others gave them their names.
         """
-        rules.must_exist("JobQueue", [queue], self._catalog.queues_of(by))
+        rules.must_exist("JobQueue", [queue], self._catalog.queues_of(caller))
         told = await self._engine.snapshot(queue)
-        if by.reaches_all:
+        if caller.reaches_all:
             return told
-        reached = await self._reached([job_id for job_id, _ in told.jobs], by)
+        reached = await self._reached([job_id for job_id, _ in told.jobs], caller)
         return replace(told, jobs=tuple(it for it in told.jobs if it[0] in reached), shares=())
 
-    async def cancel(self, job_id: JobId, reason: str, *, by: Caller) -> None:
+    async def cancel(self, job_id: JobId, reason: str, *, caller: Caller) -> None:
         """End a job that is not STARTING yet; to one that is, forbid another attempt. An unknown id changes nothing."""
-        _refuse(await self.cancel_many([job_id], reason, by=by))
+        _refuse(await self.cancel_many([job_id], reason, caller=caller))
 
-    async def cancel_many(self, ids: Sequence[JobId], reason: str, *, by: Caller) -> Refused:
+    async def cancel_many(self, ids: Sequence[JobId], reason: str, *, caller: Caller) -> Refused:
         """As `cancel`, each for itself. Those that could not be, and why."""
-        return await self._order(on.CancelRequested, ids, reason=reason, by=by)
+        return await self._order(on.CancelRequested, ids, reason=reason, caller=caller)
 
-    async def terminate(self, job_id: JobId, reason: str, *, by: Caller) -> None:
+    async def terminate(self, job_id: JobId, reason: str, *, caller: Caller) -> None:
         """Order a stop, whatever the status. Durable when this returns; the container goes in its own time."""
-        _refuse(await self.terminate_many([job_id], reason, by=by))
+        _refuse(await self.terminate_many([job_id], reason, caller=caller))
 
-    async def terminate_many(self, ids: Sequence[JobId], reason: str, *, by: Caller) -> Refused:
+    async def terminate_many(self, ids: Sequence[JobId], reason: str, *, caller: Caller) -> Refused:
         """As `terminate`, each for itself. Those that could not be, and why."""
-        return await self._order(on.TerminateRequested, ids, reason=reason, by=by)
+        return await self._order(on.TerminateRequested, ids, reason=reason, caller=caller)
 
     async def resume(self, *, purge: bool, new_engine: bool) -> None:
         """Let data that was restored from a backup go on; what no job owns is cleared away, or left alone for good.
@@ -154,7 +154,7 @@ class JobService:
         """
         await self._engine.resume(purge=purge, new_engine=new_engine)
 
-    async def force_fail(self, job_id: JobId, reason: str, *, by: Caller) -> Job:
+    async def force_fail(self, job_id: JobId, reason: str, *, caller: Caller) -> Job:
         """The last resort: end a job whose container does not, and free its room. Raises NotFound, and Invalid.
 
         Answers the job as it is then; one that was over has not changed.
@@ -162,35 +162,35 @@ class JobService:
         whole, node = node_of(job_id)
         if node is not None:
             raise Invalid(f"Job {job_id} is a node: force-fail its job {whole} as a whole.")
-        job = await self._must_exist(job_id, by)
+        job = await self._must_exist(job_id, caller)
         if job.status in FINISHED:
             return job
         if arrays.is_parent(job):
             raise Invalid(f"Job {job_id} is an array: force-fail {await self._active_children(job_id)}.")
         await self._engine.deliver(job_id, on.ForceFailed(reason=reason))
-        return await self._must_exist(job_id, by)
+        return await self._must_exist(job_id, caller)
 
-    async def history(self, job_id: JobId, *, by: Caller) -> tuple[Moment, ...]:
+    async def history(self, job_id: JobId, *, caller: Caller) -> tuple[Moment, ...]:
         """The walk of a job through the statuses, empty for an unknown one."""
-        return await self._store.history(job_id) if await self._reached([job_id], by) else ()
+        return await self._store.history(job_id) if await self._reached([job_id], caller) else ()
 
-    async def tag(self, job_id: JobId, tags: Tags, *, by: Caller) -> None:
+    async def tag(self, job_id: JobId, tags: Tags, *, caller: Caller) -> None:
         """Lay tags over a job's. Raises NotFound, and Invalid beyond 50 of them."""
-        await self._must_exist(job_id, by)
+        await self._must_exist(job_id, caller)
         await self._engine.amend(job_id, lambda it: replace(it, tags=rules.tagged(it.tags, tags)))
 
-    async def untag(self, job_id: JobId, keys: Collection[str], *, by: Caller) -> None:
-        await self._must_exist(job_id, by)
+    async def untag(self, job_id: JobId, keys: Collection[str], *, caller: Caller) -> None:
+        await self._must_exist(job_id, caller)
         await self._engine.amend(job_id, lambda it: replace(it, tags=rules.untagged(it.tags, keys)))
 
-    async def _reached(self, ids: Sequence[JobId], by: Caller) -> Mapping[JobId, Job]:
+    async def _reached(self, ids: Sequence[JobId], caller: Caller) -> Mapping[JobId, Job]:
         """Those of them that are there for the caller, as he is shown them."""
-        return await self._shown.jobs(ids, reach=by.reach)
+        return await self._shown.jobs(ids, reach=caller.reach)
 
-    async def _order(self, order: Order, ids: Sequence[JobId], *, reason: str, by: Caller) -> Refused:
+    async def _order(self, order: Order, ids: Sequence[JobId], *, reason: str, caller: Caller) -> Refused:
         """All at once: what each of them comes to is none of the others' business."""
         try:
-            stopped = await self._stoppable(ids, by)
+            stopped = await self._stoppable(ids, caller)
         except Unavailable as why:
             return dict.fromkeys(ids, why)
         named = [node_of(it) for it in stopped]
@@ -198,16 +198,16 @@ class JobService:
         became = await self._engine.deliver_all([(whole, orders[node]) for whole, node in named])
         return {job_id: why for job_id, why in zip(stopped, became, strict=True) if why is not None}
 
-    async def _stoppable(self, ids: Sequence[JobId], by: Caller) -> Sequence[JobId]:
+    async def _stoppable(self, ids: Sequence[JobId], caller: Caller) -> Sequence[JobId]:
         """Who reaches all need be shown nothing, but whether a node that he names is there."""
-        asked = {it for it in ids if not by.reaches_all or node_of(it)[1] is not None}
+        asked = {it for it in ids if not caller.reaches_all or node_of(it)[1] is not None}
         if not asked:
             return ids
-        there = await self._reached([_holder(it) for it in ids if it in asked], by)
+        there = await self._reached([_holder(it) for it in ids if it in asked], caller)
         return [it for it in ids if it not in asked or _may_be_stopped(it, there)]
 
-    async def _must_exist(self, job_id: JobId, by: Caller) -> Job:
-        job = (await self._reached([job_id], by)).get(job_id)
+    async def _must_exist(self, job_id: JobId, caller: Caller) -> Job:
+        job = (await self._reached([job_id], caller)).get(job_id)
         if job is None:
             raise NotFound(f"Job {job_id} not found.")
         return job
@@ -220,8 +220,8 @@ class JobService:
             return "its children, of which none has a container now"
         return f"its children instead: {', '.join(found[:MOST_TOLD])}{' and more' * (len(found) >= MOST_TOLD)}"
 
-    def _enabled(self, name: QueueName, by: Caller) -> JobQueue:
-        queue = self._catalog.queues_of(by).get(name)
+    def _enabled(self, name: QueueName, caller: Caller) -> JobQueue:
+        queue = self._catalog.queues_of(caller).get(name)
         if queue is None:
             raise NotFound(f"JobQueue {name} not found.")
         if queue.state is not State.ENABLED:

@@ -58,48 +58,48 @@ class Stopping:
         self._shown = Showing(store, engine.sealed, engine.start_obstacle)
         self._people = people
 
-    async def check(self, asked: Asked, *, by: Caller) -> None:
+    async def check(self, asked: Asked, *, caller: Caller) -> None:
         """Raises NotFound for the first name of a queue, user or account that is not there for the caller.
 
         A deleted user or account, and a queue that the caller lost, count while the caller reaches a job of theirs.
         """
         people, rest = self._people(), asked.rest
-        users = {by.user, *(name for name, user in people.users.items() if knows_user(by, user))}
-        accounts = {by.account, *(name for name in (ROOT, *people.accounts) if knows_account(by, name))}
+        users = {caller.user, *(name for name, user in people.users.items() if knows_user(caller, user))}
+        accounts = {caller.account, *(name for name in (ROOT, *people.accounts) if knows_account(caller, name))}
         unseen = [
             *(
                 ("JobQueue", it, Asked(rest=Selection(queues=frozenset({it}))))
-                for it in _but(rest.queues, self._queues(by))
+                for it in _but(rest.queues, self._queues(caller))
             ),
             *(("User", it, Asked(rest=Selection(users=frozenset({it})))) for it in _but(rest.users, users)),
             *(("Account", it, Asked(accounts=frozenset({AccountName(it)}))) for it in _but(asked.accounts, accounts)),
         ]
         for what, name, its_jobs in unseen:
-            if not await self._store.preview(self._selection(its_jobs, None, by), 1):
+            if not await self._store.preview(self._selection(its_jobs, None, caller), 1):
                 raise NotFound(f"{what} {name[:128]} not found.")
 
-    async def stop(self, order: SweepOrder, asked: Asked, *, by: Caller) -> AsyncIterator[Some]:
+    async def stop(self, order: SweepOrder, asked: Asked, *, caller: Caller) -> AsyncIterator[Some]:
         """What becomes of each job, as it is told. When this returns it is durable who is meant. Raises StoreFailed."""
         if asked.ids is None:
-            return await self._engine.sweep(order, self._selection(asked, None, by))
-        ids, refused = await self._named(asked.ids, by)
-        told = await self._engine.sweep(order, self._selection(asked, ids, by)) if ids else _none()
+            return await self._engine.sweep(order, self._selection(asked, None, caller))
+        ids, refused = await self._named(asked.ids, caller)
+        told = await self._engine.sweep(order, self._selection(asked, ids, caller)) if ids else _none()
         return self._with_those_left(ids, refused, told)
 
-    async def preview(self, order: SweepOrder, asked: Asked, *, by: Caller) -> AsyncIterator[Some]:
+    async def preview(self, order: SweepOrder, asked: Asked, *, caller: Caller) -> AsyncIterator[Some]:
         """What would become of each. It changes nothing."""
         if asked.ids is None:
-            return self._sketched(order, self._selection(asked, None, by))
-        ids, refused = await self._named(asked.ids, by)
-        told = self._sketched(order, self._selection(asked, ids, by)) if ids else _none()
+            return self._sketched(order, self._selection(asked, None, caller))
+        ids, refused = await self._named(asked.ids, caller)
+        told = self._sketched(order, self._selection(asked, ids, caller)) if ids else _none()
         return self._with_those_left(ids, refused, told)
 
-    def _selection(self, asked: Asked, ids: Sequence[JobId] | None, by: Caller) -> Selection:
+    def _selection(self, asked: Asked, ids: Sequence[JobId] | None, caller: Caller) -> Selection:
         people, accounts = self._people(), None
         if asked.accounts is not None:
             accounts = frozenset(below for it in asked.accounts for below in people.below(it))
         members = None if ids is None else tuple(map(node_of, ids))
-        return replace(asked.rest, members=members, accounts=accounts, reach=by.reach)
+        return replace(asked.rest, members=members, accounts=accounts, reach=caller.reach)
 
     async def _sketched(self, order: SweepOrder, selection: Selection) -> AsyncIterator[Some]:
         after = None
@@ -108,13 +108,13 @@ class Stopping:
             for page in _pages(found):
                 yield tuple(_foretold(order, it) for it in page)
 
-    async def _named(self, said: Sequence[str], by: Caller) -> tuple[list[JobId], list[Told]]:
+    async def _named(self, said: Sequence[str], caller: Caller) -> tuple[list[JobId], list[Told]]:
         """Those that can be stopped, and of the others why not; each once."""
         found: list[Told] = []
         for some in _pages(list(dict.fromkeys(said))):
             steps = [_step(it) for it in some]
             asked = [job_id for whole, _, number in steps for job_id in (whole, child_id(whole, number or 0))]
-            known = await self._shown.jobs(asked, reach=by.reach)
+            known = await self._shown.jobs(asked, reach=caller.reach)
             found += (_look(known, *step) for step in steps)
         refused = [it for it in found if it.outcome is not Outcome.NOT_MATCHED]
         return list(dict.fromkeys(it.job_id for it in found if it.outcome is Outcome.NOT_MATCHED)), refused

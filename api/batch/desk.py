@@ -38,29 +38,29 @@ class Call:
     """One request, and who makes it. `arn` and `keys` are of the path and the query, for the operations on tags."""
 
     body: bytes
-    by: Caller
+    caller: Caller
     arns: Arns
     key: SubmissionKey | None
     arn: str
     keys: tuple[str, ...]
 
 
-async def call(request: web.Request, desk: Desk, by: Caller) -> Call:
+async def call(request: web.Request, desk: Desk, caller: Caller) -> Call:
     body = await read(request)
     said = scope(request.headers.get("Authorization", ""))
     return Call(
         body=body,
-        by=by,
+        caller=caller,
         arns=Arns(account=desk.account, region=said.region or desk.region),
-        key=_key(request.headers.get("amz-sdk-invocation-id"), by.key or said.access_key, body),
+        key=_key(request.headers.get("amz-sdk-invocation-id"), caller.key or said.access_key, body),
         arn="",
         keys=(),
     )
 
 
-async def call_about(request: web.Request, desk: Desk, by: Caller) -> Call:
+async def call_about(request: web.Request, desk: Desk, caller: Caller) -> Call:
     """Of an operation in whose path the ARN is."""
-    said = await call(request, desk, by)
+    said = await call(request, desk, caller)
     return replace(said, arn=request.match_info["arn"], keys=tuple(request.query.getall("tagKeys", ())))
 
 

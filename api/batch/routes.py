@@ -115,8 +115,8 @@ def _endpoint(desk: Desk, name: str, operation: Serve, *, bare: bool) -> Endpoin
 
     async def endpoint(request: web.Request) -> web.Response:
         try:
-            by = asker(request, right, name)
-            return reply(await operation(desk, await heard(request, desk, by)))
+            caller = asker(request, right, name)
+            return reply(await operation(desk, await heard(request, desk, caller)))
         except Refused:
             raise
         except Forbidden as why:

@@ -29,5 +29,5 @@ class Call:
 
     body: bytes
     gone: Callable[[], bool]
-    by: Caller
+    caller: Caller
     arns: Arns

@@ -13,7 +13,7 @@ MOST_STREAMS = 50
 @takes(wire.GetLogEvents)
 async def get_log_events(desk: Desk, call: Call, asked: wire.GetLogEvents) -> Answer:
     translate.check_group(asked, call.arns)
-    stream = await desk.logs.stream(asked.logStreamName, by=call.by)
+    stream = await desk.logs.stream(asked.logStreamName, caller=call.caller)
     position, backwards = translate.direction(asked, stream)
     limit = asked.limit or MOST_EVENTS
     found = await desk.logs.events(
@@ -29,7 +29,7 @@ async def filter_log_events(desk: Desk, call: Call, asked: wire.FilterLogEvents)
     scope = translate.search_token(query)
     place = translate.place(desk.tokens.read(scope, asked.nextToken)) if asked.nextToken else Place()
     limit = asked.limit or MOST_EVENTS
-    events, beyond = await desk.logs.filter(query, place=place, limit=limit, by=call.by, gone=call.gone)
+    events, beyond = await desk.logs.filter(query, place=place, limit=limit, caller=call.caller, gone=call.gone)
     more = {"nextToken": desk.tokens.make(scope, translate.place_text(beyond))} if beyond else {}
     return {**translate.hits(events), **more}
 
@@ -40,7 +40,9 @@ async def describe_log_streams(desk: Desk, call: Call, asked: wire.DescribeLogSt
     listing = translate.listing(asked)
     scope = translate.streams_token(listing)
     after = translate.mark(desk.tokens.read(scope, asked.nextToken)) if asked.nextToken else None
-    streams, behind = await desk.logs.streams(listing, after=after, limit=asked.limit or MOST_STREAMS, by=call.by)
+    streams, behind = await desk.logs.streams(
+        listing, after=after, limit=asked.limit or MOST_STREAMS, caller=call.caller
+    )
     more = {"nextToken": desk.tokens.make(scope, translate.mark_text(behind))} if behind else {}
     return {"logStreams": [translate.stream(it, call.arns) for it in streams], **more}
 

@@ -68,5 +68,8 @@ async def _call(request: web.Request, desk: Desk, name: str) -> Call:
     said = scope(request.headers.get("Authorization", ""))
     arns = Arns(account=desk.account, region=said.region or desk.region)
     return Call(
-        body=await read(request), gone=lambda: request.transport is None, arns=arns, by=asker(request, Right.OWN, name)
+        body=await read(request),
+        gone=lambda: request.transport is None,
+        arns=arns,
+        caller=asker(request, Right.OWN, name),
     )

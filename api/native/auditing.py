@@ -54,9 +54,9 @@ class Desk:
 
 def dialect(desk: Desk) -> Dialect:
     async def list_audit(request: web.Request) -> web.Response:
-        by = asker(request, Right.OWN, NAME)
+        caller = asker(request, Right.OWN, NAME)
         asked = parse(ListAuditRequest, await read(request))
-        found = await desk.audit.acts(await _query(asked, desk, by))
+        found = await desk.audit.acts(await _query(asked, desk, caller))
         token = desk.tokens.make(_token_query(asked), _place(found[-1])) if len(found) == asked.max_results else None
         return reply({"acts": [act(it.act) for it in found], **({"nextToken": token} if token else {})})
 
@@ -66,15 +66,15 @@ def dialect(desk: Desk) -> Dialect:
     return mount
 
 
-async def _query(asked: ListAuditRequest, desk: Desk, by: Caller) -> ActQuery:
+async def _query(asked: ListAuditRequest, desk: Desk, caller: Caller) -> ActQuery:
     job = None if asked.job is None else JobId(asked.job)
-    reached = job is not None and bool(await desk.jobs.describe([job], by=by))
+    reached = job is not None and bool(await desk.jobs.describe([job], caller=caller))
     return ActQuery(
         since=None if asked.since is None else EPOCH + timedelta(milliseconds=asked.since),
         user=None if asked.user is None else UserName(asked.user),
         operation=asked.operation,
         about=asked.about if job is None else f"job/{job}",
-        reach=None if reached else by.reach,
+        reach=None if reached else caller.reach,
         before=_after(desk.tokens.read(_token_query(asked), asked.next_token)) if asked.next_token else None,
         limit=asked.max_results,
     )

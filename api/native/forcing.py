@@ -26,10 +26,10 @@ class ForceFailRequest(BaseModel):
 
 def dialect(jobs: JobService) -> Dialect:
     async def force_fail(request: web.Request) -> web.Response:
-        by = asker(request, Right.DATA, NAME)
+        caller = asker(request, Right.DATA, NAME)
         asked = parse(ForceFailRequest, await read(request))
         try:
-            job = await jobs.force_fail(JobId(request.match_info["job"]), asked.reason, by=by)
+            job = await jobs.force_fail(JobId(request.match_info["job"]), asked.reason, caller=caller)
         except NotFound as nobody:
             raise Refused(str(nobody), status=HTTPStatus.NOT_FOUND) from None
         return reply({"jobId": job.id, "status": job.status.value, "statusReason": job.status_reason})

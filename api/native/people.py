@@ -33,12 +33,12 @@ def _endpoint(
     office: Office, name: str, operation: Operation[Shape]
 ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def endpoint(request: web.Request) -> web.Response:
-        by = asker(request, operation.right, name)
-        if not by.key and not operation.reads_only:
+        caller = asker(request, operation.right, name)
+        if not caller.key and not operation.reads_only:
             raise Refused(_UNSIGNED, status=HTTPStatus.FORBIDDEN, code="AccessDeniedException")
         said = parse(operation.shape, await read(request))
         try:
-            return reply(await asyncio.to_thread(operation.do, office, said, by))
+            return reply(await asyncio.to_thread(operation.do, office, said, caller))
         except NotFound as nobody:
             raise Refused(str(nobody), status=HTTPStatus.NOT_FOUND) from None
         except Forbidden as why:

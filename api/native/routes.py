@@ -20,7 +20,7 @@ HISTORY = "/v1/batchq/jobs/{job:[0-9a-f:#-]{1,64}}/history"
 def dialect(jobs: JobService) -> Dialect:
     async def history(request: web.Request) -> web.Response:
         job_id = JobId(request.match_info["job"])
-        walk = await jobs.history(job_id, by=asker(request, Right.OWN, NAME))
+        walk = await jobs.history(job_id, caller=asker(request, Right.OWN, NAME))
         if not walk:
             raise Refused(f"Job {job_id} not found.", status=HTTPStatus.NOT_FOUND)
         return reply({"jobId": job_id, "history": [_told(moment) for moment in walk]})

@@ -117,12 +117,12 @@ def _stops(
     stopping: Stopping, shape: type[CancelJobsRequest], name: str, streams: ConcurrencyLimit[UserName]
 ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def stop(request: web.Request) -> web.StreamResponse:
-        by = asker(request, Right.OWN, name)
+        caller = asker(request, Right.OWN, name)
         it = parse(shape, await read(request))
-        order, asked = order_of(it, str(by.user)), asked_of(it)
-        await stopping.check(asked, by=by)
-        async with streams.of(by.user):
-            told = await (stopping.preview if it.dry_run else stopping.stop)(order, asked, by=by)
+        order, asked = order_of(it, str(caller.user)), asked_of(it)
+        await stopping.check(asked, caller=caller)
+        async with streams.of(caller.user):
+            told = await (stopping.preview if it.dry_run else stopping.stop)(order, asked, caller=caller)
             return await _answer(request, told, dry_run=it.dry_run)
 
     stop.__name__ = name

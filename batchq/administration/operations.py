@@ -41,121 +41,121 @@ class Operation(Generic[Said]):
         return self.do in {describe_accounts, describe_users, list_keys, who_am_i}
 
 
-def create_account(office: Office, said: shapes.SetAccount, by: Caller) -> Answer:
+def create_account(office: Office, said: shapes.SetAccount, caller: Caller) -> Answer:
     name = account_name(said.name)
 
     def change(people: People) -> People:
         if people.account(name) is not None:
             raise Invalid(f"account {name} is there already")
-        return _set(people, said, Account(name=name), None, by)
+        return _set(people, said, Account(name=name), None, caller)
 
-    return _account(office.change(by, f"account/{name}", change), name)
+    return _account(office.change(caller, f"account/{name}", change), name)
 
 
-def update_account(office: Office, said: shapes.SetAccount, by: Caller) -> Answer:
+def update_account(office: Office, said: shapes.SetAccount, caller: Caller) -> Answer:
     name = AccountName(said.name)
 
     def change(people: People) -> People:
-        must_know_account(people, name, by)
+        must_know_account(people, name, caller)
         before = people.account(name)
         assert before is not None, "it is known"
-        return _set(people, said, before, before, by)
+        return _set(people, said, before, before, caller)
 
-    return _account(office.change(by, f"account/{name}", change), name)
+    return _account(office.change(caller, f"account/{name}", change), name)
 
 
-def delete_account(office: Office, said: shapes.Named, by: Caller) -> Answer:
+def delete_account(office: Office, said: shapes.Named, caller: Caller) -> Answer:
     name = AccountName(said.name)
 
     def change(people: People) -> People:
-        must_know_account(people, name, by)
+        must_know_account(people, name, caller)
         return membership.without_account(people, name)
 
-    office.change(by, f"account/{name}", change)
+    office.change(caller, f"account/{name}", change)
     return {}
 
 
-def describe_accounts(office: Office, said: shapes.Which, by: Caller) -> Answer:
+def describe_accounts(office: Office, said: shapes.Which, caller: Caller) -> Answer:
     people = office.people.now()
     if said.name is not None:
-        must_know_account(people, AccountName(said.name), by)
+        must_know_account(people, AccountName(said.name), caller)
     named = [said.name] if said.name is not None else sorted({ROOT, *people.accounts})
-    found = [it for name in named if (it := people.account(AccountName(name))) and knows_account(by, it.name)]
+    found = [it for name in named if (it := people.account(AccountName(name))) and knows_account(caller, it.name)]
     return {"accounts": [telling.account(it, people) for it in found]}
 
 
-def create_user(office: Office, said: shapes.SetUser, by: Caller) -> Answer:
-    user = _changed(User(name=user_name(said.name), account=by.account), said)
+def create_user(office: Office, said: shapes.SetUser, caller: Caller) -> Answer:
+    user = _changed(User(name=user_name(said.name), account=caller.account), said)
 
     def change(people: People) -> People:
         if user.name in people.users:
             raise Invalid(f"user {user.name} is there already")
-        if not may_name(by, user.name, {*people.gone, machine_user()}):
+        if not may_name(caller, user.name, {*people.gone, machine_user()}):
             raise Forbidden(f"what belongs to a user {user.name} of before would be the new one's: ask an operator")
-        return _with_user(people, user, None, by)
+        return _with_user(people, user, None, caller)
 
-    return telling.user(office.change(by, f"user/{user.name}", change).users[user.name])
+    return telling.user(office.change(caller, f"user/{user.name}", change).users[user.name])
 
 
-def update_user(office: Office, said: shapes.SetUser, by: Caller) -> Answer:
+def update_user(office: Office, said: shapes.SetUser, caller: Caller) -> Answer:
     name = UserName(said.name)
 
     def change(people: People) -> People:
-        before = must_know_user(people, name, by)
-        return _with_user(people, _changed(before, said), before, by)
+        before = must_know_user(people, name, caller)
+        return _with_user(people, _changed(before, said), before, caller)
 
-    return telling.user(office.change(by, f"user/{name}", change).users[name])
+    return telling.user(office.change(caller, f"user/{name}", change).users[name])
 
 
-def delete_user(office: Office, said: shapes.Named, by: Caller) -> Answer:
+def delete_user(office: Office, said: shapes.Named, caller: Caller) -> Answer:
     """His keys go first: nobody who has his name later is called by them."""
     name = UserName(said.name)
 
     def change(people: People) -> People:
-        user = must_know_user(people, name, by)
-        if not manages(by, user):
+        user = must_know_user(people, name, caller)
+        if not manages(caller, user):
             raise Forbidden(f"user {name}, who is {user.role}, is not yours to delete")
         return membership.without_user(people, name)
 
-    office.change(by, f"user/{name}", change, then=lambda: office.keys.delete_of(name))
+    office.change(caller, f"user/{name}", change, then=lambda: office.keys.delete_of(name))
     return {}
 
 
-def describe_users(office: Office, said: shapes.Which, by: Caller) -> Answer:
+def describe_users(office: Office, said: shapes.Which, caller: Caller) -> Answer:
     people = office.people.now()
-    found: Sequence[User] = [it for _, it in sorted(people.users.items()) if knows_user(by, it)]
+    found: Sequence[User] = [it for _, it in sorted(people.users.items()) if knows_user(caller, it)]
     if said.name is not None:
-        found = [must_know_user(people, UserName(said.name), by)]
+        found = [must_know_user(people, UserName(said.name), caller)]
     return {"users": [telling.user(it) for it in found]}
 
 
-def create_key(office: Office, said: shapes.OfUser, by: Caller) -> Answer:
+def create_key(office: Office, said: shapes.OfUser, caller: Caller) -> Answer:
     """The one answer with a secret."""
-    name = by.user if said.user is None else user_name(said.user)
-    key, first = office.give_key(name, by)
+    name = caller.user if said.user is None else user_name(said.user)
+    key, first = office.give_key(name, caller)
     return {**telling.key(key), "secret": key.secret, "firstUser": first}
 
 
-def update_key(office: Office, said: shapes.SetKey, by: Caller) -> Answer:
-    office.set_key(said.id, said.state, by)
+def update_key(office: Office, said: shapes.SetKey, caller: Caller) -> Answer:
+    office.set_key(said.id, said.state, caller)
     return {}
 
 
-def delete_key(office: Office, said: shapes.OneKey, by: Caller) -> Answer:
-    office.delete_key(said.id, by)
+def delete_key(office: Office, said: shapes.OneKey, caller: Caller) -> Answer:
+    office.delete_key(said.id, caller)
     return {}
 
 
-def list_keys(office: Office, said: shapes.ListKeys, by: Caller) -> Answer:
+def list_keys(office: Office, said: shapes.ListKeys, caller: Caller) -> Answer:
     people = office.people.now()
-    found = [it for it in office.keys.all() if said.user in (None, it.user) and office.knows_key(people, it, by)]
+    found = [it for it in office.keys.all() if said.user in (None, it.user) and office.knows_key(people, it, caller)]
     if said.user is not None and not found:
-        must_know_user(people, UserName(said.user), by)
+        must_know_user(people, UserName(said.user), caller)
     return {"keys": [telling.key(it) for it in found]}
 
 
-def who_am_i(office: Office, _: shapes.Nothing, by: Caller) -> Answer:
-    return telling.caller(by, office.people.now())
+def who_am_i(office: Office, _: shapes.Nothing, caller: Caller) -> Answer:
+    return telling.caller(caller, office.people.now())
 
 
 OPERATIONS: Mapping[str, Operation[shapes.Shape]] = {
@@ -184,7 +184,7 @@ def _account(people: People, name: AccountName) -> Answer:
     return telling.account(account, people)
 
 
-def _set(people: People, said: shapes.SetAccount, account: Account, before: Account | None, by: Caller) -> People:
+def _set(people: People, said: shapes.SetAccount, account: Account, before: Account | None, caller: Caller) -> People:
     given = said.model_fields_set
     if "parent" in given:
         above = None if account.name == ROOT else ROOT
@@ -196,7 +196,7 @@ def _set(people: People, said: shapes.SetAccount, account: Account, before: Acco
         account = replace(account, allowance=allowance)
     if "limits" in given:
         account = replace(account, limits=_limits(account.limits, said.limits))
-    if not may_set(by, account, before):
+    if not may_set(caller, account, before):
         raise Forbidden("what containers of an account may have of the machine is for admins to say")
     return membership.with_account(people, account)
 
@@ -228,10 +228,10 @@ def _changed(user: User, said: shapes.SetUser) -> User:
     return user
 
 
-def _with_user(people: People, user: User, before: User | None, by: Caller) -> People:
+def _with_user(people: People, user: User, before: User | None, caller: Caller) -> People:
     for name in (user.account, *sorted(user.coordinates)):
-        if not by.reaches_all:
-            must_know_account(people, name, by)
-    if not may_make(by, user, before):
+        if not caller.reaches_all:
+            must_know_account(people, name, caller)
+    if not may_make(caller, user, before):
         raise Forbidden(f"user {user.name}: you may not make him what he shall be, or change him")
     return membership.with_user(people, user)

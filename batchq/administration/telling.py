@@ -66,17 +66,17 @@ def act(it: Act) -> Told:
     }
 
 
-def caller(by: Caller, people: People) -> Told:
+def caller(caller: Caller, people: People) -> Told:
     """Who somebody is to this server, and what he may have."""
     return {
-        "user": by.user,
-        "account": by.account,
-        "role": by.role.value,
-        "key": by.key or None,
-        "coordinates": sorted(by.coordinates),
-        "queues": None if by.queues is None else sorted(by.queues),
-        "allowance": allowance(people.allowance(by.account)),
-        "limits": [{"account": it.name, **limits(it.limits)} for it in people.lineage(by.account)],
+        "user": caller.user,
+        "account": caller.account,
+        "role": caller.role.value,
+        "key": caller.key or None,
+        "coordinates": sorted(caller.coordinates),
+        "queues": None if caller.queues is None else sorted(caller.queues),
+        "allowance": allowance(people.allowance(caller.account)),
+        "limits": [{"account": it.name, **limits(it.limits)} for it in people.lineage(caller.account)],
     }
 
 

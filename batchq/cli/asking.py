@@ -73,11 +73,11 @@ def show(asked: argparse.Namespace, told: object, lines: list[str]) -> int:
 
 def _ask_files(data: Path, operation: str, content: Mapping[str, object]) -> Answer:
     it = OPERATIONS[operation]
-    by = Caller(user=machine_user(), role=Role.ADMIN, operation=operation)
+    caller = Caller(user=machine_user(), role=Role.ADMIN, operation=operation)
     try:
         said = it.shape.model_validate_json(json.dumps(content))
     except ValidationError as wrong:
         first = wrong.errors(include_url=False, include_context=False, include_input=False)[0]
         raise Invalid(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
     with rights_of_owner(data):
-        return it.do(Office(data, now=wall_time), said, by)
+        return it.do(Office(data, now=wall_time), said, caller)

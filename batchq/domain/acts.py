@@ -69,15 +69,15 @@ class ActQuery:
     limit: int
 
 
-def act(by: Caller, *, at: datetime, about: str, outcome: str = DONE) -> Act:
+def act(caller: Caller, *, at: datetime, about: str, outcome: str = DONE) -> Act:
     """What somebody does by the request that he makes."""
     return Act(
         at=at,
-        user=by.user,
-        account=by.account,
-        key=by.key,
-        request_id=by.request_id,
-        operation=by.operation,
+        user=caller.user,
+        account=caller.account,
+        key=caller.key,
+        request_id=caller.request_id,
+        operation=caller.operation,
         about=about,
         outcome=outcome,
     )

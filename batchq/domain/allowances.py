@@ -35,9 +35,9 @@ class Work(Protocol):
     def nodes(self) -> Nodes | None: ...
 
 
-def check(work: Work, by: Caller) -> None:
+def check(work: Work, caller: Caller) -> None:
     """Raises Invalid for what the caller's account may not have, and for what nobody may."""
-    why = refusal(work, by.held_to, by.account)
+    why = refusal(work, caller.held_to, caller.account)
     if why is not None:
         raise Invalid(why)
 

@@ -36,9 +36,9 @@ class Choosing:
                 if read is not None:
                     read.update(orders)
 
-    def turn_of(self, by: Caller | None) -> AbstractAsyncContextManager[None]:
+    def turn_of(self, caller: Caller | None) -> AbstractAsyncContextManager[None]:
         """Wait for the same user's earlier bulk stops. Raises TooOften when it is entered."""
-        return self._one_at_a_time.of(None if by is None else by.user)
+        return self._one_at_a_time.of(None if caller is None else caller.user)
 
     async def candidates(self, selection: Selection) -> Candidates:
         """The jobs that are meant now. As long as they are held anywhere it is followed which of all jobs change."""

@@ -148,11 +148,11 @@ class Engine:
         spec: JobSpec,
         tags: tuple[tuple[str, str], ...],
         key: SubmissionKey | None,
-        by: Caller,
+        caller: Caller,
     ) -> Job:
         """The new job, or the one that this same call made before. Raises Invalid, StoreFailed."""
         answer: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
-        self.inbox.post(Submit(job_id=job_id, spec=spec, tags=tags, key=key, by=by, answer=answer))
+        self.inbox.post(Submit(job_id=job_id, spec=spec, tags=tags, key=key, caller=caller, answer=answer))
         return await answer
 
     async def deliver(self, job_id: JobId, event: Request) -> None:
@@ -161,14 +161,16 @@ class Engine:
         Raises Invalid for one that cannot be, and StoreFailed.
         """
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.inbox.post(Deliver(job_id=job_id, event=event, by=acting(), answer=answer))
+        self.inbox.post(Deliver(job_id=job_id, event=event, caller=acting(), answer=answer))
         await answer
 
     async def deliver_all(self, requests: Sequence[tuple[JobId, Request]]) -> Sequence[BatchqError | None]:
         """Each for itself, in their order, with nobody else's between. What `deliver` would raise of each."""
-        by, answers = acting(), [asyncio.get_running_loop().create_future() for _ in requests]
+        caller, answers = acting(), [asyncio.get_running_loop().create_future() for _ in requests]
         asked = zip(requests, answers, strict=True)
-        self.inbox.post(*(Deliver(job_id=it, event=event, by=by, answer=answer) for (it, event), answer in asked))
+        self.inbox.post(
+            *(Deliver(job_id=it, event=event, caller=caller, answer=answer) for (it, event), answer in asked)
+        )
         try:
             return [await _refusal(it) for it in answers]
         finally:
@@ -177,13 +179,13 @@ class Engine:
 
     async def amend(self, job_id: JobId, change: Callable[[Job], Job]) -> None:
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.inbox.post(Amend(job_id=job_id, change=change, by=acting(), answer=answer))
+        self.inbox.post(Amend(job_id=job_id, change=change, caller=acting(), answer=answer))
         await answer
 
     async def resume(self, *, purge: bool, new_engine: bool = False) -> None:
         """Let restored data go on, or accept the engine that answers. Raises Invalid before it was looked at."""
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.inbox.post(Resume(purge=purge, new_engine=new_engine, by=acting(), answer=answer))
+        self.inbox.post(Resume(purge=purge, new_engine=new_engine, caller=acting(), answer=answer))
         await answer
         self._watcher.survey_now()
 
@@ -212,7 +214,7 @@ class Engine:
                 hear=hear,
                 candidates=candidates,
                 final=final,
-                by=acting(),
+                caller=acting(),
                 answer=answer,
             )
         )

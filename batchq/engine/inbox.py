@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 
-from batchq.engine.letters import Deliver, GroundChanged, Letter, asked_by
+from batchq.engine.letters import Deliver, GroundChanged, Letter, caller_of
 
 ENOUGH = 64  # letters that share what a turn costs besides them
 QUIET = 3  # rounds of the event loop: what has come in by then needs so many to become a letter
@@ -40,7 +40,7 @@ class Inbox:
         await self._mail.wait()
         await self._settled()
         letters = [self._letters.popleft() for _ in range(min(len(self._letters), most))]
-        self._last = min(sum(asked_by(it) is not None for it in letters), ENOUGH)
+        self._last = min(sum(caller_of(it) is not None for it in letters), ENOUGH)
         if not self._letters:
             self._empty()
         return letters

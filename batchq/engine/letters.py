@@ -1,6 +1,6 @@
 """What can lie in the inbox. Letters come from outside only; what follows inside a turn is applied in that turn.
 
-`by` is who asked for it, None for what nobody asked.
+`caller` is who asked for it, None for what nobody asked.
 """
 
 from asyncio import Future
@@ -30,7 +30,7 @@ class Submit:
     spec: JobSpec
     tags: tuple[tuple[str, str], ...]
     key: SubmissionKey | None
-    by: Caller
+    caller: Caller
     answer: Future[Job]
 
 
@@ -44,7 +44,7 @@ class Deliver:
 
     job_id: JobId
     event: on.Event
-    by: Caller | None = None
+    caller: Caller | None = None
     answer: Future[None] | None = None
     at_leisure: bool = False
 
@@ -55,7 +55,7 @@ class Amend:
 
     job_id: JobId
     change: Callable[[Job], Job]
-    by: Caller | None = None
+    caller: Caller | None = None
     answer: Future[None]
 
 
@@ -90,7 +90,7 @@ class Resume:
     purge: bool
     #: Attempts are not looked for on the engine that they were placed on any more, but on the one that answers.
     new_engine: bool = False
-    by: Caller | None = None
+    caller: Caller | None = None
     answer: Future[None]
 
 
@@ -109,7 +109,7 @@ class SweepJobs:
     hear: Callable[[tuple[Told, ...] | None], None]
     candidates: Candidates | None = None
     final: bool = True
-    by: Caller | None = None
+    caller: Caller | None = None
     answer: Future[None]
 
 
@@ -151,5 +151,5 @@ Letter = (
 _Asked = (Submit, Deliver, Amend, Resume, SweepJobs)
 
 
-def asked_by(letter: Letter) -> Caller | None:
-    return letter.by if isinstance(letter, _Asked) else None
+def caller_of(letter: Letter) -> Caller | None:
+    return letter.caller if isinstance(letter, _Asked) else None

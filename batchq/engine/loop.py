@@ -33,7 +33,7 @@ from batchq.engine.letters import (
     Submit,
     Surveyed,
     SweepJobs,
-    asked_by,
+    caller_of,
 )
 from batchq.engine.reading import Reader
 from batchq.engine.scheduler import Scheduler
@@ -227,7 +227,7 @@ class Loop:
 
     def _read(self, turn: Turn, letters: Sequence[Letter]) -> None:
         for letter in letters:
-            turn.by = asked_by(letter)
+            turn.caller = caller_of(letter)
             try:
                 self._reader.read(turn, letter)
             except BatchqError as refusal:
@@ -236,7 +236,7 @@ class Loop:
             except Exception as bug:  # the one blind except: a letter that cannot be read must stop nobody else's
                 log.exception("a letter could not be read: %s", letter)
                 _refuse(letter, Unavailable(f"{type(bug).__name__} in the scheduler; the log tells more"))
-        turn.by = None
+        turn.caller = None
 
     def _may_fill(self, turn: Turn) -> Resources | None:
         """While the engine does not answer nothing is placed; what waits is looked at when it may be."""

@@ -138,18 +138,18 @@ class Reader:
     def _submit(self, turn: Turn, letter: Submit) -> None:
         if turn.knows(self.submitted_as(turn, letter)):
             return
-        self._check_queue(letter.spec.queue, letter.by)
+        self._check_queue(letter.spec.queue, letter.caller)
         if letter.spec.depends_on:
-            _check_dependencies(turn, letter.spec, letter.by)
+            _check_dependencies(turn, letter.spec, letter.caller)
         self._admit(turn, letter.spec)
         job = Job(id=letter.job_id, order=self.next_order, spec=letter.spec, created_at=turn.now, tags=letter.tags)
         self.next_order += 1 + (letter.spec.array_size or 0)
         turn.insert(job, letter.key)
 
-    def _check_queue(self, name: QueueName, by: Caller) -> None:
+    def _check_queue(self, name: QueueName, caller: Caller) -> None:
         """Again, for the request was checked before it lay here: a queue that is being deleted takes no jobs."""
         queue = self._ground.queues.get(name)
-        if queue is None or not by.sees_queue(name):
+        if queue is None or not caller.sees_queue(name):
             raise Invalid(f"JobQueue {name} not found.")
         if queue.state is not State.ENABLED:
             raise Invalid(f"JobQueue {name} is disabled and takes no jobs.")
@@ -266,16 +266,16 @@ def _keep_order(turn: Turn, letter: Deliver) -> None:
         return
     after = arrays.keep_order(array, child[1], letter.event)
     if after is not array:
-        by, turn.by = turn.by, None
+        caller, turn.caller = turn.caller, None
         turn.keep(array, after)
-        turn.by = by
+        turn.caller = caller
         turn.note_job(array, letter.job_id)
 
 
-def _check_dependencies(turn: Turn, spec: JobSpec, by: Caller) -> None:
+def _check_dependencies(turn: Turn, spec: JobSpec, caller: Caller) -> None:
     """In the turn that takes the job, for what it names may have been forgotten a moment before."""
     found = {job_id: job for job_id in named(spec) if (job := turn.get(job_id)) is not None}
-    known = {job_id: job for job_id, job in found.items() if by.reaches(job.spec.owner)}
+    known = {job_id: job for job_id, job in found.items() if caller.reaches(job.spec.owner)}
     if why := refusal(spec, known):
         raise Invalid(why)
 

@@ -54,11 +54,11 @@ class Sweeps:
     def begin(self, turn: Turn, letter: SweepJobs) -> None:
         """Raises TooOften."""
         known = [*self._under_way.values(), *(sweep for sweep, _ in turn.sweeps)]
-        if turn.by is not None and sum(_is_of(it, turn.by) for it in known) >= AT_ONCE:
-            raise TooOften(f"User {turn.by.user} has {AT_ONCE} orders to stop jobs under way: Rate exceeded")
+        if turn.caller is not None and sum(_is_of(it, turn.caller) for it in known) >= AT_ONCE:
+            raise TooOften(f"User {turn.caller.user} has {AT_ONCE} orders to stop jobs under way: Rate exceeded")
         number = max((it.number for it in known), default=0) + 1
         turn.note("jobs", ASKED)
-        order = replace(letter.order, act=turn.acts[-1]) if turn.by is not None else letter.order
+        order = replace(letter.order, act=turn.acts[-1]) if turn.caller is not None else letter.order
         turn.sweeps.append((Sweep(number=number, order=order), letter))
 
     async def work(self, turn: Turn) -> None:

@@ -45,7 +45,7 @@ def unjudged(ended: Sequence[JobId]) -> Iterator[Unjudged]:
 class Turn:
     """A working copy over the active jobs. Jobs that are not active must be learnt before they are stepped.
 
-    `by` is who asked for what is being read, while it is. `later` are letters that the next turn is to read again,
+    `caller` is who asked for what is being read, while it is. `later` are letters that the next turn is to read again,
     `unknown` the containers that a survey of restored data left over.
 
     `search`: more of the jobs behind heads are looked at. `more`: placement stopped before its end, at its share.
@@ -71,7 +71,7 @@ class Turn:
         self.sweeps: list[tuple[Sweep, SweepJobs]] = []
         self.progress: list[Progress] = []
         self.told: dict[int, tuple[Told, ...]] = {}
-        self.by: Caller | None = None
+        self.caller: Caller | None = None
         self.acts: list[Act] = []
         self._active = active
         self._read: dict[JobId, Job] = {}
@@ -120,9 +120,9 @@ class Turn:
         """The array; its children that have moved are counted then, for what is decided of it hangs on that."""
         parent = self.get(parent_id)
         assert parent is not None, f"{parent_id} has children and is not known"
-        by, self.by = self.by, None
+        caller, self.caller = self.caller, None
         counted = self._follow(parent, (count(parent, self._moved.pop(parent_id), self.now), ()))
-        self.by = by
+        self.caller = caller
         return counted
 
     def hear(self, job_id: JobId) -> Job | None:
@@ -131,9 +131,9 @@ class Turn:
         parent = None if job is None or job.child is None else self.get(job.child.parent)
         if job is None or parent is None:
             return job
-        by, self.by = self.by, None  # who asks something of it has not ordered this
+        caller, self.caller = self.caller, None  # who asks something of it has not ordered this
         heard = self._follow(job, hear(job, parent, self.now))
-        self.by = by
+        self.caller = caller
         return heard
 
     def _follow(self, job: Job, outcome: Outcome) -> Job:
@@ -160,13 +160,13 @@ class Turn:
 
     def note(self, about: str, outcome: str = DONE) -> None:
         """The act of whoever asked for what is being read, if anybody did."""
-        if self.by is not None:
-            self.acts.append(act(self.by, at=self.now, about=about, outcome=outcome))
+        if self.caller is not None:
+            self.acts.append(act(self.caller, at=self.now, about=about, outcome=outcome))
 
     def note_job(self, job: Job, job_id: JobId | None = None) -> None:
         """The same about a job; or about a child of it that is not spawned yet."""
-        if self.by is not None:
-            asked = act(self.by, at=self.now, about="")
+        if self.caller is not None:
+            asked = act(self.caller, at=self.now, about="")
             self.acts.append(asked.about_job(job_id or job.id, job.spec.owner, job.status))
 
     def active(self) -> dict[JobId, Job]:

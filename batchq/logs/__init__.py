@@ -81,10 +81,10 @@ class Logs:
     async def close(self) -> None:
         await self._follower.close()
 
-    async def stream(self, name: str, *, by: Caller) -> LogStream:
+    async def stream(self, name: str, *, caller: Caller) -> LogStream:
         """Raises NotFound."""
         stream = await self._store.stream(name)
-        if stream is None or not by.reaches(stream.owner):
+        if stream is None or not caller.reaches(stream.owner):
             raise NotFound("The specified log stream does not exist.")
         return stream
 
@@ -100,7 +100,7 @@ class Logs:
         return await read(self._archive, stream.tag.log_id, span=span, position=position, limit=limit)
 
     async def filter(
-        self, query: Query, *, place: Place, limit: int, by: Caller, gone: Callable[[], bool] = never
+        self, query: Query, *, place: Place, limit: int, caller: Caller, gone: Callable[[], bool] = never
     ) -> tuple[tuple[Event, ...], Place | None]:
         """A page of what a query finds, by time, and where it goes on; it may be empty and still go on.
 
@@ -110,7 +110,7 @@ class Logs:
         Raises NotFound; Invalid for a pattern that is not served.
         """
         pattern, budget = compiled(query.pattern), Budget(self._searches, gone=gone)
-        streams = await self._searched(query, place, by)
+        streams = await self._searched(query, place, caller)
         horizon = await self._follower.follow(streams)
         span = query.span.until(horizon) if len(streams) > 1 else query.span
         hits = await search(
@@ -123,10 +123,10 @@ class Logs:
         return hits.events, Place(after=streams[-1].name)
 
     async def streams(
-        self, asked: Listing, *, after: Mark | None, limit: int, by: Caller
+        self, asked: Listing, *, after: Mark | None, limit: int, caller: Caller
     ) -> tuple[tuple[Summary, ...], Mark | None]:
         """A page of streams, and the mark after which there are more."""
-        found = await listing.page(self._store, asked, reach=by.reach, after=after, limit=limit + 1)
+        found = await listing.page(self._store, asked, reach=caller.reach, after=after, limit=limit + 1)
         told = found[:limit]
         more = listing.mark(told[-1]) if len(found) > limit else None
         return tuple([await self._summary(stream) for stream in told]), more
@@ -142,13 +142,13 @@ class Logs:
             size=await self._archive.size(log_id),
         )
 
-    async def _searched(self, query: Query, place: Place, by: Caller) -> tuple[LogStream, ...]:
+    async def _searched(self, query: Query, place: Place, caller: Caller) -> tuple[LogStream, ...]:
         """The streams to search in one go: those named, or the next part of all."""
         if query.names:
-            return tuple([await self.stream(name, by=by) for name in dict.fromkeys(query.names)])
+            return tuple([await self.stream(name, caller=caller) for name in dict.fromkeys(query.names)])
         part: list[LogStream] = []
         after = place.after
-        while some := await self._store.streams(prefix=query.prefix, after=after, limit=PART, reach=by.reach):
+        while some := await self._store.streams(prefix=query.prefix, after=after, limit=PART, reach=caller.reach):
             part += (it for it in some if place.until is None or it.name <= place.until)
             after = some[-1].name
             if place.until is None or after >= place.until:

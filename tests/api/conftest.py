@@ -214,6 +214,6 @@ async def registered(http, server):
     async def registered(asked):
         status, _, answer = await http.post("RegisterJobDefinition", asked)
         assert status == 200, answer
-        return await server.catalog.definitions.find(answer["jobDefinitionName"], None, by=ADMIN)
+        return await server.catalog.definitions.find(answer["jobDefinitionName"], None, caller=ADMIN)
 
     return registered

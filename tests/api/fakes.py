@@ -57,12 +57,12 @@ class PaperEngine:
     def start_obstacle(self):
         return None
 
-    async def submit(self, *, job_id, spec, tags, key, by):
+    async def submit(self, *, job_id, spec, tags, key, caller):
         await self._enter()
         if key is not None and key in self._made:
             return await self.job(self._made[key])
         known = await self._store.jobs(named(spec))
-        if why := refusal(spec, {it: job for it, job in known.items() if by.reaches(job.spec.owner)}):
+        if why := refusal(spec, {it: job for it, job in known.items() if caller.reaches(job.spec.owner)}):
             raise Invalid(why)
         job = Job(id=job_id, order=self._next, spec=spec, created_at=self._clock.now(), tags=tags)
         self._next += 1 + (spec.array_size or 0)  # its children's orders come after its own

@@ -239,7 +239,7 @@ class Asker:
 
     async def ask(self, name, asked):
         arns = Arns(account=ACCOUNT, region="eu-central-1")
-        call = Call(body=json.dumps(asked).encode(), arns=arns, key=None, arn="", keys=(), by=ADMIN)
+        call = Call(body=json.dumps(asked).encode(), arns=arns, key=None, arn="", keys=(), caller=ADMIN)
         return reply(await HANDLERS[name](self.inside.desk, call)).body
 
     async def prepare(self):

@@ -160,7 +160,7 @@ async def test_who_is_not_to_be_known_is_as_if_he_were_not_there(ask, operation,
 async def test_nobody_gets_what_another_left_by_taking_his_name(ask, name):
     await ask("amy", "DeleteUser", {"name": "bob"})
 
-    told = [await ask(by, "CreateUser", {"name": name, "account": "team"}) for by in ("cora", "oda")]
+    told = [await ask(caller, "CreateUser", {"name": name, "account": "team"}) for caller in ("cora", "oda")]
 
     assert [status for status, _ in told] == [FORBIDDEN, FOUND]
 

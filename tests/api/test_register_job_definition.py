@@ -93,7 +93,7 @@ ALL_OF_IT = {
 async def test_every_member_of_the_container_is_understood(server, boto):
     await boto.register_job_definition(**ASKED | {"containerProperties": ALL_OF_IT})
 
-    spec = (await server.catalog.definitions.find("it", 1, by=ADMIN)).container
+    spec = (await server.catalog.definitions.find("it", 1, caller=ADMIN)).container
     assert spec.image == ALL_OF_IT["image"]
     assert spec.command == ("run", "Ref::what", "")
     assert spec.mounts == (
@@ -330,13 +330,13 @@ async def test_what_cannot_be_is_refused_and_nothing_is_stored(server, http, ask
 async def test_swappiness_without_max_swap_is_ignored(server, http):
     await http.post("RegisterJobDefinition", with_linux(swappiness=10))
 
-    assert (await server.catalog.definitions.find("it", 1, by=ADMIN)).container.swappiness is None
+    assert (await server.catalog.definitions.find("it", 1, caller=ADMIN)).container.swappiness is None
 
 
 async def test_the_log_that_aws_reads_is_the_one_kept_here(server, http):
     await http.post("RegisterJobDefinition", with_container(logConfiguration={"logDriver": "awslogs"}))
 
-    assert (await server.catalog.definitions.find("it", 1, by=ADMIN)).container.logging == Logging()
+    assert (await server.catalog.definitions.find("it", 1, caller=ADMIN)).container.logging == Logging()
 
 
 async def test_options_of_a_log_driver_may_be_secret(server, http):
@@ -345,7 +345,7 @@ async def test_options_of_a_log_driver_may_be_secret(server, http):
         "RegisterJobDefinition", with_container(logConfiguration={"logDriver": "splunk", "secretOptions": [secret]})
     )
 
-    logging = (await server.catalog.definitions.find("it", 1, by=ADMIN)).container.logging
+    logging = (await server.catalog.definitions.find("it", 1, caller=ADMIN)).container.logging
     assert logging.secret_options == (Secret(name="splunk-token", value_from="token"),)
 
 

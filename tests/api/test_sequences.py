@@ -55,7 +55,7 @@ class Model:
     async def ask(self, name, **asked):
         """The answer, or None where it was refused."""
         body = reply(asked).body
-        call = Call(body=body, arns=Arns(account=ACCOUNT, region="x"), key=None, arn="", keys=(), by=ADMIN)
+        call = Call(body=body, arns=Arns(account=ACCOUNT, region="x"), key=None, arn="", keys=(), caller=ADMIN)
         try:
             return await JOBS[name](self.inside.desk, call)
         except Invalid:

@@ -45,7 +45,7 @@ class Running:
         await self._enough.wait()
 
     async def submit(self, number: int, spec: JobSpec) -> None:
-        await self.engine.submit(job_id=builders.job_id(number), spec=spec, tags=(), key=None, by=builders.ADMIN)
+        await self.engine.submit(job_id=builders.job_id(number), spec=spec, tags=(), key=None, caller=builders.ADMIN)
 
     async def cancel(self, job_id: JobId) -> None:
         await self.engine.deliver(job_id, on.CancelRequested(reason="measured"))

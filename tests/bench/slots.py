@@ -76,7 +76,7 @@ def spec(seconds: int) -> JobSpec:
 
 
 async def _submit(engine: Engine, number: int, of: JobSpec) -> None:
-    await engine.submit(job_id=builders.job_id(number), spec=of, tags=(), key=None, by=builders.ADMIN)
+    await engine.submit(job_id=builders.job_id(number), spec=of, tags=(), key=None, caller=builders.ADMIN)
 
 
 def _counting(jobs: int, over: asyncio.Event):

@@ -13,8 +13,8 @@ UNKNOWN = "^JobDefinition name {} does not exist or is not in ACTIVE status$"
 
 
 async def test_each_registration_is_the_next_revision(catalog):
-    made = [await catalog.definitions.register(definition(name="a", revision=9), by=ADMIN) for _ in range(2)]
-    other = await catalog.definitions.register(definition(name="b"), by=ADMIN)
+    made = [await catalog.definitions.register(definition(name="a", revision=9), caller=ADMIN) for _ in range(2)]
+    other = await catalog.definitions.register(definition(name="b"), caller=ADMIN)
 
     assert [it.ref.revision for it in made] == [1, 2]
     assert other.ref == DefinitionRef(name="b", revision=1)
@@ -22,120 +22,120 @@ async def test_each_registration_is_the_next_revision(catalog):
 
 @pytest.mark.fault("IN24")
 async def test_many_registered_at_once_count_without_gaps(catalog):
-    made = await asyncio.gather(*(catalog.definitions.register(definition(name="a"), by=ADMIN) for _ in range(50)))
+    made = await asyncio.gather(*(catalog.definitions.register(definition(name="a"), caller=ADMIN) for _ in range(50)))
 
     assert sorted(it.ref.revision for it in made) == list(range(1, 51))
-    assert (await catalog.definitions.find("a", None, by=ADMIN)).ref.revision == 50
+    assert (await catalog.definitions.find("a", None, caller=ADMIN)).ref.revision == 50
 
 
 async def test_without_a_revision_the_newest_active_is_found(catalog):
-    await catalog.definitions.register(definition(name="a", image="one"), by=ADMIN)
-    await catalog.definitions.register(definition(name="a", image="two"), by=ADMIN)
-    await catalog.definitions.register(definition(name="a", image="three"), by=ADMIN)
+    await catalog.definitions.register(definition(name="a", image="one"), caller=ADMIN)
+    await catalog.definitions.register(definition(name="a", image="two"), caller=ADMIN)
+    await catalog.definitions.register(definition(name="a", image="three"), caller=ADMIN)
 
-    await catalog.definitions.deregister(DefinitionRef(name="a", revision=3), by=ADMIN)
+    await catalog.definitions.deregister(DefinitionRef(name="a", revision=3), caller=ADMIN)
 
-    assert (await catalog.definitions.find("a", None, by=ADMIN)).container.image == "two"
-    assert (await catalog.definitions.find("a", 1, by=ADMIN)).container.image == "one"
+    assert (await catalog.definitions.find("a", None, caller=ADMIN)).container.image == "two"
+    assert (await catalog.definitions.find("a", 1, caller=ADMIN)).container.image == "one"
 
 
 async def test_a_new_revision_is_the_newest_at_once(catalog):
-    await catalog.definitions.register(definition(name="a"), by=ADMIN)
-    await catalog.definitions.find("a", None, by=ADMIN)
+    await catalog.definitions.register(definition(name="a"), caller=ADMIN)
+    await catalog.definitions.find("a", None, caller=ADMIN)
 
-    await catalog.definitions.register(definition(name="a"), by=ADMIN)
+    await catalog.definitions.register(definition(name="a"), caller=ADMIN)
 
-    assert (await catalog.definitions.find("a", None, by=ADMIN)).ref.revision == 2
+    assert (await catalog.definitions.find("a", None, caller=ADMIN)).ref.revision == 2
 
 
 async def test_an_unknown_definition_makes_no_job(catalog):
-    await catalog.definitions.register(definition(name="a"), by=ADMIN)
+    await catalog.definitions.register(definition(name="a"), caller=ADMIN)
 
     with pytest.raises(NotFound, match=UNKNOWN.format("b")):
-        await catalog.definitions.find("b", None, by=ADMIN)
+        await catalog.definitions.find("b", None, caller=ADMIN)
     with pytest.raises(NotFound, match=UNKNOWN.format("a:2")):
-        await catalog.definitions.find("a", 2, by=ADMIN)
+        await catalog.definitions.find("a", 2, caller=ADMIN)
 
 
 async def test_an_inactive_definition_makes_no_job_and_is_still_described(catalog, reopened):
-    made = await catalog.definitions.register(definition(name="a"), by=ADMIN)
-    await catalog.definitions.deregister(made.ref, by=ADMIN)
+    made = await catalog.definitions.register(definition(name="a"), caller=ADMIN)
+    await catalog.definitions.deregister(made.ref, caller=ADMIN)
 
     again = await reopened()
 
     with pytest.raises(NotFound, match=UNKNOWN.format("a:1")):
-        await again.definitions.find("a", 1, by=ADMIN)
+        await again.definitions.find("a", 1, caller=ADMIN)
     with pytest.raises(NotFound, match=UNKNOWN.format("a")):
-        await again.definitions.find("a", None, by=ADMIN)
+        await again.definitions.find("a", None, caller=ADMIN)
     assert await again.definitions.get(made.ref) == replace(made, status=DefinitionStatus.INACTIVE)
 
 
 async def test_to_deregister_again_or_what_never_was_changes_nothing(catalog):
-    made = await catalog.definitions.register(definition(name="a"), by=ADMIN)
+    made = await catalog.definitions.register(definition(name="a"), caller=ADMIN)
 
-    await catalog.definitions.deregister(made.ref, by=ADMIN)
-    await catalog.definitions.deregister(made.ref, by=ADMIN)
-    await catalog.definitions.deregister(DefinitionRef(name="b", revision=1), by=ADMIN)
+    await catalog.definitions.deregister(made.ref, caller=ADMIN)
+    await catalog.definitions.deregister(made.ref, caller=ADMIN)
+    await catalog.definitions.deregister(DefinitionRef(name="b", revision=1), caller=ADMIN)
 
-    found = await catalog.definitions.page(name=None, status=None, limit=10, after=None, by=ADMIN)
+    found = await catalog.definitions.page(name=None, status=None, limit=10, after=None, caller=ADMIN)
     assert found == (replace(made, status=DefinitionStatus.INACTIVE),)
 
 
 async def test_a_number_is_never_given_again(catalog):
-    made = await catalog.definitions.register(definition(name="a"), by=ADMIN)
-    await catalog.definitions.deregister(made.ref, by=ADMIN)
+    made = await catalog.definitions.register(definition(name="a"), caller=ADMIN)
+    await catalog.definitions.deregister(made.ref, caller=ADMIN)
 
-    assert (await catalog.definitions.register(definition(name="a"), by=ADMIN)).ref.revision == 2
+    assert (await catalog.definitions.register(definition(name="a"), caller=ADMIN)).ref.revision == 2
 
 
 async def test_pages_go_on_after_the_last_one_told(catalog):
-    made = [await catalog.definitions.register(definition(name=name), by=ADMIN) for name in ("b", "a", "a")]
+    made = [await catalog.definitions.register(definition(name=name), caller=ADMIN) for name in ("b", "a", "a")]
 
-    first = await catalog.definitions.page(name=None, status="ACTIVE", limit=2, after=None, by=ADMIN)
-    rest = await catalog.definitions.page(name=None, status="ACTIVE", limit=2, after=first[-1].ref, by=ADMIN)
+    first = await catalog.definitions.page(name=None, status="ACTIVE", limit=2, after=None, caller=ADMIN)
+    rest = await catalog.definitions.page(name=None, status="ACTIVE", limit=2, after=first[-1].ref, caller=ADMIN)
 
     assert first == (made[1], made[2])
     assert rest == (made[0],)
 
 
 async def test_tags_of_a_definition_change(catalog, reopened):
-    made = await catalog.definitions.register(definition(name="a", tags=(("k", "v"),)), by=ADMIN)
+    made = await catalog.definitions.register(definition(name="a", tags=(("k", "v"),)), caller=ADMIN)
 
-    await catalog.definitions.tag(made.ref, (("k", "w"), ("l", "x")), by=ADMIN)
-    await catalog.definitions.untag(made.ref, ["k"], by=ADMIN)
+    await catalog.definitions.tag(made.ref, (("k", "w"), ("l", "x")), caller=ADMIN)
+    await catalog.definitions.untag(made.ref, ["k"], caller=ADMIN)
 
-    assert (await catalog.definitions.find("a", None, by=ADMIN)).tags == (("l", "x"),)
+    assert (await catalog.definitions.find("a", None, caller=ADMIN)).tags == (("l", "x"),)
     assert await (await reopened()).definitions.get(made.ref) == replace(made, tags=(("l", "x"),))
 
 
 async def test_tags_of_a_definition_are_fifty_at_most(catalog):
     many = tuple((f"key{number}", "") for number in range(51))
-    made = await catalog.definitions.register(definition(name="a", tags=many[:50]), by=ADMIN)
+    made = await catalog.definitions.register(definition(name="a", tags=many[:50]), caller=ADMIN)
 
     with pytest.raises(Invalid, match="at most 50 tags"):
-        await catalog.definitions.tag(made.ref, many, by=ADMIN)
+        await catalog.definitions.tag(made.ref, many, caller=ADMIN)
     with pytest.raises(Invalid, match="at most 50 tags"):
-        await catalog.definitions.register(definition(name="a", tags=many), by=ADMIN)
+        await catalog.definitions.register(definition(name="a", tags=many), caller=ADMIN)
     with pytest.raises(NotFound, match="JobDefinition b:1 not found"):
-        await catalog.definitions.tag(DefinitionRef(name="b", revision=1), (), by=ADMIN)
+        await catalog.definitions.tag(DefinitionRef(name="b", revision=1), (), caller=ADMIN)
 
 
 async def test_what_the_store_refuses_is_not_remembered(catalog, store):
-    made = await catalog.definitions.register(definition(name="a"), by=ADMIN)
+    made = await catalog.definitions.register(definition(name="a"), caller=ADMIN)
     store.failing = True
 
     with pytest.raises(StoreFailed):
-        await catalog.definitions.register(definition(name="a"), by=ADMIN)
+        await catalog.definitions.register(definition(name="a"), caller=ADMIN)
     with pytest.raises(StoreFailed):
-        await catalog.definitions.deregister(made.ref, by=ADMIN)
+        await catalog.definitions.deregister(made.ref, caller=ADMIN)
 
-    assert await catalog.definitions.find("a", None, by=ADMIN) == made
+    assert await catalog.definitions.find("a", None, caller=ADMIN) == made
 
 
 async def test_more_definitions_than_are_kept_in_memory_are_all_found(catalog):
     made = [
-        await catalog.definitions.register(definition(name=f"a{number}"), by=ADMIN)
+        await catalog.definitions.register(definition(name=f"a{number}"), caller=ADMIN)
         for number in range(known_definitions.MOST + 10)
     ]
 
-    assert [await catalog.definitions.find(it.ref.name, None, by=ADMIN) for it in made] == made
+    assert [await catalog.definitions.find(it.ref.name, None, caller=ADMIN) for it in made] == made

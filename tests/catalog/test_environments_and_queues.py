@@ -226,7 +226,7 @@ async def test_all_are_described_by_name_when_none_is_named(catalog):
         await make_queue(catalog, name, environments=(name,))
 
     assert [it.name for it in catalog.describe_environments([])] == ["a", "b", "c"]
-    assert [it.name for it in catalog.describe_queues([], by=ADMIN)] == ["a", "b", "c"]
+    assert [it.name for it in catalog.describe_queues([], caller=ADMIN)] == ["a", "b", "c"]
 
 
 async def test_the_unknown_are_left_out(catalog):
@@ -235,7 +235,7 @@ async def test_the_unknown_are_left_out(catalog):
     await make_queue(catalog, "q", environments=("a",))
 
     assert [it.name for it in catalog.describe_environments(["c", "b", "b"])] == ["b"]
-    assert [it.name for it in catalog.describe_queues(["c"], by=ADMIN)] == []
+    assert [it.name for it in catalog.describe_queues(["c"], caller=ADMIN)] == []
 
 
 # ---------------------------------------------------------------------------------------------------------------- tags

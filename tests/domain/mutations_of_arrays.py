@@ -180,7 +180,11 @@ ARRAYS = {
             "        job = self.hear(job_id)\n        if job",
             "        job = self.get(job_id)\n        if job",
         ),
-        ("who asks has ordered what the array was told", "by, self.by = self.by, None", "by = self.by"),
+        (
+            "who asks has ordered what the array was told",
+            "caller, self.caller = self.caller, None",
+            "caller = self.caller",
+        ),
         ("history tells when a row was written", "at = _came(before, after) or self.now", "at = self.now"),
     ],
     "batchq/engine/families.py": [

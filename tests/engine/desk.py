@@ -55,8 +55,8 @@ def answer():
     return asyncio.get_running_loop().create_future()
 
 
-def submit(new, key=None, by=ADMIN, **asked):
-    return Submit(job_id=new, spec=spec(**asked), tags=(), key=key, by=by, answer=answer())
+def submit(new, key=None, caller=ADMIN, **asked):
+    return Submit(job_id=new, spec=spec(**asked), tags=(), key=key, caller=caller, answer=answer())
 
 
 def request(job, event):

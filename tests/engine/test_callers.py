@@ -30,8 +30,10 @@ async def test_to_depend_on_what_is_anothers_is_to_depend_on_nothing_that_exists
     theirs = job(owner=BOB, **more)
     desk = await desk_over(theirs)
 
-    refused = await answered(desk, submit(ONE, by=ADA, depends_on=[Dependency(job_id=theirs.id, type=kind)], **more))
-    unknown = await answered(desk, submit(TWO, by=ADA, depends_on=[Dependency(job_id=UNKNOWN, type=kind)], **more))
+    refused = await answered(
+        desk, submit(ONE, caller=ADA, depends_on=[Dependency(job_id=theirs.id, type=kind)], **more)
+    )
+    unknown = await answered(desk, submit(TWO, caller=ADA, depends_on=[Dependency(job_id=UNKNOWN, type=kind)], **more))
 
     assert refused.replace(theirs.id, UNKNOWN) == unknown == f"Job {UNKNOWN} in dependsOn does not exist."
 
@@ -41,14 +43,14 @@ async def test_a_child_that_anothers_array_has_yet_to_have_does_not_exist_either
     theirs = job(owner=BOB, array_size=3)
     desk = await desk_over(theirs)
 
-    assert "does not exist" in await answered(desk, submit(ONE, by=ADA, depends_on=[f"{theirs.id}:1"]))
+    assert "does not exist" in await answered(desk, submit(ONE, caller=ADA, depends_on=[f"{theirs.id}:1"]))
 
 
 async def test_a_coordinator_may_wait_for_the_jobs_of_his_accounts():
     theirs = job(owner=BOB)
     desk = await desk_over(theirs)
 
-    assert await answered(desk, submit(ONE, by=CORA, depends_on=[theirs.id])) == ONE
+    assert await answered(desk, submit(ONE, caller=CORA, depends_on=[theirs.id])) == ONE
 
 
 @pytest.mark.fault("SE08")
@@ -58,5 +60,5 @@ async def test_a_queue_that_was_taken_from_somebody_meanwhile_is_not_there_for_h
 
     await desk.turn(LOOKED)
 
-    assert await answered(desk, submit(ONE, by=barred)) == "JobQueue default not found."
-    assert await answered(desk, submit(TWO, by=ADA)) == TWO
+    assert await answered(desk, submit(ONE, caller=barred)) == "JobQueue default not found."
+    assert await answered(desk, submit(TWO, caller=ADA)) == TWO

@@ -78,15 +78,15 @@ async def test_a_user_waits_for_his_earlier_bulk_stops_and_other_users_do_not(mo
     one_at_a_time = Choosing(MemoryStore()).turn_of
     entered = []
 
-    async def enter(by, until):
-        async with one_at_a_time(by):
-            entered.append(by.user)
+    async def enter(caller, until):
+        async with one_at_a_time(caller):
+            entered.append(caller.user)
             await until.wait()
 
     done = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
-        for by in (ann, ann, bob):
-            tasks.create_task(enter(by, done))
+        for caller in (ann, ann, bob):
+            tasks.create_task(enter(caller, done))
         await asyncio.sleep(0)
         assert entered == ["ann", "bob"]
         with pytest.raises(TooOften):

@@ -35,7 +35,7 @@ async def test_a_request_is_carried_out_though_its_caller_went_away():
 
 async def test_a_caller_who_went_away_is_not_refused():
     engine, desk = unstarted(inbox := Inbox()), await desk_over()
-    call = asyncio.create_task(engine.submit(job_id=ONE, spec=UNKNOWN, tags=(), key=None, by=builders.ADMIN))
+    call = asyncio.create_task(engine.submit(job_id=ONE, spec=UNKNOWN, tags=(), key=None, caller=builders.ADMIN))
     (letter,) = await inbox.take(1)
 
     call.cancel()

@@ -144,7 +144,7 @@ async def test_a_reader_who_is_stopped_takes_letters_whole_or_not_at_all(rounds)
 
 def letter(number: int) -> Deliver:
     asked = on.CancelRequested(reason="not needed")
-    return Deliver(job_id=builders.job_id(number), event=asked, by=builders.ADMIN)
+    return Deliver(job_id=builders.job_id(number), event=asked, caller=builders.ADMIN)
 
 
 def news(number: int) -> Deliver:

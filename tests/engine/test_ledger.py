@@ -34,7 +34,7 @@ async def share(desk):
     return kept.active, kept.millicpus
 
 
-def asked_by(new, share_identifier):
+def caller_of(new, share_identifier):
     """Half of what there is."""
     return submit(new, share_identifier=share_identifier, millicpus=2000)
 
@@ -77,8 +77,8 @@ async def test_a_share_gets_back_what_its_job_held():
 async def test_room_is_given_out_to_shares_as_this_turn_leaves_them():
     blue, red = job_id(1), job_id(2)
     desk = await desk_over(on_ground=FAIR)
-    await desk.turn(LOOKED, asked_by(ONE, "red"), asked_by(TWO, "blue"))
-    await desk.turn(asked_by(blue, "blue"), asked_by(red, "red"))
+    await desk.turn(LOOKED, caller_of(ONE, "red"), caller_of(TWO, "blue"))
+    await desk.turn(caller_of(blue, "blue"), caller_of(red, "red"))
     (job,) = (await desk.store.jobs([ONE])).values()
 
     await desk.turn(news(job, exited(0)))

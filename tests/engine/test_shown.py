@@ -154,7 +154,7 @@ async def test_who_asks_for_the_end_of_a_child_that_is_over_has_not_ended_it():
     desk = await array_of(SIZE)
     await desk.turn(to(ONE, CANCEL))
 
-    await desk.turn(replace(to(child_id(ONE, 5), TERMINATE), by=ADMIN))
+    await desk.turn(replace(to(child_id(ONE, 5), TERMINATE), caller=ADMIN))
 
     assert (await desk.store.jobs([child_id(ONE, 5)]))[child_id(ONE, 5)].status_reason == "enough"
     assert await desk.store.acts(ActQuery(limit=10, about=f"job/{child_id(ONE, 5)}")) == ()
@@ -245,7 +245,7 @@ async def happen(desk, what, index):
         case "child":
             await desk.turn(to(child, on.CancelRequested(reason="this one")))
         case "tag":
-            await desk.turn(Amend(job_id=child, change=_tagged, by=None, answer=answer()))
+            await desk.turn(Amend(job_id=child, change=_tagged, caller=None, answer=answer()))
         case "runs":
             await desk.turn(Deliver(job_id=child, event=on.ContainerStarted(attempt=attempt, started_at=NOON)))
         case "ends" | "fails":

@@ -142,7 +142,7 @@ async def test_one_user_has_so_many_orders_under_way_and_another_his_own(monkeyp
     monkeypatch.setattr(sweeps, "AT_ONCE", 2)
     desk = await desk_over(*[runnable() for _ in range(30)])
     ann, bob = (replace(ADMIN, user=name) for name in ("ann", "bob"))
-    first, second, third, fourth = (replace(order()[0], by=by) for by in (ann, ann, ann, bob))
+    first, second, third, fourth = (replace(order()[0], caller=caller) for caller in (ann, ann, ann, bob))
 
     await desk.turn(first, second)
     await desk.turn(third, fourth)

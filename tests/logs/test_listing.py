@@ -24,7 +24,7 @@ async def five(running):
 async def pages(logs, listing, *, limit=2, before_second_page=None):
     found, after = [], None
     while True:
-        some, after = await logs.streams(listing, after=after, limit=limit, by=ADMIN)
+        some, after = await logs.streams(listing, after=after, limit=limit, caller=ADMIN)
         found.append("".join(it.stream.name[0] for it in some))
         if after is None:
             return found
@@ -94,7 +94,7 @@ async def test_a_stream_is_told_with_its_first_and_last_times_and_its_size(logs,
     engine.write(stream.tag, "a", "b", at=SECOND)
     await logs.keep(stream.tag)
 
-    ((summary,), _) = await logs.streams(BY_NAME, after=None, limit=5, by=ADMIN)
+    ((summary,), _) = await logs.streams(BY_NAME, after=None, limit=5, caller=ADMIN)
 
     assert (summary.stream, summary.first, summary.last) == (stream, SECOND, SECOND + 1)
     assert summary.size >= 2
@@ -103,6 +103,6 @@ async def test_a_stream_is_told_with_its_first_and_last_times_and_its_size(logs,
 async def test_a_stream_nobody_wrote_to_has_no_times(logs, running):
     await running()
 
-    ((summary,), _) = await logs.streams(BY_NAME, after=None, limit=5, by=ADMIN)
+    ((summary,), _) = await logs.streams(BY_NAME, after=None, limit=5, caller=ADMIN)
 
     assert (summary.first, summary.last, summary.size) == (None, None, 0)

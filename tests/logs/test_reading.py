@@ -36,13 +36,13 @@ async def letters(running, engine):
 
 async def test_an_unknown_stream_does_not_exist(logs):
     with pytest.raises(NotFound, match=r"^The specified log stream does not exist\.$"):
-        await logs.stream("a-definition/default/0123", by=ADMIN)
+        await logs.stream("a-definition/default/0123", caller=ADMIN)
 
 
 async def test_a_stream_is_found_by_its_name(logs, running):
     stream = await running()
 
-    assert await logs.stream(stream.name, by=ADMIN) == stream
+    assert await logs.stream(stream.name, caller=ADMIN) == stream
 
 
 # --------------------------------------------------------------------------------------------------------------- pages

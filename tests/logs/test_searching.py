@@ -26,7 +26,7 @@ async def search(logs, query=EVERYTHING, *, limit=10_000):
     """Every page, as (page's messages, ...)."""
     pages, place = [], Place()
     while place is not None:
-        events, place = await logs.filter(query, place=place, limit=limit, by=ADMIN)
+        events, place = await logs.filter(query, place=place, limit=limit, caller=ADMIN)
         pages.append(messages(events))
     return pages
 
@@ -58,7 +58,7 @@ async def test_events_of_all_streams_come_by_time_however_they_are_paged(logs, t
 
 
 async def test_the_last_page_says_so(logs, three):
-    events, place = await logs.filter(EVERYTHING, place=Place(), limit=12, by=ADMIN)
+    events, place = await logs.filter(EVERYTHING, place=Place(), limit=12, caller=ADMIN)
 
     assert (len(events), place) == (12, None)
 
@@ -138,24 +138,24 @@ async def test_more_streams_than_one_search_holds_are_searched_in_parts(logs, ma
 
 
 async def test_streams_that_come_into_a_part_while_it_is_searched_push_none_into_the_next(logs, many, running):
-    first, place = await logs.filter(EVERYTHING, place=Place(), limit=300, by=ADMIN)
+    first, place = await logs.filter(EVERYTHING, place=Place(), limit=300, caller=ADMIN)
     for number in range(20):
         await running(name=f"a new one {number}")
 
     rest = []
     while place is not None:
-        events, place = await logs.filter(EVERYTHING, place=place, limit=300, by=ADMIN)
+        events, place = await logs.filter(EVERYTHING, place=place, limit=300, caller=ADMIN)
         rest += messages(events)
 
     assert sorted(messages(first) + rest) == sorted(f"line {number}" for number in range(MANY))
 
 
 async def test_a_stream_that_comes_while_a_search_is_paged_breaks_nothing(logs, three, running, engine):
-    first, place = await logs.filter(EVERYTHING, place=Place(), limit=5, by=ADMIN)
+    first, place = await logs.filter(EVERYTHING, place=Place(), limit=5, caller=ADMIN)
     new = await running(name="xx/default/0")
     engine.write(new.tag, "new", at=SECOND)
 
-    rest, place = await logs.filter(EVERYTHING, place=place, limit=100, by=ADMIN)
+    rest, place = await logs.filter(EVERYTHING, place=place, limit=100, caller=ADMIN)
 
     assert sorted(messages(first) + messages(rest)) == sorted([*BY_TIME, "new"])
     assert place is None
@@ -179,10 +179,10 @@ async def two_that_write_while_they_are_read(running, engine, clock):
 
 
 async def test_who_follows_from_the_newest_time_misses_nothing(logs, two_that_write_while_they_are_read, clock):
-    first, _ = await logs.filter(EVERYTHING, place=Place(), limit=100, by=ADMIN)
+    first, _ = await logs.filter(EVERYTHING, place=Place(), limit=100, caller=ADMIN)
     newest = max(event.line.at for event in first)
     clock.pass_seconds(1)
-    second, _ = await logs.filter(Query(span=Span(start=newest + 1)), place=Place(), limit=100, by=ADMIN)
+    second, _ = await logs.filter(Query(span=Span(start=newest + 1)), place=Place(), limit=100, caller=ADMIN)
 
     assert [messages(first), messages(second)] == [["x0", "y0"], ["x1", "y1"]]
 
@@ -255,7 +255,7 @@ async def test_a_search_ends_early_when_its_client_has_gone(logs, running, engin
     stream = await running()
     engine.write(stream.tag, *["chaff"] * 10)
 
-    _, place = await logs.filter(EVERYTHING, place=Place(), limit=10, by=ADMIN, gone=lambda: True)
+    _, place = await logs.filter(EVERYTHING, place=Place(), limit=10, caller=ADMIN, gone=lambda: True)
 
     assert place is not None
     assert place.beyond is not None

@@ -32,7 +32,7 @@ def quantities(world):
 async def needing(world, quantity, script=None, **asked):
     submission = await world.submission(script, **asked)
     needs = (Need(resource=LICENCES, quantity=quantity),)
-    return (await world.service.submit(replace(submission, needs=needs), by=ADMIN)).id
+    return (await world.service.submit(replace(submission, needs=needs), caller=ADMIN)).id
 
 
 async def test_a_job_holds_what_it_needs_until_it_is_over(world, there):
@@ -106,7 +106,7 @@ async def test_who_waits_for_units_is_next_in_the_snapshot(world, there):
     for job in waiting:
         await world.then(job, Status.RUNNABLE)
 
-    snapshot = await world.service.snapshot("default", by=ADMIN)
+    snapshot = await world.service.snapshot("default", caller=ADMIN)
 
     assert [job for job, _ in snapshot.jobs] == waiting
     assert snapshot.millicpus == 250

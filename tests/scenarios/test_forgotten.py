@@ -56,7 +56,7 @@ async def test_a_job_and_its_output_are_gone_after_an_hour(world):
     assert await known(world, job) == [False]
     assert await world.walk(job) == []
     assert await world.output(job) == []
-    assert await world.service.describe([job], by=ADMIN) == ()
+    assert await world.service.describe([job], caller=ADMIN) == ()
 
 
 async def test_one_whose_container_could_not_be_removed_yet_stays_until_it_is(world):
@@ -172,7 +172,7 @@ async def test_whoever_names_one_that_goes_while_it_is_looked_at_is_told_so_too(
     job = await world.submit(Script(seconds=0))
     await world.then(job, Status.SUCCEEDED)
     await an_hour_later(world)
-    looked = await world.service.describe([job], by=ADMIN)
+    looked = await world.service.describe([job], caller=ADMIN)
 
     await forget(world)
 

@@ -30,8 +30,8 @@ def limit(world, **limits):
     world.people = replace(world.people, accounts=world.people.accounts | {"lab": lab})
 
 
-async def submit(world, by, script, **asked):
-    world.caller = by
+async def submit(world, caller, script, **asked):
+    world.caller = caller
     return await world.submit(script, **asked)
 
 
@@ -53,9 +53,9 @@ async def test_whose_account_is_at_its_limit_waits_and_others_do_not(world, call
     await world.then(small, Status.SUCCEEDED)
 
 
-async def submit_no_more(world, by):
+async def submit_no_more(world, caller):
     with pytest.raises(Invalid, match="Account lab may have 2 jobs that wait"):
-        await submit(world, by, Script())
+        await submit(world, caller, Script())
 
 
 async def test_a_limit_that_is_raised_lets_those_start_who_wait(world, callers):

@@ -31,7 +31,7 @@ async def array_of(world, size, **asked):
 async def shown(world, parent, size):
     """All of the family as people are shown it, but for what DescribeJobs does not tell."""
     ids = [parent, *(child_id(parent, index) for index in range(size))]
-    return [_told(job) for job, _ in await world.service.describe(ids, by=world.caller)]
+    return [_told(job) for job, _ in await world.service.describe(ids, caller=world.caller)]
 
 
 async def stored(world, parent, size):
@@ -46,7 +46,7 @@ def _told(job):
 
 async def listed(world, parent, status):
     asked = ChildQuery(parent=parent, status=status, limit=1000)
-    return [it.status for it in await world.service.list_children(asked, by=world.caller)]
+    return [it.status for it in await world.service.list_children(asked, caller=world.caller)]
 
 
 async def is_written(world, parent):

@@ -28,9 +28,9 @@ async def test_a_job_that_others_stop_goes_on_and_its_coordinator_stops_it(world
     job = await world.submit(Script(seconds=600, on_term=1, output=("ready",)))
     await world.says(job, "ready")
 
-    await world.service.terminate(job, "not mine", by=BOB)
-    await world.service.cancel(job, "not mine", by=BOB)
-    await world.service.terminate(job, "his", by=CORA)
+    await world.service.terminate(job, "not mine", caller=BOB)
+    await world.service.cancel(job, "not mine", caller=BOB)
+    await world.service.terminate(job, "his", caller=CORA)
 
     await world.then(job, Status.FAILED, status_reason="his", is_cancelled=False)
 
@@ -40,14 +40,14 @@ async def test_what_a_job_writes_is_read_by_those_who_reach_it(world):
     job = await world.submit(Script(seconds=0, output=("secret",)))
     await world.then(job, Status.SUCCEEDED)
 
-    (told,), _ = await world.logs.streams(STREAMS, after=None, limit=9, by=ADA)
-    unseen = await world.logs.streams(STREAMS, after=None, limit=9, by=BOB)
+    (told,), _ = await world.logs.streams(STREAMS, after=None, limit=9, caller=ADA)
+    unseen = await world.logs.streams(STREAMS, after=None, limit=9, caller=BOB)
 
     assert (told.stream.tag.job_id, told.stream.owner) == (job, Owner(user="ada", account="team"))
     assert unseen == ((), None)
-    assert await world.logs.stream(told.stream.name, by=CORA) == told.stream
+    assert await world.logs.stream(told.stream.name, caller=CORA) == told.stream
     with pytest.raises(NotFound):
-        await world.logs.stream(told.stream.name, by=BOB)
+        await world.logs.stream(told.stream.name, caller=BOB)
 
 
 async def test_children_and_restarted_jobs_are_their_owners(world):
@@ -55,11 +55,11 @@ async def test_children_and_restarted_jobs_are_their_owners(world):
     await world.then(f"{array}:1", Status.RUNNING)
 
     await world.restart()
-    await world.service.terminate(f"{array}:1", "not mine", by=BOB)
-    await world.service.terminate(array, "mine", by=ADA)
+    await world.service.terminate(f"{array}:1", "not mine", caller=BOB)
+    await world.service.terminate(array, "mine", caller=ADA)
 
     await world.then(array, Status.FAILED, status_reason="mine")
-    assert await world.service.describe([array, f"{array}:0"], by=BOB) == ()
+    assert await world.service.describe([array, f"{array}:0"], caller=BOB) == ()
 
 
 async def test_a_coordinators_job_waits_for_another_and_a_strangers_is_refused(world):

@@ -86,7 +86,7 @@ async def test_what_an_account_may_not_have_is_refused_when_it_is_asked_for(worl
     world.caller = replace(world.caller, allowance=TIGHT)
 
     with pytest.raises(Invalid, match="is not allowed to account lab"):
-        await world.service.submit(submission, by=world.caller)
+        await world.service.submit(submission, caller=world.caller)
     with pytest.raises(Invalid, match="is not allowed to account lab"):
         await world.submission(**AS_ROOT)
 

@@ -31,7 +31,7 @@ async def test_overrides_that_are_too_long_end_it_before_it_begins(world):
     submission = await world.submission(attempts=3)
     overrides = replace(submission.overrides, environment=(("LONG", "x" * 8192),))
 
-    job = await world.service.submit(replace(submission, overrides=overrides), by=ADMIN)
+    job = await world.service.submit(replace(submission, overrides=overrides), caller=ADMIN)
 
     await world.then(job.id, Status.FAILED, status_reason=reasons.OVERRIDES_TOO_LONG, attempts=(), started_at=None)
     assert await world.walk(job.id) == ["SUBMITTED", "FAILED"]
@@ -121,6 +121,6 @@ async def test_more_tags_than_can_be_propagated_end_it_too(world):
     submission = await world.submission()
     tags = tuple((f"key-{number}", "") for number in range(51))
 
-    job = await world.service.submit(replace(submission, tags=tags, propagate_tags=True), by=ADMIN)
+    job = await world.service.submit(replace(submission, tags=tags, propagate_tags=True), caller=ADMIN)
 
     await world.then(job.id, Status.FAILED, status_reason=reasons.TOO_MANY_TAGS, attempts=(), started_at=None)

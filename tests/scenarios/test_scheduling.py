@@ -47,7 +47,7 @@ async def shared(world):
 async def of_share(world, share, script=None, *, priority=0, **asked):
     submission = await world.submission(script, queue="shared", **asked)
     asked_for = replace(submission, share_identifier=share, scheduling_priority=priority)
-    return (await world.service.submit(asked_for, by=ADMIN)).id
+    return (await world.service.submit(asked_for, caller=ADMIN)).id
 
 
 async def started(world, *jobs):
@@ -176,7 +176,7 @@ async def test_the_snapshot_tells_the_order_in_which_they_start(world, shared):
     reds = [await of_share(world, "red", SHORT, millicpus=WHOLE) for _ in range(2)]
     blue = await of_share(world, "blue", SHORT, millicpus=WHOLE)
 
-    told = await world.service.snapshot("shared", by=ADMIN)
+    told = await world.service.snapshot("shared", caller=ADMIN)
 
     assert [job_id for job_id, _ in told.jobs] == [blue, *reds]
     assert (told.millicpus, told.shares, told.active_shares) == (WHOLE, (("red", WHOLE),), 2)

@@ -164,7 +164,7 @@ async def test_a_finished_job_is_not_touched(world):
 async def test_an_unknown_job_is_no_error(world):
     await world.terminate("no-such-job", "whatever")
 
-    assert await world.service.describe(["no-such-job"], by=ADMIN) == ()
+    assert await world.service.describe(["no-such-job"], caller=ADMIN) == ()
 
 
 @pytest.mark.fault("SP10")

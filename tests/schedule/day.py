@@ -42,7 +42,7 @@ async def live(jobs: int, *, vcpus: int, seed: int) -> Sums:
     await engine.start()
     for wave in waves(jobs, seed):
         for task in wave:
-            await engine.submit(job_id=task.job_id, spec=task.spec, tags=(), key=None, by=ADMIN)
+            await engine.submit(job_id=task.job_id, spec=task.spec, tags=(), key=None, caller=ADMIN)
         await clock.sleep(sum(map(_work, wave)) / (1000 * vcpus) / LOAD)
     ends = clock.now() + PATIENCE
     while witness.left and clock.now() < ends:

@@ -57,7 +57,7 @@ def jobs(lab, name):
 
 
 @pytest.fixture
-def by(lab, monkeypatch):
+def caller(lab, monkeypatch):
     """A command of somebody, signed with his key."""
 
     def run(name, *words):
@@ -89,10 +89,10 @@ def stopped(lab, jobs):
         *((who, ["-A", "elsewhere", "-u", "eve"], {"eve"}) for who in STAFF),
     ],
 )
-def test_filters_reach_as_far_as_he_who_asks(lab, jobs, by, name, asked):
+def test_filters_reach_as_far_as_he_who_asks(lab, jobs, caller, name, asked):
     who, words, meant = asked
 
-    done = by(who, "terminate", *words, "-n", name)
+    done = caller(who, "terminate", *words, "-n", name)
 
     assert (done.status, done.says[-1]) == (0, f"{len(meant)} stopping")
     assert stopped(lab, jobs) == meant
@@ -100,16 +100,16 @@ def test_filters_reach_as_far_as_he_who_asks(lab, jobs, by, name, asked):
 
 @pytest.mark.fault("SE08")
 @pytest.mark.parametrize(("who", "whose"), [("ada", "bob"), ("ada", "eve"), ("cora", "eve")])
-def test_the_job_of_another_is_as_if_it_were_not_there(lab, jobs, by, who, whose):
-    done = by(who, "terminate", jobs["ada"], jobs[whose])
+def test_the_job_of_another_is_as_if_it_were_not_there(lab, jobs, caller, who, whose):
+    done = caller(who, "terminate", jobs["ada"], jobs[whose])
 
     assert done.status == 1
     assert f"{jobs[whose]}  not found" in done.says
     assert stopped(lab, jobs) == {"ada"}
 
 
-def test_who_did_it_is_told_to_the_owner(lab, jobs, by):
-    by("cora", "terminate", jobs["bob"])
+def test_who_did_it_is_told_to_the_owner(lab, jobs, caller):
+    caller("cora", "terminate", jobs["bob"])
 
     assert lab.ground.reach(jobs["bob"], "FAILED")["statusReason"] == "Terminated by cora"
 

@@ -40,7 +40,7 @@ class Attended(Storm):
         self._story.tell(f"operator force-fails {self._story.called(job_id)}")
         self._story.counts["forced"] += 1
         try:
-            job = await self._world.client.ask(lambda it: it.jobs.force_fail(job_id, "stuck", by=ADMIN))
+            job = await self._world.client.ask(lambda it: it.jobs.force_fail(job_id, "stuck", caller=ADMIN))
         except (Lost, BatchqError) as why:
             self._story.tell(f"operator got {type(why).__name__}")
             return

@@ -94,7 +94,7 @@ class Client:
             )
         for name, image in DEFINITIONS.items():
             made = builders.definition(name=name, image=image)
-            await self.ask(lambda it, made=made: it.catalog.definitions.register(made, by=ADMIN))
+            await self.ask(lambda it, made=made: it.catalog.definitions.register(made, caller=ADMIN))
 
     async def _make_policy(self) -> None:
         reservation = self._dice.choice([0, 0, 40])
@@ -180,15 +180,15 @@ class Client:
     async def _submit_twice(self) -> None:
         """The first is still under way when the second comes."""
         submission = replace(self._wishes.next(), key=self.key())
-        by = submitter(submission.name, self._everybody.account_limit)
+        caller = submitter(submission.name, self._everybody.account_limit)
         answers = await asyncio.gather(
-            self._request_submit(submission, by), self._request_submit(submission, by), return_exceptions=True
+            self._request_submit(submission, caller), self._request_submit(submission, caller), return_exceptions=True
         )
         if len({it for it in answers if isinstance(it, str)}) > 1:
             self._story.breaks("I2 a repeated submission is the same job", submission.name)
 
-    async def _request_submit(self, submission: Submission, by: Caller = ADMIN) -> JobId:
-        job = await self.ask(lambda it: it.jobs.submit(submission, by=by), patience=self._everybody.patience())
+    async def _request_submit(self, submission: Submission, caller: Caller = ADMIN) -> JobId:
+        job = await self.ask(lambda it: it.jobs.submit(submission, caller=caller), patience=self._everybody.patience())
         self._witness.submitted(submission.name, job.id)
         self._story.tell(f"client has {submission.name}")
         self.known.setdefault(job.id, submission)
@@ -202,14 +202,14 @@ class Client:
 
     async def _request_terminate(self, job_id: JobId) -> None:
         await self.ask(
-            lambda it: it.jobs.terminate(job_id, "a user stops it", by=ADMIN), patience=self._everybody.patience()
+            lambda it: it.jobs.terminate(job_id, "a user stops it", caller=ADMIN), patience=self._everybody.patience()
         )
         self._witness.terminated(job_id)
         self._story.tell(f"client terminated {self._story.called(job_id)}")
 
     async def _request_cancel(self, job_id: JobId) -> None:
         await self.ask(
-            lambda it: it.jobs.cancel(job_id, "a user cancels it", by=ADMIN), patience=self._everybody.patience()
+            lambda it: it.jobs.cancel(job_id, "a user cancels it", caller=ADMIN), patience=self._everybody.patience()
         )
         self._witness.cancelled(job_id)
         self._story.tell(f"client cancelled {self._story.called(job_id)}")
@@ -221,7 +221,7 @@ class Client:
         self._story.tell(f"client swept {asked}")
 
     async def _hear(self, server: Server, order: SweepOrder, asked: Asked) -> None:
-        async for some in await server.stopping.stop(order, asked, by=ADMIN):
+        async for some in await server.stopping.stop(order, asked, caller=ADMIN):
             self._witness.sweepers.told(order, some)
 
     async def _change_ground(self) -> None:

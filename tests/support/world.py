@@ -217,16 +217,16 @@ class World:
         submission = await self.submission(script, **asked)
         usual = AMPLE if script is not None and script.on_term is not None else GRACE
         service = self._serving(usual if grace is None else grace)
-        return [(await service.submit(submission, by=self.caller)).id for _ in range(number)]
+        return [(await service.submit(submission, caller=self.caller)).id for _ in range(number)]
 
     async def submit_and(self, request: Callable[[JobId], Awaitable[None]], **asked: Any) -> JobId:
         """A job and a request about it that lie in the inbox together, so that the job is SUBMITTED when it is read."""
         submission = await self.submission(**asked)
-        definition = await self.catalog.definitions.find(submission.definition_name, None, by=self.caller)
+        definition = await self.catalog.definitions.find(submission.definition_name, None, caller=self.caller)
         job_id = JobId(str(uuid4()))
         spec = specify(submission, definition, owner=self.caller.owner, stop_grace=GRACE)
         await asyncio.gather(
-            self.engine.submit(job_id=job_id, spec=spec, tags=(), key=None, by=self.caller), request(job_id)
+            self.engine.submit(job_id=job_id, spec=spec, tags=(), key=None, caller=self.caller), request(job_id)
         )
         return job_id
 
@@ -253,7 +253,7 @@ class World:
         defined = f"script-{next(self._names)}"
         definition = builders.definition(name=defined)
         await self.catalog.definitions.register(
-            replace(definition, container=replace(spec, resources=size, **container)), by=self.caller
+            replace(definition, container=replace(spec, resources=size, **container)), caller=self.caller
         )
         return Submission(
             name=name or defined,
@@ -269,10 +269,10 @@ class World:
         )
 
     async def cancel(self, job_id: JobId, reason: str = "not needed") -> None:
-        await self.service.cancel(job_id, reason, by=self.caller)
+        await self.service.cancel(job_id, reason, caller=self.caller)
 
     async def terminate(self, job_id: JobId, reason: str = "stop it") -> None:
-        await self.service.terminate(job_id, reason, by=self.caller)
+        await self.service.terminate(job_id, reason, caller=self.caller)
 
     async def cancel_all(self, *ids: str, reason: str = "not needed", **of: Any) -> dict[str, str]:
         """Of those of which this holds. The answer is what became of each."""
@@ -286,7 +286,9 @@ class World:
             ids=ids or None, accounts=of.pop("accounts", None), rest=Selection(**{it: frozenset(of[it]) for it in of})
         )
         stop = self.stopping.preview if preview else self.stopping.stop
-        return {it.job_id: str(it.outcome) async for some in await stop(order, asked, by=self.caller) for it in some}
+        return {
+            it.job_id: str(it.outcome) async for some in await stop(order, asked, caller=self.caller) for it in some
+        }
 
     async def finish(self, job_id: JobId, *, part: str = "") -> None:
         """One that is lasting ends now, and nobody ordered that: its container is told so, whether or not we serve.
@@ -304,14 +306,14 @@ class World:
         await self._until(over, f"{job_id} did not end")
 
     async def force_fail(self, job_id: JobId, reason: str = "it does not end") -> Job:
-        return await self.service.force_fail(job_id, reason, by=self.caller)
+        return await self.service.force_fail(job_id, reason, caller=self.caller)
 
     async def job(self, job_id: JobId) -> Job:
         return (await self.store.jobs([job_id]))[job_id]
 
     async def described(self, *ids: JobId) -> list[Job]:
         """As DescribeJobs shows them."""
-        return [job for job, _ in await self.service.describe(ids, by=self.caller)]
+        return [job for job, _ in await self.service.describe(ids, caller=self.caller)]
 
     async def then(self, job_id: JobId, status: Status, **expected: Any) -> Job:
         """Wait until the job is in this status; then its members must be as expected."""

@@ -60,7 +60,7 @@ async def list_jobs(desk: Desk, call: Call, given: wire.ListJobsByConsumableReso
     asked = ("ListJobsByConsumableResource", query.resource, query.status, query.name)
     if given.nextToken:
         query = replace(query, before=int(desk.tokens.read(asked, given.nextToken)))
-    jobs = await desk.jobs.list_needing(replace(query, limit=query.limit + 1), by=call.by)
+    jobs = await desk.jobs.list_needing(replace(query, limit=query.limit + 1), caller=call.caller)
     told = jobs[: query.limit]
     answer: Answer = {"jobs": [consumables.needing(it, query.resource, call.arns) for it in told]}
     return answer | ({"nextToken": desk.tokens.make(asked, str(told[-1].order))} if len(jobs) > len(told) else {})

@@ -13,7 +13,7 @@ MOST = 100
 @takes(wire.RegisterJobDefinition, check=definitions.check_size)
 async def register(desk: Desk, call: Call, given: wire.RegisterJobDefinition) -> Answer:
     asked = definitions.definition(given, arns=call.arns, rules=desk.rules, now=desk.clock.now())
-    made = await desk.catalog.definitions.register(asked, by=call.by)
+    made = await desk.catalog.definitions.register(asked, caller=call.caller)
     arn = call.arns.definition(made.ref)
     return {"jobDefinitionName": made.ref.name, "jobDefinitionArn": arn, "revision": made.ref.revision}
 
@@ -23,7 +23,7 @@ async def deregister(desk: Desk, call: Call, given: wire.DeregisterJobDefinition
     ref = definitions.ref_of(given.jobDefinition, call.arns)
     if ref is None:
         raise Invalid("jobDefinition must be name:revision or the ARN of a revision.")
-    await desk.catalog.definitions.deregister(ref, by=call.by)
+    await desk.catalog.definitions.deregister(ref, caller=call.caller)
     return {}
 
 
@@ -40,13 +40,17 @@ Page = tuple[list[JobDefinition], dict[str, str]]
 
 async def _named(desk: Desk, given: wire.DescribeJobDefinitions, call: Call) -> Page:
     refs = dict.fromkeys(definitions.ref_of(text, call.arns) for text in given.jobDefinitions or ())
-    return [it for ref in refs if ref and (it := await desk.catalog.definitions.see(ref, by=call.by)) is not None], {}
+    return [
+        it for ref in refs if ref and (it := await desk.catalog.definitions.see(ref, caller=call.caller)) is not None
+    ], {}
 
 
 async def _page(desk: Desk, given: wire.DescribeJobDefinitions, call: Call) -> Page:
     name, status, limit = given.jobDefinitionName or None, given.status or None, given.maxResults or MOST
     query = ("DescribeJobDefinitions", name, status)
     after = definitions.position(desk.tokens.read(query, given.nextToken)) if given.nextToken else None
-    found = await desk.catalog.definitions.page(name=name, status=status, limit=limit + 1, after=after, by=call.by)
+    found = await desk.catalog.definitions.page(
+        name=name, status=status, limit=limit + 1, after=after, caller=call.caller
+    )
     told = list(found[:limit])
     return told, ({"nextToken": desk.tokens.make(query, str(told[-1].ref))} if len(found) > limit else {})

@@ -22,13 +22,15 @@ from batchq.values import ChildQuery
 class Order(Protocol):
     """CancelJob, or TerminateJob."""
 
-    def __call__(self, job_id: JobId, reason: str, *, by: Caller) -> Awaitable[None]: ...
+    def __call__(self, job_id: JobId, reason: str, *, caller: Caller) -> Awaitable[None]: ...
 
 
 class OrderMany(Protocol):
     """CancelJobs, or TerminateJobs. Answers which of them could not be carried out, and why."""
 
-    def __call__(self, ids: Sequence[JobId], reason: str, *, by: Caller) -> Awaitable[Mapping[JobId, BatchqError]]: ...
+    def __call__(
+        self, ids: Sequence[JobId], reason: str, *, caller: Caller
+    ) -> Awaitable[Mapping[JobId, BatchqError]]: ...
 
 
 MOST_DESCRIBED = 100
@@ -39,7 +41,7 @@ TOO_MANY = f"Maximum number of jobs supported is  {MOST_DESCRIBED} ."  # AWS: tw
 async def submit(desk: Desk, call: Call, given: wire.SubmitJob) -> Answer:
     definition = await _definition(desk, given.jobDefinition, call)
     job = await desk.jobs.submit(
-        submissions.submission(given, definition, arns=call.arns, rules=desk.rules, key=call.key), by=call.by
+        submissions.submission(given, definition, arns=call.arns, rules=desk.rules, key=call.key), caller=call.caller
     )
     return {"jobArn": call.arns.job(job.id), "jobName": job.spec.name, "jobId": job.id}
 
@@ -49,7 +51,7 @@ async def describe(desk: Desk, call: Call, given: wire.DescribeJobs) -> Answer:
     if len(given.jobs) > MOST_DESCRIBED:
         raise Invalid(TOO_MANY)
     named = map(_checked, (call.arns.listed(Kind.JOB, text) for text in given.jobs))
-    found = await desk.jobs.describe([it for it in named if it is not None], by=call.by)
+    found = await desk.jobs.describe([it for it in named if it is not None], caller=call.caller)
     return {"jobs": [details.job_detail(job, definition, call.arns) for job, definition in found]}
 
 
@@ -65,9 +67,9 @@ async def list_(desk: Desk, call: Call, given: wire.ListJobs) -> Answer:
         asked = replace(asked, before=int(desk.tokens.read(token, given.nextToken)))
     wider = replace(asked, limit=asked.limit + 1)
     if isinstance(wider, ChildQuery):
-        found = await desk.jobs.list_children(wider, by=call.by)
+        found = await desk.jobs.list_children(wider, caller=call.caller)
     else:
-        found = await desk.jobs.list(wider, by=call.by)
+        found = await desk.jobs.list(wider, caller=call.caller)
     page = found[: asked.limit]
     return _page(desk, call, page, token=token, on=page[-1].order if len(found) > len(page) else None)
 
@@ -76,7 +78,11 @@ async def _list_nodes(desk: Desk, given: wire.ListJobs, call: Call) -> Answer:
     job_id, status = listing.job_named(given.multiNodeJobId or "", call.arns), listing.status(given)
     token = ("ListJobs", "nodes", job_id, status)
     after = int(desk.tokens.read(token, given.nextToken)) if given.nextToken else -1
-    nodes = [it for it in await desk.jobs.list_nodes(job_id, by=call.by) if it.status is status and _number(it) > after]
+    nodes = [
+        it
+        for it in await desk.jobs.list_nodes(job_id, caller=call.caller)
+        if it.status is status and _number(it) > after
+    ]
     page = nodes[: listing.limit(given)]
     return _page(desk, call, page, token=token, on=_number(page[-1]) if len(nodes) > len(page) else None)
 
@@ -113,7 +119,7 @@ async def terminate_many(desk: Desk, call: Call, given: wire.StopJobs) -> Answer
 async def _definition(desk: Desk, text: str, call: Call) -> JobDefinition:
     name, revision = submissions.definition_of(text, call.arns)
     try:
-        return await desk.catalog.definitions.find(name, revision, by=call.by)
+        return await desk.catalog.definitions.find(name, revision, caller=call.caller)
     except NotFound:
         raise submissions.unknown_definition(text) from None
 
@@ -132,7 +138,7 @@ async def _stop(order: Order, call: Call, given: wire.StopJob) -> Answer:
     reason = checks.reason(given.reason)
     job_id = _job(checks.required(given.jobId, "jobId"), call)
     if job_id is not None:
-        await order(job_id, reason, by=call.by)
+        await order(job_id, reason, caller=call.caller)
     return {}
 
 
@@ -145,7 +151,7 @@ async def _stop_many(order: OrderMany, call: Call, given: wire.StopJobs) -> Answ
             named[text] = _job(text, call)
         except Invalid as why:
             errors[text] = {"code": "ClientException", "message": str(why)}
-    refused = await order([it for it in named.values() if it is not None], reason, by=call.by)
+    refused = await order([it for it in named.values() if it is not None], reason, caller=call.caller)
     errors |= {text: error for text, job_id in named.items() if (error := _error(job_id, refused)) is not None}
     return {
         "successful": [text for text in given.jobs if text not in errors],

@@ -44,7 +44,7 @@ async def delete(desk: Desk, call: Call, given: wire.DeleteJobQueue) -> Answer:
 @takes(wire.DescribeJobQueues)
 async def describe(desk: Desk, call: Call, given: wire.DescribeJobQueues) -> Answer:
     names = call.arns.all_named(Kind.QUEUE, given.jobQueues or ())
-    found = desk.catalog.describe_queues(names, by=call.by) if names or not given.jobQueues else ()
+    found = desk.catalog.describe_queues(names, caller=call.caller) if names or not given.jobQueues else ()
     query = ("DescribeJobQueues", names)
     told, more = page({it.name: it for it in found}, given, query=query, tokens=desk.tokens)
     return {"jobQueues": [queues.detail(it, call.arns) for it in told], **more}
@@ -54,7 +54,7 @@ async def describe(desk: Desk, call: Call, given: wire.DescribeJobQueues) -> Ans
 async def snapshot(desk: Desk, call: Call, given: wire.GetJobQueueSnapshot) -> Answer:
     name = queues.name_of(given.jobQueue, call.arns)
     queue = desk.catalog.queues.get(name)  # before the wait, in which it may be deleted
-    found = await desk.jobs.snapshot(name, by=call.by)
+    found = await desk.jobs.snapshot(name, caller=call.caller)
     return snapshots.detail(found, call.arns, fair=queue is not None and queue.policy is not None)
 
 

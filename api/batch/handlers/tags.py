@@ -15,34 +15,38 @@ from batchq.domain.people import Caller, Right
 from batchq.errors import Invalid, NotFound
 
 TAG: Mapping[Kind, Callable[[Desk, str, Tags, Caller], Awaitable[None]]] = {
-    Kind.ENVIRONMENT: lambda desk, name, tags, _by: desk.catalog.tag_environment(EnvironmentName(name), tags),
-    Kind.QUEUE: lambda desk, name, tags, _by: desk.catalog.tag_queue(QueueName(name), tags),
-    Kind.DEFINITION: lambda desk, name, tags, by: desk.catalog.definitions.tag(_ref(name), tags, by=by),
-    Kind.JOB: lambda desk, name, tags, by: desk.jobs.tag(JobId(name), tags, by=by),
-    Kind.POLICY: lambda desk, name, tags, _by: desk.catalog.scheduling_policies.tag(PolicyName(name), tags),
-    Kind.CONSUMABLE: lambda desk, name, tags, _by: desk.catalog.consumable_resources.tag(ConsumableName(name), tags),
+    Kind.ENVIRONMENT: lambda desk, name, tags, _caller: desk.catalog.tag_environment(EnvironmentName(name), tags),
+    Kind.QUEUE: lambda desk, name, tags, _caller: desk.catalog.tag_queue(QueueName(name), tags),
+    Kind.DEFINITION: lambda desk, name, tags, caller: desk.catalog.definitions.tag(_ref(name), tags, caller=caller),
+    Kind.JOB: lambda desk, name, tags, caller: desk.jobs.tag(JobId(name), tags, caller=caller),
+    Kind.POLICY: lambda desk, name, tags, _caller: desk.catalog.scheduling_policies.tag(PolicyName(name), tags),
+    Kind.CONSUMABLE: lambda desk, name, tags, _caller: desk.catalog.consumable_resources.tag(
+        ConsumableName(name), tags
+    ),
 }
 UNTAG: Mapping[Kind, Callable[[Desk, str, Collection[str], Caller], Awaitable[None]]] = {
-    Kind.ENVIRONMENT: lambda desk, name, keys, _by: desk.catalog.untag_environment(EnvironmentName(name), keys),
-    Kind.QUEUE: lambda desk, name, keys, _by: desk.catalog.untag_queue(QueueName(name), keys),
-    Kind.DEFINITION: lambda desk, name, keys, by: desk.catalog.definitions.untag(_ref(name), keys, by=by),
-    Kind.JOB: lambda desk, name, keys, by: desk.jobs.untag(JobId(name), keys, by=by),
-    Kind.POLICY: lambda desk, name, keys, _by: desk.catalog.scheduling_policies.untag(PolicyName(name), keys),
-    Kind.CONSUMABLE: lambda desk, name, keys, _by: desk.catalog.consumable_resources.untag(ConsumableName(name), keys),
+    Kind.ENVIRONMENT: lambda desk, name, keys, _caller: desk.catalog.untag_environment(EnvironmentName(name), keys),
+    Kind.QUEUE: lambda desk, name, keys, _caller: desk.catalog.untag_queue(QueueName(name), keys),
+    Kind.DEFINITION: lambda desk, name, keys, caller: desk.catalog.definitions.untag(_ref(name), keys, caller=caller),
+    Kind.JOB: lambda desk, name, keys, caller: desk.jobs.untag(JobId(name), keys, caller=caller),
+    Kind.POLICY: lambda desk, name, keys, _caller: desk.catalog.scheduling_policies.untag(PolicyName(name), keys),
+    Kind.CONSUMABLE: lambda desk, name, keys, _caller: desk.catalog.consumable_resources.untag(
+        ConsumableName(name), keys
+    ),
 }
 
 
 @takes(wire.TagResource)
 async def tag(desk: Desk, call: Call, given: wire.TagResource) -> Answer:
     kind, name = _resource(call)
-    await TAG[_changed(kind, call.by)](desk, name, checks.tags(given.tags), call.by)
+    await TAG[_changed(kind, call.caller)](desk, name, checks.tags(given.tags), call.caller)
     return {}
 
 
 async def _untag(desk: Desk, call: Call) -> Answer:
     given = check(wire.UntagResource, {"tagKeys": list(call.keys)})
     kind, name = _resource(call)
-    await UNTAG[_changed(kind, call.by)](desk, name, given.tagKeys, call.by)
+    await UNTAG[_changed(kind, call.caller)](desk, name, given.tagKeys, call.caller)
     return {}
 
 
@@ -52,39 +56,39 @@ untag = Operation(_untag, query=wire.UntagResource)
 @Operation
 async def list_(desk: Desk, call: Call) -> Answer:
     kind, name = _resource(call)
-    tags = await _TAGS[kind](desk, name, call.by)
+    tags = await _TAGS[kind](desk, name, call.caller)
     if tags is None:
         raise _unknown(call.arn)
     return {"tags": dict(tags)}
 
 
-async def _environment(desk: Desk, name: str, _by: Caller) -> Tags | None:
+async def _environment(desk: Desk, name: str, _caller: Caller) -> Tags | None:
     found = desk.catalog.environments.get(EnvironmentName(name))
     return None if found is None else found.tags
 
 
-async def _queue(desk: Desk, name: str, by: Caller) -> Tags | None:
-    found = desk.catalog.queues_of(by).get(QueueName(name))
+async def _queue(desk: Desk, name: str, caller: Caller) -> Tags | None:
+    found = desk.catalog.queues_of(caller).get(QueueName(name))
     return None if found is None else found.tags
 
 
-async def _policy(desk: Desk, name: str, _by: Caller) -> Tags | None:
+async def _policy(desk: Desk, name: str, _caller: Caller) -> Tags | None:
     found = desk.catalog.policies.get(PolicyName(name))
     return None if found is None else found.tags
 
 
-async def _consumable(desk: Desk, name: str, _by: Caller) -> Tags | None:
+async def _consumable(desk: Desk, name: str, _caller: Caller) -> Tags | None:
     found = desk.catalog.consumables.get(ConsumableName(name))
     return None if found is None else found.tags
 
 
-async def _definition(desk: Desk, name: str, by: Caller) -> Tags | None:
-    found = await desk.catalog.definitions.see(_ref(name), by=by)
+async def _definition(desk: Desk, name: str, caller: Caller) -> Tags | None:
+    found = await desk.catalog.definitions.see(_ref(name), caller=caller)
     return None if found is None else found.tags
 
 
-async def _job(desk: Desk, name: str, by: Caller) -> Tags | None:
-    found = await desk.jobs.describe([JobId(name)], by=by)
+async def _job(desk: Desk, name: str, caller: Caller) -> Tags | None:
+    found = await desk.jobs.describe([JobId(name)], caller=caller)
     return found[0][0].tags if found else None
 
 
@@ -108,10 +112,10 @@ def _resource(call: Call) -> tuple[Kind, str]:
     return found
 
 
-def _changed(kind: Kind, by: Caller) -> Kind:
+def _changed(kind: Kind, caller: Caller) -> Kind:
     """Whoever may change what jobs run on may tag it. Raises Refused."""
     own = kind in {Kind.JOB, Kind.DEFINITION}
-    must_have(by, Right.OWN if own else Right.GROUND, by.operation)
+    must_have(caller, Right.OWN if own else Right.GROUND, caller.operation)
     return kind
 
 
