@@ -7,7 +7,6 @@ from aiohttp import web
 
 from api.gate import WHO
 from api.http import Refused
-from batchq import acting
 from batchq.domain.people import Caller, Right
 from batchq.domain.replacing import replace
 
@@ -28,6 +27,4 @@ def denied(why: object) -> Refused:
 def asker(request: web.Request, right: Right, operation: str) -> Caller:
     """Who makes the request, and as what, if he may. Raises Refused."""
     must_have(request[WHO], right, operation)
-    caller = replace(request[WHO], operation=operation)
-    acting.begin(caller)
-    return caller
+    return replace(request[WHO], operation=operation)

@@ -86,10 +86,17 @@ class Catalog:
                 max_millicpus=max_millicpus,
                 document=local_document(max_millicpus),
                 tags=(),
+                caller=None,
             )
         if DEFAULT not in self._queues:
             await self.create_queue(
-                name=DEFAULT, state=State.ENABLED, priority=1, environments=(LOCAL,), document="{}", tags=()
+                name=DEFAULT,
+                state=State.ENABLED,
+                priority=1,
+                environments=(LOCAL,),
+                document="{}",
+                tags=(),
+                caller=None,
             )
         await self._store.set_flag(_DEFAULTS_MADE)
 
@@ -101,7 +108,14 @@ class Catalog:
 
     @one_at_a_time
     async def create_environment(
-        self, *, name: EnvironmentName, state: State, max_millicpus: int, document: str, tags: Tags
+        self,
+        *,
+        name: EnvironmentName,
+        state: State,
+        max_millicpus: int,
+        document: str,
+        tags: Tags,
+        caller: Caller | None,
     ) -> ComputeEnvironment:
         """Raises Invalid when the name is taken."""
         rules.must_be_free(name, self._environments)
@@ -113,35 +127,39 @@ class Catalog:
             tags=rules.environment_tagged((), tags),
             created_at=self._clock.now(),
         )
-        return await self._keep_environment(made)
+        return await self._keep_environment(made, caller)
 
     @one_at_a_time
     async def update_environment(
-        self, name: EnvironmentName, change: Callable[[ComputeEnvironment], ComputeEnvironment]
+        self,
+        name: EnvironmentName,
+        change: Callable[[ComputeEnvironment], ComputeEnvironment],
+        *,
+        caller: Caller,
     ) -> ComputeEnvironment:
         """`change` is given it as it is when its turn comes. Raises NotFound."""
-        return await self._keep_environment(change(self._environment(name)))
+        return await self._keep_environment(change(self._environment(name)), caller)
 
     @one_at_a_time
-    async def delete_environment(self, name: EnvironmentName) -> None:
+    async def delete_environment(self, name: EnvironmentName, *, caller: Caller) -> None:
         """Jobs that run on it go on. Raises Invalid while it is ENABLED or a queue uses it; an unknown one is gone."""
         if name not in self._environments:
             return
         rules.must_be_disabled(_ENVIRONMENT, name, self._environments[name].state)
         rules.must_be_unused(name, [queue.environments for queue in self._queues.values()])
-        await self._store.drop_environment(name)
+        await self._store.drop_environment(name, caller=caller)
         del self._environments[name]
         self._changed()
 
     @one_at_a_time
-    async def tag_environment(self, name: EnvironmentName, tags: Tags) -> None:
+    async def tag_environment(self, name: EnvironmentName, tags: Tags, *, caller: Caller) -> None:
         before = self._environment(name)
-        await self._keep_environment(replace(before, tags=rules.environment_tagged(before.tags, tags)))
+        await self._keep_environment(replace(before, tags=rules.environment_tagged(before.tags, tags)), caller)
 
     @one_at_a_time
-    async def untag_environment(self, name: EnvironmentName, keys: Collection[str]) -> None:
+    async def untag_environment(self, name: EnvironmentName, keys: Collection[str], *, caller: Caller) -> None:
         before = self._environment(name)
-        await self._keep_environment(replace(before, tags=rules.untagged(before.tags, keys)))
+        await self._keep_environment(replace(before, tags=rules.untagged(before.tags, keys)), caller)
 
     # -------------------------------------------------------------------------------------------------------- queues
 
@@ -167,6 +185,7 @@ class Catalog:
         time_limits: tuple[TimeLimit, ...] = (),
         document: str,
         tags: Tags,
+        caller: Caller | None,
     ) -> JobQueue:
         """Raises Invalid when the name is taken, NotFound when an environment or the policy is not there."""
         rules.must_be_free(name, self._queues)
@@ -182,10 +201,12 @@ class Catalog:
             created_at=self._clock.now(),
         )
         self._check_footing(made)
-        return await self._keep_queue(made)
+        return await self._keep_queue(made, caller)
 
     @one_at_a_time
-    async def update_queue(self, name: QueueName, change: Callable[[JobQueue], JobQueue]) -> JobQueue:
+    async def update_queue(
+        self, name: QueueName, change: Callable[[JobQueue], JobQueue], *, caller: Caller
+    ) -> JobQueue:
         """`change` is given it as it is when its turn comes. Raises NotFound, also when what it stands on is not there.
 
         Raises Invalid when a queue with a policy would lose it, or one without would get one.
@@ -194,28 +215,28 @@ class Catalog:
         after = change(before)
         rules.must_keep_its_kind(before, after)
         self._check_footing(after)
-        return await self._keep_queue(after)
+        return await self._keep_queue(after, caller)
 
     @one_at_a_time
-    async def delete_queue(self, name: QueueName) -> None:
+    async def delete_queue(self, name: QueueName, *, caller: Caller) -> None:
         """Raises Invalid while it is ENABLED or holds unfinished jobs (AWS terminates them); an unknown one is gone."""
         if name not in self._queues:
             return
         rules.must_be_disabled(_QUEUE, name, self._queues[name].state)
         rules.must_be_empty(name, await self._jobs.unfinished_in(name))
-        await self._store.drop_queue(name)
+        await self._store.drop_queue(name, caller=caller)
         del self._queues[name]
         self._changed()
 
     @one_at_a_time
-    async def tag_queue(self, name: QueueName, tags: Tags) -> None:
+    async def tag_queue(self, name: QueueName, tags: Tags, *, caller: Caller) -> None:
         before = self._queue(name)
-        await self._keep_queue(replace(before, tags=rules.tagged(before.tags, tags)))
+        await self._keep_queue(replace(before, tags=rules.tagged(before.tags, tags)), caller)
 
     @one_at_a_time
-    async def untag_queue(self, name: QueueName, keys: Collection[str]) -> None:
+    async def untag_queue(self, name: QueueName, keys: Collection[str], *, caller: Caller) -> None:
         before = self._queue(name)
-        await self._keep_queue(replace(before, tags=rules.untagged(before.tags, keys)))
+        await self._keep_queue(replace(before, tags=rules.untagged(before.tags, keys)), caller)
 
     # -------------------------------------------------------------------------------------------------------- inside
 
@@ -223,8 +244,8 @@ class Catalog:
         rules.must_exist(_ENVIRONMENT, [name], self._environments)
         return self._environments[name]
 
-    async def _keep_environment(self, environment: ComputeEnvironment) -> ComputeEnvironment:
-        await self._store.put_environment(environment)
+    async def _keep_environment(self, environment: ComputeEnvironment, caller: Caller | None) -> ComputeEnvironment:
+        await self._store.put_environment(environment, caller=caller)
         self._environments[environment.name] = environment
         self._changed()
         return environment
@@ -238,8 +259,8 @@ class Catalog:
         if queue.policy is not None:
             rules.must_exist(_POLICY, [queue.policy], self.policies)
 
-    async def _keep_queue(self, queue: JobQueue) -> JobQueue:
-        await self._store.put_queue(queue)
+    async def _keep_queue(self, queue: JobQueue, caller: Caller | None) -> JobQueue:
+        await self._store.put_queue(queue, caller=caller)
         self._queues[queue.name] = queue
         self._changed()
         return queue

@@ -8,6 +8,7 @@ from typing import Protocol
 from batchq.domain import catalog_rules as rules
 from batchq.domain.catalog import ConsumableResource, ConsumableUpdate, Operation, ResourceKind, Tags
 from batchq.domain.names import ConsumableName
+from batchq.domain.people import Caller
 from batchq.engine.turnstile import Turnstile, one_at_a_time
 from batchq.errors import Invalid
 from batchq.ports import CatalogStore, Clock
@@ -78,7 +79,9 @@ class Consumables:
         return Quantities(total=total, in_use=in_use, available=max(0, total - held))
 
     @one_at_a_time
-    async def create(self, *, name: ConsumableName, total: int, kind: ResourceKind, tags: Tags) -> ConsumableResource:
+    async def create(
+        self, *, name: ConsumableName, total: int, kind: ResourceKind, tags: Tags, caller: Caller
+    ) -> ConsumableResource:
         """All of its total is there, whatever was used up of another of this name. Raises Invalid if it is taken."""
         rules.must_be_free(name, self._known)
         rules.must_leave_room(KIND, len(self._known), MOST)
@@ -90,12 +93,12 @@ class Consumables:
             created_at=self._clock.now(),
         )
         made = replace(made, total=made.total + self._gone(made))
-        await self._store.put_consumable(made)
+        await self._store.put_consumable(made, caller=caller)
         return self._keep(made)
 
     @one_at_a_time
     async def update(
-        self, name: ConsumableName, *, operation: Operation, quantity: int, token: str | None
+        self, name: ConsumableName, *, operation: Operation, quantity: int, token: str | None, caller: Caller
     ) -> ConsumableResource:
         """Set, raise or lower the total. What jobs hold they keep. AWS: with a `token` it is made once in 8 hours.
 
@@ -108,32 +111,32 @@ class Consumables:
             return before
         after = self._updated(before, asked)
         if token is None:
-            await self._store.put_consumable(after)
+            await self._store.put_consumable(after, caller=caller)
         else:
-            await self._store.update_consumable(after, asked, forget_before=now - REMEMBERED)
+            await self._store.update_consumable(after, asked, forget_before=now - REMEMBERED, caller=caller)
         return self._keep(after)
 
     @one_at_a_time
-    async def delete(self, name: ConsumableName) -> None:
+    async def delete(self, name: ConsumableName, *, caller: Caller) -> None:
         """Jobs that hold some of it go on, jobs that need some wait for another so named. An unknown one is gone."""
         if name not in self._known:
             return
-        await self._store.drop_consumable(name)
+        await self._store.drop_consumable(name, caller=caller)
         del self._known[name]
         self._changed()
 
     @one_at_a_time
-    async def tag(self, name: ConsumableName, tags: Tags) -> None:
+    async def tag(self, name: ConsumableName, tags: Tags, *, caller: Caller) -> None:
         before = self.get(name)
         after = replace(before, tags=rules.tagged(before.tags, tags))
-        await self._store.put_consumable(after)
+        await self._store.put_consumable(after, caller=caller)
         self._keep(after)
 
     @one_at_a_time
-    async def untag(self, name: ConsumableName, keys: Collection[str]) -> None:
+    async def untag(self, name: ConsumableName, keys: Collection[str], *, caller: Caller) -> None:
         before = self.get(name)
         after = replace(before, tags=rules.untagged(before.tags, keys))
-        await self._store.put_consumable(after)
+        await self._store.put_consumable(after, caller=caller)
         self._keep(after)
 
     def _left(self, resource: ConsumableResource) -> int:

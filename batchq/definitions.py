@@ -36,7 +36,9 @@ class Definitions:
         owner = await self._store.definition_owner(definition.ref.name) or caller.owner
         _must_reach(owner, f"the job definition name {definition.ref.name}", caller)
         allowances.check(definition, caller)
-        return await self._known.add(replace(definition, tags=rules.tagged((), definition.tags), owner=owner))
+        return await self._known.add(
+            replace(definition, tags=rules.tagged((), definition.tags), owner=owner), caller=caller
+        )
 
     @one_at_a_time
     async def deregister(self, ref: DefinitionRef, *, caller: Caller) -> None:
@@ -45,7 +47,7 @@ class Definitions:
         if known is not None:
             _must_reach(known.owner, f"the job definition {ref}", caller)
         if known is not None and known.status is DefinitionStatus.ACTIVE:
-            await self._known.put(replace(known, status=DefinitionStatus.INACTIVE))
+            await self._known.put(replace(known, status=DefinitionStatus.INACTIVE), caller=caller)
 
     async def find(self, name: str, revision: int | None, *, caller: Caller) -> JobDefinition:
         """One to make jobs from: this revision, None the newest ACTIVE. Raises NotFound, also when it is INACTIVE."""
@@ -77,12 +79,12 @@ class Definitions:
     async def tag(self, ref: DefinitionRef, tags: Tags, *, caller: Caller) -> None:
         """Raises NotFound, Forbidden."""
         before = await self._must_exist(ref, caller)
-        await self._known.put(replace(before, tags=rules.tagged(before.tags, tags)))
+        await self._known.put(replace(before, tags=rules.tagged(before.tags, tags)), caller=caller)
 
     @one_at_a_time
     async def untag(self, ref: DefinitionRef, keys: Collection[str], *, caller: Caller) -> None:
         before = await self._must_exist(ref, caller)
-        await self._known.put(replace(before, tags=rules.untagged(before.tags, keys)))
+        await self._known.put(replace(before, tags=rules.untagged(before.tags, keys)), caller=caller)
 
     async def _must_exist(self, ref: DefinitionRef, caller: Caller) -> JobDefinition:
         found = await self.see(ref, caller=caller)

@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from batchq.domain.catalog import DefinitionStatus, JobDefinition
 from batchq.domain.names import DefinitionRef
+from batchq.domain.people import Caller
 from batchq.ports import CatalogStore
 
 MOST = 1000
@@ -32,14 +33,14 @@ class KnownDefinitions:
             return await self.get(DefinitionRef(name=name, revision=revision))
         return await self._read_newest(name)
 
-    async def add(self, definition: JobDefinition) -> JobDefinition:
+    async def add(self, definition: JobDefinition, *, caller: Caller) -> JobDefinition:
         async with self._lock:
-            made = await self._store.add_definition(definition)
+            made = await self._store.add_definition(definition, caller=caller)
             return self._keep(made, newest=made.status is DefinitionStatus.ACTIVE)
 
-    async def put(self, definition: JobDefinition) -> None:
+    async def put(self, definition: JobDefinition, *, caller: Caller) -> None:
         async with self._lock:
-            await self._store.put_definition(definition)
+            await self._store.put_definition(definition, caller=caller)
             self._keep(definition, newest=False)
             self._newest.pop(definition.ref.name, None)
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 from batchq.domain import catalog_rules as rules
 from batchq.domain.catalog import JobQueue, PolicyName, SchedulingPolicy, ShareWeight, Tags
 from batchq.domain.names import QueueName
+from batchq.domain.people import Caller
 from batchq.engine.turnstile import Turnstile, one_at_a_time
 from batchq.ports import CatalogStore, Clock
 
@@ -53,6 +54,7 @@ class Policies:
         reservation: int,
         document: str,
         tags: Tags,
+        caller: Caller,
     ) -> SchedulingPolicy:
         """Raises Invalid when the name is taken, or two shares overlap."""
         rules.must_be_free(name, self._known)
@@ -65,41 +67,41 @@ class Policies:
             tags=rules.tagged((), tags),
             created_at=self._clock.now(),
         )
-        return await self._keep(made)
+        return await self._keep(made, caller)
 
     @one_at_a_time
     async def update(
-        self, name: PolicyName, change: Callable[[SchedulingPolicy], SchedulingPolicy]
+        self, name: PolicyName, change: Callable[[SchedulingPolicy], SchedulingPolicy], *, caller: Caller
     ) -> SchedulingPolicy:
         """`change` is given it as it is when its turn comes. Raises NotFound, and Invalid when two shares overlap."""
-        return await self._keep(change(self._policy(name)))
+        return await self._keep(change(self._policy(name)), caller)
 
     @one_at_a_time
-    async def delete(self, name: PolicyName) -> None:
+    async def delete(self, name: PolicyName, *, caller: Caller) -> None:
         """Raises Invalid while a queue goes by it; an unknown one is gone."""
         if name not in self._known:
             return
         rules.must_be_unused(name, [(queue.policy,) for queue in self._queues.values() if queue.policy is not None])
-        await self._store.drop_policy(name)
+        await self._store.drop_policy(name, caller=caller)
         del self._known[name]
 
     @one_at_a_time
-    async def tag(self, name: PolicyName, tags: Tags) -> None:
+    async def tag(self, name: PolicyName, tags: Tags, *, caller: Caller) -> None:
         before = self._policy(name)
-        await self._keep(replace(before, tags=rules.tagged(before.tags, tags)))
+        await self._keep(replace(before, tags=rules.tagged(before.tags, tags)), caller)
 
     @one_at_a_time
-    async def untag(self, name: PolicyName, keys: Collection[str]) -> None:
+    async def untag(self, name: PolicyName, keys: Collection[str], *, caller: Caller) -> None:
         before = self._policy(name)
-        await self._keep(replace(before, tags=rules.untagged(before.tags, keys)))
+        await self._keep(replace(before, tags=rules.untagged(before.tags, keys)), caller)
 
     def _policy(self, name: PolicyName) -> SchedulingPolicy:
         rules.must_exist(KIND, [name], self._known)
         return self._known[name]
 
-    async def _keep(self, policy: SchedulingPolicy) -> SchedulingPolicy:
+    async def _keep(self, policy: SchedulingPolicy, caller: Caller) -> SchedulingPolicy:
         rules.must_not_overlap(policy.shares)
-        await self._store.put_policy(policy)
+        await self._store.put_policy(policy, caller=caller)
         self._known[policy.name] = policy
         self._changed()
         return policy

@@ -20,7 +20,7 @@ from batchq.domain.container import Resources
 from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import Job
 from batchq.domain.names import ConsumableName, DefinitionRef, JobId, QueueName, Tag
-from batchq.domain.people import Owner, Reach
+from batchq.domain.people import Caller, Owner, Reach
 from batchq.sweeping import SweepStore
 from batchq.values import (
     Age,
@@ -160,50 +160,53 @@ class JobStore(ClockStore, WaitingStore, SweepStore, Protocol):
 
 
 class CatalogStore(Protocol):
-    """Compute environments, queues, job definitions and the like, durable. Each write is a transaction of its own."""
+    """Compute environments, queues, job definitions and the like, durable. Each write is a transaction of its own.
+
+    A write for a `caller` saves the caller's audit record in the same transaction; None: the server itself writes.
+    """
 
     async def policies(self) -> tuple[SchedulingPolicy, ...]: ...
 
-    async def put_policy(self, policy: SchedulingPolicy) -> None:
+    async def put_policy(self, policy: SchedulingPolicy, *, caller: Caller | None) -> None:
         """Insert it, or replace the one of its name."""
 
-    async def drop_policy(self, name: PolicyName) -> None: ...
+    async def drop_policy(self, name: PolicyName, *, caller: Caller | None) -> None: ...
 
     async def consumables(self) -> tuple[ConsumableResource, ...]: ...
 
-    async def put_consumable(self, resource: ConsumableResource) -> None: ...
+    async def put_consumable(self, resource: ConsumableResource, *, caller: Caller | None) -> None: ...
 
     async def update_consumable(
-        self, resource: ConsumableResource, update: ConsumableUpdate, *, forget_before: datetime
+        self, resource: ConsumableResource, update: ConsumableUpdate, *, forget_before: datetime, caller: Caller | None
     ) -> None:
         """Replace it, and remember what update did so, in one. Updates older than `forget_before` may be forgotten."""
 
     async def consumable_update(self, name: ConsumableName, token: str) -> ConsumableUpdate | None:
         """The update of this token, if it is remembered."""
 
-    async def drop_consumable(self, name: ConsumableName) -> None:
+    async def drop_consumable(self, name: ConsumableName, *, caller: Caller | None) -> None:
         """With it go the updates that are remembered of it."""
 
     async def environments(self) -> tuple[ComputeEnvironment, ...]: ...
 
     async def queues(self) -> tuple[JobQueue, ...]: ...
 
-    async def put_environment(self, environment: ComputeEnvironment) -> None:
+    async def put_environment(self, environment: ComputeEnvironment, *, caller: Caller | None) -> None:
         """Insert it, or replace the one of its name."""
 
-    async def put_queue(self, queue: JobQueue) -> None: ...
+    async def put_queue(self, queue: JobQueue, *, caller: Caller | None) -> None: ...
 
-    async def drop_environment(self, name: str) -> None: ...
+    async def drop_environment(self, name: str, *, caller: Caller | None) -> None: ...
 
-    async def drop_queue(self, name: str) -> None: ...
+    async def drop_queue(self, name: str, *, caller: Caller | None) -> None: ...
 
-    async def add_definition(self, definition: JobDefinition) -> JobDefinition:
+    async def add_definition(self, definition: JobDefinition, *, caller: Caller | None) -> JobDefinition:
         """Save it as the next revision of its name (its own `ref.revision` is ignored), and answer it as saved.
 
         Revisions of a name count from 1 without gaps, also when many are added at once.
         """
 
-    async def put_definition(self, definition: JobDefinition) -> None:
+    async def put_definition(self, definition: JobDefinition, *, caller: Caller | None) -> None:
         """Replace the revision of this ref."""
 
     async def definition(self, ref: DefinitionRef) -> JobDefinition | None: ...

@@ -147,12 +147,12 @@ class JobService:
         """As `terminate`, each for itself. Those that could not be, and why."""
         return await self._order(on.TerminateRequested, ids, reason=reason, caller=caller)
 
-    async def resume(self, *, purge: bool, new_engine: bool) -> None:
+    async def resume(self, *, purge: bool, new_engine: bool, caller: Caller) -> None:
         """Let data that was restored from a backup go on; what no job owns is cleared away, or left alone for good.
 
         `new_engine`: first of all the container engine that answers is accepted, instead of the one that jobs run on.
         """
-        await self._engine.resume(purge=purge, new_engine=new_engine)
+        await self._engine.resume(purge=purge, new_engine=new_engine, caller=caller)
 
     async def force_fail(self, job_id: JobId, reason: str, *, caller: Caller) -> Job:
         """The last resort: end a job whose container does not, and free its room. Raises NotFound, and Invalid.
@@ -167,7 +167,7 @@ class JobService:
             return job
         if arrays.is_parent(job):
             raise Invalid(f"Job {job_id} is an array: force-fail {await self._active_children(job_id)}.")
-        await self._engine.deliver(job_id, on.ForceFailed(reason=reason))
+        await self._engine.deliver(job_id, on.ForceFailed(reason=reason), caller=caller)
         return await self._must_exist(job_id, caller)
 
     async def history(self, job_id: JobId, *, caller: Caller) -> tuple[Moment, ...]:
@@ -177,11 +177,11 @@ class JobService:
     async def tag(self, job_id: JobId, tags: Tags, *, caller: Caller) -> None:
         """Lay tags over a job's. Raises NotFound, and Invalid beyond 50 of them."""
         await self._must_exist(job_id, caller)
-        await self._engine.amend(job_id, lambda it: replace(it, tags=rules.tagged(it.tags, tags)))
+        await self._engine.amend(job_id, lambda it: replace(it, tags=rules.tagged(it.tags, tags)), caller=caller)
 
     async def untag(self, job_id: JobId, keys: Collection[str], *, caller: Caller) -> None:
         await self._must_exist(job_id, caller)
-        await self._engine.amend(job_id, lambda it: replace(it, tags=rules.untagged(it.tags, keys)))
+        await self._engine.amend(job_id, lambda it: replace(it, tags=rules.untagged(it.tags, keys)), caller=caller)
 
     async def _reached(self, ids: Sequence[JobId], caller: Caller) -> Mapping[JobId, Job]:
         """Those of them that are there for the caller, as he is shown them."""
@@ -195,7 +195,7 @@ class JobService:
             return dict.fromkeys(ids, why)
         named = [node_of(it) for it in stopped]
         orders = {node: order(reason=reason, node=node) for node in {node for _, node in named}}
-        became = await self._engine.deliver_all([(whole, orders[node]) for whole, node in named])
+        became = await self._engine.deliver_all([(whole, orders[node]) for whole, node in named], caller=caller)
         return {job_id: why for job_id, why in zip(stopped, became, strict=True) if why is not None}
 
     async def _stoppable(self, ids: Sequence[JobId], caller: Caller) -> Sequence[JobId]:

@@ -81,9 +81,9 @@ class Stopping:
     async def stop(self, order: SweepOrder, asked: Asked, *, caller: Caller) -> AsyncIterator[Some]:
         """What becomes of each job, as it is told. When this returns it is durable who is meant. Raises StoreFailed."""
         if asked.ids is None:
-            return await self._engine.sweep(order, self._selection(asked, None, caller))
+            return await self._engine.sweep(order, self._selection(asked, None, caller), caller=caller)
         ids, refused = await self._named(asked.ids, caller)
-        told = await self._engine.sweep(order, self._selection(asked, ids, caller)) if ids else _none()
+        told = await self._engine.sweep(order, self._selection(asked, ids, caller), caller=caller) if ids else _none()
         return self._with_those_left(ids, refused, told)
 
     async def preview(self, order: SweepOrder, asked: Asked, *, caller: Caller) -> AsyncIterator[Some]:

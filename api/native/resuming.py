@@ -24,9 +24,9 @@ class ResumeRequest(BaseModel):
 
 def dialect(jobs: JobService) -> Dialect:
     async def resume(request: web.Request) -> web.Response:
-        asker(request, Right.DATA, NAME)
+        caller = asker(request, Right.DATA, NAME)
         asked = parse(ResumeRequest, await read(request))
-        await jobs.resume(purge=asked.purge, new_engine=asked.newEngine)
+        await jobs.resume(purge=asked.purge, new_engine=asked.newEngine, caller=caller)
         return reply({})
 
     def mount(app: web.Application) -> None:

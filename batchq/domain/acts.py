@@ -81,3 +81,8 @@ def act(caller: Caller, *, at: datetime, about: str, outcome: str = DONE) -> Act
         about=about,
         outcome=outcome,
     )
+
+
+def act_about(about: str, caller: Caller | None) -> Act | None:
+    """The audit record of one change, None for a change of the server's own."""
+    return None if caller is None else act(caller, at=caller.asked_at, about=about)

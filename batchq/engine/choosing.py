@@ -25,7 +25,7 @@ class Choosing:
         self._store = store
         #: Of each read that is of use: the orders of the jobs changed since it began.
         self._reads: list[ref[_Orders]] = []
-        self._one_at_a_time = ConcurrencyLimit[UserName | None](at_once=1, waiting=MAX_WAITING)
+        self._one_at_a_time = ConcurrencyLimit[UserName](at_once=1, waiting=MAX_WAITING)
 
     def changed(self, changes: Changes) -> None:
         """A commit has ended, whether or not it is known that it was saved."""
@@ -36,9 +36,9 @@ class Choosing:
                 if read is not None:
                     read.update(orders)
 
-    def turn_of(self, caller: Caller | None) -> AbstractAsyncContextManager[None]:
+    def turn_of(self, caller: Caller) -> AbstractAsyncContextManager[None]:
         """Wait for the same user's earlier bulk stops. Raises TooOften when it is entered."""
-        return self._one_at_a_time.of(None if caller is None else caller.user)
+        return self._one_at_a_time.of(caller.user)
 
     async def candidates(self, selection: Selection) -> Candidates:
         """The jobs that are meant now. As long as they are held anywhere it is followed which of all jobs change."""

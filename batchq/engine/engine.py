@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 from weakref import ref
 
-from batchq.acting import acting
 from batchq.domain import events as on
 from batchq.domain import reasons
 from batchq.domain.job import Job, JobSpec
@@ -155,18 +154,20 @@ class Engine:
         self.inbox.post(Submit(job_id=job_id, spec=spec, tags=tags, key=key, caller=caller, answer=answer))
         return await answer
 
-    async def deliver(self, job_id: JobId, event: Request) -> None:
+    async def deliver(self, job_id: JobId, event: Request, *, caller: Caller) -> None:
         """A request about a job; one about a job that nobody knows is carried out by doing nothing.
 
         Raises Invalid for one that cannot be, and StoreFailed.
         """
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.inbox.post(Deliver(job_id=job_id, event=event, caller=acting(), answer=answer))
+        self.inbox.post(Deliver(job_id=job_id, event=event, caller=caller, answer=answer))
         await answer
 
-    async def deliver_all(self, requests: Sequence[tuple[JobId, Request]]) -> Sequence[BatchqError | None]:
+    async def deliver_all(
+        self, requests: Sequence[tuple[JobId, Request]], *, caller: Caller
+    ) -> Sequence[BatchqError | None]:
         """Each for itself, in their order, with nobody else's between. What `deliver` would raise of each."""
-        caller, answers = acting(), [asyncio.get_running_loop().create_future() for _ in requests]
+        answers = [asyncio.get_running_loop().create_future() for _ in requests]
         asked = zip(requests, answers, strict=True)
         self.inbox.post(
             *(Deliver(job_id=it, event=event, caller=caller, answer=answer) for (it, event), answer in asked)
@@ -177,31 +178,33 @@ class Engine:
             for it in answers:
                 _let_go(it)
 
-    async def amend(self, job_id: JobId, change: Callable[[Job], Job]) -> None:
+    async def amend(self, job_id: JobId, change: Callable[[Job], Job], *, caller: Caller) -> None:
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.inbox.post(Amend(job_id=job_id, change=change, caller=acting(), answer=answer))
+        self.inbox.post(Amend(job_id=job_id, change=change, caller=caller, answer=answer))
         await answer
 
-    async def resume(self, *, purge: bool, new_engine: bool = False) -> None:
+    async def resume(self, *, purge: bool, new_engine: bool = False, caller: Caller) -> None:
         """Let restored data go on, or accept the engine that answers. Raises Invalid before it was looked at."""
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.inbox.post(Resume(purge=purge, new_engine=new_engine, caller=acting(), answer=answer))
+        self.inbox.post(Resume(purge=purge, new_engine=new_engine, caller=caller, answer=answer))
         await answer
         self._watcher.survey_now()
 
-    async def sweep(self, order: SweepOrder, selection: Selection) -> AsyncIterator[tuple[Told, ...]]:
+    async def sweep(
+        self, order: SweepOrder, selection: Selection, *, caller: Caller
+    ) -> AsyncIterator[tuple[Told, ...]]:
         """What becomes of the jobs that are meant, as they are told. It is durable whom it means when this returns."""
         told: asyncio.Queue[tuple[Told, ...] | None] = asyncio.Queue()
         hear, as_of = _ear(told), self.loop.next_order
-        async with self.loop.choosing.turn_of(acting()):
+        async with self.loop.choosing.turn_of(caller):
             try:
-                await self._begin_sweep(order, selection, as_of=as_of, hear=hear, final=False)
+                await self._begin_sweep(order, selection, as_of=as_of, hear=hear, final=False, caller=caller)
             except Outdated:
-                await self._begin_sweep(order, selection, as_of=as_of, hear=hear, final=True)
+                await self._begin_sweep(order, selection, as_of=as_of, hear=hear, final=True, caller=caller)
         return _heard(told)
 
     async def _begin_sweep(
-        self, order: SweepOrder, selection: Selection, *, as_of: int, hear: Hear, final: bool
+        self, order: SweepOrder, selection: Selection, *, as_of: int, hear: Hear, final: bool, caller: Caller
     ) -> None:
         """Raises Outdated, but not when `final`: the second read is as long ago as a read takes, and no longer."""
         candidates = await self.loop.choosing.candidates(selection)
@@ -214,7 +217,7 @@ class Engine:
                 hear=hear,
                 candidates=candidates,
                 final=final,
-                caller=acting(),
+                caller=caller,
                 answer=answer,
             )
         )

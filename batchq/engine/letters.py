@@ -1,6 +1,6 @@
 """What can lie in the inbox. Letters come from outside only; what follows inside a turn is applied in that turn.
 
-`caller` is who asked for it, None for what nobody asked.
+`caller`: the user whose request the message carries, None for a message of the server's own.
 """
 
 from asyncio import Future
@@ -55,7 +55,7 @@ class Amend:
 
     job_id: JobId
     change: Callable[[Job], Job]
-    caller: Caller | None = None
+    caller: Caller
     answer: Future[None]
 
 
@@ -90,7 +90,7 @@ class Resume:
     purge: bool
     #: Attempts are not looked for on the engine that they were placed on any more, but on the one that answers.
     new_engine: bool = False
-    caller: Caller | None = None
+    caller: Caller
     answer: Future[None]
 
 
@@ -109,7 +109,7 @@ class SweepJobs:
     hear: Callable[[tuple[Told, ...] | None], None]
     candidates: Candidates | None = None
     final: bool = True
-    caller: Caller | None = None
+    caller: Caller
     answer: Future[None]
 
 

@@ -5,8 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 
-from batchq.acting import act_about
-from batchq.domain.acts import ActQuery, Kept, Noted
+from batchq.domain.acts import ActQuery, Kept, Noted, act_about
 from batchq.domain.catalog import (
     ComputeEnvironment,
     ConsumableResource,
@@ -20,7 +19,7 @@ from batchq.domain.catalog import (
 )
 from batchq.domain.clock_shift import ClockShift
 from batchq.domain.names import ConsumableName, DefinitionRef, QueueName
-from batchq.domain.people import Owner, Reach
+from batchq.domain.people import Caller, Owner, Reach
 from batchq.errors import Conflict, StoreFailed
 from batchq.store.matching import reached
 from batchq.store.memory_acts import MemoryActs
@@ -47,29 +46,29 @@ class MemoryCatalog:
     async def policies(self) -> tuple[SchedulingPolicy, ...]:
         return tuple(self._policies[name] for name in sorted(self._policies))
 
-    async def put_policy(self, policy: SchedulingPolicy) -> None:
+    async def put_policy(self, policy: SchedulingPolicy, *, caller: Caller | None) -> None:
         self._check_writable()
-        self._note(f"scheduling-policy/{policy.name}")
+        self._note(f"scheduling-policy/{policy.name}", caller)
         self._policies[policy.name] = policy
 
-    async def drop_policy(self, name: PolicyName) -> None:
+    async def drop_policy(self, name: PolicyName, *, caller: Caller | None) -> None:
         self._check_writable()
-        self._note(f"scheduling-policy/{name}")
+        self._note(f"scheduling-policy/{name}", caller)
         self._policies.pop(name, None)
 
     async def consumables(self) -> tuple[ConsumableResource, ...]:
         return tuple(self._consumables[name] for name in sorted(self._consumables))
 
-    async def put_consumable(self, resource: ConsumableResource) -> None:
+    async def put_consumable(self, resource: ConsumableResource, *, caller: Caller | None) -> None:
         self._check_writable()
-        self._note(f"consumable-resource/{resource.name}")
+        self._note(f"consumable-resource/{resource.name}", caller)
         self._consumables[resource.name] = resource
 
     async def update_consumable(
-        self, resource: ConsumableResource, update: ConsumableUpdate, *, forget_before: datetime
+        self, resource: ConsumableResource, update: ConsumableUpdate, *, forget_before: datetime, caller: Caller | None
     ) -> None:
         self._check_writable()
-        self._note(f"consumable-resource/{resource.name}")
+        self._note(f"consumable-resource/{resource.name}", caller)
         self._consumables[resource.name] = resource
         self._updates = {key: known for key, known in self._updates.items() if known.at >= forget_before}
         self._updates[resource.name, update.token] = update
@@ -77,9 +76,9 @@ class MemoryCatalog:
     async def consumable_update(self, name: ConsumableName, token: str) -> ConsumableUpdate | None:
         return self._updates.get((name, token))
 
-    async def drop_consumable(self, name: ConsumableName) -> None:
+    async def drop_consumable(self, name: ConsumableName, *, caller: Caller | None) -> None:
         self._check_writable()
-        self._note(f"consumable-resource/{name}")
+        self._note(f"consumable-resource/{name}", caller)
         self._consumables.pop(name, None)
         self._updates = {key: update for key, update in self._updates.items() if key[0] != name}
 
@@ -89,39 +88,39 @@ class MemoryCatalog:
     async def queues(self) -> tuple[JobQueue, ...]:
         return tuple(self._queues[name] for name in sorted(self._queues))
 
-    async def put_environment(self, environment: ComputeEnvironment) -> None:
+    async def put_environment(self, environment: ComputeEnvironment, *, caller: Caller | None) -> None:
         self._check_writable()
-        self._note(f"compute-environment/{environment.name}")
+        self._note(f"compute-environment/{environment.name}", caller)
         self._environments[environment.name] = environment
 
-    async def put_queue(self, queue: JobQueue) -> None:
+    async def put_queue(self, queue: JobQueue, *, caller: Caller | None) -> None:
         self._check_writable()
-        self._note(f"job-queue/{queue.name}")
+        self._note(f"job-queue/{queue.name}", caller)
         self._queues[queue.name] = queue
 
-    async def drop_environment(self, name: str) -> None:
+    async def drop_environment(self, name: str, *, caller: Caller | None) -> None:
         self._check_writable()
-        self._note(f"compute-environment/{name}")
+        self._note(f"compute-environment/{name}", caller)
         self._environments.pop(EnvironmentName(name), None)
 
-    async def drop_queue(self, name: str) -> None:
+    async def drop_queue(self, name: str, *, caller: Caller | None) -> None:
         self._check_writable()
-        self._note(f"job-queue/{name}")
+        self._note(f"job-queue/{name}", caller)
         self._queues.pop(QueueName(name), None)
 
-    async def add_definition(self, definition: JobDefinition) -> JobDefinition:
+    async def add_definition(self, definition: JobDefinition, *, caller: Caller | None) -> JobDefinition:
         self._check_writable()
-        self._note(f"job-definition/{definition.ref.name}")
+        self._note(f"job-definition/{definition.ref.name}", caller)
         revisions = self._definitions.setdefault(definition.ref.name, [])
         saved = replace(definition, ref=replace(definition.ref, revision=len(revisions) + 1))
         revisions.append(saved)
         return saved
 
-    async def put_definition(self, definition: JobDefinition) -> None:
+    async def put_definition(self, definition: JobDefinition, *, caller: Caller | None) -> None:
         self._check_writable()
         if await self.definition(definition.ref) is None:
             raise Conflict(f"job definition {definition.ref} is gone")
-        self._note(f"job-definition/{definition.ref}")
+        self._note(f"job-definition/{definition.ref}", caller)
         self._definitions[definition.ref.name][definition.ref.revision - 1] = definition
 
     async def definition(self, ref: DefinitionRef) -> JobDefinition | None:
@@ -168,8 +167,8 @@ class MemoryCatalog:
         self._check_writable()
         return self._done.prune(before, limit)
 
-    def _note(self, about: str) -> None:
-        done = act_about(about)
+    def _note(self, about: str, caller: Caller | None) -> None:
+        done = act_about(about, caller)
         if done is not None:
             self._done.insert([done])
 

@@ -5,8 +5,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
-from batchq.acting import act_about
-from batchq.domain.acts import ActQuery, Kept, Noted
+from batchq.domain.acts import ActQuery, Kept, Noted, act_about
 from batchq.domain.catalog import (
     ComputeEnvironment,
     ConsumableResource,
@@ -20,7 +19,7 @@ from batchq.domain.clock_shift import ClockShift
 from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import Job
 from batchq.domain.names import ConsumableName, DefinitionRef, JobId, QueueName
-from batchq.domain.people import AccountName, Owner, Reach
+from batchq.domain.people import AccountName, Caller, Owner, Reach
 from batchq.domain.placement import Candidate
 from batchq.domain.sweep import Meant, Selection, Sketch, Sweep, Target
 from batchq.store import acts, catalog, clock_shift, jobs, listing, opening, pruning, salvage, streams, sweeping
@@ -226,55 +225,60 @@ class SqliteStore:
     async def queues(self) -> tuple[JobQueue, ...]:
         return await self._read(catalog.queues)
 
-    async def put_environment(self, environment: ComputeEnvironment) -> None:
+    async def put_environment(self, environment: ComputeEnvironment, *, caller: Caller | None) -> None:
         await self._change(
-            f"compute-environment/{environment.name}", lambda it: catalog.put_environment(it, environment)
+            f"compute-environment/{environment.name}", caller, lambda it: catalog.put_environment(it, environment)
         )
 
-    async def put_queue(self, queue: JobQueue) -> None:
-        await self._change(f"job-queue/{queue.name}", lambda it: catalog.put_queue(it, queue))
+    async def put_queue(self, queue: JobQueue, *, caller: Caller | None) -> None:
+        await self._change(f"job-queue/{queue.name}", caller, lambda it: catalog.put_queue(it, queue))
 
-    async def drop_environment(self, name: str) -> None:
-        await self._change(f"compute-environment/{name}", lambda it: catalog.drop_environment(it, name))
+    async def drop_environment(self, name: str, *, caller: Caller | None) -> None:
+        await self._change(f"compute-environment/{name}", caller, lambda it: catalog.drop_environment(it, name))
 
-    async def drop_queue(self, name: str) -> None:
-        await self._change(f"job-queue/{name}", lambda it: catalog.drop_queue(it, name))
+    async def drop_queue(self, name: str, *, caller: Caller | None) -> None:
+        await self._change(f"job-queue/{name}", caller, lambda it: catalog.drop_queue(it, name))
 
     async def policies(self) -> tuple[SchedulingPolicy, ...]:
         return await self._read(catalog.policies)
 
-    async def put_policy(self, policy: SchedulingPolicy) -> None:
-        await self._change(f"scheduling-policy/{policy.name}", lambda it: catalog.put_policy(it, policy))
+    async def put_policy(self, policy: SchedulingPolicy, *, caller: Caller | None) -> None:
+        await self._change(f"scheduling-policy/{policy.name}", caller, lambda it: catalog.put_policy(it, policy))
 
-    async def drop_policy(self, name: PolicyName) -> None:
-        await self._change(f"scheduling-policy/{name}", lambda it: catalog.drop_policy(it, name))
+    async def drop_policy(self, name: PolicyName, *, caller: Caller | None) -> None:
+        await self._change(f"scheduling-policy/{name}", caller, lambda it: catalog.drop_policy(it, name))
 
     async def consumables(self) -> tuple[ConsumableResource, ...]:
         return await self._read(catalog.consumables)
 
-    async def put_consumable(self, resource: ConsumableResource) -> None:
-        await self._change(f"consumable-resource/{resource.name}", lambda it: catalog.put_consumable(it, resource))
+    async def put_consumable(self, resource: ConsumableResource, *, caller: Caller | None) -> None:
+        await self._change(
+            f"consumable-resource/{resource.name}", caller, lambda it: catalog.put_consumable(it, resource)
+        )
 
     async def update_consumable(
-        self, resource: ConsumableResource, update: ConsumableUpdate, *, forget_before: datetime
+        self, resource: ConsumableResource, update: ConsumableUpdate, *, forget_before: datetime, caller: Caller | None
     ) -> None:
         await self._change(
             f"consumable-resource/{resource.name}",
+            caller,
             lambda it: catalog.update_consumable(it, resource, update, forget_before=forget_before),
         )
 
     async def consumable_update(self, name: ConsumableName, token: str) -> ConsumableUpdate | None:
         return await self._read(lambda it: catalog.consumable_update(it, name, token))
 
-    async def drop_consumable(self, name: ConsumableName) -> None:
-        await self._change(f"consumable-resource/{name}", lambda it: catalog.drop_consumable(it, name))
+    async def drop_consumable(self, name: ConsumableName, *, caller: Caller | None) -> None:
+        await self._change(f"consumable-resource/{name}", caller, lambda it: catalog.drop_consumable(it, name))
 
-    async def add_definition(self, definition: JobDefinition) -> JobDefinition:
+    async def add_definition(self, definition: JobDefinition, *, caller: Caller | None) -> JobDefinition:
         about = f"job-definition/{definition.ref.name}"
-        return await self._change(about, lambda it: catalog.add_definition(it, definition))
+        return await self._change(about, caller, lambda it: catalog.add_definition(it, definition))
 
-    async def put_definition(self, definition: JobDefinition) -> None:
-        await self._change(f"job-definition/{definition.ref}", lambda it: catalog.put_definition(it, definition))
+    async def put_definition(self, definition: JobDefinition, *, caller: Caller | None) -> None:
+        await self._change(
+            f"job-definition/{definition.ref}", caller, lambda it: catalog.put_definition(it, definition)
+        )
 
     async def definition(self, ref: DefinitionRef) -> JobDefinition | None:
         return await self._read(lambda it: catalog.definition(it, ref))
@@ -317,9 +321,9 @@ class SqliteStore:
 
     # --------------------------------------------------------------------------------------------------------- inside
 
-    async def _change(self, about: str, work: Work[T]) -> T:
-        """With the act of whoever asked for it, in one."""
-        done = act_about(about)
+    async def _change(self, about: str, caller: Caller | None, work: Work[T]) -> T:
+        """Write the change and the caller's audit record in one transaction."""
+        done = act_about(about, caller)
         return await self._database.write(work if done is None else lambda it: acts.insert_with(it, done, work))
 
     async def _read(self, work: Work[T]) -> T:

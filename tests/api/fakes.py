@@ -70,22 +70,22 @@ class PaperEngine:
         await self._store.commit(Changes(inserted=(job,), history=(self._moment(job),)))
         return job
 
-    async def deliver(self, job_id, event):
+    async def deliver(self, job_id, event, *, caller):
         await self._enter()
         self.heard.append((job_id, event))
         job = await self.job(job_id)
         if job is not None:
             await self.save(step(job, event, self._clock.now())[0])
 
-    async def deliver_all(self, requests):
-        answers = [self.deliver(job_id, event) for job_id, event in requests]
+    async def deliver_all(self, requests, *, caller):
+        answers = [self.deliver(job_id, event, caller=caller) for job_id, event in requests]
         return await asyncio.gather(*answers, return_exceptions=True)
 
-    async def amend(self, job_id, change):
+    async def amend(self, job_id, change, *, caller):
         await self._enter()
         await self.save(change(await self.job(job_id)))
 
-    async def sweep(self, order, selection):
+    async def sweep(self, order, selection, *, caller):
         """All of them are told before the first is told of."""
         await self._enter()
         sweep = Sweep(number=1, order=order)
@@ -93,7 +93,7 @@ class PaperEngine:
         meant = await self._store.next_meant(1, 10**6)
         over = Progress(sweep=1, order=-1, node=None, over=True)
         for it in meant:
-            await self.deliver(it.job.id, request(order, it.node))
+            await self.deliver(it.job.id, request(order, it.node), caller=caller)
         await self._store.commit(Changes(progress=(over,)))
         return self._heard(order, meant)
 
@@ -175,7 +175,7 @@ class Inside:
     async def lay_ground(self):
         """The environment `local` and the queue `default`."""
         await self.catalog.create_environment(
-            name=EnvironmentName("local"), state=State.ENABLED, max_millicpus=4000, document="{}", tags=()
+            name=EnvironmentName("local"), state=State.ENABLED, max_millicpus=4000, document="{}", tags=(), caller=None
         )
         await self.catalog.create_queue(
             name=QueueName("default"),
@@ -184,6 +184,7 @@ class Inside:
             environments=(EnvironmentName("local"),),
             document="{}",
             tags=(),
+            caller=None,
         )
 
     def remembers(self):

@@ -48,7 +48,7 @@ class Running:
         await self.engine.submit(job_id=builders.job_id(number), spec=spec, tags=(), key=None, caller=builders.ADMIN)
 
     async def cancel(self, job_id: JobId) -> None:
-        await self.engine.deliver(job_id, on.CancelRequested(reason="measured"))
+        await self.engine.deliver(job_id, on.CancelRequested(reason="measured"), caller=builders.ADMIN)
 
     def changes(self) -> int:
         """Rows that were written since the database was opened."""

@@ -21,21 +21,21 @@ class NoonClock:
 class SlowStore(MemoryStore):
     """Takes a moment to save, in which others may act."""
 
-    async def put_environment(self, environment):
+    async def put_environment(self, environment, *, caller):
         await asyncio.sleep(0)
-        await super().put_environment(environment)
+        await super().put_environment(environment, caller=caller)
 
-    async def put_queue(self, queue):
+    async def put_queue(self, queue, *, caller):
         await asyncio.sleep(0)
-        await super().put_queue(queue)
+        await super().put_queue(queue, caller=caller)
 
-    async def update_consumable(self, resource, update, *, forget_before):
+    async def update_consumable(self, resource, update, *, forget_before, caller):
         await asyncio.sleep(0)
-        await super().update_consumable(resource, update, forget_before=forget_before)
+        await super().update_consumable(resource, update, forget_before=forget_before, caller=caller)
 
-    async def put_definition(self, definition):
+    async def put_definition(self, definition, *, caller):
         await asyncio.sleep(0)
-        await super().put_definition(definition)
+        await super().put_definition(definition, caller=caller)
 
 
 class Changes:

@@ -11,7 +11,7 @@ from batchq.consumables import Quantities
 from batchq.domain.catalog import Operation, ResourceKind
 from batchq.errors import Invalid, NotFound, StoreFailed
 from tests.catalog.making import make_consumable
-from tests.support.builders import NOON, consumable
+from tests.support.builders import ADMIN, NOON, consumable
 from tests.support.disk import BOTTOMLESS
 from tests.support.usage import Taken
 
@@ -42,7 +42,9 @@ async def catalog(store, changed, clock):
 def update(catalog):
     async def update(operation, quantity, token=None):
         operation = Operation(operation)
-        await catalog.consumable_resources.update(LICENCES, operation=operation, quantity=quantity, token=token)
+        await catalog.consumable_resources.update(
+            LICENCES, operation=operation, quantity=quantity, token=token, caller=ADMIN
+        )
         return total(catalog)
 
     return update
@@ -149,7 +151,7 @@ async def test_a_token_is_known_after_a_restart(catalog, reopened, update):
     await update("ADD", 5, "token")
 
     again = await reopened()
-    await again.consumable_resources.update(LICENCES, operation=Operation.ADD, quantity=5, token="token")
+    await again.consumable_resources.update(LICENCES, operation=Operation.ADD, quantity=5, token="token", caller=ADMIN)
 
     assert total(again) == 15
 
@@ -190,7 +192,7 @@ async def test_a_token_of_a_resource_is_its_own_and_goes_with_it(catalog, update
     await make_consumable(catalog)
     await update("ADD", 1, "token")
 
-    await catalog.consumable_resources.delete(LICENCES)
+    await catalog.consumable_resources.delete(LICENCES, caller=ADMIN)
     await make_consumable(catalog)
 
     assert await update("ADD", 1, "token") == 11
@@ -205,7 +207,7 @@ async def test_what_the_store_refuses_has_not_happened(catalog, store, changed, 
     with pytest.raises(StoreFailed):
         await update("ADD", 1)
     with pytest.raises(StoreFailed):
-        await catalog.consumable_resources.delete(LICENCES)
+        await catalog.consumable_resources.delete(LICENCES, caller=ADMIN)
 
     assert total(catalog) == 10
     assert changed.count == 1
@@ -279,8 +281,8 @@ async def test_a_new_one_has_all_of_its_total_whatever_was_used_up_under_its_nam
 async def test_what_is_deleted_is_gone_and_what_never_was_is_too(catalog, reopened, changed):
     await make_consumable(catalog)
 
-    await catalog.consumable_resources.delete(LICENCES)
-    await catalog.consumable_resources.delete(LICENCES)
+    await catalog.consumable_resources.delete(LICENCES, caller=ADMIN)
+    await catalog.consumable_resources.delete(LICENCES, caller=ADMIN)
 
     assert catalog.consumables == (await reopened()).consumables == {}
     assert changed.count == 2
@@ -289,9 +291,9 @@ async def test_what_is_deleted_is_gone_and_what_never_was_is_too(catalog, reopen
 async def test_tags_are_laid_on_and_taken_off(catalog, reopened):
     await make_consumable(catalog, tags=(("a", "1"), ("b", "2")))
 
-    await catalog.consumable_resources.tag(LICENCES, (("b", "3"), ("c", "4")))
-    await catalog.consumable_resources.untag(LICENCES, ["a", "never was"])
+    await catalog.consumable_resources.tag(LICENCES, (("b", "3"), ("c", "4")), caller=ADMIN)
+    await catalog.consumable_resources.untag(LICENCES, ["a", "never was"], caller=ADMIN)
 
     assert (await reopened()).consumables[LICENCES] == consumable(tags=(("b", "3"), ("c", "4")))
     with pytest.raises(NotFound):
-        await catalog.consumable_resources.untag("other", [])
+        await catalog.consumable_resources.untag("other", [], caller=ADMIN)

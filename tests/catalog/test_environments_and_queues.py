@@ -76,8 +76,10 @@ async def test_an_update_changes_what_it_names_and_leaves_the_rest(catalog, reop
     await make_environment(catalog, "other")
     await make_queue(catalog, tags=(("k", "v"),))
 
-    await catalog.update_environment("local", lambda it: replace(it, max_millicpus=500))
-    await catalog.update_queue("default", lambda it: replace(it, state=State.DISABLED, environments=("other", "local")))
+    await catalog.update_environment("local", lambda it: replace(it, max_millicpus=500), caller=ADMIN)
+    await catalog.update_queue(
+        "default", lambda it: replace(it, state=State.DISABLED, environments=("other", "local")), caller=ADMIN
+    )
 
     again = await reopened()
     assert again.environments["local"] == environment(max_millicpus=500)
@@ -86,9 +88,9 @@ async def test_an_update_changes_what_it_names_and_leaves_the_rest(catalog, reop
 
 async def test_what_is_not_there_cannot_be_changed(catalog):
     with pytest.raises(NotFound, match="ComputeEnvironment local not found"):
-        await catalog.update_environment("local", lambda it: replace(it, state=State.DISABLED))
+        await catalog.update_environment("local", lambda it: replace(it, state=State.DISABLED), caller=ADMIN)
     with pytest.raises(NotFound, match="JobQueue default not found"):
-        await catalog.update_queue("default", lambda it: replace(it, priority=2))
+        await catalog.update_queue("default", lambda it: replace(it, priority=2), caller=ADMIN)
 
 
 async def test_a_queue_cannot_move_to_an_environment_that_is_not_there(catalog):
@@ -96,7 +98,7 @@ async def test_a_queue_cannot_move_to_an_environment_that_is_not_there(catalog):
     made = await make_queue(catalog)
 
     with pytest.raises(NotFound):
-        await catalog.update_queue("default", lambda it: replace(it, environments=("other",)))
+        await catalog.update_queue("default", lambda it: replace(it, environments=("other",)), caller=ADMIN)
 
     assert catalog.queues["default"] == made
 
@@ -104,8 +106,8 @@ async def test_a_queue_cannot_move_to_an_environment_that_is_not_there(catalog):
 async def test_each_change_is_told_once_it_is_made(catalog, changed):
     await make_environment(catalog)
     await disabled_queue(catalog)
-    await catalog.update_queue("default", lambda it: replace(it, priority=2))
-    await catalog.delete_queue("default")
+    await catalog.update_queue("default", lambda it: replace(it, priority=2), caller=ADMIN)
+    await catalog.delete_queue("default", caller=ADMIN)
 
     assert changed.count == 4
 
@@ -117,9 +119,9 @@ async def test_what_the_store_refuses_has_not_happened(catalog, store, changed):
     told = changed.count
 
     with pytest.raises(StoreFailed):
-        await catalog.update_environment("local", lambda it: replace(it, state=State.DISABLED))
+        await catalog.update_environment("local", lambda it: replace(it, state=State.DISABLED), caller=ADMIN)
     with pytest.raises(StoreFailed):
-        await catalog.delete_queue("default")
+        await catalog.delete_queue("default", caller=ADMIN)
     with pytest.raises(StoreFailed):
         await make_queue(catalog, "other")
 
@@ -134,8 +136,8 @@ class Saved(MemoryStore):
         super().__init__()
         self.saved, self.answer = asyncio.Event(), asyncio.Event()
 
-    async def put_environment(self, environment):
-        await super().put_environment(environment)
+    async def put_environment(self, environment, *, caller):
+        await super().put_environment(environment, caller=caller)
         self.saved.set()
         await self.answer.wait()
 
@@ -158,7 +160,9 @@ async def test_a_caller_who_goes_away_does_not_part_memory_from_store(changed):
 async def test_changes_made_at_once_are_all_made(catalog):
     await make_environment(catalog)
 
-    await asyncio.gather(*(catalog.tag_environment("local", ((f"key{number}", "v"),)) for number in range(20)))
+    await asyncio.gather(
+        *(catalog.tag_environment("local", ((f"key{number}", "v"),), caller=ADMIN) for number in range(20))
+    )
 
     assert len(catalog.environments["local"].tags) == 20
 
@@ -171,9 +175,9 @@ async def test_what_is_enabled_cannot_be_deleted(catalog):
     await make_queue(catalog)
 
     with pytest.raises(Invalid, match="Cannot delete, ComputeEnvironment local is ENABLED"):
-        await catalog.delete_environment("local")
+        await catalog.delete_environment("local", caller=ADMIN)
     with pytest.raises(Invalid, match="Cannot delete, JobQueue default is ENABLED"):
-        await catalog.delete_queue("default")
+        await catalog.delete_queue("default", caller=ADMIN)
 
     assert (list(catalog.environments), list(catalog.queues)) == (["local"], ["default"])
 
@@ -183,7 +187,7 @@ async def test_an_environment_that_a_queue_uses_cannot_be_deleted(catalog):
     await disabled_queue(catalog)
 
     with pytest.raises(Invalid, match=r"^Cannot delete, found existing JobQueue relationship$"):
-        await catalog.delete_environment("local")
+        await catalog.delete_environment("local", caller=ADMIN)
 
 
 @pytest.mark.fault("SP27")
@@ -193,7 +197,7 @@ async def test_a_queue_with_unfinished_jobs_cannot_be_deleted(catalog, store):
     await store.commit(Changes(inserted=(job(status=Status.RUNNABLE), job(status=Status.FAILED))))
 
     with pytest.raises(Invalid, match="JobQueue default holds 1 unfinished jobs"):
-        await catalog.delete_queue("default")
+        await catalog.delete_queue("default", caller=ADMIN)
 
     assert "default" in catalog.queues
 
@@ -202,8 +206,8 @@ async def test_what_is_deleted_is_gone_and_its_name_is_free(catalog, reopened):
     await make_environment(catalog, state=State.DISABLED)
     await disabled_queue(catalog)
 
-    await catalog.delete_queue("default")
-    await catalog.delete_environment("local")
+    await catalog.delete_queue("default", caller=ADMIN)
+    await catalog.delete_environment("local", caller=ADMIN)
 
     again = await reopened()
     assert (again.environments, again.queues) == ({}, {})
@@ -211,8 +215,8 @@ async def test_what_is_deleted_is_gone_and_its_name_is_free(catalog, reopened):
 
 
 async def test_to_delete_what_is_not_there_is_a_success(catalog, changed):
-    await catalog.delete_environment("local")
-    await catalog.delete_queue("default")
+    await catalog.delete_environment("local", caller=ADMIN)
+    await catalog.delete_queue("default", caller=ADMIN)
 
     assert changed.count == 0
 
@@ -245,10 +249,10 @@ async def test_tags_are_laid_over_those_that_are_there(catalog, reopened):
     await make_environment(catalog, tags=(("a", "1"), ("b", "2")))
     await make_queue(catalog, tags=(("a", "1"),))
 
-    await catalog.tag_environment("local", (("b", "3"), ("c", "4")))
-    await catalog.untag_environment("local", ["a", "never was"])
-    await catalog.tag_queue("default", (("b", "3"),))
-    await catalog.untag_queue("default", ["a"])
+    await catalog.tag_environment("local", (("b", "3"), ("c", "4")), caller=ADMIN)
+    await catalog.untag_environment("local", ["a", "never was"], caller=ADMIN)
+    await catalog.tag_queue("default", (("b", "3"),), caller=ADMIN)
+    await catalog.untag_queue("default", ["a"], caller=ADMIN)
 
     again = await reopened()
     assert again.environments["local"].tags == (("b", "3"), ("c", "4"))
@@ -260,19 +264,19 @@ async def test_fifty_tags_are_the_most_in_all(catalog):
     await make_queue(catalog, tags=MANY_TAGS[:50])
 
     with pytest.raises(Invalid, match="at most 50 tags"):
-        await catalog.tag_environment("local", MANY_TAGS[50:])
+        await catalog.tag_environment("local", MANY_TAGS[50:], caller=ADMIN)
     with pytest.raises(Invalid, match="at most 50 tags"):
-        await catalog.tag_queue("default", MANY_TAGS[50:])
-    await catalog.tag_environment("local", (("key0", "changed"),))
+        await catalog.tag_queue("default", MANY_TAGS[50:], caller=ADMIN)
+    await catalog.tag_environment("local", (("key0", "changed"),), caller=ADMIN)
 
     assert len(catalog.environments["local"].tags) == 50
 
 
 async def test_what_is_not_there_takes_no_tags(catalog):
     with pytest.raises(NotFound):
-        await catalog.tag_environment("local", ())
+        await catalog.tag_environment("local", (), caller=ADMIN)
     with pytest.raises(NotFound):
-        await catalog.untag_queue("default", [])
+        await catalog.untag_queue("default", [], caller=ADMIN)
 
 
 # ------------------------------------------------------------------------------------------------------ the first start
@@ -289,8 +293,8 @@ async def test_the_first_start_makes_an_environment_and_a_queue_on_it(catalog):
 
 async def test_who_has_deleted_the_defaults_does_not_get_them_back(catalog, reopened):
     await catalog.install_defaults(max_millicpus=1000)
-    await catalog.update_queue("default", lambda it: replace(it, state=State.DISABLED))
-    await catalog.delete_queue("default")
+    await catalog.update_queue("default", lambda it: replace(it, state=State.DISABLED), caller=ADMIN)
+    await catalog.delete_queue("default", caller=ADMIN)
 
     again = await reopened()
     await again.install_defaults(max_millicpus=1000)

@@ -11,7 +11,7 @@ from batchq.domain import catalog_rules as rules
 from batchq.domain.catalog import ShareWeight
 from batchq.errors import Invalid, NotFound, StoreFailed
 from tests.catalog.making import disabled_queue, make_environment, make_policy, make_queue
-from tests.support.builders import NOON, policy, queue
+from tests.support.builders import ADMIN, NOON, policy, queue
 
 A_DAY = timedelta(days=1)
 
@@ -77,7 +77,7 @@ def test_shares_overlap_where_one_of_them_covers_another(identifiers):
 async def test_an_update_changes_what_it_names_and_leaves_the_rest(catalog, reopened):
     await make_policy(catalog, shares=weights("a"), reservation=1)
 
-    await catalog.scheduling_policies.update("fair", lambda it: replace(it, decay=A_DAY))
+    await catalog.scheduling_policies.update("fair", lambda it: replace(it, decay=A_DAY), caller=ADMIN)
 
     assert (await reopened()).policies["fair"] == policy(shares=weights("a"), reservation=1, decay=A_DAY)
 
@@ -86,16 +86,18 @@ async def test_an_update_that_cannot_be_changes_nothing(catalog):
     made = await make_policy(catalog)
 
     with pytest.raises(NotFound, match="SchedulingPolicy other not found"):
-        await catalog.scheduling_policies.update("other", lambda it: it)
+        await catalog.scheduling_policies.update("other", lambda it: it, caller=ADMIN)
     with pytest.raises(Invalid, match="overlap"):
-        await catalog.scheduling_policies.update("fair", lambda it: replace(it, shares=weights("a*", "a1")))
+        await catalog.scheduling_policies.update(
+            "fair", lambda it: replace(it, shares=weights("a*", "a1")), caller=ADMIN
+        )
 
     assert catalog.policies == {"fair": made}
 
 
 async def test_each_change_is_told_once_it_is_made(catalog, changed):
     await make_policy(catalog)
-    await catalog.scheduling_policies.update("fair", lambda it: replace(it, decay=A_DAY))
+    await catalog.scheduling_policies.update("fair", lambda it: replace(it, decay=A_DAY), caller=ADMIN)
 
     assert changed.count == 2
 
@@ -107,7 +109,7 @@ async def test_what_the_store_refuses_has_not_happened(catalog, store, changed):
     with pytest.raises(StoreFailed):
         await make_policy(catalog, "other")
     with pytest.raises(StoreFailed):
-        await catalog.scheduling_policies.delete("fair")
+        await catalog.scheduling_policies.delete("fair", caller=ADMIN)
 
     assert catalog.policies == {"fair": made}
     assert changed.count == 1
@@ -116,8 +118,8 @@ async def test_what_the_store_refuses_has_not_happened(catalog, store, changed):
 async def test_what_is_deleted_is_gone_and_what_never_was_is_too(catalog, reopened):
     await make_policy(catalog)
 
-    await catalog.scheduling_policies.delete("fair")
-    await catalog.scheduling_policies.delete("fair")
+    await catalog.scheduling_policies.delete("fair", caller=ADMIN)
+    await catalog.scheduling_policies.delete("fair", caller=ADMIN)
 
     assert catalog.policies == (await reopened()).policies == {}
 
@@ -125,12 +127,12 @@ async def test_what_is_deleted_is_gone_and_what_never_was_is_too(catalog, reopen
 async def test_tags_are_laid_on_and_taken_off(catalog, reopened):
     await make_policy(catalog, tags=(("a", "1"), ("b", "2")))
 
-    await catalog.scheduling_policies.tag("fair", (("b", "3"), ("c", "4")))
-    await catalog.scheduling_policies.untag("fair", ["a", "never was"])
+    await catalog.scheduling_policies.tag("fair", (("b", "3"), ("c", "4")), caller=ADMIN)
+    await catalog.scheduling_policies.untag("fair", ["a", "never was"], caller=ADMIN)
 
     assert (await reopened()).policies["fair"].tags == (("b", "3"), ("c", "4"))
     with pytest.raises(NotFound):
-        await catalog.scheduling_policies.tag("other", ())
+        await catalog.scheduling_policies.tag("other", (), caller=ADMIN)
 
 
 # -------------------------------------------------------------------------------------------------------------- queues
@@ -153,10 +155,10 @@ async def test_a_queue_goes_by_a_policy_that_exists(catalog, reopened, fair_queu
 
 async def test_a_policy_that_a_queue_goes_by_cannot_be_deleted(catalog, fair_queue):
     with pytest.raises(Invalid, match=r"^Cannot delete, found existing JobQueue relationship$"):
-        await catalog.scheduling_policies.delete("fair")
-    await catalog.delete_queue("default")
+        await catalog.scheduling_policies.delete("fair", caller=ADMIN)
+    await catalog.delete_queue("default", caller=ADMIN)
 
-    await catalog.scheduling_policies.delete("fair")
+    await catalog.scheduling_policies.delete("fair", caller=ADMIN)
 
     assert catalog.policies == {}
 
@@ -164,11 +166,11 @@ async def test_a_policy_that_a_queue_goes_by_cannot_be_deleted(catalog, fair_que
 async def test_the_policy_of_a_queue_is_replaced_and_never_taken_away(catalog, fair_queue):
     await make_policy(catalog, "other")
 
-    await catalog.update_queue("default", lambda it: replace(it, policy="other"))
+    await catalog.update_queue("default", lambda it: replace(it, policy="other"), caller=ADMIN)
     with pytest.raises(Invalid, match="cannot be removed"):
-        await catalog.update_queue("default", lambda it: replace(it, policy=None))
+        await catalog.update_queue("default", lambda it: replace(it, policy=None), caller=ADMIN)
     with pytest.raises(NotFound):
-        await catalog.update_queue("default", lambda it: replace(it, policy="nothing"))
+        await catalog.update_queue("default", lambda it: replace(it, policy="nothing"), caller=ADMIN)
 
     assert catalog.queues["default"] == replace(fair_queue, policy="other")
 
@@ -179,6 +181,6 @@ async def test_a_queue_that_was_made_without_a_policy_gets_none(catalog):
     await make_queue(catalog)
 
     with pytest.raises(Invalid, match="none can be added"):
-        await catalog.update_queue("default", lambda it: replace(it, policy="fair"))
+        await catalog.update_queue("default", lambda it: replace(it, policy="fair"), caller=ADMIN)
 
     assert catalog.queues == {"default": queue()}

@@ -32,8 +32,8 @@ async def page(store, *, name=None, status=None, limit=100, after=None):
 async def shelf(store):
     """Definitions b:1, a:1, a:2 (INACTIVE), ab:1 and b:2, registered in this order."""
     for name in ("b", "a", "a", "ab", "b"):
-        await store.add_definition(definition(name=name))
-    await store.put_definition(definition(name="a", revision=2, status=DefinitionStatus.INACTIVE))
+        await store.add_definition(definition(name=name), caller=None)
+    await store.put_definition(definition(name="a", revision=2, status=DefinitionStatus.INACTIVE), caller=None)
     return store
 
 
@@ -41,33 +41,33 @@ async def test_environments_and_queues_are_read_as_they_were_put(store):
     local = environment(tags=(("a", "b"),), document='{"x":"é☃"}', state=State.DISABLED)
     line = queue(environments=("local", "other"), tags=(("a", "b"),), priority=-3)
 
-    await store.put_environment(local)
-    await store.put_queue(line)
+    await store.put_environment(local, caller=None)
+    await store.put_queue(line, caller=None)
 
     assert await store.environments() == (local,)
     assert await store.queues() == (line,)
 
 
 async def test_what_is_put_again_is_replaced(store):
-    await store.put_environment(environment())
-    await store.put_queue(queue())
+    await store.put_environment(environment(), caller=None)
+    await store.put_queue(queue(), caller=None)
 
-    await store.put_environment(environment(max_millicpus=1))
-    await store.put_queue(queue(priority=2))
+    await store.put_environment(environment(max_millicpus=1), caller=None)
+    await store.put_queue(queue(priority=2), caller=None)
 
     assert await store.environments() == (environment(max_millicpus=1),)
     assert await store.queues() == (queue(priority=2),)
 
 
 async def test_what_is_dropped_is_gone_and_the_rest_stays(store):
-    await store.put_environment(environment("a"))
-    await store.put_environment(environment("b"))
-    await store.put_queue(queue("a"))
-    await store.put_queue(queue("b"))
+    await store.put_environment(environment("a"), caller=None)
+    await store.put_environment(environment("b"), caller=None)
+    await store.put_queue(queue("a"), caller=None)
+    await store.put_queue(queue("b"), caller=None)
 
-    await store.drop_environment("a")
-    await store.drop_queue("b")
-    await store.drop_queue("never was")
+    await store.drop_environment("a", caller=None)
+    await store.drop_queue("b", caller=None)
+    await store.drop_queue("never was", caller=None)
 
     assert await store.environments() == (environment("b"),)
     assert await store.queues() == (queue("a"),)
@@ -76,9 +76,9 @@ async def test_what_is_dropped_is_gone_and_the_rest_stays(store):
 async def test_definitions_are_numbered_by_name_from_one(store):
     given = definition(name="a", revision=77, image="x", document='{"y":1}', tags=(("k", "v"),))
 
-    first = await store.add_definition(given)
-    second = await store.add_definition(given)
-    other = await store.add_definition(definition(name="b"))
+    first = await store.add_definition(given, caller=None)
+    second = await store.add_definition(given, caller=None)
+    other = await store.add_definition(definition(name="b"), caller=None)
 
     assert first == replace(given, ref=DefinitionRef(name="a", revision=1))
     assert (second.ref.revision, other.ref.revision) == (2, 1)
@@ -86,14 +86,14 @@ async def test_definitions_are_numbered_by_name_from_one(store):
 
 
 async def test_fifty_definitions_added_at_once_are_numbered_without_gaps(store):
-    made = await asyncio.gather(*(store.add_definition(definition(name="a")) for _ in range(50)))
+    made = await asyncio.gather(*(store.add_definition(definition(name="a"), caller=None) for _ in range(50)))
 
     assert sorted(it.ref.revision for it in made) == list(range(1, 51))
     assert len(await page(store, name="a")) == 50
 
 
 async def test_a_definition_is_replaced_under_its_own_number(shelf):
-    await shelf.put_definition(definition(name="a", revision=1, image="other"))
+    await shelf.put_definition(definition(name="a", revision=1, image="other"), caller=None)
 
     assert (await shelf.definition(DefinitionRef(name="a", revision=1))).container.image == "other"
     assert await page(shelf, name="a") == ["a:1", "a:2"]
@@ -101,7 +101,7 @@ async def test_a_definition_is_replaced_under_its_own_number(shelf):
 
 async def test_what_was_never_added_cannot_be_replaced(shelf):
     with pytest.raises(Conflict):
-        await shelf.put_definition(definition(name="a", revision=3))
+        await shelf.put_definition(definition(name="a", revision=3), caller=None)
 
     assert await page(shelf, name="a") == ["a:1", "a:2"]
 
@@ -156,13 +156,13 @@ async def test_policies_are_read_as_they_were_put_until_they_are_dropped(store):
         reservation=50,
         tags=(("k", "v"),),
     )
-    await store.put_policy(policy("other"))
-    await store.put_policy(policy())
+    await store.put_policy(policy("other"), caller=None)
+    await store.put_policy(policy(), caller=None)
 
-    await store.put_policy(fair)
+    await store.put_policy(fair, caller=None)
     both = await store.policies()
-    await store.drop_policy("other")
-    await store.drop_policy("never was")
+    await store.drop_policy("other", caller=None)
+    await store.drop_policy("never was", caller=None)
 
     assert both == (fair, policy("other"))
     assert await store.policies() == (fair,)
@@ -170,13 +170,13 @@ async def test_policies_are_read_as_they_were_put_until_they_are_dropped(store):
 
 async def test_consumables_are_read_as_they_were_put_until_they_are_dropped(store):
     licence = consumable(total=2**70, kind=ResourceKind.NON_REPLENISHABLE, tags=(("k", "v"),))
-    await store.put_consumable(consumable("other", total=0))
-    await store.put_consumable(consumable())
+    await store.put_consumable(consumable("other", total=0), caller=None)
+    await store.put_consumable(consumable(), caller=None)
 
-    await store.put_consumable(licence)
+    await store.put_consumable(licence, caller=None)
     both = await store.consumables()
-    await store.drop_consumable("other")
-    await store.drop_consumable("never was")
+    await store.drop_consumable("other", caller=None)
+    await store.drop_consumable("never was", caller=None)
 
     assert both == (licence, consumable("other", total=0))
     assert await store.consumables() == (licence,)
@@ -187,9 +187,9 @@ def update(token="a-token", *, at=NOON, **changes):
 
 
 async def test_an_update_is_remembered_with_what_it_did(store):
-    await store.put_consumable(consumable(total=1))
+    await store.put_consumable(consumable(total=1), caller=None)
 
-    await store.update_consumable(consumable(total=2), update(), forget_before=NOON)
+    await store.update_consumable(consumable(total=2), update(), forget_before=NOON, caller=None)
 
     assert await store.consumables() == (consumable(total=2),)
     assert await store.consumable_update("licences", "a-token") == update()
@@ -200,9 +200,13 @@ async def test_an_update_is_remembered_with_what_it_did(store):
 async def test_updates_are_forgotten_when_they_are_old_enough(store):
     hour = timedelta(hours=1)
     for number in range(3):
-        await store.update_consumable(consumable(), update(f"{number}", at=NOON + number * hour), forget_before=NOON)
+        await store.update_consumable(
+            consumable(), update(f"{number}", at=NOON + number * hour), forget_before=NOON, caller=None
+        )
 
-    await store.update_consumable(consumable(), update("new", at=NOON + 9 * hour), forget_before=NOON + hour)
+    await store.update_consumable(
+        consumable(), update("new", at=NOON + 9 * hour), forget_before=NOON + hour, caller=None
+    )
 
     assert await store.consumable_update("licences", "0") is None
     assert await store.consumable_update("licences", "1") == update("1", at=NOON + hour)
@@ -210,17 +214,17 @@ async def test_updates_are_forgotten_when_they_are_old_enough(store):
 
 
 async def test_a_token_that_is_used_again_is_remembered_as_it_was_used_last(store):
-    await store.update_consumable(consumable(), update(), forget_before=NOON)
-    await store.update_consumable(consumable(), update(quantity=7), forget_before=NOON)
+    await store.update_consumable(consumable(), update(), forget_before=NOON, caller=None)
+    await store.update_consumable(consumable(), update(quantity=7), forget_before=NOON, caller=None)
 
     assert await store.consumable_update("licences", "a-token") == update(quantity=7)
 
 
 async def test_with_a_consumable_go_its_updates_and_no_others(store):
-    await store.update_consumable(consumable(), update(), forget_before=NOON)
-    await store.update_consumable(consumable("other"), update(), forget_before=NOON)
+    await store.update_consumable(consumable(), update(), forget_before=NOON, caller=None)
+    await store.update_consumable(consumable("other"), update(), forget_before=NOON, caller=None)
 
-    await store.drop_consumable("licences")
+    await store.drop_consumable("licences", caller=None)
 
     assert await store.consumable_update("licences", "a-token") is None
     assert await store.consumable_update("other", "a-token") == update()
@@ -229,6 +233,6 @@ async def test_with_a_consumable_go_its_updates_and_no_others(store):
 async def test_a_queue_is_read_with_its_policy_and_time_limits(store):
     limits = (TimeLimit(reason="CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY", most=timedelta(minutes=10)),)
 
-    await store.put_queue(queue(policy="fair", time_limits=limits))
+    await store.put_queue(queue(policy="fair", time_limits=limits), caller=None)
 
     assert await store.queues() == (queue(policy="fair", time_limits=limits),)

@@ -5,7 +5,6 @@ from datetime import timedelta
 
 import pytest
 
-from batchq import acting
 from batchq.domain.acts import Act, ActQuery, Noted
 from batchq.domain.people import Caller, Reach
 from batchq.errors import Conflict
@@ -131,23 +130,27 @@ async def test_old_acts_are_forgotten_the_oldest_first_so_many_at_a_time(store, 
 
 CATALOG = {
     "compute-environment/local": [
-        lambda it: it.put_environment(environment()),
-        lambda it: it.drop_environment("local"),
+        lambda it: it.put_environment(environment(), caller=BY_ADA),
+        lambda it: it.drop_environment("local", caller=BY_ADA),
     ],
-    "job-queue/default": [lambda it: it.put_queue(queue()), lambda it: it.drop_queue("default")],
-    "scheduling-policy/fair": [lambda it: it.put_policy(policy(name="fair")), lambda it: it.drop_policy("fair")],
+    "job-queue/default": [
+        lambda it: it.put_queue(queue(), caller=BY_ADA),
+        lambda it: it.drop_queue("default", caller=BY_ADA),
+    ],
+    "scheduling-policy/fair": [
+        lambda it: it.put_policy(policy(name="fair"), caller=BY_ADA),
+        lambda it: it.drop_policy("fair", caller=BY_ADA),
+    ],
     "consumable-resource/licences": [
-        lambda it: it.put_consumable(consumable(name="licences")),
-        lambda it: it.drop_consumable("licences"),
+        lambda it: it.put_consumable(consumable(name="licences"), caller=BY_ADA),
+        lambda it: it.drop_consumable("licences", caller=BY_ADA),
     ],
-    "job-definition/a": [lambda it: it.add_definition(definition(name="a"))],
+    "job-definition/a": [lambda it: it.add_definition(definition(name="a"), caller=BY_ADA)],
 }
 
 
 @pytest.mark.parametrize(("about", "changes"), CATALOG.items(), ids=CATALOG)
-async def test_a_change_of_the_catalog_is_saved_with_the_act_of_whoever_acts(store, about, changes):
-    acting.begin(BY_ADA)
-
+async def test_a_change_of_the_catalog_is_saved_with_the_audit_record_of_its_caller(store, about, changes):
     done = [await change(store) for change in changes]
 
     (*acts,) = await told(store)
@@ -156,17 +159,15 @@ async def test_a_change_of_the_catalog_is_saved_with_the_act_of_whoever_acts(sto
     )
 
 
-async def test_a_change_that_is_not_taken_is_nobodys_act(store):
-    acting.begin(BY_ADA)
-
+async def test_a_refused_change_leaves_no_audit_record(store):
     with pytest.raises(Conflict):
-        await store.put_definition(definition(name="gone"))
+        await store.put_definition(definition(name="gone"), caller=BY_ADA)
 
     assert await told(store) == []
 
 
-async def test_what_nobody_asked_for_is_nobodys_act(store):
-    await store.put_queue(queue())
-    await store.add_definition(definition())
+async def test_a_change_of_the_servers_own_leaves_no_audit_record(store):
+    await store.put_queue(queue(), caller=None)
+    await store.add_definition(definition(), caller=None)
 
     assert await told(store) == []

@@ -79,9 +79,9 @@ async def test_all_times_on_which_decisions_depend_are_moved_once(store):
     waits = job(number=2, status=Status.RUNNABLE, created_at=then)
     update = ConsumableUpdate(token="once", operation=Operation.ADD, quantity=1, at=then)
     asked, noted = replace(DONE, at=then), Noted(mark="by a command", act=replace(DONE, at=then, user="root"))
-    await store.put_queue(queue("default", created_at=then))
-    await store.put_consumable(consumable("licences"))
-    await store.update_consumable(consumable("licences"), update, forget_before=then)
+    await store.put_queue(queue("default", created_at=then), caller=None)
+    await store.put_consumable(consumable("licences"), caller=None)
+    await store.update_consumable(consumable("licences"), update, forget_before=then, caller=None)
     await store.commit(
         Changes(
             inserted=(blocked, waits),
@@ -107,7 +107,7 @@ async def test_all_times_on_which_decisions_depend_are_moved_once(store):
     await store.commit(Changes(inserted=(job(number=3),), forget_before=at))
     assert await store.submissions([key]) == {key: blocked.id}
     other = replace(update, token="another", at=NOON)
-    await store.update_consumable(consumable("licences"), other, forget_before=at)
+    await store.update_consumable(consumable("licences"), other, forget_before=at, caller=None)
     assert await store.consumable_update(LICENCES, "once") is not None
 
 

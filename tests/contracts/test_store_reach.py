@@ -26,7 +26,7 @@ async def page(store, **asked):
 async def register(store, **owners):
     """A revision for each name, its owner's."""
     for name, owner in owners.items():
-        await store.add_definition(definition(name=name, owner=owner))
+        await store.add_definition(definition(name=name, owner=owner), caller=None)
 
 
 async def test_a_job_that_is_not_reached_is_not_there(store):
@@ -71,8 +71,8 @@ async def test_a_list_of_streams_has_those_of_ones_own_jobs(store):
 
 
 async def test_a_name_of_definitions_is_that_of_its_first_owner(store):
-    await store.add_definition(definition(name="a", owner=ADA))
-    await store.add_definition(definition(name="a", owner=ADA))
+    await store.add_definition(definition(name="a", owner=ADA), caller=None)
+    await store.add_definition(definition(name="a", owner=ADA), caller=None)
 
     assert await store.definition_owner("a") == ADA
     assert await store.definition_owner("A") is None

@@ -29,6 +29,7 @@ def letter(candidates, *, final=True):
         candidates=candidates,
         final=final,
         answer=answer(),
+        caller=ADMIN,
     )
 
 

@@ -19,7 +19,7 @@ from tests.domain.lives import exited, pending, runnable, running, starting, suc
 from tests.domain.part_lives import tasked
 from tests.engine.desk import LOOKED, Desk, answer, news, submit
 from tests.engine.turns import HOST, ground, learnt, turn_over
-from tests.support.builders import environment, job_id, policy, queue, task_container
+from tests.support.builders import ADMIN, environment, job_id, policy, queue, task_container
 from tests.support.inline import InlineDatabase
 
 pytestmark = pytest.mark.fault("LC06")
@@ -251,7 +251,9 @@ async def test_one_that_is_over_holds_no_room_whatever_its_record_says(database)
     database.connection.execute("UPDATE jobs SET state = ? WHERE ord = ?", (told, done.order))
     await desk.loop.load()
 
-    await desk.turn(Amend(job_id=done.id, change=lambda it: replace(it, tags=(("a", "b"),)), answer=answer()))
+    await desk.turn(
+        Amend(job_id=done.id, change=lambda it: replace(it, tags=(("a", "b"),)), answer=answer(), caller=ADMIN)
+    )
 
     assert await desk.status(done) is Status.SUCCEEDED
     assert desk.loop.active == {}

@@ -23,7 +23,9 @@ UNKNOWN = builders.spec(queue="unknown")
 
 async def test_a_request_is_carried_out_though_its_caller_went_away():
     engine, desk = unstarted(inbox := Inbox()), await desk_over(waiting := builders.job())
-    call = asyncio.create_task(engine.deliver(waiting.id, on.CancelRequested(reason="not needed")))
+    call = asyncio.create_task(
+        engine.deliver(waiting.id, on.CancelRequested(reason="not needed"), caller=builders.ADMIN)
+    )
     (letter,) = await inbox.take(1)
 
     call.cancel()
@@ -50,7 +52,9 @@ async def test_nobody_complains_when_a_caller_goes_away_as_he_is_refused():
     asyncio.get_running_loop().set_exception_handler(lambda _, complaint: complaints.append(complaint))
     inbox = Inbox()
     engine = unstarted(inbox)
-    call = asyncio.create_task(engine.deliver(builders.job_id(1), on.CancelRequested(reason="not needed")))
+    call = asyncio.create_task(
+        engine.deliver(builders.job_id(1), on.CancelRequested(reason="not needed"), caller=builders.ADMIN)
+    )
     (letter,) = await inbox.take(1)
 
     letter.answer.set_exception(StoreFailed("no space left on device"))
@@ -67,7 +71,7 @@ async def test_what_one_of_many_requests_comes_to_is_none_of_the_others_business
     desk = await desk_over(first := builders.job(number=1), second := builders.job(number=2))
     wish = on.CancelRequested(reason="not needed")
     asked = [(first.id, wish), (second.id, on.ForceFailed(reason="it hangs")), (second.id, wish)]
-    call = asyncio.create_task(engine.deliver_all(asked))
+    call = asyncio.create_task(engine.deliver_all(asked, caller=builders.ADMIN))
 
     await desk.turn(*await inbox.take(len(asked)))
 
@@ -82,7 +86,9 @@ async def test_many_requests_are_carried_out_though_their_caller_went_away_and_n
     engine = unstarted(inbox := Inbox())
     desk = await desk_over(first := builders.job(number=1), second := builders.job(number=2))
     wish, odd = on.CancelRequested(reason="not needed"), on.ForceFailed(reason="it hangs")
-    call = asyncio.create_task(engine.deliver_all([(first.id, wish), (second.id, odd), (second.id, wish)]))
+    call = asyncio.create_task(
+        engine.deliver_all([(first.id, wish), (second.id, odd), (second.id, wish)], caller=builders.ADMIN)
+    )
     letters = await inbox.take(3)
 
     letters[1].answer.set_exception(Invalid("not this one"))
@@ -99,7 +105,9 @@ async def test_many_requests_are_carried_out_though_their_caller_went_away_and_n
 async def test_for_whoever_went_away_nothing_is_kept_of_what_is_told():
     inbox, told = Inbox(), frozenset({Told(job_id=builders.job_id(1), outcome=Outcome.CANCELLED)})
     engine = unstarted(inbox)
-    call = asyncio.create_task(engine.sweep(SweepOrder(kind=Kind.CANCEL, reason="not needed"), Selection()))
+    call = asyncio.create_task(
+        engine.sweep(SweepOrder(kind=Kind.CANCEL, reason="not needed"), Selection(), caller=builders.ADMIN)
+    )
     (letter,) = await inbox.take(1)
     letter.answer.set_result(None)
     heard = await call

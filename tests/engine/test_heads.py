@@ -10,7 +10,7 @@ from batchq.engine.letters import Amend, GroundChanged, MoreToDo
 from tests.domain.lives import after, at, cancel, exited, not_started, runnable, running
 from tests.engine.desk import LOOKED, ONE, answer, desk_over, news, request, submit
 from tests.engine.turns import ground
-from tests.support.builders import environment, queue
+from tests.support.builders import ADMIN, environment, queue
 
 FOR_VCPUS = reasons.no_room("vCPUs of compute environment local")
 
@@ -120,7 +120,9 @@ async def test_a_head_that_was_tagged_loses_its_mark_when_it_is_the_head_no_long
     wants_more = replace(again, spec=replace(again.spec, container=head.spec.container))
     desk = await desk_over(wants_more, runs, head)
     await desk.turn(LOOKED)
-    await desk.turn(Amend(job_id=head.id, change=lambda it: replace(it, tags=(("team", "blue"),)), answer=answer()))
+    await desk.turn(
+        Amend(job_id=head.id, change=lambda it: replace(it, tags=(("team", "blue"),)), answer=answer(), caller=ADMIN)
+    )
 
     await desk.turn(news(wants_more, exited(1)))
 

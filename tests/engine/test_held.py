@@ -11,7 +11,7 @@ from batchq.errors import Invalid
 from batchq.values import Changes, Restoration
 from tests.engine.desk import LOOKED, ONE, answer, desk_over, submit
 from tests.engine.turns import HOST
-from tests.support.builders import NOON
+from tests.support.builders import ADMIN, NOON
 
 
 async def test_a_child_that_its_array_has_yet_to_spawn_is_taken_up_and_not_purged():
@@ -22,7 +22,7 @@ async def test_a_child_that_its_array_has_yet_to_spawn_is_taken_up_and_not_purge
     tag = Tag(job_id=child_id(ONE, 2), attempt=1)
     runs = Surveyed(seen=(Seen(tag=tag, lives=True),), expected=frozenset(), capacity=HOST)
     await desk.turn(runs)
-    early, late = Resume(purge=True, answer=answer()), Resume(purge=True, answer=answer())
+    early, late = Resume(purge=True, answer=answer(), caller=ADMIN), Resume(purge=True, answer=answer(), caller=ADMIN)
 
     await desk.turn(early, MoreToDo())
     await desk.turn(runs)

@@ -16,7 +16,7 @@ from batchq.engine.letters import Amend, Deliver, EngineLost, GroundChanged
 from tests.domain.lives import after, at, exited, pending, runnable, running
 from tests.engine.desk import LOOKED, ONE, answer, desk_over, submit
 from tests.engine.turns import ground
-from tests.support.builders import environment, queue
+from tests.support.builders import ADMIN, environment, queue
 
 CAPACITY = reasons.code(reasons.no_room("memory"))
 TOO_LARGE = reasons.code(reasons.TOO_LARGE)
@@ -120,7 +120,9 @@ async def test_a_head_that_is_tagged_meanwhile_is_cancelled_all_the_same(watch):
     runs, head = running(millicpus=4000), runnable()
     desk = await desk_over(runs, head, on_ground=limited())
     await desk.turn(LOOKED)
-    await desk.turn(Amend(job_id=head.id, change=lambda it: replace(it, tags=(("team", "blue"),)), answer=answer()))
+    await desk.turn(
+        Amend(job_id=head.id, change=lambda it: replace(it, tags=(("team", "blue"),)), answer=answer(), caller=ADMIN)
+    )
 
     await watch(desk, 601)
 

@@ -29,7 +29,7 @@ from tests.domain.lives import (
 from tests.domain.part_lives import runs, tasked
 from tests.engine.desk import LOOKED, ONE, TWO, answer, desk_over, news, request, submit
 from tests.engine.turns import HOST, ground
-from tests.support.builders import environment, queue, submission, task_container
+from tests.support.builders import ADMIN, environment, queue, submission, task_container
 
 # -------------------------------------------------------------------------------------------------------- one at a time
 
@@ -121,7 +121,7 @@ async def test_a_request_about_a_job_nobody_knows_is_carried_out_by_doing_nothin
 async def test_a_letter_that_cannot_be_read_stops_nobody_elses():
     job, other = running(), running()
     desk = await desk_over(job, other)
-    amend = Amend(job_id=job.id, change=lambda _: 1 / 0, answer=answer())
+    amend = Amend(job_id=job.id, change=lambda _: 1 / 0, answer=answer(), caller=ADMIN)
 
     await desk.turn(news(job, placed()), amend, news(other, exited(0)))
 

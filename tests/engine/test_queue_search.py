@@ -24,7 +24,9 @@ WIDE = environment(max_millicpus=64_000)
 
 async def held_licence(world):
     """The one licence is held by a job, and another waits for it."""
-    await world.catalog.consumable_resources.create(name=LICENCE, total=1, kind=ResourceKind.REPLENISHABLE, tags=())
+    await world.catalog.consumable_resources.create(
+        name=LICENCE, total=1, kind=ResourceKind.REPLENISHABLE, tags=(), caller=ADMIN
+    )
     holder = await waiting(world, 1, Script(seconds=3600))
     await world.then(holder[0], Status.RUNNING)
 

@@ -28,7 +28,7 @@ def few_at_a_time(monkeypatch):
 def order(selection=ALL, kind=Kind.CANCEL, as_of=1000):
     told = []
     asked = SweepOrder(kind=kind, reason="enough")
-    letter = SweepJobs(order=asked, selection=selection, as_of=as_of, hear=told.append, answer=answer())
+    letter = SweepJobs(order=asked, selection=selection, as_of=as_of, hear=told.append, answer=answer(), caller=ADMIN)
     return letter, told
 
 

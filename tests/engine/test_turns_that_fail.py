@@ -28,7 +28,7 @@ from batchq.errors import Conflict, StoreFailed
 from tests.domain.lives import runnable
 from tests.engine.desk import LOOKED, Desk, answer, desk_over, submit
 from tests.engine.turns import ground, stored
-from tests.support.builders import consumable, job_id, policy, queue, retry
+from tests.support.builders import ADMIN, consumable, job_id, policy, queue, retry
 
 SEEDS = range(25)
 TURNS = 60
@@ -90,7 +90,7 @@ class Story:
         if kind == 5:
             return GroundChanged()
         if kind == 6:
-            return Amend(job_id=self._any(), change=lambda it: it, answer=answer())
+            return Amend(job_id=self._any(), change=lambda it: it, answer=answer(), caller=ADMIN)
         if kind == 7:
             return self._sweep()
         order = self.dice.choice([on.CancelRequested(reason="enough"), on.TerminateRequested(reason="now")])
@@ -108,7 +108,7 @@ class Story:
             ]
         )
         as_of = self.desk.loop.next_order
-        return SweepJobs(order=order, selection=asked, as_of=as_of, hear=lambda _: None, answer=answer())
+        return SweepJobs(order=order, selection=asked, as_of=as_of, hear=lambda _: None, answer=answer(), caller=ADMIN)
 
     async def _meant(self):
         """Those who wait, and are meant by an order that is decided; of an array its children."""

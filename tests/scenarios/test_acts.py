@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from batchq import acting
 from batchq.domain.acts import ActQuery
 from batchq.domain.job import Status
 from batchq.domain.people import Role
@@ -32,7 +31,6 @@ async def ada(world):
 
     def ada(operation):
         world.caller = replace(ADA, operation=operation)
-        acting.begin(world.caller)
 
     ada("SubmitJob")
     return ada
@@ -121,7 +119,6 @@ async def test_one_order_to_many_is_no_act_about_those_it_does_not_change(world,
 async def test_who_ordered_many_is_known_of_those_who_are_told_after_a_restart(world):
     many = await world.submit_many(700, LONG, millicpus=1_000_000)
     world.caller = replace(ADA, operation="CancelJobs")
-    acting.begin(world.caller)
     asking = asyncio.create_task(world.cancel_all())
     await world.reaches(many[-1], lambda it: it.status is Status.FAILED)
 

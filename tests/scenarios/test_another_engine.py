@@ -9,6 +9,7 @@ from batchq.domain.job import Status
 from batchq.errors import Invalid
 from compute.simulated import SimulatedRuntime
 from tests.support import world as worlds
+from tests.support.builders import ADMIN
 from tests.support.scripts import LASTING, Script
 from tests.support.world import HOST
 
@@ -68,9 +69,9 @@ async def test_an_operator_may_accept_it(world):
     await world.then(job, Status.RUNNING)
     theirs = await on_another_engine(world)
     with pytest.raises(Invalid, match="--new-engine"):
-        await world.engine.resume(purge=False)
+        await world.engine.resume(purge=False, caller=ADMIN)
 
-    await world.engine.resume(purge=False, new_engine=True)
+    await world.engine.resume(purge=False, new_engine=True, caller=ADMIN)
 
     done = await world.then(job, Status.SUCCEEDED)
     assert len(done.attempts) == 2
@@ -84,7 +85,7 @@ async def test_it_is_accepted_also_if_a_survey_of_it_is_read_in_the_same_turn(wo
     await world.terminate(job)
 
     async with world.engine.loop.between:
-        accepted = asyncio.ensure_future(world.engine.resume(purge=False, new_engine=True))
+        accepted = asyncio.ensure_future(world.engine.resume(purge=False, new_engine=True, caller=ADMIN))
         await asyncio.sleep(0)
         await world.engine._watcher._survey_once()
     await accepted

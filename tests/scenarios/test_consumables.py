@@ -20,7 +20,7 @@ def there(world):
     """Make the resource, with so many units."""
 
     async def there(total, kind=ResourceKind.REPLENISHABLE):
-        await world.catalog.consumable_resources.create(name=LICENCES, total=total, kind=kind, tags=())
+        await world.catalog.consumable_resources.create(name=LICENCES, total=total, kind=kind, tags=(), caller=ADMIN)
 
     return there
 
@@ -60,7 +60,7 @@ async def test_what_is_used_up_does_not_come_back(world, there):
 async def test_one_that_is_made_anew_has_all_of_its_units(world, there):
     await there(4, ResourceKind.NON_REPLENISHABLE)
     await world.then(await needing(world, 4), Status.SUCCEEDED)
-    await world.catalog.consumable_resources.delete(LICENCES)
+    await world.catalog.consumable_resources.delete(LICENCES, caller=ADMIN)
 
     await there(4, ResourceKind.NON_REPLENISHABLE)
 
@@ -81,7 +81,9 @@ async def test_a_job_waits_for_units_and_starts_when_there_are_more(world, there
 
     job = await needing(world, 2)
     await world.then(job, Status.RUNNABLE)
-    await world.catalog.consumable_resources.update(LICENCES, operation=Operation.ADD, quantity=1, token=None)
+    await world.catalog.consumable_resources.update(
+        LICENCES, operation=Operation.ADD, quantity=1, token=None, caller=ADMIN
+    )
 
     await world.then(job, Status.SUCCEEDED)
 

@@ -102,7 +102,7 @@ async def test_a_misfit_runs_once_an_environment_is_large_enough(world):
     giant = await world.submit(Script(seconds=0), millicpus=64_000)
     await world.then(giant, Status.RUNNABLE, misfit=True)
 
-    await world.catalog.update_environment("local", lambda it: replace(it, max_millicpus=64_000))
+    await world.catalog.update_environment("local", lambda it: replace(it, max_millicpus=64_000), caller=ADMIN)
 
     await world.then(giant, Status.SUCCEEDED, misfit=False)
 

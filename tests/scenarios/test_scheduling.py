@@ -31,6 +31,7 @@ async def shared(world):
         reservation=0,
         document="{}",
         tags=(),
+        caller=ADMIN,
     )
     made = builders.queue("shared", policy=fair.name)
     await world.catalog.create_queue(
@@ -41,6 +42,7 @@ async def shared(world):
         policy=made.policy,
         document="{}",
         tags=(),
+        caller=ADMIN,
     )
 
 
@@ -65,12 +67,12 @@ async def test_when_its_queue_is_disabled_what_runs_goes_on_what_waits_is_served
     waits = await world.submit(Script(seconds=0), millicpus=4000)
     await world.then(runs, Status.RUNNING)
 
-    await world.catalog.update_queue(QueueName("default"), lambda it: replace(it, state=State.DISABLED))
+    await world.catalog.update_queue(QueueName("default"), lambda it: replace(it, state=State.DISABLED), caller=ADMIN)
 
     with pytest.raises(Invalid, match="disabled and takes no jobs"):
         await world.submit()
     with pytest.raises(Invalid, match="holds 2 unfinished jobs"):
-        await world.catalog.delete_queue(QueueName("default"))
+        await world.catalog.delete_queue(QueueName("default"), caller=ADMIN)
     await world.finish(runs)
     assert len((await world.then(runs, Status.SUCCEEDED)).attempts) == 1
     await world.then(waits, Status.SUCCEEDED)

@@ -10,7 +10,7 @@ from batchq.domain.job import Status
 from batchq.domain.names import QueueName
 from batchq.values import EngineIdentity
 from tests.support import world as worlds
-from tests.support.builders import task
+from tests.support.builders import ADMIN, task
 from tests.support.clock import SetClock
 from tests.support.scripts import LASTING, Script, contained
 from tests.support.world import HOST
@@ -120,6 +120,7 @@ async def test_a_blocked_job_is_cancelled_neither_early_nor_late(virtual):
         time_limits=(limit,),
         document="{}",
         tags=(),
+        caller=ADMIN,
     )
     job = await virtual.submit(Script(seconds=1), queue="limited", millicpus=2 * HOST.millicpus)
     await virtual.then(job, Status.RUNNABLE, misfit=True)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from batchq import acting
 from batchq.domain.catalog import (
     EnvironmentName,
     Operation,
@@ -69,7 +68,7 @@ class Client:
             kind = ResourceKind.REPLENISHABLE if name == LICENCES else ResourceKind.NON_REPLENISHABLE
             await self.ask(
                 lambda it, name=name, total=total, kind=kind: it.catalog.consumable_resources.create(
-                    name=name, total=total, kind=kind, tags=()
+                    name=name, total=total, kind=kind, tags=(), caller=ADMIN
                 )
             )
         for name, (priority, environments) in QUEUES.items():
@@ -90,6 +89,7 @@ class Client:
                     time_limits=made.time_limits,
                     document="{}",
                     tags=(),
+                    caller=ADMIN,
                 )
             )
         for name, image in DEFINITIONS.items():
@@ -101,7 +101,13 @@ class Client:
         weights = (ShareWeight(identifier="red", weight=0.5), ShareWeight(identifier="bl*", weight=2.0))
         await self.ask(
             lambda it: it.catalog.scheduling_policies.create(
-                name=POLICY, shares=weights, decay=timedelta(), reservation=reservation, document="{}", tags=()
+                name=POLICY,
+                shares=weights,
+                decay=timedelta(),
+                reservation=reservation,
+                document="{}",
+                tags=(),
+                caller=ADMIN,
             )
         )
 
@@ -150,7 +156,6 @@ class Client:
         server = self._server()
         if server is None or not server.ready:
             raise Lost
-        acting.begin(ADMIN)
         call = asyncio.create_task(what(server), name="a request")
         died = asyncio.create_task(server.life.died.wait())
         try:
@@ -244,24 +249,28 @@ class Client:
         if new:
             await self.ask(
                 lambda it: it.catalog.create_environment(
-                    name=of, state=State.ENABLED, max_millicpus=millicpus, document="{}", tags=()
+                    name=of, state=State.ENABLED, max_millicpus=millicpus, document="{}", tags=(), caller=ADMIN
                 )
             )
         else:
             await self.ask(
-                lambda it: it.catalog.update_environment(of, lambda was: replace(was, max_millicpus=millicpus))
+                lambda it: it.catalog.update_environment(
+                    of, lambda was: replace(was, max_millicpus=millicpus), caller=ADMIN
+                )
             )
         self._story.tell(f"client gave {name} {millicpus}")
 
     async def _stock(self, name: ConsumableName, total: int) -> None:
         """A total as its owner sees it: without what is used up."""
         await self.ask(
-            lambda it: it.catalog.consumable_resources.update(name, operation=Operation.SET, quantity=total, token=None)
+            lambda it: it.catalog.consumable_resources.update(
+                name, operation=Operation.SET, quantity=total, token=None, caller=ADMIN
+            )
         )
         self._story.tell(f"client has {total} {name}")
 
     async def _switch(self, name: QueueName, state: State) -> None:
-        await self.ask(lambda it: it.catalog.update_queue(name, lambda was: replace(was, state=state)))
+        await self.ask(lambda it: it.catalog.update_queue(name, lambda was: replace(was, state=state), caller=ADMIN))
         self._story.tell(f"client {state} {name}")
 
     async def _insist(self, request: Callable[[], Coroutine[Any, Any, Any]]) -> Any:

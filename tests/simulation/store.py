@@ -9,6 +9,7 @@ from batchq.domain.catalog import ComputeEnvironment, ConsumableResource
 from batchq.domain.clock_shift import ClockShift
 from batchq.domain.job import Job
 from batchq.domain.names import JobId
+from batchq.domain.people import Caller
 from batchq.errors import Conflict, StoreFailed
 from batchq.store import catalog, clock_shift, jobs, migrations, sweeping
 from batchq.store.sqlite import SqliteStore
@@ -135,12 +136,12 @@ class WatchedStore(SqliteStore):
         """No row is damaged here; not to ask keeps the worlds of the seeds as they were."""
         return ()
 
-    async def put_environment(self, environment: ComputeEnvironment) -> None:
+    async def put_environment(self, environment: ComputeEnvironment, *, caller: Caller | None) -> None:
         await self._database.write(
             lambda it: catalog.put_environment(it, environment), then=lambda: self._witness.ledger.resized(environment)
         )
 
-    async def put_consumable(self, resource: ConsumableResource) -> None:
+    async def put_consumable(self, resource: ConsumableResource, *, caller: Caller | None) -> None:
         await self._database.write(
             lambda it: catalog.put_consumable(it, resource), then=lambda: self._witness.ledger.stocked(resource)
         )

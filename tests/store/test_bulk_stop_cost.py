@@ -13,7 +13,7 @@ from tests.engine.desk import Desk
 from tests.engine.turns import ground
 from tests.store.many import filled
 from tests.store.test_many_jobs import EACH, Counter
-from tests.support.builders import job
+from tests.support.builders import ADMIN, job
 
 PATTERNS = frozenset(f"no-such-{number}*" for number in range(100))
 REACHES = [Reach(user="ann"), Reach(user="cora", accounts=frozenset({"lab", "team"}))]
@@ -40,6 +40,7 @@ async def costs(data, count):
                 hear=lambda _: None,
                 candidates=await desk.loop.choosing.candidates(selection),
                 answer=answer,
+                caller=ADMIN,
             )
         )
         await answer

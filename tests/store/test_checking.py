@@ -24,10 +24,10 @@ async def data(tmp_path):
     store = await SqliteStore.open(tmp_path)
     jobs = (job(number=0, depends_on=[RUNS]), RUNS)
     await store.commit(Changes(inserted=jobs, history=tuple(map(moment, jobs)), streams=(log_stream(RUNS),)))
-    await store.put_environment(environment())
-    await store.put_queue(queue())
-    await store.put_policy(policy())
-    await store.add_definition(definition())
+    await store.put_environment(environment(), caller=None)
+    await store.put_queue(queue(), caller=None)
+    await store.put_policy(policy(), caller=None)
+    await store.add_definition(definition(), caller=None)
     await store.close()
     return tmp_path
 

@@ -135,12 +135,12 @@ async def test_a_log_stream_is_passed_over_and_a_page_is_as_long_as_it_was_asked
 
 async def test_a_job_definition_is_passed_over_and_its_revision_is_not_given_again(store):
     for _ in range(3):
-        await store.add_definition(definition(name="a"))
+        await store.add_definition(definition(name="a"), caller=None)
     await change(store, "UPDATE definitions SET value = '{' WHERE revision = 3")
 
     listed = await store.definitions(name="a", status=DefinitionStatus.ACTIVE, limit=2, after=None)
     newest = await store.newest_active("a")
-    added = await store.add_definition(definition(name="a"))
+    added = await store.add_definition(definition(name="a"), caller=None)
 
     assert [it.ref.revision for it in listed] == [1, 2]
     assert newest.ref.revision == 2
@@ -167,10 +167,10 @@ async def test_what_is_kept_of_a_share_is_counted_anew(store):
 
 @pytest.mark.parametrize("table", ["environments", "queues", "policies", "consumables"])
 async def test_what_jobs_are_placed_by_is_not_gone_without(store, table):
-    await store.put_environment(environment())
-    await store.put_queue(queue())
-    await store.put_policy(policy())
-    await store.put_consumable(consumable("licence"))
+    await store.put_environment(environment(), caller=None)
+    await store.put_queue(queue(), caller=None)
+    await store.put_policy(policy(), caller=None)
+    await store.put_consumable(consumable("licence"), caller=None)
     await change(store, f"UPDATE {table} SET value = '{{'")
 
     with pytest.raises(StoreRefused, match=f"in the table {table} cannot be read"):

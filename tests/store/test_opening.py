@@ -43,9 +43,9 @@ async def test_all_is_there_again_after_a_restart(tmp_path):
         )
     )
     await store.commit(Changes(updated=(replace(running, tags=(("a", "b"),)),)))
-    await store.put_environment(environment())
-    await store.put_queue(queue())
-    saved = await store.add_definition(definition())
+    await store.put_environment(environment(), caller=None)
+    await store.put_queue(queue(), caller=None)
+    saved = await store.add_definition(definition(), caller=None)
     await store.close()
 
     again = await SqliteStore.open(tmp_path)

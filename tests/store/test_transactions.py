@@ -150,10 +150,10 @@ async def test_a_commit_waits_for_another_program_that_writes(store, writer, tmp
 
 @pytest.mark.fault("DB02")
 async def test_nobody_else_writes_between_what_a_transaction_reads_and_what_it_writes(store, writer, tmp_path):
-    await store.add_definition(definition(name="a"))
+    await store.add_definition(definition(name="a"), caller=None)
     other = sqlite3.connect(tmp_path / NAME, isolation_level=None, timeout=0)
     async with Gate(writer, 2) as gate:  # after BEGIN and the last revision, before the INSERT
-        adding = asyncio.ensure_future(store.add_definition(definition(name="a")))
+        adding = asyncio.ensure_future(store.add_definition(definition(name="a"), caller=None))
         await gate.reached.wait()
 
         with pytest.raises(sqlite3.OperationalError, match="locked"):

@@ -155,7 +155,7 @@ class World:
         made = builders.environment(name, max_millicpus=max_millicpus)
         tags = () if network is None else ((NETWORK_TAG, network.value),)
         await self.catalog.create_environment(
-            name=made.name, state=made.state, max_millicpus=max_millicpus, document="{}", tags=tags
+            name=made.name, state=made.state, max_millicpus=max_millicpus, document="{}", tags=tags, caller=None
         )
 
     async def queue(self, name: str, *, environments: Sequence[str] = ("local",), priority: int = 1) -> None:
@@ -167,6 +167,7 @@ class World:
             environments=made.environments,
             document="{}",
             tags=(),
+            caller=None,
         )
 
     async def crash(self) -> None:

@@ -18,6 +18,7 @@ async def create(desk: Desk, call: Call, given: wire.CreateConsumableResource) -
         total=given.totalQuantity or 0,
         kind=consumables.kind(given.resourceType),
         tags=checks.tags(given.tags),
+        caller=call.caller,
     )
     return _named(made, call)
 
@@ -27,13 +28,17 @@ async def update(desk: Desk, call: Call, given: wire.UpdateConsumableResource) -
     name = consumables.name_of(given.consumableResource, call.arns)
     operation, quantity = consumables.operation(given)
     resources = desk.catalog.consumable_resources
-    made = await resources.update(name, operation=operation, quantity=quantity, token=given.clientToken)
+    made = await resources.update(
+        name, operation=operation, quantity=quantity, token=given.clientToken, caller=call.caller
+    )
     return _named(made, call) | {"totalQuantity": resources.quantities(made).total}
 
 
 @takes(wire.DeleteConsumableResource)
 async def delete(desk: Desk, call: Call, given: wire.DeleteConsumableResource) -> Answer:
-    await desk.catalog.consumable_resources.delete(consumables.name_of(given.consumableResource, call.arns))
+    await desk.catalog.consumable_resources.delete(
+        consumables.name_of(given.consumableResource, call.arns), caller=call.caller
+    )
     return {}
 
 

@@ -20,6 +20,7 @@ async def create(desk: Desk, call: Call, given: wire.CreateComputeEnvironment) -
         max_millicpus=environments.millicpus(document, desk.rules),
         document=json.dumps(document),
         tags=checks.tags(given.tags),
+        caller=call.caller,
     )
     return _named(made, call)
 
@@ -27,13 +28,15 @@ async def create(desk: Desk, call: Call, given: wire.CreateComputeEnvironment) -
 @takes(wire.UpdateComputeEnvironment)
 async def update(desk: Desk, call: Call, given: wire.UpdateComputeEnvironment) -> Answer:
     name = environments.name_of(given.computeEnvironment, call.arns)
-    made = await desk.catalog.update_environment(name, lambda it: environments.changed(it, given, desk.rules))
+    made = await desk.catalog.update_environment(
+        name, lambda it: environments.changed(it, given, desk.rules), caller=call.caller
+    )
     return _named(made, call)
 
 
 @takes(wire.DeleteComputeEnvironment)
 async def delete(desk: Desk, call: Call, given: wire.DeleteComputeEnvironment) -> Answer:
-    await desk.catalog.delete_environment(environments.name_of(given.computeEnvironment, call.arns))
+    await desk.catalog.delete_environment(environments.name_of(given.computeEnvironment, call.arns), caller=call.caller)
     return {}
 
 

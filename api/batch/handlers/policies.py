@@ -20,6 +20,7 @@ async def create(desk: Desk, call: Call, given: wire.CreateSchedulingPolicy) -> 
         reservation=policies.reservation(fair),
         document=policies.document(fair),
         tags=checks.tags(given.tags),
+        caller=call.caller,
     )
     return {"name": made.name, "arn": call.arns.policy(made.name)}
 
@@ -28,13 +29,17 @@ async def create(desk: Desk, call: Call, given: wire.CreateSchedulingPolicy) -> 
 async def update(desk: Desk, call: Call, given: wire.UpdateSchedulingPolicy) -> Answer:
     policies.check_served(given)
     name = policies.name_of(given.arn, call.arns, said="arn")
-    await desk.catalog.scheduling_policies.update(name, lambda it: policies.changed(it, given.fairsharePolicy))
+    await desk.catalog.scheduling_policies.update(
+        name, lambda it: policies.changed(it, given.fairsharePolicy), caller=call.caller
+    )
     return {}
 
 
 @takes(wire.DeleteSchedulingPolicy)
 async def delete(desk: Desk, call: Call, given: wire.DeleteSchedulingPolicy) -> Answer:
-    await desk.catalog.scheduling_policies.delete(policies.name_of(given.arn, call.arns, said="arn"))
+    await desk.catalog.scheduling_policies.delete(
+        policies.name_of(given.arn, call.arns, said="arn"), caller=call.caller
+    )
     return {}
 
 

@@ -22,6 +22,7 @@ async def create(desk: Desk, call: Call, given: wire.CreateJobQueue) -> Answer:
         time_limits=time_limits.limits(given.jobStateTimeLimitActions or ()),
         document=queues.document(given),
         tags=checks.tags(given.tags),
+        caller=call.caller,
     )
     return _named(made, call)
 
@@ -31,13 +32,15 @@ async def update(desk: Desk, call: Call, given: wire.UpdateJobQueue) -> Answer:
     queues.check_served(given)
     name = queues.name_of(given.jobQueue, call.arns)
     known = desk.catalog.environments
-    made = await desk.catalog.update_queue(name, lambda it: queues.changed(it, given, call.arns, known))
+    made = await desk.catalog.update_queue(
+        name, lambda it: queues.changed(it, given, call.arns, known), caller=call.caller
+    )
     return _named(made, call)
 
 
 @takes(wire.DeleteJobQueue)
 async def delete(desk: Desk, call: Call, given: wire.DeleteJobQueue) -> Answer:
-    await desk.catalog.delete_queue(queues.name_of(given.jobQueue, call.arns))
+    await desk.catalog.delete_queue(queues.name_of(given.jobQueue, call.arns), caller=call.caller)
     return {}
 
 

@@ -15,23 +15,31 @@ from batchq.domain.people import Caller, Right
 from batchq.errors import Invalid, NotFound
 
 TAG: Mapping[Kind, Callable[[Desk, str, Tags, Caller], Awaitable[None]]] = {
-    Kind.ENVIRONMENT: lambda desk, name, tags, _caller: desk.catalog.tag_environment(EnvironmentName(name), tags),
-    Kind.QUEUE: lambda desk, name, tags, _caller: desk.catalog.tag_queue(QueueName(name), tags),
+    Kind.ENVIRONMENT: lambda desk, name, tags, caller: desk.catalog.tag_environment(
+        EnvironmentName(name), tags, caller=caller
+    ),
+    Kind.QUEUE: lambda desk, name, tags, caller: desk.catalog.tag_queue(QueueName(name), tags, caller=caller),
     Kind.DEFINITION: lambda desk, name, tags, caller: desk.catalog.definitions.tag(_ref(name), tags, caller=caller),
     Kind.JOB: lambda desk, name, tags, caller: desk.jobs.tag(JobId(name), tags, caller=caller),
-    Kind.POLICY: lambda desk, name, tags, _caller: desk.catalog.scheduling_policies.tag(PolicyName(name), tags),
-    Kind.CONSUMABLE: lambda desk, name, tags, _caller: desk.catalog.consumable_resources.tag(
-        ConsumableName(name), tags
+    Kind.POLICY: lambda desk, name, tags, caller: desk.catalog.scheduling_policies.tag(
+        PolicyName(name), tags, caller=caller
+    ),
+    Kind.CONSUMABLE: lambda desk, name, tags, caller: desk.catalog.consumable_resources.tag(
+        ConsumableName(name), tags, caller=caller
     ),
 }
 UNTAG: Mapping[Kind, Callable[[Desk, str, Collection[str], Caller], Awaitable[None]]] = {
-    Kind.ENVIRONMENT: lambda desk, name, keys, _caller: desk.catalog.untag_environment(EnvironmentName(name), keys),
-    Kind.QUEUE: lambda desk, name, keys, _caller: desk.catalog.untag_queue(QueueName(name), keys),
+    Kind.ENVIRONMENT: lambda desk, name, keys, caller: desk.catalog.untag_environment(
+        EnvironmentName(name), keys, caller=caller
+    ),
+    Kind.QUEUE: lambda desk, name, keys, caller: desk.catalog.untag_queue(QueueName(name), keys, caller=caller),
     Kind.DEFINITION: lambda desk, name, keys, caller: desk.catalog.definitions.untag(_ref(name), keys, caller=caller),
     Kind.JOB: lambda desk, name, keys, caller: desk.jobs.untag(JobId(name), keys, caller=caller),
-    Kind.POLICY: lambda desk, name, keys, _caller: desk.catalog.scheduling_policies.untag(PolicyName(name), keys),
-    Kind.CONSUMABLE: lambda desk, name, keys, _caller: desk.catalog.consumable_resources.untag(
-        ConsumableName(name), keys
+    Kind.POLICY: lambda desk, name, keys, caller: desk.catalog.scheduling_policies.untag(
+        PolicyName(name), keys, caller=caller
+    ),
+    Kind.CONSUMABLE: lambda desk, name, keys, caller: desk.catalog.consumable_resources.untag(
+        ConsumableName(name), keys, caller=caller
     ),
 }
 
