@@ -55,6 +55,8 @@ class Told:
     refused: str = ""
     target: str = ""
     media: str = MEDIA
+    #: Of an answer that is not a refusal; `media` where it is None.
+    response_media: str | None = None
 
 
 _TOLD: web.AppKey[dict[web.AbstractRoute, list[Told]]] = web.AppKey("told")
@@ -131,7 +133,7 @@ def _told(it: Told, path: str, refs: Refs) -> Json:
         **({"description": it.refused} if it.refused else {}),
         "parameters": [*_in_path(path), *target, *(_in_query(it.query) if it.query else ())],
         **({"requestBody": {"required": True} | _content(refs[it.body], it.media)} if it.body else {}),
-        "responses": _responses(it.media, served=not it.refused),
+        "responses": _responses(it.response_media or it.media, served=not it.refused),
     }
 
 

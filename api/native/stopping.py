@@ -14,12 +14,13 @@ is decided once, in one transaction; what does not exist for the caller, or is o
      "reason": "...", "dryRun": true,
      "signal": "SIGINT", "graceSeconds": 5}        of terminatejobs: in place of SIGTERM, and of the job's own grace
 
-The answer is 200, also where nothing matches. It is one JSON object, sent as the jobs are dealt with, so it may be
-long and take seconds; cut off it is no JSON, and the order goes on without whoever asked:
+The answer is 200, also where nothing matches. It is NDJSON, one JSON object a line: a line for each job as soon as it
+is handled, and a last line with `counts`. An answer may be long and take seconds. An answer without the last line was
+cut off, and the order is carried out all the same:
 
-    {"jobs": [{"jobId": "...", "jobName": "...", "status": "RUNNABLE", "outcome": "CANCELLED"},
-              {"jobId": "...", "outcome": "NOT_FOUND", "message": "..."}, ...],
-     "counts": {"CANCELLED": 1, "NOT_FOUND": 1}, "dryRun": false}
+    {"jobId": "...", "jobName": "...", "status": "RUNNABLE", "outcome": "CANCELLED"}
+    {"jobId": "...", "outcome": "NOT_FOUND", "message": "..."}
+    {"counts": {"CANCELLED": 1, "NOT_FOUND": 1}, "dryRun": false}
 
 Of one user's bulk stops two at a time are answered and the others wait; beyond 16 they are refused with 429.
 
@@ -33,13 +34,13 @@ malformed (an id, a state, a signal) is refused with 400, and changes nothing; s
 account that does not exist, or that the caller may not see.
 """
 
-import json
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import timedelta
 from typing import Annotated
 
+import msgspec
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -55,6 +56,7 @@ from batchq.errors import Invalid
 from batchq.stopping import Asked, Stopping
 from batchq.throttling import ConcurrencyLimit
 
+NDJSON = "application/x-ndjson"
 CANCEL_JOBS = "/v1/batchq/canceljobs"
 TERMINATE_JOBS = "/v1/batchq/terminatejobs"
 MAX_STREAMED = 2  # answers that one user is sent at the same time
@@ -73,6 +75,7 @@ WHY_NOT = {
     Outcome.NOT_FOUND: "Job {id} not found.",
 }
 
+_ENCODER = msgspec.json.Encoder()
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:[:#.][0-9]{1,5})?")
 _QUEUE = re.compile(r"arn:aws[a-z-]*:batch:[a-z0-9-]*:\d*:job-queue/(?P<name>[^/]+)")
 
@@ -94,6 +97,16 @@ class CancelJobsRequest(BaseModel):
     dry_run: bool = False
 
 
+class JobLine(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    job_id: str
+    #: None, as `status` is, for a job that was not found.
+    job_name: str | None = None
+    #: Before the request.
+    status: Status | None = None
+    outcome: Outcome
+    message: str = ""
+
+
 class TerminateJobsRequest(CancelJobsRequest):
     signal: Annotated[str, Field(max_length=16)] | None = None
     grace_seconds: Annotated[int, Field(ge=0, le=86_400)] | None = None
@@ -108,7 +121,7 @@ def dialect(stopping: Stopping) -> Dialect:
             (TERMINATE_JOBS, TerminateJobsRequest, "TerminateJobsByFilter"),
         ):
             route = app.router.add_post(path, _stops(stopping, shape, name, streams))
-            tell(app, route, Described(name=name, body=shape))
+            tell(app, route, Described(name=name, body=shape, response_media=NDJSON))
 
     return mount
 
@@ -187,36 +200,27 @@ def _set(words: Iterable[str] | None) -> frozenset[str] | None:
 
 
 async def _answer(request: web.Request, told: AsyncIterator[tuple[Told, ...]], *, dry_run: bool) -> web.StreamResponse:
-    """As it comes, so that no answer is too long. Cut off in its midst it is no JSON, and so known to be cut off."""
-    answer = web.StreamResponse(headers={"x-amzn-RequestId": request[REQUEST_ID], "Content-Type": "application/json"})
+    """Send a line for each job as it is handled, and the last line. A cut answer is aborted, so that clients see it."""
+    answer = web.StreamResponse(headers={"x-amzn-RequestId": request[REQUEST_ID], "Content-Type": NDJSON})
     counts: Counter[str] = Counter()
-    whole = False
+    is_whole = False
     try:
         await answer.prepare(request)
-        await answer.write(b'{"jobs":[')
         async for some in told:
-            lines = ",".join(_line(it) for it in some)
-            await answer.write(f"{',' if counts and lines else ''}{lines}".encode())
             counts.update(it.outcome.value for it in some)
-        await answer.write(f'],"counts":{json.dumps(counts)},"dryRun":{json.dumps(dry_run)}}}'.encode())
+            await answer.write(_ENCODER.encode_lines(map(_line, some)))
+        await answer.write(_ENCODER.encode_lines([{"counts": counts, "dryRun": dry_run}]))
         await answer.write_eof()
-        whole = True
+        is_whole = True
     except ConnectionError:
         pass  # the client has gone, or was disconnected because it read too slowly; the order stands
     finally:
-        if not whole and request.transport is not None:
+        if not is_whole and request.transport is not None:
             request.transport.abort()
     return answer
 
 
-def _line(it: Told) -> str:
-    """By hand, for there are as many as jobs: what callers say is in the name alone."""
-    line = f'"jobId":"{it.job_id}"'
-    if it.status is not None:
-        line = f'{line},"jobName":{json.dumps(it.name)},"status":"{it.status}"'
-    line = f'{line},"outcome":"{it.outcome}"'
-    if it.note:
-        line = f'{line},"message":{json.dumps(it.note)}'
-    elif it.outcome in WHY_NOT:
-        line = f'{line},"message":"{WHY_NOT[it.outcome].format(id=it.job_id, status=it.status)}"'
-    return f"{{{line}}}"
+def _line(it: Told) -> JobLine:
+    why_not = WHY_NOT.get(it.outcome, "").format(id=it.job_id, status=it.status)
+    name = None if it.status is None else it.name
+    return JobLine(job_id=it.job_id, job_name=name, status=it.status, outcome=it.outcome, message=it.note or why_not)

@@ -22,7 +22,8 @@ KEYS = f"set {KEY} and {SECRET} to a key of `batchq key create`"
 NOBODY_VOUCHES = range(18, 22)  # OpenSSL's codes for a certificate of whose authority it does not know
 TRUST = f"; --ca-bundle, or {BUNDLE}, says whose certificates are believed"
 MOST = 16 * 1024 * 1024  # bytes of an answer that is read in one
-PIECE = 64 * 1024  # bytes
+NDJSON = "application/x-ndjson"
+MAX_LINE = 1024 * 1024  # bytes of one line of an NDJSON answer
 
 Answer = Mapping[str, object]
 
@@ -78,14 +79,25 @@ def call(
         return _read(reply.read(MOST), url)
 
 
-def stream(url: str, path: str, content: Mapping[str, object], *, patience: float) -> Iterator[bytes]:
-    """The answer to a POST, in pieces as they come, and `patience` for each. Raises as `call` does.
+@contextmanager
+def stream(
+    url: str, path: str, content: Mapping[str, object], *, patience: float
+) -> Iterator[Iterator[Mapping[str, object]]]:
+    """The objects of an NDJSON answer to a POST, each as soon as it arrives, with `patience` for each.
 
-    It may also be ServerUnavailable after some pieces: then the answer is not whole.
+    Raises as `call` does, also while the objects are read.
     """
     with _asking(url, path, content, patience=patience, signed=True) as reply:
-        while piece := reply.read1(PIECE):
-            yield piece
+        if reply.headers.get_content_type() != NDJSON:
+            raise ServerUnavailable(f"what answers at {url} is not batchq")
+        yield _objects(reply, url)
+
+
+def _objects(reply: HTTPResponse, url: str) -> Iterator[Mapping[str, object]]:
+    while line := reply.readline(MAX_LINE):
+        if not line.endswith(b"\n"):
+            raise ServerUnavailable(f"the answer of {url} breaks off")
+        yield _read(line, url)
 
 
 @contextmanager
@@ -156,7 +168,7 @@ def _refusal(refused: HTTPError, url: str) -> Invalid | ServerUnavailable:
 def _read(body: bytes, url: str) -> Answer:
     try:
         content = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
         raise ServerUnavailable(f"what answers at {url} is not batchq")

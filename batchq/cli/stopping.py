@@ -3,13 +3,13 @@
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from inspect import cleandoc
 
-from batchq.cli.answers import Answer
 from batchq.cli.calling import add_url, call, stream, url_of
 from batchq.cli.choosing import add_choice, chosen
 from batchq.cli.complaint import AWAY, INTERRUPTED, MISUSED, REFUSED, complain
-from batchq.cli.telling import DONE, AsJson, InLines, Teller, summary
+from batchq.cli.telling import DONE, AsJson, InLines, Line, Teller, summary
 from batchq.errors import Invalid, Unavailable
 
 WHO_AM_I = "/v1/batchq/whoami"
@@ -37,29 +37,52 @@ def add_arguments(command: ArgumentParser) -> None:
     add_url(command)
 
 
+@dataclass(slots=True)
+class Progress:
+    #: Whether the server has taken the order: its answer has begun.
+    is_ordered: bool = False
+    #: Jobs reported so far, by outcome.
+    counts: Counter[str] = field(default_factory=Counter)
+
+
 def stop(asked: Namespace, path: str, **more: object) -> int:
-    """Ask, tell of each job what becomes of it, and say by the status whether all is as asked."""
-    answer = Answer(_ask(asked, path, more))
-    counts: Counter[str] = Counter()
+    """Send the order, print what becomes of each job, and return the exit status."""
+    progress = Progress()
     try:
-        _tell(answer, counts, AsJson() if asked.json else InLines(dry_run=asked.dry_run, quiet=asked.quiet))
+        _stop(asked, path, more, progress)
     except Invalid as refused:
         return complain(str(refused), MISUSED)
     except Unavailable as away:
-        return complain(f"{away}{_known(answer, counts, asked)}", AWAY)
+        return complain(f"{away}{_known(progress, asked)}", AWAY)
     except KeyboardInterrupt:
-        unknown = "" if answer.begun else "; whether the server has taken the order is not known"
-        return complain(f"interrupted{unknown}{_known(answer, counts, asked)}", INTERRUPTED)
-    return 0 if set(counts) <= AS_ASKED else REFUSED
+        unknown = "" if progress.is_ordered else "; whether the server has taken the order is not known"
+        return complain(f"interrupted{unknown}{_known(progress, asked)}", INTERRUPTED)
+    return 0 if set(progress.counts) <= AS_ASKED else REFUSED
 
 
-def _ask(asked: Namespace, path: str, more: Mapping[str, object]) -> Iterator[bytes]:
+def _stop(asked: Namespace, path: str, more: Mapping[str, object], progress: Progress) -> None:
     url = url_of(asked)
     if asked.me:
         asked.users = [*(asked.users or ()), [_name_at(url)]]
     content = {**chosen(asked), "dryRun": asked.dry_run, "reason": asked.reason, **more}
-    said = {member: value for member, value in content.items() if value is not None}
-    yield from stream(url, path, said, patience=PATIENCE)
+    given = {member: value for member, value in content.items() if value is not None}
+    teller = AsJson() if asked.json else InLines(dry_run=asked.dry_run, quiet=asked.quiet)
+    with stream(url, path, given, patience=PATIENCE) as lines:
+        progress.is_ordered = True
+        _show(lines, teller, progress.counts)
+
+
+def _show(lines: Iterator[Line], teller: Teller, counts: Counter[str]) -> None:
+    """Print all lines. Raises Unavailable when the last line, with `counts`, is missing."""
+    for line in lines:
+        if "counts" in line:
+            teller.end(line, counts)
+            return
+        if "outcome" not in line:
+            break
+        counts[str(line["outcome"])] += 1
+        teller.tell(line)
+    raise Unavailable("the answer is not batchq's, or not whole")
 
 
 def _name_at(url: str) -> str:
@@ -70,14 +93,8 @@ def _name_at(url: str) -> str:
     return user
 
 
-def _tell(answer: Answer, counts: Counter[str], teller: Teller) -> None:
-    for job in answer.jobs():
-        counts[str(job.get("outcome"))] += 1
-        teller.tell(job)
-    teller.end(answer.rest, counts)
-
-
-def _known(answer: Answer, counts: Counter[str], asked: Namespace) -> str:
-    if not answer.begun or asked.dry_run:
+def _known(progress: Progress, asked: Namespace) -> str:
+    if not progress.is_ordered or asked.dry_run:
         return ""
-    return f"; until then: {summary(counts, DONE) if counts else 'nothing'}. What was ordered goes on without you"
+    known = summary(progress.counts, DONE) if progress.counts else "nothing"
+    return f"; until then: {known}. What was ordered goes on without you"

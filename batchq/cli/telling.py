@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Protocol
 
-from batchq.cli.answers import Said
 from batchq.cli.complaint import line
 from batchq.cli.saying import say
 
@@ -23,11 +22,15 @@ WOULD_BE_DONE = {
 }
 
 
+Line = Mapping[str, object]
+"""An object of the NDJSON answer."""
+
+
 class Teller(Protocol):
-    def tell(self, job: Said) -> None:
+    def tell(self, job: Line) -> None:
         """Of one job, as it comes."""
 
-    def end(self, rest: Said, counts: Counter[str]) -> None:
+    def end(self, last: Line, counts: Counter[str]) -> None:
         """Of all of them, when the last is told."""
 
 
@@ -38,7 +41,7 @@ class InLines:
         self._words = WOULD_BE_DONE if dry_run else DONE
         self._quiet = quiet
 
-    def tell(self, job: Said) -> None:
+    def tell(self, job: Line) -> None:
         outcome = str(job.get("outcome"))
         if outcome not in self._words:
             why = str(job.get("message") or words_of(outcome, self._words))
@@ -49,9 +52,9 @@ class InLines:
             why = f": {job['message']}" if job.get("message") else ""
             say(line(f"{job.get('jobId')}  {what}  {job.get('jobName')} ({job.get('status')}){why}"), at_once=False)
 
-    def end(self, rest: Said, counts: Counter[str]) -> None:
+    def end(self, last: Line, counts: Counter[str]) -> None:
         if not self._quiet:
-            say(summary(counts, self._words) + ("; nothing is changed" if rest.get("dryRun") else ""))
+            say(summary(counts, self._words) + ("; nothing is changed" if last.get("dryRun") else ""))
 
 
 class AsJson:
@@ -60,13 +63,13 @@ class AsJson:
     def __init__(self) -> None:
         self._begin = '{"jobs": ['
 
-    def tell(self, job: Said) -> None:
+    def tell(self, job: Line) -> None:
         say(f"{self._begin}\n  {json.dumps(job)}", end="", at_once=False)
         self._begin = ","
 
-    def end(self, rest: Said, counts: Counter[str]) -> None:
+    def end(self, last: Line, counts: Counter[str]) -> None:
         begin = "\n" if counts else self._begin
-        say(begin + "], " + json.dumps(rest).removeprefix("{"))
+        say(begin + "], " + json.dumps(last).removeprefix("{"))
 
 
 def summary(counts: Mapping[str, int], words: Mapping[str, str]) -> str:

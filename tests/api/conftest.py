@@ -22,6 +22,7 @@ from api.native import routes as native_routes
 from batchq.domain import events as on
 from batchq.domain.names import JobId
 from tests.api.fakes import ACCOUNT, Inside
+from tests.support.answers import parsed
 from tests.support.builders import ADMIN, NOON
 
 REGION = "eu-central-1"  # of the client; the server's own is another
@@ -139,7 +140,7 @@ class Http:
         async with self._session.request(
             method, url, data=data, headers=sent, skip_auto_headers=given.keys() - sent.keys()
         ) as answer:
-            return answer.status, answer.headers, json.loads(await answer.read())
+            return answer.status, answer.headers, parsed(await answer.read(), answer.content_type)
 
 
 @pytest.fixture

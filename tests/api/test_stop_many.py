@@ -217,7 +217,13 @@ async def test_a_store_that_fails_is_told_before_an_answer_begins(server, stop, 
     assert (status, answer["message"]) == (400, "no")
 
 
-async def test_an_answer_that_breaks_off_is_cut_off_and_is_no_json(server, http, three, monkeypatch):
+async def test_an_answer_is_ndjson(http, three):
+    _, headers, _ = await http.ask("POST", "/v1/batchq/canceljobs", data=b'{"jobNames":["*"]}')
+
+    assert headers["Content-Type"] == "application/x-ndjson"
+
+
+async def test_an_answer_that_breaks_off_is_cut_off(server, http, three, monkeypatch):
     async def breaks(*_):
         yield ()
         raise RuntimeError("in the midst of it")

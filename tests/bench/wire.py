@@ -9,6 +9,8 @@ from http.client import HTTPConnection
 
 from yarl import URL
 
+from tests.support.answers import parsed
+
 END_OF_HEAD = b"\r\n\r\n"
 
 
@@ -50,7 +52,7 @@ class Caller:
         headers = {"Content-Type": "application/json"}
         self._connection.request("POST", f"/v1/{operation}", json.dumps(asked), headers)
         answer = self._connection.getresponse()
-        told = json.loads(answer.read())
+        told = parsed(answer.read(), answer.getheader("Content-Type"))
         if answer.status != 200:
             raise RuntimeError(f"{operation}: {told}")
         return told

@@ -20,6 +20,8 @@ class Server:
         self.jobs = []
         self.knows = {"user": "ann"}
         self.refuses = None
+        self.answer = None
+        self.media = "application/x-ndjson"
         self.breaks_off = False
         self.holds_after = None
         self.is_asked, self.never = asyncio.Event(), asyncio.Event()
@@ -38,14 +40,15 @@ class Server:
             status, message = self.refuses
             return web.json_response({"message": message}, status=status)
         counts = {it["outcome"]: 1 for it in self.jobs}
-        answer = {"jobs": self.jobs, "counts": counts, "dryRun": content["dryRun"]}
+        lines = [*self.jobs, {"counts": counts, "dryRun": content["dryRun"]}]
+        answer = "".join(f"{json.dumps(it)}\n" for it in lines).encode() if self.answer is None else self.answer
         if self.breaks_off or self.holds_after is not None:
-            return await self._give_some(request, json.dumps(answer).encode())
-        return web.json_response(answer)
+            return await self._give_some(request, answer)
+        return web.Response(body=answer, content_type=self.media)
 
     async def _give_some(self, request, text):
         """The beginning of it, if any; and then no more, at once or when nobody waits for it any longer."""
-        response = web.StreamResponse()
+        response = web.StreamResponse(headers={"Content-Type": self.media})
         response.enable_chunked_encoding()
         if self.holds_after != 0:
             await response.prepare(request)

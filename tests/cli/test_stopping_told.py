@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 
@@ -111,6 +112,38 @@ async def test_an_answer_that_breaks_off_tells_what_came_and_that_the_order_stan
     assert told.out == f"{ARRAY}  cancelled  sim (RUNNABLE)\n"
     until = "until then: 1 cancelled. What was ordered goes on without you"
     assert told.err == f"batchq: the answer of {os.environ['BATCHQ_URL']} breaks off; {until}\n"
+
+
+LINE, LAST = json.dumps(job("CANCELLED")), json.dumps({"counts": {"CANCELLED": 1}, "dryRun": False})
+NOT_AN_ANSWER = {
+    "empty": "",
+    "not JSON": "<html>\n",
+    "not UTF-8": b"\xff\n",
+    "not objects": "[]\n1\n",
+    "no outcome": "{}\n",
+    "no last line": f"{LINE}\n",
+    "half of the last line": f"{LINE}\n{LAST[:10]}",
+    "one array": f"[{LINE}, {LAST}]\n",
+    "deeply nested": '{"jobId": ' + "[" * 100_000,
+    "a line without an end": '{"jobId": "' + "x" * 2_000_000,
+}
+
+
+@pytest.mark.parametrize("answer", NOT_AN_ANSWER.values(), ids=NOT_AN_ANSWER)
+async def test_an_answer_that_is_not_whole_and_valid_is_an_error(server, capsys, answer):
+    server.answer = answer if isinstance(answer, bytes) else answer.encode()
+
+    assert await batchq("cancel", "-t", "all") == 3
+
+    assert re.search("not batchq|breaks off", capsys.readouterr().err)
+
+
+async def test_an_answer_of_another_media_type_is_an_error(server, capsys):
+    server.media = "text/html"
+
+    assert await batchq("cancel", "-t", "all") == 3
+
+    assert capsys.readouterr().err.endswith("is not batchq\n")
 
 
 async def test_what_cannot_be_written_is_said(server):

@@ -5,6 +5,8 @@ import os
 
 import schemathesis
 
+from tests.support.answers import NDJSON, parsed
+
 CLOUDWATCH = "application/x-amz-json-1.1"
 THERE = json.loads(os.environ["BATCHQ_THERE"])
 """By member, what is there or could be; what is made up hardly ever is."""
@@ -18,6 +20,11 @@ def serialize(context, value):
 @schemathesis.deserializer(CLOUDWATCH)
 def deserialize(context, response):
     return json.loads(response.content)
+
+
+@schemathesis.deserializer(NDJSON)
+def deserialize_lines(context, response):
+    return parsed(response.content, NDJSON)
 
 
 @schemathesis.hook

@@ -20,6 +20,7 @@ from batchq.domain.people import Account, People, Role, User
 from batchq.keys import KeyFile, new_key
 from batchq.people import PeopleFile
 from batchq.settings import Auth, Runtime, Settings
+from tests.support.answers import parsed
 
 # lab has team below it, and other beside it. `barred` is shut out of all queues but one.
 PEOPLE = People(
@@ -65,7 +66,7 @@ class Answer:
 
     @property
     def told(self):
-        return json.loads(self.body)
+        return parsed(self.body, dict(self.headers).get("content-type"))
 
     @property
     def denied(self):
