@@ -1,4 +1,4 @@
-"""What is common to all commands: how they say that they were told wrong, and that README tells of them."""
+"""Behaviour common to all commands: invalid arguments, interruption, closed outputs, and the documentation of flags."""
 
 import os
 import re
@@ -12,7 +12,7 @@ import pytest
 from batchq.cli.main import COMMANDS, main
 
 MISUSED = 2
-README = Path(__file__).parents[2] / "README.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.parametrize(
@@ -32,26 +32,27 @@ def test_a_variable_that_is_wrong_is_told_in_a_line(monkeypatch, capsys, variabl
     assert told.count("\n") == 1
 
 
-def test_readme_tells_of_each_flag_of_serve_with_its_variable_and_of_no_other(capsys):
-    told = set(re.findall(r"^\| `(--[a-z-]+)`, `(BATCHQ_[A-Z_]+)` \|", README.read_text(), re.MULTILINE))
+def test_the_operations_page_lists_each_flag_of_serve_with_its_variable(capsys):
+    page = (DOCS / "operations.md").read_text()
+    documented = set(re.findall(r"^\| `(--[a-z-]+)`, `(BATCHQ_[A-Z_]+)` \|", page, re.MULTILINE))
 
     with pytest.raises(SystemExit):
         main(["serve", "--help"])
 
-    there = set(re.findall(r"^  (--[a-z-]+)", capsys.readouterr().out, re.MULTILINE))
-    assert told == {(flag, f"BATCHQ_{flag[2:].replace('-', '_').upper()}") for flag in there}
+    accepted = set(re.findall(r"^  (--[a-z-]+)", capsys.readouterr().out, re.MULTILINE))
+    assert documented == {(flag, f"BATCHQ_{flag[2:].replace('-', '_').upper()}") for flag in accepted}
 
 
-def test_readme_tells_of_each_flag_by_which_many_jobs_are_stopped(capsys):
-    section = README.read_text().partition("## Stopping many at once")[2].partition("<!-- stopping -->")[0]
-    told = set(re.findall(r"`(--?[A-Za-z-]+)`", section))
+def test_the_page_on_bulk_stops_lists_each_flag_of_terminate(capsys):
+    section = (DOCS / "stopping-many.md").read_text().partition("<!-- stopping -->")[0]
+    documented = set(re.findall(r"`(--?[A-Za-z-]+)`", section))
 
     with pytest.raises(SystemExit):
         main(["terminate", "--help"])
 
-    there = set(re.findall(r"(?<![\w-])--?[A-Za-z][a-z-]*", capsys.readouterr().out.partition("options:")[2]))
+    accepted = set(re.findall(r"(?<![\w-])--?[A-Za-z][a-z-]*", capsys.readouterr().out.partition("options:")[2]))
     of_all_commands = {"-h", "--help", "--url", "--ca-bundle", "-C", "--config"}
-    assert told == there - of_all_commands
+    assert documented == accepted - of_all_commands
 
 
 # Importing them takes 0.1 to 1 s of CPU; a command that calls a server needs none.

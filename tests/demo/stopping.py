@@ -1,4 +1,4 @@
-"""People of a lab stop many jobs at once. `python -m tests.demo.stopping` does it on real containers, for README."""
+"""Users of a lab stop many jobs. `python -m tests.demo.stopping` records it on Docker in docs/stopping-many.md."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from tests.house.rooms import ROOT
 from tests.service.ground import Ground, did, key_of
 from tests.support.service import BATCHQ, serving
 
-README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "stopping-many.md"
 OPENING, CLOSING = "<!-- stopping -->", "<!-- /stopping -->"
 BLOCK = re.compile(f"{OPENING}.*{CLOSING}", re.DOTALL)
 ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -22,13 +22,13 @@ WHO = {"cora": ("--coordinates", "lab"), "ada": (), "bob": ()}
 
 
 def main() -> int:
-    """The transcript stands in README then."""
+    """Write the transcript into the page."""
     lines = []
     with tempfile.TemporaryDirectory(prefix="batchq-demo-") as directory:
         for line in transcript(Path(directory) / "data"):
             print(line, flush=True)
             lines.append(line)
-    README.write_text(BLOCK.sub(lambda _: block(lines), README.read_text()))
+    PAGE.write_text(BLOCK.sub(lambda _: block(lines), PAGE.read_text()))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""README's picture of a job's life, drawn from EDGES. `python -m tests.house.diagram` draws it anew."""
+"""The state diagram in README, generated from EDGES. `python -m tests.house.diagram` writes it."""
 
 import re
 
@@ -11,19 +11,19 @@ OPENING, CLOSING = "<!-- states -->", "<!-- /states -->"
 BLOCK = re.compile(f"{OPENING}.*{CLOSING}", re.DOTALL)
 
 
-def drawn():
-    """The block with its marks."""
-    born = [f"    [*] --> {Status.SUBMITTED}"]
-    walks = [f"    {status} --> {after}" for status in Status for after in Status if after in EDGES[status]]
+def diagram():
+    """The block between its marks, in Mermaid."""
+    entry = [f"    [*] --> {Status.SUBMITTED}"]
+    edges = [f"    {status} --> {after}" for status in Status for after in Status if after in EDGES[status]]
     ends = [f"    {status} --> [*]" for status in Status if status in FINISHED]
-    return "\n".join([OPENING, "```mermaid", "stateDiagram-v2", *born, *walks, *ends, "```", CLOSING])
+    return "\n".join([OPENING, "```mermaid", "stateDiagram-v2", *entry, *edges, *ends, "```", CLOSING])
 
 
 def current(text):
-    """The text with the block as it should be."""
+    """The text with the current diagram."""
     if not BLOCK.search(text):
-        raise ValueError(f"{README} has no place for the picture: {OPENING} {CLOSING}")
-    return BLOCK.sub(lambda _: drawn(), text)
+        raise ValueError(f"{README} has no {OPENING} {CLOSING}")
+    return BLOCK.sub(lambda _: diagram(), text)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""README shows what people see who stop many jobs at once."""
+"""The transcript in docs/stopping-many.md is current."""
 
-from tests.demo.stopping import BLOCK, README, SIMULATED, anonymous, block, transcript
+from tests.demo.stopping import BLOCK, PAGE, SIMULATED, anonymous, block, transcript
 
 
-def test_readmes_transcript_is_what_is_seen(tmp_path):
-    (shown,) = BLOCK.findall(README.read_text())
+def test_the_transcript_of_bulk_stops_is_current(tmp_path):
+    (shown,) = BLOCK.findall(PAGE.read_text())
 
     seen = block(transcript(tmp_path / "data", "--runtime", SIMULATED))
 

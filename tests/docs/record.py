@@ -1,0 +1,46 @@
+"""Records the output in `console` examples: `python -m tests.docs.record [PAGE ...]`; by default simulated pages."""
+
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.docs.pages import EXAMPLE, ROOT, Example, examples, name, pages_with_examples
+from tests.docs.session import Session, comparable
+
+
+def played(page: Path, folder: Path, *, docker: bool) -> list[tuple[Example, str]]:
+    """Each example of a page with the text that its block should have."""
+    session = Session(folder, docker=docker)
+    try:
+        found = []
+        for example in examples(page.read_text()):
+            lines = session.play(example)
+            recorded = example.language == "console"
+            found.append((example, "".join(f"{it}\n" for it in lines) if recorded else example.text))
+        return found
+    finally:
+        session.close()
+
+
+def current(text: str, plays: list[tuple[Example, str]]) -> str:
+    """The page with the outputs of `plays`. An output that differs in ids and times only is left as it is."""
+    shown = iter(plays)
+
+    def block(found):
+        example, seen = next(shown)
+        same = comparable(example.text) == comparable(seen)
+        return found[0] if same else found[0].replace(example.text, seen)
+
+    return EXAMPLE.sub(block, text)
+
+
+def main(names: list[str]) -> None:
+    for page in [ROOT / it for it in names] or pages_with_examples(docker=False):
+        docker = page in pages_with_examples(docker=True)
+        with tempfile.TemporaryDirectory(prefix="batchq-docs-") as folder:
+            page.write_text(current(page.read_text(), played(page, Path(folder), docker=docker)))
+        print(name(page))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,173 @@
+"""Runs the examples of one page, in their order, in one shell and against one server."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from socket import SO_REUSEADDR, SOL_SOCKET, socket
+
+from tests.docs.pages import Example
+
+BINARIES = Path(sys.executable).parent
+READY = "batchq is ready at "
+PATIENCE = 60.0  # seconds
+END = "-- end of the command --"
+PORT = "22824"
+DATA = "/var/lib/batchq"
+ELSEWHERE = "https://batch.lab.example:22824"
+INSTALLATION = ("make ", "#")
+
+
+class Session:
+    """A folder with a link to `.venv`, a shell in it, and a server that is started by an example.
+
+    Pages name the default port, and data in `/var/lib/batchq`; commands get a free port and a folder of the test.
+    """
+
+    def __init__(self, folder: Path, *, docker: bool) -> None:
+        self.folder = folder
+        self._reserved = reserved_port()
+        port = str(self._reserved.getsockname()[1])
+        self._url = f"http://127.0.0.1:{port}"
+        self._own = {ELSEWHERE: self._url, PORT: port, DATA: str(folder / "data")}
+        self._runtime = "docker" if docker else "simulated"
+        self._server: subprocess.Popen[str] | None = None
+        (folder / ".venv").symlink_to(BINARIES.parent)
+        inherited = {it: os.environ[it] for it in ("DOCKER_HOST", "TMPDIR") if it in os.environ}
+        self.environment = inherited | {
+            "HOME": str(folder),
+            "PATH": f"{BINARIES}:{os.environ['PATH']}",
+            "BATCHQ_DATA": str(folder / "data"),
+            "BATCHQ_PORT": port,
+            "AWS_ENDPOINT_URL": self._url,
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": "any",
+            "AWS_SECRET_ACCESS_KEY": "any",
+        }
+        self._shell = subprocess.Popen(
+            ["bash", "--norc"],
+            cwd=folder,
+            env=self.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def close(self) -> None:
+        self._shell.communicate("exit\n", timeout=PATIENCE)
+        self.stop_server()
+        self._reserved.close()
+
+    def play(self, example: Example) -> list[str]:
+        """Run an example. The lines that a `console` block should have."""
+        match example.action:
+            case "file":
+                (self.folder / example.argument).write_text(self._inward(example.text))
+            case "server" if example.language != "console":
+                self.start_server(served(example.text), example.argument)
+            case "workflow":
+                pass
+            case _:
+                if example.action == "stop":
+                    self.stop_server()
+                if example.action == "server":
+                    self.start_server("batchq serve", example.argument)
+                return self._commands(example)
+        return []
+
+    def start_server(self, command: str, flags: str) -> None:
+        self.stop_server()
+        with (self.folder / "server.log").open("a") as log:
+            self._server = subprocess.Popen(
+                ["bash", "-c", f"exec {self._inward(command)} --runtime {self._runtime} {flags}"],
+                cwd=self.folder,
+                env=self.environment,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        line = self._server.stdout.readline()
+        assert line.startswith(READY), (self.folder / "server.log").read_text()
+        self._run(f"export BATCHQ_URL={self._url}")
+
+    def stop_server(self) -> None:
+        if self._server is not None:
+            self._server.terminate()
+            self._server.wait(PATIENCE)
+            self._server.stdout.close()
+            self._server = None
+
+    def _commands(self, example: Example) -> list[str]:
+        if example.language != "console":
+            status, output = self._run(example.text)
+            assert status == 0, "\n".join([example.text, *output])
+            return output
+        return [line for command in commands(example.text) for line in self._typed(command)]
+
+    def _typed(self, command: str) -> Iterator[str]:
+        yield f"$ {command}"
+        if secrets := re.match("export .*AWS_SECRET_ACCESS_KEY=[.]{3}$", command):
+            command = secrets[0].partition(" AWS_ACCESS_KEY_ID")[0] + f"; {self._key()}"
+        _, output = self._run(command)
+        yield from output
+
+    def _key(self) -> str:
+        """The last key that was created on this page."""
+        return (self.folder / "key").read_text()
+
+    def _run(self, command: str) -> tuple[int, list[str]]:
+        script = self.folder / "command.sh"
+        script.write_text(self._inward(command) + "\n")
+        self._shell.stdin.write(f". ./command.sh; printf '\\n%s %s\\n' '{END}' $?\n")
+        self._shell.stdin.flush()
+        lines = []
+        for line in self._shell.stdout:
+            if line.startswith(END):
+                break
+            lines.append(line.rstrip("\n"))
+        else:
+            raise AssertionError("\n".join(["the shell has ended", command, *lines]))
+        if exported := [it for it in lines if it.startswith("export AWS_ACCESS_KEY_ID=")]:
+            (self.folder / "key").write_text(exported[-1])
+        printed = "\n".join(lines).rstrip("\n")
+        return int(line.split()[-1]), self._outward(printed).splitlines()
+
+    def _inward(self, text: str) -> str:
+        for shown, own in self._own.items():
+            text = text.replace(shown, own)
+        return text
+
+    def _outward(self, text: str) -> str:
+        for shown, own in reversed(self._own.items()):
+            text = text.replace(own, shown)
+        return re.sub("AWS_SECRET_ACCESS_KEY=[^ ]+", "AWS_SECRET_ACCESS_KEY=...", text)
+
+
+def reserved_port() -> socket:
+    """A port of loopback that no other program gets while the socket is open, and on which a server can listen."""
+    reserved = socket()
+    reserved.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
+    reserved.bind(("127.0.0.1", 0))
+    return reserved
+
+
+def served(text: str) -> str:
+    """The command of a server: the last line that does not install anything."""
+    return [it for it in text.splitlines() if it and not it.startswith(INSTALLATION)][-1].partition("#")[0]
+
+
+def commands(text: str) -> Iterator[str]:
+    """The commands of a `console` block, without their recorded output."""
+    return (line.removeprefix("$ ") for line in text.splitlines() if line.startswith("$ "))
+
+
+def comparable(text: str) -> str:
+    """A recorded output without ids, keys, sizes and times, which differ in each run."""
+    text = re.sub(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "ID", text)
+    text = re.sub(r"\b[0-9a-f]{8}\b", "ID", text)
+    text = re.sub(r"\bBQ[A-Z0-9]{10,}\b", "KEY", text)
+    text = re.sub(r"[0-9]+", "0", text)
+    return re.sub(r" +", " ", text)

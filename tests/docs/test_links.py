@@ -1,0 +1,41 @@
+"""Links among the pages lead somewhere."""
+
+import pytest
+
+from tests.docs.pages import anchors, links, name, pages
+
+
+def broken(page):
+    for target in links(page.read_text()):
+        path, _, anchor = target.partition("#")
+        linked = (page.parent / path).resolve() if path else page
+        if not linked.exists() or (anchor and anchor not in anchors(linked.read_text())):
+            yield target
+
+
+@pytest.mark.parametrize("page", pages(), ids=name)
+def test_links_of_a_page_lead_to_files_and_headings_that_exist(page):
+    assert list(broken(page)) == []
+
+
+def test_the_index_lists_every_page_of_docs():
+    index = next(it for it in pages() if name(it) == "docs/README.md")
+
+    listed = {(index.parent / it).resolve() for it in links(index.read_text())}
+
+    assert {it for it in index.parent.glob("*.md") if it != index} <= listed
+
+
+def test_the_index_of_decisions_lists_every_note_with_its_title():
+    index = next(it for it in pages() if name(it) == "docs/decisions/README.md")
+    notes = [it for it in index.parent.glob("[0-9]*.md") if not it.name.startswith("0000")]
+
+    titles = {it.read_text().partition("\n")[0].removeprefix("# ") for it in notes}
+
+    listed = {f"{number}: {title}" for number, title in index_entries(index.read_text())}
+    assert titles == listed
+
+
+def index_entries(text):
+    rows = (line.split(" | ") for line in text.splitlines() if line.startswith("| [0"))
+    return [(row[0].lstrip("| [").partition("]")[0], row[1].removesuffix(" |")) for row in rows]
