@@ -4,13 +4,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from ipaddress import IPv6Address
 from operator import itemgetter
 from socket import socket
 from ssl import SSLContext
 
 from aiohttp import web
+from msgspec import Struct
 
 from api.certificates import Certificate
 from api.gate import WHO
@@ -23,8 +23,7 @@ WAITING = 1024  # connections that the kernel keeps at the door; one more is tol
 WARN_EVERY = 10.0  # seconds between two log lines about connections that are refused
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """How many connections may be open, and how long each may keep the server waiting."""
 
     #: Open at the same time.

@@ -7,11 +7,11 @@ from datetime import datetime
 from http import HTTPStatus
 
 from aiohttp import web
+from msgspec.structs import replace
 
 from api.http import REQUEST_ID, Refused, read
 from api.signatures import Sent, Verifier
 from batchq.domain.people import Caller, People, Role, UserName
-from batchq.domain.replacing import replace
 from batchq.errors import TooOften, Unavailable
 from batchq.throttling import ConcurrencyLimit, RateLimiter
 

@@ -5,12 +5,12 @@ All operations of CloudWatch Logs are `POST /`. Each has a path of its own here,
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
 from importlib.metadata import version
 
 from aiohttp import web
+from msgspec import Struct
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue, models_json_schema
 from pydantic_core import core_schema
@@ -41,8 +41,7 @@ _OBJECT: Json = {"type": "object"}
 _REFUSAL: Json = {"type": "object", "required": ["message"], "properties": {"message": _TEXT, "__type": _TEXT}}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class Told(Struct, frozen=True, kw_only=True):
     """What a route's method and path do not say.
 
     `body` and `query` are the shapes of what stands there. `refused` is said to all who ask. `target` is its

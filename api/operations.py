@@ -1,9 +1,9 @@
 """An operation knows the shape of what it is asked: by it a body is parsed, and by it /openapi.json describes it."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from msgspec import Struct
 from pydantic import BaseModel
 
 from api.http import parse
@@ -23,8 +23,7 @@ Call = TypeVar("Call", bound=WithBody)
 Shape = TypeVar("Shape", bound=BaseModel)
 
 
-@dataclass(frozen=True, slots=True)
-class Operation(Generic[Desk, Call]):
+class Operation(Struct, Generic[Desk, Call], frozen=True):
     """What is done about a request.
 
     `body` and `query` are the shapes of what stands there; None where nothing does. `refused` is said to all who ask.

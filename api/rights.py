@@ -4,11 +4,11 @@ import logging
 from http import HTTPStatus
 
 from aiohttp import web
+from msgspec.structs import replace
 
 from api.gate import WHO
 from api.http import Refused
 from batchq.domain.people import Caller, Right
-from batchq.domain.replacing import replace
 
 log = logging.getLogger(__name__)
 

@@ -1,13 +1,13 @@
 """What the credential of a request says, checked or not: which key, and for which region."""
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _SCOPE = re.compile(r"Credential=([\w.+=@-]{1,128})/[0-9]{8}/([a-z0-9-]{1,32})/[a-z0-9-]{1,32}/aws4_request(?![^,\s])")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class Scope(Struct, frozen=True, kw_only=True):
     """`access_key` is empty and `region` None where the request is not signed."""
 
     access_key: str = ""

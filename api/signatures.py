@@ -8,7 +8,6 @@ import hashlib
 import hmac
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Protocol
@@ -17,6 +16,7 @@ from botocore.auth import SIGV4_TIMESTAMP, SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from botocore.utils import normalize_url_path
+from msgspec import Struct
 
 from api.http import Refused
 
@@ -41,8 +41,7 @@ class Secret(Protocol):
     def secret(self) -> str: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
+class Sent(Struct, frozen=True, kw_only=True):
     """A request as it came: `target` is the raw path with its query, `headers` have each line of the head."""
 
     method: str

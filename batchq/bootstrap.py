@@ -4,11 +4,11 @@ import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
 from aiohttp import web
+from msgspec import Struct
 
 from api import app as http
 from api.batch import routes as batch
@@ -67,8 +67,7 @@ log = logging.getLogger(__name__)
 DRAIN, LAST_WORDS = 5.0, 1.0  # seconds that requests under way have at the end, and then their answers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Serving:
+class Serving(Struct, frozen=True, kw_only=True):
     """A server that is ready. `lost` waits until its database is gone for good, and says why."""
 
     url: str

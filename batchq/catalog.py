@@ -5,7 +5,8 @@ memory follows the store: what was not saved has not happened.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from batchq.consumables import Consumables
 from batchq.definitions import Definitions

@@ -1,9 +1,11 @@
 """Consumable resources: made, changed, deleted and described. How much of them jobs hold, the engine knows."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from batchq.domain import catalog_rules as rules
 from batchq.domain.catalog import ConsumableResource, ConsumableUpdate, Operation, ResourceKind, Tags
@@ -39,8 +41,7 @@ class Unused:
         return 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quantities:
+class Quantities(Struct, frozen=True, kw_only=True):
     """What there is of a resource: `total` without what was used up, of which jobs hold `in_use`."""
 
     total: int

@@ -1,7 +1,8 @@
 """Job definitions: registered, deregistered and found, in domain terms."""
 
 from collections.abc import Collection
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from batchq.domain import allowances
 from batchq.domain import catalog_rules as rules

@@ -1,7 +1,8 @@
 """A server's inside, and how it fares: what `/healthz` tells."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from batchq import __version__
 from batchq.auditing import Audit
@@ -19,8 +20,7 @@ from batchq.stopping import Stopping
 from batchq.store.sqlite import SqliteStore
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class Parts(Struct, frozen=True, kw_only=True):
     """A server's inside."""
 
     store: SqliteStore

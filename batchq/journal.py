@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from uuid import uuid4
 
-from pydantic import TypeAdapter, ValidationError
+import msgspec
 
 from batchq.domain.acts import Act, Noted
 from batchq.errors import Unavailable
@@ -18,7 +18,7 @@ from batchq.private_file import append, locked, put
 NAME = "acts.log"
 
 
-_NOTED = TypeAdapter(Noted)
+_NOTED = msgspec.json.Decoder(Noted)
 
 
 class Journal:
@@ -29,7 +29,7 @@ class Journal:
 
     def note(self, act: Act) -> None:
         """It is durable when this returns."""
-        line = _NOTED.dump_json(Noted(mark=uuid4().hex, act=act))
+        line = msgspec.json.encode(Noted(mark=uuid4().hex, act=act))
         try:
             with locked(self._path):
                 append(self._path, b"\n" + line + b"\n")  # what a crash left of the line before ends here
@@ -58,6 +58,6 @@ class Journal:
 def _noted(line: bytes) -> Noted | None:
     """None for what a crash has left of a line."""
     try:
-        return _NOTED.validate_json(line)
-    except ValidationError:
+        return _NOTED.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None

@@ -6,12 +6,13 @@ answer and no log has it. The command line writes the file, the server reads it 
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
+import msgspec
+from msgspec import DecodeError, Struct
+from msgspec.structs import replace
 
 from batchq.domain.people import UserName
 from batchq.errors import NotFound, Unavailable
@@ -26,8 +27,7 @@ class KeyState(StrEnum):
     DISABLED = "DISABLED"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
+class Key(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`id` is what clients call the access key id. A user may have several: so keys are changed with an overlap."""
 
     id: str
@@ -38,7 +38,7 @@ class Key:
 
 
 Keys = Mapping[str, Key]
-_KEYS = TypeAdapter(tuple[Key, ...])
+_KEYS = msgspec.json.Decoder(tuple[Key, ...])
 
 
 def new_key(user: UserName, now: datetime) -> Key:
@@ -91,15 +91,15 @@ class KeyFile:
 
     def _parse(self, content: bytes) -> Keys:
         try:
-            return {key.id: key for key in _KEYS.validate_json(content)}
-        except ValidationError:  # whose text may show what stands there
+            return {key.id: key for key in _KEYS.decode(content)}
+        except (DecodeError, UnicodeDecodeError):  # the error's text may show the file's content
             raise Unavailable(
                 f"what stands in {self._path} are no keys: put a copy back, or remove it and give out new ones"
             ) from None
 
 
 def _dump(keys: Keys) -> bytes:
-    return _KEYS.dump_json(tuple(keys.values()), indent=2)
+    return msgspec.json.format(msgspec.json.encode(tuple(keys.values())), indent=2)
 
 
 def no_key(key_id: str) -> NotFound:

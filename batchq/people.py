@@ -6,14 +6,15 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
+import msgspec
+from msgspec import DecodeError
 
 from batchq.domain.people import AccountName, People, UserName
 from batchq.errors import Invalid, Unavailable
 from batchq.private_file import PrivateFile
 
 NAME = "accounts.json"
-_PEOPLE = TypeAdapter(People)
+_PEOPLE = msgspec.json.Decoder(People)
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}", re.ASCII)
 
 
@@ -56,18 +57,13 @@ class PeopleFile:
 
     def _parse(self, content: bytes) -> People:
         try:
-            return _PEOPLE.validate_json(content)
-        except ValidationError as why:
-            raise Unavailable(f"what stands in {self._path} are no accounts and users: {_first(why)}") from None
+            return _PEOPLE.decode(content)
+        except (DecodeError, UnicodeDecodeError) as why:
+            raise Unavailable(f"what stands in {self._path} are no accounts and users: {why}") from None
 
 
 def _dump(people: People) -> bytes:
-    return _PEOPLE.dump_json(people, indent=2, exclude_defaults=True)
-
-
-def _first(error: ValidationError) -> str:
-    wrong = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    return f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}"
+    return msgspec.json.format(msgspec.json.encode(people), indent=2)
 
 
 def _checked(said: str, what: str) -> str:

@@ -1,8 +1,9 @@
 """Scheduling policies: made, changed, deleted and described. The queues that go by them are in the catalog."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
+
+from msgspec.structs import replace
 
 from batchq.domain import catalog_rules as rules
 from batchq.domain.catalog import JobQueue, PolicyName, SchedulingPolicy, ShareWeight, Tags

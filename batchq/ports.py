@@ -2,9 +2,10 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
+
+from msgspec import Struct
 
 from batchq.domain.catalog import (
     ComputeEnvironment,
@@ -52,8 +53,7 @@ class Clock(Protocol):
     async def sleep(self, seconds: float) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Boot:
+class Boot(Struct, frozen=True, kw_only=True):
     """One running of the machine, from its boot to its end."""
 
     #: The same for all programs until the machine is booted again.

@@ -1,9 +1,11 @@
 """Jobs: submit, describe, list, cancel, terminate, in domain terms."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from uuid import uuid4
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from batchq.catalog import Catalog
 from batchq.domain import allowances, arrays, nodes
@@ -29,8 +31,7 @@ Order = type[on.CancelRequested] | type[on.TerminateRequested]
 Refused = Mapping[JobId, BatchqError]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submission:
+class Submission(Struct, frozen=True, kw_only=True):
     """SubmitJob in domain terms. `definition_revision` None is the newest ACTIVE one; None elsewhere is not said.
 
     `task` and `nodes` are the definition's with what SubmitJob changes of them; `overrides` then are all of its changes

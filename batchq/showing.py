@@ -1,7 +1,8 @@
 """Jobs as users see them: as they are stored, with what orders to arrays have decided, and with why no job starts."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from batchq.domain.job import Job
 from batchq.domain.names import JobId

@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from batchq.domain import nodes
 from batchq.domain.arrays import is_parent, size
@@ -28,8 +30,7 @@ Some = tuple[Told, ...]
 _STEP = re.compile(r"(?P<whole>[^:#.]+)(?:(?P<mark>[:#.])(?P<number>[0-9]+))?")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(Struct, frozen=True, kw_only=True):
     """Ids of jobs, `ARRAY:INDEX`, `GANG#NODE`, or either with a dot; and what else is to hold of those that are meant.
 
     `accounts` stand for those below them, too.
@@ -37,7 +38,7 @@ class Asked:
 
     ids: tuple[str, ...] | None = None
     accounts: frozenset[AccountName] | None = None
-    rest: Selection = field(default_factory=Selection)
+    rest: Selection = Selection()
 
 
 class Stopping:

@@ -6,9 +6,11 @@ Both forget a key whose state is that of a new one, so memory is bounded by the 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Generic, Self, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from batchq.errors import TooOften
 
@@ -18,8 +20,7 @@ MAX_BUCKETS = 1000  # in memory, before full buckets are removed
 K = TypeVar("K", bound=Hashable)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenBucket:
+class TokenBucket(Struct, frozen=True, kw_only=True):
     #: Tokens a second.
     rate: float
     #: Tokens in the bucket at `updated_at`; not more than its capacity.
@@ -73,10 +74,9 @@ class RateLimiter(Generic[K]):
         self._max_buckets = max(MAX_BUCKETS, 2 * len(self._buckets))
 
 
-@dataclass(slots=True)
-class _Users:
+class _Users(Struct):
     free: asyncio.Semaphore
-    count: int = field(default=0)
+    count: int = 0
 
 
 class ConcurrencyLimit(Generic[K]):

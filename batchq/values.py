@@ -1,9 +1,10 @@
 """The small values that the ports speak in."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from batchq.domain.acts import Act
 from batchq.domain.catalog import Network
@@ -12,13 +13,10 @@ from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import Job, Status
 from batchq.domain.names import ConsumableName, JobId, QueueName, Tag
 from batchq.domain.people import NOBODY, Allowance, Owner, Reach
-from batchq.domain.replacing import quick
 from batchq.domain.sweep import Candidates, Progress, Selection, Sweep
 
 
-@quick
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class Moment(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A line of a job's history: when it came into a status, and what was said of it then."""
 
     job_id: JobId
@@ -28,9 +26,7 @@ class Moment:
     attempt: int | None
 
 
-@quick
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubmissionKey:
+class SubmissionKey(Struct, frozen=True, kw_only=True):
     """By this a repeated SubmitJob is known: the client's own mark on the call, who called, and what was asked."""
 
     principal: str
@@ -42,9 +38,7 @@ Age = tuple[datetime, str]
 """When a log stream was created, and its name: in this order streams are listed by age."""
 
 
-@quick
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogStream:
+class LogStream(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The output of one attempt; `name` is as AWS Batch names it, unique. It is its job's owner's."""
 
     name: str
@@ -53,8 +47,7 @@ class LogStream:
     owner: Owner = NOBODY
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Restoration:
+class Restoration(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is remembered of the last time the data was replaced by a backup.
 
     `at` is there until an operator says that the engine's containers are as they should be. `spared` are those that
@@ -66,8 +59,7 @@ class Restoration:
     purged: frozenset[Tag] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClockAnchor:
+class ClockAnchor(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The clock of the server that was started last, as far as the next server can compare it with its own."""
 
     #: The boot of the machine, as in `Boot`.
@@ -78,8 +70,7 @@ class ClockAnchor:
     since: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineIdentity:
+class EngineIdentity(Struct, frozen=True, kw_only=True):
     """The container engine that answers."""
 
     #: The same as long as it has its data; None where the engine has no such id.
@@ -95,16 +86,14 @@ class Finished(NamedTuple):
     order: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pruned:
+class Pruned(Struct, frozen=True, kw_only=True):
     """How many jobs were forgotten, and behind which to go on; None when nothing that is old enough is left."""
 
     jobs: int
     after: Finished | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
+class Changes(Struct, frozen=True, kw_only=True):
     """All that one turn saves, in one transaction.
 
     `inserted` are new jobs, `updated` known ones: each `version` is that of the row as it was read; the store writes
@@ -138,8 +127,7 @@ class Changes:
         return not any(rows) and not any(it is not None for it in kept) and not self.sweeps and not self.progress
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChildQuery:
+class ChildQuery(Struct, frozen=True, kw_only=True):
     """The children of an array, highest index first. None is every status; `before` the `order` to go on below.
 
     Where they are `over`, those that wait count as FAILED.
@@ -152,8 +140,7 @@ class ChildQuery:
     over: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NeedQuery:
+class NeedQuery(Struct, frozen=True, kw_only=True):
     """Jobs that need a consumable resource, newest first, finished ones too. None is any; a name as in JOB_NAME.
 
     `over` as in JobQuery.
@@ -168,8 +155,7 @@ class NeedQuery:
     over: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True, kw_only=True):
     """GetJobQueueSnapshot: who is next in a queue, in dispatch order and since when, and what its jobs hold.
 
     `shares` are those that hold most, with their thousandths of a vCPU, most first. Both they and `active_shares` are
@@ -193,8 +179,7 @@ class Filter(StrEnum):
     SHARE_IDENTIFIER = "SHARE_IDENTIFIER"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobQuery:
+class JobQuery(Struct, frozen=True, kw_only=True):
     """Jobs of one queue, newest first (by `order`, descending).
 
     JOB_NAME: case-insensitive, a trailing `*` is any rest. JOB_DEFINITION: case-sensitive; `name` (all revisions),
@@ -222,8 +207,7 @@ class ContainerState(StrEnum):
     GOING = "GOING"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
+class Made(Struct, frozen=True, kw_only=True):
     """A container that was made, or adopted: the engine's id of it, which no other will ever have."""
 
     container: str
@@ -232,9 +216,7 @@ class Made:
     created_host_paths: tuple[str, ...] = ()
 
 
-@quick
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Found(Struct, frozen=True, kw_only=True):
     """A container of ours, as the engine tells it.
 
     From a survey only `tag` and `state` are sure. From an inspection a container that ran has `started_at`, one that
@@ -252,17 +234,14 @@ class Found:
     host_lost: bool = False
 
 
-@quick
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
+class Looked(Struct, frozen=True, kw_only=True):
     """What was found of a container when news of its end came; None: it is not there."""
 
     tag: Tag
     found: Found | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
+class Launch(Struct, frozen=True, kw_only=True):
     """All that is needed to make a container: its tag, what it is made of, and batchq's own variables, which win.
 
     A tag with a `part` is of an attempt with several containers: they are on a private network of the attempt, those of
@@ -288,16 +267,14 @@ class Launch:
     allowance: Allowance | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogLine:
+class LogLine(Struct, frozen=True, kw_only=True):
     """One line of output, without its end. `at` in nanoseconds since the epoch, as the engine stamped it."""
 
     at: int
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptLine:
+class KeptLine(Struct, frozen=True, kw_only=True):
     """A line in the archive. `at` never goes back from line to line; `stamped`, the engine's own, may.
 
     `position` is where it begins: an opaque integer that grows from line to line, and stays the line's for ever.
@@ -309,8 +286,7 @@ class KeptLine:
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogPage:
+class LogPage(Struct, frozen=True, kw_only=True):
     """Lines with the positions just before the first and just after the last of them."""
 
     lines: tuple[KeptLine, ...]
@@ -318,9 +294,7 @@ class LogPage:
     end: int
 
 
-@quick
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatusChanged:
+class StatusChanged(Struct, frozen=True, kw_only=True):
     """A saved change of a job's status."""
 
     before: Status | None

@@ -9,10 +9,10 @@ after an hour, when batchq ends, and when the engine has no subnet for another n
 import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from threading import Lock
 
 from docker.errors import APIError, NotFound
+from msgspec import Struct
 
 from batchq.errors import EngineUnknown, NameTaken
 from batchq.values import ContainerState
@@ -35,8 +35,7 @@ LONG = 360  # surveys: an hour
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
+class _Place(Struct, frozen=True, kw_only=True):
     """What is there of a shared network.
 
     `keeper` is the id of its pause container, None for a bridge alone. `used`: a job is on it, or may be.

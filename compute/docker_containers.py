@@ -7,12 +7,12 @@ call did, where its answer does not tell, is found by inspection.
 import logging
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from threading import Lock
 
 from docker.errors import APIError, NotFound
+from msgspec.structs import replace
 
 from batchq.domain.names import Tag
 from batchq.errors import ContainerGone, EngineUnknown, ImageMissing, NameTaken, StartRefused

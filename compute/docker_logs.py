@@ -9,9 +9,10 @@ import logging
 import re
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+
+from msgspec import Struct
 
 from batchq.errors import EngineUnknown
 from batchq.values import LogLine
@@ -29,8 +30,7 @@ SECOND = 1_000_000_000
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """What one frame holds: output of a stream, with the end of a line if `whole`."""
 
     stream: int

@@ -4,11 +4,12 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, closing, suppress
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from batchq.domain.catalog import Network
 from batchq.domain.container import Resources

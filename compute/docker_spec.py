@@ -2,9 +2,10 @@
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
+
+from msgspec import Struct, field
 
 from batchq.domain.container import ContainerSpec, Device, DevicePermission, Logging, Mount
 from batchq.domain.names import JobId, Tag
@@ -34,8 +35,7 @@ DROPPED_OF_ROOT = ("MKNOD", "NET_RAW", "SETFCAP")
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Creation:
+class Creation(Struct, frozen=True, kw_only=True):
     """A create call: the container's name and the body."""
 
     name: str
@@ -43,8 +43,7 @@ class Creation:
     config: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(Struct, frozen=True, kw_only=True):
     """Where a container is put that does not have the engine's usual network.
 
     `network` is that of its attempt, by its id, or `container:` with the id of a keeper, or a mode of the engine's.
@@ -58,8 +57,7 @@ class Place:
     pid: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedNetwork:
+class SharedNetwork(Struct, frozen=True, kw_only=True):
     """Which jobs share a network: those on a compute environment that are of one account, or all where it is empty."""
 
     environment: str
@@ -71,8 +69,7 @@ class SharedNetwork:
         return f"environment {self.environment}{account}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LookedUp:
+class LookedUp(Struct, frozen=True, kw_only=True):
     """What has been looked up for a launch: secrets, real paths, GPUs, its place, and what the kernel knows.
 
     `devices`: what the engine mounts for a host path whose folder is open, by that path.

@@ -10,9 +10,10 @@ import os
 import stat
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
 
 MODE = 0o755  # of the folders that are created, whatever the umask
 MAX_SYMLINKS = 40  # as the kernel
@@ -160,8 +161,7 @@ def _create_folder(at: Descriptor, name: str) -> Descriptor:
     return created
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(Struct, frozen=True):
     """A place in a filesystem, whatever the mounts by which it is reached."""
 
     device: str
@@ -173,8 +173,7 @@ class Position:
         return self.device == other.device and related
 
 
-@dataclass(frozen=True, slots=True)
-class MountEntry:
+class MountEntry(Struct, frozen=True):
     """A line of the mount table: the folder `root` of a filesystem is seen at `path`."""
 
     root: Position

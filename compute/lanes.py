@@ -3,8 +3,9 @@
 import asyncio
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from batchq.domain.names import Tag
 from batchq.errors import EngineError, EngineUnknown
@@ -18,8 +19,7 @@ CORES = os.cpu_count() or 1
 Answer = TypeVar("Answer")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """Threads for each kind of call, and how many seconds the engine may be silent in one.
 
     More starts at once than twice the cores begin no more containers a second: docs/performance.md. They do not wait

@@ -11,9 +11,11 @@ import logging
 import os
 from collections.abc import Iterable
 from contextlib import closing
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from batchq.domain.allowances import ENGINES, KERNEL, LINKED, plain
 from batchq.domain.container import Device, Mount
@@ -33,8 +35,7 @@ OF_THE_KERNEL = frozenset(
 NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenMount:
+class OpenMount(Struct, frozen=True, kw_only=True):
     """A mount with its real path on the host, and the folder there; None for what the engine mounts by its name."""
 
     mount: Mount

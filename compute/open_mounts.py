@@ -7,9 +7,10 @@ create call until the start is answered, or the container is removed; and its nu
 import os
 import resource
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from itertools import count
 from threading import Lock
+
+from msgspec import Struct, field
 
 from batchq.domain.container import Mount
 from batchq.domain.names import Tag
@@ -27,8 +28,7 @@ MAX_FILES = 65_536  # that are numbered, where the process may open any number
 _NUMBERS = count()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resolved:
+class Resolved(Struct, frozen=True, kw_only=True):
     """The mounts of a container with their real paths. `devices`: what the engine mounts for a path, if open."""
 
     mounts: tuple[Mount, ...] = ()

@@ -1,14 +1,14 @@
 """What the jobs of this server may ask of its machine."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from batchq.settings import MissingHostPaths, Privileged
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class Policy(Struct, frozen=True, kw_only=True):
     """`volumes` are the host paths that may be mounted, with all below them, but for `private` ones: see `mounts`.
 
     `given` returns the host paths that accounts were given: their jobs can change what lies in them.

@@ -10,8 +10,9 @@ import re
 import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from batchq.domain.container import Secret
 from batchq.errors import StartRefused
@@ -19,8 +20,7 @@ from batchq.errors import StartRefused
 PREFIX = "BATCHQ_SECRET_"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Secrets:
+class Secrets(Struct, frozen=True, kw_only=True):
     file: Path | None
     environment: Mapping[str, str]
 

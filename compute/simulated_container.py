@@ -3,8 +3,9 @@
 So it goes on by itself whether or not anybody looks, as a real one does while batchq is away.
 """
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from batchq.errors import StartRefused
 from batchq.values import ContainerState, Found, Launch, LogLine
@@ -15,15 +16,13 @@ CRASHED = 255  # what Docker says of one that ended with its machine
 NOT_FOUND, FAILED = 127, 128  # what Docker says of a command that is not there, and of any other failure to start
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class End:
+class End(Struct, frozen=True, kw_only=True):
     at: datetime
     exit_code: int
     out_of_memory: bool = False
 
 
-@dataclass(slots=True, kw_only=True)
-class SimulatedContainer:
+class SimulatedContainer(Struct, kw_only=True):
     """`refused` counts the starts that were."""
 
     id: str

@@ -1,14 +1,15 @@
 """The state of a simulated engine, and what calls do to it. It waits for nothing."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import datetime
 from ipaddress import IPv4Address
 from itertools import count
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from batchq.domain.catalog import Network
 from batchq.domain.names import Tag
-from batchq.domain.replacing import replace
 from batchq.errors import ContainerGone, EngineUnknown, ImageMissing, ImageUnavailable, NameTaken, StartRefused
 from batchq.values import ContainerState, Found, Launch, LogLine, Made
 from compute.host import went_down
@@ -18,8 +19,7 @@ from compute.simulated_container import SimulatedContainer, environment_of
 FIRST_ADDRESS = IPv4Address("10.224.0.0")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptNetwork:
+class AttemptNetwork(Struct, frozen=True, kw_only=True):
     """Of an attempt: each node's address, and the containers that are on it."""
 
     addresses: dict[str, str] = field(default_factory=dict)

@@ -1,13 +1,13 @@
 """What goes wrong in a simulated engine: nothing, until somebody says so."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from batchq.domain.names import Tag
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class Fault(Struct, frozen=True, kw_only=True):
     """A call gets no answer. It was carried out or not; `late`, it will be carried out so many seconds from now."""
 
     carried_out: bool

@@ -6,11 +6,12 @@ made, if it is not there, and taken away with the last container of the attempt;
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from threading import Lock
 from weakref import WeakValueDictionary
 
 from docker.errors import APIError, NotFound
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from batchq.domain.names import Tag
 from batchq.errors import EngineError, EngineUnknown, NameTaken, StartRefused
@@ -32,8 +33,7 @@ from compute.docker_spec import (
 from compute.start_failures import is_about_host
 
 
-@dataclass(slots=True, weakref_slot=True)
-class _Attempt:
+class _Attempt(Struct, weakref=True):
     """`makers` are at work on containers of it. `made` is held by who makes its network, or the keeper of a node."""
 
     lock: Lock = field(default_factory=Lock)

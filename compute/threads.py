@@ -6,10 +6,11 @@ from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import count
 from queue import SimpleQueue
 from typing import Generic, Protocol, TypeVar
+
+from msgspec import Struct
 
 from batchq.errors import EngineUnknown
 
@@ -90,8 +91,7 @@ class Seat(Generic[Tool]):
         self.get = self._given.get
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
+class Sizes(Struct, frozen=True, kw_only=True):
     """How many threads do the work of one kind, for all accounts together and for one of them."""
 
     #: Threads for whatever comes.

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from uuid import NAMESPACE_URL, UUID, uuid5
+
+from msgspec import Struct
 
 from batchq.domain.names import DefinitionRef, JobId, Tag
 from batchq.errors import Invalid
@@ -29,8 +30,7 @@ _DEFINITION = re.compile(r"(?P<name>[A-Za-z0-9_-]{1,128})(?::(?P<revision>[1-9][
 _JOB = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?P<member>[:#][0-9]{1,5})?")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arns:
+class Arns(Struct, frozen=True, kw_only=True):
     """ARNs as one caller sees them."""
 
     account: str

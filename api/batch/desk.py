@@ -1,9 +1,10 @@
 """What a handler works with: the server it stands in, and the one request before it."""
 
-from dataclasses import dataclass
 from hashlib import sha256
 
 from aiohttp import web
+from msgspec import Struct
+from msgspec.structs import replace
 
 from api.batch.arns import Arns
 from api.batch.translate.rules import Rules
@@ -12,7 +13,6 @@ from api.scope import scope
 from api.tokens import Tokens
 from batchq.catalog import Catalog
 from batchq.domain.people import Caller
-from batchq.domain.replacing import replace
 from batchq.ports import Clock
 from batchq.service import JobService
 from batchq.values import SubmissionKey
@@ -20,8 +20,7 @@ from batchq.values import SubmissionKey
 Answer = dict[str, object]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
+class Desk(Struct, frozen=True, kw_only=True):
     """The same for every request. `region` is that of callers who name none."""
 
     jobs: JobService
@@ -33,8 +32,7 @@ class Desk:
     rules: Rules
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(Struct, frozen=True, kw_only=True):
     """One request, and who makes it. `arn` and `keys` are of the path and the query, for the operations on tags."""
 
     body: bytes

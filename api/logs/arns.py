@@ -1,15 +1,15 @@
 """ARNs of the one group and its streams. The region is only the one the caller speaks from."""
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from batchq.logs import GROUP
 
 _GROUP = re.compile(r"arn:aws[a-z-]*:logs:[a-z0-9-]*:(?P<account>[0-9]*):log-group:(?P<name>[^:]+)(?::\*)?")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arns:
+class Arns(Struct, frozen=True, kw_only=True):
     """ARNs as one caller sees them."""
 
     account: str

@@ -1,8 +1,9 @@
 """What an operation works with: the server it stands in, and the one request before it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from api.logs.arns import Arns
 from api.tokens import Tokens
@@ -12,8 +13,7 @@ from batchq.logs import Logs
 Answer = Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
+class Desk(Struct, frozen=True, kw_only=True):
     """The same for every request. `region` is that of callers who name none; `since` is said to be the group's age."""
 
     logs: Logs
@@ -23,8 +23,7 @@ class Desk:
     since: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(Struct, frozen=True, kw_only=True):
     """One request, and who makes it. `gone` is whether its client has gone away."""
 
     body: bytes

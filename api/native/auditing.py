@@ -4,11 +4,11 @@ The answer holds all acts for operators and admins, for a coordinator those of t
 own; and each of them sees all acts about the jobs that the caller may see, of all users.
 """
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 from aiohttp import web
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
@@ -45,8 +45,7 @@ class ListAuditRequest(BaseModel):
     next_token: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
+class Desk(Struct, frozen=True, kw_only=True):
     audit: Audit
     jobs: JobService
     tokens: Tokens

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from batchq.domain.acts import DONE, FAILED, act
 from batchq.domain.authority import knows_account, knows_user, manages

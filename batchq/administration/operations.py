@@ -1,8 +1,10 @@
 """Each operation on accounts, users and keys: what is said in it, what right it asks, and what it does. They block."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from batchq.administration import shapes, telling
 from batchq.administration.office import Office, must_know_account, must_know_user
@@ -28,8 +30,7 @@ Answer = Mapping[str, object]
 Said = TypeVar("Said", bound=shapes.Shape)
 
 
-@dataclass(frozen=True, slots=True)
-class Operation(Generic[Said]):
+class Operation(Struct, Generic[Said], frozen=True):
     """`right` is asked before anything is looked at. `do` raises Invalid, Forbidden among it, and Unavailable."""
 
     shape: type[Said]

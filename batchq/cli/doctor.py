@@ -2,8 +2,9 @@
 
 import argparse
 import json
-from dataclasses import asdict
 from pathlib import Path
+
+from msgspec.structs import asdict
 
 from batchq.bootstrap import look_around
 from batchq.cli.calling import add_url, call, url_of

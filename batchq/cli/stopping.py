@@ -3,8 +3,9 @@
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from inspect import cleandoc
+
+from msgspec import Struct, field
 
 from batchq.cli.calling import add_url, call, stream, url_of
 from batchq.cli.choosing import add_choice, chosen
@@ -37,8 +38,7 @@ def add_arguments(command: ArgumentParser) -> None:
     add_url(command)
 
 
-@dataclass(slots=True)
-class Progress:
+class Progress(Struct):
     #: Whether the server has taken the order: its answer has begun.
     is_ordered: bool = False
     #: Jobs reported so far, by outcome.

@@ -1,10 +1,11 @@
 """What has been looked up. Values only; whoever looks changes nothing by it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
+
+from msgspec import Struct
 
 from batchq.domain.job import Job
 from batchq.domain.names import JobId, Tag
@@ -21,16 +22,14 @@ class Trouble(StrEnum):
     STRANGE = "STRANGE"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class Room(Struct, frozen=True, kw_only=True):
     """Bytes of a file system."""
 
     free: int
     size: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineTrouble:
+class EngineTrouble(Struct, frozen=True, kw_only=True):
     """DEAF: nobody listens. SILENT: it took the call and did not answer. STRANGE: it answered, and not as an engine."""
 
     address: str
@@ -38,8 +37,7 @@ class EngineTrouble:
     words: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineFacts:
+class EngineFacts(Struct, frozen=True, kw_only=True):
     """`lacks` are the limits that it cannot set. `root` is None where its disk is not this machine's.
 
     `ahead` is by how many seconds its clock is ahead of this machine's, None where it does not tell its time.
@@ -60,8 +58,7 @@ class EngineFacts:
     containers: tuple[Found, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileFacts:
+class FileFacts(Struct, frozen=True, kw_only=True):
     """`mode` are its permission bits."""
 
     path: Path
@@ -70,8 +67,7 @@ class FileFacts:
     owner: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Records:
+class Records(Struct, frozen=True, kw_only=True):
     """What the database tells, whose schema is one we know.
 
     `fault` is why not all of it could be read; `aside` how much a server has put aside for that.
@@ -91,8 +87,7 @@ class Records:
     aside: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreFacts:
+class StoreFacts(Struct, frozen=True, kw_only=True):
     """A data directory. `held` is whether a server holds its lock, None where that cannot be told; `holder` its pid.
 
     `refusal` is why a server would not open it; `schema` None where there is none.
@@ -113,8 +108,7 @@ class StoreFacts:
     records: Records | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerFacts:
+class ServerFacts(Struct, frozen=True, kw_only=True):
     """`health` is what /healthz says, None if nobody answers, and then `away` says how."""
 
     url: str
@@ -122,8 +116,7 @@ class ServerFacts:
     away: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class Facts(Struct, frozen=True, kw_only=True):
     """`engine` is None where containers are only simulated. `user` is the uid of whoever asks."""
 
     now: datetime

@@ -1,8 +1,9 @@
 """A finding: a line of the doctor's."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class Level(StrEnum):
@@ -13,8 +14,7 @@ class Level(StrEnum):
     PROBLEM = "problem"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Struct, frozen=True, kw_only=True):
     """`do` is what to do about it, as sentences."""
 
     level: Level

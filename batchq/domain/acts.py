@@ -1,19 +1,18 @@
 """What somebody has done here, as it is kept for those who ask who it was. Pure; no secrets and no bodies."""
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from batchq.domain.names import JobId
 from batchq.domain.people import AccountName, Caller, Owner, Reach, UserName
-from batchq.domain.replacing import quick, replace
 
 DONE, FAILED = "done", "failed"
 OWN_USER, OWN_ACCOUNT = UserName(""), AccountName("")
 
 
-@quick
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Act:
+class Act(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One change that was asked for. `about` is what was changed, as `job/ID` or `user/NAME`.
 
     `key` and `request_id` are empty where nobody is asked who he is, or a command changed the files itself.
@@ -37,24 +36,21 @@ class Act:
         return replace(self, about=f"job/{job_id}", outcome=outcome, owner=user, owner_account=account)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Noted:
+class Noted(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An act that waits to be taken over, with a mark that no other has: taken over twice, it is one."""
 
     mark: str
     act: Act
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class Kept(Struct, frozen=True, kw_only=True):
     """An act with the number that it has in its store."""
 
     number: int
     act: Act
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActQuery:
+class ActQuery(Struct, frozen=True, kw_only=True):
     """Acts, newest first, those of a moment by their numbers; from the first beyond `before`. None is any.
 
     `reach`: acts of these users and accounts, and acts about their jobs.

@@ -4,8 +4,9 @@ A dimension is named as a user reads it in a status reason.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import NewType
+
+from msgspec import Struct
 
 from batchq.domain.catalog import ConsumableResource, EnvironmentName, ResourceKind
 from batchq.domain.container import Resources
@@ -50,8 +51,7 @@ def lacking(wanted: Amounts, there: Amounts) -> tuple[Dimension, ...]:
     return tuple([of for of, amount in wanted.items() if amount > there.get(of, 0)])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stock:
+class Stock(Struct, frozen=True, kw_only=True):
     """What jobs may share of a consumable resource: what is not used up. `returns`: what a job took comes back."""
 
     amount: int

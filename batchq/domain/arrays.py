@@ -8,8 +8,10 @@ given: `sealing` says what that is before they have heard.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
@@ -17,7 +19,6 @@ from batchq.domain import reasons, stopping
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Child, ChildOrder, Family, Job, Status
 from batchq.domain.moves import end, story, to
 from batchq.domain.names import child_id
-from batchq.domain.replacing import replace
 from batchq.errors import IllegalTransition, Invalid
 
 MAX_CHILD_ORDERS = 32
@@ -27,8 +28,7 @@ Outcome = tuple[Job, tuple[do.Effect, ...]]
 Order = on.CancelRequested | on.TerminateRequested | on.DependencyFailed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
+class Moved(Struct, frozen=True, kw_only=True):
     """A child's change of status; `before` None is its birth."""
 
     index: int

@@ -7,8 +7,9 @@ runs has a timeout), and the other has a timeout too, and ends before.
 
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+
+from msgspec import Struct, field
 
 from batchq.domain.amounts import Amounts, Dimension, within
 from batchq.domain.job import Job
@@ -17,16 +18,14 @@ START_ALLOWANCE = timedelta(minutes=1)  # from a placing to the container's star
 STOP_ALLOWANCE = timedelta(minutes=2)  # from a timeout to the container's end: AWS's longest stopTimeout
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class Ending(Struct, frozen=True, kw_only=True):
     """When at the latest a job that holds room is over, and what it then gives back."""
 
     at: datetime
     amounts: Amounts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Aside:
+class Aside(Struct, frozen=True, kw_only=True):
     """What is kept for a job that waits, and by when at the latest it starts, if that is known.
 
     `reserved` is what is not lent to jobs that end before that either: what its account's limits leave it, and what

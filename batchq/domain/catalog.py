@@ -3,10 +3,11 @@
 `document` is what the caller registered, as JSON text: carried and echoed, never read by the domain.
 """
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NewType
+
+from msgspec import Struct
 
 from batchq.domain.container import ContainerSpec
 from batchq.domain.job import Need, RetryStrategy
@@ -52,8 +53,7 @@ def network_of(tags: Tags) -> Network | None:
     return None if said is None else next((it for it in Network if it == said), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComputeEnvironment:
+class ComputeEnvironment(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Capacity on this machine's engine: at most `max_millicpus` of jobs at a time. Memory and GPUs are the host's."""
 
     name: EnvironmentName
@@ -64,16 +64,14 @@ class ComputeEnvironment:
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShareWeight:
+class ShareWeight(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One entry of a policy's shareDistribution. AWS: an `identifier` may end in `*`; the lower the more it gets."""
 
     identifier: str
     weight: float = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchedulingPolicy:
+class SchedulingPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A fair-share policy: `decay` is how long use is held against a share, zero AWS's least window.
 
     `reservation`, 0 to 99, is AWS's computeReservation: the percentage kept for shares that are not active yet.
@@ -103,8 +101,7 @@ class ResourceKind(StrEnum):
     NON_REPLENISHABLE = "NON_REPLENISHABLE"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumableResource:
+class ConsumableResource(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`total` as set by its owner; of a NON_REPLENISHABLE one what jobs have used up comes off it."""
 
     name: ConsumableName
@@ -122,8 +119,7 @@ class Operation(StrEnum):
     REMOVE = "REMOVE"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumableUpdate:
+class ConsumableUpdate(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An UpdateConsumableResource that was made: by `token`, its clientToken, it is known when it comes again."""
 
     token: str
@@ -132,16 +128,14 @@ class ConsumableUpdate:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeLimit:
+class TimeLimit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One of jobStateTimeLimitActions: a RUNNABLE job blocked for `reason` (as `CAPACITY:...`) so long is cancelled."""
 
     reason: str
     most: timedelta
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobQueue:
+class JobQueue(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where jobs wait. Higher priority first; environments are tried in the order given.
 
     With a `policy` its shares take turns; without, it is first in, first out.
@@ -158,8 +152,7 @@ class JobQueue:
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobDefinition:
+class JobDefinition(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One revision. It never changes but for its status and tags, and is kept for ever. `owner` registered it."""
 
     ref: DefinitionRef

@@ -1,16 +1,16 @@
 """What becomes of stored times when the next server's clock differs from the last one's. Pure. Decision 0035."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from batchq.domain.arrays import at_work
 from batchq.domain.job import Attempt, Family, Job, Part, Stop
-from batchq.domain.replacing import replace
 from batchq.domain.stopping import KILL_AGAIN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClockShift:
+class ClockShift(Struct, frozen=True, kw_only=True):
     """The machine's clock was set: times taken by servers of this boot are moved."""
 
     #: What is added; negative when the clock was set back.

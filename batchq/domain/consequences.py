@@ -8,13 +8,14 @@ containers were before and how they are after.
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
+from msgspec.structs import replace
+
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain import gates
 from batchq.domain.job import Job, Part, PartState
 from batchq.domain.moves import attempt_of
 from batchq.domain.names import Tag
-from batchq.domain.replacing import replace
 
 
 def settle(job: Job, now: datetime) -> Job:

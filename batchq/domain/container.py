@@ -1,12 +1,13 @@
 """What a job's container is made of, in domain terms: AWS's containerProperties without the wire."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain
 from json.encoder import encode_basestring as spelt
 
-from batchq.domain.replacing import quick, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from batchq.errors import Invalid
 
 MAX_COMMAND_LENGTH = 64 * 1024
@@ -17,9 +18,7 @@ _AROUND = '{"command":[],"environment":[]}'
 _VARIABLE = '{"name":,"value":}'
 
 
-@quick
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resources:
+class Resources(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a container reserves: thousandths of a vCPU, MiB of memory, whole GPUs."""
 
     millicpus: int
@@ -33,29 +32,25 @@ class DevicePermission(StrEnum):
     MKNOD = "MKNOD"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Device:
+class Device(Struct, frozen=True, kw_only=True, omit_defaults=True):
     host_path: str
     container_path: str
     permissions: tuple[DevicePermission, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tmpfs:
+class Tmpfs(Struct, frozen=True, kw_only=True, omit_defaults=True):
     container_path: str
     size_mib: int
     options: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ulimit:
+class Ulimit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     soft: int
     hard: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mount:
+class Mount(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A volume at a path of the container. `host_path` None is a volume that dies with the attempt.
 
     With a `volume` the containers of a task that name the same one share it; without, it is the container's own.
@@ -67,16 +62,14 @@ class Mount:
     volume: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Secret:
+class Secret(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An environment variable whose value is looked up when the container starts, and never stored."""
 
     name: str
     value_from: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Logging:
+class Logging(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where the output goes. Driver None is batchq's own capture, as AWS's awslogs is by default.
 
     `secret_options` are options of the driver whose values are looked up when the container is made.
@@ -92,9 +85,7 @@ class Logging:
         return self.driver in {None, "awslogs", "json-file"}
 
 
-@quick
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerSpec:
+class ContainerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One container. An empty command is the image's own; `platform` is Docker's os/arch or None for the host's."""
 
     image: str
@@ -112,14 +103,12 @@ class ContainerSpec:
     max_swap_mib: int | None = None
     swappiness: int | None = None
     mounts: tuple[Mount, ...] = ()
-    logging: Logging = field(default_factory=Logging)
+    logging: Logging = Logging()
     secrets: tuple[Secret, ...] = ()
     platform: str | None = None
 
 
-@quick
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overrides:
+class Overrides(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What SubmitJob may change of a definition's container. None leaves the definition's value."""
 
     command: tuple[str, ...] | None = None

@@ -4,8 +4,9 @@ The store has put the record aside and made a new one of what is left, which say
 was asked for (`spec.invalid`). How far the job really was is not known, so nothing of it is started any more.
 """
 
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from batchq.domain import arrays, reasons
 from batchq.domain import effects as do

@@ -3,46 +3,40 @@
 Each is idempotent and can be derived again from the stored job and a survey of the engine, so none is stored.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from batchq.domain.names import Tag
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartContainer:
+class StartContainer(Struct, frozen=True, kw_only=True):
     """Create it if it is not there, and start it once."""
 
     tag: Tag
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AbandonStart:
+class AbandonStart(Struct, frozen=True, kw_only=True):
     """Do not start it, if the engine has not been asked yet."""
 
     tag: Tag
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopContainer:
+class StopContainer(Struct, frozen=True, kw_only=True):
     """Send its stop signal: the image's StopSignal, or SIGTERM."""
 
     tag: Tag
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KillContainer:
+class KillContainer(Struct, frozen=True, kw_only=True):
     tag: Tag
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InspectContainer:
+class InspectContainer(Struct, frozen=True, kw_only=True):
     """Look at it, and report what is seen."""
 
     tag: Tag
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClearAway:
+class ClearAway(Struct, frozen=True, kw_only=True):
     """Keep its log, kill it if it still runs, and remove it with its volumes."""
 
     tag: Tag

@@ -1,26 +1,23 @@
 """What can happen to a job: facts, in the past tense. Used as `on.ContainerExited`."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeGuard, get_args
 
+from msgspec import Struct
+
 from batchq.domain import reasons
 from batchq.domain.names import JobId
-from batchq.domain.replacing import quick
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DependenciesPending:
+class DependenciesPending(Struct, frozen=True, kw_only=True):
     """At least one dependency has not ended yet."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DependenciesMet:
+class DependenciesMet(Struct, frozen=True, kw_only=True):
     """Every dependency has SUCCEEDED, or there are none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DependencyFailed:
+class DependencyFailed(Struct, frozen=True, kw_only=True):
     """The dependency `job_id` has FAILED, or is no longer known."""
 
     job_id: JobId
@@ -30,27 +27,23 @@ class DependencyFailed:
         return reasons.dependency_failed(self.job_id)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundInvalid:
+class FoundInvalid(Struct, frozen=True, kw_only=True):
     """AWS: such a job is taken, and then FAILED, for a reason its container service has."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundMisfit:
+class FoundMisfit(Struct, frozen=True, kw_only=True):
     """No environment of the job's queue could ever hold it."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundFitting:
+class FoundFitting(Struct, frozen=True, kw_only=True):
     """An environment that can hold the job has come; it may be placed again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundBlocked:
+class FoundBlocked(Struct, frozen=True, kw_only=True):
     """It is the first of its queue, and there is no room for it now.
 
     `promise`: by when at the latest it starts, None where that is not known.
@@ -60,22 +53,19 @@ class FoundBlocked:
     promise: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockedTooLong:
+class BlockedTooLong(Struct, frozen=True, kw_only=True):
     """AWS: a jobStateTimeLimitAction of its queue cancels it."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
+class Placed(Struct, frozen=True, kw_only=True):
     """Room was found and reserved on an environment."""
 
     environment: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerCreated:
+class ContainerCreated(Struct, frozen=True, kw_only=True):
     """It was made, and has this id at the engine. It is started when that is saved, and not before."""
 
     attempt: int
@@ -85,9 +75,7 @@ class ContainerCreated:
     created_host_paths: tuple[str, ...] = ()
 
 
-@quick
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerStarted:
+class ContainerStarted(Struct, frozen=True, kw_only=True):
     """`address` is its node's on the attempt's own network, where it has one."""
 
     attempt: int
@@ -96,8 +84,7 @@ class ContainerStarted:
     address: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartFailed:
+class StartFailed(Struct, frozen=True, kw_only=True):
     """The engine said definitely that the container cannot start, or its image cannot be had.
 
     `forbidden`: what the job asks for is not allowed to it, so no other attempt is made.
@@ -110,17 +97,14 @@ class StartFailed:
     forbidden: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartAbandoned:
+class StartAbandoned(Struct, frozen=True, kw_only=True):
     """A start was given up before the engine was asked to start it, because a stop had been ordered."""
 
     attempt: int
     part: str = ""
 
 
-@quick
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerExited:
+class ContainerExited(Struct, frozen=True, kw_only=True):
     """The container ran and is over; code, memory verdict and times as inspected.
 
     `host_lost`: the engine or the machine went down, and it with them.
@@ -135,8 +119,7 @@ class ContainerExited:
     host_lost: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerLost:
+class ContainerLost(Struct, frozen=True, kw_only=True):
     """The container was there and no longer is, or is in a state that cannot be."""
 
     attempt: int
@@ -144,45 +127,37 @@ class ContainerLost:
     reason: str = reasons.DISAPPEARED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopAsked:
+class StopAsked(Struct, frozen=True, kw_only=True):
     """The stop signal was delivered. The grace counts from here."""
 
     attempt: int
     part: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimedOut:
+class TimedOut(Struct, frozen=True, kw_only=True):
     attempt: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GraceExpired:
+class GraceExpired(Struct, frozen=True, kw_only=True):
     attempt: int
     part: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartTimedOut:
+class StartTimedOut(Struct, frozen=True, kw_only=True):
     """A container did not reach in time what others of its task wait for."""
 
     attempt: int
     part: str
 
 
-@quick
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CancelRequested:
+class CancelRequested(Struct, frozen=True, kw_only=True):
     """`node`: the request named one node of a gang."""
 
     reason: str
     node: int | None = None
 
 
-@quick
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TerminateRequested:
+class TerminateRequested(Struct, frozen=True, kw_only=True):
     """`grace` None is the job's own, `signal` None the image's. `node`: the request named one node of a gang."""
 
     reason: str
@@ -191,8 +166,7 @@ class TerminateRequested:
     signal: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForceFailed:
+class ForceFailed(Struct, frozen=True, kw_only=True):
     """An operator gives up its container, which does not end."""
 
     reason: str

@@ -8,9 +8,11 @@ turn places counts at once, and shares that always have jobs waiting get vCPU-ti
 import heapq
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from batchq.domain.catalog import SchedulingPolicy
 from batchq.domain.job import ACTIVE, FINISHED, Job
@@ -26,8 +28,7 @@ class ShareKey(NamedTuple):
     share: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShareUse:
+class ShareUse(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a share uses and has used of late.
 
     `active`: its jobs that are not finished, an array counted as one. `millicpus`: what its placed jobs hold. `used`:

@@ -1,7 +1,8 @@
 """An operator's last resort for a container that does not end: its job is over without it. Pure."""
 
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain import events as on

@@ -4,8 +4,9 @@ Most end by nothing but themselves; only those that something ends at a known ti
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from batchq.domain.amounts import Amounts, Dimension, demand
 from batchq.domain.catalog import EnvironmentName
@@ -16,8 +17,7 @@ from batchq.domain.people import AccountName
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Holding:
+class Holding(Struct, frozen=True, kw_only=True):
     """All of it at one moment. `accounts` hold millicpus; `needed` are resources that any of it is of."""
 
     sums: Mapping[Dimension, int]

@@ -1,13 +1,13 @@
 """A job as batchq remembers it. Values only; what may happen to it is in `lifecycle`."""
 
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+
+from msgspec import Struct
 
 from batchq.domain.container import ContainerSpec, Overrides, Resources
 from batchq.domain.names import ConsumableName, DefinitionRef, JobId, QueueName, Tag
 from batchq.domain.people import NOBODY, Owner
-from batchq.domain.replacing import quick
 from batchq.domain.task import Nodes, Task
 
 
@@ -33,8 +33,7 @@ class Action(StrEnum):
     EXIT = "EXIT"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExitRule:
+class ExitRule(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One entry of evaluateOnExit. A pattern that is None is not asked about; a trailing `*` matches any rest."""
 
     action: Action
@@ -43,8 +42,7 @@ class ExitRule:
     on_exit_code: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryStrategy:
+class RetryStrategy(Struct, frozen=True, kw_only=True, omit_defaults=True):
     attempts: int = 1
     evaluate_on_exit: tuple[ExitRule, ...] = ()
 
@@ -54,8 +52,7 @@ class DependencyType(StrEnum):
     N_TO_N = "N_TO_N"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dependency:
+class Dependency(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Another job that must have SUCCEEDED first. `job_id` None: each child of an array waits for the one before it.
 
     N_TO_N: child i of an array waits for child i of the named one. Else `type` is echoed and makes no difference.
@@ -65,17 +62,14 @@ class Dependency:
     type: DependencyType | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
+class Need(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many units of a consumable resource a job takes while it holds its room."""
 
     resource: ConsumableName
     quantity: int
 
 
-@quick
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobSpec:
+class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was asked for: the definition and SubmitJob's overrides, merged once, at SubmitJob. It never changes.
 
     `task` is there when a job has several containers, `nodes` when it has several nodes; `container` is then the
@@ -91,9 +85,9 @@ class JobSpec:
     nodes: Nodes | None = None
     array_size: int | None = None
     needs: tuple[Need, ...] = ()
-    overrides: Overrides = field(default_factory=Overrides)
+    overrides: Overrides = Overrides()
     parameters: tuple[tuple[str, str], ...] = ()
-    retry: RetryStrategy = field(default_factory=RetryStrategy)
+    retry: RetryStrategy = RetryStrategy()
     timeout: timedelta | None = None
     depends_on: tuple[Dependency, ...] = ()
     scheduling_priority: int | None = None
@@ -125,8 +119,7 @@ class PartState(StrEnum):
     ENDED = "ENDED"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Part(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One container of an attempt that has several.
 
     `key` is the `part` of its tag. `begun_at` is when its start was asked for; `container` as in `Attempt`. `stopping`:
@@ -163,9 +156,7 @@ class Part:
         return self.key.partition("/")[2]
 
 
-@quick
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class Attempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One placing of a job on an environment, at `placed_at`. The finished ones are a job's `attempts`.
 
     `container` is the engine's id of what was made for it, known before that is started: it is never made again.
@@ -195,8 +186,7 @@ class StopCause(StrEnum):
     TIMED_OUT = "TIMED_OUT"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
+class Stop(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An order to stop, beside the status: the job is over when its container is.
 
     `kill_at` is None until the container has been asked (SIGTERM delivered); from then it is when to kill (again).
@@ -212,16 +202,14 @@ class Stop:
     killed_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Child:
+class Child(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Which child of which array a job is."""
 
     parent: JobId
     index: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
+class Family(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an array parent remembers of its children; there from when its own dependencies are met.
 
     `counts` of those spawned, by status. `broken_at` is the child of a SEQUENTIAL array whose failure fails all after
@@ -239,8 +227,7 @@ class Family:
     over_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChildOrder:
+class ChildOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A CancelJob, or with `terminate` a TerminateJob, to children that their array has not spawned yet."""
 
     #: In the order in which they were given.
@@ -253,9 +240,7 @@ class ChildOrder:
     signal: str | None = None
 
 
-@quick
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One job and all that is remembered of it.
 
     `order` is its place in the order of submission. `attempt` is the one under way, there exactly while the job is

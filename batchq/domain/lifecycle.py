@@ -13,13 +13,14 @@ the exit code, without another attempt. The first order stands; a later one chan
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
+from msgspec.structs import replace
+
 from batchq.domain import arrays, deadlines, forcing, moments, parts, reasons, stopping
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.created_paths import merge
 from batchq.domain.job import FINISHED, Attempt, Job, Status
 from batchq.domain.moves import Outcome, abandon, attempt_of, end, finish, story, to
-from batchq.domain.replacing import replace
 from batchq.errors import IllegalTransition
 
 Rule = Callable[..., Outcome]  # type: ignore[explicit-any]  # each takes the event of its own cell

@@ -4,7 +4,8 @@ The tree has no circle, an account that anybody is in stays, and where there are
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from batchq.domain.people import ROOT, Account, AccountName, People, Role, User, UserName
 from batchq.errors import Invalid, NotFound

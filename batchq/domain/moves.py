@@ -6,9 +6,10 @@
 from collections.abc import Mapping
 from datetime import datetime
 
+from msgspec.structs import replace
+
 from batchq.domain import effects as do
 from batchq.domain.job import Attempt, Job, Status
-from batchq.domain.replacing import replace
 from batchq.domain.retry import Verdict, verdict
 
 Outcome = tuple[Job, tuple[do.Effect, ...]]

@@ -1,12 +1,11 @@
 """What jobs, their members and their containers are called."""
 
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha1
 from typing import NewType
 from uuid import UUID
 
-from batchq.domain.replacing import quick
+from msgspec import Struct
 
 JobId = NewType("JobId", str)
 QueueName = NewType("QueueName", str)
@@ -17,8 +16,7 @@ MOST_DIGITS = 18  # no index, and no number of a node, has as many
 _TASKS = UUID("5f1c9d0e-3c53-4b7a-9a53-0b9c1f6b2f5e").bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class DefinitionRef:
+class DefinitionRef(Struct, frozen=True, kw_only=True, order=True, omit_defaults=True):
     name: str
     revision: int
 
@@ -26,9 +24,7 @@ class DefinitionRef:
         return f"{self.name}:{self.revision}"
 
 
-@quick
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tag:
+class Tag(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Which container of which attempt of which job: the name by which the outside knows it.
 
     `part` is empty where the job has one container; else `NODE/CONTAINER`, as `0/default` or `3/sidecar`.

@@ -5,8 +5,9 @@ code of its own essential one, whatever becomes of the job; one that was termina
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from batchq.domain import reasons
 from batchq.domain.job import QUEUED, Attempt, Job, Part, PartState, Status, Stop, StopCause

@@ -8,6 +8,8 @@ that decided the attempt.
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
+from msgspec.structs import replace
+
 from batchq.domain import events as on
 from batchq.domain import gates, moments, reasons, stopping
 from batchq.domain.consequences import cleared, each, ended, part_of, put, settle, told_to_end, wanted, with_parts
@@ -15,7 +17,6 @@ from batchq.domain.created_paths import merge
 from batchq.domain.job import Attempt, Job, Part, PartState, Status
 from batchq.domain.moves import Outcome, abandon, attempt_of, finish, story, to
 from batchq.domain.names import Tag
-from batchq.domain.replacing import replace
 from batchq.domain.task import Condition
 from batchq.errors import IllegalTransition
 

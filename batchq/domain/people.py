@@ -5,10 +5,11 @@ accounts and all below them, operators and admins everything. What one does not 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import NewType
+
+from msgspec import Struct, field
 
 from batchq.domain.names import QueueName
 
@@ -36,8 +37,7 @@ class Right(StrEnum):
     DATA = "DATA"  # resume and force-fail: admins
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
+class Owner(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whose something is, from the moment it is made. `user` is empty for what was made before there were users."""
 
     user: UserName = UserName("")
@@ -48,8 +48,7 @@ UNSAID = datetime.fromtimestamp(0, UTC)
 NOBODY = Owner()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class Reach(Struct, frozen=True, kw_only=True):
     """What is there for somebody who does not reach everything: his own, and what belongs to accounts."""
 
     user: UserName
@@ -59,8 +58,7 @@ class Reach:
         return owner.user == self.user or owner.account in self.accounts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Allowance:
+class Allowance(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the containers of an account may have of the machine. The server's own settings stand above it.
 
     `volumes` and `devices` are paths of the host, with all below them. `root` is whether a container may run as root;
@@ -85,8 +83,7 @@ class Allowance:
         return not self.volumes if self.root is None else self.root
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of an account and all below it together; None is without limit.
 
     `queued` jobs that have not reached STARTING (each child of an array counts), `submits` a second, `vcpus` in use,
@@ -99,19 +96,17 @@ class Limits:
     log_mib: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class Account(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`queues` are those its users may see and use, None those of its parent. `allowance` None is the parent's."""
 
     name: AccountName
     parent: AccountName | None = ROOT
     queues: tuple[QueueName, ...] | None = None
     allowance: Allowance | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = Limits()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class User:
+class User(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`coordinates`: the accounts he is coordinator of; those below them need not be named."""
 
     name: UserName
@@ -120,8 +115,7 @@ class User:
     coordinates: frozenset[AccountName] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
+class Caller(Struct, frozen=True, kw_only=True):
     """Whoever asks for something, by which request, and when.
 
     `lineage` is his account with those above it, nearest first; `coordinates` has the accounts below as well. `queues`
@@ -134,7 +128,7 @@ class Caller:
     coordinates: frozenset[AccountName] = frozenset()
     lineage: tuple[AccountName, ...] = (ROOT,)
     queues: frozenset[QueueName] | None = None
-    allowance: Allowance = field(default_factory=Allowance)
+    allowance: Allowance = Allowance()
     key: str = ""
     request_id: str = ""
     operation: str = ""
@@ -189,8 +183,7 @@ class Caller:
                 return self.role is Role.ADMIN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class People:
+class People(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All accounts but `root`, where nothing is said of that, and all users; by name.
 
     `gone` are names that users had who were deleted: what they left behind belongs to whoever has the name.

@@ -6,9 +6,11 @@ fit is a misfit, and holds back nobody.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from batchq.domain import reasons
 from batchq.domain.amounts import (
@@ -32,12 +34,9 @@ from batchq.domain.job import Job, Need, Status
 from batchq.domain.names import ConsumableName, JobId
 from batchq.domain.people import ROOT, AccountName
 from batchq.domain.quotas import NO_QUOTAS, Quotas
-from batchq.domain.replacing import quick
 
 
-@quick
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(Struct, frozen=True, kw_only=True):
     """A RUNNABLE job, as much of it as placing needs. `longest` is its timeout; `priority` its schedulingPriority."""
 
     job_id: JobId
@@ -50,26 +49,22 @@ class Candidate:
     account: AccountName = ROOT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fits:
+class Fits(Struct, frozen=True, kw_only=True):
     environment: EnvironmentName
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waits:
+class Waits(Struct, frozen=True, kw_only=True):
     """There is no room now. `known`: nor was there for one like it before."""
 
     reason: str
     known: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Misfit:
+class Misfit(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class Site(Struct, frozen=True, kw_only=True):
     """What there is to be shared out. Memory and GPUs are the host's, whichever environment asks.
 
     `quotas` say of how many vCPUs accounts may have jobs on all environments together.

@@ -6,8 +6,9 @@ survey began can be missed by it.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
@@ -18,8 +19,7 @@ from batchq.domain.names import JobId, Tag
 from batchq.domain.parts import has_parts, tags_kept, tags_under_way
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Seen(Struct, frozen=True, kw_only=True):
     """A container of ours in a survey. `lives` is whether it runs (or is paused), `begun` whether it ever did."""
 
     tag: Tag
@@ -27,8 +27,7 @@ class Seen:
     begun: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reconciled:
+class Reconciled(Struct, frozen=True, kw_only=True):
     """What the survey tells of jobs, what to ask of the outside, and containers that nobody remembers."""
 
     news: tuple[tuple[JobId, on.ContainerLost], ...]
@@ -81,8 +80,7 @@ def wanted(job: Job, tag: Tag, seen: Seen | None) -> tuple[do.Effect, ...]:
     return (do.StopContainer(tag=tag),) if standing.is_to_stop and not standing.was_asked else ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Standing:
+class _Standing(Struct, frozen=True, kw_only=True):
     """How far a container is: `starts` until it runs; `is_to_stop`, and `was_asked` to."""
 
     starts: bool

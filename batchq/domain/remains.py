@@ -1,6 +1,6 @@
 """What a job leaves behind beside its row. Pure."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from batchq.domain.job import Job
 from batchq.domain.names import Tag

@@ -5,8 +5,9 @@ the array when none is under way. Their rows are written a few a turn; what is s
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
+
+from msgspec import Struct, field
 
 from batchq.domain import arrays
 from batchq.domain.job import QUEUED, Job, Status
@@ -25,8 +26,7 @@ def hear(child: Job, parent: Job, now: datetime) -> Outcome:
     return step(child, order, ends_at)
 
 
-@dataclass(frozen=True, slots=True)
-class Sealed:
+class Sealed(Struct, frozen=True):
     """The arrays under order of whose children some may not have heard, as they were saved.
 
     What is read after this was taken is shown by it: then what was once shown as over is never shown otherwise.

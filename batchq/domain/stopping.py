@@ -2,11 +2,12 @@
 
 from datetime import datetime, timedelta
 
+from msgspec.structs import replace
+
 from batchq.domain import events as on
 from batchq.domain import reasons
 from batchq.domain.job import Job, Stop, StopCause
 from batchq.domain.names import Tag
-from batchq.domain.replacing import replace
 
 KILL_AGAIN = timedelta(seconds=5)
 UNKILLABLE_AFTER = timedelta(seconds=60)

@@ -4,9 +4,10 @@ Which jobs are meant is decided once, and they are told a few at a time; until t
 """
 
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+
+from msgspec import Struct
 
 from batchq.domain import events as on
 from batchq.domain.acts import Act
@@ -36,8 +37,7 @@ class Outcome(StrEnum):
     NOT_FOUND = "NOT_FOUND"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweepOrder:
+class SweepOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What all of them are told. `grace` None is each job's own; `signal` None is the image's, or SIGTERM.
 
     `act` is that of who orders it, None where nobody asked him who he is.
@@ -50,8 +50,7 @@ class SweepOrder:
     act: Act | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class Selection(Struct, frozen=True, kw_only=True):
     """Which of the jobs that are not over are meant: those of which everything holds that is said here. None: any.
 
     `members` are jobs and nodes of gangs; an array stands for its children too, where they are looked at. `names`: any
@@ -87,8 +86,7 @@ Target = tuple[int, int]
 WHOLE = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidates:
+class Candidates(Struct, frozen=True, kw_only=True):
     """The jobs that a selection meant at an earlier read."""
 
     #: Ascending, each once.
@@ -97,24 +95,21 @@ class Candidates:
     changed: AbstractSet[int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sweep:
+class Sweep(Struct, frozen=True, kw_only=True):
     """An order that is being carried out."""
 
     number: int
     order: SweepOrder
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Meant:
+class Meant(Struct, frozen=True, kw_only=True):
     """A job that an order means, or that node of it."""
 
     job: Job
     node: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class Progress(Struct, frozen=True, kw_only=True):
     """How far an order was carried out: down to this job, or node, the last first. `over`: none is left."""
 
     sweep: int
@@ -123,8 +118,7 @@ class Progress:
     over: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sketch:
+class Sketch(Struct, frozen=True, kw_only=True):
     """A job that an order would mean, in so far as that tells what would become of it. `place`: its order, and node."""
 
     place: tuple[int, int | None]
@@ -134,8 +128,7 @@ class Sketch:
     has_children: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class Told(Struct, frozen=True, kw_only=True):
     """A job, what it was when it was told, and what becomes of it. `status` None: there is no such job."""
 
     job_id: JobId

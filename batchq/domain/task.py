@@ -1,9 +1,11 @@
 """Jobs of several containers, and of several nodes: AWS's ecsProperties and nodeProperties, without the wire."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from batchq.domain.container import ContainerSpec, Overrides, Resources, effective
 
@@ -16,14 +18,12 @@ class Condition(StrEnum):
     SUCCESS = "SUCCESS"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerDependency:
+class ContainerDependency(Struct, frozen=True, kw_only=True, omit_defaults=True):
     container: str
     condition: Condition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskContainer:
+class TaskContainer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One container of a task. When an essential one ends, the others are stopped.
 
     AWS: within `start_timeout` it must reach what others wait for, or the task is given up; `stop_timeout` is its
@@ -38,8 +38,7 @@ class TaskContainer:
     stop_timeout: timedelta | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Containers that run side by side and share a network, and with `share_ipc` and `share_pids` those namespaces.
 
     At least one is essential. A mount of theirs with a `volume` is of a volume that they share.
@@ -62,8 +61,7 @@ class Task:
         return next(it for it in self.containers if it.name == name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeRange:
+class NodeRange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The nodes `first` to `last`, both included, and what each of them runs."""
 
     first: int
@@ -71,8 +69,7 @@ class NodeRange:
     task: Task
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Nodes:
+class Nodes(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A gang of `count` nodes, placed all or none. Every node has a range; AWS: the narrower range wins."""
 
     count: int

@@ -6,8 +6,9 @@ difference is how far the machine's clock was set, however the last server ended
 """
 
 import logging
-from dataclasses import replace
 from datetime import timedelta
+
+from msgspec.structs import replace
 
 from batchq.domain.clock_shift import ClockShift
 from batchq.ports import BootClock, ClockStore

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from weakref import ref
+
+from msgspec import Struct
 
 from batchq.domain import events as on
 from batchq.domain import reasons
@@ -39,8 +40,7 @@ LAST_CALLS = 5.0  # seconds that a stop waits for calls under way
 Request = on.CancelRequested | on.TerminateRequested | on.ForceFailed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Health:
+class Health(Struct, frozen=True, kw_only=True):
     """`store` and `engine` are None when well, else what is wrong; `loops` name each loop with how it fares.
 
     `held` is why nothing is started on restored data, None where it may be. `failing`: a loop does not go on, however

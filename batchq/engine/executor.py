@@ -9,7 +9,8 @@ import asyncio
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
@@ -35,8 +36,7 @@ MAX_LOG_REFUSALS = 3  # of an engine that was asked for the log of a container t
 ASK_AGAIN = 1.0  # seconds after a stop signal that was not answered
 
 
-@dataclass(slots=True, kw_only=True)
-class Case:
+class Case(Struct, kw_only=True):
     """What is known of one container, from the first call about it until it is cleared away.
 
     `turn` is held by the call that may change it. `judged`: the verdict of its start is told. `look_again`: something

@@ -4,8 +4,9 @@ So does, of each account that is at its limit, the first job of a queue that was
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from batchq.domain import events as on
 from batchq.domain.job import Job, Status
@@ -17,8 +18,7 @@ from batchq.engine.turn import Turn
 NOTICEABLE = timedelta(minutes=1)  # a promise that has come nearer by less is not written again
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class Mark(Struct, frozen=True, kw_only=True):
     """What is written on a head. `promise`: by when at the latest it starts, if that is known."""
 
     job_id: JobId

@@ -1,12 +1,13 @@
 """What a container is told of its job: the environment of AWS Batch. Pure."""
 
+from msgspec.structs import replace
+
 from batchq.domain.catalog import Network
 from batchq.domain.consequences import part_of
 from batchq.domain.gates import main_node, task_of
 from batchq.domain.job import Job
 from batchq.domain.moves import attempt_of
 from batchq.domain.names import Tag, node_id
-from batchq.domain.replacing import replace
 from batchq.values import Launch
 
 

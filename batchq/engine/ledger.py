@@ -2,14 +2,15 @@
 
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from batchq.domain.amounts import taken
 from batchq.domain.catalog import ResourceKind
 from batchq.domain.fairshare import Change, ShareKey, ShareUse, accrued, follow, window
 from batchq.domain.names import ConsumableName, QueueName
-from batchq.domain.replacing import replace
 from batchq.engine.ground import Ground
 from batchq.ports import JobStore
 from batchq.values import Changes
@@ -18,8 +19,7 @@ MOST_KEPT = 1000  # shares in memory before those that count no more are looked 
 NOTHING = 1.0  # thousandths of a vCPU-second: less was not used
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class Page(Struct, frozen=True, kw_only=True):
     """What a turn has changed in the ledger."""
 
     shares: Mapping[ShareKey, ShareUse]

@@ -5,8 +5,9 @@
 
 from asyncio import Future
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from batchq.domain import events as on
 from batchq.domain.container import Resources
@@ -14,16 +15,13 @@ from batchq.domain.job import Job, JobSpec
 from batchq.domain.names import JobId, Tag
 from batchq.domain.people import Caller
 from batchq.domain.recovery import Seen
-from batchq.domain.replacing import quick
 from batchq.domain.sweep import Candidates, Selection, SweepOrder, Told
 from batchq.values import EngineIdentity, SubmissionKey
 
 UNKNOWN_ENGINE = EngineIdentity(id=None, time=None)
 
 
-@quick
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submit:
+class Submit(Struct, frozen=True, kw_only=True):
     """A new job, whoever asks for it. The answer is the job, or the one that the same call made before."""
 
     job_id: JobId
@@ -34,9 +32,7 @@ class Submit:
     answer: Future[Job]
 
 
-@quick
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deliver:
+class Deliver(Struct, frozen=True, kw_only=True):
     """Something happened to a job. News from the outside wants no answer; a request's comes once it is durable.
 
     `at_leisure`: nothing follows from it that anybody waits for.
@@ -49,8 +45,7 @@ class Deliver:
     at_leisure: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Amend:
+class Amend(Struct, frozen=True, kw_only=True):
     """A change of what is said of a job, not of its life."""
 
     job_id: JobId
@@ -59,8 +54,7 @@ class Amend:
     answer: Future[None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ring:
+class Ring(Struct, frozen=True, kw_only=True):
     """A job's alarm went off, or may have: this container of it has just been `seen_alive`."""
 
     job_id: JobId
@@ -69,8 +63,7 @@ class Ring:
     began: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surveyed:
+class Surveyed(Struct, frozen=True, kw_only=True):
     """The engine answered: what containers there are, and what its machine has.
 
     Those that began before `lost_before` have not outlived the engine, or the machine.
@@ -83,8 +76,7 @@ class Surveyed:
     lost_before: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resume:
+class Resume(Struct, frozen=True, kw_only=True):
     """An operator lets restored data go on. `purge`: containers that no job owns are cleared away, else left alone."""
 
     purge: bool
@@ -94,8 +86,7 @@ class Resume:
     answer: Future[None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweepJobs:
+class SweepJobs(Struct, frozen=True, kw_only=True):
     """Many jobs are to be stopped. The answer comes once it is durable which.
 
     `hear` is called with what became of them, as they are told, and with None at the end. `as_of`: the order that the
@@ -113,23 +104,19 @@ class SweepJobs:
     answer: Future[None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineLost:
+class EngineLost(Struct, frozen=True, kw_only=True):
     """The engine does not answer. Nothing is placed until it does."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroundChanged:
+class GroundChanged(Struct, frozen=True, kw_only=True):
     """Queues or environments are not what they were."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MoreToDo:
+class MoreToDo(Struct, frozen=True, kw_only=True):
     """The last turn did as much as one turn may, and there is more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchQueues:
+class SearchQueues(Struct, frozen=True, kw_only=True):
     """Look at more of the jobs behind blocked heads: a turn looks at few."""
 
 

@@ -6,8 +6,10 @@ are looked through, a page a turn, when the first of them may be due.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from batchq.domain import events as on
 from batchq.domain import reasons
@@ -25,8 +27,7 @@ PAGE = 500
 LOOK_AGAIN = 10.0  # seconds between two looks through the misfits
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class Look(Struct, frozen=True, kw_only=True):
     """A look through the misfits: when it goes on, behind which order, and the first that is due of those seen."""
 
     at: datetime

@@ -5,13 +5,13 @@ rate, lengthens it by at most one circle and never makes it begin at the front a
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from batchq.domain.names import QueueName
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Position:
+class Position(Struct, frozen=True, kw_only=True):
     """A search of one queue. All are orders of jobs."""
 
     #: The last job that was passed.

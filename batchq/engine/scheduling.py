@@ -6,8 +6,10 @@ limit holds back nobody else: with the first of them all jobs of that account ar
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import groupby
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from batchq.domain import events as on
 from batchq.domain import reasons
@@ -38,8 +40,7 @@ Place = QueueName | tuple[QueueName, AccountName]
 """Where somebody stands first: in a queue, or in it among the jobs of an account that is at its limit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
+class Head(Struct, frozen=True, kw_only=True):
     """The first job of a queue that does not fit, and why."""
 
     job_id: JobId
@@ -47,8 +48,7 @@ class Head:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filled:
+class Filled(Struct, frozen=True, kw_only=True):
     """`finished` is false where it stopped at what one turn may do; then `heads` are not all.
 
     `full`: queues behind whose head, of this order, nobody can start before something else ends. `through`: who stood
@@ -68,8 +68,7 @@ class Filled:
 NOBODY_WAITS = Filled(finished=True, heads={}, full={}, through={})
 
 
-@dataclass(slots=True, kw_only=True)
-class Allowance:
+class Allowance(Struct, kw_only=True):
     """What the jobs of a queue hold, and the most they may. One may always be placed, or none ever would."""
 
     held: int
@@ -79,8 +78,7 @@ class Allowance:
         return self.held == 0 or self.held + millicpus <= self.most
 
 
-@dataclass(slots=True, kw_only=True)
-class Line:
+class Line(Struct, kw_only=True):
     """A queue's jobs as they are offered. `next` is None when no more are."""
 
     queue: JobQueue
@@ -96,8 +94,7 @@ class Line:
 Found = tuple[JobId, on.Placed | on.FoundMisfit]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filling:
+class Filling(Struct, frozen=True, kw_only=True):
     """Offers one line after another to a room."""
 
     turn: Turn

@@ -1,13 +1,12 @@
 """Jobs that may not start now, though nothing else speaks against it."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from batchq.domain.placement import Candidate
 from batchq.domain.spans import Spans
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Skip:
+class Skip(Struct, frozen=True, kw_only=True):
     """Both as orders of jobs."""
 
     #: Children to which an order to their array has not been applied yet.

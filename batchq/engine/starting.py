@@ -8,12 +8,13 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
 
+from msgspec.structs import replace
+
 from batchq.domain import events as on
 from batchq.domain.allowances import refusal
 from batchq.domain.catalog import Network
 from batchq.domain.job import Job
 from batchq.domain.names import Tag
-from batchq.domain.replacing import replace
 from batchq.engine.accounts import Accounts
 from batchq.engine.launch import launch
 from batchq.engine.reports import report

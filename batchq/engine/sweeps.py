@@ -6,9 +6,10 @@ Whom an order means is decided by the commit that saves it, and until they are t
 import math
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from batchq.domain import nodes
 from batchq.domain.people import Caller
-from batchq.domain.replacing import replace
 from batchq.domain.spans import Spans
 from batchq.domain.sweep import Meant, Progress, Sweep, SweepOrder, Told, has_children, note, outcome, request
 from batchq.engine.letters import SweepJobs

@@ -2,8 +2,10 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
@@ -18,7 +20,6 @@ from batchq.domain.moves import Outcome
 from batchq.domain.names import JobId, QueueName, Tag, child_id, parent_of, stream_name
 from batchq.domain.parts import came_to_run
 from batchq.domain.people import Caller
-from batchq.domain.replacing import replace
 from batchq.domain.sealing import hear
 from batchq.domain.sweep import Candidates, Progress, Sweep, Told
 from batchq.engine.letters import Letter, SweepJobs
@@ -28,8 +29,7 @@ MAX_DEPENDENTS = 500  # stored dependents of ended jobs that one turn judges
 MAX_ENDED = 50  # ended jobs whose dependents are read at once: as many of each as a page has are put in order
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unjudged:
+class Unjudged(Struct, frozen=True, kw_only=True):
     """Jobs that have ended, or arrays that have children now, and whose stored dependents are still to be judged."""
 
     ended: tuple[JobId, ...]

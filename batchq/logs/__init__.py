@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from batchq.domain.names import Tag
 from batchq.domain.people import Caller
@@ -23,8 +24,7 @@ GROUP = "/aws/batch/job"
 PART = 500  # streams that are searched together
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class Query(Struct, frozen=True, kw_only=True):
     """What to search: the streams of these names; if there are none, all whose names begin with `prefix`."""
 
     names: tuple[str, ...] = ()
@@ -33,8 +33,7 @@ class Query:
     pattern: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(Struct, frozen=True, kw_only=True):
     """Where a search goes on: among the streams after a name and up to another, beyond a line."""
 
     after: str = ""
@@ -42,8 +41,7 @@ class Place:
     beyond: Key | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class Summary(Struct, frozen=True, kw_only=True):
     """A stream at a glance: times in nanoseconds, None where nothing was written."""
 
     stream: LogStream

@@ -3,9 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Hashable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+
+from msgspec import Struct
 
 from batchq.domain.gates import spec_of
 from batchq.domain.job import Job
@@ -24,8 +25,7 @@ SETTLING = timedelta(minutes=10)  # in which the container of an attempt that is
 WAITING = 3.0  # seconds that readers wait for one answer of the engine
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class Work(Struct, frozen=True, kw_only=True):
     """Something asked of the engine that readers wait for together. `since` in the loop's seconds."""
 
     task: asyncio.Task[None]

@@ -6,9 +6,10 @@ that comes before.
 
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+from msgspec import Struct
 
 from batchq.domain.people import Reach
 from batchq.ports import JobStore
@@ -24,15 +25,13 @@ class Order(StrEnum):
     LAST_EVENT = "LastEventTime"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
+class Listing(Struct, frozen=True, kw_only=True):
     order: Order
     descending: bool
     prefix: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class Mark(Struct, frozen=True, kw_only=True):
     """The last stream of a page. It need not be there any more when the next page is asked for."""
 
     name: str

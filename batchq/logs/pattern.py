@@ -4,7 +4,8 @@
 """
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from batchq.errors import Invalid
 from batchq.logs.scanning import Budget
@@ -20,8 +21,7 @@ _UNSERVED = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pattern:
+class Pattern(Struct, frozen=True, kw_only=True):
     """Matches a message that has all terms of `every`, any of `some` unless there are none, and none of `without`."""
 
     every: tuple[str, ...]

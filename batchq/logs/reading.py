@@ -1,7 +1,9 @@
 """Events of one stream, in the order they were kept, from either end."""
 
-from dataclasses import dataclass, replace
 from typing import Self
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from batchq.ports import LogArchive
 from batchq.values import LogPage
@@ -9,8 +11,7 @@ from batchq.values import LogPage
 PAGE_BYTES = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class Span(Struct, frozen=True, kw_only=True):
     """From `start` until just before `end`, in nanoseconds since the epoch; None is for ever."""
 
     start: int = 0

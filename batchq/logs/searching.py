@@ -3,7 +3,8 @@
 import heapq
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from batchq.logs.pattern import Pattern
 from batchq.logs.reading import PAGE_BYTES, Span
@@ -19,8 +20,7 @@ Key = tuple[int, str, int]
 """A line's time, its task, its position: no two lines have the same, and in this order they are told."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(Struct, frozen=True, kw_only=True):
     stream: LogStream
     line: KeptLine
 
@@ -29,8 +29,7 @@ class Event:
         return self.line.at, self.stream.tag.log_id, self.line.position
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hits:
+class Hits(Struct, frozen=True, kw_only=True):
     """What was found, and the key of the last line that was looked at: None if there is nothing beyond."""
 
     events: tuple[Event, ...]

@@ -2,10 +2,11 @@
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from batchq.domain.acts import Act, ActQuery, Kept, Noted
 from batchq.domain.people import AccountName, Reach, UserName
@@ -14,7 +15,7 @@ from batchq.store.matching import EPOCH
 from batchq.store.statements import Row, each, named
 
 SQL = named("acts.sql")
-TEXTS = tuple(it.name for it in fields(Act) if it.name != "at")
+TEXTS = tuple(name for name in Act.__struct_fields__ if name != "at")
 
 _said = attrgetter(*TEXTS)
 

@@ -2,13 +2,13 @@
 
 import sqlite3
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from operator import itemgetter
 from typing import TypeVar
 
-from pydantic import TypeAdapter
+from msgspec.json import Decoder
+from msgspec.structs import replace
 
 from batchq.domain.catalog import (
     ComputeEnvironment,
@@ -37,7 +37,7 @@ def environments(connection: Connection) -> tuple[ComputeEnvironment, ...]:
 
 
 def put_environment(connection: Connection, environment: ComputeEnvironment) -> None:
-    value = rows.as_json(rows.ENVIRONMENT, environment)
+    value = rows.as_json(environment)
     connection.execute(SQL["put_environment"], {"name": rows.text(environment.name), "value": value})
 
 
@@ -50,7 +50,7 @@ def queues(connection: Connection) -> tuple[JobQueue, ...]:
 
 
 def put_queue(connection: Connection, queue: JobQueue) -> None:
-    value = rows.as_json(rows.QUEUE, queue)
+    value = rows.as_json(queue)
     connection.execute(SQL["put_queue"], {"name": rows.text(queue.name), "value": value})
 
 
@@ -63,7 +63,7 @@ def policies(connection: Connection) -> tuple[SchedulingPolicy, ...]:
 
 
 def put_policy(connection: Connection, policy: SchedulingPolicy) -> None:
-    value = rows.as_json(rows.POLICY, policy)
+    value = rows.as_json(policy)
     connection.execute(SQL["put_policy"], {"name": rows.text(policy.name), "value": value})
 
 
@@ -76,7 +76,7 @@ def consumables(connection: Connection) -> tuple[ConsumableResource, ...]:
 
 
 def put_consumable(connection: Connection, resource: ConsumableResource) -> None:
-    value = rows.as_json(rows.CONSUMABLE, resource)
+    value = rows.as_json(resource)
     connection.execute(SQL["put_consumable"], {"name": rows.text(resource.name), "value": value})
 
 
@@ -91,7 +91,7 @@ def update_consumable(
 def consumable_update(connection: Connection, name: str, token: str) -> ConsumableUpdate | None:
     asked = {"resource": rows.text(name), "token": rows.text(token)}
     found = connection.execute(SQL["consumable_update"], asked)
-    return next(readable(found, rows.CONSUMABLE_UPDATE.validate_json), None)
+    return next(readable(found, rows.CONSUMABLE_UPDATE.decode), None)
 
 
 def drop_consumable(connection: Connection, name: str) -> None:
@@ -134,7 +134,7 @@ def definitions(
     reach: Reach | None,
 ) -> tuple[JobDefinition, ...]:
     found = _definitions(connection, name=name, status=status, after=after, reach=reach)
-    return tuple(islice(readable(found, rows.DEFINITION.validate_json), limit))
+    return tuple(islice(readable(found, rows.DEFINITION.decode), limit))
 
 
 def _definitions(
@@ -178,14 +178,14 @@ def set_flag(connection: Connection, name: str) -> None:
     connection.execute(SQL["set_flag"], {"name": _flag(name), "value": ""})
 
 
-def _ground(connection: Connection, table: str, adapter: TypeAdapter[T]) -> tuple[T, ...]:
+def _ground(connection: Connection, table: str, decoder: Decoder[T]) -> tuple[T, ...]:
     """All of what jobs are placed by. To go on without a row would change what jobs may do, unasked."""
-    return tuple(_standing(table, name, value, adapter) for name, value in connection.execute(SQL[table]))
+    return tuple(_standing(table, name, value, decoder) for name, value in connection.execute(SQL[table]))
 
 
-def _standing(table: str, name: str, value: str, adapter: TypeAdapter[T]) -> T:
+def _standing(table: str, name: str, value: str, decoder: Decoder[T]) -> T:
     try:
-        return adapter.validate_json(value)
+        return decoder.decode(value)
     except ValueError as why:
         raise StoreRefused(
             f"{name!r} in the table {table} cannot be read: restore a backup, or remove that row and create it anew"
@@ -193,7 +193,7 @@ def _standing(table: str, name: str, value: str, adapter: TypeAdapter[T]) -> T:
 
 
 def _one(connection: Connection, statement: str, asked: Mapping[str, str | int]) -> JobDefinition | None:
-    return next(readable(connection.execute(SQL[statement], asked), rows.DEFINITION.validate_json), None)
+    return next(readable(connection.execute(SQL[statement], asked), rows.DEFINITION.decode), None)
 
 
 def _flag(name: str) -> str:

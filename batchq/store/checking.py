@@ -6,12 +6,12 @@ large database takes its time.
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
+from msgspec import Struct
+from msgspec.json import Decoder
 
 from batchq.domain.job import Status
 from batchq.errors import BatchqError, StoreRefused
@@ -23,7 +23,7 @@ SQL = named("care.sql")
 PAGE = 1000
 MOST_TOLD = 20  # problems of a kind
 
-_VALUES: dict[str, TypeAdapter[Any]] = {
+_VALUES: dict[str, Decoder[Any]] = {
     "environments": rows.ENVIRONMENT,
     "queues": rows.QUEUE,
     "definitions": rows.DEFINITION,
@@ -35,8 +35,7 @@ _VALUES: dict[str, TypeAdapter[Any]] = {
 Connection = sqlite3.Connection
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Struct, frozen=True, kw_only=True):
     """`schema` is the version that the rows are written in, `jobs` how many there are of each status."""
 
     schema: int
@@ -109,9 +108,9 @@ def _streams(connection: Connection) -> Iterator[str]:
 
 
 def _values(connection: Connection) -> Iterator[str]:
-    for table, adapter in _VALUES.items():
+    for table, decoder in _VALUES.items():
         for (value,) in connection.execute(f"SELECT value FROM {table}").fetchall():  # noqa: S608 - our own names
-            yield from _unreadable(f"a row of {table}", adapter.validate_json, value)
+            yield from _unreadable(f"a row of {table}", decoder.decode, value)
 
 
 def _unreadable(what: str, read: Callable[..., object], *found: object) -> Iterator[str]:

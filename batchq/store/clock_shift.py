@@ -4,9 +4,10 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
+from msgspec.structs import replace
+
 from batchq.domain.clock_shift import ClockShift, shifted
 from batchq.domain.job import Job
-from batchq.domain.replacing import replace
 from batchq.store import catalog, jobs, rows
 from batchq.store.matching import milliseconds
 from batchq.store.statements import Row, each, named
@@ -23,7 +24,7 @@ Connection = sqlite3.Connection
 
 def anchor(connection: Connection) -> ClockAnchor | None:
     row = connection.execute(SQL["anchor"]).fetchone()
-    return None if row is None else rows.CLOCK_ANCHOR.validate_json(row[0])
+    return None if row is None else rows.CLOCK_ANCHOR.decode(row[0])
 
 
 def put(connection: Connection, new: ClockAnchor, shift: ClockShift | None) -> None:
@@ -34,7 +35,7 @@ def put(connection: Connection, new: ClockAnchor, shift: ClockShift | None) -> N
         since, until = rows.microseconds(shift.since), rows.microseconds(shift.until)
         for statement in _COLUMNS:
             connection.execute(SQL[statement], {"by": shift.by // _MICROSECOND, "since": since, "until": until})
-    connection.execute(SQL["put_anchor"], {"value": rows.as_json(rows.CLOCK_ANCHOR, new)})
+    connection.execute(SQL["put_anchor"], {"value": rows.as_json(new)})
 
 
 def _shift_jobs(connection: Connection, shift: ClockShift) -> None:
@@ -77,7 +78,7 @@ def _shift_shares(connection: Connection, shift: ClockShift) -> None:
 def _shift_queues(connection: Connection, shift: ClockShift) -> None:
     for _, value in connection.execute(SQL["queues"]).fetchall():
         try:
-            queue = rows.QUEUE.validate_json(value)
+            queue = rows.QUEUE.decode(value)
         except rows.WRONG:
             continue
         catalog.put_queue(connection, replace(queue, created_at=shift.of(queue.created_at)))

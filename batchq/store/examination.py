@@ -4,10 +4,11 @@ import os
 import sqlite3
 from collections.abc import Collection
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from stat import S_IMODE
+
+from msgspec.structs import replace
 
 from batchq import journal, keys, people, private_file
 from batchq.doctor.facts import FileFacts, Records, Room, StoreFacts

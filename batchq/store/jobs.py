@@ -159,7 +159,7 @@ def used_up(connection: Connection) -> Mapping[ConsumableName, int]:
 
 def restoration(connection: Connection) -> Restoration:
     row = connection.execute(SQL["restoration"]).fetchone()
-    return Restoration() if row is None else rows.RESTORATION.validate_json(row[0])
+    return Restoration() if row is None else rows.RESTORATION.decode(row[0])
 
 
 def engine_id(connection: Connection) -> str | None:

@@ -6,9 +6,10 @@ Every word of the caller is bound, never written into the statement, and nothing
 import json
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import islice
 from operator import itemgetter
+
+from msgspec.structs import replace
 
 from batchq.domain.job import Job, Status
 from batchq.domain.people import Reach

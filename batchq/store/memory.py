@@ -5,6 +5,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 
+from msgspec.structs import replace
+
 from batchq.domain.clock_shift import ClockShift, has_decisive_times, shifted
 from batchq.domain.dependencies import waits, waits_for
 from batchq.domain.fairshare import ShareKey, ShareUse
@@ -14,7 +16,6 @@ from batchq.domain.people import AccountName, Reach
 from batchq.domain.placement import Candidate, candidate
 from batchq.domain.quotas import queued
 from batchq.domain.remains import tags
-from batchq.domain.replacing import replace
 from batchq.domain.sweep import Meant, Selection, Sketch, Sweep, Target
 from batchq.errors import Conflict
 from batchq.store import memory_pruning

@@ -1,8 +1,9 @@
 """Acts in memory: the same promises as `acts` keeps in SQL."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from batchq.domain.acts import Act, ActQuery, Kept, Noted
 from batchq.domain.clock_shift import ClockShift

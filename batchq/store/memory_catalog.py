@@ -1,9 +1,10 @@
 """The catalog in memory: the store's promises but durability."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from itertools import islice
+
+from msgspec.structs import replace
 
 from batchq.domain.acts import ActQuery, Kept, Noted, act_about
 from batchq.domain.catalog import (

@@ -1,8 +1,9 @@
 """Which finished jobs a store in memory may forget: the same promises as `pruning` keeps in SQL."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from batchq.domain.arrays import at_work
 from batchq.domain.job import Job
@@ -11,8 +12,7 @@ from batchq.store.rows import microseconds
 from batchq.values import Finished, Pruned
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Choice(Struct, frozen=True, kw_only=True):
     """The jobs to forget, children before their parents, and what is answered."""
 
     jobs: tuple[Job, ...]

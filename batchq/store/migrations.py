@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Mapping
 from datetime import timedelta
 
-from pydantic import TypeAdapter
+from msgspec import convert
 
 from batchq.store import rows
 from batchq.store.statements import migrations, split
@@ -15,8 +15,6 @@ from batchq.store.transaction import Begin, carry_out
 APPLICATION_ID = 0x62746368
 
 log = logging.getLogger(__name__)
-
-_SPAN = TypeAdapter(timedelta)
 
 STEPS = migrations()
 NEWEST = max(STEPS)
@@ -51,7 +49,7 @@ def _take(connection: sqlite3.Connection, number: int, step: str) -> None:
 
 def _microseconds(written: str | None) -> int | None:
     """Of a span of time as JSON has it, `PT1M`. For steps that make a column of it."""
-    return None if written is None else rows.integer(rows.span(_SPAN.validate_python(written)))
+    return None if written is None else rows.integer(rows.span(convert(written, timedelta)))
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

@@ -6,9 +6,10 @@ What stood there is kept beside it, under a dated name. Killed at any moment, th
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+
+from msgspec import Struct
 
 from batchq.errors import StoreRefused
 from batchq.store import opening, saving
@@ -23,8 +24,7 @@ from batchq.values import Restoration
 _BUSY_SECONDS = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
+class Restored(Struct, frozen=True, kw_only=True):
     """Which instance the data is now, that of the backup and that of what stood there, and where the latter is kept."""
 
     instance: str

@@ -4,12 +4,14 @@ What is searched has a column; all else is JSON, without the members that have t
 """
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from pydantic import TypeAdapter
-from pydantic_core import PydanticSerializationError, from_json
+from msgspec import UNSET, convert, to_builtins
+from msgspec.json import Decoder, Encoder
+from msgspec.json import decode as decode_json
+from msgspec.structs import replace
 
 from batchq.domain.arrays import at_work
 from batchq.domain.catalog import (
@@ -33,26 +35,25 @@ from batchq.values import ClockAnchor, LogStream, Moment, Restoration, Submissio
 JobRow = tuple[int, str, int, str, str, str]
 CandidateRow = tuple[str, int, int, int, int, str | None, int | None, str | None, int, str]
 
-ENVIRONMENT = TypeAdapter(ComputeEnvironment)
-QUEUE = TypeAdapter(JobQueue)
-DEFINITION = TypeAdapter(JobDefinition)
-POLICY = TypeAdapter(SchedulingPolicy)
-CONSUMABLE = TypeAdapter(ConsumableResource)
-CONSUMABLE_UPDATE = TypeAdapter(ConsumableUpdate)
-JOB = TypeAdapter(Job)
-SPEC = TypeAdapter(JobSpec)
-NEEDS = TypeAdapter(tuple[Need, ...])
-_USE = TypeAdapter(ShareUse)
-_MOMENT = TypeAdapter(Moment)
-_STREAM = TypeAdapter(LogStream)
-RESTORATION = TypeAdapter(Restoration)
-CLOCK_ANCHOR = TypeAdapter(ClockAnchor)
+ENVIRONMENT = Decoder(ComputeEnvironment)
+QUEUE = Decoder(JobQueue)
+DEFINITION = Decoder(JobDefinition)
+POLICY = Decoder(SchedulingPolicy)
+CONSUMABLE = Decoder(ConsumableResource)
+CONSUMABLE_UPDATE = Decoder(ConsumableUpdate)
+RESTORATION = Decoder(Restoration)
+CLOCK_ANCHOR = Decoder(ClockAnchor)
+_SPEC = Decoder(JobSpec)
+_NEEDS = Decoder(tuple[Need, ...])
+_SHARE_USE = Decoder(ShareUse)
+_ENCODER = Encoder()
 
 # Sorts after whatever may follow a prefix: Unicode says that it is no character, so no name has it.
 BEYOND_LETTERS = "\U0010ffff"
 GREATEST = 2**63 - 1
 _MICROSECOND = timedelta(microseconds=1)
-WRONG = (ValueError, TypeError)  # what a row raises that is not what was written
+WRONG = (ValueError, TypeError, RecursionError)
+"""Raised by a row that does not hold what was written: msgspec's errors are ValueErrors."""
 _SPECS_KEPT = 256
 
 
@@ -74,7 +75,7 @@ def job_row(job: Job) -> Row:
         "gpus": integer(wanted.gpus),
         "parent_ord": None if job.child is None else job.order - 1 - job.child.index,
         "array_size": integer(spec.array_size or 0) if job.child is None else 0,
-        "needs": as_json(NEEDS, spec.needs) if spec.needs else None,
+        "needs": as_json(spec.needs) if spec.needs else None,
         "longest": None if spec.timeout is None else integer(span(spec.timeout)),
         "rank": -integer(spec.scheduling_priority or 0),
     }
@@ -86,7 +87,7 @@ def owner(user: str, account: str) -> Owner:
 
 def spec_row(job: Job) -> Row:
     """Written once for an array: its children are read with it."""
-    return {"ord": job.order, "spec": as_json(SPEC, job.spec)}
+    return {"ord": job.order, "spec": as_json(job.spec)}
 
 
 def need_rows(job: Job) -> list[Row]:
@@ -107,17 +108,17 @@ def state_row(job: Job, *, version: int) -> dict[str, str | int | None]:
 
 
 def _state(job: Job, version: int) -> str:
-    """The version is put in afterwards: to copy a job for it would cost more than all the rest."""
-    state = as_json(JOB, job, without={"spec", "version"})
-    return f'{state[:-1]},"version":{version}}}' if version else state
+    """The job as JSON, as this version of it, without its spec: an UNSET member is not written."""
+    return as_json(replace(job, spec=UNSET, version=version))
 
 
 def job(state: str, written_spec: str) -> Job:
-    return job_of(from_json(state), spec(written_spec))
+    return job_of(decode_json(state), spec(written_spec))
 
 
 def job_of(state: dict[str, Any], spec: JobSpec) -> Job:
-    return JOB.validate_python(state | {"spec": spec})
+    """The job of these members of its stored JSON. Raises one of WRONG."""
+    return convert(state | {"spec": spec}, Job)
 
 
 def stored(found: JobRow) -> Job:
@@ -136,7 +137,7 @@ def matching(order: int, job_id: str, version: int, status: str, read: Job) -> J
 @lru_cache(maxsize=_SPECS_KEPT)
 def spec(written: str) -> JobSpec:
     """The children of an array come with one spec, not with one each; and to read it is most of the work."""
-    return SPEC.validate_json(written)
+    return _SPEC.decode(written)
 
 
 def candidate(found: CandidateRow) -> Candidate:
@@ -154,38 +155,24 @@ def candidate(found: CandidateRow) -> Candidate:
 
 
 def needs_of(written: str | None) -> tuple[Need, ...]:
-    return () if written is None else NEEDS.validate_json(written)
+    return () if written is None else _NEEDS.decode(written)
 
 
 def share_row(key: ShareKey, use: ShareUse) -> Row:
-    return {"queue": text(key.queue), "share": text(key.share), "value": as_json(_USE, use)}
+    return {"queue": text(key.queue), "share": text(key.share), "value": as_json(use)}
 
 
 def share(queue: str, name: str, value: str) -> tuple[ShareKey, ShareUse]:
-    return ShareKey(QueueName(queue), name), _USE.validate_json(value)
+    return ShareKey(QueueName(queue), name), _SHARE_USE.decode(value)
 
 
 def moment_value(moment: Moment) -> str:
-    """There are several for each job, all alike, and this way it takes a fifth of the time."""
-    reason = "null" if moment.reason is None else _quoted(moment.reason)
-    attempt = "null" if moment.attempt is None else moment.attempt
-    return f'{{"at":"{_at(moment.at)}","status":"{moment.status}","reason":{reason},"attempt":{attempt}}}'
-
-
-@lru_cache(maxsize=64)
-def _quoted(reason: str) -> str:
-    """Few are of one job alone."""
-    return json.dumps(text(reason), ensure_ascii=False)
-
-
-@lru_cache(maxsize=64)
-def _at(moment: datetime) -> str:
-    """A turn has one moment."""
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    """The moment as JSON, without the id of its job, which has a column."""
+    return as_json(replace(moment, job_id=UNSET))
 
 
 def moment(job_id: JobId, value: str) -> Moment:
-    return _MOMENT.validate_json(f'{{"job_id":{json.dumps(job_id)},{value[1:]}')
+    return convert(decode_json(value) | {"job_id": job_id}, Moment)
 
 
 def key_row(key: SubmissionKey) -> dict[str, str | int | None]:
@@ -202,12 +189,12 @@ def stream_row(stream: LogStream) -> Row:
         "created_at": microseconds(stream.created_at),
         "owner": text(stream.owner.user),
         "account": text(stream.owner.account),
-        "value": as_json(_STREAM, stream, without={"name"}),
+        "value": as_json(replace(stream, name=UNSET)),
     }
 
 
 def stream(name: str, value: str) -> LogStream:
-    return _STREAM.validate_json(f'{{"name":{json.dumps(name)},{value[1:]}')
+    return convert(decode_json(value) | {"name": name}, LogStream)
 
 
 def definition_row(definition: JobDefinition) -> Row:
@@ -217,7 +204,7 @@ def definition_row(definition: JobDefinition) -> Row:
         "status": definition.status.value,
         "owner": text(definition.owner.user),
         "account": text(definition.owner.account),
-        "value": as_json(DEFINITION, definition),
+        "value": as_json(definition),
     }
 
 
@@ -226,16 +213,15 @@ def consumable_update_row(resource: str, update: ConsumableUpdate) -> Row:
         "resource": text(resource),
         "token": text(update.token),
         "at": microseconds(update.at),
-        "value": as_json(CONSUMABLE_UPDATE, update),
+        "value": as_json(update),
     }
 
 
-def as_json(adapter: TypeAdapter[Any], value: object, *, without: set[str] | None = None) -> str:
+def as_json(value: object) -> str:
     try:
-        return adapter.serializer.to_json(value, exclude=without, exclude_defaults=True).decode()
-    except PydanticSerializationError:  # half of a surrogate pair: no UTF-8 says it, and it must not stop a turn
-        plain = adapter.dump_python(value, mode="json", exclude=without, exclude_defaults=True)
-        return text(json.dumps(plain, ensure_ascii=False))
+        return _ENCODER.encode(value).decode()
+    except UnicodeEncodeError:  # half of a surrogate pair has no UTF-8, and must not stop a unit of work
+        return text(json.dumps(to_builtins(value), ensure_ascii=False, separators=(",", ":")))
 
 
 def text(said: str) -> str:

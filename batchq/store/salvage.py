@@ -6,11 +6,12 @@ of the job is not decided here.
 
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from pydantic import ValidationError
+from msgspec import ValidationError, convert
+from msgspec.json import decode as decode_json
+from msgspec.structs import replace
 from pydantic_core import from_json
 
 from batchq.domain import reasons
@@ -68,7 +69,7 @@ def _spec(connection: Connection, job: Columns) -> JobSpec:
     except rows.WRONG:
         _keep(connection, job, "spec")
     spec = _spec_left(job)
-    connection.execute(SQL["rewrite_spec"], {"ord": job["ord"], "spec": rows.as_json(rows.SPEC, spec)})
+    connection.execute(SQL["rewrite_spec"], {"ord": job["ord"], "spec": rows.as_json(spec)})
     return spec
 
 
@@ -90,8 +91,8 @@ def _spec_left(job: Columns) -> JobSpec:
 
 def _state(connection: Connection, job: Columns, array: Columns | None, spec: JobSpec) -> Job:
     try:
-        told = from_json(_text(job["state"]))
-        return rows.matching(job["ord"], job["id"], job["version"], job["status"], rows.job_of(told, spec))
+        members = decode_json(_text(job["state"]))
+        return rows.matching(job["ord"], job["id"], job["version"], job["status"], rows.job_of(members, spec))
     except rows.WRONG:
         _keep(connection, job, "state")
     return _state_left(job, array, spec, _family(connection, job))
@@ -116,7 +117,7 @@ def _state_left(job: Columns, array: Columns | None, spec: JobSpec, family: Fami
     for name in sorted(left):
         if not _is_readable(sure | {name: left[name]}):
             del left[name]
-    return rows.JOB.validate_python(left | sure)
+    return convert(left | sure, Job)
 
 
 def _status(column: str, family: Family | None) -> Status:
@@ -135,7 +136,7 @@ def _told(state: bytes | None) -> dict[str, Any]:
 
 def _is_readable(members: dict[str, Any]) -> bool:
     try:
-        rows.JOB.validate_python(members)
+        convert(members, Job)
     except ValidationError:
         return False
     return True

@@ -35,7 +35,7 @@ def commit(connection: Connection, changes: Changes) -> None:
 
 
 def put_restoration(connection: Connection, restoration: Restoration) -> None:
-    connection.execute(SQL["put_restoration"], {"value": rows.as_json(rows.RESTORATION, restoration)})
+    connection.execute(SQL["put_restoration"], {"value": rows.as_json(restoration)})
 
 
 def _insert(connection: Connection, jobs: Sequence[Job]) -> None:

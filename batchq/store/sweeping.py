@@ -3,7 +3,7 @@
 import json
 import sqlite3
 
-from pydantic import TypeAdapter
+from msgspec.json import Decoder
 
 from batchq.domain.job import Status
 from batchq.domain.names import JobId
@@ -17,7 +17,7 @@ from batchq.values import Changes
 
 SQL = named("sweeps.sql")
 
-_ORDER = TypeAdapter(SweepOrder)
+_ORDER = Decoder(SweepOrder)
 
 EACH = {"ord": -1, "node": WHOLE}  # and whatever follows on it
 
@@ -36,7 +36,7 @@ def commit(connection: Connection, changes: Changes) -> None:
 def _begin(connection: Connection, sweep: Sweep, selection: Selection, candidates: Candidates | None) -> None:
     """In the place of one of its number, if there is one that could not be read."""
     connection.execute(SQL["told"], {"sweep": sweep.number, **EACH})
-    connection.execute(SQL["insert_sweep"], {"number": sweep.number, "value": rows.as_json(_ORDER, sweep.order)})
+    connection.execute(SQL["insert_sweep"], {"number": sweep.number, "value": rows.as_json(sweep.order)})
     if candidates is not None:  # of a job that has not changed since they were read, the read still holds
         unchanged = [it for it in candidates.places if it[0] not in candidates.changed]
         connection.execute(SQL["add_candidates"], {"sweep": sweep.number, "places": json.dumps(unchanged)})
@@ -92,7 +92,7 @@ def preview(
 
 
 def _sweep(number: int, value: str) -> Sweep:
-    return Sweep(number=number, order=_ORDER.validate_json(value))
+    return Sweep(number=number, order=_ORDER.decode(value))
 
 
 def _node(node: int | None) -> int:

@@ -2,7 +2,6 @@
 
 import random
 import string
-from dataclasses import replace
 from datetime import UTC, datetime
 from urllib.parse import quote, urlsplit
 
@@ -10,6 +9,7 @@ import botocore.session
 from botocore.auth import SIGV4_TIMESTAMP, SigV4Auth
 from botocore.awsrequest import AWSRequest, AWSResponse
 from botocore.credentials import Credentials
+from msgspec.structs import replace
 
 from api.signatures import Sent
 from batchq.keys import Key

@@ -1,9 +1,9 @@
 """DescribeJobs and ListJobs of arrays, of jobs of several containers, and of jobs of several nodes and their nodes."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from api.batch.arns import Arns
 from api.batch.translate.details import job_detail

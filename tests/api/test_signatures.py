@@ -2,10 +2,10 @@
 
 import statistics
 import time
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from api.gate import Throttle
 from api.http import Refused

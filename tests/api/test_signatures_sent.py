@@ -1,11 +1,11 @@
 """Signed requests, byte by byte through a real socket: the path as it is quoted, the head as it stands there."""
 
 import asyncio
-from dataclasses import replace
 from functools import partial
 
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 
 from api import app as api
 from api.gate import MAX_AT_ONCE, Callers, Throttle, gate

@@ -1,10 +1,10 @@
 """SubmitJob."""
 
 import json
-from dataclasses import replace
 from io import BytesIO
 
 import pytest
+from msgspec.structs import replace
 
 from tests.api.conftest import ARN, CONTAINER
 

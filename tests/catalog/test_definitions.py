@@ -1,7 +1,7 @@
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from batchq import known_definitions
 from batchq.domain.catalog import DefinitionStatus

@@ -1,8 +1,8 @@
 import asyncio
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.catalog import Catalog
 from batchq.domain.catalog import State

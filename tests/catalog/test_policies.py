@@ -1,11 +1,11 @@
 """Scheduling policies, and the queues that go by them."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from msgspec.structs import replace
 
 from batchq.domain import catalog_rules as rules
 from batchq.domain.catalog import ShareWeight

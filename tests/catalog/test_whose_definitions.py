@@ -1,9 +1,9 @@
 """Names of job definitions are their first owners'."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain.catalog import DefinitionStatus
 from batchq.domain.people import ROOT, Caller, Owner, Role

@@ -1,9 +1,9 @@
 """Labels of an image are merged by the engine into those of each of its containers. They count for nothing."""
 
-from dataclasses import replace
 from uuid import uuid4
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain.catalog import Network
 from compute.commons import Commons

@@ -1,9 +1,9 @@
 """What the engine mounts is what batchq checked: 0030, SE19."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain.container import Mount
 from batchq.domain.people import Allowance

@@ -1,10 +1,10 @@
 """What jobs see of the network on a real engine, and what becomes of what they share."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 from docker.errors import NotFound
+from msgspec.structs import replace
 
 from batchq.domain.catalog import Network
 from batchq.errors import EngineUnknown, NameTaken

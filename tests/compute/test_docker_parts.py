@@ -1,9 +1,9 @@
 """Tasks and gangs on a real engine: what their containers share, and that nothing of it is left."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain.container import Logging, Mount, Secret
 from batchq.errors import EngineUnknown, NameTaken, StartRefused

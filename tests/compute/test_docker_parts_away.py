@@ -1,9 +1,9 @@
 """Tasks and gangs on an engine that knows no keeper yet, and on one that dies and comes back."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain.catalog import Network
 from batchq.errors import EngineError, EngineUnknown

@@ -1,8 +1,7 @@
 """What becomes of a container of an attempt with several, in the engine's create call."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain.container import Mount
 from batchq.domain.names import JobId, Tag

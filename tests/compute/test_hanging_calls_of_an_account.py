@@ -4,10 +4,10 @@ import asyncio
 import json
 import threading
 from contextlib import suppress
-from dataclasses import replace
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain.catalog import Network
 from batchq.errors import EngineError, ImageUnavailable

@@ -1,10 +1,10 @@
 """Accounts times environments are more networks than an engine has subnets for. On an engine that is made up."""
 
-from dataclasses import replace
 from ipaddress import IPv4Network
 
 import pytest
 from docker.errors import NotFound
+from msgspec.structs import replace
 
 from batchq.domain.catalog import Network
 from compute import networks

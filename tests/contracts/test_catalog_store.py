@@ -1,10 +1,10 @@
 """What every store must do, held on each: the catalog."""
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain.catalog import (
     ConsumableUpdate,

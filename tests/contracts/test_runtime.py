@@ -1,8 +1,7 @@
 """What every runtime must do, held on each with the same scripts."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from batchq.clock import SystemClock
 from batchq.domain.catalog import Network

@@ -1,9 +1,9 @@
 """What every runtime must do for attempts of several containers, held on each with the same scripts."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.clock import SystemClock
 from batchq.domain.container import Resources

@@ -1,10 +1,10 @@
 """What every store must do, held on each: jobs."""
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain.job import Status
 from batchq.domain.names import QueueName

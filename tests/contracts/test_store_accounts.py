@@ -1,7 +1,8 @@
 """What every store must do, held on each: what is asked of the jobs of accounts."""
 
 from collections import Counter
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from batchq.domain.job import Child, Family, Status
 from batchq.domain.names import child_id

@@ -1,9 +1,9 @@
 """What every store must do, held on each: who did what."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain.acts import Act, ActQuery, Noted
 from batchq.domain.people import Caller, Reach

@@ -1,9 +1,9 @@
 """What every store must do, held on each: to move its times when the machine's clock was set."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain.acts import ActQuery, Noted
 from batchq.domain.catalog import ConsumableUpdate, Operation

@@ -1,8 +1,7 @@
 """What every store must do, held on each: arrays and their children."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain.job import FINISHED, QUEUED, Child, Dependency, DependencyType, Family, Status
 from batchq.domain.names import QueueName, child_id

@@ -1,11 +1,11 @@
 """What every store must do, held on each: lists of jobs."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from batchq.domain.job import Status
 from batchq.domain.names import DefinitionRef, QueueName

@@ -1,11 +1,11 @@
 """What every store must do, held on each: turns of shares, and consumable resources."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import Child, Family, Need, Status

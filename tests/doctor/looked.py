@@ -1,7 +1,8 @@
 """Facts of a world in which all is well, and what a test is about."""
 
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from batchq.doctor.examination import examine
 from batchq.doctor.facts import EngineFacts, Facts, FileFacts, Records, Room, ServerFacts, StoreFacts

@@ -1,10 +1,10 @@
 """Each thing that may be wrong, alone in a world that is well: it is said, how bad it is, and what to do."""
 
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.doctor.examination import examine, well
 from batchq.doctor.facts import EngineTrouble, Room, ServerFacts, StoreFacts, Trouble

@@ -1,9 +1,9 @@
 """Jobs that do not end, and containers that no job owns."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.doctor.finding import Level
 from batchq.domain.job import Part, PartState, Status

@@ -3,7 +3,7 @@
 A container is named by its key, `NODE/NAME`; of a task that is no gang the node is 0.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain import events as on

@@ -1,8 +1,7 @@
 """Nobody makes anybody more than he is himself, nor gets the key of one who is."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain.authority import knows_user, manages, may_make, may_name, may_set
 from batchq.domain.people import Account, Allowance, Role, User

@@ -1,9 +1,9 @@
-from dataclasses import replace
 from uuid import UUID, uuid5
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from batchq.domain.job import Status
 from batchq.domain.names import Tag, child_id, stream_name

@@ -1,11 +1,11 @@
 """Accounts and users hold together, whatever is done to them."""
 
 from contextlib import suppress
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from batchq.domain.membership import with_account, with_user, without_account, without_user
 from batchq.domain.people import ROOT, Account, People, Role, User

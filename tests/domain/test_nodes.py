@@ -1,9 +1,9 @@
 """The nodes of a gang, told as jobs."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain import nodes, reasons
 from batchq.domain.job import Part, PartState, Status

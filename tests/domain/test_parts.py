@@ -1,11 +1,11 @@
 """The table of a container that is one of several, as a whole: every event in every state."""
 
-from dataclasses import replace
 from datetime import timedelta
 from itertools import product
 from typing import get_args
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain import events as on
 from batchq.domain.job import PartState, Status

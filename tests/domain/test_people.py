@@ -1,8 +1,7 @@
 """Who reaches what: users, accounts in a tree, and the roles above them. faults.md 3."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain.people import (
     ROOT,

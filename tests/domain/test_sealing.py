@@ -1,9 +1,9 @@
 """What an order to an array has decided before its children have heard, and that it is what they are told."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain import arrays
 from batchq.domain import events as on

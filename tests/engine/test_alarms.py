@@ -1,10 +1,10 @@
 """One alarm a job, rung when it is due: on a clock that costs nothing."""
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain.events import TerminateRequested

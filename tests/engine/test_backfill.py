@@ -1,7 +1,8 @@
 """Who may start behind the head of a queue, and how far a turn looks."""
 
-from dataclasses import replace
 from datetime import timedelta
+
+from msgspec.structs import replace
 
 from batchq.domain.catalog import ResourceKind
 from batchq.domain.job import Child, Need

@@ -1,9 +1,9 @@
 """A bulk stop reads its candidates beside the scheduler, and stops the jobs that match when its order is saved."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain import events as on
 from batchq.domain.job import Status

@@ -1,8 +1,7 @@
 """Jobs whose rows cannot be read: they fail, what hangs on them follows, and nobody else is held up."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain import reasons

@@ -1,10 +1,10 @@
 """What the engine tells of an end, with what was found of the container since, or without."""
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain import events as on

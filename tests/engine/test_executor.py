@@ -1,9 +1,9 @@
 """What the outside is asked, and how often, when its answers are late or do not come."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain import events as on

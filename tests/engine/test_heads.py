@@ -1,6 +1,6 @@
 """The head of a queue says that it is blocked, since when, and what it waits for."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from batchq.domain import events as on
 from batchq.domain import reasons

@@ -1,10 +1,10 @@
 """AWS's jobStateTimeLimitActions: who is blocked too long for a reason is cancelled."""
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain import events as on
 from batchq.domain import reasons

@@ -1,9 +1,9 @@
 """Turns of the loop: all letters, one commit, and only then the outside."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain.catalog import State

@@ -1,8 +1,7 @@
 """Jobs that no environment of their queue could hold: set aside, and taken up again when the ground has changed."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain import events as on
 from batchq.domain import reasons

@@ -1,8 +1,7 @@
 """Behind a blocked head every job is looked at once there may be room for it, whatever else happens."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain.catalog import ResourceKind
 from batchq.domain.job import Need, Status

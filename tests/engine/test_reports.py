@@ -1,8 +1,7 @@
 """What an inspected container says of its attempt."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain import events as on
 from batchq.domain import reasons

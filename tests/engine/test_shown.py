@@ -1,10 +1,9 @@
 """What is shown of an array under order: at once what its children will hear, and never anything else after that."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as any_
+from msgspec.structs import replace
 
 from batchq.domain import events as on
 from batchq.domain.acts import ActQuery

@@ -1,8 +1,7 @@
 """Orders to stop many jobs in the engine: told in turns of bounded size, and none of those meant starts in between."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain.job import Status

@@ -1,8 +1,7 @@
 """How many jobs of an account may wait: decided in the turn that takes them, and never one more."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain import events as on
 from batchq.domain.job import Dependency, Status

@@ -1,8 +1,7 @@
 """What one turn reads, changes and wants."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain import events as on

@@ -1,9 +1,9 @@
 """What is saved of a turn, and told of it."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain import events as on
 from batchq.domain import reasons

@@ -1,9 +1,9 @@
 """Output is stored up to a quota, and the log says where that ended."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain.job import Status
 from batchq.domain.people import Account, AccountName, Limits, Owner, People, UserName

@@ -1,10 +1,10 @@
 """Pages of one stream, and what a reader sees of a container that still runs."""
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain.job import Status
 from batchq.domain.names import Tag

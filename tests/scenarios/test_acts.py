@@ -1,9 +1,9 @@
 """Who did what is saved with what he did: nothing without its act, and no act of what did not happen."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain.acts import ActQuery
 from batchq.domain.job import Status

@@ -1,9 +1,9 @@
 """The machine's clock is set while jobs run: the engine stamps by it, batchq counts by its own."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain import reasons
 from batchq.domain.job import Status

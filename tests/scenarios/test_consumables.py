@@ -1,8 +1,7 @@
 """Jobs that need consumable resources, what is told of these, and who is next."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from batchq.consumables import Quantities
 from batchq.domain.catalog import Operation, ResourceKind

@@ -1,8 +1,7 @@
 """How much accounts may have: who is at a limit waits, says so, and holds up nobody else."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain import reasons
 from batchq.domain.catalog import Network

@@ -1,8 +1,7 @@
 """Jobs of a compute environment and an account share a network, unless the environment says something else."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain.catalog import Network
 from batchq.domain.job import Status

@@ -1,9 +1,9 @@
 """What is shown of an array once an order to it is answered: the end of all who wait, as it will be written."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain.job import FINISHED, Status
 from batchq.domain.names import child_id

@@ -1,8 +1,7 @@
 """What a job may have of the machine is what its account may when it starts: faults.md 3, SE10."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain.catalog import Network
 from batchq.domain.job import Status

@@ -1,9 +1,9 @@
 """The server is killed at any moment, and takes up where it was. design.md "Restart"; faults.md 6.1, 6.2."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain import reasons
 from batchq.domain.job import Status

@@ -3,10 +3,10 @@
 In the pretended world alone; `tests/faults/test_restored.py` tells it once of a real server.
 """
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain import reasons
 from batchq.domain.catalog import EnvironmentName, State, TimeLimit

@@ -1,6 +1,6 @@
 """A job runs, and is told as it was."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from batchq.domain import reasons
 from batchq.domain.job import Status

@@ -1,9 +1,9 @@
 """Who starts first when there is not room for all, who may pass, and what is said of the one that waits."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain import reasons
 from batchq.domain.catalog import ShareWeight, State

@@ -1,9 +1,9 @@
 """Many jobs stopped by one request, by ids and filters. aws-batch.md 5.1, 5.5 and 5.6 say what it is for each."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain.job import Status
 from batchq.domain.people import Account, Caller, Owner, People

@@ -1,7 +1,8 @@
 """Jobs of several containers: who starts when, who ends whom, and who decides. aws-batch.md 5.4, 11.3; faults.md 6."""
 
-from dataclasses import replace
 from datetime import timedelta
+
+from msgspec.structs import replace
 
 from batchq.domain import reasons
 from batchq.domain.container import Mount

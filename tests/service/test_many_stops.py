@@ -3,10 +3,10 @@
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from msgspec.structs import asdict
 
 from batchq.cli.calling import call
 from compute.lanes import LIMITS

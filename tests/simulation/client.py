@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+
+from msgspec.structs import replace
 
 from batchq.domain.catalog import (
     EnvironmentName,

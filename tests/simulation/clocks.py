@@ -5,9 +5,10 @@ skew that is in force.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
+
+from msgspec.structs import replace
 
 from batchq.domain.job import Attempt, Job
 from batchq.domain.names import JobId

@@ -2,8 +2,9 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import datetime, timedelta
+
+from msgspec.structs import replace
 
 from batchq.domain.catalog import Network
 from batchq.domain.container import Resources

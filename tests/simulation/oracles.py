@@ -6,8 +6,9 @@ asks the server how it thinks it fares. `kin` and `ledger` have the promises abo
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
+
+from msgspec.structs import replace
 
 from batchq.domain.job import FINISHED, Job, Status, StopCause
 from batchq.domain.moves import EDGES

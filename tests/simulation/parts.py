@@ -1,8 +1,9 @@
 """The containers of an attempt: who starts after whom, what may be asked of each, and that all end before it does."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from batchq.domain.job import ACTIVE, Attempt, Job, Part, PartState, Status
 from batchq.domain.names import Tag

@@ -1,7 +1,8 @@
 """Accounts of a world. Some worlds have one whose jobs may use so many vCPUs together; half of the jobs are its."""
 
-from dataclasses import replace
 from zlib import crc32
+
+from msgspec.structs import replace
 
 from batchq.domain.people import Account, AccountName, Caller, Limits, Owner, People
 from batchq.engine.accounts import Accounts

@@ -1,9 +1,10 @@
 """A user who stops many jobs by one request; and the promise that it means at once and for ever whom it means."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import timedelta
 from random import Random
+
+from msgspec.structs import replace
 
 from batchq.domain.job import FINISHED, QUEUED, Job, Status
 from batchq.domain.names import JobId, node_of

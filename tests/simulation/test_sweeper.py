@@ -1,8 +1,7 @@
 """The oracle of bulk stops accepts what a saved order to an array has decided, and nothing else. Decision 0027."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain import events as on
 from batchq.domain.arrays import begin, spawn, step

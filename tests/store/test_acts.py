@@ -2,10 +2,10 @@
 
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.auditing import MOST, Audit
 from batchq.domain.acts import ActQuery

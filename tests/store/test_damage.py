@@ -1,8 +1,7 @@
 """Rows that nothing can be made of, in every table: whoever reads them gets all the others."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain import reasons
 from batchq.domain.catalog import DefinitionStatus

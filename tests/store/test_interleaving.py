@@ -1,11 +1,11 @@
 """Two who read jobs and write them back, in any order of each other: nobody's write is lost."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from batchq.errors import Conflict
 from batchq.store.sqlite import SqliteStore

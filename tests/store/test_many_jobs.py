@@ -3,10 +3,10 @@
 With fifty thousand of them in every run, with a million by `make million`.
 """
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain.job import Status
 from batchq.domain.names import QueueName

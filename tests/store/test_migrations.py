@@ -3,10 +3,10 @@
 import json
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain.fairshare import ShareKey, ShareUse
 from batchq.domain.job import Child, Dependency, DependencyType, Family, Status

@@ -1,10 +1,10 @@
 """Whatever is kept is read back as it was, today and by a later batchq."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from batchq.domain.catalog import ComputeEnvironment, JobDefinition, JobQueue
 from batchq.domain.container import ContainerSpec, Logging, Overrides, Resources
@@ -131,17 +131,17 @@ def test_every_use_of_a_share_is_read_back_as_it_was(use):
 
 @all_of(st.builds(JobDefinition, created_at=MOMENTS, timeout=MAYBE_SPAN))
 def test_every_definition_is_read_back_as_it_was(definition):
-    assert rows.DEFINITION.validate_json(rows.definition_row(definition)["value"]) == definition
+    assert rows.DEFINITION.decode(rows.definition_row(definition)["value"]) == definition
 
 
 @all_of(st.builds(JobQueue, created_at=MOMENTS))
 def test_every_queue_is_read_back_as_it_was(queue):
-    assert rows.QUEUE.validate_json(rows.as_json(rows.QUEUE, queue)) == queue
+    assert rows.QUEUE.decode(rows.as_json(queue)) == queue
 
 
 @all_of(st.builds(ComputeEnvironment, created_at=MOMENTS))
 def test_every_environment_is_read_back_as_it_was(environment):
-    assert rows.ENVIRONMENT.validate_json(rows.as_json(rows.ENVIRONMENT, environment)) == environment
+    assert rows.ENVIRONMENT.decode(rows.as_json(environment)) == environment
 
 
 @given(st.text(alphabet=st.characters(), max_size=20))
@@ -253,5 +253,5 @@ def test_a_retry_strategy_that_says_nothing_is_one_attempt():
 
     row = rows.job_row(given_job) | rows.spec_row(given_job)
 
-    assert '"retry"' not in row["spec"]
+    assert '"retry":{}' in row["spec"]
     assert rows.job(row["state"], row["spec"]).spec.retry == RetryStrategy(attempts=1, evaluate_on_exit=())

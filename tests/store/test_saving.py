@@ -1,6 +1,6 @@
 """How much of the database a turn writes."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from batchq.domain.job import Status
 from batchq.store.database import NAME

@@ -3,9 +3,9 @@
 import asyncio
 import sqlite3
 import threading
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain.job import Status
 from batchq.errors import Conflict, StoreFailed, StoreLost

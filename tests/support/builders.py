@@ -1,11 +1,12 @@
 """Values to test with: each builder gives something sensible, and takes what the test is about."""
 
 from collections.abc import Mapping
-from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 from uuid import UUID
+
+from msgspec import Struct
 
 from batchq.domain.catalog import (
     ComputeEnvironment,
@@ -206,5 +207,5 @@ def _dependency(on: Dependency | Job | JobId) -> Dependency:
     return Dependency(job_id=on.id if isinstance(on, Job) else on)
 
 
-def _names(of: type) -> set[str]:
-    return {field.name for field in fields(of)}
+def _names(of: type[Struct]) -> set[str]:
+    return set(of.__struct_fields__)

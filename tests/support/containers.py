@@ -2,9 +2,10 @@
 
 import asyncio
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from uuid import uuid4
+
+from msgspec.structs import replace
 
 from batchq.domain.catalog import Network
 from batchq.domain.names import JobId, Tag

@@ -9,13 +9,14 @@ import copy
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from itertools import count, pairwise
 from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
+
+from msgspec.structs import replace
 
 from batchq.catalog import Catalog
 from batchq.clock import SystemClock

@@ -1,6 +1,6 @@
 """Consumable resources: create, update, delete, describe, list; and the jobs that need one."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from api.batch.desk import Answer, Call, Desk
 from api.batch.pages import page

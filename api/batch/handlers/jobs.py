@@ -1,8 +1,9 @@
 """Jobs: submit, describe, list, cancel, terminate."""
 
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import replace
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from api.batch.arns import Kind, is_job_id
 from api.batch.desk import Answer, Call, Desk

@@ -1,9 +1,9 @@
 """What SubmitJob changes of what a job definition runs, weighed against that very revision."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from pydantic import BaseModel
 
 from api.batch.arns import Arns
@@ -19,8 +19,7 @@ from batchq.domain.task import ByName, NodeRange, Nodes, Task, effective_nodes, 
 from batchq.errors import Invalid
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
+class Changes(Struct, frozen=True, kw_only=True):
     """As a Submission has them."""
 
     overrides: Overrides

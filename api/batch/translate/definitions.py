@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
+
+from msgspec import Struct
 
 from api.batch.arns import Arns
 from api.batch.translate import checks, needs, nodes, retries, tasks, unserved
@@ -75,8 +76,7 @@ def definition(given: RegisterJobDefinition, *, arns: Arns, rules: Rules, now: d
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class Work(Struct, frozen=True, kw_only=True):
     """What a job of a definition runs: `container`, or a task or a gang whose leading one that is."""
 
     container: ContainerSpec

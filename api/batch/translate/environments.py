@@ -1,9 +1,10 @@
 """Compute environments, both ways."""
 
 import json
-from dataclasses import replace
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
+
+from msgspec.structs import replace
 
 from api.batch.arns import Arns, Kind
 from api.batch.translate import checks, unserved

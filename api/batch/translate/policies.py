@@ -3,9 +3,10 @@
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+
+from msgspec.structs import replace
 
 from api.batch.arns import Arns, Kind
 from api.batch.translate import checks, unserved

@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from api.batch.arns import Arns, Kind
 from api.batch.translate import checks, policies, time_limits, unserved

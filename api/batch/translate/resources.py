@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from api.batch.wire.containers import ContainerOverrides, ContainerProperties, ResourceRequirement
 from batchq.domain.container import Resources
@@ -27,8 +28,7 @@ FARGATE: Mapping[int, Sequence[int]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(Struct, frozen=True, kw_only=True):
     """What one request asks for; None is not said."""
 
     millicpus: int | None

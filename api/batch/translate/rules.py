@@ -1,10 +1,9 @@
 """What the settings of this server decide about requests."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class Rules(Struct, frozen=True, kw_only=True):
     """`min_timeout`: least attemptDurationSeconds (AWS: 60). `vcpus`: what an environment has that names none.
 
     `privileged`: whether a job definition may ask for a privileged container, or for devices of the host.

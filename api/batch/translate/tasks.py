@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
+
+from msgspec.structs import replace
 
 from api.batch.translate import checks, containers, resources
 from api.batch.wire.containers import ContainerProperties, FargatePlatformConfiguration
