@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from importlib.metadata import version
 
 from aiohttp import web
 
@@ -10,6 +9,7 @@ from api import openapi
 from api.doors import doors
 from api.gate import HEALTH, WHO, Gate, in_short
 from api.http import BODY_LIMIT, Dialect, reply
+from batchq import __version__
 
 Health = Callable[[], Awaitable[Mapping[str, object]]]
 
@@ -20,7 +20,7 @@ def build(*, dialects: Iterable[Dialect], health: Health, hosts: Collection[str]
     openapi.mount(app)
 
     links = {"health": HEALTH, "operations": openapi.PATH}
-    about = {"name": "batchq", "version": version("batchq"), "links": links}
+    about = {"name": "batchq", "version": __version__, "links": links}
 
     async def describe_service(_: web.Request) -> web.Response:
         return reply(about)

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from http import HTTPStatus
-from importlib.metadata import version
 
 from aiohttp import web
 from msgspec import Struct
@@ -17,6 +16,7 @@ from pydantic_core import core_schema
 
 from api.doors import JSON, WITH_BODY
 from api.http import reply
+from batchq import __version__
 
 PATH = "/openapi.json"
 MEDIA = "application/json"
@@ -86,7 +86,7 @@ def describe(app: web.Application) -> Json:
                 paths.setdefault(path, {})[route.method.lower()] = operation
     return {
         "openapi": "3.1.0",
-        "info": {"title": "batchq", "version": version("batchq")},
+        "info": {"title": "batchq", "version": __version__},
         "paths": paths,
         "components": {"schemas": schemas, "responses": {each.name: _refusal(each) for each in REFUSALS}},
     }

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
+from contextlib import contextmanager
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from socket import create_server
 
 import aiohttp
@@ -28,6 +29,7 @@ from tests.support.builders import ADMIN, NOON
 REGION = "eu-central-1"  # of the client; the server's own is another
 ARN = f"arn:aws:batch:{REGION}:{ACCOUNT}:"
 BOTOCORE = botocore.session.get_session()
+PLACEHOLDER = "http://server.invalid"
 
 CONTAINER = {
     "image": "batchq-test:latest",
@@ -107,15 +109,42 @@ class Boto:
     """A boto3 client whose calls are awaited, for the server lives in the same loop."""
 
     def __init__(self, client):
-        self.client = client
+        self._client = client
         self.exceptions = client.exceptions
 
     def __getattr__(self, name):
-        return partial(asyncio.to_thread, getattr(self.client, name))
+        return partial(asyncio.to_thread, getattr(self._client, name))
 
     async def pages(self, operation, **asked):
         """Every page of a listing."""
-        return await asyncio.to_thread(lambda: list(self.client.get_paginator(operation).paginate(**asked)))
+        return await asyncio.to_thread(lambda: list(self._client.get_paginator(operation).paginate(**asked)))
+
+
+@cache
+def client_of(service):
+    """Shared by all tests of a process, since to create a client takes longer than most tests. See `boto_at`."""
+    return BOTOCORE.create_client(
+        service,
+        endpoint_url=PLACEHOLDER,
+        region_name=REGION,
+        aws_access_key_id="AKIDEXAMPLE",
+        aws_secret_access_key="secret",
+        config=Config(retries={"max_attempts": 1}),
+    )
+
+
+@contextmanager
+def boto_at(url, service):
+    """The client of the service, its requests sent to `url`."""
+
+    def redirect(params, **_):
+        params["url"] = params["url"].replace(PLACEHOLDER, url, 1)
+
+    client = client_of(service)
+    client.meta.events.register("before-call", redirect)
+    yield Boto(client)
+    client.meta.events.unregister("before-call", redirect)
+    client.close()  # its connections: the next server may have the same port
 
 
 class Http:
@@ -160,16 +189,8 @@ async def ground(server):
 
 @pytest.fixture
 async def boto(server):
-    client = BOTOCORE.create_client(
-        "batch",
-        endpoint_url=server.url,
-        region_name=REGION,
-        aws_access_key_id="AKIDEXAMPLE",
-        aws_secret_access_key="secret",
-        config=Config(retries={"max_attempts": 1}),
-    )
-    yield Boto(client)
-    client.close()
+    with boto_at(server.url, "batch") as boto:
+        yield boto
 
 
 @pytest.fixture

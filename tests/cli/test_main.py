@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,13 @@ def test_a_wrong_command_or_flag_is_reported_in_one_line(capsys, arguments, mess
     error = capsys.readouterr().err
     assert error.startswith(f"batchq: {message}")
     assert error.count("\n") == 1
+
+
+def test_the_version_is_that_of_the_installed_package(capsys):
+    with pytest.raises(SystemExit):
+        main(["--version"])
+
+    assert capsys.readouterr().out == f"batchq {version('batchq')}\n"
 
 
 def test_all_commands_are_told_where_none_is_given(capsys):

@@ -4,7 +4,6 @@ import json
 
 import aiohttp
 import pytest
-from botocore.config import Config
 
 from api import app as api
 from api.gate import open_gate
@@ -16,7 +15,7 @@ from batchq.logs import GROUP, Logs
 from batchq.store.memory import MemoryStore
 from batchq.store.memory_logs import MemoryArchive
 from batchq.values import Changes
-from tests.api.conftest import ACCOUNT, BOTOCORE, REGION, Boto
+from tests.api.conftest import ACCOUNT, REGION, boto_at
 from tests.logs.fakes import Engine, StillClock
 from tests.support.builders import ADMIN, NOON, job, log_stream
 from tests.support.disk import UNLIMITED
@@ -92,16 +91,8 @@ async def url(ground):
 
 @pytest.fixture
 async def boto(url):
-    client = BOTOCORE.create_client(
-        "logs",
-        endpoint_url=url,
-        region_name=REGION,
-        aws_access_key_id="AKIDEXAMPLE",
-        aws_secret_access_key="secret",
-        config=Config(retries={"max_attempts": 1}),
-    )
-    yield Boto(client)
-    client.close()
+    with boto_at(url, "logs") as boto:
+        yield boto
 
 
 @pytest.fixture
