@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
 from aiohttp import web
 
-from api import openapi
-from api.doors import doors
-from api.gate import HEALTH, WHO, Gate, in_short
-from api.http import BODY_LIMIT, Dialect, reply
 from batchq import __version__
+from batchq.api import openapi
+from batchq.api.authentication import HEALTH, WHO, Gate, in_short
+from batchq.api.http import BODY_LIMIT, Dialect, reply
+from batchq.api.middleware import doors
 
 Health = Callable[[], Awaitable[Mapping[str, object]]]
 

@@ -14,9 +14,9 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue, models_json_schema
 from pydantic_core import core_schema
 
-from api.doors import JSON, WITH_BODY
-from api.http import reply
 from batchq import __version__
+from batchq.api.http import reply
+from batchq.api.middleware import JSON, WITH_BODY
 
 PATH = "/openapi.json"
 MEDIA = "application/json"

@@ -6,7 +6,7 @@ from typing import Generic, Protocol, TypeVar
 from msgspec import Struct
 from pydantic import BaseModel
 
-from api.http import parse
+from batchq.api.http import parse
 
 Answer = Mapping[str, object]
 

@@ -10,57 +10,60 @@ import platformdirs
 from aiohttp import web
 from msgspec import Struct
 
-from api import app as http
-from api.batch import routes as batch
-from api.batch.desk import Desk
-from api.batch.translate.rules import Rules
-from api.certificates import Certificate
-from api.connections import LIMITS, Limits, Site
-from api.gate import Callers, Gate, Throttle, gate, open_gate
-from api.logs import routes as cloudwatch
-from api.logs.desk import Desk as LogsDesk
-from api.native import auditing, forcing, people, resuming, stopping
-from api.native import routes as native
-from api.signatures import Verifier
-from api.tokens import Tokens
 from batchq import __version__
-from batchq.administration.office import Office
-from batchq.auditing import Audit
-from batchq.catalog import Catalog
+from batchq.accounts.access_keys import KeyFile
+from batchq.accounts.accounts_file import PeopleFile, machine_user
+from batchq.accounts.admin import Office
+from batchq.api import app as http
+from batchq.api.authentication import Callers, Gate, Throttle, gate, open_gate
+from batchq.api.batch import routes as batch
+from batchq.api.batch.context import Desk
+from batchq.api.batch.server_limits import Rules
+from batchq.api.logs import routes as cloudwatch
+from batchq.api.logs.context import Desk as LogsDesk
+from batchq.api.native import audit, bulk_stop, force_fail, resume
+from batchq.api.native import history as native
+from batchq.api.native.accounts import dialect
+from batchq.api.page_tokens import Tokens
+from batchq.api.server import LIMITS, Limits, Site
+from batchq.api.sigv4 import Verifier
+from batchq.api.tls import Certificate
+from batchq.audit.audit_log import Audit
+from batchq.audit.journal import Journal
 from batchq.clock import SystemClock, wall_time
+from batchq.compute.docker import engine_facts
+from batchq.compute.docker.client import Door
+from batchq.compute.docker.policy import Policy
+from batchq.compute.docker.runtime import DockerRuntime
+from batchq.compute.docker.secrets import Secrets, everybody_reads
+from batchq.compute.simulated.runtime import SimulatedRuntime
+from batchq.disk_guard import MIB, Floor
 from batchq.doctor.facts import EngineFacts, Facts, ServerFacts
-from batchq.domain.people import Role
-from batchq.engine.accounts import Accounts
+from batchq.domain.access.accounts import Role
+from batchq.engine.account_limits import Accounts
 from batchq.engine.bus import Bus
 from batchq.engine.clock_alignment import align
 from batchq.engine.engine import Engine
-from batchq.engine.inbox import Inbox
-from batchq.engine.pruning import Pruner
-from batchq.engine.pulse import Pulse
+from batchq.engine.mailbox import Inbox
+from batchq.engine.monitors.loop_watchdog import Pulse
+from batchq.engine.retention import Pruner
 from batchq.errors import StartImpossible
-from batchq.floor import MIB, Floor
 from batchq.health import Parts, health
 from batchq.host import is_loopback, listen, machine, room_for_connections
-from batchq.journal import Journal
-from batchq.keys import KeyFile
-from batchq.logs import Logs
 from batchq.logs.quota import AccountLogs, LogQuota
-from batchq.people import PeopleFile, machine_user
-from batchq.ports import Clock, ContainerRuntime
-from batchq.service import JobService
+from batchq.logs.service import Logs
+from batchq.ports.clock import Clock
+from batchq.ports.runtime import ContainerRuntime
+from batchq.services.bulk_stop import Stopping
+from batchq.services.catalog import Catalog
+from batchq.services.jobs import JobService
 from batchq.settings import Auth, Privileged, Runtime, Settings
-from batchq.stopping import Stopping
-from batchq.store import examination, folders
+from batchq.store import log_files
 from batchq.store.instance_socket import holding
-from batchq.store.logfiles import LogFiles
+from batchq.store.log_files import LogFiles
+from batchq.store.offline import examination
 from batchq.store.reserve import SIZE as RESERVE
-from batchq.store.sqlite import SqliteStore
-from compute import docker_examination
-from compute.docker_client import Door
-from compute.docker_runtime import DockerRuntime
-from compute.policy import Policy
-from compute.secrets import Secrets, everybody_reads
-from compute.simulated import SimulatedRuntime
+from batchq.store.sqlite_store import SqliteStore
 
 log = logging.getLogger(__name__)
 
@@ -199,7 +202,7 @@ def assemble(
     settings: Settings, *, store: SqliteStore, runtime: ContainerRuntime, archive: LogFiles, clock: Clock
 ) -> Parts:
     inbox = Inbox()
-    floor = Floor(free=lambda: folders.free(settings.data), least=settings.min_free_mib * MIB)
+    floor = Floor(free=lambda: log_files.free(settings.data), least=settings.min_free_mib * MIB)
     accounts = Accounts(people=PeopleFile(settings.data).now, held=settings.auth is not Auth.NONE)
     stored = AccountLogs(store=store, archive=archive)
     quota = LogQuota(each=settings.log_mib or None, floor=floor, quotas=accounts.quotas, usage=stored, clock=clock)
@@ -271,11 +274,11 @@ def application(settings: Settings, parts: Parts, clock: Clock, tokens: Tokens) 
             batch.dialect(desk),
             cloudwatch.dialect(logs_desk),
             native.dialect(parts.jobs),
-            forcing.dialect(parts.jobs),
-            resuming.dialect(parts.jobs),
-            stopping.dialect(parts.stopping),
-            people.dialect(Office(settings.data, now=wall_time)),
-            auditing.dialect(auditing.Desk(audit=parts.audit, jobs=parts.jobs, tokens=tokens)),
+            force_fail.dialect(parts.jobs),
+            resume.dialect(parts.jobs),
+            bulk_stop.dialect(parts.stopping),
+            dialect(Office(settings.data, now=wall_time)),
+            audit.dialect(audit.Desk(audit=parts.audit, jobs=parts.jobs, tokens=tokens)),
         ),
         health=lambda: health(settings, parts, clock),
         hosts={settings.host, *settings.allowed_hosts},
@@ -289,7 +292,7 @@ def look_around(settings: Settings, server: ServerFacts) -> Facts:
     simulated = Runtime.SIMULATED in {settings.runtime, (server.health or {}).get("runtime")}
     store = examination.look(settings.data)
     instance = store.records.instance if store.records is not None else None
-    engine = None if simulated else docker_examination.examine(instance, clock)
+    engine = None if simulated else engine_facts.examine(instance, clock)
     if isinstance(engine, EngineFacts):
         store = examination.with_named(store, {it.tag.job_id for it in engine.containers})
     return Facts(

@@ -5,7 +5,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from batchq.ports import Boot
+from batchq.ports.clock import Boot
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _TRIES = 3  # to read two clocks at one moment

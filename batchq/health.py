@@ -5,19 +5,19 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from batchq import __version__
-from batchq.auditing import Audit
-from batchq.catalog import Catalog
+from batchq.audit.audit_log import Audit
+from batchq.disk_guard import Floor
 from batchq.engine.engine import Engine
-from batchq.engine.pruning import Pruner
-from batchq.engine.pulse import Pulse
+from batchq.engine.monitors.loop_watchdog import Pulse
+from batchq.engine.retention import Pruner
 from batchq.errors import StoreFailed
-from batchq.floor import Floor
-from batchq.logs import Logs
-from batchq.ports import Clock
-from batchq.service import JobService
+from batchq.logs.service import Logs
+from batchq.ports.clock import Clock
+from batchq.services.bulk_stop import Stopping
+from batchq.services.catalog import Catalog
+from batchq.services.jobs import JobService
 from batchq.settings import Settings
-from batchq.stopping import Stopping
-from batchq.store.sqlite import SqliteStore
+from batchq.store.sqlite_store import SqliteStore
 
 
 class Parts(Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 from msgspec import Struct
 
-from batchq.domain.names import DefinitionRef, JobId, Tag
+from batchq.domain.ids import DefinitionRef, JobId, Tag
 from batchq.errors import Invalid
 
 

@@ -4,7 +4,7 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from api.http import reply
+from batchq.api.http import reply
 from batchq.errors import Invalid
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol, TypeVar
 
-from api.tokens import TokenQuery, Tokens
+from batchq.api.page_tokens import TokenQuery, Tokens
 
 Name = TypeVar("Name", bound=str)
 Listed = TypeVar("Listed")

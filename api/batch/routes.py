@@ -4,15 +4,23 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
 
-from api.batch.desk import Call, Desk, call, call_about
-from api.batch.errors import client_exception
-from api.batch.handlers import consumables, definitions, environments, jobs, policies, queues, tags
-from api.batch.translate import unserved
-from api.http import REQUEST_ID, Dialect, Refused, reply
-from api.openapi import Told, tell
-from api.operations import Answer, Operation
-from api.rights import asker, denied
-from batchq.domain.people import Right
+from batchq.api.authorization import asker, denied
+from batchq.api.batch.context import Call, Desk, call, call_about
+from batchq.api.batch.errors import client_exception
+from batchq.api.batch.handlers import (
+    compute_environments,
+    consumable_resources,
+    job_definitions,
+    job_queues,
+    jobs,
+    scheduling_policies,
+    tags,
+)
+from batchq.api.batch.translate import unsupported
+from batchq.api.http import REQUEST_ID, Dialect, Refused, reply
+from batchq.api.openapi import Told, tell
+from batchq.api.operations import Answer, Operation
+from batchq.domain.access.accounts import Right
 from batchq.errors import Forbidden, Invalid
 
 Serve = Operation[Desk, Call]
@@ -27,31 +35,31 @@ JOBS: Mapping[str, Serve] = {
     "CancelJobs": jobs.cancel_many,
     "TerminateJob": jobs.terminate,
     "TerminateJobs": jobs.terminate_many,
-    "RegisterJobDefinition": definitions.register,
-    "DeregisterJobDefinition": definitions.deregister,
-    "DescribeJobDefinitions": definitions.describe,
+    "RegisterJobDefinition": job_definitions.register,
+    "DeregisterJobDefinition": job_definitions.deregister,
+    "DescribeJobDefinitions": job_definitions.describe,
 }
 RESOURCES: Mapping[str, Serve] = {
-    "CreateComputeEnvironment": environments.create,
-    "UpdateComputeEnvironment": environments.update,
-    "DeleteComputeEnvironment": environments.delete,
-    "DescribeComputeEnvironments": environments.describe,
-    "CreateJobQueue": queues.create,
-    "UpdateJobQueue": queues.update,
-    "DeleteJobQueue": queues.delete,
-    "DescribeJobQueues": queues.describe,
-    "GetJobQueueSnapshot": queues.snapshot,
-    "CreateSchedulingPolicy": policies.create,
-    "UpdateSchedulingPolicy": policies.update,
-    "DeleteSchedulingPolicy": policies.delete,
-    "DescribeSchedulingPolicies": policies.describe,
-    "ListSchedulingPolicies": policies.list_,
-    "CreateConsumableResource": consumables.create,
-    "UpdateConsumableResource": consumables.update,
-    "DeleteConsumableResource": consumables.delete,
-    "DescribeConsumableResource": consumables.describe,
-    "ListConsumableResources": consumables.list_,
-    "ListJobsByConsumableResource": consumables.list_jobs,
+    "CreateComputeEnvironment": compute_environments.create,
+    "UpdateComputeEnvironment": compute_environments.update,
+    "DeleteComputeEnvironment": compute_environments.delete,
+    "DescribeComputeEnvironments": compute_environments.describe,
+    "CreateJobQueue": job_queues.create,
+    "UpdateJobQueue": job_queues.update,
+    "DeleteJobQueue": job_queues.delete,
+    "DescribeJobQueues": job_queues.describe,
+    "GetJobQueueSnapshot": job_queues.snapshot,
+    "CreateSchedulingPolicy": scheduling_policies.create,
+    "UpdateSchedulingPolicy": scheduling_policies.update,
+    "DeleteSchedulingPolicy": scheduling_policies.delete,
+    "DescribeSchedulingPolicies": scheduling_policies.describe,
+    "ListSchedulingPolicies": scheduling_policies.list_,
+    "CreateConsumableResource": consumable_resources.create,
+    "UpdateConsumableResource": consumable_resources.update,
+    "DeleteConsumableResource": consumable_resources.delete,
+    "DescribeConsumableResource": consumable_resources.describe,
+    "ListConsumableResources": consumable_resources.list_,
+    "ListJobsByConsumableResource": consumable_resources.list_jobs,
 }
 # AWS: the ARN is in the path, and the method says which.
 TAGS: Mapping[str, tuple[str, Serve]] = {
@@ -61,21 +69,21 @@ TAGS: Mapping[str, tuple[str, Serve]] = {
 }
 # AWS: what Batch does with SageMaker Training.
 UNSUPPORTED: Mapping[str, str] = {
-    "CreateQuotaShare": unserved.QUOTA_SHARES,
-    "DeleteQuotaShare": unserved.QUOTA_SHARES,
-    "DescribeQuotaShare": unserved.QUOTA_SHARES,
-    "ListQuotaShares": unserved.QUOTA_SHARES,
-    "UpdateQuotaShare": unserved.QUOTA_SHARES,
-    "CreateServiceEnvironment": unserved.SERVICE_ENVIRONMENTS,
-    "DeleteServiceEnvironment": unserved.SERVICE_ENVIRONMENTS,
-    "DescribeServiceEnvironments": unserved.SERVICE_ENVIRONMENTS,
-    "UpdateServiceEnvironment": unserved.SERVICE_ENVIRONMENTS,
-    "DescribeServiceJob": unserved.SERVICE_JOBS,
-    "ListServiceJobs": unserved.SERVICE_JOBS,
-    "SubmitServiceJob": unserved.SERVICE_JOBS,
-    "TerminateServiceJob": unserved.SERVICE_JOBS,
-    "TerminateServiceJobs": unserved.SERVICE_JOBS,
-    "UpdateServiceJob": unserved.SERVICE_JOBS,
+    "CreateQuotaShare": unsupported.QUOTA_SHARES,
+    "DeleteQuotaShare": unsupported.QUOTA_SHARES,
+    "DescribeQuotaShare": unsupported.QUOTA_SHARES,
+    "ListQuotaShares": unsupported.QUOTA_SHARES,
+    "UpdateQuotaShare": unsupported.QUOTA_SHARES,
+    "CreateServiceEnvironment": unsupported.SERVICE_ENVIRONMENTS,
+    "DeleteServiceEnvironment": unsupported.SERVICE_ENVIRONMENTS,
+    "DescribeServiceEnvironments": unsupported.SERVICE_ENVIRONMENTS,
+    "UpdateServiceEnvironment": unsupported.SERVICE_ENVIRONMENTS,
+    "DescribeServiceJob": unsupported.SERVICE_JOBS,
+    "ListServiceJobs": unsupported.SERVICE_JOBS,
+    "SubmitServiceJob": unsupported.SERVICE_JOBS,
+    "TerminateServiceJob": unsupported.SERVICE_JOBS,
+    "TerminateServiceJobs": unsupported.SERVICE_JOBS,
+    "UpdateServiceJob": unsupported.SERVICE_JOBS,
 }
 
 
@@ -128,7 +136,7 @@ def _endpoint(desk: Desk, name: str, operation: Serve, *, bare: bool) -> Endpoin
 
 
 def _unsupported(name: str, why: str) -> Serve:
-    refusal = unserved.refusal(name, why)
+    refusal = unsupported.refusal(name, why)
 
     async def refuse(_desk: Desk, _call: Call) -> Answer:
         raise refusal

@@ -4,7 +4,7 @@ import re
 
 from msgspec import Struct
 
-from batchq.logs import GROUP
+from batchq.logs.service import GROUP
 
 _GROUP = re.compile(r"arn:aws[a-z-]*:logs:[a-z0-9-]*:(?P<account>[0-9]*):log-group:(?P<name>[^:]+)(?::\*)?")
 

@@ -1,10 +1,10 @@
 """The operations: parse, call, answer."""
 
-from api.logs import translate
-from api.logs.desk import Answer, Call, Desk
-from api.logs.wire import requests as wire
-from api.operations import takes
-from batchq.logs import Place
+from batchq.api.logs import translate
+from batchq.api.logs.context import Answer, Call, Desk
+from batchq.api.logs.wire import requests as wire
+from batchq.api.operations import takes
+from batchq.logs.service import Place
 
 MOST_EVENTS = 10_000
 MOST_STREAMS = 50

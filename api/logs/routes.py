@@ -6,15 +6,15 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from api.http import REQUEST_ID, Dialect, Refused, read, refusal, reply
-from api.logs import operations
-from api.logs.arns import Arns
-from api.logs.desk import Call, Desk
-from api.openapi import Told, tell
-from api.operations import Operation
-from api.rights import asker
-from api.scope import scope
-from batchq.domain.people import Right
+from batchq.api.authentication import scope
+from batchq.api.authorization import asker
+from batchq.api.http import REQUEST_ID, Dialect, Refused, read, refusal, reply
+from batchq.api.logs import operations
+from batchq.api.logs.arns import Arns
+from batchq.api.logs.context import Call, Desk
+from batchq.api.openapi import Told, tell
+from batchq.api.operations import Operation
+from batchq.domain.access.accounts import Right
 from batchq.errors import Invalid, NotFound, Unavailable
 
 log = logging.getLogger(__name__)

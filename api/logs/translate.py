@@ -10,15 +10,21 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
-from api.logs.arns import Arns
-from api.logs.wire.requests import DescribeLogGroups, DescribeLogStreams, FilterLogEvents, GetLogEvents, OfGroup
-from api.tokens import TokenQuery
+from batchq.api.logs.arns import Arns
+from batchq.api.logs.wire.requests import (
+    DescribeLogGroups,
+    DescribeLogStreams,
+    FilterLogEvents,
+    GetLogEvents,
+    OfGroup,
+)
+from batchq.api.page_tokens import TokenQuery
 from batchq.errors import Invalid, NotFound
-from batchq.logs import GROUP, Place, Query, Summary
-from batchq.logs.listing import Listing, Mark, Order
-from batchq.logs.reading import Span
-from batchq.logs.searching import Event
-from batchq.values import KeptLine, LogPage, LogStream
+from batchq.logs.pages import Span
+from batchq.logs.search import Event
+from batchq.logs.service import GROUP, Place, Query, Summary
+from batchq.logs.streams import Listing, Mark, Order
+from batchq.ports.logs import KeptLine, LogPage, LogStream
 
 MILLISECOND: Final = 1_000_000  # nanoseconds
 _PLACES = 10**17

@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from batchq.cli.asking import Told, add_deed, add_json, ask, show
-from batchq.cli.words import NONE, listed, or_none, yes
+from batchq.cli.admin_backend import Told, add_deed, add_json, ask, show
+from batchq.cli.arguments import NONE, listed, or_none, yes
 
 Flags = Mapping[str, tuple[str, Callable[[str], object], str, str]]
 

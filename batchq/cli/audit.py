@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from batchq.administration.telling import act
-from batchq.cli.asking import show
-from batchq.cli.calling import add_url, call, url_of
-from batchq.domain.acts import ActQuery
+from batchq.accounts.responses import act
+from batchq.cli.admin_backend import show
+from batchq.cli.http_client import add_url, call, url_of
+from batchq.domain.access.audit import ActQuery
 from batchq.errors import Misused
-from batchq.store.auditing import look
+from batchq.store.offline.audit import look
 
 PAGE = 1000
 EPOCH = datetime.fromtimestamp(0, UTC)

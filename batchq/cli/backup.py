@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from batchq.cli.options import read
-from batchq.store.backup import back_up
+from batchq.cli.arguments import read
+from batchq.store.offline.backup import back_up
 
 
 def add(command: argparse.ArgumentParser) -> None:

@@ -2,7 +2,7 @@
 
 import argparse
 
-from batchq.cli.stopping import add_arguments, stop
+from batchq.cli.bulk_stop import add_arguments, stop
 
 CANCEL = "/v1/batchq/canceljobs"
 

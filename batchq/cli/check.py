@@ -3,11 +3,11 @@
 import argparse
 from pathlib import Path
 
-from batchq.cli.complaint import complain, line
-from batchq.cli.options import read
-from batchq.store.checking import Report, check
+from batchq.cli.arguments import read
+from batchq.cli.output import complain, line
 from batchq.store.database import NAME
 from batchq.store.migrations import NEWEST
+from batchq.store.offline.check import Report, check
 
 
 def add(command: argparse.ArgumentParser) -> None:

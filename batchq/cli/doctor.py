@@ -7,12 +7,12 @@ from pathlib import Path
 from msgspec.structs import asdict
 
 from batchq.bootstrap import look_around
-from batchq.cli.calling import add_url, call, url_of
-from batchq.cli.complaint import line
-from batchq.cli.options import read
-from batchq.doctor.examination import examine, well
+from batchq.cli.arguments import read
+from batchq.cli.http_client import add_url, call, url_of
+from batchq.cli.output import line
 from batchq.doctor.facts import ServerFacts
 from batchq.doctor.finding import Finding
+from batchq.doctor.report import examine, well
 from batchq.errors import BatchqError, Invalid
 
 HEALTH = "/healthz"

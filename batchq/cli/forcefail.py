@@ -4,8 +4,8 @@ import argparse
 import re
 from urllib.parse import quote
 
-from batchq.cli.calling import add_url, call, url_of
-from batchq.cli.complaint import line
+from batchq.cli.http_client import add_url, call, url_of
+from batchq.cli.output import line
 from batchq.errors import Invalid
 
 _ID = re.compile(r"[0-9a-f:#-]{1,64}")

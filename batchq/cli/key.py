@@ -5,8 +5,8 @@ import re
 from datetime import UTC, datetime
 from shlex import quote
 
-from batchq.cli.asking import Told, add_deed, add_json, ask, given, show
-from batchq.cli.complaint import note
+from batchq.cli.admin_backend import Told, add_deed, add_json, ask, given, show
+from batchq.cli.output import note
 from batchq.errors import Unavailable
 
 _KEY = re.compile(r"[A-Za-z0-9+/=_-]+")

@@ -9,8 +9,7 @@ from importlib import import_module
 from typing import Any, Final, NoReturn
 
 from batchq import __version__
-from batchq.cli.complaint import AWAY, INTERRUPTED, MISUSED, REFUSED, complain
-from batchq.cli.saying import finish
+from batchq.cli.output import AWAY, INTERRUPTED, MISUSED, REFUSED, complain, finish
 from batchq.errors import BatchqError, Misused, ServerUnavailable
 
 #: Each command, with its line in `batchq --help`. Its module is imported when the command is called.

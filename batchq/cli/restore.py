@@ -5,11 +5,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import NoReturn
 
-from batchq.cli.options import read
+from batchq.cli.arguments import read
 from batchq.clock import SystemClock
 from batchq.errors import Misused
 from batchq.private_file import rights_of_owner
-from batchq.store.restoring import restore, take_over
+from batchq.store.offline.restore import restore, take_over
 
 
 def add(command: argparse.ArgumentParser) -> None:

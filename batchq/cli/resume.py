@@ -2,7 +2,7 @@
 
 import argparse
 
-from batchq.cli.calling import add_url, call, url_of
+from batchq.cli.http_client import add_url, call, url_of
 
 
 def add(command: argparse.ArgumentParser) -> None:

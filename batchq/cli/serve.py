@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from batchq.bootstrap import serving
-from batchq.cli.complaint import complain
-from batchq.cli.lines import log_to
-from batchq.cli.options import read
-from batchq.cli.saying import say
+from batchq.cli.arguments import read
+from batchq.cli.log_format import log_to
+from batchq.cli.output import complain, say
 from batchq.domain.catalog import Network
 from batchq.settings import Settings, check_names
 

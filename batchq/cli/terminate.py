@@ -3,7 +3,7 @@
 import argparse
 from signal import Signals
 
-from batchq.cli.stopping import add_arguments, stop
+from batchq.cli.bulk_stop import add_arguments, stop
 
 TERMINATE = "/v1/batchq/terminatejobs"
 DAY = 86_400  # seconds

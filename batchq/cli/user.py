@@ -2,8 +2,8 @@
 
 import argparse
 
-from batchq.cli.asking import Told, add_deed, add_json, ask, given, show
-from batchq.cli.words import listed
+from batchq.cli.admin_backend import Told, add_deed, add_json, ask, given, show
+from batchq.cli.arguments import listed
 
 ROLES = ("user", "operator", "admin")
 

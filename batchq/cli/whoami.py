@@ -3,8 +3,8 @@
 import argparse
 import json
 
-from batchq.cli.calling import Answer, add_url, call, url_of
-from batchq.cli.complaint import line
+from batchq.cli.http_client import Answer, add_url, call, url_of
+from batchq.cli.output import line
 
 
 def add(command: argparse.ArgumentParser) -> None:

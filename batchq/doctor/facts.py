@@ -7,9 +7,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import Job
-from batchq.domain.names import JobId, Tag
-from batchq.values import Found
+from batchq.ports.runtime import Found
 
 
 class Trouble(StrEnum):

@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 
 from batchq.doctor.facts import EngineFacts, Facts, Records
 from batchq.doctor.finding import Findings, ok, problem, warning
+from batchq.domain.ids import Tag
 from batchq.domain.job import Job
-from batchq.domain.names import Tag
-from batchq.domain.parts import tags_kept, tags_under_way
+from batchq.domain.lifecycle.containers import tags_kept, tags_under_way
 
 JOBS, CONTAINERS = "jobs", "containers"
 A_MINUTE = timedelta(minutes=1)

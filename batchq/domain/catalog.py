@@ -9,10 +9,10 @@ from typing import NewType
 
 from msgspec import Struct
 
+from batchq.domain.access.accounts import NOBODY, Owner
 from batchq.domain.container import ContainerSpec
+from batchq.domain.ids import ConsumableName, DefinitionRef, QueueName
 from batchq.domain.job import Need, RetryStrategy
-from batchq.domain.names import ConsumableName, DefinitionRef, QueueName
-from batchq.domain.people import NOBODY, Owner
 from batchq.domain.task import Nodes, Task
 
 EnvironmentName = NewType("EnvironmentName", str)

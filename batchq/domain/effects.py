@@ -5,7 +5,7 @@ Each is idempotent and can be derived again from the stored job and a survey of 
 
 from msgspec import Struct
 
-from batchq.domain.names import Tag
+from batchq.domain.ids import Tag
 
 
 class StartContainer(Struct, frozen=True, kw_only=True):

@@ -5,8 +5,8 @@ from typing import TypeGuard, get_args
 
 from msgspec import Struct
 
-from batchq.domain import reasons
-from batchq.domain.names import JobId
+from batchq.domain import status_reasons
+from batchq.domain.ids import JobId
 
 
 class DependenciesPending(Struct, frozen=True, kw_only=True):
@@ -24,7 +24,7 @@ class DependencyFailed(Struct, frozen=True, kw_only=True):
 
     @property
     def reason(self) -> str:
-        return reasons.dependency_failed(self.job_id)
+        return status_reasons.dependency_failed(self.job_id)
 
 
 class FoundInvalid(Struct, frozen=True, kw_only=True):
@@ -124,7 +124,7 @@ class ContainerLost(Struct, frozen=True, kw_only=True):
 
     attempt: int
     part: str = ""
-    reason: str = reasons.DISAPPEARED
+    reason: str = status_reasons.DISAPPEARED
 
 
 class StopAsked(Struct, frozen=True, kw_only=True):

@@ -1,13 +1,17 @@
-"""A job as batchq remembers it. Values only; what may happen to it is in `lifecycle`."""
+"""A job as batchq remembers it. Values only; what may happen to it is in `lifecycle`.
+
+What a job leaves behind beside its row. Pure.
+"""
 
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from batchq.domain.access.accounts import NOBODY, Owner
 from batchq.domain.container import ContainerSpec, Overrides, Resources
-from batchq.domain.names import ConsumableName, DefinitionRef, JobId, QueueName, Tag
-from batchq.domain.people import NOBODY, Owner
+from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName, Tag
 from batchq.domain.task import Nodes, Task
 
 
@@ -24,7 +28,9 @@ class Status(StrEnum):
 
 
 QUEUED = frozenset({Status.SUBMITTED, Status.PENDING, Status.RUNNABLE})
+
 ACTIVE = frozenset({Status.STARTING, Status.RUNNING})
+
 FINISHED = frozenset({Status.SUCCEEDED, Status.FAILED})
 
 
@@ -286,3 +292,11 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def is_terminated(self) -> bool:
         return self.stop is not None and self.stop.cause is StopCause.TERMINATED
+
+
+def tags(job: Job) -> tuple[Tag, ...]:
+    """The containers of all its attempts, also of those that may never have run."""
+    attempts = (*job.attempts, *(() if job.attempt is None else (job.attempt,)))
+    whole = (Tag(job_id=job.id, attempt=it.number) for it in attempts)
+    parts = ([part.key for part in it.parts] or [""] for it in attempts)
+    return tuple(replace(tag, part=key) for tag, keys in zip(whole, parts, strict=True) for key in keys)

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 
-from batchq.values import StatusChanged
+from batchq.ports.jobs import StatusChanged
 
 log = logging.getLogger(__name__)
 

@@ -10,9 +10,8 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
-from batchq.domain.clock_shift import ClockShift
-from batchq.ports import BootClock, ClockStore
-from batchq.values import ClockAnchor
+from batchq.domain.lifecycle.clock_shift import ClockShift
+from batchq.ports.clock import BootClock, ClockAnchor, ClockStore
 
 log = logging.getLogger(__name__)
 

@@ -8,31 +8,31 @@ from weakref import ref
 from msgspec import Struct
 
 from batchq.domain import events as on
-from batchq.domain import reasons
+from batchq.domain import status_reasons
+from batchq.domain.access.accounts import Caller
+from batchq.domain.bulk_stop import Selection, SweepOrder, Told
+from batchq.domain.ids import ConsumableName, JobId, QueueName, Tag
 from batchq.domain.job import Job, JobSpec
-from batchq.domain.names import ConsumableName, JobId, QueueName, Tag
-from batchq.domain.people import Caller
-from batchq.domain.sealing import Sealed
-from batchq.domain.sweep import Selection, SweepOrder, Told
-from batchq.engine.accounts import Accounts
-from batchq.engine.alarms import Alarms
+from batchq.domain.lifecycle.array_view import Sealed
+from batchq.engine.account_limits import Accounts, SubmitRateLimiter
+from batchq.engine.bulk_stops import Hear
+from batchq.engine.containers.executor import Executor
+from batchq.engine.containers.start_breaker import StartBreaker
+from batchq.engine.containers.verified_runtime import VerifiedRuntime
+from batchq.engine.containers.watcher import Watcher
 from batchq.engine.engine_identity import EngineCheck
-from batchq.engine.executor import Executor
-from batchq.engine.ground import Ground, network_on
-from batchq.engine.guard import Guard
-from batchq.engine.inbox import Inbox
-from batchq.engine.letters import Amend, Deliver, Resume, Submit, SweepJobs
 from batchq.engine.loop import Loop
-from batchq.engine.pace import SubmitRateLimiter
-from batchq.engine.start_breaker import StartBreaker
-from batchq.engine.sweeps import Hear
-from batchq.engine.tasks import Tasks
-from batchq.engine.verified_runtime import VerifiedRuntime
-from batchq.engine.waiting import within
-from batchq.engine.watcher import Watcher
+from batchq.engine.mailbox import Inbox
+from batchq.engine.messages import Amend, Deliver, Resume, Submit, SweepJobs
+from batchq.engine.monitors.store_monitor import Guard
+from batchq.engine.scheduling.catalog_view import Ground, network_on
+from batchq.engine.supervisor import Tasks, within
+from batchq.engine.timers import Alarms
 from batchq.errors import BatchqError, Outdated
-from batchq.ports import Clock, ContainerRuntime, EventBus, JobStore
-from batchq.values import Snapshot, SubmissionKey
+from batchq.ports.catalog import Snapshot
+from batchq.ports.clock import Clock
+from batchq.ports.jobs import EventBus, JobStore, SubmissionKey
+from batchq.ports.runtime import ContainerRuntime
 
 FIRST_LOOK = 10.0  # seconds that a start waits for the container engine before it goes on without it
 LAST_CALLS = 5.0  # seconds that a stop waits for calls under way
@@ -234,8 +234,8 @@ class Engine:
     def start_obstacle(self) -> str | None:
         """The statusReason of every queued job while no job can start; None where jobs start as there is room."""
         if self.loop.held is not None:
-            return reasons.SAFE_MODE
-        return None if self._watcher.engine_fails is None else reasons.ENGINE_AWAY
+            return status_reasons.SAFE_MODE
+        return None if self._watcher.engine_fails is None else status_reasons.ENGINE_AWAY
 
     def in_use(self, name: ConsumableName) -> int:
         """Units of a consumable resource that jobs hold now."""

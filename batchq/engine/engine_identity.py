@@ -2,9 +2,9 @@
 
 from collections.abc import Collection
 
+from batchq.domain.ids import Tag
 from batchq.domain.job import Job
-from batchq.domain.names import Tag
-from batchq.domain.parts import tags_under_way
+from batchq.domain.lifecycle.containers import tags_under_way
 
 
 class EngineCheck:

@@ -11,19 +11,21 @@ from datetime import datetime, timedelta
 
 from batchq.domain import effects as do
 from batchq.domain.container import Resources
-from batchq.domain.damage import is_damaged
+from batchq.domain.ids import JobId, QueueName, Tag
 from batchq.domain.job import Job
-from batchq.domain.names import JobId, QueueName, Tag
-from batchq.domain.parts import tags_running
-from batchq.domain.sealing import Sealed
-from batchq.engine import repeats
-from batchq.engine.accounts import Accounts
-from batchq.engine.choosing import Choosing, outdated
+from batchq.domain.lifecycle.array_view import Sealed
+from batchq.domain.lifecycle.containers import tags_running
+from batchq.domain.lifecycle.damage import is_damaged
+from batchq.engine import idempotency
+from batchq.engine.account_limits import Accounts
+from batchq.engine.arrays import Families
+from batchq.engine.bulk_stop_selection import Choosing, outdated
+from batchq.engine.bulk_stops import Sweeps
+from batchq.engine.dependents import settle
 from batchq.engine.engine_identity import EngineCheck
-from batchq.engine.families import Families
-from batchq.engine.ground import Ground
-from batchq.engine.inbox import Inbox
-from batchq.engine.letters import (
+from batchq.engine.handlers import Reader
+from batchq.engine.mailbox import Inbox
+from batchq.engine.messages import (
     Amend,
     Deliver,
     Letter,
@@ -35,17 +37,16 @@ from batchq.engine.letters import (
     SweepJobs,
     caller_of,
 )
-from batchq.engine.reading import Reader
-from batchq.engine.scheduler import Scheduler
-from batchq.engine.settling import settle
-from batchq.engine.skip import Skip
-from batchq.engine.sweeps import Sweeps
-from batchq.engine.tasks import Tasks
-from batchq.engine.telling import tell
-from batchq.engine.turn import Turn, Unjudged, unjudged
+from batchq.engine.scheduling.catalog_view import Ground
+from batchq.engine.scheduling.queue_reader import Skip
+from batchq.engine.scheduling.scheduler import Scheduler
+from batchq.engine.supervisor import Tasks
+from batchq.engine.transition_log import tell
+from batchq.engine.unit_of_work import Turn, Unjudged, unjudged
 from batchq.errors import BatchqError, Conflict, Outdated, StoreFailed, Unavailable
-from batchq.ports import Clock, EventBus, JobStore
-from batchq.values import Snapshot
+from batchq.ports.catalog import Snapshot
+from batchq.ports.clock import Clock
+from batchq.ports.jobs import EventBus, JobStore
 
 log = logging.getLogger(__name__)
 
@@ -213,7 +214,7 @@ class Loop:
             await self._place(turn, host)
             await self._settle(turn)
         self._reader.safety.start_nothing(turn)
-        changes = self.scheduler.written_to(turn, turn.changes(forget_before=turn.now - repeats.KEPT))
+        changes = self.scheduler.written_to(turn, turn.changes(forget_before=turn.now - idempotency.KEPT))
         if not changes.empty:
             try:
                 await self._store.commit(changes)

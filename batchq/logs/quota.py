@@ -10,12 +10,13 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from batchq.domain.names import Tag
-from batchq.domain.people import AccountName, Reach, UserName
-from batchq.domain.quotas import Quotas
-from batchq.floor import MIB, Floor
-from batchq.forgetting import ForgetfulArchive
-from batchq.ports import Clock, JobStore, LogArchive
+from batchq.disk_guard import MIB, Floor
+from batchq.domain.access.accounts import AccountName, Reach, UserName
+from batchq.domain.ids import Tag
+from batchq.domain.scheduling.quotas import Quotas
+from batchq.ports.clock import Clock
+from batchq.ports.jobs import JobStore
+from batchq.ports.logs import ForgetfulArchive, LogArchive
 
 log = logging.getLogger(__name__)
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 from msgspec.json import Decoder
 from msgspec.structs import replace
 
+from batchq.domain.access.accounts import Owner, Reach
 from batchq.domain.catalog import (
     ComputeEnvironment,
     ConsumableResource,
@@ -18,12 +19,11 @@ from batchq.domain.catalog import (
     JobQueue,
     SchedulingPolicy,
 )
-from batchq.domain.names import DefinitionRef
-from batchq.domain.people import Owner, Reach
+from batchq.domain.ids import DefinitionRef
 from batchq.errors import Conflict, StoreRefused
 from batchq.store import rows
-from batchq.store.reaching import merged, whose
-from batchq.store.reading import readable
+from batchq.store.job_lists import merged, whose
+from batchq.store.repair import readable
 from batchq.store.statements import named
 
 SQL = named("catalog.sql")

@@ -6,12 +6,12 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
-from batchq.domain.clock_shift import ClockShift, shifted
 from batchq.domain.job import Job
-from batchq.store import catalog, jobs, rows
+from batchq.domain.lifecycle.clock_shift import ClockShift, shifted
+from batchq.ports.clock import ClockAnchor
+from batchq.store import catalog, job_reads, rows
 from batchq.store.matching import milliseconds
 from batchq.store.statements import Row, each, named
-from batchq.values import ClockAnchor
 
 SQL = named("clock.sql")
 PAGE = 500  # jobs in memory at a time
@@ -48,7 +48,7 @@ def _shift_jobs(connection: Connection, shift: ClockShift) -> None:
 def _readable(connection: Connection, orders: Sequence[int]) -> Iterator[Job]:
     """A damaged row stays as it is: it is repaired, or failed, when the engine reads it."""
     for order in orders:
-        for row in connection.execute(jobs.SQL["jobs_of_orders"], {"orders": f"[{order}]"}).fetchall():
+        for row in connection.execute(job_reads.SQL["jobs_of_orders"], {"orders": f"[{order}]"}).fetchall():
             try:
                 yield rows.stored(row)
             except rows.WRONG:
@@ -72,7 +72,7 @@ def _shift_shares(connection: Connection, shift: ClockShift) -> None:
         except rows.WRONG:
             continue
         written.append(rows.share_row(key, replace(use, as_of=shift.of(use.as_of))))
-    each(connection, jobs.SQL["put_share"], written)
+    each(connection, job_reads.SQL["put_share"], written)
 
 
 def _shift_queues(connection: Connection, shift: ClockShift) -> None:

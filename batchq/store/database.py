@@ -15,11 +15,11 @@ from typing import TypeVar
 import aiosqlite
 
 from batchq.errors import Conflict, StoreFailed, StoreLost, StoreRefused
-from batchq.store import opening
+from batchq.store import integrity
+from batchq.store.background_check import AFTER, Rereading, rereading
+from batchq.store.clean_shutdown import Seal
 from batchq.store.lock import Lock, locked, refuse_copy
-from batchq.store.rereading import AFTER, Rereading, rereading
 from batchq.store.reserve import Reserve
-from batchq.store.seal import Seal
 from batchq.store.transaction import Begin, carry_out
 
 NAME = "batchq.db"
@@ -120,7 +120,7 @@ async def opened(data: Path, *, reread_after: float = AFTER, reserve: int = 0, s
             whole = seal.broken()
             held.callback(seal.put)
             writer = await held.enter_async_context(_connected(path))
-            instance = await _run(writer, partial(opening.prepare, path=path, expected=lock.instance, whole=whole))
+            instance = await _run(writer, partial(integrity.prepare, path=path, expected=lock.instance, whole=whole))
             lock.note(instance)
             seal.opened()
             await _run(writer, lambda _: reserved.make())
@@ -152,7 +152,7 @@ async def _connected(path: Path) -> AsyncIterator[aiosqlite.Connection]:
     except sqlite3.Error as why:
         raise StoreFailed(str(why)) from why
     try:
-        await _run(connection, opening.bear_damage)
+        await _run(connection, integrity.bear_damage)
         yield connection
     finally:
         await connection.close()
@@ -161,7 +161,7 @@ async def _connected(path: Path) -> AsyncIterator[aiosqlite.Connection]:
 @asynccontextmanager
 async def _reading(path: Path) -> AsyncIterator[aiosqlite.Connection]:
     async with _connected(path) as connection:
-        await _run(connection, opening.only_read)
+        await _run(connection, integrity.only_read)
         yield connection
 
 

@@ -3,11 +3,12 @@
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 
+from batchq.domain.access.accounts import Owner, Reach
+from batchq.domain.bulk_stop import Selection
+from batchq.domain.ids import DefinitionRef
 from batchq.domain.job import FINISHED, QUEUED, Job, Status
-from batchq.domain.names import DefinitionRef
-from batchq.domain.people import Owner, Reach
-from batchq.domain.sweep import Selection
-from batchq.values import ChildQuery, Filter, JobQuery, NeedQuery
+from batchq.ports.catalog import NeedQuery
+from batchq.ports.jobs import ChildQuery, Filter, JobQuery
 
 ANY_REST = "*"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

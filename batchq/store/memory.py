@@ -7,37 +7,46 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from batchq.domain.clock_shift import ClockShift, has_decisive_times, shifted
-from batchq.domain.dependencies import waits, waits_for
-from batchq.domain.fairshare import ShareKey, ShareUse
-from batchq.domain.job import ACTIVE, FINISHED, Job
-from batchq.domain.names import ConsumableName, JobId, QueueName, child_id, stream_name
-from batchq.domain.people import AccountName, Reach
-from batchq.domain.placement import Candidate, candidate
-from batchq.domain.quotas import queued
-from batchq.domain.remains import tags
-from batchq.domain.sweep import Meant, Selection, Sketch, Sweep, Target
+from batchq.domain.access.accounts import AccountName, Reach
+from batchq.domain.bulk_stop import Meant, Selection, Sketch, Sweep, Target
+from batchq.domain.ids import ConsumableName, JobId, QueueName, child_id, stream_name
+from batchq.domain.job import ACTIVE, FINISHED, Job, tags
+from batchq.domain.lifecycle.clock_shift import ClockShift, has_decisive_times, shifted
+from batchq.domain.scheduling.capacity import Candidate, candidate
+from batchq.domain.scheduling.dependencies import waits, waits_for
+from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
+from batchq.domain.scheduling.quotas import queued
 from batchq.errors import Conflict
-from batchq.store import memory_pruning
-from batchq.store.matching import child_counts_as, matches, needs, reached
-from batchq.store.memory_catalog import MemoryCatalog
-from batchq.store.memory_index import AT_WORK, BEFORE_ALL, MISFITS, Group, Index, Key, of_queue, of_share, of_status
-from batchq.store.memory_sweeps import MemorySweeps
-from batchq.values import (
+from batchq.ports.catalog import NeedQuery
+from batchq.ports.clock import ClockAnchor
+from batchq.ports.jobs import (
     Age,
     Changes,
     ChildQuery,
-    ClockAnchor,
     Finished,
     JobQuery,
-    LogStream,
     Moment,
-    NeedQuery,
     Pruned,
     Restoration,
     SubmissionKey,
 )
-from batchq.waiting import NONE, Names, Rank
+from batchq.ports.logs import LogStream
+from batchq.ports.queue import NONE, Names, Rank
+from batchq.store import memory_pruning
+from batchq.store.matching import child_counts_as, matches, needs, reached
+from batchq.store.memory_catalog import MemoryCatalog
+from batchq.store.memory_index import (
+    AT_WORK,
+    BEFORE_ALL,
+    MISFITS,
+    Group,
+    Index,
+    Key,
+    of_queue,
+    of_share,
+    of_status,
+)
+from batchq.store.memory_sweeps import MemorySweeps
 
 
 class MemoryStore(MemoryCatalog):

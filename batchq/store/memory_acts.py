@@ -5,9 +5,9 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from batchq.domain.acts import Act, ActQuery, Kept, Noted
-from batchq.domain.clock_shift import ClockShift
-from batchq.domain.people import Owner
+from batchq.domain.access.accounts import Owner
+from batchq.domain.access.audit import Act, ActQuery, Kept, Noted
+from batchq.domain.lifecycle.clock_shift import ClockShift
 
 
 class MemoryActs:

@@ -6,7 +6,8 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from batchq.domain.acts import ActQuery, Kept, Noted, act_about
+from batchq.domain.access.accounts import Caller, Owner, Reach
+from batchq.domain.access.audit import ActQuery, Kept, Noted, act_about
 from batchq.domain.catalog import (
     ComputeEnvironment,
     ConsumableResource,
@@ -18,9 +19,8 @@ from batchq.domain.catalog import (
     PolicyName,
     SchedulingPolicy,
 )
-from batchq.domain.clock_shift import ClockShift
-from batchq.domain.names import ConsumableName, DefinitionRef, QueueName
-from batchq.domain.people import Caller, Owner, Reach
+from batchq.domain.ids import ConsumableName, DefinitionRef, QueueName
+from batchq.domain.lifecycle.clock_shift import ClockShift
 from batchq.errors import Conflict, StoreFailed
 from batchq.store.matching import reached
 from batchq.store.memory_acts import MemoryActs

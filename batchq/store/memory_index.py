@@ -3,8 +3,8 @@
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 
-from batchq.domain.arrays import at_work
 from batchq.domain.job import Job, Status
+from batchq.domain.lifecycle.arrays import at_work
 
 Group = tuple[str, ...]
 Key = tuple[int, int]  # within a group: rank, then order

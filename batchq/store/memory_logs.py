@@ -4,8 +4,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
 from batchq.errors import Invalid, StoreFailed
-from batchq.store.logfiles import TASK_ID
-from batchq.values import KeptLine, LogLine, LogPage
+from batchq.ports.logs import KeptLine, LogLine, LogPage
+from batchq.store.log_files import TASK_ID
 
 
 class MemoryArchive:

@@ -5,11 +5,11 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from batchq.domain.arrays import at_work
+from batchq.domain.ids import JobId, parent_of
 from batchq.domain.job import Job
-from batchq.domain.names import JobId, parent_of
+from batchq.domain.lifecycle.arrays import at_work
+from batchq.ports.jobs import Finished, Pruned
 from batchq.store.rows import microseconds
-from batchq.values import Finished, Pruned
 
 
 class Choice(Struct, frozen=True, kw_only=True):

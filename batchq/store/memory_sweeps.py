@@ -2,12 +2,21 @@
 
 from collections.abc import Iterator, Mapping
 
+from batchq.domain.bulk_stop import (
+    WHOLE,
+    Meant,
+    Progress,
+    Selection,
+    Sketch,
+    Sweep,
+    Target,
+    has_children,
+)
+from batchq.domain.ids import JobId
+from batchq.domain.intervals import merged
 from batchq.domain.job import Job
-from batchq.domain.names import JobId
-from batchq.domain.spans import merged
-from batchq.domain.sweep import WHOLE, Meant, Progress, Selection, Sketch, Sweep, Target, has_children
+from batchq.ports.jobs import Changes
 from batchq.store.matching import meant
-from batchq.values import Changes
 
 
 class MemorySweeps:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from batchq.store.folders import free
+from batchq.store.log_files import free
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from msgspec.json import Decoder, Encoder
 from msgspec.json import decode as decode_json
 from msgspec.structs import replace
 
-from batchq.domain.arrays import at_work
+from batchq.domain.access.accounts import AccountName, Owner, UserName
 from batchq.domain.catalog import (
     ComputeEnvironment,
     ConsumableResource,
@@ -23,14 +23,16 @@ from batchq.domain.catalog import (
     SchedulingPolicy,
 )
 from batchq.domain.container import Resources
-from batchq.domain.fairshare import ShareKey, ShareUse
+from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Job, JobSpec, Need
-from batchq.domain.names import JobId, QueueName
-from batchq.domain.people import AccountName, Owner, UserName
-from batchq.domain.placement import Candidate
+from batchq.domain.lifecycle.arrays import at_work
+from batchq.domain.scheduling.capacity import Candidate
+from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
+from batchq.ports.clock import ClockAnchor
+from batchq.ports.jobs import Moment, Restoration, SubmissionKey
+from batchq.ports.logs import LogStream
 from batchq.store.matching import EPOCH, folded, milliseconds
 from batchq.store.statements import Row
-from batchq.values import ClockAnchor, LogStream, Moment, Restoration, SubmissionKey
 
 JobRow = tuple[int, str, int, str, str, str]
 CandidateRow = tuple[str, int, int, int, int, str | None, int | None, str | None, int, str]

@@ -14,14 +14,14 @@ from aiohttp import web
 from botocore.config import Config
 from yarl import URL
 
-from api import app as api
-from api.batch import routes as batch_routes
-from api.connections import Site
-from api.gate import open_gate
-from api.native import forcing, stopping
-from api.native import routes as native_routes
+from batchq.api import app as api
+from batchq.api.authentication import open_gate
+from batchq.api.batch import routes as batch_routes
+from batchq.api.native import bulk_stop, force_fail
+from batchq.api.native import history as native_routes
+from batchq.api.server import Site
 from batchq.domain import events as on
-from batchq.domain.names import JobId
+from batchq.domain.ids import JobId
 from tests.api.fakes import ACCOUNT, Inside
 from tests.support.answers import parsed
 from tests.support.builders import ADMIN, NOON
@@ -49,8 +49,8 @@ class Server(Inside):
         dialects = [
             batch_routes.dialect(self.desk),
             native_routes.dialect(self.jobs),
-            forcing.dialect(self.jobs),
-            stopping.dialect(self.stopping),
+            force_fail.dialect(self.jobs),
+            bulk_stop.dialect(self.stopping),
         ]
         app = api.build(
             dialects=dialects,

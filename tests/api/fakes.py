@@ -4,26 +4,27 @@ import asyncio
 import copy
 from datetime import timedelta
 
-from api.batch.desk import Desk
-from api.batch.translate.rules import Rules
-from api.tokens import Tokens
-from batchq.catalog import Catalog
+from batchq.api.batch.context import Desk
+from batchq.api.batch.server_limits import Rules
+from batchq.api.page_tokens import Tokens
+from batchq.disk_guard import Floor
 from batchq.domain import events as on
+from batchq.domain.access.accounts import People
+from batchq.domain.bulk_stop import Progress, Sweep, Told, has_children, outcome, request
 from batchq.domain.catalog import EnvironmentName, State
-from batchq.domain.dependencies import named, refusal
+from batchq.domain.ids import QueueName
 from batchq.domain.job import Job
-from batchq.domain.lifecycle import step
-from batchq.domain.names import QueueName
-from batchq.domain.people import People
-from batchq.domain.sealing import Sealed
-from batchq.domain.sweep import Progress, Sweep, Told, has_children, outcome, request
-from batchq.engine.pace import SubmitRateLimiter
+from batchq.domain.lifecycle.array_view import Sealed
+from batchq.domain.lifecycle.transitions import step
+from batchq.domain.scheduling.dependencies import named, refusal
+from batchq.engine.account_limits import SubmitRateLimiter
 from batchq.errors import Invalid
-from batchq.floor import Floor
-from batchq.service import JobService
-from batchq.stopping import Stopping
+from batchq.ports.catalog import Snapshot
+from batchq.ports.jobs import Changes, Moment
+from batchq.services.bulk_stop import Stopping
+from batchq.services.catalog import Catalog
+from batchq.services.jobs import JobService
 from batchq.store.memory import MemoryStore
-from batchq.values import Changes, Moment, Snapshot
 from tests.support.builders import NO_ACCOUNTS, NOON
 
 ACCOUNT = "123456789012"

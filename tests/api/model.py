@@ -2,7 +2,7 @@
 
 import botocore.session
 
-from api.batch.routes import JOBS, RESOURCES, TAGS
+from batchq.api.batch.routes import JOBS, RESOURCES, TAGS
 
 SERVED = {**JOBS, **RESOURCES, **{name: operation for name, (_, operation) in TAGS.items()}}
 SERVICE = botocore.session.get_session().get_service_model("batch")

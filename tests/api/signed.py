@@ -11,8 +11,8 @@ from botocore.awsrequest import AWSRequest, AWSResponse
 from botocore.credentials import Credentials
 from msgspec.structs import replace
 
-from api.signatures import Sent
-from batchq.keys import Key
+from batchq.accounts.access_keys import Key
+from batchq.api.sigv4 import Sent
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 KEY = Key(id="BQIAEXAMPLEEXAMPLE22", secret="a secret/of+forty=letters-and~then~some", user="ada", created_at=NOW)

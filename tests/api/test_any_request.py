@@ -12,10 +12,10 @@ from botocore.parsers import create_parser
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from api.batch.arns import Arns
-from api.batch.desk import Call
-from api.batch.routes import JOBS, RESOURCES
-from api.http import reply
+from batchq.api.batch.arns import Arns
+from batchq.api.batch.context import Call
+from batchq.api.batch.routes import JOBS, RESOURCES
+from batchq.api.http import reply
 from batchq.errors import Invalid
 from tests.api.conftest import ARN, CONTAINER
 from tests.api.fakes import ACCOUNT, Inside

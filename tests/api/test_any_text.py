@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as some
 
-from api.http import reply
+from batchq.api.http import reply
 from batchq.errors import Invalid
 from tests.api.conftest import CONTAINER
 from tests.api.test_any_request import Asker

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from api.batch.arns import Arns, Kind, is_job_id, is_member_id, revision_of
-from api.scope import Scope, scope
-from batchq.domain.names import DefinitionRef, JobId
+from batchq.api.authentication import Scope, scope
+from batchq.api.batch.arns import Arns, Kind, is_job_id, is_member_id, revision_of
+from batchq.domain.ids import DefinitionRef, JobId
 from batchq.errors import Invalid
 
 ARNS = Arns(account="123456789012", region="eu-central-1")

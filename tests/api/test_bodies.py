@@ -5,9 +5,9 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from api.batch.routes import JOBS, RESOURCES
-from api.batch.wire.jobs import ListJobs
-from api.http import parse
+from batchq.api.batch.routes import JOBS, RESOURCES
+from batchq.api.batch.wire.jobs import ListJobs
+from batchq.api.http import parse
 from batchq.errors import Invalid
 from tests.api.conftest import ARN, CONTAINER
 from tests.support.spending import little_spent, spent_on

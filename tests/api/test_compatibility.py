@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from api.batch.routes import UNSUPPORTED
+from batchq.api.batch.routes import UNSUPPORTED
 from tests.api.model import OPERATIONS, SERVICE
 from tests.house.rooms import ROOT
 

@@ -4,10 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from api.batch.arns import Arns
-from api.batch.translate.details import job_detail
+from batchq.api.batch.arns import Arns
+from batchq.api.batch.translate.describe_jobs import job_detail
 from batchq.domain import events as on
-from batchq.domain.names import JobId, Tag
+from batchq.domain.ids import JobId, Tag
 from tests.api.conftest import ARN, CONTAINER
 from tests.support import builders
 from tests.support.builders import NOON

@@ -5,14 +5,14 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from api.batch.arns import Arns
-from api.batch.translate.details import job_detail
+from batchq.api.batch.arns import Arns
+from batchq.api.batch.translate.describe_jobs import job_detail
 from batchq.domain import events as on
-from batchq.domain import nodes
+from batchq.domain.ids import JobId, Tag, child_id
 from batchq.domain.job import Child, Family, Part, PartState, Status
-from batchq.domain.names import JobId, Tag, child_id
+from batchq.domain.lifecycle import node_view
 from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
-from batchq.values import Changes
+from batchq.ports.jobs import Changes
 from tests.api.conftest import ARN, CONTAINER
 from tests.api.several import DUO, GANG
 from tests.support import builders
@@ -392,7 +392,7 @@ def test_a_job_whose_definition_is_lost_still_tells_what_it_runs():
 
     of_task = job_detail(builders.job(task=task), None, arns)
     of_gang = job_detail(builders.job(nodes=gang), None, arns)
-    of_node = job_detail(nodes.view(builders.job(nodes=gang), 1), None, arns)
+    of_node = job_detail(node_view.view(builders.job(nodes=gang), 1), None, arns)
 
     told = [of_task, of_gang["nodeProperties"]["nodeRangeProperties"][0], of_node]
     containers = [it["ecsProperties"]["taskProperties"][0]["containers"] for it in told]

@@ -6,7 +6,7 @@ import pytest
 
 from batchq.cli.main import main
 from batchq.domain import events as on
-from batchq.domain.names import JobId
+from batchq.domain.ids import JobId
 
 NOBODY = "5d1f6c1e-0000-4000-8000-000000000000"
 

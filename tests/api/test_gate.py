@@ -2,8 +2,8 @@
 
 import pytest
 
-from api.gate import Callers
-from batchq.domain.people import People, Role, User, UserName
+from batchq.api.authentication import Callers
+from batchq.domain.access.accounts import People, Role, User, UserName
 
 ADA = UserName("ada")
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.values import Snapshot
+from batchq.ports.catalog import Snapshot
 from tests.api.conftest import ARN
 from tests.support.builders import NOON, job_id
 

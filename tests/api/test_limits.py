@@ -1,8 +1,7 @@
 """SubmitJob above the rate limit of an account."""
 
-from batchq.domain.people import ROOT, Account, Limits, People
-from batchq.engine.accounts import Accounts
-from batchq.engine.pace import SubmitRateLimiter
+from batchq.domain.access.accounts import ROOT, Account, Limits, People
+from batchq.engine.account_limits import Accounts, SubmitRateLimiter
 
 
 async def test_submit_job_above_the_rate_limit_is_answered_as_aws_does(server, sleeper, http):

@@ -3,7 +3,7 @@
 import pytest
 
 from batchq.domain.job import Need, Status
-from batchq.values import Changes
+from batchq.ports.jobs import Changes
 from tests.api.conftest import ARN
 from tests.support.builders import NOON, job, job_id
 

@@ -6,11 +6,11 @@ from importlib import import_module
 import pytest
 import schemathesis
 
-from api import app as api
-from api.batch import routes as batch
-from api.gate import open_gate
-from api.logs import routes as logs
-from api.openapi import describe
+from batchq.api import app as api
+from batchq.api.authentication import open_gate
+from batchq.api.batch import routes as batch
+from batchq.api.logs import routes as logs
+from batchq.api.openapi import describe
 from tests.api.model import SERVED
 from tests.house.rooms import ROOT, module, sources
 from tests.support.builders import ADMIN, NOON

@@ -7,15 +7,15 @@ from itertools import count
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from api import app as api
-from api.gate import WHO, open_gate
-from api.native import people
-from batchq.administration.office import Office
+from batchq.accounts.access_keys import KeyFile, new_key
+from batchq.accounts.accounts_file import machine_user
+from batchq.accounts.admin import Office
+from batchq.api import app as api
+from batchq.api.authentication import WHO, open_gate
+from batchq.api.native.accounts import dialect
+from batchq.audit.journal import Journal
 from batchq.cli.main import main
-from batchq.domain.people import Caller, Role, UserName
-from batchq.journal import Journal
-from batchq.keys import KeyFile, new_key
-from batchq.people import machine_user
+from batchq.domain.access.accounts import Caller, Role, UserName
 from tests.support.builders import NOON
 
 FOUND, REFUSED, NOBODY, FORBIDDEN = 200, 400, 404, 403
@@ -70,7 +70,7 @@ async def ask(data):
         request[WHO] = office.people.now().caller(request.headers["User"], key="BQIA", request_id="a-request")
         yield
 
-    app = api.build(dialects=[people.dialect(office)], health=well, hosts=[], gate=believe)
+    app = api.build(dialects=[dialect(office)], health=well, hosts=[], gate=believe)
     async with TestClient(TestServer(app)) as client:
 
         async def ask(user, operation, said=None):
@@ -244,7 +244,7 @@ async def test_what_has_not_its_shape_is_refused(ask, said):
 async def test_a_server_that_asks_nobody_for_a_signature_does_not_change_who_may_do_what(data):
     before = remembered(data)
     gate = open_gate(UserName("machine"), now=lambda: NOON)
-    app = api.build(dialects=[people.dialect(office_of(data))], health=well, hosts=[], gate=gate)
+    app = api.build(dialects=[dialect(office_of(data))], health=well, hosts=[], gate=gate)
     async with TestClient(TestServer(app)) as client:
         for operation, said, _ in TABLE:
             answer = await client.post(f"/v1/batchq/{operation.lower()}", json=said)

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from api.batch.arns import Arns
-from api.batch.translate.definitions import definition
-from api.batch.translate.rules import Rules
-from api.batch.wire.definitions import RegisterJobDefinition
+from batchq.api.batch.arns import Arns
+from batchq.api.batch.server_limits import Rules
+from batchq.api.batch.translate.job_definitions import definition
+from batchq.api.batch.wire.job_definitions import RegisterJobDefinition
 from batchq.domain.container import (
     Device,
     DevicePermission,
@@ -18,7 +18,7 @@ from batchq.domain.container import (
     Tmpfs,
     Ulimit,
 )
-from batchq.domain.names import DefinitionRef
+from batchq.domain.ids import DefinitionRef
 from batchq.errors import NotSupported
 from tests.api.conftest import ARN, CONTAINER
 from tests.api.fakes import ACCOUNT

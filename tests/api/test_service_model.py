@@ -5,7 +5,7 @@ import json
 import pytest
 from botocore.exceptions import ClientError
 
-from api.batch.routes import TAGS, UNSUPPORTED
+from batchq.api.batch.routes import TAGS, UNSUPPORTED
 from tests.api.conftest import ARN
 from tests.api.model import OPERATIONS, SERVED, sample
 

@@ -7,11 +7,11 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from api.gate import Throttle
-from api.http import Refused
-from api.signatures import Verifier
+from batchq.accounts.access_keys import Key
+from batchq.api.authentication import Throttle
+from batchq.api.http import Refused
+from batchq.api.sigv4 import Verifier
 from batchq.errors import TooOften
-from batchq.keys import Key
 from tests.api.signed import KEY, NOW, header, one_byte_changed, random_request, signed, with_header, without
 
 

@@ -7,12 +7,12 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
-from api import app as api
-from api.gate import MAX_AT_ONCE, Callers, Throttle, gate
-from api.http import read
-from api.signatures import Verifier
+from batchq.api import app as api
+from batchq.api.authentication import MAX_AT_ONCE, Callers, Throttle, gate
+from batchq.api.http import read
+from batchq.api.sigv4 import Verifier
 from batchq.clock import wall_time
-from batchq.domain.people import ROOT, People, Role, User, UserName
+from batchq.domain.access.accounts import ROOT, People, Role, User, UserName
 from tests.api.signed import KEY, NOW, Boto3, one_byte_changed, random_request, signed, with_header
 from tests.support.server import Wire
 

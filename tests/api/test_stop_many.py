@@ -5,7 +5,7 @@ import json
 import pytest
 from aiohttp import ClientError
 
-from api.native import stopping
+from batchq.api.native import bulk_stop
 from batchq.domain import events as on
 from tests.support.builders import ADMIN
 
@@ -210,7 +210,7 @@ async def test_a_signal_or_a_grace_that_cannot_be_is_refused(stop, content, says
 
 
 async def test_a_store_that_fails_is_told_before_an_answer_begins(server, stop, three):
-    server.engine.broken = stopping.Invalid("no")
+    server.engine.broken = bulk_stop.Invalid("no")
 
     status, answer = await stop(jobNames=["*"])
 

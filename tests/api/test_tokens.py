@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from api.tokens import MAX_LENGTH, NONCE_LENGTH, Tokens
+from batchq.api.page_tokens import MAX_LENGTH, NONCE_LENGTH, Tokens
 from batchq.errors import Invalid
 
 TOKENS = Tokens(bytes(32))

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from api.batch.translate.overrides import of_container
-from api.batch.wire.containers import ContainerOverrides
+from batchq.api.batch.translate.submit_job import of_container
+from batchq.api.batch.wire.containers import ContainerOverrides
 from batchq.domain.container import Overrides
 from batchq.errors import Invalid
-from batchq.service import check_share
+from batchq.services.jobs import check_share
 from tests.api.conftest import CONTAINER
 from tests.api.several import DUO, GANG, with_nodes, with_task, with_worker
 from tests.support import builders

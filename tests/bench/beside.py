@@ -11,18 +11,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from api import app as http
-from api.batch.desk import Desk
-from api.batch.routes import _endpoint
-from api.batch.translate import submissions
-from api.batch.translate.rules import Rules
-from api.batch.wire.jobs import SubmitJob
-from api.gate import open_gate
-from api.operations import takes
-from api.tokens import Tokens
+from batchq.api import app as http
+from batchq.api.authentication import open_gate
+from batchq.api.batch.context import Desk
+from batchq.api.batch.routes import _endpoint
+from batchq.api.batch.server_limits import Rules
+from batchq.api.batch.translate import submit_job
+from batchq.api.batch.wire.jobs import SubmitJob
+from batchq.api.operations import takes
+from batchq.api.page_tokens import Tokens
 from batchq.cli.serve import look_for_garbage_in_what_is_new
 from batchq.clock import SystemClock
-from batchq.domain.people import UserName
+from batchq.domain.access.accounts import UserName
 from tests.support.builders import definition
 from tests.support.server import serving as site
 
@@ -42,14 +42,14 @@ def beside(kind: str) -> Iterator[str]:
         process.stdin.close()
 
 
-@takes(SubmitJob, check=submissions.check_size)
+@takes(SubmitJob, check=submit_job.check_size)
 async def shaped(_desk, _call, _given):
     return ANSWER
 
 
-@takes(SubmitJob, check=submissions.check_size)
+@takes(SubmitJob, check=submit_job.check_size)
 async def validated(desk, call, given):
-    submissions.submission(given, DEFINITION, arns=call.arns, rules=desk.rules, key=call.key)
+    submit_job.submission(given, DEFINITION, arns=call.arns, rules=desk.rules, key=call.key)
     return ANSWER
 
 

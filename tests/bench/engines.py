@@ -6,21 +6,21 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 
-from batchq.cli.lines import log_to
+from batchq.cli.log_format import log_to
 from batchq.clock import SystemClock
+from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain import events as on
 from batchq.domain.catalog import State
 from batchq.domain.container import Resources
+from batchq.domain.ids import JobId
 from batchq.domain.job import FINISHED, JobSpec
-from batchq.domain.names import JobId
 from batchq.engine.bus import Bus
 from batchq.engine.engine import Engine
-from batchq.engine.inbox import Inbox
-from batchq.logs import Logs
-from batchq.store.logfiles import LogFiles
-from batchq.store.sqlite import SqliteStore
-from batchq.values import StatusChanged
-from compute.simulated import SimulatedRuntime
+from batchq.engine.mailbox import Inbox
+from batchq.logs.service import Logs
+from batchq.ports.jobs import StatusChanged
+from batchq.store.log_files import LogFiles
+from batchq.store.sqlite_store import SqliteStore
 from tests.engine.turns import ground
 from tests.support import builders
 from tests.support.disk import UNLIMITED

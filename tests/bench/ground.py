@@ -5,7 +5,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from compute.docker_spec import BESIDE, COMMONS, INSTANCE
+from batchq.compute.docker.create_request import BESIDE, COMMONS, INSTANCE
 from tests.service.waiting import container, reaches
 from tests.support.docker_api import docker_api
 from tests.support.service import Service, serving

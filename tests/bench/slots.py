@@ -10,16 +10,16 @@ import time
 from functools import cache
 from random import Random
 
+from batchq.compute.simulated.runtime import SimulatedRuntime
+from batchq.compute.simulated.script import Script
 from batchq.domain.container import Resources
+from batchq.domain.ids import Tag
 from batchq.domain.job import FINISHED, JobSpec
-from batchq.domain.names import Tag
 from batchq.engine.bus import Bus
 from batchq.engine.engine import Engine
-from batchq.engine.inbox import Inbox
+from batchq.engine.mailbox import Inbox
+from batchq.ports.jobs import StatusChanged
 from batchq.store.memory import MemoryStore
-from batchq.values import StatusChanged
-from compute.script import Script
-from compute.simulated import SimulatedRuntime
 from tests.engine.turns import ground
 from tests.support import builders, scripts
 from tests.support.clock import VirtualClock, VirtualLoop

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from batchq.catalog import Catalog
+from batchq.services.catalog import Catalog
 from batchq.store.memory import MemoryStore
 from tests.support.builders import NOON
 from tests.support.disk import BOTTOMLESS

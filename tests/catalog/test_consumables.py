@@ -5,11 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from batchq import consumables
-from batchq.catalog import Catalog
-from batchq.consumables import Quantities
 from batchq.domain.catalog import Operation, ResourceKind
 from batchq.errors import Invalid, NotFound, StoreFailed
+from batchq.services import consumable_resources
+from batchq.services.catalog import Catalog
+from batchq.services.consumable_resources import Quantities
 from tests.catalog.making import make_consumable
 from tests.support.builders import ADMIN, NOON, consumable
 from tests.support.disk import BOTTOMLESS
@@ -81,7 +81,7 @@ async def test_a_total_is_what_a_long_can_say_and_not_negative(catalog, quantity
 
 
 async def test_there_are_as_many_as_aws_has_and_no_more(catalog, monkeypatch):
-    monkeypatch.setattr(consumables, "MOST", 2)
+    monkeypatch.setattr(consumable_resources, "MOST", 2)
     await make_consumable(catalog, "a")
     await make_consumable(catalog, "b")
 

@@ -3,10 +3,10 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from batchq import known_definitions
 from batchq.domain.catalog import DefinitionStatus
-from batchq.domain.names import DefinitionRef
+from batchq.domain.ids import DefinitionRef
 from batchq.errors import Invalid, NotFound, StoreFailed
+from batchq.services import job_definitions
 from tests.support.builders import ADMIN, definition
 
 UNKNOWN = "^JobDefinition name {} does not exist or is not in ACTIVE status$"
@@ -135,7 +135,7 @@ async def test_what_the_store_refuses_is_not_remembered(catalog, store):
 async def test_more_definitions_than_are_kept_in_memory_are_all_found(catalog):
     made = [
         await catalog.definitions.register(definition(name=f"a{number}"), caller=ADMIN)
-        for number in range(known_definitions.MOST + 10)
+        for number in range(job_definitions.MOST + 10)
     ]
 
     assert [await catalog.definitions.find(it.ref.name, None, caller=ADMIN) for it in made] == made

@@ -4,12 +4,12 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from batchq.catalog import Catalog
 from batchq.domain.catalog import State
 from batchq.domain.job import Status
 from batchq.errors import Invalid, NotFound, StoreFailed
+from batchq.ports.jobs import Changes
+from batchq.services.catalog import Catalog
 from batchq.store.memory import MemoryStore
-from batchq.values import Changes
 from tests.catalog.conftest import NoonClock
 from tests.catalog.making import disabled_queue, make_environment, make_queue
 from tests.support.builders import ADMIN, NOON, environment, job, queue

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
+from batchq.domain.access.accounts import ROOT, Caller, Owner, Role
 from batchq.domain.catalog import DefinitionStatus
-from batchq.domain.people import ROOT, Caller, Owner, Role
 from batchq.errors import Forbidden, NotFound
 from tests.support.builders import definition
 

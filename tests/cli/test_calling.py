@@ -9,7 +9,7 @@ from socket import create_server, socket
 import pytest
 from aiohttp import web
 
-from batchq.cli.calling import call, url_of
+from batchq.cli.http_client import call, url_of
 from batchq.errors import Invalid, Unavailable
 from tests.support.certificates import Authority
 from tests.support.server import serving

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from batchq.cli.calling import url_of
 from batchq.cli.config import settle
+from batchq.cli.http_client import url_of
 from batchq.cli.main import main
 from batchq.errors import Misused
 

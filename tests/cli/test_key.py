@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from batchq.accounts.access_keys import KeyFile, new_key
 from batchq.cli.main import main
 from batchq.errors import Unavailable
-from batchq.keys import KeyFile, new_key
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 NOBODY = 65534

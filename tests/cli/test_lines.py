@@ -6,10 +6,10 @@ from io import StringIO
 
 import pytest
 
-from batchq.cli.lines import Lines, Log
+from batchq.cli.log_format import Lines, Log
 from batchq.clock import wall_time
-from batchq.engine.telling import Told, tell
-from batchq.values import StatusChanged
+from batchq.engine.transition_log import Told, tell
+from batchq.ports.jobs import StatusChanged
 from tests.support.builders import job
 
 FORGED = "2026-11-21 12:00:00,000 ERROR forged"
@@ -93,7 +93,7 @@ def test_what_is_told_straight_has_the_time_of_now():
 @pytest.mark.parametrize("beside", [[], [logging.NullHandler()]], ids=["alone", "beside another"])
 def test_a_servers_log_tells_of_a_turn_alone_or_beside_another(monkeypatch, caplog, beside):
     stream = StringIO()
-    caplog.set_level(logging.INFO, logger="batchq.engine.telling")
+    caplog.set_level(logging.INFO, logger="batchq.engine.transition_log")
     monkeypatch.setattr(logging.root, "handlers", [Log(stream, Lines("%(levelname)s %(message)s")), *beside])
     new = job()
 

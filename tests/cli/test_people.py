@@ -6,11 +6,11 @@ import stat
 
 import pytest
 
-from batchq.administration import office
+from batchq.accounts import admin
+from batchq.accounts.access_keys import KeyFile
+from batchq.accounts.accounts_file import PeopleFile
+from batchq.audit.journal import Journal
 from batchq.cli.main import main
-from batchq.journal import Journal
-from batchq.keys import KeyFile
-from batchq.people import PeopleFile
 
 
 @pytest.fixture
@@ -168,10 +168,10 @@ def test_who_is_deleted_leaves_no_key_to_whoever_has_his_name_next(group, data, 
 
 
 def test_a_user_has_so_many_keys_and_no_more(group, data, batchq, refused):
-    give_keys(batchq, "ada", office.MOST_KEYS)
+    give_keys(batchq, "ada", admin.MOST_KEYS)
 
     assert "has 10 keys, and no more" in refused("key", "create", "--user", "ada")
-    assert len(told(batchq, "key", "list", "--user", "ada")["keys"]) == office.MOST_KEYS
+    assert len(told(batchq, "key", "list", "--user", "ada")["keys"]) == admin.MOST_KEYS
 
 
 @pytest.mark.fault("SE14")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from api.http import BODY_LIMIT
+from batchq.api.http import BODY_LIMIT
 from batchq.cli.main import main
 from tests.cli.asked import ARRAY, GANG, NOWHERE, batchq, ended
 

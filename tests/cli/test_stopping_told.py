@@ -9,10 +9,10 @@ import sys
 
 import pytest
 
-from api.native import stopping
-from batchq.cli.choosing import STATES
-from batchq.cli.telling import DONE
-from batchq.domain.sweep import Outcome
+from batchq.api.native import bulk_stop
+from batchq.cli.job_filters import STATES
+from batchq.cli.stop_report import DONE
+from batchq.domain.bulk_stop import Outcome
 from tests.cli.asked import ARRAY, GANG, NOWHERE, batchq, job
 
 OUTCOMES = [
@@ -39,7 +39,7 @@ async def test_each_outcome_has_a_line_and_a_status(server, capsys, outcome, sta
 
 
 def test_the_states_and_outcomes_of_the_server_are_known():
-    assert set(STATES) == {*stopping.STATES, "ALL"}
+    assert set(STATES) == {*bulk_stop.STATES, "ALL"}
     assert {*DONE, "ALREADY_FINISHED", "NOT_MATCHED", "NOT_FOUND"} == set(Outcome)
 
 

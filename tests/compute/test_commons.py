@@ -2,8 +2,8 @@
 
 import pytest
 
-from compute.commons import Commons
-from compute.docker_spec import SharedNetwork, commons_labels, commons_name, labels_of
+from batchq.compute.docker.create_request import SharedNetwork, commons_labels, commons_name, labels_of
+from batchq.compute.docker.network.shared import Commons
 from tests.support.containers import new_tag
 
 INSTANCE = "i1"

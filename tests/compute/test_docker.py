@@ -5,13 +5,13 @@ from functools import partial
 
 import pytest
 
+from batchq.compute.docker.create_request import labels_of, name_of
+from batchq.compute.docker.policy import Policy
+from batchq.compute.docker.secrets import Secrets
 from batchq.domain.container import Device, Logging, Mount, Secret, Tmpfs, Ulimit
 from batchq.errors import ContainerGone, NameTaken, StartRefused
+from batchq.ports.runtime import ContainerState
 from batchq.settings import Privileged
-from batchq.values import ContainerState
-from compute.docker_spec import labels_of, name_of
-from compute.policy import Policy
-from compute.secrets import Secrets
 from tests.support.containers import (
     docker_runtime,
     ended,

@@ -9,9 +9,16 @@ from requests.exceptions import ChunkedEncodingError, JSONDecodeError, ReadTimeo
 from requests.exceptions import ConnectionError as NoConnection
 from urllib3.exceptions import ProtocolError, ReadTimeoutError
 
+from batchq.compute.docker.errors import (
+    conceal,
+    create_failed,
+    reason,
+    start_failed,
+    told,
+    unknown_unless_told,
+)
 from batchq.errors import ContainerGone, EngineUnknown, ImageMissing, StartRefused
-from batchq.values import ContainerState
-from compute.docker_errors import conceal, create_failed, reason, start_failed, told, unknown_unless_told
+from batchq.ports.runtime import ContainerState
 
 CREATED = ContainerState.CREATED
 TRANSPORT = (

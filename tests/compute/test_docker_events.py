@@ -6,10 +6,10 @@ from queue import SimpleQueue
 
 import pytest
 
+from batchq.compute.docker.create_request import labels_of
+from batchq.compute.docker.events import deaths
 from batchq.errors import EngineUnknown
-from batchq.values import ContainerState, Found, Looked
-from compute.docker_events import deaths
-from compute.docker_spec import labels_of
+from batchq.ports.runtime import ContainerState, Found, Looked
 from tests.support.containers import heard, new_tag
 
 INSTANCE = "i"

@@ -12,10 +12,10 @@ from socketserver import ThreadingUnixStreamServer
 import pytest
 
 from batchq.clock import SystemClock
+from batchq.compute.docker import engine_facts
+from batchq.compute.docker.engine_facts import examine
 from batchq.doctor.facts import EngineTrouble, Trouble
-from batchq.values import ContainerState
-from compute import docker_examination
-from compute.docker_examination import examine
+from batchq.ports.runtime import ContainerState
 from tests.support.builders import NOON
 from tests.support.containers import docker_runtime, started
 from tests.support.scripts import Script
@@ -91,7 +91,7 @@ def test_a_user_who_is_not_let_in(tmp_path):
         (tmp_path / "engine.sock").chmod(0o600)
         os.seteuid(65534)
         try:
-            kind = docker_examination._at_the_door(address, address.removeprefix("unix://")).kind
+            kind = engine_facts._at_the_door(address, address.removeprefix("unix://")).kind
         finally:
             os.seteuid(0)
 
@@ -99,7 +99,7 @@ def test_a_user_who_is_not_let_in(tmp_path):
 
 
 def test_it_takes_calls_and_does_not_answer(tmp_path, monkeypatch):
-    monkeypatch.setattr(docker_examination, "PATIENCE", 0.2)
+    monkeypatch.setattr(engine_facts, "PATIENCE", 0.2)
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(f"{tmp_path}/engine.sock")
         silent.listen()

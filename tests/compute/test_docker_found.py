@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from batchq.compute.docker.client import agree
+from batchq.compute.docker.create_request import labels_of
+from batchq.compute.docker.inspection import found, surveyed
 from batchq.errors import EngineUnknown
-from batchq.values import ContainerState, Found
-from compute.docker_client import agree
-from compute.docker_found import found, surveyed
-from compute.docker_spec import labels_of
+from batchq.ports.runtime import ContainerState, Found
 from tests.support.containers import new_tag
 
 NEVER = "0001-01-01T00:00:00Z"

@@ -8,9 +8,9 @@ from socketserver import ThreadingUnixStreamServer
 
 import pytest
 
+from batchq.compute.docker.runtime import DockerRuntime
+from batchq.compute.docker.thread_pools import Limits
 from batchq.errors import EngineError, ImageUnavailable
-from compute.docker_runtime import DockerRuntime
-from compute.lanes import Limits
 from tests.support.containers import launch, new_tag, output
 
 

@@ -7,7 +7,7 @@ from io import BufferedReader, RawIOBase
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from compute.docker_head import answer_on
+from batchq.compute.docker.connection import answer_on
 
 WORDS = (
     *(b"HTTP/1.1 200 OK", b"HTTP/1.1 200", b"HTTP/1.1 100 Continue", b"HTTP/1.0 204 None"),

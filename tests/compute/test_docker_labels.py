@@ -5,11 +5,11 @@ from uuid import uuid4
 import pytest
 from msgspec.structs import replace
 
+from batchq.compute.docker.create_request import SharedNetwork, attempt_name, commons_name
+from batchq.compute.docker.host import free_gpus
+from batchq.compute.docker.network.per_attempt import Surroundings
+from batchq.compute.docker.network.shared import Commons
 from batchq.domain.catalog import Network
-from compute.commons import Commons
-from compute.docker_spec import SharedNetwork, attempt_name, commons_name
-from compute.host import free_gpus
-from compute.surroundings import Surroundings
 from tests.support.containers import docker_runtime, instance_of, launch, new_tag, over, started
 from tests.support.scripts import IMAGE, LASTING
 

@@ -12,8 +12,8 @@ import pytest
 from requests.exceptions import ChunkedEncodingError, ReadTimeout, RequestException
 from urllib3.util.wait import wait_for_read
 
-from compute.docker_client import Told
-from compute.docker_line import Line
+from batchq.compute.docker.client import Told
+from batchq.compute.docker.connection import Line
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 LONG = b"x" * 100_000

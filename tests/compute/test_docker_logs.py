@@ -4,8 +4,8 @@ import struct
 
 import pytest
 
+from batchq.compute.docker.log_frames import LONGEST_LINE, lines, since
 from batchq.errors import EngineUnknown
-from compute.docker_logs import LONGEST_LINE, lines, since
 
 SECOND = 10**9
 BEGIN = 1_795_260_501 * SECOND  # 2026-11-21T11:28:21Z

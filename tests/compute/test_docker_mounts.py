@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from batchq.compute.docker.policy import Policy
+from batchq.domain.access.accounts import Allowance
 from batchq.domain.container import Mount
-from batchq.domain.people import Allowance
 from batchq.errors import EngineUnknown, ImageMissing, StartRefused
 from batchq.settings import Privileged
-from compute.policy import Policy
 from tests.support.containers import docker_runtime, instance_of, launch, output, over
 from tests.support.exchange import exchange, exchanging, open_below
 

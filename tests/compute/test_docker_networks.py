@@ -6,11 +6,11 @@ import pytest
 from docker.errors import NotFound
 from msgspec.structs import replace
 
+from batchq.compute.docker.create_request import SharedNetwork, attempt_name, commons_name
+from batchq.compute.docker.network.shared import Commons
 from batchq.domain.catalog import Network
 from batchq.errors import EngineUnknown, NameTaken
-from batchq.values import ContainerState
-from compute.commons import Commons
-from compute.docker_spec import SharedNetwork, attempt_name, commons_name
+from batchq.ports.runtime import ContainerState
 from tests.support.containers import (
     docker_runtime,
     ended,

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
+from batchq.compute.docker.create_request import attempt_name, keeper_name, name_of, shared_labels
+from batchq.compute.docker.secrets import Secrets
 from batchq.domain.container import Logging, Mount, Secret
 from batchq.errors import EngineUnknown, NameTaken, StartRefused
-from batchq.values import ContainerState
-from compute.docker_spec import attempt_name, keeper_name, name_of, shared_labels
-from compute.secrets import Secrets
+from batchq.ports.runtime import ContainerState
 from tests.support.containers import (
     docker_runtime,
     instance_of,

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from batchq.domain.catalog import Network
 from batchq.errors import EngineError, EngineUnknown
-from batchq.values import ContainerState
+from batchq.ports.runtime import ContainerState
 from tests.support.containers import docker_runtime, launch, new_tag, over, part_of, until
 from tests.support.scripts import Script
 from tests.support.second_engine import second_engine

@@ -8,9 +8,9 @@ from functools import partial
 
 import pytest
 
+from batchq.compute.docker.thread_pools import Limits
 from batchq.errors import ImageMissing, ImageUnavailable
-from batchq.values import ContainerState
-from compute.lanes import Limits
+from batchq.ports.runtime import ContainerState
 from tests.support.containers import docker_runtime, ended, launch, output, until
 from tests.support.docker_api import docker_api
 from tests.support.registry import LAYER, MANIFEST, NAMES, PASSWORD, USER, registry

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from batchq.compute.docker.create_request import labels_of, name_of
+from batchq.compute.docker.runtime import DockerRuntime
+from batchq.compute.docker.thread_pools import Limits
 from batchq.errors import ContainerGone, EngineUnknown
-from compute.docker_runtime import DockerRuntime
-from compute.docker_spec import labels_of, name_of
-from compute.lanes import Limits
 from tests.compute.test_docker_garbage import engine, says
 from tests.support.containers import new_tag
 

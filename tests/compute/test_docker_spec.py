@@ -4,14 +4,21 @@ import logging
 
 import pytest
 
+from batchq.compute.docker import create_request
+from batchq.compute.docker.create_request import (
+    CONTAINER_LABELS,
+    LookedUp,
+    creation,
+    labels_of,
+    name_of,
+    tag_of,
+)
+from batchq.compute.docker.policy import Policy
 from batchq.domain.container import Device, DevicePermission, Logging, Mount, Tmpfs, Ulimit
-from batchq.domain.names import JobId, Tag
+from batchq.domain.ids import JobId, Tag
 from batchq.errors import StartRefused
+from batchq.ports.runtime import Launch
 from batchq.settings import Privileged
-from batchq.values import Launch
-from compute import docker_spec
-from compute.docker_spec import CONTAINER_LABELS, LookedUp, creation, labels_of, name_of, tag_of
-from compute.policy import Policy
 from tests.support import builders
 
 MIB = 2**20
@@ -45,7 +52,7 @@ def test_every_label_is_set_so_that_none_of_its_image_s_is_read():
     said = {"io.batchq.instance": "i1", "io.batchq.job": TAG.job_id, "io.batchq.attempt": "2"}
 
     assert config()["Labels"] == dict.fromkeys(CONTAINER_LABELS, "") | said
-    assert {it for it in vars(docker_spec).values() if str(it).startswith("io.batchq.")} == set(CONTAINER_LABELS)
+    assert {it for it in vars(create_request).values() if str(it).startswith("io.batchq.")} == set(CONTAINER_LABELS)
 
 
 def test_labels_are_read_back():

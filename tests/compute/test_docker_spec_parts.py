@@ -3,10 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from batchq.domain.container import Mount
-from batchq.domain.names import JobId, Tag
-from batchq.values import Launch
-from compute.docker_spec import (
+from batchq.compute.docker.create_request import (
     LookedUp,
     Place,
     commons_of,
@@ -19,7 +16,10 @@ from compute.docker_spec import (
     tag_of,
     volume_name,
 )
-from compute.policy import STRICT
+from batchq.compute.docker.policy import STRICT
+from batchq.domain.container import Mount
+from batchq.domain.ids import JobId, Tag
+from batchq.ports.runtime import Launch
 from tests.support import builders
 
 JOB = JobId("8a0e5a1c-0000-4000-8000-000000000001")

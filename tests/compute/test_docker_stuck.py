@@ -8,12 +8,12 @@ from functools import partial
 
 import pytest
 
+from batchq.compute.docker.circuit_breaker import FIRST_PAUSE
+from batchq.compute.docker.create_request import labels_of, name_of
+from batchq.compute.docker.runtime import DockerRuntime
+from batchq.compute.docker.thread_pools import Limits
 from batchq.errors import ContainerGone, EngineUnknown
-from batchq.values import ContainerState, Found
-from compute.docker_runtime import DockerRuntime
-from compute.docker_spec import labels_of, name_of
-from compute.doubts import FIRST_PAUSE
-from compute.lanes import Limits
+from batchq.ports.runtime import ContainerState, Found
 from tests.compute.test_docker_garbage import engine, says
 from tests.support import processes
 from tests.support.containers import docker_runtime, insisting, new_tag, over, started

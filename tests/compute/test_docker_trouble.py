@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from batchq.compute.docker.thread_pools import Limits
 from batchq.errors import EngineUnknown
-from batchq.values import ContainerState
-from compute.lanes import Limits
+from batchq.ports.runtime import ContainerState
 from tests.support.containers import (
     PATIENCE,
     docker_runtime,

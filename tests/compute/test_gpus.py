@@ -5,14 +5,14 @@ from threading import Event
 
 import pytest
 
+from batchq.compute.docker import gpus
+from batchq.compute.docker.containers import Containers
+from batchq.compute.docker.network.placement import Places
+from batchq.compute.docker.policy import STRICT
+from batchq.compute.docker.secrets import NO_SECRETS
 from batchq.domain.catalog import Network
 from batchq.errors import EngineUnknown
-from batchq.values import Launch
-from compute import gpus
-from compute.docker_containers import Containers
-from compute.places import Places
-from compute.policy import STRICT
-from compute.secrets import NO_SECRETS
+from batchq.ports.runtime import Launch
 from tests.support import builders
 from tests.support.containers import new_tag
 

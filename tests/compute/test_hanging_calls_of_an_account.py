@@ -9,11 +9,11 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from msgspec.structs import replace
 
+from batchq.compute.docker.create_request import name_of
+from batchq.compute.docker.runtime import DockerRuntime
+from batchq.compute.docker.thread_pools import Limits
 from batchq.domain.catalog import Network
 from batchq.errors import EngineError, ImageUnavailable
-from compute.docker_runtime import DockerRuntime
-from compute.docker_spec import name_of
-from compute.lanes import Limits
 from tests.compute.test_docker_garbage import engine, says
 from tests.support.containers import launch
 

@@ -3,20 +3,20 @@
 import pytest
 from docker.errors import NotFound
 
+from batchq.compute.docker import log_targets
+from batchq.compute.docker.admission import judge, judge_image, judged, user_of
+from batchq.compute.docker.containers import Containers
+from batchq.compute.docker.create_request import LookedUp, Place, creation
+from batchq.compute.docker.network.placement import Places
+from batchq.compute.docker.policy import Policy
+from batchq.compute.docker.secrets import NO_SECRETS
+from batchq.domain.access.accounts import Allowance
 from batchq.domain.catalog import Network
 from batchq.domain.container import Device, Logging, Mount
-from batchq.domain.names import Tag
-from batchq.domain.people import Allowance
+from batchq.domain.ids import Tag
 from batchq.errors import ImageMissing, StartRefused
+from batchq.ports.runtime import Launch
 from batchq.settings import Privileged
-from batchq.values import Launch
-from compute import log_targets
-from compute.docker_containers import Containers
-from compute.docker_spec import LookedUp, Place, creation
-from compute.held import judge, judge_image, judged, user_of
-from compute.places import Places
-from compute.policy import Policy
-from compute.secrets import NO_SECRETS
 from tests.support.builders import container, job_id
 
 SERVER = Policy(privileged=Privileged.ALLOW, volumes=())

@@ -6,14 +6,14 @@ import pytest
 from docker.errors import APIError, NotFound
 from requests import Response
 
+from batchq.compute.docker import host
+from batchq.compute.docker.containers import Containers
+from batchq.compute.docker.create_request import labels_of
+from batchq.compute.docker.network.placement import Places
+from batchq.compute.docker.policy import STRICT
+from batchq.compute.docker.secrets import NO_SECRETS
 from batchq.domain.catalog import Network
-from batchq.values import ContainerState, Found
-from compute import host
-from compute.docker_containers import Containers
-from compute.docker_spec import labels_of
-from compute.places import Places
-from compute.policy import STRICT
-from compute.secrets import NO_SECRETS
+from batchq.ports.runtime import ContainerState, Found
 from tests.support.containers import new_tag
 
 BOOTED, BEGAN, NOW = (datetime(2026, 11, 21, hour, tzinfo=UTC) for hour in (8, 10, 12))

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from batchq.compute.docker import mounts
+from batchq.compute.docker.host_paths import Descriptor
+from batchq.compute.docker.policy import Policy
+from batchq.domain.access.accounts import Allowance
 from batchq.domain.container import Mount
-from batchq.domain.people import Allowance
 from batchq.errors import StartRefused
 from batchq.settings import Privileged
-from compute import mounts
-from compute.host_paths import Descriptor
-from compute.policy import Policy
 from tests.support.exchange import exchange, exchanging
 
 TRIES = 300

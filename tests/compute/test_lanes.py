@@ -8,11 +8,11 @@ from queue import SimpleQueue
 import pytest
 from requests.exceptions import ReadTimeout
 
+from batchq.compute.docker.circuit_breaker import Doubts
+from batchq.compute.docker.client import Door
+from batchq.compute.docker.thread_pools import LIMITS, Lanes
 from batchq.errors import ContainerGone, EngineUnknown
-from batchq.values import ContainerState, Found
-from compute.docker_client import Door
-from compute.doubts import Doubts
-from compute.lanes import LIMITS, Lanes
+from batchq.ports.runtime import ContainerState, Found
 from tests.support.containers import new_tag, until
 
 STARTS = ("create", "start", "pull")

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from batchq.bootstrap import make_policy
+from batchq.compute.docker import mounts
+from batchq.compute.docker.policy import Policy
+from batchq.domain.access.accounts import Allowance
 from batchq.domain.container import Device, Mount
-from batchq.domain.people import Allowance
 from batchq.errors import StartRefused
 from batchq.settings import MissingHostPaths, Privileged, Settings
-from compute import mounts
-from compute.policy import Policy
 
 
 @pytest.fixture

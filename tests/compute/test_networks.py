@@ -6,9 +6,9 @@ from itertools import islice
 import pytest
 from docker.errors import APIError, NotFound
 
+from batchq.compute.docker.network import bridges
+from batchq.compute.docker.network.bridges import RANGE, ensure, free, routed
 from batchq.errors import EngineUnknown
-from compute import networks
-from compute.networks import RANGE, ensure, free, routed
 from tests.compute.test_docker_errors import answer
 
 NO_POOL = "could not find an available, non-overlapping IPv4 address pool among the defaults to assign to the network"
@@ -23,7 +23,7 @@ LABELS = {"a": "1"}
 
 @pytest.fixture(autouse=True)
 def no_routes(monkeypatch, tmp_path):
-    monkeypatch.setattr(networks, "ROUTES", tmp_path / "route")
+    monkeypatch.setattr(bridges, "ROUTES", tmp_path / "route")
 
 
 class Engine:

@@ -2,12 +2,12 @@
 
 import pytest
 
+from batchq.compute.docker.containers import Containers
+from batchq.compute.docker.create_request import labels_of
+from batchq.compute.docker.network.placement import Places
+from batchq.compute.docker.policy import STRICT
+from batchq.compute.docker.secrets import NO_SECRETS
 from batchq.domain.catalog import Network
-from compute.docker_containers import Containers
-from compute.docker_spec import labels_of
-from compute.places import Places
-from compute.policy import STRICT
-from compute.secrets import NO_SECRETS
 from tests.support.containers import new_tag
 
 TAG = new_tag()

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from batchq.compute.docker.secrets import NO_SECRETS, Secrets, variable
 from batchq.domain.container import Secret
 from batchq.errors import StartRefused
-from compute.secrets import NO_SECRETS, Secrets, variable
 
 ARN = "arn:aws:secretsmanager:us-east-1:123456789012:secret:prod/db-AbCdEf"
 VALUE = "c4n4ry"

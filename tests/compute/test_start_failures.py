@@ -2,10 +2,10 @@
 
 import pytest
 
+from batchq.compute.docker.errors import start_failed
+from batchq.compute.docker.start_failures import is_about_host, is_about_program
 from batchq.errors import StartRefused
-from batchq.values import ContainerState
-from compute.docker_errors import start_failed
-from compute.start_failures import is_about_host, is_about_program
+from batchq.ports.runtime import ContainerState
 from tests.compute.test_docker_errors import answer
 
 RUNC = "failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: "

@@ -6,11 +6,11 @@ import pytest
 from docker.errors import NotFound
 from msgspec.structs import replace
 
+from batchq.compute.docker.create_request import BESIDE, labels_of
+from batchq.compute.docker.network import bridges
+from batchq.compute.docker.network.bridges import NoSubnet
+from batchq.compute.docker.network.placement import Places
 from batchq.domain.catalog import Network
-from compute import networks
-from compute.docker_spec import BESIDE, labels_of
-from compute.networks import NoSubnet
-from compute.places import Places
 from tests.compute.test_docker_errors import answer
 from tests.support.containers import launch, new_tag
 
@@ -70,7 +70,7 @@ def _has(row, filters):
 
 @pytest.fixture
 def places(monkeypatch, tmp_path):
-    monkeypatch.setattr(networks, "ROUTES", tmp_path / "route")
+    monkeypatch.setattr(bridges, "ROUTES", tmp_path / "route")
     return Places(INSTANCE, Network.SHARED)
 
 
@@ -93,7 +93,7 @@ def test_forty_accounts_on_two_environments_have_a_network_each(places):
 
 
 def test_without_a_subnet_networks_without_a_job_are_removed_first(places, monkeypatch):
-    monkeypatch.setattr(networks, "RANGE", IPv4Network("10.224.0.0/22"))  # one subnet beside the engine's
+    monkeypatch.setattr(bridges, "RANGE", IPv4Network("10.224.0.0/22"))  # one subnet beside the engine's
     engine = Engine(1)
     engine.run_job_on(busy := placed(places, engine, "busy"))
     idle = placed(places, engine, "idle")
@@ -106,7 +106,7 @@ def test_without_a_subnet_networks_without_a_job_are_removed_first(places, monke
 
 
 def test_where_all_are_in_use_the_start_waits_and_says_why(places, monkeypatch):
-    monkeypatch.setattr(networks, "RANGE", IPv4Network("10.224.0.0/22"))
+    monkeypatch.setattr(bridges, "RANGE", IPv4Network("10.224.0.0/22"))
     engine = Engine(0)
     engine.run_job_on(placed(places, engine, "busy"))
     places.deserted(engine, living=())
@@ -118,7 +118,7 @@ def test_where_all_are_in_use_the_start_waits_and_says_why(places, monkeypatch):
 
 
 def test_a_network_that_was_just_joined_is_not_removed_for_another(places, monkeypatch):
-    monkeypatch.setattr(networks, "RANGE", IPv4Network("10.224.0.0/22"))
+    monkeypatch.setattr(bridges, "RANGE", IPv4Network("10.224.0.0/22"))
     engine = Engine(0)
     placed(places, engine, "first")
     places.deserted(engine, living=())

@@ -1,6 +1,6 @@
 """What the containers of an attempt share is taken away with the last of them, and not while one is being made."""
 
-from compute.surroundings import Surroundings
+from batchq.compute.docker.network.per_attempt import Surroundings
 from tests.support.containers import new_tag
 
 

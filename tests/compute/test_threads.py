@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
+from batchq.compute.docker.threads import Crew, Desk, Sizes
+from batchq.compute.single_flight import Shared
 from batchq.errors import EngineUnknown
-from compute.shared import Shared
-from compute.threads import Crew, Desk, Sizes
 
 ONE, TWO = Sizes(all=1, account=1, most=1), Sizes(all=2, account=2, most=2)
 

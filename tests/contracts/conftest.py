@@ -3,7 +3,7 @@
 import pytest
 
 from batchq.store.memory import MemoryStore
-from batchq.store.sqlite import SqliteStore
+from batchq.store.sqlite_store import SqliteStore
 
 
 @pytest.fixture(params=["memory", "sqlite"])

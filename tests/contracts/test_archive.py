@@ -7,9 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from batchq.errors import Invalid
-from batchq.store.logfiles import LogFiles
+from batchq.ports.logs import LogLine
+from batchq.store.log_files import LogFiles
 from batchq.store.memory_logs import MemoryArchive
-from batchq.values import LogLine
 
 TASK = "0123456789abcdef" * 2
 OTHER = "f" * 32

@@ -15,7 +15,7 @@ from batchq.domain.catalog import (
     State,
     TimeLimit,
 )
-from batchq.domain.names import DefinitionRef
+from batchq.domain.ids import DefinitionRef
 from batchq.errors import Conflict
 from tests.support.builders import NOON, consumable, definition, environment, policy, queue
 

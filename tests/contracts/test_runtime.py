@@ -4,11 +4,17 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.clock import SystemClock
+from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain.catalog import Network
 from batchq.domain.container import Resources
-from batchq.errors import ContainerGone, EngineUnknown, ImageMissing, ImageUnavailable, StartRefused
-from batchq.values import ContainerState, Found, Looked
-from compute.simulated import SimulatedRuntime
+from batchq.errors import (
+    ContainerGone,
+    EngineUnknown,
+    ImageMissing,
+    ImageUnavailable,
+    StartRefused,
+)
+from batchq.ports.runtime import ContainerState, Found, Looked
 from tests.support.containers import (
     docker_runtime,
     ended,

@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.clock import SystemClock
+from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain.container import Resources
-from batchq.values import ContainerState, Found
-from compute.simulated import SimulatedRuntime
+from batchq.ports.runtime import ContainerState, Found
 from tests.support.containers import docker_runtime, heard, left_over, new_tag, output, over, part_of
 from tests.support.scripts import Script
 

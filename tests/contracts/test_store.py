@@ -6,11 +6,11 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
+from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
-from batchq.domain.names import QueueName
 from batchq.errors import Conflict, StoreFailed
-from batchq.store.saving import MOST_FORGOTTEN
-from batchq.values import Changes
+from batchq.ports.jobs import Changes
+from batchq.store.job_writes import MOST_FORGOTTEN
 from tests.support.builders import NOON, attempt, job, job_id, log_stream, moment, resources, stop, submission
 
 

@@ -4,10 +4,10 @@ from collections import Counter
 
 from msgspec.structs import replace
 
+from batchq.domain.access.accounts import Owner
+from batchq.domain.ids import child_id
 from batchq.domain.job import Child, Family, Status
-from batchq.domain.names import child_id
-from batchq.domain.people import Owner
-from batchq.values import Changes, Moment
+from batchq.ports.jobs import Changes, Moment
 from tests.support.builders import NOON, attempt, job
 
 LAB, OTHER = Owner(user="ada", account="lab"), Owner(user="bob", account="other")

@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from batchq.domain.acts import Act, ActQuery, Noted
-from batchq.domain.people import Caller, Reach
+from batchq.domain.access.accounts import Caller, Reach
+from batchq.domain.access.audit import Act, ActQuery, Noted
 from batchq.errors import Conflict
-from batchq.values import Changes
+from batchq.ports.jobs import Changes
 from tests.support.builders import NOON, consumable, definition, environment, job, policy, queue
 
 SECOND = timedelta(seconds=1)

@@ -5,15 +5,15 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from batchq.domain.acts import ActQuery, Noted
+from batchq.domain.access.audit import ActQuery, Noted
 from batchq.domain.catalog import ConsumableUpdate, Operation
-from batchq.domain.fairshare import ShareKey, ShareUse
+from batchq.domain.ids import ConsumableName, QueueName
 from batchq.domain.job import Status
-from batchq.domain.names import ConsumableName, QueueName
+from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.engine.clock_alignment import align
-from batchq.ports import Boot
-from batchq.store.sqlite import SqliteStore
-from batchq.values import Changes
+from batchq.ports.clock import Boot
+from batchq.ports.jobs import Changes
+from batchq.store.sqlite_store import SqliteStore
 from tests.contracts.test_store_acts import DONE
 from tests.support.builders import NOON, attempt, consumable, job, moment, queue, submission
 

@@ -3,10 +3,18 @@
 import pytest
 from msgspec.structs import replace
 
-from batchq.domain.job import FINISHED, QUEUED, Child, Dependency, DependencyType, Family, Status
-from batchq.domain.names import QueueName, child_id
+from batchq.domain.ids import QueueName, child_id
+from batchq.domain.job import (
+    FINISHED,
+    QUEUED,
+    Child,
+    Dependency,
+    DependencyType,
+    Family,
+    Status,
+)
 from batchq.errors import Conflict
-from batchq.values import Changes, ChildQuery, Filter, JobQuery
+from batchq.ports.jobs import Changes, ChildQuery, Filter, JobQuery
 from tests.support.builders import NOON, job, job_id, stop
 
 DEFAULT = QueueName("default")

@@ -7,12 +7,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from batchq.domain.access.accounts import NOBODY, Reach
+from batchq.domain.ids import DefinitionRef, QueueName
 from batchq.domain.job import Status
-from batchq.domain.names import DefinitionRef, QueueName
-from batchq.domain.people import NOBODY, Reach
+from batchq.ports.jobs import Changes, Filter, JobQuery
 from batchq.store.memory import MemoryStore
-from batchq.store.sqlite import SqliteStore
-from batchq.values import Changes, Filter, JobQuery
+from batchq.store.sqlite_store import SqliteStore
 from tests.support.builders import NOON, job
 
 NOON_MS = 1795262400000

@@ -7,13 +7,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from batchq.domain.fairshare import ShareKey, ShareUse
-from batchq.domain.job import Child, Dependency, DependencyType, Family, Need, Status
-from batchq.domain.names import ConsumableName, QueueName, child_id, stream_name
-from batchq.domain.remains import tags
+from batchq.domain.ids import ConsumableName, QueueName, child_id, stream_name
+from batchq.domain.job import Child, Dependency, DependencyType, Family, Need, Status, tags
+from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
+from batchq.ports.catalog import NeedQuery
+from batchq.ports.jobs import Changes, ChildQuery, JobQuery
 from batchq.store.memory import MemoryStore
-from batchq.store.sqlite import SqliteStore
-from batchq.values import Changes, ChildQuery, JobQuery, NeedQuery
+from batchq.store.sqlite_store import SqliteStore
 from tests.support.builders import NOON, attempt, job, job_id, log_stream, moment, submission
 
 DEFAULT = QueueName("default")

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from batchq.domain.access.accounts import ROOT, Owner, Reach
+from batchq.domain.ids import DefinitionRef, QueueName
 from batchq.domain.job import Need, Status
-from batchq.domain.names import DefinitionRef, QueueName
-from batchq.domain.people import ROOT, Owner, Reach
+from batchq.ports.catalog import NeedQuery
+from batchq.ports.jobs import Changes, Filter, JobQuery
 from batchq.store.memory import MemoryStore
-from batchq.store.sqlite import SqliteStore
-from batchq.values import Changes, Filter, JobQuery, NeedQuery
+from batchq.store.sqlite_store import SqliteStore
 from tests.support.builders import NOON, definition, job, log_stream
 
 ADA, BOB, CY = Owner(user="ada", account="lab"), Owner(user="bob", account="lab"), Owner(user="cy", account="team")

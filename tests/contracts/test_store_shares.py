@@ -7,14 +7,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from batchq.domain.fairshare import ShareKey, ShareUse
+from batchq.domain.ids import ConsumableName, QueueName, child_id
 from batchq.domain.job import Child, Family, Need, Status
-from batchq.domain.names import ConsumableName, QueueName, child_id
+from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
 from batchq.errors import Conflict
+from batchq.ports.catalog import NeedQuery
+from batchq.ports.jobs import Changes
 from batchq.store.memory import MemoryStore
-from batchq.store.sqlite import SqliteStore
-from batchq.values import Changes, NeedQuery
+from batchq.store.sqlite_store import SqliteStore
 from tests.support.builders import NOON, attempt, container, job, resources
 
 DEFAULT, OTHER = QueueName("default"), QueueName("other")

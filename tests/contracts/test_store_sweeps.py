@@ -7,13 +7,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from batchq.domain.access.accounts import Owner, Reach
+from batchq.domain.bulk_stop import Candidates, Kind, Progress, Selection, Sweep, SweepOrder
+from batchq.domain.ids import child_id
 from batchq.domain.job import Child, Family, Status
-from batchq.domain.names import child_id
-from batchq.domain.people import Owner, Reach
-from batchq.domain.sweep import Candidates, Kind, Progress, Selection, Sweep, SweepOrder
+from batchq.ports.jobs import Changes, Moment
 from batchq.store.memory import MemoryStore
-from batchq.store.sqlite import SqliteStore
-from batchq.values import Changes, Moment
+from batchq.store.sqlite_store import SqliteStore
 from tests.support.builders import NOON, attempt, gang, job, job_id
 
 ORDER = SweepOrder(kind=Kind.TERMINATE, reason="enough of it")

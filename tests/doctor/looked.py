@@ -4,9 +4,17 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from batchq.doctor.examination import examine
-from batchq.doctor.facts import EngineFacts, Facts, FileFacts, Records, Room, ServerFacts, StoreFacts
+from batchq.doctor.facts import (
+    EngineFacts,
+    Facts,
+    FileFacts,
+    Records,
+    Room,
+    ServerFacts,
+    StoreFacts,
+)
 from batchq.doctor.finding import Level
+from batchq.doctor.report import examine
 from tests.support.builders import NOON
 
 GIB, MIB = 2**30, 2**20

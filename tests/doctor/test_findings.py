@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from batchq.doctor.examination import examine, well
 from batchq.doctor.facts import EngineTrouble, Room, ServerFacts, StoreFacts, Trouble
+from batchq.doctor.report import examine, well
 from tests.doctor.looked import DATA, GIB, HEALTHY, MIB, URL, engine, facts, file, ill, ills, records, server, store
 from tests.support.builders import NOON
 

@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.doctor.finding import Level
+from batchq.domain.ids import Tag
 from batchq.domain.job import Part, PartState, Status
-from batchq.domain.names import Tag
-from batchq.domain.parts import tags_under_way
-from batchq.values import ContainerState, Found
+from batchq.domain.lifecycle.containers import tags_under_way
+from batchq.ports.runtime import ContainerState, Found
 from tests.doctor.looked import active, engine, ill, ills
 from tests.support.builders import NOON, attempt, job, job_id, stop
 

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from batchq.domain import events as on
-from batchq.domain.lifecycle import step
+from batchq.domain.lifecycle.transitions import step
 from tests.support.builders import NOON, job
 
 

@@ -1,7 +1,7 @@
 """Bugs somebody might write about arrays and their children: `mutations` has the rest."""
 
 ARRAYS = {
-    "batchq/domain/arrays.py": [
+    "batchq/domain/lifecycle/arrays.py": [
         (
             "an array with children is RUNNABLE",
             "job if job.status is Status.PENDING else to(job, Status.PENDING)",
@@ -157,7 +157,7 @@ ARRAYS = {
             "counts.pop(status, 0)",
         ),
     ],
-    "batchq/domain/sealing.py": [
+    "batchq/domain/lifecycle/array_view.py": [
         ("a child ended when it was told", "else max(ordered_at, child.created_at)", "else now"),
         ("a child ended before it was born", "else max(ordered_at, child.created_at)", "else ordered_at"),
         ("a child that runs was asked when its array was", " or child.status not in QUEUED else", " else"),
@@ -174,7 +174,7 @@ ARRAYS = {
             "arrays.foreseen(job, _over_at(job))",
         ),
     ],
-    "batchq/engine/turn.py": [
+    "batchq/engine/unit_of_work.py": [
         (
             "a child need not hear its array first",
             "        job = self.hear(job_id)\n        if job",
@@ -187,7 +187,7 @@ ARRAYS = {
         ),
         ("history tells when a row was written", "at = _came(before, after) or self.now", "at = self.now"),
     ],
-    "batchq/engine/families.py": [
+    "batchq/engine/arrays.py": [
         ("after a restart an array is forgotten", "{job.id: job for job in await store.parents_at_work()}", "{}"),
         ("children of an array under order may start", "if arrays.order(job) is not None])", "if False])"),
         (

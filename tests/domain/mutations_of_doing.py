@@ -108,10 +108,10 @@ OPENING = [
 ]
 
 DOING = {
-    "batchq/engine/executor.py": EXECUTOR,
-    "batchq/engine/launch.py": LAUNCH,
-    "batchq/store/saving.py": JOBS,
+    "batchq/engine/containers/executor.py": EXECUTOR,
+    "batchq/engine/containers/start.py": LAUNCH,
+    "batchq/store/job_writes.py": JOBS,
     "batchq/store/transaction.py": TRANSACTION,
     "batchq/store/database.py": DATABASE,
-    "batchq/store/opening.py": OPENING,
+    "batchq/store/integrity.py": OPENING,
 }

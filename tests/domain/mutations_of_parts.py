@@ -226,8 +226,8 @@ DEADLINES = [
     ("what is over is killed", "        if part.state not in BEGUN:\n            continue\n", ""),
 ]
 SEVERAL = {
-    "batchq/domain/parts.py": PARTS,
-    "batchq/domain/consequences.py": CONSEQUENCES,
-    "batchq/domain/gates.py": GATES,
-    "batchq/domain/deadlines.py": DEADLINES,
+    "batchq/domain/lifecycle/containers.py": PARTS,
+    "batchq/domain/lifecycle/container_rules.py": CONSEQUENCES,
+    "batchq/domain/lifecycle/container_gates.py": GATES,
+    "batchq/domain/lifecycle/deadlines.py": DEADLINES,
 }

@@ -34,8 +34,8 @@ SKIP = [
     ("who is meant starts", " or it.order in self.meant", ""),
 ]
 SWEEPING = {
-    "batchq/domain/sweep.py": SWEEP,
-    "batchq/domain/spans.py": SPANS,
-    "batchq/engine/sweeps.py": SWEEPS,
-    "batchq/engine/skip.py": SKIP,
+    "batchq/domain/bulk_stop.py": SWEEP,
+    "batchq/domain/intervals.py": SPANS,
+    "batchq/engine/bulk_stops.py": SWEEPS,
+    "batchq/engine/scheduling/queue_reader.py": SKIP,
 }

@@ -8,8 +8,8 @@ from hypothesis import strategies as some
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.job import QUEUED, Action, ExitRule, Job, Status
-from batchq.domain.lifecycle import TRANSITIONS, step
-from batchq.domain.moves import story
+from batchq.domain.lifecycle.status import story
+from batchq.domain.lifecycle.transitions import TRANSITIONS, step
 from tests.support.builders import NOON, job, job_id, retry
 
 EXIT_CODES = [0, 1, 137, 143]

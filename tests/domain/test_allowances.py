@@ -2,9 +2,9 @@
 
 import pytest
 
-from batchq.domain.allowances import below, check, refusal, runs_as_root, user_and_group
+from batchq.domain.access.accounts import ROOT, Account, Allowance, Caller, Owner, People, Role, User
+from batchq.domain.access.container_policy import below, check, refusal, runs_as_root, user_and_group
 from batchq.domain.container import Device, Logging, Mount, Secret, Ulimit
-from batchq.domain.people import ROOT, Account, Allowance, Caller, Owner, People, Role, User
 from batchq.errors import Invalid
 from tests.support.builders import container, definition, gang, spec, task, task_container
 

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as any_
 
-from batchq.domain import arrays, reasons
 from batchq.domain import events as on
-from batchq.domain.arrays import Moved
+from batchq.domain import status_reasons
+from batchq.domain.ids import child_id
 from batchq.domain.job import FINISHED, Dependency, DependencyType, Family, Status
-from batchq.domain.lifecycle import step
-from batchq.domain.names import child_id
+from batchq.domain.lifecycle import arrays
+from batchq.domain.lifecycle.arrays import Moved
+from batchq.domain.lifecycle.transitions import step
 from batchq.errors import IllegalTransition, Invalid
 from tests.support import builders
 from tests.support.builders import NOON, job_id
@@ -69,7 +70,7 @@ def test_children_share_its_spec_and_have_the_orders_after_its_own():
     ("statuses", "status", "reason"),
     [
         ((Status.SUCCEEDED,) * 3, Status.SUCCEEDED, None),
-        ((Status.SUCCEEDED, Status.FAILED, Status.SUCCEEDED), Status.FAILED, reasons.CHILD_FAILED),
+        ((Status.SUCCEEDED, Status.FAILED, Status.SUCCEEDED), Status.FAILED, status_reasons.CHILD_FAILED),
         ((Status.SUCCEEDED, Status.FAILED, Status.RUNNING), Status.PENDING, None),
     ],
 )

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchq.domain.backfill import Aside, Asides
+from batchq.domain.scheduling.backfill import Aside, Asides
 from tests.domain.lives import at
 
 MINUTES = st.none() | st.integers(0, 9)

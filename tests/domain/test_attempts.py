@@ -2,9 +2,9 @@
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain import reasons
+from batchq.domain import status_reasons
+from batchq.domain.ids import Tag
 from batchq.domain.job import Attempt, Status
-from batchq.domain.names import Tag
 from tests.domain.lives import (
     after,
     at,
@@ -51,7 +51,7 @@ def test_a_job_that_succeeds_has_its_attempt_with_code_and_times():
 
     over = after(job, started(at=at(1)), exited(0, started_at=at(1), stopped_at=at(9)), now=at(10))
 
-    assert (over.status, over.status_reason, over.attempt) == (Status.SUCCEEDED, reasons.EXITED, None)
+    assert (over.status, over.status_reason, over.attempt) == (Status.SUCCEEDED, status_reasons.EXITED, None)
     assert (over.started_at, over.stopped_at) == (at(1), at(9))
     assert over.attempts == (
         Attempt(
@@ -61,7 +61,7 @@ def test_a_job_that_succeeds_has_its_attempt_with_code_and_times():
             started_at=at(1),
             stopped_at=at(9),
             exit_code=0,
-            status_reason=reasons.EXITED,
+            status_reason=status_reasons.EXITED,
         ),
     )
 
@@ -69,7 +69,7 @@ def test_a_job_that_succeeds_has_its_attempt_with_code_and_times():
 def test_a_job_that_fails_says_that_its_container_exited():
     over = after(running(), exited(3))
 
-    assert (over.status, over.status_reason) == (Status.FAILED, reasons.EXITED)
+    assert (over.status, over.status_reason) == (Status.FAILED, status_reasons.EXITED)
     assert (over.attempts[0].exit_code, over.attempts[0].reason) == (3, None)
 
 
@@ -86,7 +86,7 @@ def test_a_failed_attempt_with_others_left_is_runnable_again():
 
     again, effects = lived(job, exited(1, stopped_at=at(5)), now=at(6))
 
-    assert (again.status, again.status_reason, again.attempt) == (Status.RUNNABLE, reasons.EXITED, None)
+    assert (again.status, again.status_reason, again.attempt) == (Status.RUNNABLE, status_reasons.EXITED, None)
     assert again.stopped_at is None
     assert [it.exit_code for it in again.attempts] == [1]
     assert effects == (do.ClearAway(tag=job.tag),)
@@ -141,7 +141,7 @@ def test_being_told_twice_of_a_start_changes_nothing():
 def test_a_start_that_failed_uses_the_attempt_and_says_why():
     over = after(starting(), not_started(reason="CannotPullContainerError: no", exit_code=127), now=at(4))
 
-    assert (over.status, over.status_reason) == (Status.FAILED, reasons.NOT_STARTED)
+    assert (over.status, over.status_reason) == (Status.FAILED, status_reasons.NOT_STARTED)
     assert (over.started_at, over.stopped_at) == (None, at(4))
     assert over.attempts == (
         Attempt(
@@ -151,7 +151,7 @@ def test_a_start_that_failed_uses_the_attempt_and_says_why():
             stopped_at=at(4),
             exit_code=127,
             reason="CannotPullContainerError: no",
-            status_reason=reasons.NOT_STARTED,
+            status_reason=status_reasons.NOT_STARTED,
         ),
     )
 
@@ -173,7 +173,7 @@ def test_a_lost_container_costs_the_attempt_and_is_retried():
             placed_at=NOON,
             started_at=NOON,
             stopped_at=at(8),
-            status_reason=reasons.DISAPPEARED,
+            status_reason=status_reasons.DISAPPEARED,
         ),
     )
 
@@ -194,8 +194,8 @@ def test_a_container_lost_for_another_reason_says_which():
 def test_running_out_of_memory_is_the_containers_reason():
     over = after(running(), exited(137, out_of_memory=True))
 
-    assert over.attempts[0].reason == reasons.OUT_OF_MEMORY
-    assert over.status_reason == reasons.EXITED
+    assert over.attempts[0].reason == status_reasons.OUT_OF_MEMORY
+    assert over.status_reason == status_reasons.EXITED
 
 
 def test_running_out_of_memory_is_no_reason_when_the_job_did_its_work():
@@ -222,31 +222,35 @@ def test_a_dependency_that_failed_fails_the_job():
 
     assert (over.status, over.status_reason, over.stopped_at) == (
         Status.FAILED,
-        reasons.dependency_failed(job_id(7)),
+        status_reasons.dependency_failed(job_id(7)),
         at(2),
     )
     assert (over.attempts, over.is_cancelled, over.is_terminated) == ((), False, False)
 
 
 def test_overrides_that_are_too_long_fail_the_job():
-    over = after(submitted(), on.FoundInvalid(reason=reasons.OVERRIDES_TOO_LONG), now=at(2))
+    over = after(submitted(), on.FoundInvalid(reason=status_reasons.OVERRIDES_TOO_LONG), now=at(2))
 
-    assert (over.status, over.status_reason, over.stopped_at) == (Status.FAILED, reasons.OVERRIDES_TOO_LONG, at(2))
+    assert (over.status, over.status_reason, over.stopped_at) == (
+        Status.FAILED,
+        status_reasons.OVERRIDES_TOO_LONG,
+        at(2),
+    )
 
 
 def test_a_misfit_says_why_it_waits():
-    job = after(runnable(), on.FoundMisfit(reason=reasons.TOO_LARGE))
+    job = after(runnable(), on.FoundMisfit(reason=status_reasons.TOO_LARGE))
 
-    assert (job.misfit, job.status_reason) == (True, reasons.TOO_LARGE)
+    assert (job.misfit, job.status_reason) == (True, status_reasons.TOO_LARGE)
 
 
 def test_a_misfit_no_longer_says_nothing():
-    job = after(runnable(), on.FoundMisfit(reason=reasons.TOO_LARGE), on.FoundFitting())
+    job = after(runnable(), on.FoundMisfit(reason=status_reasons.TOO_LARGE), on.FoundFitting())
 
     assert (job.misfit, job.status_reason) == (False, None)
 
 
 def test_a_misfit_that_is_terminated_is_no_misfit_any_more():
-    over = after(runnable(), on.FoundMisfit(reason=reasons.TOO_LARGE), terminate("enough"))
+    over = after(runnable(), on.FoundMisfit(reason=status_reasons.TOO_LARGE), terminate("enough"))
 
     assert (over.misfit, over.status_reason) == (False, "enough")

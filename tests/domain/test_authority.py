@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from batchq.domain.authority import knows_user, manages, may_make, may_name, may_set
-from batchq.domain.people import Account, Allowance, Role, User
+from batchq.domain.access.accounts import Account, Allowance, Role, User
+from batchq.domain.access.permissions import knows_user, manages, may_make, may_name, may_set
 from tests.domain.test_people import caller
 
 IN_TEAM = User(name="new", account="team")

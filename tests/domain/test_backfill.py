@@ -5,12 +5,12 @@ from itertools import count
 
 import pytest
 
-from batchq.domain import reasons
-from batchq.domain.amounts import Stock
-from batchq.domain.backfill import START_ALLOWANCE, STOP_ALLOWANCE
-from batchq.domain.holding import Held
+from batchq.domain import status_reasons
 from batchq.domain.job import Need, Status
-from batchq.domain.placement import Candidate, Fits, Misfit, Room, Site, Waits
+from batchq.domain.scheduling.backfill import START_ALLOWANCE, STOP_ALLOWANCE
+from batchq.domain.scheduling.capacity import Candidate, Fits, Misfit, Room, Site, Waits
+from batchq.domain.scheduling.resources import Stock
+from batchq.domain.scheduling.usage import Held
 from tests.domain.lives import after, at, running, terminate
 from tests.support.builders import NOON, attempt, environment, job, job_id, resources
 
@@ -217,18 +217,18 @@ def test_more_units_than_there_are_is_a_misfit():
     free = room(licence=licences(3))
 
     for needs in ([need(4)], [need(2), need(2)]):
-        assert free.offer(one(*needs), ["local"]) == Misfit(reason=reasons.too_many_units("licence", 4, 3))
+        assert free.offer(one(*needs), ["local"]) == Misfit(reason=status_reasons.too_many_units("licence", 4, 3))
 
 
 def test_units_of_a_resource_that_is_not_there_are_a_misfit():
-    assert room().offer(one(need(1)), ["local"]) == Misfit(reason=reasons.no_such_resource("licence"))
+    assert room().offer(one(need(1)), ["local"]) == Misfit(reason=status_reasons.no_such_resource("licence"))
 
 
 def test_what_others_have_used_up_makes_a_misfit_of_the_next():
     free = room(token=licences(3, returns=False))
 
     assert free.offer(one(need(2, "token")), ["local"]) == LOCAL
-    assert free.offer(one(need(2, "token")), ["local"]) == Misfit(reason=reasons.too_many_units("token", 2, 1))
+    assert free.offer(one(need(2, "token")), ["local"]) == Misfit(reason=status_reasons.too_many_units("token", 2, 1))
 
 
 def test_units_are_set_aside_and_nothing_else_is_kept_from_those_who_need_none():
@@ -268,11 +268,11 @@ def test_it_says_what_it_waits_for(asked, waits_for):
 def test_it_says_which_consumable_resource_it_waits_for():
     outcome = room(under_way(needs=(need(2),)), licence=licences(3)).offer(one(need(2)), ["local"])
 
-    assert outcome == Waits(reason=reasons.no_room("consumable resource licence"))
+    assert outcome == Waits(reason=status_reasons.no_room("consumable resource licence"))
 
 
 def test_with_no_environment_enabled_it_says_so():
-    assert room().offer(one(), ["gone"]) == Waits(reason=reasons.NO_ENVIRONMENT)
+    assert room().offer(one(), ["gone"]) == Waits(reason=status_reasons.NO_ENVIRONMENT)
 
 
 # --------------------------------------------------------------------------------------------------------------- closed

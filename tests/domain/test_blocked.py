@@ -1,7 +1,7 @@
 """A RUNNABLE job that cannot go on says why, since when, and is given up where its queue says so. aws-batch.md 10.4."""
 
 from batchq.domain import events as on
-from batchq.domain import reasons
+from batchq.domain import status_reasons
 from batchq.domain.job import Status
 from tests.domain.lives import after, at, lived, marks, placed, runnable
 
@@ -39,22 +39,26 @@ def test_what_is_only_explained_otherwise_has_been_so_since_the_first_time():
 
 
 def test_a_misfit_is_blocked_too():
-    job = after(runnable(), on.FoundMisfit(reason=reasons.TOO_LARGE), now=at(5))
+    job = after(runnable(), on.FoundMisfit(reason=status_reasons.TOO_LARGE), now=at(5))
 
-    assert blocked(job) == (reasons.TOO_LARGE, at(5), True)
+    assert blocked(job) == (status_reasons.TOO_LARGE, at(5), True)
 
 
 def test_a_misfit_found_again_has_been_one_since_the_first_time():
-    misfit = on.FoundMisfit(reason=reasons.TOO_LARGE)
+    misfit = on.FoundMisfit(reason=status_reasons.TOO_LARGE)
     job = after(runnable(), misfit, now=at(5))
 
     assert lived(job, misfit, now=at(9)) == (job, ())
 
 
 def test_a_blocked_job_that_becomes_a_misfit_for_the_same_reason_keeps_its_time():
-    job = after(runnable(), on.FoundBlocked(reason=reasons.TOO_LARGE), now=at(5))
+    job = after(runnable(), on.FoundBlocked(reason=status_reasons.TOO_LARGE), now=at(5))
 
-    assert blocked(after(job, on.FoundMisfit(reason=reasons.TOO_LARGE), now=at(9))) == (reasons.TOO_LARGE, at(5), True)
+    assert blocked(after(job, on.FoundMisfit(reason=status_reasons.TOO_LARGE), now=at(9))) == (
+        status_reasons.TOO_LARGE,
+        at(5),
+        True,
+    )
 
 
 def test_what_failed_before_is_not_since_when_it_is_blocked():
@@ -71,7 +75,7 @@ def test_what_is_placed_or_fits_at_last_is_blocked_no_more():
 
 
 def test_blocked_too_long_it_is_cancelled_for_that():
-    job = after(runnable(), on.FoundMisfit(reason=reasons.TOO_LARGE))
+    job = after(runnable(), on.FoundMisfit(reason=status_reasons.TOO_LARGE))
 
     over = after(job, on.BlockedTooLong(reason="MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT"))
 

@@ -3,7 +3,7 @@
 import pytest
 
 from batchq.domain import events as on
-from batchq.domain import reasons
+from batchq.domain import status_reasons
 from batchq.domain.job import Status
 from tests.domain.lives import (
     after,
@@ -58,7 +58,7 @@ def test_after_a_remembered_cancel_there_is_no_other_attempt(life):
     over = after(life(attempts=3), cancel("not wanted"), exited(1))
 
     assert marks(over) == (Status.FAILED, "not wanted", True, False)
-    assert (over.attempts[0].exit_code, over.attempts[0].status_reason) == (1, reasons.EXITED)
+    assert (over.attempts[0].exit_code, over.attempts[0].status_reason) == (1, status_reasons.EXITED)
 
 
 def test_after_a_remembered_cancel_a_failed_start_is_not_tried_again():
@@ -70,7 +70,7 @@ def test_after_a_remembered_cancel_a_failed_start_is_not_tried_again():
 def test_a_job_that_succeeds_shows_no_cancel():
     over = after(running(), cancel("not wanted"), exited(0))
 
-    assert marks(over) == (Status.SUCCEEDED, reasons.EXITED, False, False)
+    assert marks(over) == (Status.SUCCEEDED, status_reasons.EXITED, False, False)
     assert over.cancelled is None
 
 

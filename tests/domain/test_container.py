@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchq.domain.container import MAX_COMMAND_LENGTH, Overrides, Resources, effective, length, merge, substitute
+from batchq.domain.container import (
+    MAX_COMMAND_LENGTH,
+    Overrides,
+    Resources,
+    effective,
+    length,
+    merge,
+    substitute,
+)
 from batchq.errors import Invalid
 from tests.support.builders import container
 

@@ -1,11 +1,11 @@
 import pytest
 
 from batchq.domain import events as on
-from batchq.domain import reasons
+from batchq.domain import status_reasons
 from batchq.domain.container import Overrides
-from batchq.domain.dependencies import invalid, judge
+from batchq.domain.ids import JobId
 from batchq.domain.job import Status
-from batchq.domain.names import JobId
+from batchq.domain.scheduling.dependencies import invalid, judge
 from tests.support.builders import job
 
 DONE = job(status=Status.SUCCEEDED)
@@ -57,11 +57,11 @@ def test_overrides_and_tags_as_many_as_may_be_hold_nothing_up():
 
 @pytest.mark.parametrize("overrides", BEYOND.values(), ids=BEYOND)
 def test_longer_overrides_do_not(overrides):
-    assert invalid(overrides, 0) == reasons.OVERRIDES_TOO_LONG
+    assert invalid(overrides, 0) == status_reasons.OVERRIDES_TOO_LONG
 
 
 def test_more_tags_do_not():
-    assert invalid(BOUND, 51) == reasons.TOO_MANY_TAGS
+    assert invalid(BOUND, 51) == status_reasons.TOO_MANY_TAGS
 
 
 def test_what_is_invalid_ends_the_job_whatever_it_depends_on():

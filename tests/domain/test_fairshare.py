@@ -10,7 +10,8 @@ from hypothesis import strategies as some
 
 from batchq.domain import events as on
 from batchq.domain.catalog import SchedulingPolicy, ShareWeight
-from batchq.domain.fairshare import (
+from batchq.domain.job import Child
+from batchq.domain.scheduling.fairshare import (
     LEAST_DECAY,
     MOST_SHARES,
     Change,
@@ -24,7 +25,6 @@ from batchq.domain.fairshare import (
     most_held,
     window,
 )
-from batchq.domain.job import Child
 from tests.domain.lives import after, at, cancel, exited, pending, placed, runnable, running, starting, submitted
 from tests.support.builders import NOON
 

@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
-from batchq.domain import reasons
+from batchq.domain import status_reasons
 from batchq.domain.job import Status
-from batchq.domain.lifecycle import next_wakeup
+from batchq.domain.lifecycle.transitions import next_wakeup
 from tests.domain.lives import after, at, cancel, lived, marks, placed, runnable
 from tests.domain.lives import terminate as whole
 from tests.domain.part_lives import (
@@ -137,7 +137,7 @@ def test_within_another_node_who_waits_in_vain_closes_that_node_only():
 def test_a_main_node_that_cannot_start_ends_it_before_the_others_began():
     over = after(ganged(), never_starts("0/app"))
 
-    assert (over.status, over.status_reason) == (Status.FAILED, reasons.NOT_STARTED)
+    assert (over.status, over.status_reason) == (Status.FAILED, status_reasons.NOT_STARTED)
     assert {it.begun_at for it in parts(over) if it.key != "0/app"} == {None}
 
 

@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 
 from batchq.domain import effects as do
-from batchq.domain import reasons
+from batchq.domain import status_reasons
 from batchq.domain.job import Status
-from batchq.domain.lifecycle import next_wakeup, ring
+from batchq.domain.lifecycle.transitions import next_wakeup, ring
 from tests.domain.lives import after, asked, at, exited, grace_over, lived, marks, running, started, starting, terminate
 
 
@@ -85,7 +85,7 @@ def test_what_does_not_die_says_so_a_minute_after_the_first_kill():
     deaf, effects = lived(just_before, grace_over(), now=at(90))
 
     assert just_before.status_reason == "enough"
-    assert marks(deaf) == (Status.RUNNING, reasons.UNKILLABLE, False, True)
+    assert marks(deaf) == (Status.RUNNING, status_reasons.UNKILLABLE, False, True)
     assert effects == (do.KillContainer(tag=job.tag),)
 
 

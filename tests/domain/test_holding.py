@@ -5,8 +5,8 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchq.domain.holding import Held
 from batchq.domain.job import Need, Status
+from batchq.domain.scheduling.usage import Held
 from tests.support.builders import attempt, job, stop
 
 NEEDS = ((), (Need(resource="licences", quantity=2),))

@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 
 from batchq.domain import events as on
-from batchq.domain import reasons
+from batchq.domain import status_reasons
 from batchq.domain.job import Action, ExitRule, Status
-from batchq.domain.parts import tags_running
-from batchq.domain.recovery import reconcile
+from batchq.domain.lifecycle.containers import tags_running
+from batchq.domain.lifecycle.reconcile import reconcile
 from tests.domain.lives import after, exited, running, starting, terminate
 from tests.domain.part_lives import app, ends, runs, sidecar, tasked
 from tests.support.builders import NOON, retry
@@ -26,12 +26,12 @@ ONLY_FOR_THE_HOST = retry(
 def test_its_attempt_says_so_and_keeps_its_code():
     (attempt,) = after(running(retry=retry(2)), exited(137, host_lost=True)).attempts
 
-    assert (attempt.status_reason, attempt.exit_code) == (reasons.HOST_TERMINATED, 137)
+    assert (attempt.status_reason, attempt.exit_code) == (status_reasons.HOST_TERMINATED, 137)
     assert attempt.status_reason.startswith("Host EC2")
 
 
 def test_so_it_does_when_its_start_was_never_heard_of():
-    assert after(starting(), exited(255, host_lost=True)).status_reason == reasons.HOST_TERMINATED
+    assert after(starting(), exited(255, host_lost=True)).status_reason == status_reasons.HOST_TERMINATED
 
 
 @pytest.mark.fault("EN01")
@@ -43,7 +43,7 @@ def test_a_rule_for_lost_hosts_gives_it_another_attempt():
 def test_a_success_is_one():
     over = after(running(), exited(0, host_lost=True))
 
-    assert (over.status, over.status_reason) == (Status.SUCCEEDED, reasons.EXITED)
+    assert (over.status, over.status_reason) == (Status.SUCCEEDED, status_reasons.EXITED)
 
 
 def test_what_was_asked_for_keeps_its_reason():
@@ -55,13 +55,19 @@ def test_what_was_asked_for_keeps_its_reason():
 def test_of_several_containers_the_one_that_decides_tells():
     job = after(tasked(app(), sidecar()), runs(APP), runs(SIDECAR))
 
-    assert after(job, ends(APP, 137, host_lost=True), ends(SIDECAR, 137)).status_reason == reasons.HOST_TERMINATED
-    assert after(job, ends(APP, 1), ends(SIDECAR, 137, host_lost=True)).status_reason == reasons.EXITED
+    assert (
+        after(job, ends(APP, 137, host_lost=True), ends(SIDECAR, 137)).status_reason == status_reasons.HOST_TERMINATED
+    )
+    assert after(job, ends(APP, 1), ends(SIDECAR, 137, host_lost=True)).status_reason == status_reasons.EXITED
 
 
 @pytest.mark.parametrize(
     ("lost_before", "reason"),
-    [(LATER, reasons.HOST_TERMINATED), (EARLIER, reasons.DISAPPEARED), (None, reasons.DISAPPEARED)],
+    [
+        (LATER, status_reasons.HOST_TERMINATED),
+        (EARLIER, status_reasons.DISAPPEARED),
+        (None, status_reasons.DISAPPEARED),
+    ],
     ids=["went down since", "went down before", "nobody knows"],
 )
 @pytest.mark.parametrize("job", [running(), after(tasked(app()), runs(APP))], ids=["one container", "several"])

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from batchq.domain.ids import Tag, child_id, stream_name
 from batchq.domain.job import Status
-from batchq.domain.names import Tag, child_id, stream_name
 from tests.domain.lives import runnable, running
 from tests.support.builders import job_id
 

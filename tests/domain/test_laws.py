@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.job import ACTIVE, FINISHED, Status, StopCause
-from batchq.domain.lifecycle import next_wakeup, ring, step
-from batchq.domain.moves import EDGES
+from batchq.domain.lifecycle.status import EDGES
+from batchq.domain.lifecycle.transitions import next_wakeup, ring, step
 from tests.domain.random_lives import lives
 
 LATER = set(Status) - {Status.SUBMITTED}

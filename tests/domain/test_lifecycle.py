@@ -8,8 +8,8 @@ import pytest
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.job import FINISHED, Status
-from batchq.domain.lifecycle import TRANSITIONS, step
-from batchq.domain.moves import EDGES
+from batchq.domain.lifecycle.status import EDGES
+from batchq.domain.lifecycle.transitions import TRANSITIONS, step
 from batchq.errors import IllegalTransition, Invalid
 from tests.domain.lives import (
     after,

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from batchq.domain.membership import with_account, with_user, without_account, without_user
-from batchq.domain.people import ROOT, Account, People, Role, User
+from batchq.domain.access.accounts import ROOT, Account, People, Role, User
+from batchq.domain.access.permissions import with_account, with_user, without_account, without_user
 from batchq.errors import Invalid, NotFound
 
 AMY = User(name="amy", role=Role.ADMIN)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchq.domain.names import JobId, Tag, child_id, node_id, node_of, parent_of
+from batchq.domain.ids import JobId, Tag, child_id, node_id, node_of, parent_of
 
 WHOLE = JobId("00000000-0000-4000-8000-000000000001")
 ENDLESS = "1" * 5000  # more digits than Python reads as a number

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from batchq.domain.container import Resources
-from batchq.domain.holding import Held
 from batchq.domain.job import Status
-from batchq.domain.placement import Candidate, Fits, Room, Site
+from batchq.domain.scheduling.capacity import Candidate, Fits, Room, Site
+from batchq.domain.scheduling.usage import Held
 from tests.support.builders import NOON, attempt, environment, job, job_id
 
 HOST = Resources(millicpus=0, memory_mib=10, gpus=1)

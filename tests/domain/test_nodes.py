@@ -5,8 +5,9 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from batchq.domain import nodes, reasons
+from batchq.domain import status_reasons
 from batchq.domain.job import Part, PartState, Status
+from batchq.domain.lifecycle import node_view
 from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
 from tests.support import builders
 from tests.support.builders import NOON
@@ -38,7 +39,9 @@ def running(*parts, **changes):
 
 
 def ended(*parts, status=Status.SUCCEEDED, **changes):
-    last = builders.attempt(parts=parts, started_at=NOON, stopped_at=LATER, status_reason=reasons.EXITED, exit_code=0)
+    last = builders.attempt(
+        parts=parts, started_at=NOON, stopped_at=LATER, status_reason=status_reasons.EXITED, exit_code=0
+    )
     return builders.job(nodes=GANG, status=status, attempts=(last,), started_at=NOON, stopped_at=LATER, **changes)
 
 
@@ -46,14 +49,14 @@ def ended(*parts, status=Status.SUCCEEDED, **changes):
 def test_a_node_waits_as_its_job_does(status):
     job = builders.job(nodes=GANG, status=status)
 
-    assert [it.status for it in nodes.views(job)] == [status] * 3
-    assert [it.id for it in nodes.views(job)] == [f"{job.id}#0", f"{job.id}#1", f"{job.id}#2"]
+    assert [it.status for it in node_view.views(job)] == [status] * 3
+    assert [it.id for it in node_view.views(job)] == [f"{job.id}#0", f"{job.id}#1", f"{job.id}#2"]
 
 
 def test_a_node_has_its_own_containers_only():
     job = running(part("1/default"), part("0/default"), part("2/side"), part("2/work"))
 
-    seen = nodes.view(job, 2)
+    seen = node_view.view(job, 2)
 
     assert [it.key for it in seen.attempt.parts] == ["2/side", "2/work"]
     assert (seen.spec.task, seen.spec.container.command) == (TWO, ("two",))
@@ -63,7 +66,7 @@ def test_the_main_node_fares_as_the_job():
     job = ended(over("1/default", 3), over("0/default"), status=Status.FAILED, status_reason="why")
     attempts = (replace(job.attempts[0], exit_code=3, decided="1/default"),)
 
-    main = nodes.view(replace(job, attempts=attempts), 1)
+    main = node_view.view(replace(job, attempts=attempts), 1)
 
     assert (main.status, main.status_reason, main.attempts[0].exit_code) == (Status.FAILED, "why", 3)
     assert [it.key for it in main.attempts[0].parts] == ["1/default"]
@@ -82,36 +85,36 @@ STATES = [
 
 @pytest.mark.parametrize(("parts", "status"), STATES)
 def test_another_node_has_a_status_of_its_own_while_the_job_runs(parts, status):
-    assert nodes.view(running(part("1/default"), *parts), 0).status is status
+    assert node_view.view(running(part("1/default"), *parts), 0).status is status
 
 
 @pytest.mark.parametrize(("parts", "status"), STATES[4:])
 def test_and_keeps_it_when_the_job_is_over(parts, status):
     job = ended(over("1/default"), *parts)
 
-    assert nodes.view(job, 0).status is status
+    assert node_view.view(job, 0).status is status
 
 
 def test_a_node_that_is_over_before_the_job_shows_its_attempt_as_finished():
     job = running(part("1/default"), over("0/default", 7))
 
-    seen = nodes.view(job, 0)
+    seen = node_view.view(job, 0)
 
     assert seen.attempt is None
-    assert (seen.attempts[0].exit_code, seen.stopped_at, seen.status_reason) == (7, LATER, reasons.EXITED)
+    assert (seen.attempts[0].exit_code, seen.stopped_at, seen.status_reason) == (7, LATER, status_reasons.EXITED)
 
 
 def test_a_node_ends_when_its_last_container_does():
     job = running(part("1/default"), over("2/side"), over("2/work"), part("2/more", stopping=True))
 
-    assert nodes.view(job, 2).status is Status.RUNNING
+    assert node_view.view(job, 2).status is Status.RUNNING
 
 
 def test_the_essential_container_that_ended_first_tells_how_a_node_fared():
     sooner = LATER - timedelta(seconds=1)
     parts = (over("2/side", 9, stopped_at=NOON), over("2/work", 143), over("2/more", 0, stopped_at=sooner))
 
-    seen = nodes.view(running(part("1/default"), *parts), 2)
+    seen = node_view.view(running(part("1/default"), *parts), 2)
 
     assert (seen.status, seen.attempts[0].decided) == (Status.SUCCEEDED, "2/more")
 
@@ -119,30 +122,30 @@ def test_the_essential_container_that_ended_first_tells_how_a_node_fared():
 def test_what_a_node_did_not_start_for():
     parts = (part("0/default", PartState.ENDED, started_at=None, reason="CannotPullContainerError: no"),)
 
-    seen = nodes.view(running(part("1/default"), *parts), 0)
+    seen = node_view.view(running(part("1/default"), *parts), 0)
 
-    assert (seen.status, seen.status_reason) == (Status.FAILED, reasons.NOT_STARTED)
+    assert (seen.status, seen.status_reason) == (Status.FAILED, status_reasons.NOT_STARTED)
     assert (seen.attempts[0].reason, seen.attempts[0].started_at) == ("CannotPullContainerError: no", None)
 
 
 def test_a_node_that_waited_until_its_job_was_over_did_not_fail_to_start():
     never = part("0/default", PartState.ENDED, started_at=None, stopped_at=LATER)
 
-    seen = nodes.view(ended(over("1/default"), never), 0)
+    seen = node_view.view(ended(over("1/default"), never), 0)
 
-    assert (seen.status, seen.status_reason, seen.started_at) == (Status.FAILED, reasons.EXITED, None)
+    assert (seen.status, seen.status_reason, seen.started_at) == (Status.FAILED, status_reasons.EXITED, None)
 
 
 def test_a_node_whose_container_was_lost_says_so():
-    lost = part("0/default", PartState.ENDED, reason=reasons.DISAPPEARED, stopped_at=LATER)
+    lost = part("0/default", PartState.ENDED, reason=status_reasons.DISAPPEARED, stopped_at=LATER)
 
-    assert nodes.view(running(part("1/default"), lost), 0).status_reason == reasons.DISAPPEARED
+    assert node_view.view(running(part("1/default"), lost), 0).status_reason == status_reasons.DISAPPEARED
 
 
 def test_a_node_that_was_stopped_with_its_job_has_the_callers_reason():
     job = ended(over("1/default", 143), over("0/default", 143, stopping=True), status=Status.FAILED)
 
-    seen = nodes.view(replace(job, stop=builders.stop(reason="enough")), 0)
+    seen = node_view.view(replace(job, stop=builders.stop(reason="enough")), 0)
 
     assert (seen.status_reason, seen.is_terminated) == ("enough", True)
 
@@ -150,26 +153,26 @@ def test_a_node_that_was_stopped_with_its_job_has_the_callers_reason():
 def test_a_node_that_succeeded_before_the_terminate_was_not_terminated():
     job = ended(over("1/default", 143), over("0/default", 0), status=Status.FAILED)
 
-    seen = nodes.view(replace(job, stop=builders.stop()), 0)
+    seen = node_view.view(replace(job, stop=builders.stop()), 0)
 
-    assert (seen.status, seen.is_terminated, seen.status_reason) == (Status.SUCCEEDED, False, reasons.EXITED)
+    assert (seen.status, seen.is_terminated, seen.status_reason) == (Status.SUCCEEDED, False, status_reasons.EXITED)
 
 
 @pytest.mark.parametrize("exit_code", [0, 143])
 def test_a_node_that_alone_was_terminated_has_the_callers_reason_whatever_its_exit_code(exit_code):
     job = running(part("1/default"), over("0/default", exit_code, stopping=True, terminated="not you"))
 
-    seen = nodes.view(job, 0)
+    seen = node_view.view(job, 0)
 
     assert (seen.status, seen.status_reason, seen.is_terminated) == (Status.FAILED, "not you", True)
     assert (seen.attempts[0].exit_code, seen.attempts[0].status_reason) == (exit_code, "not you")
-    assert not nodes.view(job, 1).is_terminated
+    assert not node_view.view(job, 1).is_terminated
 
 
 def test_until_it_is_over_it_runs_and_is_terminated():
     job = running(part("1/default"), part("0/default", stopping=True, terminated="not you"))
 
-    seen = nodes.view(job, 0)
+    seen = node_view.view(job, 0)
 
     assert (seen.status, seen.status_reason, seen.is_terminated) == (Status.RUNNING, "not you", True)
 
@@ -177,30 +180,30 @@ def test_until_it_is_over_it_runs_and_is_terminated():
 def test_a_node_that_was_stopped_before_its_job_keeps_its_own_end():
     job = ended(over("1/default", 143), over("0/default", 7, stopping=True), status=Status.FAILED)
 
-    seen = nodes.view(replace(job, stop=builders.stop(ordered_at=LATER + timedelta(seconds=1))), 0)
+    seen = node_view.view(replace(job, stop=builders.stop(ordered_at=LATER + timedelta(seconds=1))), 0)
 
-    assert (seen.status, seen.is_terminated, seen.status_reason) == (Status.FAILED, False, reasons.EXITED)
+    assert (seen.status, seen.is_terminated, seen.status_reason) == (Status.FAILED, False, status_reasons.EXITED)
 
 
 def test_a_job_cancelled_before_it_ran_has_nodes_that_never_ran():
     job = builders.job(nodes=GANG, status=Status.FAILED, cancelled="no", status_reason="no", stopped_at=NOON)
 
-    assert [(it.status, it.is_cancelled, it.attempts) for it in nodes.views(job)] == [(Status.FAILED, True, ())] * 3
+    assert [(it.status, it.is_cancelled, it.attempts) for it in node_view.views(job)] == [(Status.FAILED, True, ())] * 3
 
 
 def test_between_two_attempts_a_node_waits_and_tells_of_the_first():
     job = replace(ended(over("1/default", 1), over("0/default", 143)), status=Status.RUNNABLE)
 
-    seen = nodes.view(job, 0)
+    seen = node_view.view(job, 0)
 
     assert (seen.status, len(seen.attempts), seen.attempts[0].exit_code) == (Status.RUNNABLE, 1, 143)
 
 
 def test_no_other_job_has_nodes():
-    assert nodes.views(builders.job()) == ()
-    assert not nodes.exists(builders.job(), 0)
+    assert node_view.views(builders.job()) == ()
+    assert not node_view.exists(builders.job(), 0)
 
 
 @pytest.mark.parametrize(("node", "there"), [(-1, False), (0, True), (2, True), (3, False)])
 def test_a_gang_has_as_many_nodes_as_it_has(node, there):
-    assert nodes.exists(builders.job(nodes=GANG), node) is there
+    assert node_view.exists(builders.job(nodes=GANG), node) is there

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain.gates import closed, container_of, main_node
 from batchq.domain.job import ACTIVE, FINISHED, PartState, Status
-from batchq.domain.lifecycle import next_wakeup, ring, step
-from batchq.domain.parts import came_to_run, tags_kept, tags_running, tags_under_way
-from batchq.domain.recovery import Seen, reconcile
+from batchq.domain.lifecycle.container_gates import closed, container_of, main_node
+from batchq.domain.lifecycle.containers import came_to_run, tags_kept, tags_running, tags_under_way
+from batchq.domain.lifecycle.reconcile import Seen, reconcile
+from batchq.domain.lifecycle.transitions import next_wakeup, ring, step
 from batchq.domain.task import Condition
 from tests.domain.lives import placed
 from tests.domain.part_lives import ends, given_up, parts, runs

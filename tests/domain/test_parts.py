@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from batchq.domain import events as on
 from batchq.domain.job import PartState, Status
-from batchq.domain.lifecycle import step
-from batchq.domain.parts import ORDERS, TRANSITIONS
+from batchq.domain.lifecycle.containers import ORDERS, TRANSITIONS
+from batchq.domain.lifecycle.transitions import step
 from batchq.errors import IllegalTransition
 from tests.domain.lives import after, timed_out
 from tests.domain.part_lives import (

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from batchq.domain.people import (
+from batchq.domain.access.accounts import (
     ROOT,
     Account,
     Allowance,

@@ -2,16 +2,16 @@ from itertools import count
 
 import pytest
 
-from batchq.domain import reasons
+from batchq.domain import status_reasons
 from batchq.domain.catalog import State
-from batchq.domain.holding import Held
 from batchq.domain.job import Status
-from batchq.domain.placement import Candidate, Fits, Misfit, Room, Site, Waits, usable
+from batchq.domain.scheduling.capacity import Candidate, Fits, Misfit, Room, Site, Waits, usable
+from batchq.domain.scheduling.usage import Held
 from tests.support.builders import NOON, attempt, environment, job, job_id, resources
 
 numbers = count(1)
 HOST = resources(millicpus=64_000, memory_mib=8_000, gpus=2)
-TOO_FAT = reasons.too_large([("MiB of memory", 8_001, 8_000)])
+TOO_FAT = status_reasons.too_large([("MiB of memory", 8_001, 8_000)])
 
 
 class Free:
@@ -227,7 +227,7 @@ def test_more_vcpus_than_any_environment_has_is_a_misfit():
     free = room(environment("a", max_millicpus=2000), environment("b", max_millicpus=4000))
 
     assert free.offer(small(millicpus=4001), ["a", "b"]) == Misfit(
-        reason=f"{reasons.TOO_MANY_VCPUS} It asks for 4.001 vCPUs, the largest CE has 4."
+        reason=f"{status_reasons.TOO_MANY_VCPUS} It asks for 4.001 vCPUs, the largest CE has 4."
     )
     assert free.offer(small(millicpus=4000), ["a", "b"]) == Fits(environment="b")
 
@@ -243,14 +243,14 @@ def test_more_vcpus_than_any_environment_has_is_a_misfit():
 def test_more_memory_or_gpus_than_the_host_has_is_a_misfit_that_says_how_much(wanted, figures):
     free = room(environment("local"))
 
-    assert free.offer(small(**wanted), ["local"]) == Misfit(reason=f"{reasons.TOO_LARGE} It asks for {figures}.")
+    assert free.offer(small(**wanted), ["local"]) == Misfit(reason=f"{status_reasons.TOO_LARGE} It asks for {figures}.")
 
 
 def test_a_misfit_of_vcpus_and_memory_is_told_of_the_vcpus():
     free = room(environment("local", max_millicpus=4000))
 
     assert free.offer(small(millicpus=4001, memory_mib=8_001), ["local"]) == Misfit(
-        reason=reasons.too_many_vcpus(4001, 4000)
+        reason=status_reasons.too_many_vcpus(4001, 4000)
     )
 
 
@@ -264,7 +264,9 @@ def test_it_is_not_told_of_the_vcpus_when_one_of_the_environments_has_them(milli
 def test_a_misfit_holds_back_nobody():
     free = room(environment("local"))
 
-    assert free.offer(small(millicpus=999_999), ["local"]) == Misfit(reason=reasons.too_many_vcpus(999_999, 4000))
+    assert free.offer(small(millicpus=999_999), ["local"]) == Misfit(
+        reason=status_reasons.too_many_vcpus(999_999, 4000)
+    )
     assert free.offer(small(memory_mib=8_001), ["local"]) == Misfit(reason=TOO_FAT)
     assert free.offer(small(), ["local"]) == Fits(environment="local")
 
@@ -272,7 +274,9 @@ def test_a_misfit_holds_back_nobody():
 def test_a_disabled_environment_does_not_make_a_job_fit():
     free = room(environment("big", max_millicpus=9000, state=State.DISABLED), environment("local"))
 
-    assert free.offer(small(millicpus=9000), ["big", "local"]) == Misfit(reason=reasons.too_many_vcpus(9000, 4000))
+    assert free.offer(small(millicpus=9000), ["big", "local"]) == Misfit(
+        reason=status_reasons.too_many_vcpus(9000, 4000)
+    )
 
 
 # ----------------------------------------------------------------------------------------------------------- could hold

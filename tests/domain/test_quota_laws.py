@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as some
 
+from batchq.domain.access.accounts import ROOT, Account, Limits, Owner, People
 from batchq.domain.container import Resources
-from batchq.domain.holding import Held
 from batchq.domain.job import Status
-from batchq.domain.people import ROOT, Account, Limits, Owner, People
-from batchq.domain.placement import Candidate, Fits, Room, Site, Waits
-from batchq.domain.quotas import Closed, Quotas
+from batchq.domain.scheduling.capacity import Candidate, Fits, Room, Site, Waits
+from batchq.domain.scheduling.quotas import Closed, Quotas
+from batchq.domain.scheduling.usage import Held
 from tests.support.builders import NOON, attempt, environment, job, job_id
 
 HOST = Resources(millicpus=100_000, memory_mib=1000)

@@ -2,9 +2,9 @@
 
 import pytest
 
+from batchq.domain.access.accounts import ROOT, Account, Limits, People
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Child, Family, Status
-from batchq.domain.people import ROOT, Account, Limits, People
-from batchq.domain.quotas import Quotas, made, queued, too_many
+from batchq.domain.scheduling.quotas import Quotas, made, queued, too_many
 from tests.support.builders import job, job_id
 
 FEW, SOME, MANY = Limits(queued=1), Limits(queued=2), Limits(queued=3)

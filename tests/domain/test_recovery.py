@@ -2,8 +2,8 @@
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain.names import JobId, Tag
-from batchq.domain.recovery import Seen, reconcile
+from batchq.domain.ids import JobId, Tag
+from batchq.domain.lifecycle.reconcile import Seen, reconcile
 from tests.domain.lives import after, asked, exited, placed, runnable, running, starting, succeeded, terminate
 
 NOTHING = ((), (), ())

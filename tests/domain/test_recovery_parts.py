@@ -1,7 +1,7 @@
 """A restart, or a survey, in the midst of an attempt of several containers: each is taken up where it is."""
 
 from batchq.domain import events as on
-from batchq.domain.names import Tag
+from batchq.domain.ids import Tag
 from tests.domain.lives import after, terminate
 from tests.domain.part_lives import app, ends, ganged, in_words, is_asked, runs, sidecar, tasked
 from tests.domain.test_recovery import is_over, lives, reconciled

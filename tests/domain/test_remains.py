@@ -1,7 +1,6 @@
 """What a job leaves behind: the containers of all its attempts, whatever became of them."""
 
-from batchq.domain.job import Part, Status
-from batchq.domain.remains import tags
+from batchq.domain.job import Part, Status, tags
 from tests.support.builders import attempt, job
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from batchq.domain.job import Action, ExitRule
-from batchq.domain.retry import Verdict, evaluate, matches, verdict
+from batchq.domain.lifecycle.status import Verdict, evaluate, matches, verdict
 from tests.support.builders import attempt, job, retry, stop
 from tests.support.spending import little_spent
 

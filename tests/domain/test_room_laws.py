@@ -7,9 +7,9 @@ from hypothesis import strategies as some
 
 from batchq.domain.catalog import State
 from batchq.domain.container import Resources
-from batchq.domain.holding import Held
 from batchq.domain.job import Status
-from batchq.domain.placement import Candidate, Fits, Misfit, Room, Site, Waits
+from batchq.domain.scheduling.capacity import Candidate, Fits, Misfit, Room, Site, Waits
+from batchq.domain.scheduling.usage import Held
 from tests.support.builders import NOON, attempt, environment, job, job_id
 
 HOST = Resources(millicpus=10, memory_mib=10, gpus=2)

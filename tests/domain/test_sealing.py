@@ -5,13 +5,13 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from batchq.domain import arrays
 from batchq.domain import events as on
-from batchq.domain.arrays import Moved
 from batchq.domain.job import ACTIVE, QUEUED, Dependency, DependencyType, StopCause
 from batchq.domain.job import Status as Is
-from batchq.domain.lifecycle import step
-from batchq.domain.sealing import Sealed, hear, is_sealing
+from batchq.domain.lifecycle import arrays
+from batchq.domain.lifecycle.array_view import Sealed, hear, is_sealing
+from batchq.domain.lifecycle.arrays import Moved
+from batchq.domain.lifecycle.transitions import step
 from tests.support import builders
 from tests.support.builders import NOON
 

@@ -5,11 +5,19 @@ from datetime import timedelta
 import pytest
 
 from batchq.domain import effects as do
+from batchq.domain.bulk_stop import (
+    Kind,
+    Outcome,
+    Selection,
+    SweepOrder,
+    has_children,
+    outcome,
+    request,
+)
+from batchq.domain.ids import child_id
+from batchq.domain.intervals import Spans
 from batchq.domain.job import Family, Status
-from batchq.domain.lifecycle import step
-from batchq.domain.names import child_id
-from batchq.domain.spans import Spans
-from batchq.domain.sweep import Kind, Outcome, Selection, SweepOrder, has_children, outcome, request
+from batchq.domain.lifecycle.transitions import step
 from tests.support.builders import NOON, attempt, job, job_id
 
 CANCEL = SweepOrder(kind=Kind.CANCEL, reason="enough")

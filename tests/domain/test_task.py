@@ -1,7 +1,15 @@
 """Tasks and gangs: what they reserve, and what SubmitJob makes of them."""
 
 from batchq.domain.container import Overrides, Resources
-from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer, effective_nodes, effective_task, together
+from batchq.domain.task import (
+    NodeRange,
+    Nodes,
+    Task,
+    TaskContainer,
+    effective_nodes,
+    effective_task,
+    together,
+)
 from tests.support import builders
 
 

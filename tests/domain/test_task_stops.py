@@ -3,10 +3,10 @@
 from datetime import timedelta
 
 from batchq.domain import events as on
-from batchq.domain import reasons
+from batchq.domain import status_reasons
 from batchq.domain.job import Status
-from batchq.domain.lifecycle import next_wakeup, ring
-from batchq.domain.parts import tag_timed
+from batchq.domain.lifecycle.containers import tag_timed
+from batchq.domain.lifecycle.transitions import next_wakeup, ring
 from tests.domain.lives import after, at, cancel, lived, marks, starting, terminate, timed_out
 from tests.domain.part_lives import (
     app,
@@ -95,7 +95,7 @@ def test_a_cancel_is_remembered_and_leaves_the_attempt_alone():
 
     assert effects == ()
     assert marks(after(job, ends(APP, 1))) == (Status.FAILED, "not wanted", True, False)
-    assert marks(after(job, ends(APP, 0))) == (Status.SUCCEEDED, reasons.EXITED, False, False)
+    assert marks(after(job, ends(APP, 0))) == (Status.SUCCEEDED, status_reasons.EXITED, False, False)
 
 
 def test_a_timeout_stops_all_of_them():
@@ -104,7 +104,7 @@ def test_a_timeout_stops_all_of_them():
     over = after(job, timed_out(), ends(APP, 0), ends(SIDECAR, 0))
 
     assert asks(job, timed_out()) == ["stop 0/app", "stop 0/sidecar"]
-    assert marks(over) == (Status.FAILED, reasons.TIMED_OUT, False, False)
+    assert marks(over) == (Status.FAILED, status_reasons.TIMED_OUT, False, False)
 
 
 def test_a_timeout_does_not_reach_what_is_decided():
@@ -206,8 +206,8 @@ def test_what_does_not_die_says_so_and_keeps_its_room():
     deaf = after(just_before, grace_over(SIDECAR), now=at(90))
 
     assert just_before.status_reason is None
-    assert (deaf.status, deaf.status_reason) == (Status.RUNNING, reasons.UNKILLABLE)
-    assert after(deaf, ends(SIDECAR, 137)).status_reason == reasons.EXITED
+    assert (deaf.status, deaf.status_reason) == (Status.RUNNING, status_reasons.UNKILLABLE)
+    assert after(deaf, ends(SIDECAR, 137)).status_reason == status_reasons.EXITED
 
 
 # -------------------------------------------------------------------------------------------------------- start timeout
@@ -237,7 +237,7 @@ def test_who_waited_in_vain_fails_the_job():
     over = after(job, ends(INIT, 143), ends(SIDECAR, 143))
 
     assert asks(waiting(), runs(INIT), runs(SIDECAR), too_late(INIT)) == ["stop 0/init", "stop 0/sidecar"]
-    assert (over.status, over.status_reason) == (Status.FAILED, reasons.NOT_STARTED)
+    assert (over.status, over.status_reason) == (Status.FAILED, status_reasons.NOT_STARTED)
     why = "DependencyTimeoutError: container init did not reach SUCCESS within 5 seconds"
     assert (over.attempts[0].reason, over.attempts[0].exit_code, over.attempts[0].decided) == (why, None, APP)
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.domain import reasons
+from batchq.domain import status_reasons
 from batchq.domain.job import Status
 from tests.domain.lives import after, at, lived, placed, runnable
 from tests.domain.part_lives import (
@@ -101,7 +101,7 @@ def test_one_that_was_over_before_anybody_saw_it_run_has_run():
 def test_who_waits_for_what_can_no_longer_come_true_fails_the_job_that_needs_it(condition, event, never):
     job = after(tasked(init(), app(after={"init": condition})), event)
 
-    assert (job.status, job.status_reason) == (Status.FAILED, reasons.NOT_STARTED)
+    assert (job.status, job.status_reason) == (Status.FAILED, status_reasons.NOT_STARTED)
     assert job.attempts[0].reason == f"ContainerDependencyError: container init will not reach {never}"
     assert job.attempts[0].exit_code is None
 
@@ -143,7 +143,7 @@ def test_the_job_is_over_when_all_its_containers_are():
     over = after(job, ends(SIDECAR, 143, **ended_at(7)))
 
     assert (job.status, over.status) == (Status.RUNNING, Status.SUCCEEDED)
-    assert (over.status_reason, over.attempts[0].exit_code, over.stopped_at) == (reasons.EXITED, 0, at(7))
+    assert (over.status_reason, over.attempts[0].exit_code, over.stopped_at) == (status_reasons.EXITED, 0, at(7))
     assert over.attempts[0].decided == APP
     assert [it.exit_code for it in over.attempts[0].parts] == [0, 143]
 
@@ -160,7 +160,7 @@ def test_a_task_of_which_one_container_may_not_be_has_no_other_attempt():
 
     over = after(job, ends(SIDECAR, 143))
 
-    assert (over.status, over.status_reason) == (Status.FAILED, reasons.NOT_STARTED)
+    assert (over.status, over.status_reason) == (Status.FAILED, status_reasons.NOT_STARTED)
     assert len(over.attempts) == 1
 
 
@@ -198,7 +198,7 @@ def test_an_essential_one_that_cannot_start_fails_the_job_and_stops_the_others()
     over = after(job, runs(SIDECAR), never_starts(APP, exit_code=127), ends(SIDECAR, 143))
 
     assert asks(job, runs(SIDECAR), never_starts(APP)) == ["stop 0/sidecar", "clear 0/app"]
-    assert (over.status, over.status_reason) == (Status.FAILED, reasons.NOT_STARTED)
+    assert (over.status, over.status_reason) == (Status.FAILED, status_reasons.NOT_STARTED)
     assert (over.attempts[0].exit_code, over.attempts[0].reason) == (127, "no such file")
 
 
@@ -209,14 +209,14 @@ def test_one_that_cannot_start_for_no_reason_at_all_fails_the_job_too():
 def test_an_essential_one_that_is_lost_fails_the_job_as_a_lone_one_does():
     over = after(tasked(app()), runs(APP), is_lost(APP))
 
-    assert (over.status, over.status_reason) == (Status.FAILED, reasons.DISAPPEARED)
+    assert (over.status, over.status_reason) == (Status.FAILED, status_reasons.DISAPPEARED)
     assert (over.attempts[0].exit_code, over.attempts[0].reason) == (None, None)
 
 
 def test_an_essential_one_out_of_memory_says_so():
     over = after(tasked(app()), runs(APP), ends(APP, 137, out_of_memory=True))
 
-    assert (over.attempts[0].exit_code, over.attempts[0].reason) == (137, reasons.OUT_OF_MEMORY)
+    assert (over.attempts[0].exit_code, over.attempts[0].reason) == (137, status_reasons.OUT_OF_MEMORY)
 
 
 def test_a_success_is_not_out_of_memory():

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain import reasons
+from batchq.domain import status_reasons
 from batchq.domain.job import Status
-from batchq.domain.lifecycle import next_wakeup, ring
+from batchq.domain.lifecycle.transitions import next_wakeup, ring
 from tests.domain.lives import (
     after,
     asked,
@@ -61,7 +61,7 @@ def test_a_timeout_asks_the_container_to_stop():
 
     later, effects = lived(job, ring(job, at(60)), now=at(60))
 
-    assert marks(later) == (Status.RUNNING, reasons.TIMED_OUT, False, False)
+    assert marks(later) == (Status.RUNNING, status_reasons.TIMED_OUT, False, False)
     assert effects == (do.StopContainer(tag=job.tag),)
 
 
@@ -75,8 +75,8 @@ def test_a_timed_out_job_has_the_grace_of_its_own():
 def test_a_timed_out_job_is_not_tried_again():
     over = after(running(attempts=3, timeout=MINUTE), timed_out(), exited(143))
 
-    assert marks(over) == (Status.FAILED, reasons.TIMED_OUT, False, False)
-    assert over.attempts[0].status_reason == reasons.TIMED_OUT
+    assert marks(over) == (Status.FAILED, status_reasons.TIMED_OUT, False, False)
+    assert over.attempts[0].status_reason == status_reasons.TIMED_OUT
 
 
 def test_terminate_after_a_timeout_changes_nothing():
@@ -100,4 +100,4 @@ def test_cancel_after_a_timeout_changes_nothing():
 def test_a_cancel_before_the_timeout_does_not_show_in_the_end():
     over = after(running(timeout=MINUTE), cancel("not wanted"), timed_out(), exited(143))
 
-    assert marks(over) == (Status.FAILED, reasons.TIMED_OUT, False, False)
+    assert marks(over) == (Status.FAILED, status_reasons.TIMED_OUT, False, False)

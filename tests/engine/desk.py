@@ -4,10 +4,10 @@ import asyncio
 
 from batchq.engine.bus import Bus
 from batchq.engine.engine_identity import EngineCheck
-from batchq.engine.inbox import Inbox
-from batchq.engine.letters import Deliver, Submit, Surveyed
 from batchq.engine.loop import Loop
-from batchq.engine.tasks import Tasks
+from batchq.engine.mailbox import Inbox
+from batchq.engine.messages import Deliver, Submit, Surveyed
+from batchq.engine.supervisor import Tasks
 from tests.engine.turns import HOST, ground, stored
 from tests.support.builders import ADMIN, NO_ACCOUNTS, job_id, spec
 from tests.support.clock import VirtualClock

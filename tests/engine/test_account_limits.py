@@ -4,11 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.domain import reasons
+from batchq.domain import status_reasons
+from batchq.domain.access.accounts import ROOT, Account, Limits, Owner, People
 from batchq.domain.catalog import State
-from batchq.domain.people import ROOT, Account, Limits, Owner, People
-from batchq.domain.quotas import Quotas
-from batchq.engine.lines import FIRST_PAGE, PAGE
+from batchq.domain.scheduling.quotas import Quotas
+from batchq.engine.scheduling.queue_reader import FIRST_PAGE, PAGE
 from tests.domain.lives import runnable, running
 from tests.engine.turns import fill, filled, ground, placed_in, stored, turn_over
 from tests.support.builders import environment, policy, queue, resources
@@ -61,8 +61,8 @@ async def test_the_first_that_waits_says_so_and_those_behind_it_do_not_slip_past
 
     assert placed_in(turn, first, small, below) == [None, None, None]
     (head,) = told.heads.values()
-    assert (head.job_id, head.reason) == (first.id, reasons.at_limit("lab"))
-    assert reasons.code(head.reason) == "ACCOUNT_LIMIT:VCPUS"
+    assert (head.job_id, head.reason) == (first.id, status_reasons.at_limit("lab"))
+    assert status_reasons.code(head.reason) == "ACCOUNT_LIMIT:VCPUS"
 
 
 @pytest.mark.parametrize("dead", [environment("dead", state=State.DISABLED), environment("dead", max_millicpus=1000)])
@@ -144,7 +144,7 @@ async def test_the_highest_account_at_its_limit_is_named_and_its_jobs_wait_as_on
 
     told = await fill(turn, store, wide(), quotas=quotas(team=1, lab=1))
 
-    assert [(it.job_id, it.reason) for it in told.heads.values()] == [(below.id, reasons.at_limit("lab"))]
+    assert [(it.job_id, it.reason) for it in told.heads.values()] == [(below.id, status_reasons.at_limit("lab"))]
 
 
 async def test_a_limit_that_was_lowered_ends_nothing_and_starts_nothing():
@@ -164,7 +164,7 @@ async def test_one_that_is_more_than_the_limit_is_a_misfit_and_holds_up_not_even
 
     assert placed_in(turn, large, small) == [None, "local"]
     assert turn.get(large.id).misfit
-    assert turn.get(large.id).status_reason == reasons.beyond_limit("lab", 3000, 2000)
+    assert turn.get(large.id).status_reason == status_reasons.beyond_limit("lab", 3000, 2000)
 
 
 async def test_a_limit_holds_over_all_queues():

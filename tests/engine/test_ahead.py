@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batchq.domain import reasons
+from batchq.domain import status_reasons
+from batchq.domain.access.accounts import Owner
 from batchq.domain.job import Status
-from batchq.domain.people import Owner
-from batchq.domain.placement import stands_in_line
-from batchq.engine.ahead import MOST, NEXT, PAGE, Ahead
+from batchq.domain.scheduling.capacity import stands_in_line
+from batchq.engine.scheduling.queue_cache import MOST, NEXT, PAGE, Ahead
+from batchq.ports.jobs import Changes
 from batchq.store.memory import MemoryStore
-from batchq.values import Changes
 from tests.domain.lives import after, cancel, placed, runnable, running
 from tests.engine.desk import LOOKED, Desk, request
 from tests.engine.turns import ground
@@ -122,7 +122,7 @@ async def test_a_job_is_remembered_as_it_was_saved():
 
 
 async def test_one_whose_record_was_damaged_is_not_remembered():
-    bad = runnable(status_reason=reasons.UNREADABLE)
+    bad = runnable(status_reason=status_reasons.UNREADABLE)
     _, ahead = await ahead_of(bad)
 
     assert await ahead.jobs([bad.id]) == {bad.id: bad}

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain.events import TerminateRequested
-from batchq.domain.lifecycle import ring
-from batchq.engine.alarms import Alarms
-from batchq.engine.letters import Ring
+from batchq.domain.lifecycle.transitions import ring
+from batchq.engine.messages import Ring
+from batchq.engine.timers import Alarms
 from tests.domain.lives import after, asked, at, exited, grace_over, placed, running, started, starting, terminate
 from tests.domain.part_lives import app, ganged, is_asked, runs, sidecar, tasked
 from tests.engine.desk import desk_over

@@ -5,11 +5,11 @@ from datetime import timedelta
 from msgspec.structs import replace
 
 from batchq.domain.catalog import ResourceKind
+from batchq.domain.ids import child_id
+from batchq.domain.intervals import Spans
 from batchq.domain.job import Child, Need
-from batchq.domain.names import child_id
-from batchq.domain.spans import Spans
-from batchq.engine.scheduling import MOST_LOOKED_AT
-from batchq.engine.skip import Skip
+from batchq.engine.scheduling.placement_pass import MOST_LOOKED_AT
+from batchq.engine.scheduling.queue_reader import Skip
 from tests.domain.lives import pending, runnable, running
 from tests.engine.turns import HOST, fill, filled, ground, placed_in, stored, turn_over
 from tests.support.builders import consumable, environment, queue

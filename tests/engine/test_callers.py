@@ -2,8 +2,8 @@
 
 import pytest
 
+from batchq.domain.access.accounts import Caller, Owner
 from batchq.domain.job import Dependency, DependencyType
-from batchq.domain.people import Caller, Owner
 from batchq.errors import Invalid
 from tests.engine.desk import LOOKED, ONE, TWO, desk_over, submit
 from tests.support.builders import job, job_id

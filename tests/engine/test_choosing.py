@@ -6,11 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain import events as on
+from batchq.domain.bulk_stop import Kind, Selection, SweepOrder
 from batchq.domain.job import Status
-from batchq.domain.sweep import Kind, Selection, SweepOrder
-from batchq.engine import choosing
-from batchq.engine.choosing import Choosing
-from batchq.engine.letters import SweepJobs
+from batchq.engine import bulk_stop_selection
+from batchq.engine.bulk_stop_selection import Choosing
+from batchq.engine.messages import SweepJobs
 from batchq.errors import Outdated, TooOften
 from batchq.store.memory import MemoryStore
 from tests.engine.desk import LOOKED, ONE, Desk, answer, desk_over, request, submit
@@ -61,7 +61,7 @@ async def test_a_request_that_is_cancelled_after_it_was_sent_loses_no_change():
 
 
 async def test_candidates_are_read_again_when_too_many_jobs_have_changed(monkeypatch):
-    monkeypatch.setattr(choosing, "MAX_CHANGED", 0)
+    monkeypatch.setattr(bulk_stop_selection, "MAX_CHANGED", 0)
     starts = job(status=Status.RUNNABLE)
     desk = await desk_over(starts)
     first = letter(await desk.loop.choosing.candidates(WAITING), final=False)
@@ -74,7 +74,7 @@ async def test_candidates_are_read_again_when_too_many_jobs_have_changed(monkeyp
 
 
 async def test_a_user_waits_for_his_earlier_bulk_stops_and_other_users_do_not(monkeypatch):
-    monkeypatch.setattr(choosing, "MAX_WAITING", 1)
+    monkeypatch.setattr(bulk_stop_selection, "MAX_WAITING", 1)
     ann, bob = (replace(ADMIN, user=name) for name in ("ann", "bob"))
     one_at_a_time = Choosing(MemoryStore()).turn_of
     entered = []

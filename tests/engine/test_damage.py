@@ -4,16 +4,16 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain import effects as do
-from batchq.domain import reasons
-from batchq.domain.fairshare import ShareKey
+from batchq.domain import status_reasons
+from batchq.domain.ids import child_id
 from batchq.domain.job import Dependency, Status
-from batchq.domain.names import child_id
-from batchq.domain.parts import tags_under_way
-from batchq.domain.recovery import Seen
-from batchq.engine.letters import Amend, Ring, Surveyed
+from batchq.domain.lifecycle.containers import tags_under_way
+from batchq.domain.lifecycle.reconcile import Seen
+from batchq.domain.scheduling.fairshare import ShareKey
+from batchq.engine.messages import Amend, Ring, Surveyed
+from batchq.ports.jobs import Changes
 from batchq.store import rows
-from batchq.store.sqlite import SqliteStore
-from batchq.values import Changes
+from batchq.store.sqlite_store import SqliteStore
 from tests.domain.lives import exited, pending, runnable, running, starting, succeeded
 from tests.domain.part_lives import tasked
 from tests.engine.desk import LOOKED, Desk, answer, news, submit
@@ -72,7 +72,7 @@ async def fate(desk, job):
     return now.status, now.status_reason
 
 
-LOST = (Status.FAILED, reasons.UNREADABLE)
+LOST = (Status.FAILED, status_reasons.UNREADABLE)
 
 # ------------------------------------------------------------------------------------------------------- one bad row
 
@@ -193,8 +193,8 @@ async def test_what_placing_reads_of_it_is_damaged_too(database):
 
 
 async def test_a_misfit_that_is_damaged_keeps_no_other_misfit_waiting(database):
-    bad = runnable(misfit=True, status_reason=reasons.TOO_LARGE)
-    good = runnable(misfit=True, status_reason=reasons.TOO_LARGE)
+    bad = runnable(misfit=True, status_reason=status_reasons.TOO_LARGE)
+    good = runnable(misfit=True, status_reason=status_reasons.TOO_LARGE)
     desk = await desk_over(database, bad, good)
     ruin(database, bad)
     await desk.loop.load()
@@ -238,7 +238,7 @@ async def test_one_that_is_over_stays_as_its_columns_tell(database):
 
     await desk.turn(LOOKED)
 
-    assert (await fate(desk, done)) == (Status.SUCCEEDED, reasons.UNREADABLE)
+    assert (await fate(desk, done)) == (Status.SUCCEEDED, status_reasons.UNREADABLE)
     assert await desk.store.damaged() == ()
 
 
@@ -272,7 +272,7 @@ async def test_a_job_in_memory_is_not_harmed_by_what_was_done_to_its_row(databas
 
 
 def test_learnt_twice_it_fails_once():
-    bad = replace(runnable(), status_reason=reasons.UNREADABLE)
+    bad = replace(runnable(), status_reason=status_reasons.UNREADABLE)
     turn = learnt(bad)
 
     turn.learn([bad])
@@ -285,7 +285,7 @@ def test_what_is_in_memory_counts_whatever_was_left_of_its_row():
     good = running()
     turn = turn_over(good)
 
-    turn.learn([replace(good, status_reason=reasons.UNREADABLE)])
+    turn.learn([replace(good, status_reason=status_reasons.UNREADABLE)])
 
     assert turn.get(good.id) is good
 
@@ -304,8 +304,8 @@ async def test_those_that_depend_on_it_fail_as_after_any_failure(database):
     await desk.turn(LOOKED)
 
     assert await fate(desk, bad) == LOST
-    assert await fate(desk, waits) == (Status.FAILED, reasons.dependency_failed(bad.id))
-    assert await fate(desk, after) == (Status.FAILED, reasons.dependency_failed(waits.id))
+    assert await fate(desk, waits) == (Status.FAILED, status_reasons.dependency_failed(bad.id))
+    assert await fate(desk, after) == (Status.FAILED, status_reasons.dependency_failed(waits.id))
 
 
 async def test_its_container_is_cleared_away_and_its_room_is_free(database):
@@ -437,5 +437,5 @@ async def test_a_child_that_is_damaged_is_one_that_failed(database):
     await through(desk)
 
     assert await fate(desk, bad) == LOST
-    assert await fate(desk, array) == (Status.FAILED, reasons.CHILD_FAILED)
+    assert await fate(desk, array) == (Status.FAILED, status_reasons.CHILD_FAILED)
     assert [it.status for it in await children(desk, array)] == [Status.FAILED, Status.SUCCEEDED, Status.SUCCEEDED]

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.values import ContainerState, Found, Looked
+from batchq.ports.runtime import ContainerState, Found, Looked
 from tests.domain.lives import after
 from tests.engine.test_executor import Outside, Several
 

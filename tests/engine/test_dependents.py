@@ -6,9 +6,9 @@ import pytest
 
 from batchq.domain import events as on
 from batchq.domain.job import Status
-from batchq.engine import turn as turns
-from batchq.engine.letters import MoreToDo
-from batchq.engine.settling import settle
+from batchq.engine import unit_of_work as turns
+from batchq.engine.dependents import settle
+from batchq.engine.messages import MoreToDo
 from tests.domain.lives import cancel, pending, runnable, submitted
 from tests.engine.desk import ONE, Desk, desk_over, request, submit
 from tests.engine.turns import ground, stored, turn_over

@@ -4,15 +4,15 @@ import asyncio
 import gc
 import weakref
 
+from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain import events as on
+from batchq.domain.bulk_stop import Kind, Outcome, Selection, SweepOrder, Told
 from batchq.domain.container import Resources
-from batchq.domain.sweep import Kind, Outcome, Selection, SweepOrder, Told
 from batchq.engine.bus import Bus
 from batchq.engine.engine import Engine
-from batchq.engine.inbox import Inbox
+from batchq.engine.mailbox import Inbox
 from batchq.errors import Invalid, StoreFailed
 from batchq.store.memory import MemoryStore
-from compute.simulated import SimulatedRuntime
 from tests.engine.desk import ONE, desk_over
 from tests.support import builders
 from tests.support.builders import NO_ACCOUNTS

@@ -5,20 +5,20 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
+from batchq.compute.simulated.faults import CARRIED_OUT, NOT_CARRIED_OUT, Fault
+from batchq.compute.simulated.runtime import SimulatedRuntime
+from batchq.compute.simulated.script import Script
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.container import Logging
-from batchq.domain.names import Tag
-from batchq.engine.executor import ASK_AGAIN, MAX_LOG_REFUSALS, Executor
-from batchq.engine.letters import Deliver, Ring
-from batchq.engine.start_breaker import StartBreaker
-from batchq.engine.starting import LONGEST_PAUSE
-from batchq.engine.tasks import Tasks
+from batchq.domain.ids import Tag
+from batchq.engine.containers.executor import ASK_AGAIN, MAX_LOG_REFUSALS, Executor
+from batchq.engine.containers.start import LONGEST_PAUSE
+from batchq.engine.containers.start_breaker import StartBreaker
+from batchq.engine.messages import Deliver, Ring
+from batchq.engine.supervisor import Tasks
 from batchq.errors import EngineUnknown, ImageMissing, LogRefused, StoreFailed
-from batchq.values import ContainerState
-from compute.script import Script
-from compute.simulated import SimulatedRuntime
-from compute.simulated_faults import CARRIED_OUT, NOT_CARRIED_OUT, Fault
+from batchq.ports.runtime import ContainerState
 from tests.domain.lives import after, started, starting
 from tests.domain.part_lives import tasked
 from tests.engine.turns import HOST

@@ -4,10 +4,10 @@ import pytest
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
+from batchq.domain.ids import child_id
 from batchq.domain.job import Dependency, DependencyType, Status
-from batchq.domain.names import child_id
-from batchq.engine import families
-from batchq.engine.letters import Deliver, MoreToDo
+from batchq.engine import arrays
+from batchq.engine.messages import Deliver, MoreToDo
 from tests.engine.desk import LOOKED, ONE, TWO, answer, desk_over, submit
 
 CANCEL, TERMINATE = on.CancelRequested(reason="enough"), on.TerminateRequested(reason="now")
@@ -15,7 +15,7 @@ CANCEL, TERMINATE = on.CancelRequested(reason="enough"), on.TerminateRequested(r
 
 @pytest.fixture(autouse=True)
 def few_at_a_time(monkeypatch):
-    monkeypatch.setattr(families, "MOST", 3)
+    monkeypatch.setattr(arrays, "MOST", 3)
 
 
 def request(parent, event):

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from batchq.engine.guard import LOOK_EVERY, Guard
-from batchq.engine.inbox import Inbox
-from batchq.engine.letters import Ring
+from batchq.engine.mailbox import Inbox
+from batchq.engine.messages import Ring
+from batchq.engine.monitors.store_monitor import LOOK_EVERY, Guard
 from batchq.errors import StoreFailed, StoreLost
 from tests.support.builders import job_id
 from tests.support.clock import VirtualClock

@@ -3,16 +3,16 @@
 from msgspec.structs import replace
 
 from batchq.domain import events as on
-from batchq.domain import reasons
+from batchq.domain import status_reasons
 from batchq.domain.job import Status
-from batchq.engine import scheduling
-from batchq.engine.letters import Amend, GroundChanged, MoreToDo
+from batchq.engine.messages import Amend, GroundChanged, MoreToDo
+from batchq.engine.scheduling import placement_pass
 from tests.domain.lives import after, at, cancel, exited, not_started, runnable, running
 from tests.engine.desk import LOOKED, ONE, answer, desk_over, news, request, submit
 from tests.engine.turns import ground
 from tests.support.builders import ADMIN, environment, queue
 
-FOR_VCPUS = reasons.no_room("vCPUs of compute environment local")
+FOR_VCPUS = status_reasons.no_room("vCPUs of compute environment local")
 
 
 async def blocked(desk, job):
@@ -61,7 +61,7 @@ async def test_nor_after_a_restart():
 
 async def test_another_explanation_of_one_reason_keeps_the_time():
     runs, head = running(millicpus=4000), runnable()
-    desk = await desk_over(runs, after(head, on.FoundBlocked(reason=reasons.no_room("memory")), now=at(-60)))
+    desk = await desk_over(runs, after(head, on.FoundBlocked(reason=status_reasons.no_room("memory")), now=at(-60)))
 
     await desk.turn(LOOKED)
 
@@ -102,7 +102,7 @@ async def test_an_older_job_that_comes_back_takes_the_place_of_the_head():
 
 
 async def test_a_head_that_started_and_comes_back_is_marked_anew_however_full_those_turns_were(monkeypatch):
-    monkeypatch.setattr(scheduling, "MOST_FOUND", 1)
+    monkeypatch.setattr(placement_pass, "MOST_FOUND", 1)
     runs, head = running(millicpus=4000), runnable(millicpus=4000, attempts=2)
     desk = await desk_over(runs, head, on_ground=ground(queue(), queue("urgent", priority=9)))
     await desk.turn(LOOKED)
@@ -148,7 +148,7 @@ async def test_with_its_environment_disabled_the_head_says_so():
 
     await desk.turn(LOOKED)
 
-    assert (await blocked(desk, head))[0] == reasons.NO_ENVIRONMENT
+    assert (await blocked(desk, head))[0] == status_reasons.NO_ENVIRONMENT
 
 
 async def test_a_head_that_has_become_a_misfit_stays_one():
@@ -161,4 +161,4 @@ async def test_a_head_that_has_become_a_misfit_stays_one():
     await desk.turn(GroundChanged())
 
     assert (await desk.store.jobs([head.id]))[head.id].misfit
-    assert (await blocked(desk, head))[0] == reasons.too_many_vcpus(4000, 3000)
+    assert (await blocked(desk, head))[0] == status_reasons.too_many_vcpus(4000, 3000)

@@ -3,12 +3,12 @@
 import pytest
 
 from batchq.domain import effects as do
+from batchq.domain.ids import Tag, child_id
 from batchq.domain.job import Status
-from batchq.domain.names import Tag, child_id
-from batchq.domain.recovery import Seen
-from batchq.engine.letters import MoreToDo, Resume, Surveyed
+from batchq.domain.lifecycle.reconcile import Seen
+from batchq.engine.messages import MoreToDo, Resume, Surveyed
 from batchq.errors import Invalid
-from batchq.values import Changes, Restoration
+from batchq.ports.jobs import Changes, Restoration
 from tests.engine.desk import LOOKED, ONE, answer, desk_over, submit
 from tests.engine.turns import HOST
 from tests.support.builders import ADMIN, NOON

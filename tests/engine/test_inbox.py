@@ -7,8 +7,8 @@ from itertools import count
 import pytest
 
 from batchq.domain import events as on
-from batchq.engine.inbox import ENOUGH, LEISURE, QUIET, Inbox
-from batchq.engine.letters import Deliver
+from batchq.engine.mailbox import ENOUGH, LEISURE, QUIET, Inbox
+from batchq.engine.messages import Deliver
 from tests.support import builders
 
 

@@ -1,8 +1,8 @@
 """What a container is told of its job, and with whom it is launched. aws-batch.md 12."""
 
+from batchq.domain.ids import Tag
 from batchq.domain.job import Child
-from batchq.domain.names import Tag
-from batchq.engine.launch import launch
+from batchq.engine.containers.start import launch
 from tests.domain.lives import after, made, starting
 from tests.domain.part_lives import app, ganged, is_made, runs, sidecar, tasked
 from tests.support.builders import gang, task

@@ -5,12 +5,12 @@ import asyncio
 import pytest
 
 from batchq.domain import events as on
-from batchq.domain import reasons
+from batchq.domain import status_reasons
 from batchq.domain.catalog import ResourceKind
-from batchq.domain.fairshare import ShareKey
 from batchq.domain.job import Need, Status
-from batchq.engine import ledger
-from batchq.engine.letters import Deliver, EngineLost, GroundChanged
+from batchq.domain.scheduling.fairshare import ShareKey
+from batchq.engine.messages import Deliver, EngineLost, GroundChanged
+from batchq.engine.scheduling import share_usage
 from tests.domain.lives import at, exited, runnable, running
 from tests.engine.desk import LOOKED, ONE, TWO, Desk, answer, desk_over, news, request, submit
 from tests.engine.turns import ground, stored
@@ -162,7 +162,7 @@ async def test_use_is_remembered_through_other_changes_of_the_ground():
 
 
 async def test_shares_that_are_long_over_are_no_burden(monkeypatch):
-    monkeypatch.setattr(ledger, "MOST_KEPT", 3)
+    monkeypatch.setattr(share_usage, "MOST_KEPT", 3)
     desk = await used_by_red(fair())
     await asyncio.sleep(86_400)
 
@@ -182,7 +182,9 @@ async def test_units_come_back_with_the_end_of_the_job():
     runs, waits = running(needs=need(2)), runnable(needs=need(2))
     desk = await desk_over(runs, waits, on_ground=licences(3))
     await desk.turn(LOOKED)
-    assert (await desk.store.jobs([waits.id]))[waits.id].status_reason == reasons.no_room("consumable resource licence")
+    assert (await desk.store.jobs([waits.id]))[waits.id].status_reason == status_reasons.no_room(
+        "consumable resource licence"
+    )
 
     await desk.turn(news(runs, exited(0)))
 
@@ -227,7 +229,7 @@ async def test_when_all_is_used_up_the_next_is_a_misfit_and_stops_nobody():
     await desk.turn(LOOKED)
 
     (stored,) = (await desk.store.jobs([next_.id])).values()
-    assert (stored.misfit, stored.status_reason) == (True, reasons.too_many_units("licence", 2, 1))
+    assert (stored.misfit, stored.status_reason) == (True, status_reasons.too_many_units("licence", 2, 1))
     assert await desk.status(other) is Status.STARTING
 
 

@@ -7,20 +7,20 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain import events as on
-from batchq.domain import reasons
+from batchq.domain import status_reasons
 from batchq.domain.catalog import TimeLimit
+from batchq.domain.ids import child_id
 from batchq.domain.job import Status
-from batchq.domain.names import child_id
-from batchq.engine import limits
-from batchq.engine.letters import Amend, Deliver, EngineLost, GroundChanged
+from batchq.engine.messages import Amend, Deliver, EngineLost, GroundChanged
+from batchq.engine.scheduling import time_limits
 from tests.domain.lives import after, at, exited, pending, runnable, running
 from tests.engine.desk import LOOKED, ONE, answer, desk_over, submit
 from tests.engine.turns import ground
 from tests.support.builders import ADMIN, environment, queue
 
-CAPACITY = reasons.code(reasons.no_room("memory"))
-TOO_LARGE = reasons.code(reasons.TOO_LARGE)
-TOO_MANY = reasons.code(reasons.TOO_MANY_VCPUS)
+CAPACITY = status_reasons.code(status_reasons.no_room("memory"))
+TOO_LARGE = status_reasons.code(status_reasons.TOO_LARGE)
+TOO_MANY = status_reasons.code(status_reasons.TOO_MANY_VCPUS)
 TEN_MINUTES = timedelta(minutes=10)
 
 
@@ -30,7 +30,7 @@ def limited(*reasons_, most=TEN_MINUTES, environments=None):
 
 
 def misfit(**asked):
-    return after(runnable(millicpus=9000, **asked), on.FoundMisfit(reason=reasons.TOO_MANY_VCPUS))
+    return after(runnable(millicpus=9000, **asked), on.FoundMisfit(reason=status_reasons.TOO_MANY_VCPUS))
 
 
 class Watched:
@@ -142,7 +142,7 @@ async def test_without_an_action_for_its_reason_it_waits(watch, on_ground):
 
 async def test_time_that_passed_before_a_restart_counts(watch):
     runs = running(millicpus=4000)
-    head = after(runnable(), on.FoundBlocked(reason=reasons.no_room("memory")), now=at(-300))
+    head = after(runnable(), on.FoundBlocked(reason=status_reasons.no_room("memory")), now=at(-300))
     desk = await desk_over(runs, head, on_ground=limited())
     await desk.turn(LOOKED)
 
@@ -162,7 +162,7 @@ async def test_misfits_are_cancelled_wherever_they_stand(watch):
 
 
 async def test_misfits_found_before_a_restart_are_cancelled(watch, monkeypatch):
-    monkeypatch.setattr(limits, "PAGE", 2)
+    monkeypatch.setattr(time_limits, "PAGE", 2)
     jobs = [misfit() for _ in range(5)]
     desk = await desk_over(*jobs, on_ground=limited(TOO_MANY))
 
@@ -172,7 +172,7 @@ async def test_misfits_found_before_a_restart_are_cancelled(watch, monkeypatch):
 
 
 async def test_a_misfit_found_while_others_are_looked_through_is_not_forgotten(watch, monkeypatch):
-    monkeypatch.setattr(limits, "PAGE", 2)
+    monkeypatch.setattr(time_limits, "PAGE", 2)
     again = running(attempts=2)
     on_ground = limited(TOO_MANY)
     desk = await desk_over(again, *(misfit(queue="unlimited") for _ in range(5)), on_ground=on_ground)
@@ -192,7 +192,7 @@ async def test_the_array_of_cancelled_children_fails_with_them(watch):
     await watch(desk, 601)
 
     stored = await desk.store.jobs([ONE, *(child_id(ONE, index) for index in range(3))])
-    assert [it.status_reason for it in stored.values()] == [reasons.CHILD_FAILED, *[text(TOO_MANY)] * 3]
+    assert [it.status_reason for it in stored.values()] == [status_reasons.CHILD_FAILED, *[text(TOO_MANY)] * 3]
 
 
 async def test_a_limit_that_comes_later_holds_for_those_who_wait(watch):
@@ -265,7 +265,10 @@ async def test_nothing_rings_when_nobody_is_due(watch):
 
 
 async def test_a_look_through_cancels_nobody_before_its_time(watch):
-    old, young = misfit(), after(runnable(millicpus=9000), on.FoundMisfit(reason=reasons.TOO_MANY_VCPUS), now=at(300))
+    old, young = (
+        misfit(),
+        after(runnable(millicpus=9000), on.FoundMisfit(reason=status_reasons.TOO_MANY_VCPUS), now=at(300)),
+    )
     desk = await desk_over(old, young, on_ground=limited(TOO_MANY))
 
     await watch(desk, 899)

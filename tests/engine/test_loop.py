@@ -7,12 +7,12 @@ from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain.catalog import State
+from batchq.domain.ids import JobId
 from batchq.domain.job import Status
-from batchq.domain.names import JobId
-from batchq.engine.letters import Amend, Deliver, EngineLost, GroundChanged, Surveyed
 from batchq.engine.loop import AFTER_FAILURE, OF_LATE
+from batchq.engine.messages import Amend, Deliver, EngineLost, GroundChanged, Surveyed
 from batchq.errors import Invalid, StoreFailed, Unavailable
-from batchq.values import Changes
+from batchq.ports.jobs import Changes
 from tests.domain.lives import (
     after,
     cancel,

@@ -4,13 +4,13 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain import events as on
-from batchq.domain import reasons
-from batchq.domain.holding import Held
+from batchq.domain import status_reasons
 from batchq.domain.job import Status
-from batchq.domain.placement import Room
-from batchq.engine import scheduling
-from batchq.engine.letters import EngineLost, GroundChanged, MoreToDo
-from batchq.engine.scheduling import free_misfits as free_misfits_of
+from batchq.domain.scheduling.capacity import Room
+from batchq.domain.scheduling.usage import Held
+from batchq.engine.messages import EngineLost, GroundChanged, MoreToDo
+from batchq.engine.scheduling import placement_pass
+from batchq.engine.scheduling.placement_pass import free_misfits as free_misfits_of
 from tests.domain.lives import after, cancel, runnable, running
 from tests.engine.desk import LOOKED, desk_over
 from tests.engine.turns import filled, ground, placed_in, site, statuses, stored, turn_over
@@ -18,7 +18,7 @@ from tests.support.builders import environment
 
 
 def misfit(**asked):
-    return after(runnable(**asked), on.FoundMisfit(reason=reasons.TOO_MANY_VCPUS))
+    return after(runnable(**asked), on.FoundMisfit(reason=status_reasons.TOO_MANY_VCPUS))
 
 
 WIDER = ground(environments=[environment(max_millicpus=9000)])
@@ -37,7 +37,10 @@ async def test_a_misfit_is_marked_and_those_behind_it_go_on():
 
     turn = await filled(store, ground())
 
-    assert (turn.get(huge.id).misfit, turn.get(huge.id).status_reason) == (True, reasons.too_many_vcpus(9000, 4000))
+    assert (turn.get(huge.id).misfit, turn.get(huge.id).status_reason) == (
+        True,
+        status_reasons.too_many_vcpus(9000, 4000),
+    )
     assert placed_in(turn, huge, small) == [None, "local"]
 
 
@@ -79,7 +82,7 @@ async def misfits_of(desk, jobs):
 
 @pytest.fixture
 def few_at_a_time(monkeypatch):
-    monkeypatch.setattr(scheduling, "MISFIT_PAGE", 2)
+    monkeypatch.setattr(placement_pass, "MISFIT_PAGE", 2)
 
 
 async def test_misfits_are_freed_however_many_they_are_a_few_a_turn(few_at_a_time):

@@ -1,17 +1,17 @@
 """A turn looks at the lines where somebody may start or stand first, and nowhere else."""
 
 from batchq.domain import events as on
-from batchq.domain import reasons
+from batchq.domain import status_reasons
 from batchq.domain.job import Dependency, Status
-from batchq.engine.ahead import Ahead
-from batchq.engine.letters import GroundChanged
+from batchq.engine.messages import GroundChanged
+from batchq.engine.scheduling.queue_cache import Ahead
 from tests.domain.lives import after, cancel, exited, pending, runnable, running, started, terminate
 from tests.engine.desk import LOOKED, ONE, desk_over, news, request, submit
 from tests.engine.turns import ground
 from tests.support.builders import environment, queue
 
 FULL = 4000
-FOR_VCPUS = reasons.no_room("vCPUs of compute environment local")
+FOR_VCPUS = status_reasons.no_room("vCPUs of compute environment local")
 
 
 class Watched(Ahead):

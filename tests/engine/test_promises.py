@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from batchq.domain.job import Status
-from batchq.engine.letters import GroundChanged
+from batchq.engine.messages import GroundChanged
 from tests.domain.lives import at, runnable, starting, terminate
 from tests.engine.desk import LOOKED, ONE, Desk, desk_over, request, submit
 from tests.engine.turns import ground

@@ -5,15 +5,15 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.domain.fairshare import ShareKey, ShareUse
-from batchq.domain.job import Status
-from batchq.domain.names import QueueName, stream_name
-from batchq.domain.remains import tags
-from batchq.engine.pruning import EVERY, OLD_SHARES, PAUSE, Pruner
+from batchq.domain.ids import QueueName, stream_name
+from batchq.domain.job import Status, tags
+from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
+from batchq.engine.retention import EVERY, OLD_SHARES, PAUSE, Pruner
 from batchq.errors import StoreFailed
+from batchq.ports.jobs import Changes
+from batchq.ports.logs import LogLine, LogStream
 from batchq.store.memory import MemoryStore
 from batchq.store.memory_logs import MemoryArchive
-from batchq.values import Changes, LogLine, LogStream
 from tests.support.builders import attempt, job, job_id, moment
 from tests.support.clock import VirtualClock
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.engine.pulse import EVERY, OF_LATE, PROMPT, TOO_LATE, Pulse
+from batchq.engine.monitors.loop_watchdog import EVERY, OF_LATE, PROMPT, TOO_LATE, Pulse
 from tests.support.builders import NOON
 
 

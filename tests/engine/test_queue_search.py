@@ -4,11 +4,11 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain.catalog import ResourceKind
+from batchq.domain.ids import ConsumableName, QueueName
 from batchq.domain.job import Need, Status
-from batchq.domain.names import ConsumableName, QueueName
-from batchq.engine import scheduling
-from batchq.engine.letters import SearchQueues
-from batchq.engine.queue_search import Position, follow
+from batchq.engine.messages import SearchQueues
+from batchq.engine.scheduling import placement_pass
+from batchq.engine.scheduling.queue_search import Position, follow
 from tests.domain.lives import runnable
 from tests.engine.desk import LOOKED, desk_over
 from tests.engine.turns import ground
@@ -71,9 +71,9 @@ def licensed(**asked):
 
 @pytest.mark.parametrize("shares", [False, True], ids=["first in first out", "fair share"])
 async def test_each_search_reads_so_many_jobs_and_the_next_goes_on_behind_them(monkeypatch, shares):
-    monkeypatch.setattr(scheduling, "MOST_READ", 4)
-    monkeypatch.setattr(scheduling, "MOST_SEARCHED", 10)
-    monkeypatch.setattr(scheduling, "SEARCH_PAGE", 5)
+    monkeypatch.setattr(placement_pass, "MOST_READ", 4)
+    monkeypatch.setattr(placement_pass, "MOST_SEARCHED", 10)
+    monkeypatch.setattr(placement_pass, "SEARCH_PAGE", 5)
     share = {"share_identifier": "red", "scheduling_priority": 1} if shares else {}
     blocked, last = [licensed(millicpus=1, **share) for _ in range(40)], runnable(millicpus=1, **share)
     fair = {"policy": "fair"} if shares else {}

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from batchq.engine.repeats import KEPT, Repeats
+from batchq.engine.idempotency import KEPT, Repeats
 from batchq.store.memory import MemoryStore
 from tests.engine.desk import LOOKED, ONE, TWO, Desk, desk_over, submit
 from tests.engine.turns import ground

@@ -4,10 +4,10 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain import events as on
-from batchq.domain import reasons
-from batchq.domain.names import JobId, Tag
-from batchq.engine.reports import is_waited_for, report
-from batchq.values import ContainerState, Found
+from batchq.domain import status_reasons
+from batchq.domain.ids import JobId, Tag
+from batchq.engine.containers.report import is_waited_for, report
+from batchq.ports.runtime import ContainerState, Found
 from tests.domain.lives import after, at, starting
 
 TAG = Tag(job_id=JobId("a-job"), attempt=2)
@@ -19,7 +19,7 @@ def found(state, **changes):
 
 
 def test_one_that_is_not_there_is_lost():
-    assert report(TAG, None) == (on.ContainerLost(attempt=2, reason=reasons.DISAPPEARED),)
+    assert report(TAG, None) == (on.ContainerLost(attempt=2, reason=status_reasons.DISAPPEARED),)
 
 
 @pytest.mark.fault("EN30")
@@ -29,7 +29,7 @@ def test_one_that_never_ran_is_lost():
 
 def test_one_that_went_down_with_its_host_before_it_began_is_lost_with_it():
     assert report(TAG, found(ContainerState.CREATED, host_lost=True)) == (
-        on.ContainerLost(attempt=2, reason=reasons.HOST_TERMINATED),
+        on.ContainerLost(attempt=2, reason=status_reasons.HOST_TERMINATED),
     )
 
 

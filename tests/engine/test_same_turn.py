@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 
 from batchq.domain import effects as do
-from batchq.domain import reasons
+from batchq.domain import status_reasons
 from batchq.domain.job import Status
-from batchq.engine.letters import Ring
+from batchq.engine.messages import Ring
 from tests.domain.lives import exited, running, terminate
 from tests.engine.desk import LOOKED, desk_over, news, request
 
@@ -37,7 +37,7 @@ async def test_the_timeout_before_terminate_is_the_one_order_and_its_reason_stan
 
     await desk.turn(LOOKED, rings(job), request(job, terminate("enough")))
 
-    assert desk.loop.active[job.id].status_reason == reasons.TIMED_OUT
+    assert desk.loop.active[job.id].status_reason == status_reasons.TIMED_OUT
     assert desk.asked.count(do.StopContainer(tag=job.tag)) == 1
 
 
@@ -60,7 +60,7 @@ async def test_an_end_after_the_timeout_is_a_failure_that_is_not_tried_again(cod
     await desk.turn(LOOKED, rings(job), news(job, exited(code)))
 
     done = (await desk.store.jobs([job.id]))[job.id]
-    assert (done.status, done.status_reason) == (Status.FAILED, reasons.TIMED_OUT)
+    assert (done.status, done.status_reason) == (Status.FAILED, status_reasons.TIMED_OUT)
     assert [it.exit_code for it in done.attempts] == [code]
     assert do.StartContainer(tag=job.tag) not in desk.asked
 

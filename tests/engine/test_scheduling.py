@@ -5,8 +5,8 @@ import pytest
 from batchq.domain import events as on
 from batchq.domain.catalog import State
 from batchq.domain.job import Need, Status
-from batchq.engine.lines import FIRST_PAGE, PAGE
-from batchq.engine.scheduling import MOST_FOUND
+from batchq.engine.scheduling.placement_pass import MOST_FOUND
+from batchq.engine.scheduling.queue_reader import FIRST_PAGE, PAGE
 from tests.domain.lives import after, cancel, exited, placed, runnable, running, submitted
 from tests.engine.turns import fill, filled, ground, placed_in, statuses, stored, turn_over
 from tests.support.builders import consumable, environment, queue, resources

@@ -3,11 +3,11 @@
 import pytest
 
 from batchq.domain import events as on
-from batchq.domain import reasons
+from batchq.domain import status_reasons
+from batchq.domain.ids import child_id
 from batchq.domain.job import Dependency, DependencyType, Status
-from batchq.domain.names import child_id
-from batchq.engine import families
-from batchq.engine.letters import Deliver, MoreToDo
+from batchq.engine import arrays
+from batchq.engine.messages import Deliver, MoreToDo
 from tests.engine.desk import LOOKED, ONE, desk_over, submit
 
 SEQUENTIAL = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
@@ -16,7 +16,7 @@ FAILS = on.StartFailed(attempt=1, reason="no image")
 
 @pytest.fixture(autouse=True)
 def few_at_a_time(monkeypatch):
-    monkeypatch.setattr(families, "MOST", 2)
+    monkeypatch.setattr(arrays, "MOST", 2)
 
 
 async def sequential_of(size):
@@ -50,9 +50,9 @@ async def test_a_later_child_that_failed_first_hides_no_failure_before_it():
     await at_rest(desk)
 
     assert await ends(desk, 4) == [
-        (Status.FAILED, reasons.NOT_STARTED),
-        (Status.FAILED, reasons.dependency_failed(child_id(ONE, 0))),
-        (Status.FAILED, reasons.dependency_failed(child_id(ONE, 0))),
+        (Status.FAILED, status_reasons.NOT_STARTED),
+        (Status.FAILED, status_reasons.dependency_failed(child_id(ONE, 0))),
+        (Status.FAILED, status_reasons.dependency_failed(child_id(ONE, 0))),
         (Status.FAILED, "not this one"),
     ]
 
@@ -105,7 +105,7 @@ async def test_an_order_to_an_array_that_is_broken_reaches_those_before_the_fail
         (Status.FAILED, "enough"),
         (Status.FAILED, "enough"),
         (Status.FAILED, "this one first"),
-        (Status.FAILED, reasons.dependency_failed(child_id(ONE, 3))),
+        (Status.FAILED, status_reasons.dependency_failed(child_id(ONE, 3))),
     ]
 
 

@@ -1,9 +1,9 @@
 """Dependencies, followed to their end in the turn in which they are decided."""
 
-from batchq.domain import reasons
+from batchq.domain import status_reasons
+from batchq.domain.ids import JobId
 from batchq.domain.job import Status
-from batchq.domain.names import JobId
-from batchq.engine.settling import settle
+from batchq.engine.dependents import settle
 from tests.domain.lives import after, cancel, exited, failed, pending, placed, runnable, running, submitted, succeeded
 from tests.engine.turns import changes, statuses, stored, turn_over
 
@@ -32,7 +32,7 @@ async def test_new_jobs_are_judged_by_what_is_remembered():
     await settle(turn, store, waited_for=True)
 
     assert statuses(turn, waits, goes, fails) == [PENDING, RUNNABLE, FAILED]
-    assert turn.get(fails.id).status_reason == reasons.dependency_failed(lost.id)
+    assert turn.get(fails.id).status_reason == status_reasons.dependency_failed(lost.id)
 
 
 async def test_a_dependency_that_nobody_remembers_has_failed():
@@ -148,7 +148,7 @@ async def test_a_cancel_reaches_those_who_waited_for_the_job():
     await settle(turn, store, waited_for=True)
 
     assert statuses(turn, second) == [FAILED]
-    assert turn.get(second.id).status_reason == reasons.dependency_failed(first.id)
+    assert turn.get(second.id).status_reason == status_reasons.dependency_failed(first.id)
 
 
 async def test_a_job_that_is_retried_decides_nothing():

@@ -6,12 +6,12 @@ from datetime import timedelta
 import pytest
 
 from batchq.domain import events as on
-from batchq.domain import reasons
+from batchq.domain import status_reasons
 from batchq.domain.catalog import SchedulingPolicy, ShareWeight
-from batchq.domain.fairshare import MOST_SHARES, ShareKey, ShareUse
 from batchq.domain.job import Status
+from batchq.domain.scheduling.fairshare import MOST_SHARES, ShareKey, ShareUse
 from batchq.errors import Invalid
-from batchq.values import Changes
+from batchq.ports.jobs import Changes
 from tests.domain.lives import after, exited, placed, runnable, running, submitted
 from tests.engine.desk import LOOKED, desk_over, submit
 from tests.engine.turns import fill, filled, ground, placed_in, stored, turn_over
@@ -120,7 +120,7 @@ async def test_a_reservation_keeps_room_for_shares_to_come(active, placed_of_fou
     told = await fill(turn, store, fair(reservation=50), uses=uses)
 
     assert placed_in(turn, *jobs).count("local") == placed_of_four
-    assert told.heads["default"].reason == reasons.KEPT_FOR_SHARES
+    assert told.heads["default"].reason == status_reasons.KEPT_FOR_SHARES
 
 
 async def test_what_is_kept_for_shares_is_there_for_other_queues():

@@ -6,13 +6,13 @@ from hypothesis import strategies as any_
 from msgspec.structs import replace
 
 from batchq.domain import events as on
-from batchq.domain.acts import ActQuery
+from batchq.domain.access.audit import ActQuery
+from batchq.domain.ids import QueueName, child_id
 from batchq.domain.job import FINISHED, QUEUED, Status
-from batchq.domain.names import QueueName, child_id
-from batchq.engine import families
-from batchq.engine.letters import Amend, Deliver, MoreToDo
-from batchq.showing import Showing
-from batchq.values import ChildQuery, JobQuery
+from batchq.engine import arrays
+from batchq.engine.messages import Amend, Deliver, MoreToDo
+from batchq.ports.jobs import ChildQuery, JobQuery
+from batchq.services.jobs import Showing
 from tests.engine.desk import LOOKED, ONE, TWO, answer, desk_over, submit
 from tests.support.builders import ADMIN, NOON
 
@@ -23,7 +23,7 @@ SIZE = 6
 
 @pytest.fixture(autouse=True)
 def few_at_a_time(monkeypatch):
-    monkeypatch.setattr(families, "MOST", 2)
+    monkeypatch.setattr(arrays, "MOST", 2)
 
 
 async def array_of(size, *letters, **asked):
@@ -108,7 +108,7 @@ async def test_what_was_decided_is_known_to_a_server_that_comes_back():
     await desk.turn(MoreToDo())
     before = await shown(desk)
 
-    desk.loop._families = families.Families()
+    desk.loop._families = arrays.Families()
     await desk.loop.load()
 
     assert await shown(desk) == before

@@ -2,9 +2,9 @@
 
 import pytest
 
-from batchq.domain.spans import Spans
-from batchq.engine import lines
-from batchq.engine.skip import Skip
+from batchq.domain.intervals import Spans
+from batchq.engine.scheduling import queue_reader
+from batchq.engine.scheduling.queue_reader import Skip
 from tests.domain.lives import runnable
 from tests.engine.turns import filled, ground, placed_in, stored
 from tests.support.builders import queue
@@ -21,7 +21,7 @@ async def placed_behind(skipped, skip):
 
 @pytest.mark.fault("CO07")
 async def test_behind_a_cancelled_array_of_any_size_the_higher_queue_comes_first():
-    children = [runnable(queue="urgent") for _ in range(lines.MOST_PASSED + 100)]
+    children = [runnable(queue="urgent") for _ in range(queue_reader.MOST_PASSED + 100)]
     orders = [it.order for it in children]
 
     assert await placed_behind(children, Skip(children=Spans([(min(orders), max(orders))]))) == ["local", None]
@@ -38,7 +38,7 @@ async def test_a_job_behind_many_small_arrays_under_order_starts():
 
 @pytest.mark.fault("CO07")
 async def test_where_a_line_is_not_read_to_its_end_nothing_of_a_lower_queue_starts(monkeypatch):
-    monkeypatch.setattr(lines, "MOST_PASSED", 4)
+    monkeypatch.setattr(queue_reader, "MOST_PASSED", 4)
     children = [runnable(queue="urgent") for _ in range(5)]
 
     assert await placed_behind(children, Skip(meant=Spans([(it.order, it.order) for it in children]))) == [None, None]

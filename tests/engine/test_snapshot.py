@@ -3,10 +3,10 @@
 import asyncio
 from itertools import count
 
-from batchq.domain.fairshare import ShareKey, ShareUse
-from batchq.engine.skip import Skip
-from batchq.engine.snapshot import MOST_JOBS
-from batchq.values import Changes
+from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
+from batchq.engine.scheduling.queue_reader import Skip
+from batchq.engine.scheduling.snapshot import MOST_JOBS
+from batchq.ports.jobs import Changes
 from tests.domain.lives import after, at, cancel, exited, placed, runnable, running
 from tests.engine.desk import LOOKED, ONE, desk_over, news, request, submit
 from tests.engine.turns import ground

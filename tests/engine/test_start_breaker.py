@@ -2,9 +2,9 @@
 
 import pytest
 
-from batchq.domain.names import JobId
-from batchq.engine.start_breaker import LONGEST_PAUSE, MIN_JOBS, StartBreaker
-from batchq.engine.tasks import Tasks
+from batchq.domain.ids import JobId
+from batchq.engine.containers.start_breaker import LONGEST_PAUSE, MIN_JOBS, StartBreaker
+from batchq.engine.supervisor import Tasks
 from tests.support.clock import (
     VirtualClock,
     pytest_asyncio_loop_factories,  # noqa: F401 - a hook

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.domain.names import JobId, Tag
-from batchq.engine.strays import MOST, QUARANTINE, Strays
+from batchq.domain.ids import JobId, Tag
+from batchq.engine.orphan_containers import MOST, QUARANTINE, Strays
 from tests.domain.lives import at
 
 ONE, OTHER = Tag(job_id=JobId("one"), attempt=1), Tag(job_id=JobId("other"), attempt=1)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from batchq.domain import reasons
+from batchq.domain import status_reasons
 from batchq.domain.job import Status
 from tests.support import world as worlds
 from tests.support.scripts import Script
@@ -56,7 +56,7 @@ async def test_whichever_loop_fails_jobs_run_end_and_are_stopped(world, name, ca
 
     await world.then(later, Status.SUCCEEDED)
     done = await world.then(runs, Status.SUCCEEDED)
-    await world.then(overdue, Status.FAILED, status_reason=reasons.TIMED_OUT)
+    await world.then(overdue, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
     assert len(done.attempts) == 1
     assert unwell.loops[name] == "restarted 1 times"
     assert not unwell.well

@@ -4,13 +4,14 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain import effects as do
+from batchq.domain.bulk_stop import Kind, Progress, Selection, SweepOrder
+from batchq.domain.ids import QueueName, child_id
 from batchq.domain.job import Status
-from batchq.domain.names import QueueName, child_id
-from batchq.domain.sweep import Kind, Progress, Selection, SweepOrder
-from batchq.engine import families, lines, sweeps
-from batchq.engine.letters import MoreToDo, SweepJobs
+from batchq.engine import arrays, bulk_stops
+from batchq.engine.messages import MoreToDo, SweepJobs
+from batchq.engine.scheduling import queue_reader
 from batchq.errors import TooOften
-from batchq.values import Changes
+from batchq.ports.jobs import Changes
 from tests.engine.desk import LOOKED, ONE, TWO, Desk, answer, desk_over, submit
 from tests.engine.turns import ground
 from tests.support.builders import ADMIN, job, queue
@@ -20,8 +21,8 @@ ALL = Selection(queues=frozenset({"default"}))
 
 @pytest.fixture(autouse=True)
 def few_at_a_time(monkeypatch):
-    monkeypatch.setattr(sweeps, "MOST", 3)
-    monkeypatch.setattr(families, "MOST", 3)
+    monkeypatch.setattr(bulk_stops, "MOST", 3)
+    monkeypatch.setattr(arrays, "MOST", 3)
 
 
 def order(selection=ALL, kind=Kind.CANCEL, as_of=1000):
@@ -95,7 +96,7 @@ async def test_who_was_placed_in_the_turn_that_decides_is_meant_as_it_is_then():
 
 
 async def test_a_line_of_very_many_who_are_meant_is_not_looked_through_in_one_turn(monkeypatch):
-    monkeypatch.setattr(lines, "MOST_PASSED", 4)
+    monkeypatch.setattr(queue_reader, "MOST_PASSED", 4)
     mine = [runnable(number=number, name="mine") for number in range(0, 20, 2)]
     behind = runnable(number=20, name="not mine")
     desk = await desk_over(*mine, behind)
@@ -138,7 +139,7 @@ async def test_an_order_for_few_jobs_does_not_wait_for_one_for_many():
 
 
 async def test_one_user_has_so_many_orders_under_way_and_another_his_own(monkeypatch):
-    monkeypatch.setattr(sweeps, "AT_ONCE", 2)
+    monkeypatch.setattr(bulk_stops, "AT_ONCE", 2)
     desk = await desk_over(*[runnable() for _ in range(30)])
     ann, bob = (replace(ADMIN, user=name) for name in ("ann", "bob"))
     first, second, third, fourth = (replace(order()[0], caller=caller) for caller in (ann, ann, ann, bob))

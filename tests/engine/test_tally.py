@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain import events as on
+from batchq.domain.access.accounts import ROOT, Account, Limits, Owner, People
 from batchq.domain.job import Dependency, Status
-from batchq.domain.people import ROOT, Account, Limits, Owner, People
-from batchq.engine.accounts import Accounts
+from batchq.engine.account_limits import Accounts
 from batchq.errors import Invalid, Unavailable
 from tests.domain.lives import exited, pending, running
 from tests.engine.desk import LOOKED, desk_over, news, request, submit

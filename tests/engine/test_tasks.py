@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from batchq.engine.tasks import LONGEST_PAUSE, PEACE, Tasks
+from batchq.engine.supervisor import LONGEST_PAUSE, PEACE, Tasks
 from tests.support.clock import VirtualClock
 
 

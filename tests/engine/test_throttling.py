@@ -5,9 +5,8 @@ from datetime import timedelta
 import pytest
 
 from batchq import throttling
-from batchq.domain.people import ROOT, Account, Limits, People
-from batchq.engine.accounts import Accounts
-from batchq.engine.pace import SubmitRateLimiter
+from batchq.domain.access.accounts import ROOT, Account, Limits, People
+from batchq.engine.account_limits import Accounts, SubmitRateLimiter
 from batchq.errors import TooOften
 from batchq.throttling import RateLimiter
 from tests.support.builders import NOON

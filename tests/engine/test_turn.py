@@ -5,8 +5,8 @@ from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
+from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import Status
-from batchq.domain.names import JobId, Tag
 from batchq.errors import IllegalTransition
 from tests.domain.lives import (
     after,

@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain import events as on
-from batchq.domain import reasons
+from batchq.domain import status_reasons
+from batchq.domain.ids import stream_name
 from batchq.domain.job import Status
-from batchq.domain.names import stream_name
 from tests.domain.lives import (
     after,
     at,
@@ -172,7 +172,7 @@ def test_an_attempt_has_one_stream_however_much_is_heard_of_it():
     ("job", "event"),
     [
         (starting(), not_started()),
-        (starting(), on.ContainerLost(attempt=1, reason=reasons.DISAPPEARED)),
+        (starting(), on.ContainerLost(attempt=1, reason=status_reasons.DISAPPEARED)),
         (after(starting(), terminate()), on.StartAbandoned(attempt=1)),
         (running(), exited(0)),
     ],

@@ -14,16 +14,17 @@ from random import Random
 import pytest
 
 from batchq.domain import events as on
+from batchq.domain.access.accounts import Account, Limits, Owner, People, Reach
+from batchq.domain.bulk_stop import Kind, Selection, SweepOrder
 from batchq.domain.catalog import ResourceKind
-from batchq.domain.fairshare import ShareKey, accrued
+from batchq.domain.ids import child_id
 from batchq.domain.job import ACTIVE, FINISHED, Dependency, DependencyType, Need, Status
-from batchq.domain.names import child_id
-from batchq.domain.people import Account, Limits, Owner, People, Reach
-from batchq.domain.sweep import Kind, Selection, SweepOrder
-from batchq.engine import families, scheduling, sweeps
-from batchq.engine.accounts import Accounts
-from batchq.engine.ledger import NOTHING
-from batchq.engine.letters import Amend, Deliver, GroundChanged, SweepJobs
+from batchq.domain.scheduling.fairshare import ShareKey, accrued
+from batchq.engine import arrays, bulk_stops
+from batchq.engine.account_limits import Accounts
+from batchq.engine.messages import Amend, Deliver, GroundChanged, SweepJobs
+from batchq.engine.scheduling import placement_pass
+from batchq.engine.scheduling.share_usage import NOTHING
 from batchq.errors import Conflict, StoreFailed
 from tests.domain.lives import runnable
 from tests.engine.desk import LOOKED, Desk, answer, desk_over, submit
@@ -240,10 +241,10 @@ async def nobody_waits_for_what_is_over(story):
 
 @pytest.fixture(autouse=True)
 def few_at_a_time(monkeypatch):
-    monkeypatch.setattr(families, "MOST", 3)
-    monkeypatch.setattr(sweeps, "MOST", 3)
-    monkeypatch.setattr(scheduling, "MOST_FOUND", 4)
-    monkeypatch.setattr(scheduling, "MISFIT_PAGE", 2)
+    monkeypatch.setattr(arrays, "MOST", 3)
+    monkeypatch.setattr(bulk_stops, "MOST", 3)
+    monkeypatch.setattr(placement_pass, "MOST_FOUND", 4)
+    monkeypatch.setattr(placement_pass, "MISFIT_PAGE", 2)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -269,7 +270,7 @@ async def test_memory_is_what_is_stored_whatever_fails(seed):
 
 
 async def test_a_turn_that_places_its_share_and_is_not_saved_does_not_begin_again_at_once(monkeypatch):
-    monkeypatch.setattr(scheduling, "MOST_FOUND", 1)
+    monkeypatch.setattr(placement_pass, "MOST_FOUND", 1)
     desk = await desk_over(*(runnable() for _ in range(3)))
 
     async def full(_):

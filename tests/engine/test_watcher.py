@@ -1,9 +1,9 @@
 """What a survey reports of the containers that the engine has."""
 
-from batchq.domain.names import Tag
-from batchq.domain.recovery import Seen
-from batchq.engine.watcher import Watcher
-from batchq.values import ContainerState, EngineIdentity, Found
+from batchq.domain.ids import Tag
+from batchq.domain.lifecycle.reconcile import Seen
+from batchq.engine.containers.watcher import Watcher
+from batchq.ports.runtime import ContainerState, EngineIdentity, Found
 from tests.support.builders import job_id, resources
 from tests.support.clock import VirtualClock
 

@@ -2,18 +2,23 @@
 
 from dataclasses import dataclass
 
-from batchq.domain.amounts import Stocks
-from batchq.domain.catalog import ComputeEnvironment, ConsumableResource, JobQueue, SchedulingPolicy
-from batchq.domain.holding import Held
+from batchq.domain.catalog import (
+    ComputeEnvironment,
+    ConsumableResource,
+    JobQueue,
+    SchedulingPolicy,
+)
 from batchq.domain.job import ACTIVE, Job
-from batchq.domain.placement import Room, Site
-from batchq.domain.quotas import NO_QUOTAS
-from batchq.engine.ahead import Ahead
-from batchq.engine.scheduling import fill_room
-from batchq.engine.skip import Skip
-from batchq.engine.turn import Turn
+from batchq.domain.scheduling.capacity import Room, Site
+from batchq.domain.scheduling.quotas import NO_QUOTAS
+from batchq.domain.scheduling.resources import Stocks
+from batchq.domain.scheduling.usage import Held
+from batchq.engine.scheduling.placement_pass import fill_room
+from batchq.engine.scheduling.queue_cache import Ahead
+from batchq.engine.scheduling.queue_reader import Skip
+from batchq.engine.unit_of_work import Turn
+from batchq.ports.jobs import Changes
 from batchq.store.memory import MemoryStore
-from batchq.values import Changes
 from tests.support.builders import NOON, environment, queue, resources
 
 NOTHING = Skip()

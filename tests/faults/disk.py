@@ -9,8 +9,8 @@ from itertools import pairwise
 from botocore.exceptions import BotoCoreError, ClientError
 
 from batchq.domain.job import Status
-from batchq.domain.moves import EDGES
-from batchq.store import checking
+from batchq.domain.lifecycle.status import EDGES
+from batchq.store.offline import check
 from tests.service.waiting import container
 
 OVER = {"SUCCEEDED", "FAILED"}
@@ -48,7 +48,7 @@ def names_kept(data):
 
 def check_kept(data):
     """What is on disk is whole, every job walked only where it may, and nobody went before those it waits for."""
-    assert checking.check(data / "batchq.db").problems == ()
+    assert check.check(data / "batchq.db").problems == ()
     with closing(_database(data)) as database:
         walks = {job_id: _walk(database, job_id) for (job_id,) in database.execute("SELECT id FROM jobs")}
         rows = database.execute("SELECT id, name, status, state FROM jobs").fetchall()

@@ -6,12 +6,12 @@ from contextlib import closing
 
 import pytest
 
-from batchq.domain import reasons
+from batchq.compute.docker.create_request import name_of
+from batchq.compute.docker.policy import Policy
+from batchq.domain import status_reasons
+from batchq.domain.ids import Tag
 from batchq.domain.job import Action, ExitRule, Status
-from batchq.domain.names import Tag
 from batchq.settings import Privileged
-from compute.docker_spec import name_of
-from compute.policy import Policy
 from tests.support import world as worlds
 from tests.support.containers import docker_runtime, ended, instance_of, output, over, started
 from tests.support.docker_api import docker_api
@@ -100,7 +100,7 @@ async def test_one_that_somebody_paused_runs_until_its_timeout_which_works(world
     await world.comes_to_be_asked(job, "stop")
     assert (await world.job(job)).status is Status.RUNNING
     world.runtime.let_go("stop")
-    done = await world.then(job, Status.FAILED, status_reason=reasons.TIMED_OUT)
+    done = await world.then(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
     assert [it.exit_code for it in done.attempts] == [143]
 
 
@@ -139,7 +139,7 @@ async def test_a_name_that_somebody_else_has_fails_the_attempt_and_is_left_to_hi
 
     world.runtime.let_go("create")
 
-    done = await world.then(job, Status.FAILED, status_reason=reasons.NOT_STARTED)
+    done = await world.then(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
     assert "not one of ours" in done.attempts[0].reason
     await world.quiet()
     assert engine.inspect_container(theirs)["State"]["Running"]
@@ -152,7 +152,7 @@ async def test_an_exit_code_is_kept_as_it_is(world, code):
     rules = (ExitRule(action=Action.EXIT, on_exit_code=str(code)),)
     job = await world.submit(Script(seconds=0, exit_code=code), attempts=2, rules=rules)
 
-    done = await world.then(job, Status.FAILED, status_reason=reasons.EXITED)
+    done = await world.then(job, Status.FAILED, status_reason=status_reasons.EXITED)
 
     assert [it.exit_code for it in done.attempts] == [code]
 
@@ -165,9 +165,9 @@ async def test_lack_of_memory_is_the_reason_of_a_failure_and_of_no_success(world
     killed = await world.submit(command=("sh", "-c", f"exec {hog}"), attempts=5, rules=known)
     parent = await world.submit(command=("sh", "-c", f"{hog}; exit 0"))
 
-    done = await world.then(killed, Status.FAILED, status_reason=reasons.EXITED)
+    done = await world.then(killed, Status.FAILED, status_reason=status_reasons.EXITED)
     assert {it.exit_code for it in done.attempts} == {137}
-    assert done.attempts[-1].reason == reasons.OUT_OF_MEMORY
+    assert done.attempts[-1].reason == status_reasons.OUT_OF_MEMORY
     done = await world.then(parent, Status.SUCCEEDED)
     assert [(it.exit_code, it.reason) for it in done.attempts] == [(0, None)]
 
@@ -190,9 +190,9 @@ async def test_a_hog_of_memory_harms_only_itself(world):
     hog = await world.submit(command=("sh", "-c", "x=y; while :; do x=$x$x; done"))
     well = await world.submit(Script(seconds=2))
 
-    done = await world.then(hog, Status.FAILED, status_reason=reasons.EXITED)
+    done = await world.then(hog, Status.FAILED, status_reason=status_reasons.EXITED)
 
-    assert [it.reason for it in done.attempts] == [reasons.OUT_OF_MEMORY]
+    assert [it.reason for it in done.attempts] == [status_reasons.OUT_OF_MEMORY]
     await world.then(well, Status.SUCCEEDED)
 
 

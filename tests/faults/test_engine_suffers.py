@@ -5,9 +5,9 @@ import signal
 
 import pytest
 
-from batchq.domain import reasons
+from batchq.compute.docker.create_request import name_of
+from batchq.domain import status_reasons
 from batchq.domain.job import Status
-from compute.docker_spec import name_of
 from tests.support import processes
 from tests.support.containers import instance_of, until
 from tests.support.scripts import Script, lasting
@@ -75,7 +75,7 @@ async def test_after_a_crash_of_the_machine_what_ran_was_lost_with_it_and_what_h
     world.runtime.let_go("start")
     await asyncio.to_thread(engine.start)
 
-    lost = await world.then(ran, Status.FAILED, status_reason=reasons.HOST_TERMINATED)
+    lost = await world.then(ran, Status.FAILED, status_reason=status_reasons.HOST_TERMINATED)
     assert [it.exit_code for it in lost.attempts] == [255]
     assert len((await world.then(created, Status.SUCCEEDED)).attempts) == 1
 

@@ -3,7 +3,7 @@
 import re
 
 from batchq.domain.job import FINISHED, Status
-from batchq.domain.moves import EDGES
+from batchq.domain.lifecycle.status import EDGES
 from tests.house.rooms import ROOT
 
 README = ROOT / "README.md"

@@ -2,12 +2,12 @@
 
 import pytest
 
+from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import Status
-from batchq.domain.names import JobId, Tag
-from batchq.logs import Logs
+from batchq.logs.service import Logs
+from batchq.ports.jobs import Changes
 from batchq.store.memory import MemoryStore
 from batchq.store.memory_logs import MemoryArchive
-from batchq.values import Changes
 from tests.logs.fakes import Engine, StillClock
 from tests.support.builders import attempt, job, log_stream
 from tests.support.clock import pytest_asyncio_loop_factories  # noqa: F401 - a hook

@@ -4,7 +4,8 @@ import asyncio
 from datetime import timedelta
 
 from batchq.errors import ContainerGone, EngineUnknown
-from batchq.values import ContainerState, Found, LogLine
+from batchq.ports.logs import LogLine
+from batchq.ports.runtime import ContainerState, Found
 from tests.support.builders import NOON
 
 SECOND = 10**9

@@ -8,9 +8,9 @@ import pytest
 
 from batchq.clock import SystemClock
 from batchq.domain.container import ContainerSpec, Resources
-from batchq.logs.keeping import Keeper
-from batchq.store.logfiles import LogFiles
-from batchq.values import Launch
+from batchq.logs.capture import Keeper
+from batchq.ports.runtime import Launch
+from batchq.store.log_files import LogFiles
 from tests.support.builders import IMAGE
 from tests.support.containers import docker_runtime, new_tag, over, until
 from tests.support.disk import UNLIMITED

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batchq.domain.names import JobId, Tag
+from batchq.domain.ids import JobId, Tag
 from batchq.errors import EngineUnknown, StoreFailed
-from batchq.logs.following import FRESH
-from batchq.logs.keeping import BATCH_CHARACTERS, BATCH_LINES, EVENT_BYTES, Keeper
-from batchq.store.logfiles import LogFiles
+from batchq.logs.capture import BATCH_CHARACTERS, BATCH_LINES, EVENT_BYTES, Keeper
+from batchq.logs.tail import FRESH
+from batchq.ports.logs import LogLine
+from batchq.store.log_files import LogFiles
 from batchq.store.memory_logs import MemoryArchive
-from batchq.values import LogLine
 from tests.logs.conftest import TAG
 from tests.logs.fakes import SECOND, Engine, StillClock
 from tests.support.disk import UNLIMITED

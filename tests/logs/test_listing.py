@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.logs.listing import Listing, Order
+from batchq.logs.streams import Listing, Order
 from tests.logs.fakes import SECOND
 from tests.support.builders import ADMIN, NOON
 

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from batchq.errors import Invalid
-from batchq.logs.pattern import compiled
-from batchq.logs.scanning import Budget
+from batchq.logs.filter_pattern import compiled
+from batchq.logs.search_budget import Budget
 from tests.support.spending import little_spent
 
 MESSAGES = (

@@ -5,14 +5,14 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
+from batchq.compute.docker.create_request import ROTATED
+from batchq.disk_guard import MIB, Floor
+from batchq.domain.access.accounts import Account, AccountName, Limits, Owner, People, UserName
 from batchq.domain.job import Status
-from batchq.domain.people import Account, AccountName, Limits, Owner, People, UserName
-from batchq.domain.quotas import NO_QUOTAS, Quotas
-from batchq.floor import MIB, Floor
-from batchq.logs.keeping import ENGINE_STORES, Keeper
+from batchq.domain.scheduling.quotas import NO_QUOTAS, Quotas
+from batchq.logs.capture import ENGINE_STORES, Keeper
 from batchq.logs.quota import AccountLogs, LogQuota
-from batchq.values import Changes
-from compute.docker_spec import ROTATED
+from batchq.ports.jobs import Changes
 from tests.logs.conftest import TAG
 from tests.logs.fakes import SECOND
 from tests.support.builders import job, log_stream

@@ -6,12 +6,12 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
+from batchq.domain.ids import Tag
 from batchq.domain.job import Status
-from batchq.domain.names import Tag
 from batchq.errors import Invalid, NotFound, StoreFailed
-from batchq.logs.reading import Span
+from batchq.logs.pages import Span
+from batchq.ports.jobs import Changes
 from batchq.store.memory import MemoryStore
-from batchq.values import Changes
 from tests.logs.fakes import SECOND
 from tests.support.builders import ADMIN, NOON, attempt, job, log_stream
 

@@ -6,10 +6,11 @@ import pytest
 
 from batchq.domain.job import Status
 from batchq.errors import Invalid, NotFound
-from batchq.logs import PART, Place, Query
-from batchq.logs.reading import Span
-from batchq.logs.scanning import SLICE
-from batchq.values import Changes, LogLine
+from batchq.logs.pages import Span
+from batchq.logs.search_budget import SLICE
+from batchq.logs.service import PART, Place, Query
+from batchq.ports.jobs import Changes
+from batchq.ports.logs import LogLine
 from tests.logs.fakes import SECOND
 from tests.support.builders import ADMIN, NOON, job, log_stream
 

@@ -6,14 +6,14 @@ from uuid import UUID
 
 import pytest
 
-from batchq import service
+from batchq.compute.simulated.runtime import SimulatedRuntime
+from batchq.compute.simulated.script import Script, write
+from batchq.domain.ids import JobId, child_id
 from batchq.domain.job import Action, Dependency, DependencyType, ExitRule
-from batchq.domain.names import JobId, child_id
-from batchq.engine import families
+from batchq.engine import arrays as families
 from batchq.errors import Invalid
+from batchq.services import jobs
 from batchq.store.memory_logs import MemoryArchive
-from compute.script import Script, write
-from compute.simulated import SimulatedRuntime
 from tests.machine.deeds import Order, Pass, Restart, Story, Submit
 from tests.machine.facts import ACTIVE, Array, Asked, Facts, Journal, Leaf, Refused
 from tests.support.clock import VirtualClock, VirtualLoop
@@ -30,7 +30,7 @@ def play(story: Story) -> Facts:
     """What was asked and seen."""
     with pytest.MonkeyPatch.context() as patch, asyncio.Runner(loop_factory=VirtualLoop) as runner:
         patch.setattr(families, "MOST", FEW)
-        patch.setattr(service, "uuid4", map(_id, count()).__next__)
+        patch.setattr(jobs, "uuid4", map(_id, count()).__next__)
         return runner.run(_play(story))
 
 

@@ -14,11 +14,11 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
+from batchq.accounts.access_keys import KeyFile, new_key
+from batchq.accounts.accounts_file import PeopleFile
 from batchq.bootstrap import serving
 from batchq.clock import wall_time
-from batchq.domain.people import Account, People, Role, User
-from batchq.keys import KeyFile, new_key
-from batchq.people import PeopleFile
+from batchq.domain.access.accounts import Account, People, Role, User
 from batchq.settings import Auth, Runtime, Settings
 from tests.support.answers import parsed
 

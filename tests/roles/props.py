@@ -6,7 +6,7 @@ from itertools import count
 from urllib.parse import quote
 from uuid import uuid4
 
-from compute.script import Script, write
+from batchq.compute.simulated.script import Script, write
 
 LIMIT = 60.0  # seconds
 ARN = "arn:aws:batch:us-east-1:123456789012:"

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from api.batch.routes import JOBS, RESOURCES, TAGS, UNSUPPORTED
-from api.logs.routes import OPERATIONS
+from batchq.api.batch.routes import JOBS, RESOURCES, TAGS, UNSUPPORTED
+from batchq.api.logs.routes import OPERATIONS
 from tests.roles.cast import Request, batch
 from tests.roles.props import nothing
 from tests.roles.rows import ROWS, WHOSE

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from batchq.domain.acts import ActQuery
+from batchq.domain.access.accounts import Role
+from batchq.domain.access.audit import ActQuery
 from batchq.domain.job import Status
-from batchq.domain.people import Role
 from batchq.errors import BatchqError
 from tests.support import world as worlds
 from tests.support.builders import ADMIN

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from batchq.domain import reasons
+from batchq.compute.simulated.runtime import SimulatedRuntime
+from batchq.domain import status_reasons
 from batchq.domain.job import Status
 from batchq.errors import Invalid
-from compute.simulated import SimulatedRuntime
 from tests.support import world as worlds
 from tests.support.builders import ADMIN
 from tests.support.scripts import LASTING, Script
@@ -60,7 +60,7 @@ async def test_nothing_is_lost_started_or_killed_there(world, caplog):
 
     assert world.engine.health().engine is None
     await world.then(once, Status.FAILED, status_reason="stop it")
-    await world.then(twice, Status.FAILED, status_reason=reasons.TIMED_OUT)
+    await world.then(twice, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
     await world.then(waits, Status.SUCCEEDED)
 
 
@@ -130,7 +130,7 @@ async def test_an_engine_without_an_id_is_taken_at_its_word(world):
 
     theirs = await on_another_engine(world, engine_id=None)
 
-    await world.then(job, Status.FAILED, status_reason=reasons.DISAPPEARED)
+    await world.then(job, Status.FAILED, status_reason=status_reasons.DISAPPEARED)
     await theirs.close()
 
 

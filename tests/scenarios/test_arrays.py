@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 
-from batchq.domain import reasons
+from batchq.domain import status_reasons
+from batchq.domain.ids import child_id
 from batchq.domain.job import Dependency, DependencyType, Status
-from batchq.domain.names import child_id
 from batchq.errors import Invalid
 from tests.support.scripts import LASTING, Script, lasting
 
@@ -58,7 +58,7 @@ async def test_the_parent_fails_with_a_child_but_only_when_all_are_over(world):
     assert (await world.job(parent)).status is Status.PENDING
     await finish(world, parent, 0, 2)
 
-    await world.then(parent, Status.FAILED, status_reason=reasons.CHILD_FAILED)
+    await world.then(parent, Status.FAILED, status_reason=status_reasons.CHILD_FAILED)
 
     assert await counts(world, parent) == {"SUCCEEDED": 2, "FAILED": 1}
 
@@ -66,7 +66,7 @@ async def test_the_parent_fails_with_a_child_but_only_when_all_are_over(world):
 async def test_each_child_has_its_own_attempts(world):
     parent = await world.submit(Script(seconds=0, exit_code=1), array_size=2, attempts=2, children={0: BRIEF})
 
-    await world.then(parent, Status.FAILED, status_reason=reasons.CHILD_FAILED)
+    await world.then(parent, Status.FAILED, status_reason=status_reasons.CHILD_FAILED)
 
     assert [len((await world.job(child_id(parent, index))).attempts) for index in range(2)] == [1, 2]
 
@@ -85,7 +85,7 @@ async def test_and_fails_without_children_when_that_fails(world):
     before = await world.submit(Script(seconds=0, exit_code=1))
     parent = await world.submit(BRIEF, array_size=2, after=[before])
 
-    await world.then(parent, Status.FAILED, status_reason=reasons.dependency_failed(before))
+    await world.then(parent, Status.FAILED, status_reason=status_reasons.dependency_failed(before))
 
     assert not await world.store.jobs([child_id(parent, 0)])
 
@@ -117,7 +117,7 @@ async def test_a_child_that_never_comes_to_be_fails_who_waits_for_it(world):
 
     await world.cancel(parent, "no more of it")
 
-    await world.then(after, Status.FAILED, status_reason=reasons.dependency_failed(child_id(parent, 1)))
+    await world.then(after, Status.FAILED, status_reason=status_reasons.dependency_failed(child_id(parent, 1)))
     await world.terminate(held)
 
 
@@ -134,14 +134,14 @@ async def test_children_of_a_sequential_array_come_one_after_another(world):
 async def test_a_failure_in_a_sequential_array_fails_all_after_it(world):
     parent = await world.submit(BRIEF, array_size=4, after=[SEQUENTIAL], children={1: Script(seconds=0, exit_code=1)})
 
-    await world.then(parent, Status.FAILED, status_reason=reasons.CHILD_FAILED)
+    await world.then(parent, Status.FAILED, status_reason=status_reasons.CHILD_FAILED)
 
     children = [await world.job(child_id(parent, index)) for index in range(4)]
     assert [it.status_reason for it in children] == [
-        reasons.EXITED,
-        reasons.EXITED,
-        reasons.dependency_failed(child_id(parent, 1)),
-        reasons.dependency_failed(child_id(parent, 1)),
+        status_reasons.EXITED,
+        status_reasons.EXITED,
+        status_reasons.dependency_failed(child_id(parent, 1)),
+        status_reasons.dependency_failed(child_id(parent, 1)),
     ]
     assert [len(it.attempts) for it in children] == [1, 1, 0, 0]
 
@@ -154,8 +154,10 @@ async def test_each_child_waits_for_its_counterpart(world):
 
     assert (await world.job(child_id(second, 1))).status is Status.PENDING
     await world.terminate(child_id(first, 1))
-    await world.then(child_id(second, 1), Status.FAILED, status_reason=reasons.dependency_failed(child_id(first, 1)))
-    await world.then(second, Status.FAILED, status_reason=reasons.CHILD_FAILED)
+    await world.then(
+        child_id(second, 1), Status.FAILED, status_reason=status_reasons.dependency_failed(child_id(first, 1))
+    )
+    await world.then(second, Status.FAILED, status_reason=status_reasons.CHILD_FAILED)
 
 
 async def test_an_array_fails_whole_when_its_counterpart_never_has_children(world):
@@ -165,7 +167,7 @@ async def test_an_array_fails_whole_when_its_counterpart_never_has_children(worl
 
     await world.terminate(first, "not now")
 
-    await world.then(second, Status.FAILED, status_reason=reasons.dependency_failed(first))
+    await world.then(second, Status.FAILED, status_reason=status_reasons.dependency_failed(first))
     assert not await world.store.jobs([child_id(second, 0)])
     await world.terminate(held)
 
@@ -243,7 +245,7 @@ async def test_a_child_alone_is_stopped_and_its_siblings_run_on(world):
     await finish(world, parent, 0, 2)
     for index in (0, 2):
         await world.then(child_id(parent, index), Status.SUCCEEDED)
-    await world.then(parent, Status.FAILED, status_reason=reasons.CHILD_FAILED, is_terminated=False)
+    await world.then(parent, Status.FAILED, status_reason=status_reasons.CHILD_FAILED, is_terminated=False)
 
 
 @pytest.mark.parametrize("request_name", ["cancel", "terminate"])
@@ -314,7 +316,7 @@ async def test_an_order_to_a_child_that_is_not_spawned_yet_ends_it_when_it_is(wo
     await world.finish(before)
 
     flags = {"is_cancelled": order == "cancel", "is_terminated": order == "terminate"}
-    await world.then(parent, Status.FAILED, status_reason=reasons.CHILD_FAILED)
+    await world.then(parent, Status.FAILED, status_reason=status_reasons.CHILD_FAILED)
     await world.then(child_id(parent, 1), Status.FAILED, status_reason="not this one", attempts=(), **flags)
     assert await counts(world, parent) == {"SUCCEEDED": 2, "FAILED": 1}
     assert await world.walk(child_id(parent, 1)) == ["SUBMITTED", "FAILED"]

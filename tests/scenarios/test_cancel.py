@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchq.domain import reasons
+from batchq.domain import status_reasons
 from batchq.domain.job import Status
 from tests.support.builders import ADMIN
 from tests.support.scripts import LASTING, Script, lasting
@@ -53,7 +53,7 @@ async def test_cancelled_while_running_it_finishes_and_shows_nothing_of_it(world
     await world.cancel(job, "too late")
     await world.finish(job)
 
-    done = await world.then(job, Status.SUCCEEDED, status_reason=reasons.EXITED, cancelled=None)
+    done = await world.then(job, Status.SUCCEEDED, status_reason=status_reasons.EXITED, cancelled=None)
     assert not done.is_cancelled
     assert await world.asked(job) == ["create", "start", "remove"]
 
@@ -69,7 +69,7 @@ async def test_cancelled_while_running_a_failure_is_not_retried(world):
     done = await world.then(job, Status.FAILED, status_reason="no more tries")
     assert done.is_cancelled
     assert [it.exit_code for it in done.attempts] == [1]
-    assert done.attempts[0].status_reason == reasons.EXITED
+    assert done.attempts[0].status_reason == status_reasons.EXITED
 
 
 @pytest.mark.fault("SP16", "SP15")
@@ -152,5 +152,5 @@ async def test_its_dependents_fail_with_it_all_the_way_down(world):
 
     await world.cancel(job, "not needed")
 
-    await world.then(child, Status.FAILED, status_reason=reasons.dependency_failed(job), attempts=())
-    await world.then(grandchild, Status.FAILED, status_reason=reasons.dependency_failed(child), attempts=())
+    await world.then(child, Status.FAILED, status_reason=status_reasons.dependency_failed(job), attempts=())
+    await world.then(grandchild, Status.FAILED, status_reason=status_reasons.dependency_failed(child), attempts=())

@@ -5,11 +5,11 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from batchq.domain import reasons
+from batchq.compute.simulated.runtime import SimulatedRuntime
+from batchq.domain import status_reasons
 from batchq.domain.job import Status
 from batchq.store.memory import MemoryStore
 from batchq.store.memory_logs import MemoryArchive
-from compute.simulated import SimulatedRuntime
 from tests.support.builders import task
 from tests.support.clock import VirtualClock
 from tests.support.scripts import Script, contained
@@ -73,7 +73,7 @@ async def test_a_task_has_all_its_time_and_no_more(world):
     too_late = await world.submit(task=task(long), limit=LIMIT)
 
     await world.then(in_time, Status.SUCCEEDED)
-    late = await world.then(too_late, Status.FAILED, status_reason=reasons.TIMED_OUT)
+    late = await world.then(too_late, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
     assert late.started_at <= late.stopped_at
 
 

@@ -3,10 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from batchq.consumables import Quantities
 from batchq.domain.catalog import Operation, ResourceKind
+from batchq.domain.ids import ConsumableName
 from batchq.domain.job import Need, Status
-from batchq.domain.names import ConsumableName
+from batchq.services.consumable_resources import Quantities
 from tests.support.builders import ADMIN
 from tests.support.scripts import Script
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from batchq.domain import reasons
+from batchq.domain import status_reasons
+from batchq.domain.ids import child_id, node_id
 from batchq.domain.job import FINISHED, Dependency, DependencyType, Status
-from batchq.domain.names import child_id, node_id
 from batchq.errors import Invalid
 from tests.support.builders import gang, task
 from tests.support.scripts import LASTING, Script, contained
@@ -27,7 +27,9 @@ async def test_it_fails_when_one_of_them_does(world):
     wrong = await world.submit(Script(seconds=0, exit_code=1))
     job = await world.submit(after=[slow, wrong])
 
-    await world.then(job, Status.FAILED, status_reason=reasons.dependency_failed(wrong), attempts=(), started_at=None)
+    await world.then(
+        job, Status.FAILED, status_reason=status_reasons.dependency_failed(wrong), attempts=(), started_at=None
+    )
 
     await world.finish(slow)
     await world.then(slow, Status.SUCCEEDED)
@@ -51,7 +53,7 @@ async def test_one_that_has_failed_fails_it_at_once(world):
 
     job = await world.submit(after=[before])
 
-    await world.then(job, Status.FAILED, status_reason=reasons.dependency_failed(before))
+    await world.then(job, Status.FAILED, status_reason=status_reasons.dependency_failed(before))
 
 
 async def test_it_waits_through_all_attempts(world):
@@ -59,7 +61,7 @@ async def test_it_waits_through_all_attempts(world):
 
     job = await world.submit(after=[before])
 
-    await world.then(job, Status.FAILED, status_reason=reasons.dependency_failed(before))
+    await world.then(job, Status.FAILED, status_reason=status_reasons.dependency_failed(before))
     assert len((await world.job(before)).attempts) == 2
 
 
@@ -79,7 +81,9 @@ async def test_a_failure_goes_down_a_chain_at_once(world):
 
     await world.then(first, Status.FAILED)
     for job, waits_for in ((second, first), (third, second)):
-        done = await world.then(job, Status.FAILED, status_reason=reasons.dependency_failed(waits_for), attempts=())
+        done = await world.then(
+            job, Status.FAILED, status_reason=status_reasons.dependency_failed(waits_for), attempts=()
+        )
         assert (done.is_cancelled, done.is_terminated) == (False, False)
 
 
@@ -91,7 +95,7 @@ async def test_a_cancelled_job_fails_those_that_wait_for_it(world):
     await world.cancel(waiting, "not this one")
 
     await world.then(waiting, Status.FAILED, status_reason="not this one", is_cancelled=True)
-    await world.then(last, Status.FAILED, status_reason=reasons.dependency_failed(waiting), is_cancelled=False)
+    await world.then(last, Status.FAILED, status_reason=status_reasons.dependency_failed(waiting), is_cancelled=False)
     assert (await world.job(held)).status not in FINISHED
     await world.terminate(held)
 
@@ -190,4 +194,4 @@ async def test_who_waits_is_judged_by_a_server_that_comes_back(world):
     await world.finish(before)
 
     await world.then(well, Status.SUCCEEDED)
-    await world.then(last, Status.FAILED, status_reason=reasons.dependency_failed(badly))
+    await world.then(last, Status.FAILED, status_reason=status_reasons.dependency_failed(badly))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from batchq.domain import reasons
+from batchq.domain import status_reasons
+from batchq.domain.ids import Tag
 from batchq.domain.job import Status
-from batchq.domain.names import Tag
 from batchq.errors import EngineUnknown, ImageUnavailable, StartRefused, StoreFailed
 from tests.support.scripts import LASTING, Script
 
@@ -76,7 +76,7 @@ async def test_a_certain_refusal_fails_the_attempt(world):
 
     job = await world.submit(Script(seconds=0))
 
-    done = await world.then(job, Status.FAILED, status_reason=reasons.NOT_STARTED)
+    done = await world.then(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
     assert done.attempts[0].reason == "CannotStartContainerError: no such user"
 
 
@@ -106,7 +106,7 @@ async def test_a_refusal_that_is_not_saved_yet_is_not_asked_for_again(world):
     await world.passes(1.1 * world._survey_every)
     world.store.failing = False
 
-    await world.then(job, Status.FAILED, status_reason=reasons.NOT_STARTED)
+    await world.then(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
     assert (await world.asked(job)).count("start") == 1
 
 
@@ -115,7 +115,7 @@ async def test_an_image_that_cannot_be_had_fails_the_attempt(world):
 
     job = await world.submit(Script(seconds=0))
 
-    done = await world.then(job, Status.FAILED, status_reason=reasons.NOT_STARTED)
+    done = await world.then(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
     assert done.attempts[0].reason == "CannotPullContainerError: no such host"
 
 
@@ -141,14 +141,14 @@ async def test_while_the_engine_is_away_jobs_wait_and_say_so_and_then_run(world)
     await world.passes(1)
 
     shown = await world.described(job, giant)
-    assert [(it.status, it.status_reason) for it in shown] == [(Status.RUNNABLE, reasons.ENGINE_AWAY)] * 2
+    assert [(it.status, it.status_reason) for it in shown] == [(Status.RUNNABLE, status_reasons.ENGINE_AWAY)] * 2
     assert (await world.job(job)).status_reason is None
 
     world.runtime.away = False
 
     await world.then(job, Status.SUCCEEDED)
     (hopeless,) = await world.described(giant)
-    assert hopeless.status_reason == reasons.too_many_vcpus(64_000, 4000)
+    assert hopeless.status_reason == status_reasons.too_many_vcpus(64_000, 4000)
     await world.cancel(giant)
 
 

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
+from batchq.domain.ids import child_id
 from batchq.domain.job import Dependency, DependencyType, Status
-from batchq.domain.names import child_id
-from batchq.engine.pruning import Pruner
+from batchq.engine.retention import Pruner
 from batchq.errors import Invalid
 from tests.support import world as worlds
 from tests.support.builders import ADMIN

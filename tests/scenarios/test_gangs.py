@@ -1,8 +1,8 @@
 """Multi-node parallel jobs: placed together, started by the main node, and ended by it. aws-batch.md 5.6, 9."""
 
-from batchq.domain import reasons
+from batchq.domain import status_reasons
+from batchq.domain.ids import node_id
 from batchq.domain.job import Status
-from batchq.domain.names import node_id
 from tests.support.builders import gang, task
 from tests.support.scripts import LASTING, Script, contained, lasting
 
@@ -42,7 +42,7 @@ async def test_the_main_node_starts_first_and_its_end_ends_all(world):
 
     await world.finish(job, part=MAIN)
 
-    done = await world.then(job, Status.SUCCEEDED, status_reason=reasons.EXITED)
+    done = await world.then(job, Status.SUCCEEDED, status_reason=status_reasons.EXITED)
 
     assert (await world.asked_of_all(job, "start"))[0] == MAIN
     assert codes(done.attempts[0])[MAIN] == 0
@@ -116,7 +116,7 @@ async def test_a_failed_main_node_begins_the_whole_gang_anew(world):
 async def test_a_main_node_that_cannot_start_starts_no_other(world):
     job = await world.submit(nodes=worked(Script(refuse="no such file")))
 
-    await world.then(job, Status.FAILED, status_reason=reasons.NOT_STARTED)
+    await world.then(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
 
     assert await world.asked(job, part="1/default") == []
 
@@ -184,7 +184,7 @@ async def test_a_deaf_node_keeps_the_room_of_the_gang_until_it_is_dead(world):
 async def test_out_of_time_every_node_is_stopped(world):
     job = await world.submit(nodes=worked(POLITE, count=2), limit=1, attempts=3)
 
-    done = await world.then(job, Status.FAILED, status_reason=reasons.TIMED_OUT)
+    done = await world.then(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
 
     assert len(done.attempts) == 1
 

@@ -3,16 +3,16 @@
 import pytest
 from msgspec.structs import replace
 
-from batchq.domain import reasons
+from batchq.domain import status_reasons
+from batchq.domain.access.accounts import Account, Caller, Limits, User
 from batchq.domain.catalog import Network
 from batchq.domain.job import Status
-from batchq.domain.people import Account, Caller, Limits, User
 from batchq.errors import Invalid
 from tests.support.scripts import FOR_EVER, Script
 
 NETWORK = Network.BRIDGE  # which each account may have, and the host's not
 LONG = Script(seconds=FOR_EVER, on_term=1, output=("ready",))
-AT_LIMIT = reasons.at_limit("lab")
+AT_LIMIT = status_reasons.at_limit("lab")
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ async def test_one_that_is_more_than_its_account_may_have_says_so_and_starts_whe
     large = await submit(world, ada, Script(), millicpus=2000)
     small = await submit(world, ada, Script(), millicpus=1000)
     await world.then(small, Status.SUCCEEDED)
-    await world.then(large, Status.RUNNABLE, status_reason=reasons.beyond_limit("lab", 2000, 1000), misfit=True)
+    await world.then(large, Status.RUNNABLE, status_reason=status_reasons.beyond_limit("lab", 2000, 1000), misfit=True)
 
     limit(world, vcpus=2.0)
 

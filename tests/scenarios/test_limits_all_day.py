@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
+from batchq.domain.access.accounts import ROOT, Account, Caller, Limits, People, Role
 from batchq.domain.job import ACTIVE, FINISHED, Status
-from batchq.domain.people import ROOT, Account, Caller, Limits, People, Role
-from batchq.domain.quotas import Quotas
+from batchq.domain.scheduling.quotas import Quotas
 from tests.support.scripts import Script
 from tests.support.world import pretended
 

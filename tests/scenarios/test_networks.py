@@ -3,9 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
+from batchq.domain.access.accounts import ROOT, AccountName
 from batchq.domain.catalog import Network
 from batchq.domain.job import Status
-from batchq.domain.people import ROOT, AccountName
 from tests.support.builders import ADMIN
 from tests.support.containers import keepers, lose_keeper
 from tests.support.scripts import Script

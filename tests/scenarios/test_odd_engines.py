@@ -5,8 +5,8 @@ In the pretended world alone: what these do takes a minute, or a seed, on a real
 
 import pytest
 
+from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain.job import Status
-from compute.simulated import SimulatedRuntime
 from tests.support import world as worlds
 from tests.support.containers import launch
 from tests.support.scripts import Script

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
+from batchq.domain.ids import child_id
 from batchq.domain.job import FINISHED, Status
-from batchq.domain.names import child_id
-from batchq.values import ChildQuery
+from batchq.ports.jobs import ChildQuery
 from tests.scenarios.test_restart_in_a_stop import dies_in_the_commit_of
 from tests.support.scripts import Script
 

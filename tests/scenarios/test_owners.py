@@ -2,11 +2,11 @@
 
 import pytest
 
+from batchq.domain.access.accounts import Caller, Owner
 from batchq.domain.catalog import Network
 from batchq.domain.job import Status
-from batchq.domain.people import Caller, Owner
 from batchq.errors import Invalid, NotFound
-from batchq.logs.listing import Listing, Order
+from batchq.logs.streams import Listing, Order
 from tests.support.scripts import LASTING, Script
 
 NETWORK = Network.BRIDGE  # which each account may have, and the host's not

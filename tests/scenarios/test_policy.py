@@ -3,9 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
+from batchq.domain.access.accounts import Account, Allowance, Caller, User
 from batchq.domain.catalog import Network
 from batchq.domain.job import Status
-from batchq.domain.people import Account, Allowance, Caller, User
 from batchq.errors import Invalid
 from tests.support.scripts import LASTING, Script, lasting
 

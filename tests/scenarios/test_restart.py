@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from batchq.domain import reasons
+from batchq.domain import status_reasons
+from batchq.domain.ids import Tag
 from batchq.domain.job import Status
-from batchq.domain.names import Tag
 from tests.support.builders import task
 from tests.support.scripts import LASTING, Script, contained, lasting
 from tests.support.world import GRACE
@@ -38,7 +38,7 @@ async def test_one_that_ended_while_nobody_looked_keeps_its_code_and_times(world
 
     await world.boot()
 
-    done = await world.then(job, Status.FAILED, status_reason=reasons.EXITED)
+    done = await world.then(job, Status.FAILED, status_reason=status_reasons.EXITED)
     assert done.attempts[0].exit_code == 9
     assert done.stopped_at < back
 
@@ -51,7 +51,7 @@ async def test_one_whose_container_is_gone_is_lost(world):
 
     await world.boot()
 
-    await world.then(job, Status.FAILED, status_reason=reasons.DISAPPEARED)
+    await world.then(job, Status.FAILED, status_reason=status_reasons.DISAPPEARED)
 
 
 async def test_killed_before_the_container_is_made_it_is_made_once(world):
@@ -120,7 +120,7 @@ async def test_started_and_removed_by_a_human_before_that_was_saved_it_is_lost_a
 
     await world.boot()
 
-    done = await world.then(job, Status.FAILED, status_reason=reasons.DISAPPEARED)
+    done = await world.then(job, Status.FAILED, status_reason=status_reasons.DISAPPEARED)
     assert [it.exit_code for it in done.attempts] == [None]
     assert (await world.asked(job)).count("start") == 1
 

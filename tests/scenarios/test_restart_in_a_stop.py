@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from batchq.domain import reasons
+from batchq.domain import status_reasons
 from batchq.domain.job import Status
 from tests.support.containers import over
 from tests.support.scripts import Script
@@ -112,7 +112,7 @@ async def test_a_timeout_that_passed_while_nobody_served_is_made_good_at_once_an
 
     await world.boot()
 
-    done = await world.then(job, Status.FAILED, status_reason=reasons.TIMED_OUT)
+    done = await world.then(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
     assert done.stop.ordered_at - booted < world.slack
     assert [it.exit_code for it in done.attempts] == [137]
     assert await world.asked(job) == ["stop", "kill", "remove"]

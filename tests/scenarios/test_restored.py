@@ -8,10 +8,10 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from batchq.domain import reasons
+from batchq.domain import status_reasons
 from batchq.domain.catalog import EnvironmentName, State, TimeLimit
+from batchq.domain.ids import QueueName, Tag, child_id
 from batchq.domain.job import Action, ExitRule, Status
-from batchq.domain.names import QueueName, Tag, child_id
 from batchq.errors import Invalid
 from tests.support import world as worlds
 from tests.support.builders import ADMIN, task, task_container
@@ -90,7 +90,7 @@ async def test_one_that_ended_while_no_server_looked_has_the_outcome_that_its_co
 
     await world.restore(backup)
 
-    done = await world.then(job, Status.FAILED, status_reason=reasons.EXITED)
+    done = await world.then(job, Status.FAILED, status_reason=status_reasons.EXITED)
     assert [it.exit_code for it in done.attempts] == [7]
     assert await world.output(job) == ["done"]
     assert await starts(world, job) == 1
@@ -106,7 +106,7 @@ async def test_one_that_was_tried_again_since_is_taken_up_as_the_later_attempt(w
     await world.restore(backup)
 
     again = await world.reaches(job, lambda it: it.status is Status.RUNNING and it.attempt.number == 2)
-    assert [it.status_reason for it in again.attempts] == [reasons.DISAPPEARED]
+    assert [it.status_reason for it in again.attempts] == [status_reasons.DISAPPEARED]
     done = await world.then(job, Status.FAILED)
     assert [it.exit_code for it in done.attempts] == [None, 1]
     assert await starts(world, job, 2) == 1
@@ -152,7 +152,7 @@ async def test_one_that_waited_for_another_which_has_ended_since_goes_on(world):
     await world.then(second, Status.RUNNING)
     await world.engine.resume(purge=True, caller=ADMIN)
 
-    await world.then(first, Status.FAILED, status_reason=reasons.DISAPPEARED)
+    await world.then(first, Status.FAILED, status_reason=status_reasons.DISAPPEARED)
     assert len((await world.then(second, Status.SUCCEEDED)).attempts) == 1
 
 
@@ -346,7 +346,7 @@ async def test_what_waits_is_not_started_before_an_operator_says_so(world):
     fresh = await world.submit(Script(seconds=1))
     await world.passes(HOUR / 4)
     assert [(it.status, it.status_reason) for it in await world.described(waits, fresh)] == [
-        (Status.RUNNABLE, reasons.SAFE_MODE)
+        (Status.RUNNABLE, status_reasons.SAFE_MODE)
     ] * 2
 
     await world.engine.resume(purge=False, caller=ADMIN)
@@ -455,7 +455,7 @@ async def test_one_that_is_not_there_is_given_up_only_when_an_operator_says_so(w
 
     assert (await world.job(job)).status is Status.RUNNING
     await world.engine.resume(purge=False, caller=ADMIN)
-    await world.then(job, Status.FAILED, status_reason=reasons.DISAPPEARED)
+    await world.then(job, Status.FAILED, status_reason=status_reasons.DISAPPEARED)
 
 
 async def test_nor_is_one_that_is_removed_by_hand_meanwhile(world):
@@ -468,7 +468,7 @@ async def test_nor_is_one_that_is_removed_by_hand_meanwhile(world):
 
     assert (await world.job(job)).status is Status.RUNNING
     await world.engine.resume(purge=False, caller=ADMIN)
-    await world.then(job, Status.FAILED, status_reason=reasons.DISAPPEARED)
+    await world.then(job, Status.FAILED, status_reason=status_reasons.DISAPPEARED)
 
 
 async def test_one_that_is_not_there_and_is_terminated_is_over(world):

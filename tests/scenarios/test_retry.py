@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchq.domain import reasons
+from batchq.domain import status_reasons
 from batchq.domain.job import Action, ExitRule, Status
 from tests.support.scripts import LASTING, Script
 
@@ -10,7 +10,7 @@ from tests.support.scripts import LASTING, Script
 async def test_each_attempt_is_a_container_of_its_own(world):
     job = await world.submit(Script(seconds=0, exit_code=7), attempts=3)
 
-    done = await world.then(job, Status.FAILED, status_reason=reasons.EXITED)
+    done = await world.then(job, Status.FAILED, status_reason=status_reasons.EXITED)
 
     assert [(it.number, it.exit_code) for it in done.attempts] == [(1, 7), (2, 7), (3, 7)]
     assert [await world.asked(job, attempt=it) for it in (1, 2, 3)] == [["create", "start", "remove"]] * 3
@@ -77,8 +77,8 @@ async def test_a_container_removed_by_somebody_else_costs_the_attempt(world):
     await world.finish(job)
     done = await world.then(job, Status.SUCCEEDED)
     assert [(it.exit_code, it.status_reason) for it in done.attempts] == [
-        (None, reasons.DISAPPEARED),
-        (0, reasons.EXITED),
+        (None, status_reasons.DISAPPEARED),
+        (0, status_reasons.EXITED),
     ]
 
 
@@ -86,7 +86,7 @@ async def test_a_container_removed_by_somebody_else_costs_the_attempt(world):
 async def test_a_command_that_is_not_there_fails_the_attempt_with_127(world):
     job = await world.submit(Script(refuse="exec: no such file"), attempts=2)
 
-    done = await world.then(job, Status.FAILED, status_reason=reasons.NOT_STARTED, started_at=None)
+    done = await world.then(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED, started_at=None)
 
     assert [it.exit_code for it in done.attempts] == [127, 127]
     assert done.attempts[0].reason.startswith("CannotStartContainerError: ")

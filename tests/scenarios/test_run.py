@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from batchq.domain import reasons
+from batchq.domain import status_reasons
 from batchq.domain.job import Status
 from tests.support.builders import ADMIN
 from tests.support.scripts import LASTING, Script
@@ -11,16 +11,16 @@ from tests.support.scripts import LASTING, Script
 async def test_a_job_walks_from_submitted_to_succeeded(world):
     job = await world.submit(Script(seconds=0))
 
-    done = await world.then(job, Status.SUCCEEDED, status_reason=reasons.EXITED, stop=None, cancelled=None)
+    done = await world.then(job, Status.SUCCEEDED, status_reason=status_reasons.EXITED, stop=None, cancelled=None)
 
-    assert [(it.number, it.exit_code, it.status_reason) for it in done.attempts] == [(1, 0, reasons.EXITED)]
+    assert [(it.number, it.exit_code, it.status_reason) for it in done.attempts] == [(1, 0, status_reasons.EXITED)]
     assert await world.walk(job) == ["SUBMITTED", "RUNNABLE", "STARTING", "RUNNING", "SUCCEEDED"]
 
 
 async def test_a_job_that_exits_otherwise_is_failed_with_its_code(world):
     job = await world.submit(Script(seconds=0, exit_code=42))
 
-    done = await world.then(job, Status.FAILED, status_reason=reasons.EXITED)
+    done = await world.then(job, Status.FAILED, status_reason=status_reasons.EXITED)
 
     assert [it.exit_code for it in done.attempts] == [42]
     assert not done.is_terminated
@@ -33,7 +33,9 @@ async def test_overrides_that_are_too_long_end_it_before_it_begins(world):
 
     job = await world.service.submit(replace(submission, overrides=overrides), caller=ADMIN)
 
-    await world.then(job.id, Status.FAILED, status_reason=reasons.OVERRIDES_TOO_LONG, attempts=(), started_at=None)
+    await world.then(
+        job.id, Status.FAILED, status_reason=status_reasons.OVERRIDES_TOO_LONG, attempts=(), started_at=None
+    )
     assert await world.walk(job.id) == ["SUBMITTED", "FAILED"]
 
 
@@ -91,9 +93,9 @@ async def test_one_that_can_never_fit_says_so_and_blocks_nobody(world):
 
     await world.then(small, Status.SUCCEEDED)
 
-    await world.then(giant, Status.RUNNABLE, misfit=True, status_reason=reasons.too_many_vcpus(64_000, 4000))
+    await world.then(giant, Status.RUNNABLE, misfit=True, status_reason=status_reasons.too_many_vcpus(64_000, 4000))
     told = (await world.then(fat, Status.RUNNABLE, misfit=True)).status_reason
-    assert told.startswith(f"{reasons.TOO_LARGE} It asks for {1 << 30} MiB of memory (there are ")
+    assert told.startswith(f"{status_reasons.TOO_LARGE} It asks for {1 << 30} MiB of memory (there are ")
     await world.terminate(giant)
     await world.terminate(fat)
 
@@ -123,4 +125,4 @@ async def test_more_tags_than_can_be_propagated_end_it_too(world):
 
     job = await world.service.submit(replace(submission, tags=tags, propagate_tags=True), caller=ADMIN)
 
-    await world.then(job.id, Status.FAILED, status_reason=reasons.TOO_MANY_TAGS, attempts=(), started_at=None)
+    await world.then(job.id, Status.FAILED, status_reason=status_reasons.TOO_MANY_TAGS, attempts=(), started_at=None)

@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from batchq.domain import reasons
+from batchq.domain import status_reasons
 from batchq.domain.catalog import ShareWeight, State
+from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
-from batchq.domain.names import QueueName
 from batchq.errors import Invalid
 from tests.support import builders
 from tests.support.builders import ADMIN
@@ -17,7 +17,7 @@ from tests.support.scripts import FOR_EVER, LASTING, Script
 LONG = Script(seconds=FOR_EVER)
 SHORT = Script(seconds=0.5)
 WHOLE = 4000  # all of the environment
-FOR_VCPUS = reasons.no_room("vCPUs of compute environment local")
+FOR_VCPUS = status_reasons.no_room("vCPUs of compute environment local")
 
 
 @pytest.fixture

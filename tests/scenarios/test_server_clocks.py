@@ -4,11 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.domain import reasons
+from batchq.domain import status_reasons
 from batchq.domain.catalog import EnvironmentName, State, TimeLimit
+from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
-from batchq.domain.names import QueueName
-from batchq.values import EngineIdentity
+from batchq.ports.runtime import EngineIdentity
 from tests.support import world as worlds
 from tests.support.builders import ADMIN, task
 from tests.support.clock import SetClock
@@ -82,7 +82,7 @@ async def test_a_timeout_comes_in_time(virtual):
 
     await virtual.restart_with_clock(virtual.right_clock)
 
-    await virtual.then(job, Status.FAILED, status_reason=reasons.TIMED_OUT)
+    await virtual.then(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
 
 
 async def test_a_container_of_a_task_is_killed_in_time(virtual):
@@ -152,7 +152,7 @@ async def after_a_reboot(world, *, engine_ahead):
 async def test_after_a_reboot_the_wall_time_is_what_has_passed(pretended):
     job = await after_a_reboot(pretended, engine_ahead=1.5 * TWO_HOURS)
 
-    await pretended.then(job, Status.FAILED, status_reason=reasons.TIMED_OUT)
+    await pretended.then(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
 
 
 async def test_after_a_reboot_a_timeout_waits_for_the_clock_of_a_remote_engine(pretended):

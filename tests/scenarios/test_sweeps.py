@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
+from batchq.domain.access.accounts import Account, Caller, Owner, People
+from batchq.domain.bulk_stop import Kind, SweepOrder
 from batchq.domain.job import Status
-from batchq.domain.people import Account, Caller, Owner, People
-from batchq.domain.sweep import Kind, SweepOrder
 from tests.support import builders
 from tests.support import world as worlds
 from tests.support.scripts import LASTING, Script

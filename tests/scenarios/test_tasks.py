@@ -4,10 +4,10 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
-from batchq.domain import reasons
+from batchq.domain import status_reasons
 from batchq.domain.container import Mount
+from batchq.domain.ids import Tag, stream_name
 from batchq.domain.job import Status
-from batchq.domain.names import Tag, stream_name
 from tests.support.builders import task
 from tests.support.scripts import LASTING, Script, contained, lasting
 
@@ -46,7 +46,7 @@ async def test_when_the_essential_one_is_over_so_is_the_job(world):
 
     await world.finish(job, part=APP)
 
-    done = await world.then(job, Status.SUCCEEDED, status_reason=reasons.EXITED)
+    done = await world.then(job, Status.SUCCEEDED, status_reason=status_reasons.EXITED)
 
     assert await world.walk(job) == ["SUBMITTED", "RUNNABLE", "STARTING", "RUNNING", "SUCCEEDED"]
     assert done.attempts[0].exit_code == 0
@@ -78,7 +78,7 @@ async def test_what_one_leaves_in_a_shared_volume_is_there_for_the_next(world):
 async def test_one_that_can_never_start_fails_the_job(world):
     job = await world.submit(task=task(init(Script(seconds=0, exit_code=3)), app(BRIEF, after={"init": "SUCCESS"})))
 
-    done = await world.then(job, Status.FAILED, status_reason=reasons.NOT_STARTED)
+    done = await world.then(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
 
     assert done.attempts[0].reason == "ContainerDependencyError: container init will not reach SUCCESS"
     assert codes(done.attempts[0]) == {INIT: 3, APP: None}
@@ -98,7 +98,7 @@ async def test_the_failure_of_one_that_is_not_essential_is_no_failure(world):
 async def test_an_essential_one_that_cannot_start_fails_the_job_and_stops_the_rest(world):
     job = await world.submit(task=task(app(Script(refuse="no such file")), sidecar(DEAF)))
 
-    done = await world.then(job, Status.FAILED, status_reason=reasons.NOT_STARTED)
+    done = await world.then(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
 
     assert done.attempts[0].exit_code == 127
     await world.containers_gone()
@@ -186,7 +186,7 @@ async def test_terminated_at_any_moment_nothing_is_left_running(world):
 async def test_out_of_time_all_of_them_are_stopped(world):
     job = await world.submit(task=task(app(POLITE), sidecar()), limit=1, attempts=3)
 
-    done = await world.then(job, Status.FAILED, status_reason=reasons.TIMED_OUT)
+    done = await world.then(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
 
     assert len(done.attempts) == 1
     assert not done.is_terminated
@@ -202,7 +202,7 @@ async def test_out_of_time_while_the_next_one_is_being_made_it_is_not_started(wo
 
     world.runtime.let_go("create")
 
-    done = await world.then(job, Status.FAILED, status_reason=reasons.TIMED_OUT)
+    done = await world.then(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
     assert done.attempts[0].exit_code is None
     assert await world.asked_of_all(job, "start") == [INIT]
 
@@ -211,7 +211,7 @@ async def test_who_waits_too_long_gives_up(world):
     slow = init(POLITE, start_timeout=timedelta(seconds=1))
     job = await world.submit(task=task(slow, app(BRIEF, after={"init": "COMPLETE"})))
 
-    done = await world.then(job, Status.FAILED, status_reason=reasons.NOT_STARTED)
+    done = await world.then(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
 
     why = "DependencyTimeoutError: container init did not reach COMPLETE within 1 seconds"
     assert done.attempts[0].reason == why
@@ -297,6 +297,6 @@ async def test_one_that_somebody_removed_is_lost_and_its_job_begins_anew(world):
 
     done = await world.then(job, Status.SUCCEEDED)
     assert [(it.status_reason, it.exit_code) for it in done.attempts] == [
-        (reasons.DISAPPEARED, None),
-        (reasons.EXITED, 0),
+        (status_reasons.DISAPPEARED, None),
+        (status_reasons.EXITED, 0),
     ]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchq.domain import reasons
+from batchq.domain import status_reasons
 from batchq.domain.job import Status
 from tests.support.builders import ADMIN
 from tests.support.scripts import FOR_EVER, LASTING, Script
@@ -246,7 +246,7 @@ async def test_its_dependents_fail_when_it_is_over(world):
 
     await world.terminate(job, "stop it")
 
-    await world.then(child, Status.FAILED, status_reason=reasons.dependency_failed(job))
+    await world.then(child, Status.FAILED, status_reason=status_reasons.dependency_failed(job))
 
 
 async def test_its_room_is_given_away_only_when_it_is_gone(world):

@@ -1,6 +1,6 @@
 """attemptDurationSeconds: asked to stop, killed after the grace, FAILED, never retried. aws-batch.md 6.2."""
 
-from batchq.domain import reasons
+from batchq.domain import status_reasons
 from batchq.domain.job import Status
 from tests.support.scripts import LASTING, Script
 from tests.support.world import GRACE
@@ -11,9 +11,9 @@ IN_TIME = 8  # seconds, of which what ends in time needs next to none
 async def test_an_attempt_that_takes_too_long_is_stopped_and_not_retried(world):
     job = await world.submit(Script(seconds=60, on_term=143), limit=2, attempts=3)
 
-    done = await world.then(job, Status.FAILED, status_reason=reasons.TIMED_OUT)
+    done = await world.then(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
 
-    assert [(it.exit_code, it.status_reason) for it in done.attempts] == [(143, reasons.TIMED_OUT)]
+    assert [(it.exit_code, it.status_reason) for it in done.attempts] == [(143, status_reasons.TIMED_OUT)]
     assert not done.is_terminated
     assert await world.asked(job) == ["create", "start", "stop", "remove"]
 
@@ -21,7 +21,7 @@ async def test_an_attempt_that_takes_too_long_is_stopped_and_not_retried(world):
 async def test_one_deaf_to_sigterm_is_killed(world):
     job = await world.submit(Script(seconds=60, on_term=None), limit=1)
 
-    done = await world.then(job, Status.FAILED, status_reason=reasons.TIMED_OUT)
+    done = await world.then(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
 
     assert done.attempts[0].exit_code == 137
     assert (done.stopped_at - done.started_at) >= GRACE
@@ -30,7 +30,7 @@ async def test_one_deaf_to_sigterm_is_killed(world):
 async def test_the_clock_begins_anew_with_each_attempt(world):
     job = await world.submit(Script(seconds=1, exit_code=1), limit=IN_TIME, attempts=IN_TIME + 1)
 
-    done = await world.then(job, Status.FAILED, status_reason=reasons.EXITED)
+    done = await world.then(job, Status.FAILED, status_reason=status_reasons.EXITED)
 
     assert len(done.attempts) == IN_TIME + 1
 
@@ -41,7 +41,7 @@ async def test_a_terminate_after_the_timeout_does_not_change_its_reason(world):
 
     await world.terminate(job, "late")
 
-    done = await world.then(job, Status.FAILED, status_reason=reasons.TIMED_OUT)
+    done = await world.then(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
     assert (await world.asked(job)).count("stop") == 1
     assert not done.is_terminated
 
@@ -56,7 +56,7 @@ async def test_a_timeout_survives_a_restart(world):
 
     await world.boot()
 
-    await world.then(job, Status.FAILED, status_reason=reasons.TIMED_OUT)
+    await world.then(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
 
 
 async def test_one_that_ended_in_time_while_nobody_looked_has_not_timed_out(world):
@@ -95,4 +95,4 @@ async def test_a_timeout_in_the_absence_of_the_engine_is_made_good(world):
 
     world.runtime.away = False
 
-    await world.then(job, Status.FAILED, status_reason=reasons.TIMED_OUT)
+    await world.then(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)

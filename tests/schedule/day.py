@@ -2,15 +2,15 @@
 
 from datetime import timedelta
 
+from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain.catalog import ShareWeight
 from batchq.domain.container import Resources
-from batchq.domain.names import Tag
-from batchq.domain.placement import usable
+from batchq.domain.ids import Tag
+from batchq.domain.scheduling.capacity import usable
 from batchq.engine.bus import Bus
 from batchq.engine.engine import Engine
-from batchq.engine.inbox import Inbox
+from batchq.engine.mailbox import Inbox
 from batchq.store.memory import MemoryStore
-from compute.simulated import SimulatedRuntime
 from tests.engine.turns import ground
 from tests.schedule.witness import Sums, Witness
 from tests.schedule.work import FAIR, FIFO, WEIGHTS, Task, waves

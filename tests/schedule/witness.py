@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import mean, quantiles
 
-from batchq.domain.arrays import is_parent
 from batchq.domain.container import Resources
+from batchq.domain.ids import JobId
 from batchq.domain.job import ACTIVE, FINISHED, Job, Status
-from batchq.domain.names import JobId
-from batchq.values import StatusChanged
+from batchq.domain.lifecycle.arrays import is_parent
+from batchq.ports.jobs import StatusChanged
 from tests.schedule.work import FAIR, FIFO, WEIGHTS
 from tests.support.builders import NOON
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
 
+from batchq.compute.simulated.script import Script
+from batchq.domain.ids import JobId
 from batchq.domain.job import JobSpec
-from batchq.domain.names import JobId
-from compute.script import Script
 from tests.support import builders, scripts
 
 FAIR, FIFO = "fair", "fifo"

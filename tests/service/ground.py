@@ -8,7 +8,7 @@ from itertools import count
 from types import SimpleNamespace
 
 from batchq.cli.main import main
-from compute.script import Script, write
+from batchq.compute.simulated.script import Script, write
 from tests.service.waiting import PATIENCE
 from tests.support.scripts import IMAGE, command
 

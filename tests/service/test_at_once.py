@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from batchq.store.checking import check
+from batchq.store.offline.check import check
 from tests.service.waiting import container, register
 
 SIDE = {"jobQueue": "side"}

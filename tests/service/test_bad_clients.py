@@ -9,7 +9,7 @@ from socket import create_connection
 
 import pytest
 
-from api.connections import LIMITS
+from batchq.api.server import LIMITS
 from tests.api import test_register_job_definition, test_submit_job
 from tests.api.several import DUO, GANG
 from tests.api.test_bodies import BODIES, POSTED

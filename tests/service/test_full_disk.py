@@ -3,9 +3,9 @@
 import pytest
 from botocore.exceptions import ClientError
 
+from batchq.disk_guard import Floor
 from batchq.errors import StoreFailed
-from batchq.floor import Floor
-from batchq.store.folders import free
+from batchq.store.log_files import free
 from tests.service.waiting import container
 from tests.support.service import serving
 

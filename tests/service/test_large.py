@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
-from batchq.domain.names import QueueName
 from tests.service.waiting import PATIENCE, container
 from tests.store.many import filled
 from tests.support.builders import job

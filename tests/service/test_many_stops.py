@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import asdict
 
-from batchq.cli.calling import call
-from compute.lanes import LIMITS
-from compute.script import Script, write
+from batchq.cli.http_client import call
+from batchq.compute.docker.thread_pools import LIMITS
+from batchq.compute.simulated.script import Script, write
 from tests.service.waiting import PATIENCE
 from tests.support.pauses import Pauses
 from tests.support.service import Service, serving

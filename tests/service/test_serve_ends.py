@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from batchq.engine.guard import LOOK_EVERY
+from batchq.engine.monitors.store_monitor import LOOK_EVERY
 from tests.service.test_serve import refused
 from tests.service.waiting import PATIENCE, reaches, register
 from tests.support.service import Service, serving

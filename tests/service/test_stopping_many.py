@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from batchq.people import machine_user
-from compute.script import Script
+from batchq.accounts.accounts_file import machine_user
+from batchq.compute.simulated.script import Script
 from tests.service.ground import Ground, batchq
 from tests.support.service import serving
 

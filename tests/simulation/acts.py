@@ -1,8 +1,8 @@
 """Who did what is saved with what he did: held against each commit."""
 
+from batchq.domain.ids import child_id
 from batchq.domain.job import Job
-from batchq.domain.names import child_id
-from batchq.values import Changes
+from batchq.ports.jobs import Changes
 from tests.simulation.story import Story
 
 

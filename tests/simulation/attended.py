@@ -4,9 +4,9 @@ import asyncio
 from datetime import timedelta
 from random import Random
 
+from batchq.domain.ids import JobId
 from batchq.domain.job import ACTIVE, FINISHED
-from batchq.domain.names import JobId
-from batchq.engine.pruning import Pruner
+from batchq.engine.retention import Pruner
 from batchq.errors import BatchqError
 from tests.simulation.client import Lost
 from tests.simulation.server import Server

@@ -7,6 +7,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from batchq.domain.access.accounts import Caller
+from batchq.domain.bulk_stop import SweepOrder
 from batchq.domain.catalog import (
     EnvironmentName,
     Operation,
@@ -16,14 +18,12 @@ from batchq.domain.catalog import (
     State,
     TimeLimit,
 )
-from batchq.domain.names import ConsumableName, JobId, QueueName
-from batchq.domain.people import Caller
-from batchq.domain.sweep import SweepOrder
+from batchq.domain.ids import ConsumableName, JobId, QueueName
 from batchq.errors import BatchqError, Invalid
-from batchq.ports import Clock
-from batchq.service import Submission
-from batchq.stopping import Asked
-from batchq.values import SubmissionKey
+from batchq.ports.clock import Clock
+from batchq.ports.jobs import SubmissionKey
+from batchq.services.bulk_stop import Asked
+from batchq.services.jobs import Submission
 from tests.simulation import sweeper
 from tests.simulation.dice import Dice
 from tests.simulation.fate import Bug

@@ -10,11 +10,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from batchq.domain.ids import JobId
 from batchq.domain.job import Attempt, Job
-from batchq.domain.names import JobId
-from batchq.domain.stopping import KILL_AGAIN
-from batchq.ports import Boot, Clock
-from batchq.values import Found, Looked
+from batchq.domain.lifecycle.stop_order import KILL_AGAIN
+from batchq.ports.clock import Boot, Clock
+from batchq.ports.runtime import Found, Looked
 from tests.simulation.story import Story
 from tests.simulation.truth import Truth
 from tests.support.builders import NOON

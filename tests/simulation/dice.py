@@ -6,9 +6,9 @@ from enum import StrEnum
 from random import Random
 from typing import NamedTuple
 
-from batchq.domain.names import Tag
-from batchq.values import Changes
-from compute.simulated_faults import CARRIED_OUT, NOT_CARRIED_OUT, Fault
+from batchq.compute.simulated.faults import CARRIED_OUT, NOT_CARRIED_OUT, Fault
+from batchq.domain.ids import Tag
+from batchq.ports.jobs import Changes
 
 NONE = 0.0
 A_MOMENT = 0.001  # seconds

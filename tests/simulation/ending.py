@@ -3,9 +3,9 @@
 from datetime import datetime, timedelta
 from itertools import pairwise
 
+from batchq.domain.ids import parent_of
 from batchq.domain.job import FINISHED, Job, Status
-from batchq.domain.moves import EDGES
-from batchq.domain.names import parent_of
+from batchq.domain.lifecycle.status import EDGES
 from tests.simulation.kin import counterparts, waits
 from tests.simulation.server import SURVEY_EVERY
 from tests.simulation.truth import Seen

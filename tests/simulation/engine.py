@@ -6,15 +6,16 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
+from batchq.compute.simulated.engine import SimulatedEngine
+from batchq.compute.simulated.faults import NOT_CARRIED_OUT, Fault
+from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain.catalog import Network
 from batchq.domain.container import Resources
-from batchq.domain.names import Tag
+from batchq.domain.ids import Tag
 from batchq.errors import BatchqError, EngineUnknown
-from batchq.ports import Clock
-from batchq.values import EngineIdentity, Found, Launch, LogLine, Looked, Made
-from compute.simulated import SimulatedRuntime
-from compute.simulated_engine import SimulatedEngine
-from compute.simulated_faults import NOT_CARRIED_OUT, Fault
+from batchq.ports.clock import Clock
+from batchq.ports.logs import LogLine
+from batchq.ports.runtime import EngineIdentity, Found, Launch, Looked, Made
 from tests.simulation.clocks import MachineClock, StampedNews
 from tests.simulation.dice import CHANGES, Dice
 from tests.simulation.life import Life

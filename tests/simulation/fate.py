@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from compute.simulated_faults import CARRIED_OUT, NOT_CARRIED_OUT, Fault
+from batchq.compute.simulated.faults import CARRIED_OUT, NOT_CARRIED_OUT, Fault
 from tests.simulation.dice import A_MOMENT, Dice, Point, Spoilt
 from tests.simulation.dice import NONE as NEVER
 

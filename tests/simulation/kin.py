@@ -3,9 +3,9 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
+from batchq.domain.ids import JobId, child_id, parent_of
 from batchq.domain.job import FINISHED, DependencyType, Job, Status
-from batchq.domain.names import JobId, child_id, parent_of
-from batchq.values import Changes
+from batchq.ports.jobs import Changes
 from tests.simulation.story import Story
 
 

@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 
 from batchq.domain.catalog import ComputeEnvironment, ConsumableResource, ResourceKind
 from batchq.domain.container import Resources
-from batchq.domain.fairshare import ShareKey, ShareUse
+from batchq.domain.ids import ConsumableName, JobId
 from batchq.domain.job import FINISHED, Job
-from batchq.domain.names import ConsumableName, JobId
-from batchq.domain.placement import usable
-from batchq.values import Changes
+from batchq.domain.scheduling.capacity import usable
+from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
+from batchq.ports.jobs import Changes
 from tests.simulation.acts import Acts
 from tests.simulation.people import is_limited
 from tests.simulation.story import Story

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from batchq.domain.names import Tag
-from batchq.values import Changes
+from batchq.domain.ids import Tag
+from batchq.ports.jobs import Changes
 from tests.simulation.dice import Dice, Point
 from tests.simulation.story import Story
 

@@ -6,12 +6,12 @@ It is asked as a turn is about to be saved: what it decided came of that memory.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from batchq.domain.dependencies import waits, waits_for
+from batchq.domain.ids import ConsumableName, JobId
 from batchq.domain.job import QUEUED, Job, Status
-from batchq.domain.names import ConsumableName, JobId
-from batchq.domain.placement import candidate, stands_in_line
-from batchq.engine.ahead import Ahead
+from batchq.domain.scheduling.capacity import candidate, stands_in_line
+from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.engine.loop import Loop
+from batchq.engine.scheduling.queue_cache import Ahead
 from tests.simulation.story import Story
 
 

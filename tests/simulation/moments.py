@@ -1,8 +1,9 @@
 """The moments that the catalogue of faults names, told from what is stored and what the containers really do."""
 
+from batchq.domain.ids import Tag
 from batchq.domain.job import Job, Status
-from batchq.domain.names import Tag
-from batchq.values import Changes, ContainerState
+from batchq.ports.jobs import Changes
+from batchq.ports.runtime import ContainerState
 from tests.simulation.dice import Point
 from tests.simulation.plots import Play
 

@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
+from batchq.domain.ids import JobId, Tag, node_of, parent_of
 from batchq.domain.job import FINISHED, Job, Status, StopCause
-from batchq.domain.moves import EDGES
-from batchq.domain.names import JobId, Tag, node_of, parent_of
-from batchq.values import Changes
+from batchq.domain.lifecycle.status import EDGES
+from batchq.ports.jobs import Changes
 from tests.simulation.clocks import StoredTimes
 from tests.simulation.kin import Kin, is_over
 from tests.simulation.ledger import Ledger

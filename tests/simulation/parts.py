@@ -5,8 +5,8 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
+from batchq.domain.ids import Tag
 from batchq.domain.job import ACTIVE, Attempt, Job, Part, PartState, Status
-from batchq.domain.names import Tag
 from batchq.domain.task import Condition, Task
 from tests.simulation.story import Story
 from tests.simulation.truth import Truth

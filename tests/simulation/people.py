@@ -4,8 +4,8 @@ from zlib import crc32
 
 from msgspec.structs import replace
 
-from batchq.domain.people import Account, AccountName, Caller, Limits, Owner, People
-from batchq.engine.accounts import Accounts
+from batchq.domain.access.accounts import Account, AccountName, Caller, Limits, Owner, People
+from batchq.engine.account_limits import Accounts
 from tests.support.builders import ADMIN, PEOPLE
 
 TEAM = AccountName("team")

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from batchq.domain import reasons
+from batchq.compute.simulated.script import Script, write
+from batchq.domain import status_reasons
 from batchq.domain.container import Overrides
+from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Dependency, Job, RetryStrategy, Status
-from batchq.domain.names import JobId, QueueName
-from batchq.service import Submission
-from compute.script import Script, write
+from batchq.services.jobs import Submission
 from tests.simulation import ending
 from tests.simulation.fate import Fate
 from tests.simulation.truth import Seen
@@ -39,7 +39,7 @@ class End:
 
 SUCCEEDED = End(status=Status.SUCCEEDED, attempts=1, starts=1)
 TERMINATED = End(status=Status.FAILED, attempts=1, starts=1, reason="a user stops it")
-TIMED_OUT = End(status=Status.FAILED, attempts=1, starts=1, reason=reasons.TIMED_OUT)
+TIMED_OUT = End(status=Status.FAILED, attempts=1, starts=1, reason=status_reasons.TIMED_OUT)
 
 
 class Play:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from batchq.engine import families, sweeps
+from batchq.engine import arrays, bulk_stops
 from tests.simulation.dice import Dice
 from tests.simulation.loop import WorldLoop
 from tests.simulation.storm import Storm
@@ -63,7 +63,7 @@ def live(dice: Dice, course: Callable[[World], Course]) -> Told:
 async def _live(dice: Dice, course: Callable[[World], Course]) -> Told:
     story = Story()
     complaints, log = Complaints(story), logging.getLogger("batchq")
-    told_before, most_before = log.propagate, (families.MOST, sweeps.MOST)
+    told_before, most_before = log.propagate, (arrays.MOST, bulk_stops.MOST)
     log.addHandler(complaints)
     log.propagate = False
     asyncio.get_running_loop().set_exception_handler(lambda _, it: complaints.complain(it["message"], it))
@@ -72,7 +72,7 @@ async def _live(dice: Dice, course: Callable[[World], Course]) -> Told:
         await _until_over(world, course(world), story)
     finally:
         log.removeHandler(complaints)
-        log.propagate, (families.MOST, sweeps.MOST) = told_before, most_before
+        log.propagate, (arrays.MOST, bulk_stops.MOST) = told_before, most_before
     return Told(
         lines=tuple(story.lines),
         digest=story.digest,

@@ -6,19 +6,20 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from batchq.catalog import Catalog
+from batchq.domain.access.accounts import People
+from batchq.domain.ids import JobId
 from batchq.domain.job import Job
-from batchq.domain.names import JobId
-from batchq.domain.people import People
 from batchq.engine.bus import Bus
 from batchq.engine.clock_alignment import align
 from batchq.engine.engine import Engine
-from batchq.engine.inbox import Inbox
+from batchq.engine.mailbox import Inbox
 from batchq.errors import StoreFailed
-from batchq.logs import Logs
-from batchq.ports import Clock, LogArchive
-from batchq.service import JobService
-from batchq.stopping import Stopping
+from batchq.logs.service import Logs
+from batchq.ports.clock import Clock
+from batchq.ports.logs import LogArchive
+from batchq.services.bulk_stop import Stopping
+from batchq.services.catalog import Catalog
+from batchq.services.jobs import JobService
 from tests.simulation.clocks import ServerClock
 from tests.simulation.dice import Dice
 from tests.simulation.engine import Liar, Machine

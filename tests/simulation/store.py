@@ -5,16 +5,17 @@ import sqlite3
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 
+from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import ComputeEnvironment, ConsumableResource
-from batchq.domain.clock_shift import ClockShift
+from batchq.domain.ids import JobId
 from batchq.domain.job import Job
-from batchq.domain.names import JobId
-from batchq.domain.people import Caller
+from batchq.domain.lifecycle.clock_shift import ClockShift
 from batchq.errors import Conflict, StoreFailed
-from batchq.store import catalog, clock_shift, jobs, migrations, sweeping
-from batchq.store.sqlite import SqliteStore
+from batchq.ports.clock import ClockAnchor
+from batchq.ports.jobs import Changes
+from batchq.store import bulk_stops, catalog, clock_shift, job_reads, migrations
+from batchq.store.sqlite_store import SqliteStore
 from batchq.store.transaction import Begin, carry_out
-from batchq.values import Changes, ClockAnchor
 from tests.simulation.dice import Dice, Spoilt
 from tests.simulation.life import Life
 from tests.simulation.oracles import Witness
@@ -118,7 +119,7 @@ class WatchedStore(SqliteStore):
     async def commit(self, changes: Changes) -> None:
         self.look()
         await self._database.write(
-            lambda it: sweeping.commit(it, changes), then=lambda: self._witness.committed(changes), changes=changes
+            lambda it: bulk_stops.commit(it, changes), then=lambda: self._witness.committed(changes), changes=changes
         )
 
     async def anchor_clock(self, anchor: ClockAnchor, shift: ClockShift | None) -> None:
@@ -130,7 +131,7 @@ class WatchedStore(SqliteStore):
 
     def stored(self, ids: list[JobId]) -> Mapping[JobId, Job]:
         """As a read, for the oracles: it fails never and takes no time."""
-        return self._database.look(lambda it: jobs.find(it, ids, None))
+        return self._database.look(lambda it: job_reads.find(it, ids, None))
 
     async def damaged(self) -> tuple[JobId, ...]:
         """No row is damaged here; not to ask keeps the worlds of the seeds as they were."""

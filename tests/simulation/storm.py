@@ -3,10 +3,10 @@
 import asyncio
 from datetime import timedelta
 
-from batchq.domain.gates import keys
+from batchq.domain.ids import Tag
 from batchq.domain.job import FINISHED
-from batchq.domain.names import Tag
-from batchq.values import Launch
+from batchq.domain.lifecycle.container_gates import keys
+from batchq.ports.runtime import Launch
 from tests.simulation import ending
 from tests.simulation.twin import Twin
 from tests.simulation.world import World

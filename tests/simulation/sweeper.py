@@ -6,11 +6,11 @@ from random import Random
 
 from msgspec.structs import replace
 
+from batchq.domain.bulk_stop import Kind, Outcome, Selection, SweepOrder, Told
+from batchq.domain.ids import JobId, node_of
 from batchq.domain.job import FINISHED, QUEUED, Job, Status
-from batchq.domain.names import JobId, node_of
-from batchq.domain.sealing import Sealed, is_sealing
-from batchq.domain.sweep import Kind, Outcome, Selection, SweepOrder, Told
-from batchq.stopping import Asked
+from batchq.domain.lifecycle.array_view import Sealed, is_sealing
+from batchq.services.bulk_stop import Asked
 from batchq.store.memory_sweeps import WHOLE, MemorySweeps
 from tests.simulation.story import Story
 from tests.simulation.wishes import ENVIRONMENTS, QUEUES

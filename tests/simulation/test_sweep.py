@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.domain import reasons
+from batchq.domain import status_reasons
 from batchq.domain.job import Status
 from tests.simulation import moments, plots
 from tests.simulation.fate import CARRIED_OUT, LATE, Mishap
@@ -204,7 +204,7 @@ def test_one_whose_time_is_up_is_stopped_once_for_the_first_reason():
 
     assert played
     assert len(signals) == len(set(signals)) == len(played)
-    assert {it.job("a").status_reason for it in played} == {TERMINATED.reason, reasons.TIMED_OUT}
+    assert {it.job("a").status_reason for it in played} == {TERMINATED.reason, status_reasons.TIMED_OUT}
     assert {len(it.job("a").attempts) for it in played} == {1}
 
 

@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain import events as on
-from batchq.domain.arrays import begin, spawn, step
+from batchq.domain.bulk_stop import Kind, Outcome, SweepOrder, Told
 from batchq.domain.job import Status
-from batchq.domain.sweep import Kind, Outcome, SweepOrder, Told
+from batchq.domain.lifecycle.arrays import begin, spawn, step
 from tests.simulation.story import Story
 from tests.simulation.sweeper import Sweepers
 from tests.support import builders

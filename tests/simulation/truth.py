@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from batchq.domain.names import JobId, Tag
-from compute.simulated_container import End, SimulatedContainer
+from batchq.compute.simulated.container import End, SimulatedContainer
+from batchq.domain.ids import JobId, Tag
 
 
 @dataclass(kw_only=True)

@@ -4,9 +4,9 @@ It runs containers that the server under test finds in its surveys and knows no 
 leftovers of a crash, running ones, and ones that go away between two calls. Decision 0036.
 """
 
-from batchq.domain.names import Tag
-from batchq.values import Launch
-from compute.script import Script, write
+from batchq.compute.simulated.script import Script, write
+from batchq.domain.ids import Tag
+from batchq.ports.runtime import Launch
 from tests.simulation.world import World
 from tests.support import builders
 

@@ -4,13 +4,20 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from random import Random
 
+from batchq.compute.simulated.script import Script, write
 from batchq.domain.container import ContainerSpec, Overrides, Resources
-from batchq.domain.job import Action, Dependency, DependencyType, ExitRule, Need, RetryStrategy
-from batchq.domain.names import ConsumableName, JobId, QueueName, child_id
+from batchq.domain.ids import ConsumableName, JobId, QueueName, child_id
+from batchq.domain.job import (
+    Action,
+    Dependency,
+    DependencyType,
+    ExitRule,
+    Need,
+    RetryStrategy,
+)
 from batchq.domain.task import Condition, NodeRange, Nodes, Task
-from batchq.service import Submission
-from batchq.values import SubmissionKey
-from compute.script import Script, write
+from batchq.ports.jobs import SubmissionKey
+from batchq.services.jobs import Submission
 from tests.support import builders
 
 LARGEST = 4000  # thousandths of a vCPU that an environment ever has

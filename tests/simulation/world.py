@@ -9,9 +9,9 @@ from datetime import timedelta
 from typing import Any
 
 from batchq.domain.container import Resources
+from batchq.domain.ids import JobId
 from batchq.domain.job import FINISHED
-from batchq.domain.names import JobId
-from batchq.engine import families, sweeps
+from batchq.engine import arrays, bulk_stops
 from batchq.store.memory_logs import MemoryArchive
 from tests.simulation.client import Client
 from tests.simulation.clocks import MachineClock
@@ -54,8 +54,8 @@ class World:
         self.client = Client(
             server=lambda: self.server, clock=self.clock, dice=self.dice, story=story, witness=self.witness
         )
-        families.MOST = self.dice.world.choice([1, 3, families.MOST])  # of an array, in a turn
-        sweeps.MOST = self.dice.sweeps.choice([1, 3, sweeps.MOST])  # of an order
+        arrays.MOST = self.dice.world.choice([1, 3, arrays.MOST])  # of an array, in a turn
+        bulk_stops.MOST = self.dice.sweeps.choice([1, 3, bulk_stops.MOST])  # of an order
         self._grace = timedelta(seconds=self.dice.grace())
         self._tasks: set[asyncio.Task[None]] = set()
 

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from batchq.store.sqlite import SqliteStore
-from batchq.values import Changes
+from batchq.ports.jobs import Changes
+from batchq.store.sqlite_store import SqliteStore
 from tests.support.builders import job
 
 

@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 
 from batchq.errors import StoreFailed
-from batchq.store.sqlite import SqliteStore
-from batchq.values import Changes
+from batchq.ports.jobs import Changes
+from batchq.store.sqlite_store import SqliteStore
 from tests.support.builders import job, job_id
 
 CALLS = {  # fsync, fdatasync, seccomp

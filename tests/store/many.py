@@ -4,11 +4,11 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from batchq.domain.ids import JobId, Tag, stream_name
 from batchq.domain.job import Job, Status
-from batchq.domain.names import JobId, Tag, stream_name
-from batchq.store import migrations, saving
+from batchq.ports.jobs import Changes
+from batchq.store import job_writes, migrations
 from batchq.store.database import NAME
-from batchq.values import Changes
 from tests.support.builders import NOON, attempt, job, moment
 
 FIRST = job(number=0, status=Status.SUCCEEDED, attempts=(attempt(started_at=NOON, stopped_at=NOON, exit_code=0),))
@@ -50,7 +50,7 @@ def filled(data: Path, count: int, first: Job = FIRST) -> None:
         connection.execute("PRAGMA synchronous = OFF")
         migrations.migrate(connection, migrations.STEPS)
         connection.create_function("stream_of", 1, _stream_of, deterministic=True)
-        saving.commit(connection, Changes(inserted=(first,), history=walk))
+        job_writes.commit(connection, Changes(inserted=(first,), history=walk))
         for statement in COPIES.split(";\n"):
             connection.execute(statement.replace(":last", str(count - 1)))
 

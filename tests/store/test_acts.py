@@ -7,15 +7,15 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from batchq.auditing import MOST, Audit
-from batchq.domain.acts import ActQuery
-from batchq.domain.people import Reach
+from batchq.audit.audit_log import MOST, Audit
+from batchq.audit.journal import Journal
+from batchq.domain.access.accounts import Reach
+from batchq.domain.access.audit import ActQuery
 from batchq.errors import Unavailable
-from batchq.journal import Journal
+from batchq.ports.jobs import Changes
 from batchq.store import migrations
-from batchq.store.acts import select
+from batchq.store.audit import select
 from batchq.store.memory import MemoryStore
-from batchq.values import Changes
 from tests.contracts.test_store_acts import DONE
 from tests.support.builders import NOON, job
 

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
+from batchq.domain.access.accounts import Reach
+from batchq.domain.bulk_stop import Kind, Selection, SweepOrder
 from batchq.domain.job import Status
-from batchq.domain.people import Reach
-from batchq.domain.sweep import Kind, Selection, SweepOrder
-from batchq.engine.letters import SweepJobs
-from batchq.store.sqlite import SqliteStore
+from batchq.engine.messages import SweepJobs
+from batchq.store.sqlite_store import SqliteStore
 from tests.engine.desk import Desk
 from tests.engine.turns import ground
 from tests.store.many import filled

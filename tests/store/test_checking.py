@@ -8,11 +8,11 @@ import pytest
 from batchq.cli.main import main
 from batchq.domain.job import Status
 from batchq.errors import StoreRefused
+from batchq.ports.jobs import Changes
 from batchq.store import migrations
-from batchq.store.checking import check
 from batchq.store.database import NAME
-from batchq.store.sqlite import SqliteStore
-from batchq.values import Changes
+from batchq.store.offline.check import check
+from batchq.store.sqlite_store import SqliteStore
 from tests.support.builders import definition, environment, job, job_id, log_stream, moment, policy, queue
 
 RUNS = job(number=1, status=Status.RUNNING)

@@ -3,16 +3,16 @@
 import pytest
 from msgspec.structs import replace
 
-from batchq.domain import reasons
+from batchq.domain import status_reasons
+from batchq.domain.access.accounts import Owner, Reach
+from batchq.domain.bulk_stop import Kind, Selection, Sweep, SweepOrder
 from batchq.domain.catalog import DefinitionStatus
-from batchq.domain.fairshare import ShareKey
+from batchq.domain.ids import DefinitionRef
 from batchq.domain.job import Status
-from batchq.domain.names import DefinitionRef
-from batchq.domain.people import Owner, Reach
-from batchq.domain.sweep import Kind, Selection, Sweep, SweepOrder
+from batchq.domain.scheduling.fairshare import ShareKey
 from batchq.errors import StoreRefused
-from batchq.store.sqlite import SqliteStore
-from batchq.values import Changes, JobQuery
+from batchq.ports.jobs import Changes, JobQuery
+from batchq.store.sqlite_store import SqliteStore
 from tests.support.builders import (
     consumable,
     definition,
@@ -64,7 +64,7 @@ async def test_a_list_tells_of_all_jobs_and_of_a_damaged_one_what_its_columns_te
         jobs[1].spec.definition,
         2000,
     )
-    assert reasons.UNREADABLE in {damaged.status_reason, damaged.spec.invalid}
+    assert status_reasons.UNREADABLE in {damaged.status_reason, damaged.spec.invalid}
     assert await store.damaged() == (job_id(1),)
 
 
@@ -86,7 +86,7 @@ async def test_a_row_that_tells_of_another_moment_than_its_columns_is_one_that_c
 
     (found,) = await store.active()
 
-    assert (found.status, found.status_reason) == (Status.RUNNING, reasons.UNREADABLE)
+    assert (found.status, found.status_reason) == (Status.RUNNING, status_reasons.UNREADABLE)
 
 
 async def test_what_was_put_aside_stays_aside_after_a_restart(store, tmp_path):

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from batchq.domain.names import QueueName
-from batchq.store.sqlite import SqliteStore
-from batchq.values import JobQuery
+from batchq.domain.ids import QueueName
+from batchq.ports.jobs import JobQuery
+from batchq.store.sqlite_store import SqliteStore
 from tests.house.rooms import ROOT
 
 ROUNDS = 3

@@ -7,11 +7,12 @@ from datetime import timedelta
 
 import pytest
 
+from batchq.domain.ids import Tag
 from batchq.domain.job import Status
-from batchq.domain.names import Tag
-from batchq.store import examination, migrations
-from batchq.store.sqlite import SqliteStore
-from batchq.values import Changes, Restoration
+from batchq.ports.jobs import Changes, Restoration
+from batchq.store import migrations
+from batchq.store.offline import examination
+from batchq.store.sqlite_store import SqliteStore
 from tests.support.builders import NOON, job, job_id
 
 

@@ -10,7 +10,7 @@ import pytest
 from batchq.errors import StoreRefused
 from batchq.store import instance_socket
 from batchq.store.instance_socket import holding
-from batchq.store.sqlite import SqliteStore
+from batchq.store.sqlite_store import SqliteStore
 
 INSTANCE = os.urandom(4).hex()
 

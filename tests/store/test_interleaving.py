@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from batchq.errors import Conflict
-from batchq.store.sqlite import SqliteStore
-from batchq.values import Changes
+from batchq.ports.jobs import Changes
+from batchq.store.sqlite_store import SqliteStore
 from tests.support.builders import job, job_id
 from tests.support.inline import InlineDatabase
 

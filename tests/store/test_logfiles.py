@@ -9,8 +9,8 @@ from contextlib import closing
 import pytest
 
 from batchq.errors import Invalid, StoreFailed
-from batchq.store.logfiles import BLOCK, LogFiles
-from batchq.values import LogLine
+from batchq.ports.logs import LogLine
+from batchq.store.log_files import BLOCK, LogFiles
 from tests.house.rooms import ROOT
 
 TASK = "0123456789abcdef" * 2

@@ -8,12 +8,12 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
+from batchq.domain.access.accounts import Owner, Reach
+from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
-from batchq.domain.names import QueueName
-from batchq.domain.people import Owner, Reach
+from batchq.ports.jobs import Changes, Filter, JobQuery
 from batchq.store.database import NAME
-from batchq.store.sqlite import SqliteStore
-from batchq.values import Changes, Filter, JobQuery
+from batchq.store.sqlite_store import SqliteStore
 from tests.store.many import filled, its_id
 from tests.support.builders import NOON, job, log_stream
 

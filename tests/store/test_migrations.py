@@ -8,15 +8,16 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from batchq.domain.fairshare import ShareKey, ShareUse
+from batchq.domain.access.accounts import NOBODY, ROOT, Reach
+from batchq.domain.ids import DefinitionRef, QueueName, child_id
 from batchq.domain.job import Child, Dependency, DependencyType, Family, Status
-from batchq.domain.names import DefinitionRef, QueueName, child_id
-from batchq.domain.people import NOBODY, ROOT, Reach
+from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
+from batchq.ports.catalog import NeedQuery
+from batchq.ports.jobs import Changes, Filter, JobQuery
 from batchq.store import migrations
-from batchq.store.checking import check
 from batchq.store.database import NAME
-from batchq.store.sqlite import SqliteStore
-from batchq.values import Changes, Filter, JobQuery, NeedQuery
+from batchq.store.offline.check import check
+from batchq.store.sqlite_store import SqliteStore
 from tests.support.builders import (
     NOON,
     attempt,

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from batchq.domain.job import Status
 from batchq.errors import StoreRefused
+from batchq.ports.jobs import Changes
 from batchq.store import lock, migrations
 from batchq.store.database import NAME
-from batchq.store.sqlite import SqliteStore
-from batchq.values import Changes
+from batchq.store.sqlite_store import SqliteStore
 from tests.support.builders import NOON, definition, environment, job, log_stream, moment, queue, submission
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from batchq.domain.job import Status
 from batchq.store.database import NAME
-from batchq.store.sqlite import SqliteStore
+from batchq.store.sqlite_store import SqliteStore
 from tests.store.many import filled
 from tests.store.test_many_jobs import watched
 from tests.support.builders import job

@@ -5,17 +5,27 @@ import sqlite3
 
 import pytest
 
+from batchq.domain.bulk_stop import Selection
 from batchq.domain.job import Status
-from batchq.domain.sweep import Selection
-from batchq.store import acts, catalog, jobs, listing, migrations, pruning, salvage, selecting, sweeping
-from batchq.values import Filter, JobQuery, NeedQuery
+from batchq.ports.catalog import NeedQuery
+from batchq.ports.jobs import Filter, JobQuery
+from batchq.store import (
+    audit,
+    bulk_stops,
+    catalog,
+    job_lists,
+    job_reads,
+    migrations,
+    quarantine,
+    retention,
+)
 from tests.support.builders import job_id
 
-STATEMENTS = {f"jobs.{name}": sql for name, sql in jobs.SQL.items()}
-STATEMENTS |= {f"pruning.{name}": sql for name, sql in pruning.SQL.items()}
-STATEMENTS |= {f"salvage.{name}": sql for name, sql in salvage.SQL.items()}
-STATEMENTS |= {f"sweeps.{name}": sql for name, sql in sweeping.SQL.items() if name != "preview"}
-STATEMENTS |= {f"acts.{name}": sql for name, sql in acts.SQL.items()}
+STATEMENTS = {f"jobs.{name}": sql for name, sql in job_reads.SQL.items()}
+STATEMENTS |= {f"pruning.{name}": sql for name, sql in retention.SQL.items()}
+STATEMENTS |= {f"salvage.{name}": sql for name, sql in quarantine.SQL.items()}
+STATEMENTS |= {f"sweeps.{name}": sql for name, sql in bulk_stops.SQL.items() if name != "preview"}
+STATEMENTS |= {f"acts.{name}": sql for name, sql in audit.SQL.items()}
 STATEMENTS |= {f"catalog.{name}": sql for name, sql in catalog.SQL.items()}
 
 # These tell all of a small table, or the first page of an index that is in their order.
@@ -98,7 +108,7 @@ def test_what_is_told_whole_is_read_in_order(plan, name):
     ],
 )
 def test_what_the_engine_asks_reads_only_the_rows_it_gets(plan, name, index):
-    steps = plan(jobs.SQL[name], named(jobs.SQL[name]))
+    steps = plan(job_reads.SQL[name], named(job_reads.SQL[name]))
 
     assert f"USING {index} " in steps[0]
 
@@ -107,7 +117,7 @@ def test_what_the_engine_asks_reads_only_the_rows_it_gets(plan, name, index):
     "name", ["unfinished_children", "children", "children_of_status", "children_failed_or_waiting"]
 )
 def test_the_children_of_an_array_are_read_as_one_stretch_of_the_table(plan, name):
-    stretch, spec = plan(jobs.SQL[name], named(jobs.SQL[name]))
+    stretch, spec = plan(job_reads.SQL[name], named(job_reads.SQL[name]))
 
     assert stretch == "SEARCH jobs USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"
     assert spec == "SEARCH specs USING INTEGER PRIMARY KEY (rowid=?)"
@@ -117,14 +127,14 @@ def test_the_children_of_an_array_are_read_as_one_stretch_of_the_table(plan, nam
 def test_what_is_over_in_all_but_its_row_costs_a_list_no_walk(plan, status):
     query = JobQuery(queue="default", status=status, limit=10, over=frozenset({1, 2}))
 
-    walks = [plan(*listing.select(part, None, among))[0] for part, among in listing._parts(query)]
+    walks = [plan(*job_lists.select(part, None, among))[0] for part, among in job_lists._parts(query)]
 
     index = "COVERING INDEX jobs_by_status (queue=? AND status=? AND ord"
     assert all(walk.startswith(f"SEARCH jobs USING {index}") for walk in walks), walks
 
 
 def test_a_share_is_entered_where_the_last_page_ended(plan):
-    steps = plan(jobs.SQL["runnable_in_share"], named(jobs.SQL["runnable_in_share"]))
+    steps = plan(job_reads.SQL["runnable_in_share"], named(job_reads.SQL["runnable_in_share"]))
 
     found = [step.removeprefix("SEARCH jobs USING COVERING INDEX jobs_runnable_in_share ") for step in steps]
     rest_of_this_rank, other_ranks = "(queue=? AND share=? AND rank=? AND ord>?)", "(queue=? AND share=? AND rank>?)"
@@ -132,7 +142,11 @@ def test_a_share_is_entered_where_the_last_page_ended(plan):
 
 
 def test_waiting_shares_are_each_found_by_a_jump_in_the_index(plan):
-    steps = [step for step in plan(jobs.SQL["waiting_shares"], named(jobs.SQL["waiting_shares"])) if " jobs " in step]
+    steps = [
+        step
+        for step in plan(job_reads.SQL["waiting_shares"], named(job_reads.SQL["waiting_shares"]))
+        if " jobs " in step
+    ]
 
     jump = "SEARCH jobs USING COVERING INDEX jobs_runnable_in_share"
     assert steps == [f"{jump} (queue=? AND share>?)", f"{jump} (queue=? AND share>?)"]
@@ -143,7 +157,7 @@ def test_waiting_shares_are_each_found_by_a_jump_in_the_index(plan):
 def test_who_needs_a_resource_is_walked_newest_first_and_looked_at_one_by_one(plan, status, name):
     query = NeedQuery(resource="a", status=status, name=name, limit=10)
 
-    walk, look = plan(*listing.select_needing(query))
+    walk, look = plan(*job_lists.select_needing(query))
 
     assert walk == "SEARCH job_needs USING PRIMARY KEY (resource=? AND ord<?)"
     assert look == "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)"
@@ -157,7 +171,7 @@ LISTS = [(None, by) for by in [None, *Filter]] + [(Status.RUNNING, None), (Statu
 def test_every_list_is_read_in_an_index_alone_whatever_its_filter(plan, status, by, value):
     query = JobQuery(queue="default", status=status, filter=by, values=(value, "b"), limit=10)
 
-    (step,) = plan(*listing.select(query))
+    (step,) = plan(*job_lists.select(query))
 
     index = "jobs_by_queue (queue=? AND ord<?)" if status is None else "jobs_by_status (queue=? AND status=? AND ord<?)"
     assert step == f"SEARCH jobs USING COVERING INDEX {index}"
@@ -168,7 +182,7 @@ def test_every_list_is_read_in_an_index_alone_whatever_its_filter(plan, status, 
 def test_what_is_somebodys_is_walked_in_an_index_of_his_own(plan, column, by, value):
     query = JobQuery(queue="default", status=Status.SUCCEEDED, filter=by, values=(value, "b"), limit=10)
 
-    (step,) = plan(*listing.select(query, (column, "ada")))
+    (step,) = plan(*job_lists.select(query, (column, "ada")))
 
     assert step == f"SEARCH jobs USING INDEX jobs_of_{column} ({column}=? AND queue=? AND status=? AND rowid<?)"
 
@@ -190,13 +204,13 @@ NAMED = tuple((job_id(number), None) for number in range(3))
     ],
 )
 def test_of_the_finished_none_is_looked_at_to_choose_whom_an_order_means(plan, asked, index):
-    first, *_ = plan(*selecting.select(asked))
+    first, *_ = plan(*bulk_stops.select(asked))
 
     assert first.startswith(index)
 
 
 def test_those_that_are_named_are_found_by_their_ids(plan):
-    steps = plan(*selecting.select(Selection(members=NAMED, statuses=frozenset(Status))))
+    steps = plan(*bulk_stops.select(Selection(members=NAMED, statuses=frozenset(Status))))
 
     looked_at = [step for step in steps if " jobs " in step or " array " in step]
     assert all(step.startswith("SEARCH") for step in looked_at), steps

@@ -5,10 +5,10 @@ from contextlib import closing
 
 import pytest
 
+from batchq.ports.jobs import Changes
 from batchq.store import reserve as reserving
 from batchq.store.reserve import NAME, PIECE, Reserve
-from batchq.store.sqlite import SqliteStore
-from batchq.values import Changes
+from batchq.store.sqlite_store import SqliteStore
 from tests.support.builders import job
 
 

@@ -6,16 +6,18 @@ from contextlib import closing
 
 import pytest
 
-from batchq.cli.complaint import MISUSED
 from batchq.cli.main import main
+from batchq.cli.output import MISUSED
 from batchq.errors import StoreRefused
-from batchq.store import examination, lock, migrations, restoring
-from batchq.store.backup import back_up
-from batchq.store.checking import check
+from batchq.ports.jobs import Changes, Restoration
+from batchq.store import lock, migrations
 from batchq.store.database import NAME
-from batchq.store.restoring import restore
-from batchq.store.sqlite import SqliteStore
-from batchq.values import Changes, Restoration
+from batchq.store.offline import examination
+from batchq.store.offline import restore as restoring
+from batchq.store.offline.backup import back_up
+from batchq.store.offline.check import check
+from batchq.store.offline.restore import restore
+from batchq.store.sqlite_store import SqliteStore
 from tests.store.test_migrations import ROWS, first  # noqa: F401 - a fixture
 from tests.support.builders import NOON, job, job_id
 

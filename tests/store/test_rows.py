@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from batchq.domain.catalog import ComputeEnvironment, JobDefinition, JobQueue
 from batchq.domain.container import ContainerSpec, Logging, Overrides, Resources
-from batchq.domain.fairshare import ShareKey, ShareUse
+from batchq.domain.ids import DefinitionRef, QueueName
 from batchq.domain.job import (
     Action,
     Attempt,
@@ -24,10 +24,11 @@ from batchq.domain.job import (
     Status,
     Stop,
 )
-from batchq.domain.names import DefinitionRef, QueueName
+from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.task import ContainerDependency, NodeRange, Nodes, Task, TaskContainer
+from batchq.ports.jobs import Moment
+from batchq.ports.logs import LogStream
 from batchq.store import rows
-from batchq.values import LogStream, Moment
 from tests.support.builders import NOON, attempt, job, job_id, stop
 
 FIRST, LAST = datetime(1970, 1, 2), datetime(9000, 1, 1)  # noqa: DTZ001 - hypothesis adds the zone

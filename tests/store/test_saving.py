@@ -3,8 +3,8 @@
 from msgspec.structs import replace
 
 from batchq.domain.job import Status
+from batchq.ports.jobs import Changes
 from batchq.store.database import NAME
-from batchq.values import Changes
 from tests.support.builders import job
 
 PAGE = 24 + 4096  # bytes of the log of writes

@@ -7,11 +7,11 @@ import pytest
 
 from batchq.errors import StoreLost, StoreRefused
 from batchq.store import lock
+from batchq.store.background_check import rereading
+from batchq.store.clean_shutdown import Seal
 from batchq.store.database import NAME, opened
 from batchq.store.lock import Lock, locked
-from batchq.store.rereading import rereading
-from batchq.store.seal import Seal
-from batchq.store.sqlite import SqliteStore
+from batchq.store.sqlite_store import SqliteStore
 from tests.support.containers import until
 
 

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from batchq.domain.job import Status
 from batchq.errors import Conflict, StoreFailed, StoreLost
+from batchq.ports.jobs import Changes, JobQuery
 from batchq.store.database import NAME
-from batchq.values import Changes, JobQuery
 from tests.store.conftest import Gate
 from tests.support.builders import NOON, definition, job, job_id, moment, submission
 

@@ -4,8 +4,8 @@ import asyncio
 import sys
 from pathlib import Path
 
-from batchq.store.sqlite import SqliteStore
-from batchq.values import Changes
+from batchq.ports.jobs import Changes
+from batchq.store.sqlite_store import SqliteStore
 from tests.support.builders import job, moment
 
 

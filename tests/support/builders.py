@@ -8,6 +8,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from batchq.domain.access.accounts import Caller, People, Role, User, UserName
 from batchq.domain.catalog import (
     ComputeEnvironment,
     ConsumableResource,
@@ -21,12 +22,29 @@ from batchq.domain.catalog import (
     State,
 )
 from batchq.domain.container import ContainerSpec, Resources
-from batchq.domain.job import Attempt, Dependency, ExitRule, Job, JobSpec, RetryStrategy, Status, Stop, StopCause
-from batchq.domain.names import ConsumableName, DefinitionRef, JobId, QueueName
-from batchq.domain.people import Caller, People, Role, User, UserName
-from batchq.domain.task import Condition, ContainerDependency, NodeRange, Nodes, Task, TaskContainer
-from batchq.engine.accounts import Accounts
-from batchq.values import LogStream, Moment, SubmissionKey
+from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName
+from batchq.domain.job import (
+    Attempt,
+    Dependency,
+    ExitRule,
+    Job,
+    JobSpec,
+    RetryStrategy,
+    Status,
+    Stop,
+    StopCause,
+)
+from batchq.domain.task import (
+    Condition,
+    ContainerDependency,
+    NodeRange,
+    Nodes,
+    Task,
+    TaskContainer,
+)
+from batchq.engine.account_limits import Accounts
+from batchq.ports.jobs import Moment, SubmissionKey
+from batchq.ports.logs import LogStream
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 IMAGE = "batchq-test:latest"

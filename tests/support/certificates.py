@@ -6,7 +6,7 @@ from pathlib import Path
 
 import trustme
 
-from api.certificates import Certificate
+from batchq.api.tls import Certificate
 
 HERE = ("127.0.0.1", "localhost", "0.0.0.0")
 

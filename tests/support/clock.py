@@ -16,7 +16,7 @@ import threading
 import time
 from datetime import datetime, timedelta
 
-from batchq.ports import Boot
+from batchq.ports.clock import Boot
 from tests.support.builders import NOON
 
 A_MOMENT = 0.02  # seconds of patience with threads and sockets, before each jump

@@ -7,13 +7,13 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
+from batchq.compute.docker.create_request import COMMONS, INSTANCE, commons_of
+from batchq.compute.docker.runtime import DockerRuntime
+from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain.catalog import Network
-from batchq.domain.names import JobId, Tag
+from batchq.domain.ids import JobId, Tag
 from batchq.errors import EngineUnknown
-from batchq.values import ContainerState, Launch, Looked
-from compute.docker_runtime import DockerRuntime
-from compute.docker_spec import COMMONS, INSTANCE, commons_of
-from compute.simulated import SimulatedRuntime
+from batchq.ports.runtime import ContainerState, Launch, Looked
 from tests.support import scripts
 from tests.support.docker_api import docker_api
 from tests.support.scripts import Script

@@ -1,8 +1,8 @@
 """A disk that is never full, and logs without a quota."""
 
 from batchq.clock import SystemClock
-from batchq.domain.quotas import NO_QUOTAS
-from batchq.floor import Floor
+from batchq.disk_guard import Floor
+from batchq.domain.scheduling.quotas import NO_QUOTAS
 from batchq.logs.quota import AccountLogs, LogQuota
 from batchq.store.memory import MemoryStore
 from batchq.store.memory_logs import MemoryArchive

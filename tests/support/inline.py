@@ -3,7 +3,7 @@
 import sqlite3
 
 from batchq.errors import Conflict, StoreFailed
-from batchq.store import migrations, opening
+from batchq.store import integrity, migrations
 from batchq.store.transaction import Begin, carry_out
 
 
@@ -14,7 +14,7 @@ class InlineDatabase:
 
     def __init__(self):
         self.connection = sqlite3.connect(":memory:", isolation_level=None)
-        opening.bear_damage(self.connection)
+        integrity.bear_damage(self.connection)
         migrations.migrate(self.connection, migrations.STEPS)
 
     async def write(self, work):

@@ -5,7 +5,7 @@ import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from compute.docker_client import Door
+from batchq.compute.docker.client import Door
 
 CHUNK = 65536
 

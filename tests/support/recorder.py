@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import TypeVar
 
 from batchq.domain.container import Resources
-from batchq.domain.names import Tag
+from batchq.domain.ids import Tag
 from batchq.errors import EngineUnknown
-from batchq.ports import ContainerRuntime
-from batchq.values import EngineIdentity, Found, Launch, LogLine, Looked, Made
+from batchq.ports.logs import LogLine
+from batchq.ports.runtime import ContainerRuntime, EngineIdentity, Found, Launch, Looked, Made
 
 T = TypeVar("T")
 

@@ -8,9 +8,9 @@ from datetime import timedelta
 from shlex import quote
 from typing import Any
 
+from batchq.compute.simulated.script import Script, write
 from batchq.domain.container import ContainerSpec, Resources
 from batchq.domain.task import TaskContainer
-from compute.script import Script, write
 from tests.support.builders import task_container
 
 IMAGE = "batchq-test:latest"

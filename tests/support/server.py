@@ -6,8 +6,8 @@ from socket import SO_RCVBUF, SOL_SOCKET, create_server, socket
 
 from yarl import URL
 
-from api import app as api
-from api.connections import LIMITS, Site
+from batchq.api import app as api
+from batchq.api.server import LIMITS, Site
 
 NARROW = 2**16  # bytes
 

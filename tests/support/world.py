@@ -18,35 +18,38 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from batchq.catalog import Catalog
 from batchq.clock import SystemClock
+from batchq.compute.docker.create_request import SharedNetwork, commons_name
+from batchq.compute.docker.runtime import DockerRuntime
+from batchq.compute.docker.thread_pools import LIMITS, Limits
+from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain import events as on
+from batchq.domain.bulk_stop import Kind, Selection, SweepOrder
 from batchq.domain.catalog import NETWORK_TAG, Network
 from batchq.domain.container import Overrides, Resources
+from batchq.domain.ids import JobId, QueueName, Tag
 from batchq.domain.job import FINISHED, Dependency, Job, RetryStrategy, Status
-from batchq.domain.names import JobId, QueueName, Tag
-from batchq.domain.sweep import Kind, Selection, SweepOrder
 from batchq.domain.task import Nodes, Task
-from batchq.engine.accounts import Accounts
+from batchq.engine.account_limits import Accounts
 from batchq.engine.bus import Bus
 from batchq.engine.clock_alignment import align
 from batchq.engine.engine import Engine
-from batchq.engine.inbox import Inbox
-from batchq.engine.letters import Deliver
+from batchq.engine.mailbox import Inbox
+from batchq.engine.messages import Deliver
 from batchq.errors import ContainerGone, EngineUnknown, StoreFailed
-from batchq.logs import Logs
-from batchq.ports import BootClock, CatalogStore, ContainerRuntime, JobStore, LogArchive
-from batchq.service import JobService, Submission, specify
-from batchq.stopping import Asked, Stopping
-from batchq.store.logfiles import LogFiles
+from batchq.logs.service import Logs
+from batchq.ports.catalog import CatalogStore
+from batchq.ports.clock import BootClock
+from batchq.ports.jobs import Changes, JobStore, Restoration
+from batchq.ports.logs import LogArchive, LogLine
+from batchq.ports.runtime import ContainerRuntime, ContainerState
+from batchq.services.bulk_stop import Asked, Stopping
+from batchq.services.catalog import Catalog
+from batchq.services.jobs import JobService, Submission, specify
+from batchq.store.log_files import LogFiles
 from batchq.store.memory import MemoryStore
 from batchq.store.memory_logs import MemoryArchive
-from batchq.store.sqlite import SqliteStore
-from batchq.values import Changes, ContainerState, LogLine, Restoration
-from compute.docker_runtime import DockerRuntime
-from compute.docker_spec import SharedNetwork, commons_name
-from compute.lanes import LIMITS, Limits
-from compute.simulated import SimulatedRuntime
+from batchq.store.sqlite_store import SqliteStore
 from tests.support import builders, scripts
 from tests.support.clock import VirtualClock
 from tests.support.containers import insisting, leaves_nothing, left_over, until

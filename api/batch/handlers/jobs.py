@@ -5,19 +5,19 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from api.batch.arns import Kind, is_job_id
-from api.batch.desk import Answer, Call, Desk
-from api.batch.translate import checks, details, listing, submissions
-from api.batch.translate.summaries import job_summary
-from api.batch.wire import jobs as wire
-from api.operations import takes
-from api.tokens import TokenQuery
+from batchq.api.batch.arns import Kind, is_job_id
+from batchq.api.batch.context import Answer, Call, Desk
+from batchq.api.batch.translate import describe_jobs, list_jobs, submit_job, validation
+from batchq.api.batch.translate.job_summary import job_summary
+from batchq.api.batch.wire import jobs as wire
+from batchq.api.operations import takes
+from batchq.api.page_tokens import TokenQuery
+from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import JobDefinition
+from batchq.domain.ids import JobId, node_of
 from batchq.domain.job import Job
-from batchq.domain.names import JobId, node_of
-from batchq.domain.people import Caller
 from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
-from batchq.values import ChildQuery
+from batchq.ports.jobs import ChildQuery
 
 
 class Order(Protocol):
@@ -38,11 +38,11 @@ MOST_DESCRIBED = 100
 TOO_MANY = f"Maximum number of jobs supported is  {MOST_DESCRIBED} ."  # AWS: two spaces, and one before the dot
 
 
-@takes(wire.SubmitJob, check=submissions.check_size)
+@takes(wire.SubmitJob, check=submit_job.check_size)
 async def submit(desk: Desk, call: Call, given: wire.SubmitJob) -> Answer:
     definition = await _definition(desk, given.jobDefinition, call)
     job = await desk.jobs.submit(
-        submissions.submission(given, definition, arns=call.arns, rules=desk.rules, key=call.key), caller=call.caller
+        submit_job.submission(given, definition, arns=call.arns, rules=desk.rules, key=call.key), caller=call.caller
     )
     return {"jobArn": call.arns.job(job.id), "jobName": job.spec.name, "jobId": job.id}
 
@@ -53,17 +53,17 @@ async def describe(desk: Desk, call: Call, given: wire.DescribeJobs) -> Answer:
         raise Invalid(TOO_MANY)
     named = map(_checked, (call.arns.listed(Kind.JOB, text) for text in given.jobs))
     found = await desk.jobs.describe([it for it in named if it is not None], caller=call.caller)
-    return {"jobs": [details.job_detail(job, definition, call.arns) for job, definition in found]}
+    return {"jobs": [describe_jobs.job_detail(job, definition, call.arns) for job, definition in found]}
 
 
 @takes(wire.ListJobs)
 async def list_(desk: Desk, call: Call, given: wire.ListJobs) -> Answer:
     """AWS: of a queue, of an array, or of a job of several nodes."""
-    listing.check_selector(given)
+    list_jobs.check_selector(given)
     if given.multiNodeJobId:
         return await _list_nodes(desk, given, call)
-    asked = listing.children(given, call.arns) if given.arrayJobId else listing.query(given, call.arns)
-    token = listing.token_query(asked)
+    asked = list_jobs.children(given, call.arns) if given.arrayJobId else list_jobs.query(given, call.arns)
+    token = list_jobs.token_query(asked)
     if given.nextToken:
         asked = replace(asked, before=int(desk.tokens.read(token, given.nextToken)))
     wider = replace(asked, limit=asked.limit + 1)
@@ -76,7 +76,7 @@ async def list_(desk: Desk, call: Call, given: wire.ListJobs) -> Answer:
 
 
 async def _list_nodes(desk: Desk, given: wire.ListJobs, call: Call) -> Answer:
-    job_id, status = listing.job_named(given.multiNodeJobId or "", call.arns), listing.status(given)
+    job_id, status = list_jobs.job_named(given.multiNodeJobId or "", call.arns), list_jobs.status(given)
     token = ("ListJobs", "nodes", job_id, status)
     after = int(desk.tokens.read(token, given.nextToken)) if given.nextToken else -1
     nodes = [
@@ -84,7 +84,7 @@ async def _list_nodes(desk: Desk, given: wire.ListJobs, call: Call) -> Answer:
         for it in await desk.jobs.list_nodes(job_id, caller=call.caller)
         if it.status is status and _number(it) > after
     ]
-    page = nodes[: listing.limit(given)]
+    page = nodes[: list_jobs.limit(given)]
     return _page(desk, call, page, token=token, on=_number(page[-1]) if len(nodes) > len(page) else None)
 
 
@@ -118,11 +118,11 @@ async def terminate_many(desk: Desk, call: Call, given: wire.StopJobs) -> Answer
 
 
 async def _definition(desk: Desk, text: str, call: Call) -> JobDefinition:
-    name, revision = submissions.definition_of(text, call.arns)
+    name, revision = submit_job.definition_of(text, call.arns)
     try:
         return await desk.catalog.definitions.find(name, revision, caller=call.caller)
     except NotFound:
-        raise submissions.unknown_definition(text) from None
+        raise submit_job.unknown_definition(text) from None
 
 
 def _job(text: str, call: Call) -> JobId | None:
@@ -136,15 +136,15 @@ def _checked(name: str | None) -> JobId | None:
 
 async def _stop(order: Order, call: Call, given: wire.StopJob) -> Answer:
     """AWS: an id that nobody has, even one that is no id, is no error."""
-    reason = checks.reason(given.reason)
-    job_id = _job(checks.required(given.jobId, "jobId"), call)
+    reason = validation.reason(given.reason)
+    job_id = _job(validation.required(given.jobId, "jobId"), call)
     if job_id is not None:
         await order(job_id, reason, caller=call.caller)
     return {}
 
 
 async def _stop_many(order: OrderMany, call: Call, given: wire.StopJobs) -> Answer:
-    reason = checks.reason(given.reason)
+    reason = validation.reason(given.reason)
     errors: dict[str, dict[str, str]] = {}
     named: dict[str, JobId | None] = {}
     for text in given.jobs:

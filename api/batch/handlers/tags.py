@@ -2,16 +2,16 @@
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
-from api.batch.arns import Kind, is_member_id, revision_of
-from api.batch.desk import Answer, Call, Desk
-from api.batch.translate import checks
-from api.batch.wire import tags as wire
-from api.http import check
-from api.operations import Operation, takes
-from api.rights import must_have
+from batchq.api.authorization import must_have
+from batchq.api.batch.arns import Kind, is_member_id, revision_of
+from batchq.api.batch.context import Answer, Call, Desk
+from batchq.api.batch.translate import validation
+from batchq.api.batch.wire import tags as wire
+from batchq.api.http import check
+from batchq.api.operations import Operation, takes
+from batchq.domain.access.accounts import Caller, Right
 from batchq.domain.catalog import EnvironmentName, PolicyName, Tags
-from batchq.domain.names import ConsumableName, DefinitionRef, JobId, QueueName
-from batchq.domain.people import Caller, Right
+from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName
 from batchq.errors import Invalid, NotFound
 
 TAG: Mapping[Kind, Callable[[Desk, str, Tags, Caller], Awaitable[None]]] = {
@@ -47,7 +47,7 @@ UNTAG: Mapping[Kind, Callable[[Desk, str, Collection[str], Caller], Awaitable[No
 @takes(wire.TagResource)
 async def tag(desk: Desk, call: Call, given: wire.TagResource) -> Answer:
     kind, name = _resource(call)
-    await TAG[_changed(kind, call.caller)](desk, name, checks.tags(given.tags), call.caller)
+    await TAG[_changed(kind, call.caller)](desk, name, validation.tags(given.tags), call.caller)
     return {}
 
 

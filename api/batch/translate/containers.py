@@ -3,8 +3,8 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from api.batch.translate import checks, fargate, resources
-from api.batch.wire.containers import (
+from batchq.api.batch.translate import fargate, resources, validation
+from batchq.api.batch.wire.containers import (
     ContainerProperties,
     LinuxParameters,
     LogConfiguration,
@@ -13,10 +13,19 @@ from api.batch.wire.containers import (
     Secret,
     Volume,
 )
-from api.batch.wire.containers import Device as WireDevice
-from api.batch.wire.containers import Tmpfs as WireTmpfs
-from api.batch.wire.containers import Ulimit as WireUlimit
-from batchq.domain.container import ContainerSpec, Device, DevicePermission, Logging, Mount, Resources, Tmpfs, Ulimit
+from batchq.api.batch.wire.containers import Device as WireDevice
+from batchq.api.batch.wire.containers import Tmpfs as WireTmpfs
+from batchq.api.batch.wire.containers import Ulimit as WireUlimit
+from batchq.domain.container import (
+    ContainerSpec,
+    Device,
+    DevicePermission,
+    Logging,
+    Mount,
+    Resources,
+    Tmpfs,
+    Ulimit,
+)
 from batchq.domain.container import Secret as SecretVariable
 from batchq.errors import Invalid, NotSupported
 
@@ -48,7 +57,7 @@ def container(given: ContainerProperties, *, reserved: Resources, on_fargate: bo
         image=_image(given.image or ""),
         resources=reserved,
         command=tuple(given.command or ()),
-        environment=checks.pairs(given.environment),
+        environment=validation.pairs(given.environment),
         user=_user(given.user),
         privileged=bool(given.privileged),
         read_only_root=bool(given.readonlyRootFilesystem),
@@ -88,8 +97,8 @@ def _ulimit(given: WireUlimit) -> Ulimit:
 
 def _device(given: WireDevice) -> Device:
     return Device(
-        host_path=checks.path(given.hostPath, "hostPath"),
-        container_path=checks.path(given.containerPath or given.hostPath, "containerPath"),
+        host_path=validation.path(given.hostPath, "hostPath"),
+        container_path=validation.path(given.containerPath or given.hostPath, "containerPath"),
         permissions=tuple(DevicePermission(it) for it in given.permissions or ()),
     )
 
@@ -100,20 +109,20 @@ def _tmpfs(given: WireTmpfs) -> Tmpfs:
         raise Invalid("The size of a tmpfs must be at least 1 MiB.")
     if not all(_TMPFS_OPTION.fullmatch(option) for option in options):
         raise Invalid("mountOptions of a tmpfs has an option that is not known.")
-    path = checks.path(given.containerPath, "containerPath")
+    path = validation.path(given.containerPath, "containerPath")
     return Tmpfs(container_path=path, size_mib=given.size, options=options)
 
 
 def _mounts(points: Sequence[MountPoint], volumes: Sequence[Volume]) -> tuple[Mount, ...]:
     paths = {_volume(it): _source(it) for it in volumes}
-    checks.once((it.name for it in volumes), "The name of a volume")
-    checks.once((it.containerPath for it in points), "The containerPath of a mount point")
+    validation.once((it.name for it in volumes), "The name of a volume")
+    validation.once((it.containerPath for it in points), "The containerPath of a mount point")
     for point in points:
         if point.sourceVolume not in paths:
             raise Invalid(f"sourceVolume '{point.sourceVolume or ''}' is not one of the volumes.")
     return tuple(
         Mount(
-            container_path=checks.path(point.containerPath or "", "containerPath"),
+            container_path=validation.path(point.containerPath or "", "containerPath"),
             host_path=paths[point.sourceVolume or ""],
             read_only=bool(point.readOnly),
         )
@@ -122,7 +131,7 @@ def _mounts(points: Sequence[MountPoint], volumes: Sequence[Volume]) -> tuple[Mo
 
 
 def _volume(given: Volume) -> str:
-    checks.unserved(
+    validation.unserved(
         {
             "efsVolumeConfiguration": given.efsVolumeConfiguration is not None,
             "s3filesVolumeConfiguration": given.s3filesVolumeConfiguration is not None,
@@ -136,7 +145,7 @@ def _volume(given: Volume) -> str:
 def _source(given: Volume) -> str | None:
     """AWS: without a path the engine makes one up, and nothing of it is kept."""
     path = given.host.sourcePath if given.host else None
-    return checks.path(path, "sourcePath") if path else None
+    return validation.path(path, "sourcePath") if path else None
 
 
 def _logging(given: LogConfiguration | None) -> Logging:
@@ -156,12 +165,14 @@ def _logging(given: LogConfiguration | None) -> Logging:
 
 def _secret_option(given: Secret) -> SecretVariable:
     return SecretVariable(
-        name=checks.required(given.name, "name"), value_from=checks.required(given.valueFrom, "valueFrom")
+        name=validation.required(given.name, "name"), value_from=validation.required(given.valueFrom, "valueFrom")
     )
 
 
 def _secret(given: Secret) -> SecretVariable:
-    return SecretVariable(name=checks.variable(given.name), value_from=checks.required(given.valueFrom, "valueFrom"))
+    return SecretVariable(
+        name=validation.variable(given.name), value_from=validation.required(given.valueFrom, "valueFrom")
+    )
 
 
 def _platform(given: RuntimePlatform | None) -> str | None:

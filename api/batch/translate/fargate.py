@@ -1,6 +1,6 @@
 """What a job definition for Fargate must have and may not. It runs here like any other; AWS would refuse it."""
 
-from api.batch.wire.containers import ContainerProperties, LinuxParameters
+from batchq.api.batch.wire.containers import ContainerProperties, LinuxParameters
 from batchq.errors import Invalid
 
 LOG_DRIVERS = ("awslogs", "splunk")

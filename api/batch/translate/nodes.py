@@ -3,9 +3,9 @@
 import re
 from collections.abc import Sequence
 
-from api.batch.translate import checks, tasks, unserved
-from api.batch.translate.containers import alone
-from api.batch.wire.nodes import NodeProperties, NodeRangeProperty
+from batchq.api.batch.translate import tasks, unsupported, validation
+from batchq.api.batch.translate.containers import alone
+from batchq.api.batch.wire.nodes import NodeProperties, NodeRangeProperty
 from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
 from batchq.errors import Invalid
 
@@ -74,7 +74,7 @@ def _gang(given: NodeProperties, count: int) -> Nodes:
 
 def _check_spans(spans: Sequence[Span], count: int) -> None:
     """AWS: every node has a range; one that lies within another goes before it."""
-    checks.once(spans, "A range of targetNodes")
+    validation.once(spans, "A range of targetNodes")
     held = {node for first, last in spans for node in range(first, last + 1)}
     missing = set(range(count)) - held
     if missing:
@@ -83,7 +83,7 @@ def _check_spans(spans: Sequence[Span], count: int) -> None:
 
 def _task(given: NodeRangeProperty) -> Task:
     """A node with one container is a task with one, named `default`."""
-    unserved.refuse({"eksProperties": given.eksProperties}, unserved.KUBERNETES)
+    unsupported.refuse({"eksProperties": given.eksProperties}, unsupported.KUBERNETES)
     if (given.container is None) == (given.ecsProperties is None):
         raise Invalid("A node range must have exactly one of container and ecsProperties.")
     if given.ecsProperties is not None:

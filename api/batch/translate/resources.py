@@ -5,7 +5,11 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from api.batch.wire.containers import ContainerOverrides, ContainerProperties, ResourceRequirement
+from batchq.api.batch.wire.containers import (
+    ContainerOverrides,
+    ContainerProperties,
+    ResourceRequirement,
+)
 from batchq.domain.container import Resources
 from batchq.errors import Invalid
 

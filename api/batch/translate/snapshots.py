@@ -1,8 +1,8 @@
 """GetJobQueueSnapshot as it is answered."""
 
-from api.batch.arns import Arns
-from api.times import milliseconds
-from batchq.values import Snapshot
+from batchq.api.batch.arns import Arns
+from batchq.api.times import milliseconds
+from batchq.ports.catalog import Snapshot
 
 UNIT = "VCPU"
 """AWS: the capacityUnit of jobs that are not on Kubernetes."""

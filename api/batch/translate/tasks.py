@@ -6,9 +6,14 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
-from api.batch.translate import checks, containers, resources
-from api.batch.wire.containers import ContainerProperties, FargatePlatformConfiguration
-from api.batch.wire.tasks import EcsProperties, EcsTaskProperties, TaskContainerDependency, TaskContainerProperties
+from batchq.api.batch.translate import containers, resources, validation
+from batchq.api.batch.wire.containers import ContainerProperties, FargatePlatformConfiguration
+from batchq.api.batch.wire.tasks import (
+    EcsProperties,
+    EcsTaskProperties,
+    TaskContainerDependency,
+    TaskContainerProperties,
+)
 from batchq.domain.container import ContainerSpec, Mount
 from batchq.domain.task import Condition, ContainerDependency, Task, TaskContainer
 from batchq.errors import Invalid, NotSupported
@@ -27,7 +32,7 @@ def task(given: EcsProperties, *, on_fargate: bool) -> Task:
         raise Invalid(f"A task must have 1 to {MOST_CONTAINERS} containers.")
     _check_modes(asked)
     made = tuple(_container(it, asked, on_fargate=on_fargate) for it in asked.containers)
-    checks.once((it.name for it in made), "The name of a container")
+    validation.once((it.name for it in made), "The name of a container")
     if not any(it.essential for it in made):
         raise Invalid("At least one container of a task must be essential.")
     _check_dependencies(made)
@@ -56,7 +61,7 @@ def _check_modes(given: EcsTaskProperties) -> None:
 
 
 def _container(given: TaskContainerProperties, within: EcsTaskProperties, *, on_fargate: bool) -> TaskContainer:
-    checks.unserved({"firelensConfiguration": given.firelensConfiguration is not None})
+    validation.unserved({"firelensConfiguration": given.firelensConfiguration is not None})
     properties = _properties(given, within)
     reserved = resources.said(properties)
     resources.check_memory(reserved)
@@ -114,7 +119,7 @@ def _check_dependencies(made: Sequence[TaskContainer]) -> None:
     """AWS: none may wait for the end of an essential container, for that is the end of all."""
     known = {it.name: it for it in made}
     for container in made:
-        checks.once((it.container for it in container.depends_on), "A container in dependsOn")
+        validation.once((it.container for it in container.depends_on), "A container in dependsOn")
         for it in container.depends_on:
             if it.container not in known:
                 raise Invalid(f"Container '{it.container}' in dependsOn of '{container.name}' does not exist.")

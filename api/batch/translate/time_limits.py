@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
-from api.batch.translate import checks
-from api.batch.wire.queues import JobStateTimeLimitAction
+from batchq.api.batch.translate import validation
+from batchq.api.batch.wire.job_queues import JobStateTimeLimitAction
 from batchq.domain.catalog import TimeLimit
 from batchq.errors import Invalid, NotSupported
 
@@ -19,7 +19,7 @@ REASONS = (
 
 
 def limits(given: Sequence[JobStateTimeLimitAction]) -> tuple[TimeLimit, ...]:
-    checks.once((it.reason for it in given), "A reason of jobStateTimeLimitActions")
+    validation.once((it.reason for it in given), "A reason of jobStateTimeLimitActions")
     return tuple(_limit(it) for it in given)
 
 

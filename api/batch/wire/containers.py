@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from api.batch.wire.shape import Integer, Shape, Text, Unserved
+from batchq.api.batch.wire.shape import Integer, Shape, Text, Unserved
 
 
 class KeyValuePair(Shape):

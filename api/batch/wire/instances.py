@@ -1,6 +1,6 @@
 """ECS managed instances, as a compute environment names them: kept and echoed. One shape serves create and update."""
 
-from api.batch.wire.shape import Integer, Shape, Text
+from batchq.api.batch.wire.shape import Integer, Shape, Text
 
 
 class InfrastructureOptimization(Shape):

@@ -4,12 +4,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from api.batch.wire.containers import ContainerOverrides
-from api.batch.wire.definitions import JobTimeout, RetryStrategy
-from api.batch.wire.needs import ConsumableResourceProperties
-from api.batch.wire.nodes import NodeOverrides
-from api.batch.wire.shape import Integer, Shape, Tags, Text, Unserved
-from api.batch.wire.tasks import EcsPropertiesOverride
+from batchq.api.batch.wire.consumable_requirements import ConsumableResourceProperties
+from batchq.api.batch.wire.containers import ContainerOverrides
+from batchq.api.batch.wire.job_definitions import JobTimeout, RetryStrategy
+from batchq.api.batch.wire.nodes import NodeOverrides
+from batchq.api.batch.wire.shape import Integer, Shape, Tags, Text, Unserved
+from batchq.api.batch.wire.tasks import EcsPropertiesOverride
 
 
 class ArrayProperties(Shape):

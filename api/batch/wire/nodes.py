@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-from api.batch.wire.containers import ContainerOverrides, ContainerProperties
-from api.batch.wire.needs import ConsumableResourceProperties
-from api.batch.wire.shape import Integer, LeftOutIfEmpty, Shape, Text, Unserved
-from api.batch.wire.tasks import EcsProperties, EcsPropertiesOverride
+from batchq.api.batch.wire.consumable_requirements import ConsumableResourceProperties
+from batchq.api.batch.wire.containers import ContainerOverrides, ContainerProperties
+from batchq.api.batch.wire.shape import Integer, LeftOutIfEmpty, Shape, Text, Unserved
+from batchq.api.batch.wire.tasks import EcsProperties, EcsPropertiesOverride
 
 
 class NodeRangeProperty(Shape):

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from api.batch.wire.shape import Shape, TagKey, Tags
+from batchq.api.batch.wire.shape import Shape, TagKey, Tags
 
 
 class TagResource(Shape):

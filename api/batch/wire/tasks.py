@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from api.batch.wire.containers import (
+from batchq.api.batch.wire.containers import (
     EphemeralStorage,
     KeyValuePair,
     LinuxParameters,
@@ -18,7 +18,7 @@ from api.batch.wire.containers import (
     Ulimit,
     Volume,
 )
-from api.batch.wire.shape import Shape, Text
+from batchq.api.batch.wire.shape import Shape, Text
 
 Seconds = Annotated[int, Field(ge=2, le=120)]
 

@@ -11,8 +11,8 @@ from aiohttp import web
 from botocore.config import Config
 from yarl import URL
 
-from api.connections import Limits
-from api.gate import WHO
+from batchq.api.authentication import WHO
+from batchq.api.server import Limits
 from tests.support.builders import ADMIN
 from tests.support.certificates import Authority
 from tests.support.server import Wire

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 from cryptography.hazmat.primitives import serialization
 
-from api.connections import Limits
+from batchq.api.server import Limits
 from batchq.errors import StartImpossible
 from tests.api.connections.test_connections import GET, PATIENCE, SHORT, all_is_heard, is_answered, is_cut, let_pass
 from tests.support.certificates import Authority

@@ -5,16 +5,16 @@ import json
 import aiohttp
 import pytest
 
-from api import app as api
-from api.gate import open_gate
-from api.logs import routes
-from api.logs.desk import Desk
-from api.tokens import Tokens
+from batchq.api import app as api
+from batchq.api.authentication import open_gate
+from batchq.api.logs import routes
+from batchq.api.logs.context import Desk
+from batchq.api.page_tokens import Tokens
 from batchq.domain.job import Status
-from batchq.logs import GROUP, Logs
+from batchq.logs.service import GROUP, Logs
+from batchq.ports.jobs import Changes
 from batchq.store.memory import MemoryStore
 from batchq.store.memory_logs import MemoryArchive
-from batchq.values import Changes
 from tests.api.conftest import ACCOUNT, REGION, boto_at
 from tests.logs.fakes import Engine, StillClock
 from tests.support.builders import ADMIN, NOON, job, log_stream

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from batchq.logs import GROUP
+from batchq.logs.service import GROUP
 from tests.api.logs.conftest import REGION, STARTED
 
 AWS = Path(sys.executable).with_name("aws")

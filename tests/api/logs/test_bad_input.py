@@ -4,8 +4,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from api.logs.wire import requests
-from batchq.logs import GROUP
+from batchq.api.logs.wire import requests
+from batchq.logs.service import GROUP
 
 OPERATIONS = ["GetLogEvents", "FilterLogEvents", "DescribeLogStreams", "DescribeLogGroups"]
 OF_A_STREAM = f'"logGroupName": "{GROUP}", "logStreamName": "x"'.encode()

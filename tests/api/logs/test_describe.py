@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.logs import GROUP
+from batchq.logs.service import GROUP
 from tests.api.logs.conftest import ACCOUNT, FULL_NAME, REGION, STARTED
 from tests.support.builders import NOON
 

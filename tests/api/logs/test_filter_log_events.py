@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from batchq.logs import GROUP
+from batchq.logs.service import GROUP
 from tests.api.logs.conftest import FULL_NAME, STARTED
 
 

@@ -4,7 +4,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from batchq.errors import StoreFailed
-from batchq.logs import GROUP
+from batchq.logs.service import GROUP
 from batchq.store.memory_logs import MemoryArchive
 from tests.api.logs.conftest import ACCOUNT, FULL_NAME, STARTED
 

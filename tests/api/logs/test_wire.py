@@ -2,8 +2,8 @@
 
 import pytest
 
-from api.logs.wire import requests
-from batchq.logs import GROUP
+from batchq.api.logs.wire import requests
+from batchq.logs.service import GROUP
 from tests.api.conftest import BOTOCORE
 
 OPERATIONS = ["GetLogEvents", "FilterLogEvents", "DescribeLogStreams", "DescribeLogGroups"]

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
-from batchq.domain.names import QueueName
 from tests.bench.figures import Figure, within
 from tests.bench.ground import NOWHERE, lay, simulated
 from tests.bench.scale import Scale

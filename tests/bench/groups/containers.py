@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from compute.docker_spec import INSTANCE, JOB
+from batchq.compute.docker.create_request import INSTANCE, JOB
 from tests.bench.bare import Bare
 from tests.bench.figures import Figure, at_least, at_most, in_turns
 from tests.bench.ground import ALONE, QUEUE, lay, network_of, on_docker

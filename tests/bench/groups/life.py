@@ -8,7 +8,7 @@ from pathlib import Path
 
 import aiosqlite
 
-from compute.script import Script
+from batchq.compute.simulated.script import Script
 from tests.bench.engines import running
 from tests.bench.figures import Figure, at_least, in_turns, no_less_than
 from tests.bench.scale import Scale

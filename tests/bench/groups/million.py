@@ -8,10 +8,10 @@ from contextlib import closing
 from itertools import count
 from pathlib import Path
 
+from batchq.compute.simulated.script import Script
 from batchq.domain.catalog import State
+from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
-from batchq.domain.names import QueueName
-from compute.script import Script
 from tests.bench.engines import running
 from tests.bench.figures import Figure, at_most, in_turns, within
 from tests.bench.ground import environment, on_docker, simulated

@@ -5,8 +5,8 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
-from batchq.domain.names import QueueName
 from tests.bench.figures import Figure, at_most_more, within
 from tests.bench.ground import NOWHERE, lay, simulated
 from tests.bench.scale import Scale

@@ -2,8 +2,8 @@
 
 import pytest
 
+from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain.container import Resources
-from compute.simulated import SimulatedRuntime
 from tests.support.clock import (
     VirtualClock,
     pytest_asyncio_loop_factories,  # noqa: F401 - a hook

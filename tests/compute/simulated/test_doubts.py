@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from batchq.values import ContainerState, Found
-from compute.doubts import LONGEST_PAUSE, Doubts
+from batchq.compute.docker.circuit_breaker import LONGEST_PAUSE, Doubts
+from batchq.ports.runtime import ContainerState, Found
 from tests.support.containers import new_tag
 
 pytestmark = pytest.mark.fault("SP24")

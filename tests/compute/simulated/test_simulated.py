@@ -5,10 +5,17 @@ from contextlib import suppress
 
 import pytest
 
+from batchq.compute.simulated.faults import CARRIED_OUT, NOT_CARRIED_OUT, Fault
 from batchq.domain.container import Resources
-from batchq.errors import ContainerGone, EngineUnknown, ImageMissing, ImageUnavailable, NameTaken, StartRefused
-from batchq.values import ContainerState, Launch
-from compute.simulated_faults import CARRIED_OUT, NOT_CARRIED_OUT, Fault
+from batchq.errors import (
+    ContainerGone,
+    EngineUnknown,
+    ImageMissing,
+    ImageUnavailable,
+    NameTaken,
+    StartRefused,
+)
+from batchq.ports.runtime import ContainerState, Launch
 from tests.support import builders
 from tests.support.containers import launch, output, started, whose
 from tests.support.scripts import Script

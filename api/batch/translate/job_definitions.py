@@ -1,0 +1,185 @@
+"""Job definitions, both ways."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+from msgspec import Struct
+
+from batchq.api.batch.arns import Arns
+from batchq.api.batch.server_limits import Rules
+from batchq.api.batch.translate import (
+    consumable_requirements,
+    nodes,
+    retry_strategy,
+    tasks,
+    unsupported,
+    validation,
+)
+from batchq.api.batch.translate.containers import alone
+from batchq.api.batch.wire.job_definitions import DescribeJobDefinitions, RegisterJobDefinition
+from batchq.domain.catalog import DefinitionStatus, JobDefinition
+from batchq.domain.container import ContainerSpec
+from batchq.domain.ids import DefinitionRef
+from batchq.domain.job import Need, RetryStrategy
+from batchq.domain.task import Nodes, Task
+from batchq.errors import Invalid, NotSupported
+
+LARGEST = 24 * 1024
+REMEMBERED = 128  # documents
+
+ECHOED = {
+    "type",
+    "parameters",
+    "schedulingPriority",
+    "containerProperties",
+    "ecsProperties",
+    "nodeProperties",
+    "consumableResourceProperties",
+    "retryStrategy",
+    "propagateTags",
+    "timeout",
+    "platformCapabilities",
+}
+# AWS: of these an empty list is told, of other members that were left out nothing.
+EMPTY = ("command", "environment", "mountPoints", "resourceRequirements", "secrets", "ulimits", "volumes")
+
+
+@lru_cache(REMEMBERED)
+def document(text: str) -> Mapping[str, Any]:
+    """What was registered, by the text of it that is kept. All who ask are given the same: none may change it."""
+    read: Mapping[str, Any] = json.loads(text)
+    return read
+
+
+def check_size(body: bytes) -> None:
+    if len(body) > LARGEST:
+        raise Invalid(f"Job definition size must be at most 24 KiB, got {len(body)} bytes")
+
+
+def definition(given: RegisterJobDefinition, *, arns: Arns, rules: Rules, now: datetime) -> JobDefinition:
+    """What was registered. The revision is the catalog's to give."""
+    ref = DefinitionRef(name=validation.name(given.jobDefinitionName, "jobDefinitionName"), revision=0)
+    work = _work(given, arns)
+    if work.privileged and not rules.privileged:
+        raise NotSupported("privileged containers, and devices of the host, are not allowed by this server.")
+    return JobDefinition(
+        ref=ref,
+        status=DefinitionStatus.ACTIVE,
+        container=work.container,
+        task=work.task,
+        nodes=work.nodes,
+        needs=work.needs,
+        parameters=tuple((given.parameters or {}).items()),
+        retry=retry_strategy.retry(given.retryStrategy) or RetryStrategy(),
+        timeout=validation.timeout(given.timeout, rules.min_timeout),
+        scheduling_priority=given.schedulingPriority,
+        propagate_tags=bool(given.propagateTags),
+        document=given.model_dump_json(include=ECHOED, exclude_none=True),
+        tags=validation.tags(given.tags),
+        created_at=now,
+    )
+
+
+class Work(Struct, frozen=True, kw_only=True):
+    """What a job of a definition runs: `container`, or a task or a gang whose leading one that is."""
+
+    container: ContainerSpec
+    task: Task | None = None
+    nodes: Nodes | None = None
+    needs: tuple[Need, ...]
+
+    @property
+    def privileged(self) -> bool:
+        """Whether any container of it is; one that is given devices of the host is as good as that."""
+        several = [it.task for it in self.nodes.ranges] if self.nodes else [self.task] if self.task else []
+        specs = [self.container, *(container.spec for task in several for container in task.containers)]
+        return any(it.privileged or it.devices for it in specs)
+
+
+def _work(given: RegisterJobDefinition, arns: Arns) -> Work:
+    """AWS: a job definition has exactly one kind of properties, the one that goes with its type."""
+    unsupported.refuse({"eksProperties": given.eksProperties}, unsupported.KUBERNETES)
+    fargate = "FARGATE" in (given.platformCapabilities or ())
+    own = consumable_requirements.needs(given.consumableResourceProperties, arns)
+    if given.type == "multinode":
+        return _gang(given, own, arns, fargate=fargate)
+    if given.nodeProperties is not None:
+        raise Invalid("nodeProperties can be specified only for a job definition of type multinode.")
+    if given.containerProperties is not None and given.ecsProperties is not None:
+        raise Invalid("Only one of containerProperties and ecsProperties can be provided.")
+    if given.ecsProperties is not None:
+        task = tasks.task(given.ecsProperties, on_fargate=fargate)
+        return Work(container=task.leading.spec, task=task, needs=own)
+    if given.containerProperties is None:
+        raise Invalid("containerProperties must be provided.")
+    return Work(container=alone(given.containerProperties, on_fargate=fargate), needs=own)
+
+
+def _gang(given: RegisterJobDefinition, own: tuple[Need, ...], arns: Arns, *, fargate: bool) -> Work:
+    if given.containerProperties is not None or given.ecsProperties is not None:
+        raise Invalid("A multinode job definition has the properties of its containers in nodeProperties only.")
+    if fargate:
+        raise Invalid("multinode is not applicable for Fargate.")
+    if given.nodeProperties is None:
+        raise Invalid("nodeProperties must be provided.")
+    gang = nodes.gang(given.nodeProperties)
+    each = [it.consumableResourceProperties for it in given.nodeProperties.nodeRangeProperties]
+    return Work(container=gang.leading.spec, nodes=gang, needs=consumable_requirements.of_gang(own, each, gang, arns))
+
+
+def ref_of(text: str, arns: Arns) -> DefinitionRef | None:
+    """The revision that `name:revision` or an ARN means; None where it means none."""
+    name, revision = arns.definition_named(text) or ("", None)
+    return None if revision is None else DefinitionRef(name=name, revision=revision)
+
+
+def position(text: str) -> DefinitionRef:
+    """The ref that a DefinitionRef's own text says."""
+    name, _, revision = text.rpartition(":")
+    return DefinitionRef(name=name, revision=int(revision))
+
+
+def check_selector(given: DescribeJobDefinitions) -> None:
+    others = given.jobDefinitionName or given.status or given.maxResults or given.nextToken
+    if given.jobDefinitions and others:
+        raise Invalid("jobDefinitions cannot be used with other parameters.")
+
+
+def detail(registered: JobDefinition, arns: Arns) -> dict[str, object]:
+    """What DescribeJobDefinitions tells of it: what was registered, and what became of it."""
+    said = document(registered.document)
+    return {
+        "jobDefinitionName": registered.ref.name,
+        "jobDefinitionArn": arns.definition(registered.ref),
+        "revision": registered.ref.revision,
+        "status": registered.status.value,
+        "parameters": {},
+        "tags": dict(registered.tags),
+        "containerOrchestrationType": "ECS",
+        "platformCapabilities": ["EC2"],
+        **said,
+        **_filled(said),
+        **({"retryStrategy": retry_strategy.registered(said["retryStrategy"])} if "retryStrategy" in said else {}),
+    }
+
+
+def _filled(said: Mapping[str, Any]) -> dict[str, Any]:
+    """The containers of a document that AWS tells with empty lists."""
+    if "nodeProperties" in said:
+        return {"nodeProperties": node_properties(said["nodeProperties"])}
+    return {"containerProperties": filled(said["containerProperties"])} if "containerProperties" in said else {}
+
+
+def node_properties(registered: Mapping[str, Any]) -> dict[str, Any]:
+    ranges = [
+        {**it, "container": filled(it["container"])} if "container" in it else it
+        for it in registered["nodeRangeProperties"]
+    ]
+    return {**registered, "nodeRangeProperties": ranges}
+
+
+def filled(container: Mapping[str, Any]) -> dict[str, Any]:
+    return {member: [] for member in EMPTY} | dict(container)

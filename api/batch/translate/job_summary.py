@@ -1,0 +1,84 @@
+"""A job in one line, as ListJobs tells it, and what DescribeJobs tells of arrays and nodes."""
+
+from batchq.api.batch.arns import Arns
+from batchq.api.batch.translate.attempts import Content, latest, outcome, said
+from batchq.api.times import milliseconds
+from batchq.domain.created_paths import status_reason
+from batchq.domain.ids import node_of
+from batchq.domain.job import Job, Status
+from batchq.domain.lifecycle.arrays import is_parent
+
+
+def job_summary(job: Job, arns: Arns) -> Content:
+    """AWS: the two flags are told only where they are true."""
+    run = latest(job)
+    return said(
+        {
+            "jobArn": arns.job(job.id),
+            "jobId": job.id,
+            "jobName": job.spec.name,
+            "jobDefinition": arns.definition(job.spec.definition),
+            "status": job.status.value,
+            "statusReason": status_reason(job),
+            **times(job),
+            "container": None if run is None else outcome(run),
+            "arrayProperties": array(job),
+            "nodeProperties": _nodes(job),
+            "capacityUsage": None if is_parent(job) else [{"capacityUnit": "VCPU", "quantity": _vcpus(job)}],
+            "shareIdentifier": job.spec.share_identifier,
+            "isCancelled": job.is_cancelled or None,
+            "isTerminated": job.is_terminated or None,
+            "batchq": owner(job),
+        }
+    )
+
+
+def owner(job: Job) -> Content:
+    """Whose it is. AWS has no member for that; clients pass over one that they do not know."""
+    whose = job.spec.owner
+    return {"user": whose.user, "account": whose.account}
+
+
+def times(job: Job) -> Content:
+    return {
+        "createdAt": milliseconds(job.created_at),
+        "startedAt": job.started_at and milliseconds(job.started_at),
+        "stoppedAt": job.stopped_at and milliseconds(job.stopped_at),
+    }
+
+
+def array(job: Job) -> Content | None:
+    """Of a parent its size and how many children are in each status, all seven; of a child which it is."""
+    if job.child is not None:
+        return {"index": job.child.index}
+    if job.spec.array_size is None:
+        return None
+    counts = {} if job.family is None else dict(job.family.counts)
+    counted_at = job.family and job.family.counted_at
+    return said(
+        {
+            "size": job.spec.array_size,
+            "statusSummary": {status.value: counts.get(status, 0) for status in Status},
+            "statusSummaryLastUpdatedAt": counted_at and milliseconds(counted_at),
+        }
+    )
+
+
+def node(job: Job) -> Content | None:
+    """Which node of its gang a view is; None of what is no node."""
+    number = node_of(job.id)[1]
+    if number is None or job.spec.nodes is None:
+        return None
+    return {"nodeIndex": number, "isMainNode": number == job.spec.nodes.main}
+
+
+def _nodes(job: Job) -> Content | None:
+    gang = job.spec.nodes
+    return None if gang is None else {"numNodes": gang.count, **(node(job) or {})}
+
+
+def _vcpus(job: Job) -> int | float:
+    spec = job.spec
+    held = spec.task.resources if spec.task is not None else spec.resources
+    whole, rest = divmod(held.millicpus, 1000)
+    return held.millicpus / 1000 if rest else whole

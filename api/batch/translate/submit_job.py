@@ -1,0 +1,326 @@
+"""What SubmitJob changes of what a job definition runs, weighed against that very revision.
+
+What SubmitJob may change of one container, or of the containers of one task.
+
+SubmitJob as the service takes it.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+from pydantic import BaseModel
+
+from batchq.api.batch.arns import Arns, Kind
+from batchq.api.batch.server_limits import Rules
+from batchq.api.batch.translate import job_queues, nodes, resources, unsupported, validation
+from batchq.api.batch.translate.consumable_requirements import Needs, needs, of_gang
+from batchq.api.batch.translate.job_definitions import document
+from batchq.api.batch.translate.retry_strategy import retry
+from batchq.api.batch.wire.consumable_requirements import ConsumableResourceProperties
+from batchq.api.batch.wire.containers import ContainerOverrides
+from batchq.api.batch.wire.jobs import ArrayProperties, JobDependency, SubmitJob
+from batchq.api.batch.wire.nodes import (
+    NodeOverrides,
+    NodeProperties,
+    NodePropertyOverride,
+    NodeRangeProperty,
+)
+from batchq.api.batch.wire.tasks import EcsPropertiesOverride, TaskContainerOverrides
+from batchq.domain.catalog import JobDefinition
+from batchq.domain.container import Overrides, length, reserved
+from batchq.domain.ids import JobId
+from batchq.domain.job import Dependency, DependencyType
+from batchq.domain.task import (
+    ByName,
+    NodeRange,
+    Nodes,
+    Task,
+    effective_nodes,
+    effective_task,
+    together,
+)
+from batchq.errors import Invalid, NotFound
+from batchq.ports.jobs import SubmissionKey
+from batchq.services.jobs import Submission
+
+OLDER = (("vcpus", "VCPU"), ("memory", "MEMORY"))
+
+
+def of_container(given: ContainerOverrides | None, registered: Mapping[str, Any]) -> Overrides:
+    """`registered` are the containerProperties that it is laid over.
+
+    AWS: the older numbers override nothing that a definition says in resourceRequirements; an empty command overrides
+    nothing, and no word of another may be empty.
+    """
+    if given is None:
+        return Overrides()
+    if "" in (given.command or ()):
+        raise Invalid("The command of containerOverrides must not have empty elements.")
+    asked = resources.asked(given)
+    named = {entry["type"] for entry in registered.get("resourceRequirements", ())}
+    older = {member: None for member, kind in OLDER if kind in named and getattr(given, member) is not None}
+    if older:
+        asked = resources.asked(given.model_copy(update=older))
+    return Overrides(
+        command=tuple(given.command) if given.command else None,
+        environment=validation.pairs(given.environment),
+        millicpus=asked.millicpus,
+        memory_mib=asked.memory_mib,
+        gpus=asked.gpus,
+    )
+
+
+def of_task(given: EcsPropertiesOverride | None, task: Task) -> ByName:
+    """By the names of containers. A container that is alone need not be named."""
+    asked = (given and given.taskProperties) or []
+    if len(asked) > 1:
+        raise Invalid("taskProperties must have exactly 1 element.")
+    containers = [it for one in asked for it in one.containers or ()]
+    alone = task.containers[0].name if len(task.containers) == 1 else ""
+    names = [it.name or alone for it in containers]
+    validation.once(names, "A container in ecsPropertiesOverride")
+    for name in names:
+        if name not in {it.name for it in task.containers}:
+            raise Invalid(f"Container '{name}' in ecsPropertiesOverride is not one of the job definition's.")
+    return {name: of_container(_alike(it), {}) for name, it in zip(names, containers, strict=True)}
+
+
+def _alike(given: TaskContainerOverrides) -> ContainerOverrides:
+    return ContainerOverrides(
+        command=given.command, environment=given.environment, resourceRequirements=given.resourceRequirements
+    )
+
+
+class Changes(Struct, frozen=True, kw_only=True):
+    """As a Submission has them."""
+
+    overrides: Overrides
+    task: Task | None = None
+    nodes: Nodes | None = None
+    needs: Needs | None = None
+
+
+def changes(given: SubmitJob, definition: JobDefinition, arns: Arns) -> Changes:
+    unsupported.refuse({"eksPropertiesOverride": given.eksPropertiesOverride}, unsupported.KUBERNETES)
+    if definition.nodes is not None:
+        _only(given, "nodeOverrides", "nodeProperties")
+        return _gang(given, definition.nodes, document(definition.document), arns)
+    if definition.task is not None:
+        _only(given, "ecsPropertiesOverride", "ecsProperties")
+        return _task(given, definition.task, document(definition.document), arns)
+    _only(given, "containerOverrides", "containerProperties")
+    return _container(given, definition, arns)
+
+
+def _only(given: SubmitJob, member: str, kind: str) -> None:
+    """A job is overridden in the way it was defined."""
+    for other in ("containerOverrides", "ecsPropertiesOverride", "nodeOverrides"):
+        if other != member and _says(getattr(given, other)):
+            raise Invalid(f"{other} cannot be specified for a job definition that has {kind}: use {member}.")
+
+
+def _says(given: BaseModel | None) -> bool:
+    return given is not None and any(vars(given).values())
+
+
+def _container(given: SubmitJob, definition: JobDefinition, arns: Arns) -> Changes:
+    """What was checked when it was registered is not checked again for each job."""
+    if not _says(given.containerOverrides):
+        return Changes(overrides=Overrides(), needs=_needs(given, arns))
+    registered = document(definition.document)
+    wanted = of_container(given.containerOverrides, registered.get("containerProperties", {}))
+    resources.check(reserved(definition.container.resources, wanted), fargate=_fargate(registered))
+    return Changes(overrides=wanted, needs=_needs(given, arns))
+
+
+def _task(given: SubmitJob, task: Task, registered: Mapping[str, Any], arns: Arns) -> Changes:
+    by_name = of_task(given.ecsPropertiesOverride, task)
+    wanted = _checked(effective_task(task, by_name, ()), fargate=_fargate(registered))
+    return Changes(overrides=together(by_name.values()), task=wanted, needs=_needs(given, arns))
+
+
+def _needs(given: SubmitJob, arns: Arns) -> Needs | None:
+    """None where the definition's hold."""
+    return needs(given.consumableResourcePropertiesOverride, arns) or None
+
+
+def _checked(task: Task, *, fargate: bool) -> Task:
+    for it in task.containers:
+        resources.check_memory(it.spec.resources)
+    resources.check(task.resources, fargate=fargate)
+    return task
+
+
+def _fargate(registered: Mapping[str, Any]) -> bool:
+    return "FARGATE" in registered.get("platformCapabilities", ())
+
+
+def _gang(given: SubmitJob, defined: Nodes, registered: Mapping[str, Any], arns: Arns) -> Changes:
+    if given.nodeOverrides is None and given.consumableResourcePropertiesOverride is None:
+        return Changes(overrides=Overrides())
+    asked = given.nodeOverrides or NodeOverrides()
+    properties = NodeProperties.model_validate(registered["nodeProperties"])
+    same = asked.numNodes is None or asked.numNodes == defined.count
+    gang = defined if same else nodes.resized(properties, asked.numNodes or 0)
+    targets = _targets(asked, properties, gang)
+    by_range = {
+        (it.first, it.last): _of_range(targets[place], it, properties.nodeRangeProperties[place])
+        for place, it in enumerate(gang.ranges)
+        if place in targets
+    }
+    wanted = effective_nodes(gang, by_range, ())
+    for it in wanted.ranges:
+        _checked(it.task, fargate=False)
+    longest = max((together(it.values()) for it in by_range.values()), key=length, default=Overrides())
+    own = needs(_instead(given.consumableResourcePropertiesOverride, _registered_needs(registered)), arns)
+    needed = of_gang(own, _each_needs(properties, targets), wanted, arns)
+    return Changes(overrides=longest, nodes=wanted, needs=needed)
+
+
+def _targets(asked: NodeOverrides, properties: NodeProperties, gang: Nodes) -> dict[int, NodePropertyOverride]:
+    """The overrides by the place of the range that they mean. AWS: each must mean one of the definition's."""
+    places = {it.targetNodes: place for place, it in enumerate(properties.nodeRangeProperties)}
+    places |= {f"{it.first}:{it.last}": place for place, it in enumerate(gang.ranges)}
+    listed = asked.nodePropertyOverrides or []
+    found = [places.get(it.targetNodes, places.get(_plain(it.targetNodes, gang.count))) for it in listed]
+    strange = [it.targetNodes for it, place in zip(listed, found, strict=True) if place is None]
+    if strange:
+        text = "NodeOverride targets should match job definition. Non matching targets - "
+        raise Invalid(text + ", ".join(strange))
+    validation.once(found, "A range of nodePropertyOverrides")
+    return {place: it for place, it in zip(found, listed, strict=True) if place is not None}
+
+
+def _plain(text: str, count: int) -> str:
+    first, last = nodes.bounds(text)
+    return f"{first}:{count - 1 if last is None else last}"
+
+
+def _of_range(given: NodePropertyOverride, range_: NodeRange, registered: NodeRangeProperty) -> ByName:
+    unsupported.refuse({"eksPropertiesOverride": given.eksPropertiesOverride}, unsupported.KUBERNETES)
+    if registered.container is None:
+        if _says(given.containerOverrides):
+            raise Invalid(f"containerOverrides cannot be specified for the nodes {given.targetNodes}.")
+        return of_task(given.ecsPropertiesOverride, range_.task)
+    if _says(given.ecsPropertiesOverride):
+        raise Invalid(f"ecsPropertiesOverride cannot be specified for the nodes {given.targetNodes}.")
+    container = registered.container.model_dump(exclude_none=True)
+    return {range_.task.leading.name: of_container(given.containerOverrides, container)}
+
+
+def _registered_needs(registered: Mapping[str, Any]) -> ConsumableResourceProperties:
+    return ConsumableResourceProperties.model_validate(registered.get("consumableResourceProperties", {}))
+
+
+def _each_needs(
+    properties: NodeProperties, targets: Mapping[int, NodePropertyOverride]
+) -> list[ConsumableResourceProperties | None]:
+    over = {place: it.consumableResourcePropertiesOverride for place, it in targets.items()}
+    registered = [it.consumableResourceProperties for it in properties.nodeRangeProperties]
+    return [_instead(over.get(place), it) for place, it in enumerate(registered)]
+
+
+def _instead(
+    given: ConsumableResourceProperties | None, registered: ConsumableResourceProperties | None
+) -> ConsumableResourceProperties | None:
+    """AWS: what SubmitJob says takes the place of what was registered. An empty list is as good as none."""
+    return given if given is not None and given.consumableResourceList else registered
+
+
+TOO_LARGE = 30 * 1024
+
+MOST_DEPENDENCIES = 20
+
+LEAST_CHILDREN = 2
+
+MOST_CHILDREN = 10_000
+
+_JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
+
+_SHARE = re.compile(r"[A-Za-z0-9]{1,255}")
+
+
+def check_size(body: bytes) -> None:
+    if len(body) >= TOO_LARGE:
+        raise Invalid(f"Job size must be less than 30 KiB, got {len(body) // 1024} KiB")
+
+
+def submission(
+    given: SubmitJob, definition: JobDefinition, *, arns: Arns, rules: Rules, key: SubmissionKey | None
+) -> Submission:
+    """Of that very revision, which may be another than the newest by the time the job is made."""
+    if not _JOB_NAME.fullmatch(given.jobName):
+        raise Invalid("Job name should match valid pattern")
+    changed = changes(given, definition, arns)
+    return Submission(
+        name=given.jobName,
+        queue=job_queues.name_of(given.jobQueue, arns),
+        definition_name=definition.ref.name,
+        definition_revision=definition.ref.revision,
+        overrides=changed.overrides,
+        task=changed.task,
+        nodes=changed.nodes,
+        needs=changed.needs,
+        array_size=_array_size(given.arrayProperties, definition),
+        parameters=tuple((given.parameters or {}).items()),
+        retry=retry(given.retryStrategy),
+        timeout=validation.timeout(given.timeout, rules.min_timeout),
+        depends_on=_dependencies(given.dependsOn or (), arns),
+        tags=validation.tags(given.tags),
+        propagate_tags=given.propagateTags,
+        share_identifier=_share(given.shareIdentifier),
+        scheduling_priority=given.schedulingPriorityOverride,
+        key=key,
+    )
+
+
+def definition_of(text: str, arns: Arns) -> tuple[str, int | None]:
+    found = arns.definition_named(validation.required(text, "jobDefinition"))
+    if found is None:
+        raise unknown_definition(text)
+    return found
+
+
+def unknown_definition(text: str) -> NotFound:
+    """AWS: one text for a name, another for an ARN."""
+    if text.startswith("arn:"):
+        return NotFound(f"JobDefinition {text} not found.")
+    return NotFound(f"JobDefinition name {text} does not exist or is not in ACTIVE status")
+
+
+def _array_size(given: ArrayProperties | None, definition: JobDefinition) -> int | None:
+    size = None if given is None else given.size
+    if size is None:
+        return None
+    if not LEAST_CHILDREN <= size <= MOST_CHILDREN:
+        raise Invalid(f"Array size must be between {LEAST_CHILDREN} and {MOST_CHILDREN}")
+    if definition.nodes is not None:
+        raise Invalid("A job of a multinode job definition cannot be an array job.")
+    return size
+
+
+def _share(text: str | None) -> str | None:
+    if text and not _SHARE.fullmatch(text):
+        raise Invalid("shareIdentifier must be 1 to 255 letters and digits.")
+    return text or None
+
+
+def _dependencies(given: Sequence[JobDependency], arns: Arns) -> tuple[Dependency, ...]:
+    if len(given) > MOST_DEPENDENCIES:
+        raise Invalid(f"Job cannot have more than {MOST_DEPENDENCIES} dependencies")
+    return tuple(_dependency(it, arns) for it in given)
+
+
+def _dependency(given: JobDependency, arns: Arns) -> Dependency:
+    """AWS: without a job it is between the children of one array; N_TO_N is between two arrays."""
+    if given.type and given.type not in set(DependencyType):
+        raise Invalid(f"The type of a dependency must be one of {', '.join(DependencyType)}.")
+    kind = DependencyType(given.type) if given.type else None
+    if kind is DependencyType.SEQUENTIAL and not given.jobId:
+        return Dependency(job_id=None, type=kind)
+    job_id = arns.named(Kind.JOB, validation.required(given.jobId or "", "jobId"))
+    if job_id is None:
+        raise Invalid(f"Job {given.jobId} in dependsOn does not exist.")
+    return Dependency(job_id=JobId(job_id), type=kind)

@@ -1,0 +1,122 @@
+"""The doors of a service on loopback: who may come in, and what goes out when something breaks.
+
+A browser can be made to call 127.0.0.1. So the Host must be ours (a rebound name is not), nothing comes from another
+site, and a body must say that it is JSON, which no form can.
+"""
+
+import logging
+import re
+from collections.abc import Collection
+from http import HTTPStatus
+from uuid import uuid4
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from batchq.api.authentication import Gate
+from batchq.api.http import REQUEST_ID, Refused, refusal
+from batchq.errors import Invalid, TooOften, Unavailable
+
+log = logging.getLogger(__name__)
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
+JSON = frozenset({"application/json", "application/x-amz-json-1.1"})
+LONGEST_TYPE = 128
+FROM_HERE = frozenset({"same-origin", "none"})
+WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]]+)(?::\d{1,5})?", re.IGNORECASE)
+
+
+def doors(hosts: Collection[str], gate: Gate) -> Middleware:
+    """Every request passes here once. `hosts` are the names, beside those of loopback, that we are called by."""
+    known = LOOPBACK | {_bracketed(host.lower()) for host in hosts}
+
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        request_id = request[REQUEST_ID] = str(uuid4())
+        response = await _answer(request, handler, known, gate)
+        response.headers["x-amzn-RequestId"] = request_id
+        return response
+
+    return guard
+
+
+async def _answer(request: web.Request, handler: Handler, hosts: Collection[str], gate: Gate) -> web.StreamResponse:
+    try:
+        _admit(request, hosts)
+        async with gate(request):
+            return await handler(request)
+    except Refused as why:
+        return refusal(why.status, why.code, str(why))
+    except Invalid as why:
+        return refusal(HTTPStatus.BAD_REQUEST, "ClientException", str(why))
+    except TooOften as why:
+        return refusal(HTTPStatus.TOO_MANY_REQUESTS, "TooManyRequestsException", str(why))
+    except web.HTTPException:  # the router's only: nobody else raises one
+        what = f"{request.method} {request.path[:200]}"
+        return refusal(HTTPStatus.BAD_REQUEST, "ClientException", f"{what} is not an operation of this server.")
+    except Unavailable as why:
+        log.warning("request %s: %s", request[REQUEST_ID], why)
+        return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "ServerException", str(why))
+    except Exception as error:  # noqa: BLE001 - whatever broke, the caller is told in AWS's shape, and not what it was
+        return _broken(request, error)
+
+
+def _broken(request: web.Request, error: Exception) -> web.Response:
+    """The one place where a failure nobody foresaw is written down, under the id that the caller is given."""
+    log.error("request %s: %s %r failed", request[REQUEST_ID], request.method, request.path, exc_info=error)
+    message = f"Internal error, RequestId: {request[REQUEST_ID]}"
+    return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "ServerException", message)
+
+
+def _admit(request: web.Request, hosts: Collection[str]) -> None:
+    _check_host(request.headers.get("Host", ""), hosts)
+    _check_site(request)
+    _check_encoding(request)
+    if request.method in WITH_BODY:
+        _check_type(request)
+
+
+def _check_host(host: str, hosts: Collection[str]) -> None:
+    if not host:
+        raise Refused("The Host header is missing.", status=HTTPStatus.BAD_REQUEST)
+    name = _HOST.fullmatch(host)
+    if name is None or name[1].lower() not in hosts:
+        raise _denied("This server does not go by the name in the Host header.")
+
+
+def _check_site(request: web.Request) -> None:
+    origins = request.headers.getall("Origin", ())
+    if origins and not {f"http://{request.host}", f"https://{request.host}"}.issuperset(origins):
+        raise _denied("Requests of other origins are not answered.")
+    if not FROM_HERE.issuperset(request.headers.getall("Sec-Fetch-Site", ())):
+        raise _denied("Requests of other sites are not answered.")
+
+
+def _check_encoding(request: web.Request) -> None:
+    if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise _unsupported("Content-Encoding is not supported.")
+
+
+def _check_type(request: web.Request) -> None:
+    said = request.headers.get("Content-Type", "")
+    if said in JSON:  # as nearly always
+        return
+    # Python's parser of it is quadratic, or worse: eight kilobytes of quotes held everybody up for seconds.
+    if len(said) > LONGEST_TYPE or request.content_type not in JSON:
+        raise _unsupported("The Content-Type must be application/json.")
+    if (request.charset or "utf-8").lower() not in {"utf-8", "utf8"}:
+        raise Refused("The charset must be UTF-8.", status=HTTPStatus.BAD_REQUEST)
+
+
+def _denied(message: str) -> Refused:
+    return Refused(message, status=HTTPStatus.FORBIDDEN, code="AccessDeniedException")
+
+
+def _unsupported(message: str) -> Refused:
+    return Refused(message, status=HTTPStatus.UNSUPPORTED_MEDIA_TYPE, code="UnsupportedMediaTypeException")
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host

@@ -1,0 +1,47 @@
+"""Accounts, users and their keys: `POST /v1/batchq/` and the name of an operation in lower case."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+
+from aiohttp import web
+
+from batchq.accounts.admin import Office
+from batchq.accounts.operations import OPERATIONS, Operation
+from batchq.accounts.requests import Shape
+from batchq.api.authorization import asker
+from batchq.api.http import Dialect, Refused, parse, read, reply
+from batchq.api.openapi import Told, tell
+from batchq.errors import Forbidden, NotFound
+
+_UNSIGNED = (
+    "This server does not ask who calls, so requests change no accounts, users and keys: use batchq key, user "
+    "and account on the machine of the server, with --data."
+)
+
+
+def dialect(office: Office) -> Dialect:
+    def mount(app: web.Application) -> None:
+        for name, operation in OPERATIONS.items():
+            route = app.router.add_post(f"/v1/batchq/{name.lower()}", _endpoint(office, name, operation))
+            tell(app, route, Told(name=name, body=operation.shape))
+
+    return mount
+
+
+def _endpoint(
+    office: Office, name: str, operation: Operation[Shape]
+) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def endpoint(request: web.Request) -> web.Response:
+        caller = asker(request, operation.right, name)
+        if not caller.key and not operation.reads_only:
+            raise Refused(_UNSIGNED, status=HTTPStatus.FORBIDDEN, code="AccessDeniedException")
+        said = parse(operation.shape, await read(request))
+        try:
+            return reply(await asyncio.to_thread(operation.do, office, said, caller))
+        except NotFound as nobody:
+            raise Refused(str(nobody), status=HTTPStatus.NOT_FOUND) from None
+        except Forbidden as why:
+            raise Refused(str(why), status=HTTPStatus.FORBIDDEN, code="AccessDeniedException") from None
+
+    return endpoint

@@ -1,0 +1,92 @@
+"""Who did what: `POST /v1/batchq/listaudit`, the newest first.
+
+The answer holds all acts for operators and admins, for a coordinator those of the users of his accounts, for a user his
+own; and each of them sees all acts about the jobs that the caller may see, of all users.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+from aiohttp import web
+from msgspec import Struct
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from batchq.accounts.responses import act
+from batchq.api.authorization import asker
+from batchq.api.http import Dialect, parse, read, reply
+from batchq.api.openapi import Told, tell
+from batchq.api.page_tokens import TokenQuery, Tokens
+from batchq.audit.audit_log import Audit
+from batchq.domain.access.accounts import Caller, Right, UserName
+from batchq.domain.access.audit import ActQuery, Kept
+from batchq.domain.ids import JobId
+from batchq.services.jobs import JobService
+
+NAME = "ListAudit"
+LIST_AUDIT = "/v1/batchq/listaudit"
+EPOCH = datetime.fromtimestamp(0, UTC)
+LATEST = 253_402_300_799_999  # milliseconds: the last of the year 9999
+
+Word = Annotated[str, Field(min_length=1, max_length=256)]
+
+
+class ListAuditRequest(BaseModel):
+    """`since` in milliseconds. `about` is as acts tell it: `job-queue/NAME`, or `job/ID`, for which `job` is short."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel)
+
+    since: Annotated[int, Field(ge=0, le=LATEST)] | None = None
+    user: Word | None = None
+    operation: Word | None = None
+    about: Word | None = None
+    job: Word | None = None
+    max_results: Annotated[int, Field(ge=1, le=1000)] = 100
+    next_token: str | None = None
+
+
+class Desk(Struct, frozen=True, kw_only=True):
+    audit: Audit
+    jobs: JobService
+    tokens: Tokens
+
+
+def dialect(desk: Desk) -> Dialect:
+    async def list_audit(request: web.Request) -> web.Response:
+        caller = asker(request, Right.OWN, NAME)
+        asked = parse(ListAuditRequest, await read(request))
+        found = await desk.audit.acts(await _query(asked, desk, caller))
+        token = desk.tokens.make(_token_query(asked), _place(found[-1])) if len(found) == asked.max_results else None
+        return reply({"acts": [act(it.act) for it in found], **({"nextToken": token} if token else {})})
+
+    def mount(app: web.Application) -> None:
+        tell(app, app.router.add_post(LIST_AUDIT, list_audit), Told(name=NAME, body=ListAuditRequest))
+
+    return mount
+
+
+async def _query(asked: ListAuditRequest, desk: Desk, caller: Caller) -> ActQuery:
+    job = None if asked.job is None else JobId(asked.job)
+    reached = job is not None and bool(await desk.jobs.describe([job], caller=caller))
+    return ActQuery(
+        since=None if asked.since is None else EPOCH + timedelta(milliseconds=asked.since),
+        user=None if asked.user is None else UserName(asked.user),
+        operation=asked.operation,
+        about=asked.about if job is None else f"job/{job}",
+        reach=None if reached else caller.reach,
+        before=_after(desk.tokens.read(_token_query(asked), asked.next_token)) if asked.next_token else None,
+        limit=asked.max_results,
+    )
+
+
+def _token_query(asked: ListAuditRequest) -> TokenQuery:
+    return NAME, asked.since, asked.user, asked.operation, asked.about, asked.job
+
+
+def _place(it: Kept) -> str:
+    return f"{(it.act.at - EPOCH) // timedelta(microseconds=1)} {it.number}"
+
+
+def _after(position: str) -> tuple[datetime, int]:
+    at, number = map(int, position.split())
+    return EPOCH + timedelta(microseconds=at), number

@@ -1,0 +1,331 @@
+"""Who holds a connection, and for how long: one that keeps us waiting is hung up on. aiohttp has no word for it."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from ipaddress import IPv6Address
+from operator import itemgetter
+from socket import socket
+from ssl import SSLContext
+
+from aiohttp import web
+from msgspec import Struct
+
+from batchq.api.authentication import WHO
+from batchq.api.fast_router import Handler, shortcut
+from batchq.api.tls import Certificate
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 100  # connections that are let in before anything else is done
+WAITING = 1024  # connections that the kernel keeps at the door; one more is told nothing, and knocks again in a second
+WARN_EVERY = 10.0  # seconds between two log lines about connections that are refused
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """How many connections may be open, and how long each may keep the server waiting."""
+
+    #: Open at the same time.
+    connections: int = 256
+    #: Of these, from one address (one network of 64 bits in IPv6).
+    per_address: int = 128
+    #: Seconds to the first byte of a request, from there to its last, and until an answer is taken.
+    patience: float = 30.0
+    #: Bytes a second. An answer that is sent while it is made may wait for its client longer than `patience`, in all,
+    #: by the time that what the client has taken would need at this rate.
+    least_rate: float = 8 * 1024
+    #: Seconds in which requests that have begun are answered at the end.
+    drain: float = 5.0
+
+
+LIMITS = Limits()
+
+
+class Site(web.BaseSite):
+    """A listening socket at which `runner`, when it is set up, is reached by as many as may at once.
+
+    With a certificate by TLS alone.
+    """
+
+    def __init__(
+        self, runner: web.AppRunner, *, door: socket, certificate: Certificate | None, limits: Limits = LIMITS
+    ) -> None:
+        super().__init__(runner)
+        self._app = runner.app
+        self._door = door
+        self._certificate = certificate
+        self._limits = limits
+        self._crowd: Crowd | None = None
+
+    @property
+    def name(self) -> str:
+        host, port = self._door.getsockname()[:2]
+        scheme = "https" if self._certificate else "http"
+        return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+    async def start(self) -> None:
+        await super().start()
+        server = self._runner.server
+        assert server is not None
+        self._crowd = crowd = Crowd(server, self._limits, self._certificate)
+        server.request_handler = crowd.answering(shortcut(self._app, server.request_handler))
+        # asyncio takes so many at once before the crowd is asked: they must not use up the files that may be open.
+        at_once = min(AT_ONCE, self._limits.connections)
+        self._server = await asyncio.get_running_loop().create_server(crowd.admit, sock=self._door, backlog=at_once)
+        self._door.listen(WAITING)
+
+    async def stop(self) -> None:
+        """Nobody new is let in. aiohttp hears no more of a request whose end is on its way, so that is waited for."""
+        await super().stop()
+        if self._crowd is not None:
+            await self._crowd.settle(self._limits.drain)
+
+
+class Crowd:
+    """The open connections of a server.
+
+    Where one more would be too many, for its address or in all, the one that keeps the server waiting longest is
+    closed for it; but connections that have made a request of a known user only when there are no others.
+    """
+
+    def __init__(self, server: web.Server, limits: Limits, certificate: Certificate | None) -> None:
+        self._server = server
+        self._limits = limits
+        self._certificate = certificate
+        self._open: dict[web.RequestHandler, Connection] = {}
+        self._fewer = asyncio.Event()
+        self._warned_at = -WARN_EVERY
+
+    def admit(self) -> asyncio.Protocol:
+        """The protocol of a new connection, whose address is known a moment later."""
+        tls = self._certificate.context() if self._certificate else None
+        return Connection(self._server(), tls=tls, limits=self._limits, enter=self._enter, left=self._left)
+
+    def answering(self, handler: Handler) -> Handler:
+        """The same handler; while it works on a request that came whole, nobody is waited for."""
+
+        async def answer(request: web.BaseRequest) -> web.StreamResponse:
+            connection = self._open.get(request.protocol)
+            if connection is None:  # gone already: what was asked is done all the same
+                return await handler(request)
+            connection.asked(request)
+            try:
+                return await handler(request)
+            finally:
+                connection.authenticated = connection.authenticated or WHO in request
+                connection.answered()
+                self._fewer.set()
+
+        return answer
+
+    async def settle(self, patience: float) -> None:
+        """Until no request is under way, from its first byte to its answer; but not for longer."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                while any(it.under_way for it in self._open.values()):
+                    self._fewer.clear()
+                    await self._fewer.wait()
+
+    def _enter(self, connection: "Connection") -> bool:
+        """Whether there is room for it."""
+        same = [it for it in self._open.values() if it.address == connection.address]
+        if len(same) >= self._limits.per_address:
+            room = self._make_room(same)
+        else:
+            room = len(self._open) < self._limits.connections or self._make_room(self._open.values())
+        if room:
+            self._open[connection.http] = connection
+        elif asyncio.get_running_loop().time() >= self._warned_at + WARN_EVERY:
+            self._warned_at = asyncio.get_running_loop().time()
+            what = "%d connections are open, %d of them from %s, and busy: another is refused"
+            log.warning(what, len(self._open), len(same), connection.address)
+        return room
+
+    def _make_room(self, among: Iterable["Connection"]) -> bool:
+        waiting = [(it.authenticated, it.waiting_since, it) for it in among if it.waiting_since is not None]
+        if not waiting:
+            return False
+        *_, longest = min(waiting, key=itemgetter(0, 1))
+        self._left(longest)
+        longest.hang_up()
+        return True
+
+    def _left(self, connection: "Connection") -> None:
+        self._open.pop(connection.http, None)
+        self._fewer.set()
+
+
+class Connection(asyncio.Protocol):
+    """aiohttp's protocol with a deadline, behind TLS if so."""
+
+    def __init__(
+        self,
+        http: web.RequestHandler,
+        *,
+        tls: SSLContext | None,
+        limits: Limits,
+        enter: Callable[["Connection"], bool],
+        left: Callable[["Connection"], None],
+    ) -> None:
+        self.http = http
+        #: Of the client, as far as connections are counted by it.
+        self.address = ""
+        #: Whether a known user made a request in it.
+        self.authenticated = False
+        #: Since when its client keeps the server waiting, None while a request is worked on.
+        self.waiting_since: float | None = None
+        self._until = 0.0
+        #: Seconds that the answer under way may still wait for its client.
+        self._credit = limits.patience
+        self._unsent = 0
+        self._at_the_door = True
+        self._tls = tls
+        self._limits = limits
+        self._enter = enter
+        self._left = left
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._handshake: asyncio.Task[None] | None = None
+        self._early = b""
+        self._timer: asyncio.TimerHandle | None = None
+        self._over = False
+        self._idle = True
+        self._answering = False
+        self._wait()
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a request has begun, and its answer is still to come."""
+        return not self._idle
+
+    def asked(self, request: web.BaseRequest) -> None:
+        """The head of a request is here; its body may be on its way."""
+        self._answering = True
+        self._credit = self._limits.patience
+        request.content.on_eof(self._whole)
+
+    def answered(self) -> None:
+        self._answering = False
+        self._idle = True
+        self._wait()
+
+    def hang_up(self) -> None:
+        """At once: what its client has not taken by now is lost."""
+        self._end()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        if self._over:  # its place was given away before it came in
+            transport.abort()
+            return
+        self._transport = transport
+        self.address = _network(transport.get_extra_info("peername"))
+        if not self._enter(self):  # SDKs come again a little later
+            self.hang_up()
+        elif self._tls is None:
+            self._come_in(transport)
+        else:
+            self._handshake = self._loop.create_task(self._shake_hands(transport, self._tls))
+
+    def data_received(self, data: bytes) -> None:
+        if self._idle:
+            # Its time begins here, so that a request that comes late in an idle connection is not cut short.
+            self._idle = False
+            self._wait()
+        if self._at_the_door:
+            self._early += data
+        else:
+            self.http.data_received(data)
+
+    def eof_received(self) -> None:
+        if not self._at_the_door:
+            self.http.eof_received()
+
+    def pause_writing(self) -> None:
+        """A part of an answer waits for its client, who keeps the server waiting by that."""
+        self.http.pause_writing()
+        if self._answering and self._transport is not None and self.waiting_since is None:
+            self._unsent = self._transport.get_write_buffer_size()
+            self._wait(self._credit)
+
+    def resume_writing(self) -> None:
+        if self._answering and self._transport is not None and self.waiting_since is not None and self._unsent:
+            taken = self._unsent - self._transport.get_write_buffer_size()
+            waited = self._loop.time() - self.waiting_since
+            credit = self._credit - waited + taken / self._limits.least_rate
+            self._credit, self._unsent = min(credit, self._limits.patience), 0
+            self._rest()
+        self.http.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end()
+        self._left(self)
+        if not self._at_the_door:
+            self.http.connection_lost(exc)
+
+    async def _shake_hands(self, transport: asyncio.Transport, tls: SSLContext) -> None:
+        """Who does not come to its end keeps us waiting as others do. Who speaks no TLS is hung up on."""
+        try:
+            secured = await self._loop.start_tls(transport, self, tls, server_side=True)
+        except OSError:
+            secured = None
+        if secured is None or self._over:
+            self.connection_lost(None)
+        else:
+            self._come_in(secured)
+
+    def _come_in(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._at_the_door = False
+        self.http.connection_made(transport)
+        if self._early:  # what came with the last words of the handshake
+            self.http.data_received(self._early)
+            self._early = b""
+
+    def _whole(self) -> None:
+        # A body that comes in after the answer (a refusal) is no request to work on.
+        if self._answering:
+            self._rest()
+
+    def _wait(self, seconds: float | None = None) -> None:
+        """Anew. A timer that is set goes on unless it is too late: when it rings it sees how long there is to wait."""
+        if self._over:
+            return
+        self.waiting_since = self._loop.time()
+        self._until = self.waiting_since + (self._limits.patience if seconds is None else seconds)
+        if self._timer is not None and self._timer.when() > self._until:
+            self._timer.cancel()
+            self._timer = None
+        if self._timer is None:
+            self._timer = self._loop.call_at(self._until, self._lose_patience)
+
+    def _lose_patience(self) -> None:
+        self._timer = None
+        if self.waiting_since is None:
+            return
+        if self._loop.time() < self._until:
+            self._timer = self._loop.call_at(self._until, self._lose_patience)
+        else:
+            self.hang_up()
+
+    def _rest(self) -> None:
+        self.waiting_since = None
+
+    def _end(self) -> None:
+        self._over = True
+        self._rest()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def _network(peer: object) -> str:
+    """The address of a client; of IPv6 the network of 64 bits, for it has all of that."""
+    host = str(peer[0]) if isinstance(peer, tuple) and peer else ""
+    if ":" not in host:
+        return host
+    address = IPv6Address(host.partition("%")[0])
+    return str(address.ipv4_mapped or IPv6Address(int(address) >> 64 << 64))

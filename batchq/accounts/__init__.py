@@ -1,0 +1,1 @@
+"""Users, accounts and access keys, and the operations of their administrators."""

@@ -1,0 +1,72 @@
+"""Accounts and users: `accounts.json` beside the data, mode 0600. The command line and the API write it."""
+
+import getpass
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+from msgspec import DecodeError
+
+from batchq.domain.access.accounts import AccountName, People, UserName
+from batchq.errors import Invalid, Unavailable
+from batchq.private_file import PrivateFile
+
+NAME = "accounts.json"
+_PEOPLE = msgspec.json.Decoder(People)
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}", re.ASCII)
+
+
+def machine_user() -> UserName:
+    """Who runs this, as its machine calls him."""
+    try:
+        return UserName(getpass.getuser())
+    except (KeyError, OSError):  # nobody that the machine has a name for
+        return UserName(str(os.geteuid()))
+
+
+def user_name(said: str) -> UserName:
+    """Raises Invalid."""
+    return UserName(_checked(said, "user"))
+
+
+def account_name(said: str) -> AccountName:
+    """Raises Invalid."""
+    return AccountName(_checked(said, "account"))
+
+
+class PeopleFile:
+    """The people of a data directory. Raises Unavailable while others may read the file, or it cannot be used."""
+
+    def __init__(self, data: Path) -> None:
+        self._path = data / NAME
+        self._file: PrivateFile[People] = PrivateFile(self._path, parse=self._parse, dump=_dump, empty=People())
+
+    def now(self) -> People:
+        return self._file.now()
+
+    def volumes(self) -> tuple[str, ...]:
+        """Every host path that an account may mount."""
+        allowances = (it.allowance for it in self.now().accounts.values() if it.allowance is not None)
+        return tuple(path for it in allowances for path in it.volumes)
+
+    def change(self, change: Callable[[People], People], *, first: Callable[[], None] | None = None) -> People:
+        """What `change` raises changes nothing; `first` as for the file."""
+        return self._file.change(change, first=first)
+
+    def _parse(self, content: bytes) -> People:
+        try:
+            return _PEOPLE.decode(content)
+        except (DecodeError, UnicodeDecodeError) as why:
+            raise Unavailable(f"what stands in {self._path} are no accounts and users: {why}") from None
+
+
+def _dump(people: People) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(people), indent=2)
+
+
+def _checked(said: str, what: str) -> str:
+    if _NAME.fullmatch(said) is None:
+        raise Invalid(f"the name of {'an' if what == 'account' else 'a'} {what} has 1 to 64 letters, digits and _.@-")
+    return said

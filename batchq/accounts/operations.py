@@ -1,0 +1,245 @@
+"""Each operation on accounts, users and keys: what is said in it, what right it asks, and what it does. They block."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from batchq.accounts import requests, responses
+from batchq.accounts.accounts_file import account_name, machine_user, user_name
+from batchq.accounts.admin import Office, must_know_account, must_know_user
+from batchq.domain.access import permissions
+from batchq.domain.access.accounts import (
+    ROOT,
+    Account,
+    AccountName,
+    Allowance,
+    Caller,
+    Limits,
+    People,
+    Right,
+    User,
+    UserName,
+)
+from batchq.domain.access.permissions import (
+    knows_account,
+    knows_user,
+    manages,
+    may_make,
+    may_name,
+    may_set,
+)
+from batchq.domain.ids import QueueName
+from batchq.errors import Forbidden, Invalid
+
+Answer = Mapping[str, object]
+Said = TypeVar("Said", bound=requests.Shape)
+
+
+class Operation(Struct, Generic[Said], frozen=True):
+    """`right` is asked before anything is looked at. `do` raises Invalid, Forbidden among it, and Unavailable."""
+
+    shape: type[Said]
+    right: Right
+    do: Callable[[Office, Said, Caller], Answer]
+
+    @property
+    def reads_only(self) -> bool:
+        return self.do in {describe_accounts, describe_users, list_keys, who_am_i}
+
+
+def create_account(office: Office, said: requests.SetAccount, caller: Caller) -> Answer:
+    name = account_name(said.name)
+
+    def change(people: People) -> People:
+        if people.account(name) is not None:
+            raise Invalid(f"account {name} is there already")
+        return _set(people, said, Account(name=name), None, caller)
+
+    return _account(office.change(caller, f"account/{name}", change), name)
+
+
+def update_account(office: Office, said: requests.SetAccount, caller: Caller) -> Answer:
+    name = AccountName(said.name)
+
+    def change(people: People) -> People:
+        must_know_account(people, name, caller)
+        before = people.account(name)
+        assert before is not None, "it is known"
+        return _set(people, said, before, before, caller)
+
+    return _account(office.change(caller, f"account/{name}", change), name)
+
+
+def delete_account(office: Office, said: requests.Named, caller: Caller) -> Answer:
+    name = AccountName(said.name)
+
+    def change(people: People) -> People:
+        must_know_account(people, name, caller)
+        return permissions.without_account(people, name)
+
+    office.change(caller, f"account/{name}", change)
+    return {}
+
+
+def describe_accounts(office: Office, said: requests.Which, caller: Caller) -> Answer:
+    people = office.people.now()
+    if said.name is not None:
+        must_know_account(people, AccountName(said.name), caller)
+    named = [said.name] if said.name is not None else sorted({ROOT, *people.accounts})
+    found = [it for name in named if (it := people.account(AccountName(name))) and knows_account(caller, it.name)]
+    return {"accounts": [responses.account(it, people) for it in found]}
+
+
+def create_user(office: Office, said: requests.SetUser, caller: Caller) -> Answer:
+    user = _changed(User(name=user_name(said.name), account=caller.account), said)
+
+    def change(people: People) -> People:
+        if user.name in people.users:
+            raise Invalid(f"user {user.name} is there already")
+        if not may_name(caller, user.name, {*people.gone, machine_user()}):
+            raise Forbidden(f"what belongs to a user {user.name} of before would be the new one's: ask an operator")
+        return _with_user(people, user, None, caller)
+
+    return responses.user(office.change(caller, f"user/{user.name}", change).users[user.name])
+
+
+def update_user(office: Office, said: requests.SetUser, caller: Caller) -> Answer:
+    name = UserName(said.name)
+
+    def change(people: People) -> People:
+        before = must_know_user(people, name, caller)
+        return _with_user(people, _changed(before, said), before, caller)
+
+    return responses.user(office.change(caller, f"user/{name}", change).users[name])
+
+
+def delete_user(office: Office, said: requests.Named, caller: Caller) -> Answer:
+    """His keys go first: nobody who has his name later is called by them."""
+    name = UserName(said.name)
+
+    def change(people: People) -> People:
+        user = must_know_user(people, name, caller)
+        if not manages(caller, user):
+            raise Forbidden(f"user {name}, who is {user.role}, is not yours to delete")
+        return permissions.without_user(people, name)
+
+    office.change(caller, f"user/{name}", change, then=lambda: office.keys.delete_of(name))
+    return {}
+
+
+def describe_users(office: Office, said: requests.Which, caller: Caller) -> Answer:
+    people = office.people.now()
+    found: Sequence[User] = [it for _, it in sorted(people.users.items()) if knows_user(caller, it)]
+    if said.name is not None:
+        found = [must_know_user(people, UserName(said.name), caller)]
+    return {"users": [responses.user(it) for it in found]}
+
+
+def create_key(office: Office, said: requests.OfUser, caller: Caller) -> Answer:
+    """The one answer with a secret."""
+    name = caller.user if said.user is None else user_name(said.user)
+    key, first = office.give_key(name, caller)
+    return {**responses.key(key), "secret": key.secret, "firstUser": first}
+
+
+def update_key(office: Office, said: requests.SetKey, caller: Caller) -> Answer:
+    office.set_key(said.id, said.state, caller)
+    return {}
+
+
+def delete_key(office: Office, said: requests.OneKey, caller: Caller) -> Answer:
+    office.delete_key(said.id, caller)
+    return {}
+
+
+def list_keys(office: Office, said: requests.ListKeys, caller: Caller) -> Answer:
+    people = office.people.now()
+    found = [it for it in office.keys.all() if said.user in (None, it.user) and office.knows_key(people, it, caller)]
+    if said.user is not None and not found:
+        must_know_user(people, UserName(said.user), caller)
+    return {"keys": [responses.key(it) for it in found]}
+
+
+def who_am_i(office: Office, _: requests.Nothing, caller: Caller) -> Answer:
+    return responses.caller(caller, office.people.now())
+
+
+OPERATIONS: Mapping[str, Operation[requests.Shape]] = {
+    name: Operation(shape, right, do)  # type: ignore[arg-type] # each does what it does with its own shape
+    for name, (shape, right, do) in {
+        "CreateAccount": (requests.SetAccount, Right.GROUND, create_account),
+        "UpdateAccount": (requests.SetAccount, Right.GROUND, update_account),
+        "DeleteAccount": (requests.Named, Right.GROUND, delete_account),
+        "DescribeAccounts": (requests.Which, Right.PEOPLE, describe_accounts),
+        "CreateUser": (requests.SetUser, Right.PEOPLE, create_user),
+        "UpdateUser": (requests.SetUser, Right.PEOPLE, update_user),
+        "DeleteUser": (requests.Named, Right.PEOPLE, delete_user),
+        "DescribeUsers": (requests.Which, Right.PEOPLE, describe_users),
+        "CreateKey": (requests.OfUser, Right.OWN, create_key),
+        "UpdateKey": (requests.SetKey, Right.OWN, update_key),
+        "DeleteKey": (requests.OneKey, Right.OWN, delete_key),
+        "ListKeys": (requests.ListKeys, Right.OWN, list_keys),
+        "WhoAmI": (requests.Nothing, Right.OWN, who_am_i),
+    }.items()
+}
+
+
+def _account(people: People, name: AccountName) -> Answer:
+    account = people.account(name)
+    assert account is not None, "it was just written"
+    return responses.account(account, people)
+
+
+def _set(people: People, said: requests.SetAccount, account: Account, before: Account | None, caller: Caller) -> People:
+    given = said.model_fields_set
+    if "parent" in given:
+        above = None if account.name == ROOT else ROOT
+        account = replace(account, parent=above if said.parent is None else AccountName(said.parent))
+    if "queues" in given:
+        account = replace(account, queues=None if said.queues is None else tuple(map(QueueName, said.queues)))
+    if "allowance" in given:
+        allowance = None if said.allowance is None else _allowance(people, account, said.allowance)
+        account = replace(account, allowance=allowance)
+    if "limits" in given:
+        account = replace(account, limits=_limits(account.limits, said.limits))
+    if not may_set(caller, account, before):
+        raise Forbidden("what containers of an account may have of the machine is for admins to say")
+    return permissions.with_account(people, account)
+
+
+def _allowance(people: People, account: Account, said: requests.SetAllowance) -> Allowance:
+    """What is not said stays as it is in effect now, for an account of which nothing was said too."""
+    at = people.allowance(account.name if people.account(account.name) else account.parent or ROOT)
+    for path in (*said.devices, *said.volumes):
+        if not path.startswith("/") or ".." in path.split("/") or "\0" in path:
+            raise Invalid(f"{path} is no absolute path")
+    given = {name: getattr(said, name) for name in said.model_fields_set}
+    for listed in {name for name, it in given.items() if isinstance(it, list)}:
+        given[listed] = tuple(given[listed])
+    return replace(at, **given)
+
+
+def _limits(limits: Limits, said: requests.SetLimits) -> Limits:
+    return replace(limits, **{name: getattr(said, name) for name in said.model_fields_set})
+
+
+def _changed(user: User, said: requests.SetUser) -> User:
+    given = said.model_fields_set
+    if "account" in given and said.account is not None:
+        user = replace(user, account=AccountName(said.account))
+    if "role" in given:
+        user = replace(user, role=said.role)
+    if "coordinates" in given:
+        user = replace(user, coordinates=frozenset(map(AccountName, said.coordinates)))
+    return user
+
+
+def _with_user(people: People, user: User, before: User | None, caller: Caller) -> People:
+    for name in (user.account, *sorted(user.coordinates)):
+        if not caller.reaches_all:
+            must_know_account(people, name, caller)
+    if not may_make(caller, user, before):
+        raise Forbidden(f"user {user.name}: you may not make him what he shall be, or change him")
+    return permissions.with_user(people, user)

@@ -1,0 +1,99 @@
+"""Accounts, users, keys and acts as they are told: never a secret. Pure."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from batchq.accounts.access_keys import Key
+from batchq.domain.access.accounts import (
+    UNSAID,
+    Account,
+    AccountName,
+    Allowance,
+    Caller,
+    Limits,
+    People,
+    User,
+)
+from batchq.domain.access.audit import Act
+
+Told = Mapping[str, object]
+
+
+def account(it: Account, people: People) -> Told:
+    """As it was set; `queues` and `allowance` null are its parent's, and `inEffect` says what they come to."""
+    return {
+        "name": it.name,
+        "parent": it.parent,
+        "queues": None if it.queues is None else list(it.queues),
+        "allowance": None if it.allowance is None else {**allowance(it.allowance), "root": it.allowance.root},
+        "limits": limits(it.limits),
+        "inEffect": {"queues": _queues(people, it.name), "allowance": allowance(people.allowance(it.name))},
+    }
+
+
+def allowance(it: Allowance) -> Told:
+    return {
+        "privileged": it.privileged,
+        "devices": list(it.devices),
+        "volumes": list(it.volumes),
+        "hostNetwork": it.host_network,
+        "root": it.permits_root,
+        "logDrivers": list(it.log_drivers),
+        "registries": None if it.registries is None else list(it.registries),
+        "vcpus": it.vcpus,
+        "memoryMib": it.memory_mib,
+    }
+
+
+def limits(it: Limits) -> Told:
+    return {"queued": it.queued, "submits": it.submits, "vcpus": it.vcpus, "logMib": it.log_mib}
+
+
+def user(it: User) -> Told:
+    return {
+        "name": it.name,
+        "account": it.account,
+        "role": it.role.value,
+        "coordinates": sorted(it.coordinates),
+    }
+
+
+def key(it: Key) -> Told:
+    return {"id": it.id, "user": it.user, "state": it.state.value, "createdAt": _milliseconds(it.created_at)}
+
+
+def act(it: Act) -> Told:
+    return {
+        "at": _milliseconds(it.at),
+        "user": it.user,
+        "account": it.account,
+        "key": it.key or None,
+        "requestId": it.request_id or None,
+        "operation": it.operation,
+        "about": it.about,
+        "outcome": it.outcome,
+    }
+
+
+def caller(caller: Caller, people: People) -> Told:
+    """Who somebody is to this server, and what he may have."""
+    return {
+        "user": caller.user,
+        "account": caller.account,
+        "role": caller.role.value,
+        "key": caller.key or None,
+        "coordinates": sorted(caller.coordinates),
+        "queues": None if caller.queues is None else sorted(caller.queues),
+        "allowance": allowance(people.allowance(caller.account)),
+        "limits": [{"account": it.name, **limits(it.limits)} for it in people.lineage(caller.account)],
+    }
+
+
+def _queues(people: People, name: AccountName) -> list[str] | None:
+    said = (it.queues for it in people.lineage(name) if it.queues is not None)
+    nearest = next(said, None)
+    return None if nearest is None else list(nearest)
+
+
+def _milliseconds(at: datetime) -> int:
+    return (at - UNSAID) // timedelta(milliseconds=1)

@@ -1,0 +1,83 @@
+"""Whom a command on accounts, users and keys asks: the files of the data, or a server.
+
+A process that may write the files owns the server, so no user is checked; root acts with the rights of their owner.
+They are asked unless a server is named, by `--url`, BATCHQ_URL or the config file; a server asks for the caller's own
+key, and what he may do.
+"""
+
+import argparse
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from batchq.accounts.accounts_file import machine_user
+from batchq.accounts.admin import Office
+from batchq.accounts.operations import OPERATIONS
+from batchq.cli.arguments import read
+from batchq.cli.config import URL, settle
+from batchq.cli.http_client import Answer, add_trust, call, url_of
+from batchq.cli.output import line
+from batchq.clock import wall_time
+from batchq.domain.access.accounts import Caller, Role
+from batchq.errors import Invalid, Misused
+from batchq.private_file import rights_of_owner
+
+Told = dict[str, Any]
+
+
+def add_deed(deeds: Any, name: str, text: str, run: Any) -> argparse.ArgumentParser:  # noqa: ANN401 - argparse's
+    """A command's deed, that can be asked of the files and of a server."""
+    deed: argparse.ArgumentParser = deeds.add_parser(name, help=text, description=text)
+    deed.set_defaults(run=run)
+    deed.add_argument("--data", type=Path, help="directory of the database and these files")
+    deed.add_argument("--url", help=f"ask a server, not the files (${URL})")
+    add_trust(deed)
+    return deed
+
+
+def add_json(deed: argparse.ArgumentParser) -> None:
+    deed.add_argument("--json", action="store_true", help="print it as JSON")
+
+
+def asks_server(asked: argparse.Namespace) -> bool:
+    """Raises Misused where both are named."""
+    if asked.data is not None:
+        if asked.url or asked.config:
+            raise Misused("--data are files, --url is a server: which of them?")
+        return False
+    settle(asked.config)
+    return bool(asked.url or asked.config or os.environ.get(URL))
+
+
+def ask(asked: argparse.Namespace, operation: str, content: Mapping[str, object]) -> Told:
+    """The answer. Raises Invalid and Unavailable."""
+    if asks_server(asked):
+        return dict(call(url_of(asked), f"/v1/batchq/{operation.lower()}", content))
+    return dict(_ask_files(read(asked).data, operation, content))
+
+
+def given(asked: argparse.Namespace, *names: str) -> dict[str, object]:
+    """Those of the flags that are there, and say something."""
+    return {name: it for name in names if (it := getattr(asked, name, None)) is not None}
+
+
+def show(asked: argparse.Namespace, told: object, lines: list[str]) -> int:
+    for it in [json.dumps(told, indent=2)] if asked.json else map(line, lines):
+        print(it)
+    return 0
+
+
+def _ask_files(data: Path, operation: str, content: Mapping[str, object]) -> Answer:
+    it = OPERATIONS[operation]
+    caller = Caller(user=machine_user(), role=Role.ADMIN, operation=operation)
+    try:
+        said = it.shape.model_validate_json(json.dumps(content))
+    except ValidationError as wrong:
+        first = wrong.errors(include_url=False, include_context=False, include_input=False)[0]
+        raise Invalid(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    with rights_of_owner(data):
+        return it.do(Office(data, now=wall_time), said, caller)

@@ -1,0 +1,56 @@
+"""What was said by flags and variables, as the settings that a command goes by.
+
+What flags say: lists between commas, yes and no, numbers, and `none`.
+"""
+
+import argparse
+from argparse import ArgumentTypeError
+from collections.abc import Callable
+
+from pydantic import ValidationError
+from pydantic_settings import SettingsError
+
+from batchq.errors import Misused
+from batchq.settings import Settings
+
+NONE = "none"
+
+
+def listed(text: str) -> list[str]:
+    """Empty for an empty text."""
+    return [it.strip() for it in text.split(",") if it.strip()]
+
+
+def yes(text: str) -> bool:
+    if text.lower() not in {"yes", "no"}:
+        raise ArgumentTypeError("yes or no")
+    return text.lower() == "yes"
+
+
+def or_none(kind: Callable[[str], object]) -> Callable[[str], object]:
+    """Of a flag that takes back what was said by the word `none`."""
+
+    def read(text: str) -> object:
+        try:
+            return None if text.lower() == NONE else kind(text)
+        except ValueError:
+            raise ArgumentTypeError(f"{text!r} is no number, and not {NONE}") from None
+
+    return read
+
+
+def read(asked: argparse.Namespace) -> Settings:
+    """Settings from the flags that were given, whatever the command. Raises Misused."""
+    given = {name: value for name, value in vars(asked).items() if value is not None and name in Settings.model_fields}
+    try:
+        return Settings(**given)
+    except ValidationError as wrong:
+        raise Misused(_first(wrong)) from None
+    except SettingsError as wrong:
+        raise Misused(f'{wrong}: a variable that is a list is JSON, as ["a", "b"]') from None
+
+
+def _first(wrong: ValidationError) -> str:
+    error = wrong.errors()[0]
+    name = str(error["loc"][0]).replace("_", "-")
+    return f"--{name}: {error['msg'].removeprefix('Value error, ')}"

@@ -1,0 +1,100 @@
+"""What `batchq cancel` and `batchq terminate` have in common: whom they mean, whom they ask, and how they end."""
+
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from inspect import cleandoc
+
+from msgspec import Struct, field
+
+from batchq.cli.http_client import add_url, call, stream, url_of
+from batchq.cli.job_filters import add_choice, chosen
+from batchq.cli.output import AWAY, INTERRUPTED, MISUSED, REFUSED, complain
+from batchq.cli.stop_report import DONE, AsJson, InLines, Line, Teller, summary
+from batchq.errors import Invalid, Unavailable
+
+WHO_AM_I = "/v1/batchq/whoami"
+PATIENCE = 120.0  # seconds to the first word, and from each to the next
+AS_ASKED = {*DONE, "ALREADY_FINISHED", "NOT_MATCHED"}
+STATUSES = """\
+exit status:
+  0    all is as asked; also when no job matches, or one that is named is over already
+  1    a job that is named is not found, or not yours to stop; the others are stopped
+  2    told wrong, or refused: nothing is changed
+  3    no server answers, or it cannot now
+  130  interrupted by Ctrl-C; what the server has taken goes on"""
+
+
+def add_arguments(command: ArgumentParser) -> None:
+    """Declare the flags that both commands have, and print the description and the exit statuses as they are."""
+    command.formatter_class = RawDescriptionHelpFormatter
+    command.description = cleandoc(command.description or "")
+    command.epilog = STATUSES
+    add_choice(command)
+    command.add_argument("--reason", help="what their owners read in statusReason")
+    command.add_argument("--dry-run", action="store_true", help="tell what would be done, and do nothing")
+    command.add_argument("--json", action="store_true", help="print the whole answer as JSON")
+    command.add_argument("-Q", "--quiet", action="store_true", help="print only of which jobs nothing was done")
+    add_url(command)
+
+
+class Progress(Struct):
+    #: Whether the server has taken the order: its answer has begun.
+    is_ordered: bool = False
+    #: Jobs reported so far, by outcome.
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+def stop(asked: Namespace, path: str, **more: object) -> int:
+    """Send the order, print what becomes of each job, and return the exit status."""
+    progress = Progress()
+    try:
+        _stop(asked, path, more, progress)
+    except Invalid as refused:
+        return complain(str(refused), MISUSED)
+    except Unavailable as away:
+        return complain(f"{away}{_known(progress, asked)}", AWAY)
+    except KeyboardInterrupt:
+        unknown = "" if progress.is_ordered else "; whether the server has taken the order is not known"
+        return complain(f"interrupted{unknown}{_known(progress, asked)}", INTERRUPTED)
+    return 0 if set(progress.counts) <= AS_ASKED else REFUSED
+
+
+def _stop(asked: Namespace, path: str, more: Mapping[str, object], progress: Progress) -> None:
+    url = url_of(asked)
+    if asked.me:
+        asked.users = [*(asked.users or ()), [_name_at(url)]]
+    content = {**chosen(asked), "dryRun": asked.dry_run, "reason": asked.reason, **more}
+    given = {member: value for member, value in content.items() if value is not None}
+    teller = AsJson() if asked.json else InLines(dry_run=asked.dry_run, quiet=asked.quiet)
+    with stream(url, path, given, patience=PATIENCE) as lines:
+        progress.is_ordered = True
+        _show(lines, teller, progress.counts)
+
+
+def _show(lines: Iterator[Line], teller: Teller, counts: Counter[str]) -> None:
+    """Print all lines. Raises Unavailable when the last line, with `counts`, is missing."""
+    for line in lines:
+        if "counts" in line:
+            teller.end(line, counts)
+            return
+        if "outcome" not in line:
+            break
+        counts[str(line["outcome"])] += 1
+        teller.tell(line)
+    raise Unavailable("the answer is not batchq's, or not whole")
+
+
+def _name_at(url: str) -> str:
+    """Who asks, as the server calls him."""
+    user = call(url, WHO_AM_I, {}).get("user")
+    if not isinstance(user, str) or not user:
+        raise Unavailable(f"{url} does not say who you are")
+    return user
+
+
+def _known(progress: Progress, asked: Namespace) -> str:
+    if not progress.is_ordered or asked.dry_run:
+        return ""
+    known = summary(progress.counts, DONE) if progress.counts else "nothing"
+    return f"; until then: {known}. What was ordered goes on without you"

@@ -1,0 +1,65 @@
+"""Messages of a command on stderr: one line each, whatever the text contains.
+
+How a command speaks: whether anybody reads it or not.
+"""
+
+import os
+import sys
+from contextlib import suppress
+
+REFUSED, MISUSED, AWAY, INTERRUPTED = 1, 2, 3, 130  # exit statuses; AWAY: no server answers, or it cannot now
+
+_CONTROLS = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
+
+_DIRECTIONS = (0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+
+#: For `str.translate`: control characters and marks of text direction, each with its escape sequence.
+ESCAPED = {it: ascii(chr(it))[1:-1] for it in (*_CONTROLS, *_DIRECTIONS)}
+
+
+def complain(text: str, status: int = REFUSED) -> int:
+    """Print the error and return the exit status."""
+    note(text)
+    return status
+
+
+def note(text: str) -> None:
+    """Print a message for the person at the terminal, beside the command's output."""
+    with suppress(OSError):  # the reader of stderr is gone, or its disk is full
+        print(line(f"batchq: {text}"), file=sys.stderr, flush=True)
+
+
+def line(text: str) -> str:
+    """Escape control characters: text of a caller must not start, colour or reverse a line of a terminal."""
+    return text if text.isprintable() else text.translate(ESCAPED)
+
+
+OUT = 1  # standard stream
+
+
+def say(text: str, *, end: str = "\n", at_once: bool = True) -> None:
+    """What nobody reads must not be left for the end, which would fail by it."""
+    try:
+        print(text, end=end, flush=at_once)
+    except BrokenPipeError:
+        _speak_to_nobody()
+    except OSError as why:
+        _speak_to_nobody()
+        complain(f"cannot write what there is to say: {why.strerror}")
+
+
+def finish() -> None:
+    """Raises OSError where something of what was printed cannot be written."""
+    if sys.stdout is not None:
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _speak_to_nobody()
+            raise
+
+
+def _speak_to_nobody() -> None:
+    with suppress(OSError):
+        nobody = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nobody, OUT)
+        os.close(nobody)

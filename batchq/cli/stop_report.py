@@ -1,0 +1,81 @@
+"""How it is told of many jobs what becomes of them: in a line each and one for all, or as JSON."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from typing import Protocol
+
+from batchq.cli.output import line, say
+
+DONE = {
+    "CANCELLED": "cancelled",
+    "TERMINATED": "terminated",
+    "STOPPING": "stopping",
+    "NOT_RETRIED": "running on, not retried",
+}
+WOULD_BE_DONE = {
+    "CANCELLED": "would be cancelled",
+    "TERMINATED": "would be terminated",
+    "STOPPING": "would be stopped",
+    "NOT_RETRIED": "would run on, not retried",
+}
+
+
+Line = Mapping[str, object]
+"""An object of the NDJSON answer."""
+
+
+class Teller(Protocol):
+    def tell(self, job: Line) -> None:
+        """Of one job, as it comes."""
+
+    def end(self, last: Line, counts: Counter[str]) -> None:
+        """Of all of them, when the last is told."""
+
+
+class InLines:
+    """`quiet`: only of those of which it was not done."""
+
+    def __init__(self, *, dry_run: bool, quiet: bool) -> None:
+        self._words = WOULD_BE_DONE if dry_run else DONE
+        self._quiet = quiet
+
+    def tell(self, job: Line) -> None:
+        outcome = str(job.get("outcome"))
+        if outcome not in self._words:
+            why = str(job.get("message") or words_of(outcome, self._words))
+            why = why.removeprefix(f"Job {job.get('jobId')} ").removesuffix(".")
+            say(line(f"{job.get('jobId')}  {why}"), at_once=False)
+        elif not self._quiet:
+            what = self._words[outcome]
+            why = f": {job['message']}" if job.get("message") else ""
+            say(line(f"{job.get('jobId')}  {what}  {job.get('jobName')} ({job.get('status')}){why}"), at_once=False)
+
+    def end(self, last: Line, counts: Counter[str]) -> None:
+        if not self._quiet:
+            say(summary(counts, self._words) + ("; nothing is changed" if last.get("dryRun") else ""))
+
+
+class AsJson:
+    """The answer as it came, a job a line."""
+
+    def __init__(self) -> None:
+        self._begin = '{"jobs": ['
+
+    def tell(self, job: Line) -> None:
+        say(f"{self._begin}\n  {json.dumps(job)}", end="", at_once=False)
+        self._begin = ","
+
+    def end(self, last: Line, counts: Counter[str]) -> None:
+        begin = "\n" if counts else self._begin
+        say(begin + "], " + json.dumps(last).removeprefix("{"))
+
+
+def summary(counts: Mapping[str, int], words: Mapping[str, str]) -> str:
+    return line(
+        "; ".join(f"{count} {words_of(outcome, words)}" for outcome, count in counts.items()) or "no job matches"
+    )
+
+
+def words_of(outcome: str, words: Mapping[str, str]) -> str:
+    return words.get(outcome) or outcome.lower().replace("_", " ")

@@ -1,0 +1,1 @@
+"""What may happen to a job, to its attempts and to its containers. Pure."""

@@ -1,0 +1,313 @@
+"""An attempt of several containers: a task, or the tasks of a gang of nodes. A table too, with a row a state of a part.
+
+A rule of the table says what news makes of one container; `consequences` says what follows for the others, and what is
+asked of the outside. When all have ended the attempt is over, and `moves.finish` decides over the job, by the container
+that decided the attempt.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
+
+from batchq.domain import events as on
+from batchq.domain import status_reasons
+from batchq.domain.created_paths import merge
+from batchq.domain.ids import Tag
+from batchq.domain.job import Attempt, Job, Part, PartState, Status
+from batchq.domain.lifecycle import container_gates, status, stop_order
+from batchq.domain.lifecycle.container_rules import (
+    cleared,
+    each,
+    ended,
+    part_of,
+    put,
+    settle,
+    told_to_end,
+    wanted,
+    with_parts,
+)
+from batchq.domain.lifecycle.status import Outcome, abandon, attempt_of, finish, story, to
+from batchq.domain.task import Condition
+from batchq.errors import IllegalTransition
+
+Rule = Callable[..., Job]  # type: ignore[explicit-any]  # as in `lifecycle`
+
+
+def has_parts(job: Job) -> bool:
+    """Whether the attempt under way has several containers, or may: a task of one is a task."""
+    return job.attempt is not None and job.attempt.parts != ()
+
+
+def rules(job: Job, event: on.Event) -> bool:
+    """Whether this table says what follows. All else happens to such a job as to any."""
+    return has_parts(job) and (on.is_news(event) or isinstance(event, on.TerminateRequested))
+
+
+def begin(job: Job, now: datetime) -> Outcome:
+    """Room was found for all of its containers: the first of them start."""
+    parts = tuple(Part(key=key) for key in container_gates.keys(job))
+    placed = with_parts(job, parts)
+    return _follow(placed, placed, now)
+
+
+def step(job: Job, event: on.Event, now: datetime) -> Outcome:
+    """What follows from news of a container, a timeout, or a terminate. Raises IllegalTransition."""
+    order = ORDERS[job.status].get(type(event))
+    return _follow(job, _hear(job, event, now) if order is None else order(job, event, now), now)
+
+
+def _hear(job: Job, event: on.Event, now: datetime) -> Job:
+    part = next((it for it in attempt_of(job).parts if it.key == getattr(event, "part", None)), None)
+    rule = None if part is None else TRANSITIONS[part.state].get(type(event))
+    if rule is None:
+        raise IllegalTransition(f"{type(event).__name__} cannot happen to {part} of {story(job)}")
+    return rule(job, part, event, now)
+
+
+def _follow(before: Job, after: Job, now: datetime) -> Outcome:
+    settled = settle(after, now)
+    parts = attempt_of(settled).parts
+    effects = tuple(wanted(before.tag, attempt_of(before).parts, parts))
+    over = all(it.state is PartState.ENDED for it in parts)
+    return _finish(settled, now) if over else settled, effects
+
+
+def _finish(job: Job, now: datetime) -> Job:
+    """AWS: the times of a gang are its main node's."""
+    attempt = attempt_of(job)
+    main = [it for it in attempt.parts if it.node == container_gates.main_node(job)]
+    decider = next((it for it in main if it.key == attempt.decided), None)
+    if decider is None and attempt.started_at is None:
+        return abandon(job, now)
+    latest = max(it.stopped_at or now for it in main)
+    over = replace(attempt, stopped_at=max(latest, attempt.started_at or latest))
+    over, status_reason = (over, status_reasons.EXITED) if decider is None else _verdict(over, decider)
+    return finish(job, over, now, status_reason)
+
+
+def _verdict(over: Attempt, decider: Part) -> tuple[Attempt, str]:
+    """The attempt's outcome is that of the container that decided it, told as of a job of one container."""
+    if decider.started_at is not None and decider.exit_code is None:
+        return over, decider.reason or status_reasons.DISAPPEARED
+    exited = status_reasons.of_exit(decider.exit_code, host_lost=decider.host_lost)
+    status_reason = status_reasons.NOT_STARTED if decider.started_at is None else exited
+    return replace(over, exit_code=decider.exit_code, reason=decider.reason), status_reason
+
+
+def _made(job: Job, part: Part, event: on.ContainerCreated, _: datetime) -> Job:
+    made = replace(part, container=event.container)
+    return put(job, replace(made, created_host_paths=merge(part.created_host_paths, event.created_host_paths)))
+
+
+def _run(job: Job, part: Part, event: on.ContainerStarted, now: datetime) -> Job:
+    """The job runs from its first container's start."""
+    started = status.began(event.started_at, asked=part.begun_at, now=now)
+    runs = put(job, replace(part, state=PartState.RUNNING, started_at=started, address=event.address))
+    if runs.status is Status.RUNNING:
+        return runs
+    attempt = replace(attempt_of(runs), started_at=started)
+    return replace(to(runs, Status.RUNNING), attempt=attempt, started_at=started, stopped_at=None)
+
+
+def _learn_address(job: Job, part: Part, event: on.ContainerStarted, _: datetime) -> Job:
+    return job if part.address is not None else put(job, replace(part, address=event.address))
+
+
+def _not_started(job: Job, part: Part, event: on.StartFailed, now: datetime) -> Job:
+    attempt = attempt_of(job)
+    told = replace(job, attempt=replace(attempt, forbidden=attempt.forbidden or event.forbidden))
+    return put(told, replace(ended(part, now, event.reason), exit_code=event.exit_code or None))
+
+
+def _abandoned(job: Job, part: Part, _: on.StartAbandoned, now: datetime) -> Job:
+    assert part.stopping, f"{part} was given up, and was not to stop: {story(job)}"
+    return put(job, ended(part, now, None))
+
+
+def _exit_unseen_start(job: Job, part: Part, event: on.ContainerExited, now: datetime) -> Job:
+    """It was over before we heard that it ran: both happened, in that order."""
+    started = on.ContainerStarted(attempt=event.attempt, part=event.part, started_at=event.started_at)
+    running = _run(job, part, started, now)
+    return _exit(running, part_of(running, part.key), event, now)
+
+
+def _exit(job: Job, part: Part, event: on.ContainerExited, now: datetime) -> Job:
+    over = ended(part, now, status_reasons.OUT_OF_MEMORY if event.out_of_memory and event.exit_code != 0 else None)
+    started, stopped = status.lasted(event, asked=part.begun_at, now=now)
+    over = replace(over, started_at=started, stopped_at=stopped)
+    return put(job, replace(over, exit_code=event.exit_code, host_lost=event.host_lost))
+
+
+def _lose(job: Job, part: Part, event: on.ContainerLost, now: datetime) -> Job:
+    return put(job, ended(part, max(now, part.started_at or now), event.reason))
+
+
+def _count_grace(job: Job, part: Part, _: on.StopAsked, now: datetime) -> Job:
+    """From the asking, as of a job of one container; asked twice, from the first."""
+    if part.grace is None or part.kill_at is not None:
+        return job
+    return put(job, replace(part, kill_at=now + part.grace))
+
+
+def _kill(job: Job, part: Part, _: on.GraceExpired, now: datetime) -> Job:
+    """Kill, and again until it is dead."""
+    if part.kill_at is None:
+        return job
+    killed_at = part.killed_at or now
+    killed = replace(part, kill_at=now + stop_order.KILL_AGAIN, killed_at=killed_at)
+    return put(stop_order.told_of_deaf(job, killed_at, now), killed)
+
+
+def _start_timed_out(job: Job, part: Part, _: on.StartTimedOut, now: datetime) -> Job:
+    """AWS: who waits for it in vain gives up, and the task stops."""
+    waiting = {it.key: dependency for it, dependency in container_gates.waiting_for(job, part)}
+    limit = container_gates.container_of(job, part).start_timeout
+    if not waiting or limit is None:
+        return job
+
+    def told(it: Part) -> Part:
+        if it.key in waiting:
+            return ended(it, now, _too_late(part, waiting[it.key].condition, limit))
+        return told_to_end(job, it, now) if it.node == part.node else it
+
+    return _decided_by(each(job, told), part.node, tuple(waiting))
+
+
+def _too_late(part: Part, condition: Condition, limit: timedelta) -> str:
+    seconds = limit // timedelta(seconds=1)
+    return f"DependencyTimeoutError: container {part.name} did not reach {condition} within {seconds} seconds"
+
+
+def _decided_by(job: Job, node: int, given_up: tuple[str, ...]) -> Job:
+    """An essential one before others, but the others too: the task stops because of them."""
+    attempt = attempt_of(job)
+    if node != container_gates.main_node(job) or attempt.decided is not None:
+        return job
+    essential = [it for it in given_up if container_gates.container_of(job, part_of(job, it)).essential]
+    return replace(job, attempt=replace(attempt, decided=(*essential, *given_up)[0]))
+
+
+def _time_out(job: Job, _: on.TimedOut, now: datetime) -> Job:
+    """Not of what is decided: it ended in time, and only its rest is being stopped."""
+    return job if job.stop is not None or attempt_of(job).decided is not None else stop_order.time_out(job, now)
+
+
+def _terminate(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
+    """Of the main node it is the job's. Of another it closes that node, and the job goes on."""
+    if job.stop is not None:
+        return job
+    if event.node is None or event.node == container_gates.main_node(job):
+        whole = replace(event, node=None)
+        return each(stop_order.order(job, event, now), lambda it: told_to_end(job, it, now, whole))
+    return each(job, lambda it: told_to_end(job, it, now, event) if it.node == event.node else it)
+
+
+def _ignored(job: Job, _: Part, __: on.News, ___: datetime) -> Job:
+    return job
+
+
+def tags_under_way(job: Job) -> tuple[Tag, ...]:
+    """The containers of an active job that are there, or are being started."""
+    return _tags(job, container_gates.BEGUN) if has_parts(job) else (job.tag,)
+
+
+def tags_running(job: Job) -> tuple[Tag, ...]:
+    """Those that run, as far as we know: a survey must find them."""
+    if has_parts(job):
+        return _tags(job, frozenset({PartState.RUNNING}))
+    return (job.tag,) if job.status is Status.RUNNING else ()
+
+
+def tags_kept(job: Job) -> tuple[Tag, ...]:
+    """Those that are over, and stay until nothing of the attempt is yet to come."""
+    if not has_parts(job):
+        return ()
+    parts = attempt_of(job).parts
+    gone = cleared(parts)
+    there = (it.key for it in parts if it.state is PartState.ENDED and it.begun_at is not None)
+    return tuple(replace(job.tag, part=key) for key in there if key not in gone)
+
+
+def came_to_run(before: Job, after: Job) -> tuple[Tag, ...]:
+    """The containers that a change has brought to run, also those that are over already."""
+    attempt = after.attempt or (after.attempts[-1] if after.attempts else None)
+    if before.attempt is None or attempt is None or attempt.number != before.attempt.number:
+        return ()
+    if not has_parts(before):
+        ran = before.attempt.started_at is None and attempt.started_at is not None
+        return (before.tag,) if ran else ()
+    pairs = zip(before.attempt.parts, attempt.parts, strict=True)
+    begun = [new.key for old, new in pairs if old.started_at is None and new.started_at is not None]
+    return tuple(replace(before.tag, part=key) for key in begun)
+
+
+def tag_timed(job: Job) -> Tag | None:
+    """The container that is looked at before a timeout is ordered, the likeliest to decide; None if none runs now."""
+    running = tags_running(job)
+    if not has_parts(job):
+        return job.tag
+    main = container_gates.main_node(job)
+    return min(running, key=lambda it: _rank(job, part_of(job, it.part), main), default=None)
+
+
+def tag_looked_at(job: Job, alarm: on.Event) -> Tag | None:
+    """The container that is looked at before the alarm counts, for it may have ended in time, unseen. None: it counts.
+
+    One that is still being started has not.
+    """
+    match alarm:
+        case on.TimedOut():
+            return tag_timed(job)
+        case on.StartTimedOut(part=key) if part_of(job, key).state is PartState.RUNNING:
+            return replace(job.tag, part=key)
+        case _:
+            return None
+
+
+def _rank(job: Job, part: Part, main: int) -> tuple[bool, bool]:
+    return part.node != main, not container_gates.container_of(job, part).essential
+
+
+def _tags(job: Job, states: frozenset[PartState]) -> tuple[Tag, ...]:
+    return tuple(replace(job.tag, part=it.key) for it in attempt_of(job).parts if it.state in states)
+
+
+_OVER: Mapping[type[on.Event], Rule] = {
+    on.ContainerCreated: _ignored,
+    on.ContainerStarted: _ignored,
+    on.StartFailed: _ignored,
+    on.StartAbandoned: _ignored,
+    on.ContainerExited: _ignored,
+    on.ContainerLost: _ignored,
+    on.StopAsked: _ignored,
+    on.GraceExpired: _ignored,
+    on.StartTimedOut: _ignored,
+}
+
+TRANSITIONS: Mapping[PartState, Mapping[type[on.Event], Rule]] = {
+    PartState.WAITING: {},
+    PartState.STARTING: {
+        on.ContainerCreated: _made,
+        on.ContainerStarted: _run,
+        on.StartFailed: _not_started,
+        on.StartAbandoned: _abandoned,
+        on.ContainerExited: _exit_unseen_start,
+        on.ContainerLost: _lose,
+        on.StartTimedOut: _start_timed_out,
+    },
+    PartState.RUNNING: {
+        on.ContainerStarted: _learn_address,
+        on.ContainerExited: _exit,
+        on.ContainerLost: _lose,
+        on.StopAsked: _count_grace,
+        on.GraceExpired: _kill,
+        on.StartTimedOut: _start_timed_out,
+    },
+    PartState.ENDED: _OVER,
+}
+
+ORDERS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
+    Status.STARTING: {on.TerminateRequested: _terminate},
+    Status.RUNNING: {on.TerminateRequested: _terminate, on.TimedOut: _time_out},
+}

@@ -1,0 +1,42 @@
+"""When time itself will next happen to an attempt of several containers. One event at a time; the alarm rings again."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from batchq.domain import events as on
+from batchq.domain.job import Job, Status
+from batchq.domain.lifecycle.container_gates import BEGUN, awaited, container_of
+from batchq.domain.lifecycle.status import attempt_of
+
+Alarm = on.TimedOut | on.GraceExpired | on.StartTimedOut
+
+
+def next_wakeup(job: Job) -> datetime | None:
+    return min((at for at, _ in _wakeups(job)), default=None)
+
+
+def due(job: Job, now: datetime) -> tuple[Alarm, ...]:
+    """The events that are due, by their times."""
+    found = [it for it in _wakeups(job) if it[0] <= now]
+    return tuple(alarm for _, alarm in sorted(found, key=lambda it: it[0]))
+
+
+def ring(job: Job, now: datetime) -> Alarm | None:
+    """The first of the events that are due."""
+    return next(iter(due(job, now)), None)
+
+
+def _wakeups(job: Job) -> Iterator[tuple[datetime, Alarm]]:
+    attempt = attempt_of(job)
+    if job.status is Status.RUNNING and job.spec.timeout is not None and job.stop is None and attempt.decided is None:
+        assert job.started_at is not None, f"{job.id} is RUNNING and was never started"
+        yield job.started_at + job.spec.timeout, on.TimedOut(attempt=attempt.number)
+    needed = awaited(job)
+    for part in attempt.parts:
+        if part.state not in BEGUN:
+            continue
+        if part.kill_at is not None:
+            yield part.kill_at, on.GraceExpired(attempt=attempt.number, part=part.key)
+        limit = container_of(job, part).start_timeout
+        if limit is not None and part.begun_at is not None and part.key in needed:
+            yield part.begun_at + limit, on.StartTimedOut(attempt=attempt.number, part=part.key)

@@ -1,0 +1,147 @@
+"""The nodes of a gang, each told as a job of its own. Pure views: only a node's containers are remembered of it.
+
+The main node fares as the job does. Another is over when all its containers are, and is SUCCEEDED or FAILED by the exit
+code of its own essential one, whatever becomes of the job; one that was terminated by itself is FAILED, as a job is.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from batchq.domain import status_reasons
+from batchq.domain.ids import node_id
+from batchq.domain.job import (
+    QUEUED,
+    Attempt,
+    Job,
+    Part,
+    PartState,
+    Status,
+    Stop,
+    StopCause,
+)
+from batchq.domain.task import Task
+
+
+def exists(job: Job, node: int) -> bool:
+    return job.spec.nodes is not None and 0 <= node < job.spec.nodes.count
+
+
+def views(job: Job) -> tuple[Job, ...]:
+    """Every node of a gang, by number; none of a job that is no gang."""
+    return () if job.spec.nodes is None else tuple(view(job, node) for node in range(job.spec.nodes.count))
+
+
+def view(job: Job, node: int) -> Job:
+    """A node of a gang, as a job `<id>#<node>` that has only this node's containers, and only its task in its spec."""
+    gang = job.spec.nodes
+    assert gang is not None, f"{job.id} has no nodes"
+    task = gang.task(node)
+    spec = replace(job.spec, container=task.leading.spec, task=task)
+    seen = replace(job, id=node_id(job.id, node), spec=spec)
+    return _main(seen, node) if node == gang.main else _other(seen, task, node)
+
+
+def decisive(parts: Sequence[Part], task: Task) -> Part | None:
+    """The container that tells how a node fares: the essential one that ended first, until then the first of them."""
+    essential = [it for it in parts if task.container(it.name).essential]
+    ended = [(it.stopped_at, place) for place, it in enumerate(essential) if it.stopped_at is not None]
+    return essential[min(ended)[1] if ended else 0] if essential else None
+
+
+def _main(job: Job, node: int) -> Job:
+    return replace(
+        job,
+        attempts=tuple(replace(it, parts=_parts(it, node)) for it in job.attempts),
+        attempt=job.attempt and replace(job.attempt, parts=_parts(job.attempt, node)),
+    )
+
+
+def _other(job: Job, task: Task, node: int) -> Job:
+    """Its attempt under way may be over before the job's is."""
+    known = [*job.attempts] if job.attempt is None else [*job.attempts, job.attempt]
+    own = [_outcome(job, it, task, node) for it in known]
+    if job.status in QUEUED or not own:
+        return replace(job, attempts=tuple(own))
+    status, job = _status(own[-1], task), _terminated(job, own[-1])
+    if job.attempt is not None and status in {Status.STARTING, Status.RUNNING}:
+        latest = own[-1]
+        return replace(job, status=status, attempts=tuple(own[:-1]), attempt=latest, started_at=latest.started_at)
+    return _over(replace(job, attempts=tuple(own), attempt=None), own[-1], status)
+
+
+def _over(job: Job, last: Attempt, status: Status) -> Job:
+    """What its job was told after a node was over has nothing to do with the node."""
+    ended = replace(
+        job,
+        status=status if status is Status.SUCCEEDED else Status.FAILED,
+        status_reason=last.status_reason,
+        started_at=last.started_at,
+        stopped_at=last.stopped_at or job.stopped_at,
+    )
+    if any(it.terminated is not None for it in last.parts):
+        return ended
+    untouched = status is Status.SUCCEEDED or _over_before_order(job, last.stopped_at)
+    return replace(ended, stop=None, cancelled=None) if untouched else ended
+
+
+def _terminated(job: Job, last: Attempt) -> Job:
+    """With the order that was the node's own, where it had one."""
+    own = next((it for it in last.parts if it.terminated is not None), None)
+    if own is None or own.terminated is None:
+        return job
+    at, grace = own.stopped_at or own.started_at or job.created_at, own.grace or job.spec.stop_grace
+    stop = Stop(cause=StopCause.TERMINATED, reason=own.terminated, ordered_at=at, grace=grace, kill_at=own.kill_at)
+    return replace(job, stop=stop, status_reason=own.terminated, cancelled=None)
+
+
+def _over_before_order(job: Job, stopped_at: datetime | None) -> bool:
+    return job.stop is not None and stopped_at is not None and stopped_at < job.stop.ordered_at
+
+
+def _outcome(job: Job, attempt: Attempt, task: Task, node: int) -> Attempt:
+    parts = _parts(attempt, node)
+    telling = decisive(parts, task)
+    if telling is None:
+        return replace(attempt, parts=(), started_at=None)
+    started = [it.started_at for it in parts if it.started_at is not None]
+    stopped = [it.stopped_at for it in parts if it.stopped_at is not None]
+    return replace(
+        attempt,
+        started_at=min(started, default=None),
+        stopped_at=max(stopped, default=None) if all(it.state is PartState.ENDED for it in parts) else None,
+        exit_code=telling.exit_code,
+        reason=telling.reason,
+        status_reason=_reason(job, attempt, telling),
+        parts=parts,
+        decided=telling.key,
+    )
+
+
+def _reason(job: Job, attempt: Attempt, telling: Part) -> str | None:
+    """What stopped it, where something did; else its own end."""
+    if telling.terminated is not None:
+        return telling.terminated
+    if telling.state is not PartState.ENDED:
+        return attempt.status_reason
+    given_up = telling.stopping or (telling.started_at is None and telling.reason is None)
+    if given_up and not _over_before_order(job, telling.stopped_at):
+        ordered = attempt.status_reason if job.stop is None else job.stop.reason
+        return ordered or status_reasons.EXITED
+    if telling.started_at is not None and telling.exit_code is None:
+        return telling.reason or status_reasons.DISAPPEARED
+    return status_reasons.NOT_STARTED if telling.started_at is None else status_reasons.EXITED
+
+
+def _status(own: Attempt, task: Task) -> Status:
+    if any(it.state is not PartState.ENDED for it in own.parts) or not own.parts:
+        return Status.STARTING if own.started_at is None else Status.RUNNING
+    if any(it.terminated is not None for it in own.parts):
+        return Status.FAILED
+    telling = decisive(own.parts, task)
+    return Status.SUCCEEDED if telling is not None and telling.exit_code == 0 else Status.FAILED
+
+
+def _parts(attempt: Attempt, node: int) -> tuple[Part, ...]:
+    return tuple(it for it in attempt.parts if it.node == node)

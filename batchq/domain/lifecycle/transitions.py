@@ -1,0 +1,294 @@
+"""Everything that may happen to a job. It is a table.
+
+`TRANSITIONS[status][event]` is a rule: `(job, event, now) -> (job, effects)`. A cell that is there is legal, `ignored`
+included; one that is not raises IllegalTransition. News of an attempt that is not under way is dropped before the
+table: the dead stay dead. Only `moves` writes a status.
+
+The heart is the difference between two requests. A *cancel* ends a job that is not yet STARTING; on one that is, it is
+remembered, leaves the attempt alone and forbids another. A *terminate* ends a queued job too, and to an active one it
+is a stop order beside the status: asked to stop, killed after its grace, FAILED when its container is over, whatever
+the exit code, without another attempt. The first order stands; a later one changes nothing.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from batchq.domain import effects as do
+from batchq.domain import events as on
+from batchq.domain import status_reasons
+from batchq.domain.created_paths import merge
+from batchq.domain.job import FINISHED, Attempt, Job, Status
+from batchq.domain.lifecycle import arrays, containers, deadlines, force_fail, stop_order
+from batchq.domain.lifecycle.status import Outcome, abandon, attempt_of, began, end, finish, lasted, story, to
+from batchq.errors import IllegalTransition
+
+Rule = Callable[..., Outcome]  # type: ignore[explicit-any]  # each takes the event of its own cell
+
+
+def step(job: Job, event: on.Event, now: datetime) -> Outcome:
+    """What follows from an event. Raises IllegalTransition when it cannot happen to a job in this status."""
+    if job.family is not None and job.status is Status.PENDING:
+        return arrays.step(job, event, now)
+    if on.is_news(event) and (job.attempt is None or job.attempt.number != event.attempt):
+        return job, ()
+    if containers.rules(job, event):
+        return containers.step(job, event, now)
+    rule = TRANSITIONS[job.status].get(type(event))
+    if rule is None:
+        raise IllegalTransition(f"{type(event).__name__} cannot happen to {story(job)}")
+    return rule(job, event, now)
+
+
+def next_wakeup(job: Job) -> datetime | None:
+    """When time itself will next happen to the job: its kill, or its timeout."""
+    if containers.has_parts(job):
+        return deadlines.next_wakeup(job)
+    if job.status is not Status.RUNNING:
+        return None
+    if job.stop is not None:
+        return job.stop.kill_at
+    assert job.started_at is not None, f"{job.id} is RUNNING and was never started"
+    return None if job.spec.timeout is None else job.started_at + job.spec.timeout
+
+
+def ring(job: Job, now: datetime) -> on.TimedOut | on.GraceExpired | on.StartTimedOut | None:
+    """The event that the job's alarm stands for, None if it is not due."""
+    if containers.has_parts(job):
+        return deadlines.ring(job, now)
+    due = next_wakeup(job)
+    if due is None or due > now:
+        return None
+    attempt = job.tag.attempt
+    return on.TimedOut(attempt=attempt) if job.stop is None else on.GraceExpired(attempt=attempt)
+
+
+def due(job: Job, now: datetime) -> tuple[deadlines.Alarm, ...]:
+    """All that the alarm stands for, where several containers are due."""
+    if containers.has_parts(job):
+        return deadlines.due(job, now)
+    alarm = ring(job, now)
+    return () if alarm is None else (alarm,)
+
+
+def _wait(job: Job, _: on.DependenciesPending, __: datetime) -> Outcome:
+    return to(job, Status.PENDING), ()
+
+
+def _ready(job: Job, _: on.DependenciesMet, now: datetime) -> Outcome:
+    return arrays.begin(job, now) if arrays.is_parent(job) else to(job, Status.RUNNABLE), ()
+
+
+def _fail_waiting(job: Job, event: on.DependencyFailed | on.FoundInvalid, now: datetime) -> Outcome:
+    return end(job, Status.FAILED, now, event.reason), ()
+
+
+def _hold(job: Job, event: on.FoundMisfit, now: datetime) -> Outcome:
+    return replace(_blocked(job, event.reason, now), misfit=True, promised_start=None), ()
+
+
+def _block(job: Job, event: on.FoundBlocked, now: datetime) -> Outcome:
+    blocked = _blocked(job, event.reason, now)
+    promises = [it for it in (job.promised_start, event.promise) if it is not None]
+    return replace(blocked, promised_start=min(promises)) if promises else blocked, ()
+
+
+def _blocked(job: Job, reason: str, now: datetime) -> Job:
+    """Since when it is blocked counts from when it first was for this reason, however that is explained."""
+    if job.blocked_at is not None and job.status_reason == reason:
+        return job
+    same = job.status_reason is not None and status_reasons.code(job.status_reason) == status_reasons.code(reason)
+    return replace(job, status_reason=reason, blocked_at=(job.blocked_at if same else None) or now)
+
+
+def _release(job: Job, _: on.FoundFitting, __: datetime) -> Outcome:
+    return replace(job, misfit=False, status_reason=None, blocked_at=None, promised_start=None), ()
+
+
+def _give_up(job: Job, event: on.BlockedTooLong, now: datetime) -> Outcome:
+    """AWS calls the action CANCEL, so what it did shows as a cancel."""
+    reason = status_reasons.BLOCKED_TOO_LONG.format(reason=event.reason)
+    return end(replace(job, cancelled=reason), Status.FAILED, now, reason), ()
+
+
+def _place(job: Job, event: on.Placed, now: datetime) -> Outcome:
+    attempt = Attempt(number=len(job.attempts) + 1, environment=event.environment, placed_at=now)
+    placed = replace(
+        to(job, Status.STARTING), attempt=attempt, status_reason=None, blocked_at=None, promised_start=None
+    )
+    if job.spec.task is not None or job.spec.nodes is not None:
+        return containers.begin(placed, now)
+    return placed, (do.StartContainer(tag=placed.tag),)
+
+
+def _cancel_queued(job: Job, event: on.CancelRequested, now: datetime) -> Outcome:
+    return end(replace(job, cancelled=event.reason), Status.FAILED, now, event.reason), ()
+
+
+def _terminate_queued(job: Job, event: on.TerminateRequested, now: datetime) -> Outcome:
+    return end(stop_order.order(job, event, now), Status.FAILED, now, event.reason), ()
+
+
+def _made(job: Job, event: on.ContainerCreated, _: datetime) -> Outcome:
+    made = replace(attempt_of(job), container=event.container)
+    created = merge(made.created_host_paths, event.created_host_paths)
+    return replace(job, attempt=replace(made, created_host_paths=created)), ()
+
+
+def _run(job: Job, event: on.ContainerStarted, now: datetime) -> Outcome:
+    attempt = attempt_of(job)
+    started = began(event.started_at, asked=attempt.placed_at, now=now)
+    attempt = replace(attempt, started_at=started)
+    running = replace(to(job, Status.RUNNING), attempt=attempt, started_at=started, stopped_at=None)
+    return running, () if job.stop is None else (do.StopContainer(tag=job.tag),)
+
+
+def _not_started(job: Job, event: on.StartFailed, now: datetime) -> Outcome:
+    attempt = replace(attempt_of(job), forbidden=event.forbidden)
+    ended = replace(attempt, stopped_at=now, exit_code=event.exit_code or None, reason=event.reason)
+    return finish(job, ended, now, status_reasons.NOT_STARTED), (do.ClearAway(tag=job.tag),)
+
+
+def _abandoned(job: Job, _: on.StartAbandoned, now: datetime) -> Outcome:
+    return abandon(job, now), (do.ClearAway(tag=job.tag),)
+
+
+def _exit_unseen_start(job: Job, event: on.ContainerExited, now: datetime) -> Outcome:
+    """It was over before we heard that it ran: both happened, in that order."""
+    running, _ = _run(job, on.ContainerStarted(attempt=event.attempt, started_at=event.started_at), now)
+    return _exit(running, event, now)
+
+
+def _exit(job: Job, event: on.ContainerExited, now: datetime) -> Outcome:
+    attempt = attempt_of(job)
+    started, stopped = lasted(event, asked=attempt.placed_at, now=now)
+    ended = replace(
+        attempt,
+        started_at=started,
+        stopped_at=stopped,
+        exit_code=event.exit_code,
+        reason=status_reasons.OUT_OF_MEMORY if event.out_of_memory and event.exit_code != 0 else None,
+    )
+    reason = status_reasons.of_exit(event.exit_code, host_lost=event.host_lost)
+    return finish(job, ended, now, reason), (do.ClearAway(tag=job.tag),)
+
+
+def _lose(job: Job, event: on.ContainerLost, now: datetime) -> Outcome:
+    attempt = attempt_of(job)
+    ended = replace(attempt, stopped_at=max(now, attempt.started_at or now))
+    return finish(job, ended, now, event.reason), (do.ClearAway(tag=job.tag),)
+
+
+def _remember_cancel(job: Job, event: on.CancelRequested, _: datetime) -> Outcome:
+    return stop_order.remember_cancel(job, event), ()
+
+
+def _terminate_active(job: Job, event: on.TerminateRequested, now: datetime) -> Outcome:
+    """One that may not have been started yet is given up; if it was too late for that, it is asked once it runs."""
+    if job.stop is not None:
+        return job, ()
+    ask = do.AbandonStart(tag=job.tag) if job.status is Status.STARTING else do.StopContainer(tag=job.tag)
+    return stop_order.order(job, event, now), (ask,)
+
+
+def _time_out(job: Job, _: on.TimedOut, now: datetime) -> Outcome:
+    if job.stop is not None:
+        return job, ()
+    return stop_order.time_out(job, now), (do.StopContainer(tag=job.tag),)
+
+
+def _count_grace(job: Job, _: on.StopAsked, now: datetime) -> Outcome:
+    """The grace counts from the asking, so that a slow engine does not burn it; asked twice, from the first."""
+    if job.stop is None or job.stop.kill_at is not None:
+        return job, ()
+    return replace(job, stop=replace(job.stop, kill_at=now + job.stop.grace)), ()
+
+
+def _kill(job: Job, _: on.GraceExpired, now: datetime) -> Outcome:
+    """Kill, and again until it is dead. What does not die keeps its room, and says so."""
+    if job.stop is None or job.stop.kill_at is None:
+        return job, ()
+    killed_at = job.stop.killed_at or now
+    stop = replace(job.stop, kill_at=now + stop_order.KILL_AGAIN, killed_at=killed_at)
+    return replace(stop_order.told_of_deaf(job, killed_at, now), stop=stop), (do.KillContainer(tag=job.tag),)
+
+
+def ignored(job: Job, _: on.Event, __: datetime) -> Outcome:
+    """Legal, and nothing follows."""
+    return job, ()
+
+
+late = ignored  # of a job that is over
+
+
+_OVER: Mapping[type[on.Event], Rule] = {
+    on.DependenciesPending: late,
+    on.DependenciesMet: late,
+    on.DependencyFailed: late,
+    on.FoundInvalid: late,
+    on.FoundMisfit: late,
+    on.FoundFitting: late,
+    on.FoundBlocked: late,
+    on.BlockedTooLong: late,
+    on.CancelRequested: late,
+    on.TerminateRequested: late,
+    on.ForceFailed: late,
+}
+
+TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
+    Status.SUBMITTED: {
+        on.DependenciesPending: _wait,
+        on.DependenciesMet: _ready,
+        on.DependencyFailed: _fail_waiting,
+        on.FoundInvalid: _fail_waiting,
+        on.CancelRequested: _cancel_queued,
+        on.TerminateRequested: _terminate_queued,
+        on.ForceFailed: force_fail.refuse,
+    },
+    Status.PENDING: {
+        on.DependenciesPending: ignored,
+        on.DependenciesMet: _ready,
+        on.DependencyFailed: _fail_waiting,
+        on.FoundInvalid: _fail_waiting,
+        on.CancelRequested: _cancel_queued,
+        on.TerminateRequested: _terminate_queued,
+        on.ForceFailed: force_fail.refuse,
+    },
+    Status.RUNNABLE: {
+        on.FoundMisfit: _hold,
+        on.FoundFitting: _release,
+        on.FoundBlocked: _block,
+        on.BlockedTooLong: _give_up,
+        on.Placed: _place,
+        on.CancelRequested: _cancel_queued,
+        on.TerminateRequested: _terminate_queued,
+        on.ForceFailed: force_fail.refuse,
+    },
+    Status.STARTING: {
+        on.ContainerCreated: _made,
+        on.ContainerStarted: _run,
+        on.StartFailed: _not_started,
+        on.StartAbandoned: _abandoned,
+        on.ContainerExited: _exit_unseen_start,
+        on.ContainerLost: _lose,
+        on.CancelRequested: _remember_cancel,
+        on.TerminateRequested: _terminate_active,
+        on.ForceFailed: force_fail.fail,
+    },
+    Status.RUNNING: {
+        on.ContainerStarted: ignored,
+        on.ContainerExited: _exit,
+        on.ContainerLost: _lose,
+        on.StopAsked: _count_grace,
+        on.TimedOut: _time_out,
+        on.GraceExpired: _kill,
+        on.CancelRequested: _remember_cancel,
+        on.TerminateRequested: _terminate_active,
+        on.ForceFailed: force_fail.fail,
+    },
+    Status.SUCCEEDED: _OVER,
+    Status.FAILED: _OVER,
+}
+
+assert all(set(TRANSITIONS[status]) == set(_OVER) for status in FINISHED)

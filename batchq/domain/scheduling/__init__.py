@@ -1,0 +1,1 @@
+"""What a job needs, what is free, and whose turn it is. Pure."""

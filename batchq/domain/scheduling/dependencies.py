@@ -1,0 +1,173 @@
+"""What a job's dependencies, and its overrides, say about it before it may run. Pure.
+
+An array waits as a whole for what it depends on, and only then has children. N_TO_N is for these: the array itself
+waits for the named one to have children, and each child for its counterpart. SEQUENTIAL without an id is between the
+children of one array, and told by `arrays`.
+"""
+
+from collections.abc import Mapping
+
+from batchq.domain import events as on
+from batchq.domain import status_reasons
+from batchq.domain.container import Overrides, length
+from batchq.domain.ids import JobId, child_id, node_of, parent_of
+from batchq.domain.job import FINISHED, Dependency, DependencyType, Job, JobSpec, Status
+
+Judgement = on.DependenciesMet | on.DependenciesPending | on.DependencyFailed | on.FoundInvalid
+
+LONGEST_OVERRIDES = 8192
+MOST_TAGS = 50
+_WAITING = frozenset({Status.SUBMITTED, Status.PENDING})
+
+
+def invalid(overrides: Overrides, propagated: int) -> str | None:
+    """Why a job with these overrides and so many tags to propagate is taken and then FAILED, None if it is not."""
+    if length(overrides) > LONGEST_OVERRIDES:
+        return status_reasons.OVERRIDES_TOO_LONG
+    return status_reasons.TOO_MANY_TAGS if propagated > MOST_TAGS else None
+
+
+def judge(job: Job, known: Mapping[JobId, Job]) -> Judgement:
+    """A dependency that FAILED, or is no longer known, fails the job; all SUCCEEDED frees it; else it waits."""
+    if job.spec.invalid is not None:
+        return on.FoundInvalid(reason=job.spec.invalid)
+    standing = [(it, _standing(job, it, known)) for it in job.spec.depends_on]
+    failed = next((_depended_on(job, it) for it, status in standing if status is Status.FAILED), None)
+    if failed is not None:
+        return on.DependencyFailed(job_id=failed)
+    statuses = {status for _, status in standing} | _before(job, known)
+    return on.DependenciesPending() if statuses - {Status.SUCCEEDED} else on.DependenciesMet()
+
+
+def waits_for(job: Job) -> tuple[JobId, ...]:
+    """The jobs whose end (or an array's first children) may decide over this one.
+
+    A child that is named may never come to be, so its parent is waited for too.
+    """
+    if not job.spec.depends_on:
+        return ()
+    ids: dict[JobId, None] = {}
+    for dependency in job.spec.depends_on:
+        for job_id in _ids(job, dependency):
+            ids[job_id] = None
+    return tuple(ids)
+
+
+def waits(job: Job) -> bool:
+    """Whether what it depends on may still decide over it. An array with a family has that behind it."""
+    return job.status in _WAITING and job.family is None
+
+
+def asked_of(job: Job) -> tuple[JobId, ...]:
+    """All that `judge` must know of: what the job waits for, and the child before it."""
+    before = _predecessor(job)
+    return waits_for(job) if before is None else (*waits_for(job), before)
+
+
+def named(spec: JobSpec) -> tuple[JobId, ...]:
+    """All that `refusal` must know of: what is named, with a child its array, for N_TO_N the first child."""
+    ids = [it.job_id for it in spec.depends_on if it.job_id is not None]
+    parents = (parent[0] for parent in map(parent_of, ids) if parent is not None)
+    arrays = (it.job_id for it in spec.depends_on if it.job_id and it.type is DependencyType.N_TO_N)
+    return (*ids, *parents, *(child_id(it, 0) for it in arrays))
+
+
+def refusal(spec: JobSpec, known: Mapping[JobId, Job]) -> str | None:
+    """Why a new job may not depend on what it names, None if it may. batchq refuses ids that it does not know."""
+    return next(filter(None, (_refusal(it, spec.array_size, known) for it in spec.depends_on)), None)
+
+
+def _refusal(dependency: Dependency, array_size: int | None, known: Mapping[JobId, Job]) -> str | None:
+    """AWS does not say what becomes of most of these."""
+    job_id = dependency.job_id
+    if job_id is None:
+        return None if array_size is not None else "A SEQUENTIAL dependency without a jobId is for array jobs only."
+    if node_of(job_id)[1] is not None:
+        return f"Job {job_id} in dependsOn is a node: depend on its job."
+    if job_id not in known and not _may_come(job_id, known):
+        return f"Job {job_id} in dependsOn does not exist."
+    if dependency.type is not DependencyType.N_TO_N:
+        return None
+    if _is_being_forgotten(job_id, known):
+        return f"Job {job_id} in dependsOn does not exist any more."
+    other = known[job_id].spec.array_size if job_id in known and known[job_id].child is None else None
+    if array_size is None or other != array_size:
+        return f"An N_TO_N dependency needs two array jobs of one size, and Job {job_id} and this job are not."
+    return None
+
+
+def _is_being_forgotten(job_id: JobId, known: Mapping[JobId, Job]) -> bool:
+    """Whether it is an array whose children have begun to go, the first of them first."""
+    array = known.get(job_id)
+    had_children = array is not None and array.family is not None and array.status in FINISHED
+    return had_children and child_id(job_id, 0) not in known
+
+
+def _may_come(job_id: JobId, known: Mapping[JobId, Job]) -> bool:
+    """Whether it is a child that an array has yet to spawn."""
+    parent = parent_of(job_id)
+    array = None if parent is None else known.get(parent[0])
+    if parent is None or array is None or array.spec.array_size is None:
+        return False
+    return array.status not in FINISHED and parent[1] < array.spec.array_size and job_id == child_id(*parent)
+
+
+def _ids(job: Job, dependency: Dependency) -> tuple[JobId, ...]:
+    if dependency.job_id is None:
+        return ()
+    if job.child is None:
+        parent = parent_of(dependency.job_id)
+        return (dependency.job_id,) if parent is None else (dependency.job_id, parent[0])
+    return (child_id(dependency.job_id, job.child.index),) if dependency.type is DependencyType.N_TO_N else ()
+
+
+def _standing(job: Job, dependency: Dependency, known: Mapping[JobId, Job]) -> Status:
+    """How a dependency fares, as far as this job is concerned."""
+    if dependency.job_id is None:
+        return Status.SUCCEEDED
+    if dependency.type is DependencyType.N_TO_N:
+        return _counterpart(job, dependency.job_id, known)
+    return Status.SUCCEEDED if job.child is not None else _named(dependency.job_id, known)
+
+
+def _depended_on(job: Job, dependency: Dependency) -> JobId | None:
+    """The job itself, of N_TO_N for a child its counterpart."""
+    if dependency.job_id is None or dependency.type is not DependencyType.N_TO_N or job.child is None:
+        return dependency.job_id
+    return child_id(dependency.job_id, job.child.index)
+
+
+def _counterpart(job: Job, other: JobId, known: Mapping[JobId, Job]) -> Status:
+    """For a child its counterpart, which is sure to come; for the array, whether the other one has children."""
+    if job.child is not None:
+        counterpart = known.get(child_id(other, job.child.index))
+        return Status.PENDING if counterpart is None else counterpart.status
+    array = known.get(other)
+    if array is None:
+        return Status.FAILED
+    if array.family is not None:
+        return Status.SUCCEEDED
+    return Status.FAILED if array.status in FINISHED else Status.PENDING
+
+
+def _named(job_id: JobId, known: Mapping[JobId, Job]) -> Status:
+    """A child that is not there may yet come, as long as its array is not over."""
+    if job_id in known:
+        return known[job_id].status
+    parent = parent_of(job_id)
+    array = None if parent is None else known.get(parent[0])
+    return Status.FAILED if array is None or array.status in FINISHED else Status.PENDING
+
+
+def _before(job: Job, known: Mapping[JobId, Job]) -> set[Status]:
+    """The child before it, in an array whose children come one after another. If that failed, the array will tell."""
+    before = _predecessor(job)
+    if before is None:
+        return set()
+    return {Status.SUCCEEDED if before in known and known[before].status is Status.SUCCEEDED else Status.PENDING}
+
+
+def _predecessor(job: Job) -> JobId | None:
+    if job.child is None or job.child.index == 0 or not job.spec.sequential:
+        return None
+    return child_id(job.child.parent, job.child.index - 1)

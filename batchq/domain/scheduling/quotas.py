@@ -1,0 +1,90 @@
+"""How much of everything an account and all below it may have together: which limits bind whose jobs. Pure."""
+
+from collections.abc import Mapping
+
+from batchq.domain.access.accounts import ROOT, Account, AccountName, Limits, People
+from batchq.domain.job import FINISHED, QUEUED, Job
+from batchq.domain.lifecycle.arrays import is_parent, size
+
+NO_LIMITS = Limits()
+
+
+class Quotas:
+    """The limits of people as they are, worked out once. Of accounts that are not there any more the root's hold."""
+
+    def __init__(self, people: People) -> None:
+        self.people = people
+        limited = (it for name in {*people.accounts, ROOT} if (it := people.account(name)) is not None)
+        self.limited: Mapping[AccountName, Account] = {it.name: it for it in limited if it.limits != NO_LIMITS}
+        self._on: dict[AccountName, tuple[Account, ...]] = {}
+        self._on_millicpus: dict[AccountName, tuple[AccountName, ...]] = {}
+        self.millicpus: Mapping[AccountName, int] = {
+            name: int(it.limits.vcpus * 1000) for name, it in self.limited.items() if it.limits.vcpus is not None
+        }
+
+    def on(self, name: AccountName) -> tuple[Account, ...]:
+        """The accounts whose limits bind what belongs to this one: itself and those above it, nearest first."""
+        if not self.limited:
+            return ()
+        if name not in self._on:
+            self._on[name] = tuple(it for it in self.people.lineage(name) if it.name in self.limited)
+        return self._on[name]
+
+    def on_millicpus(self, name: AccountName) -> tuple[AccountName, ...]:
+        """Those of them that limit what is in use, nearest first."""
+        if not self.millicpus:
+            return ()
+        if name not in self._on_millicpus:
+            self._on_millicpus[name] = tuple(it.name for it in self.on(name) if it.name in self.millicpus)
+        return self._on_millicpus[name]
+
+
+NO_QUOTAS = Quotas(People())
+
+
+class Closed:
+    """Accounts of which, with all below them, no job may start in a turn any more."""
+
+    def __init__(self, quotas: Quotas) -> None:
+        self._quotas = quotas
+        self._closed: set[AccountName] = set()
+        self.names: frozenset[AccountName] = frozenset()
+
+    @property
+    def everybody(self) -> bool:
+        """Also whoever is of an account that is not there any more."""
+        return ROOT in self._closed
+
+    def close(self, name: AccountName) -> None:
+        if name not in self._closed:
+            self._closed.add(name)
+            self.names |= self._quotas.people.below(name)
+
+    def has(self, account: AccountName) -> bool:
+        return bool(self._closed) and (self.everybody or account in self.names)
+
+
+def queued(job: Job) -> int:
+    """How many jobs that have not reached STARTING it stands for: an array for the children that it has yet to make."""
+    if not is_parent(job):
+        return int(job.status in QUEUED)
+    if job.status in FINISHED:
+        return 0
+    return size(job) - (0 if job.family is None else job.family.spawned)
+
+
+def made(array_size: int | None) -> int:
+    """How many a job stands for when it is submitted."""
+    return 1 if array_size is None else array_size
+
+
+def too_many(account: Account, *, there: int, more: int) -> str | None:
+    """Why so many more jobs may not be submitted to an account with so many in its queues, None where they may."""
+    most = account.limits.queued
+    if most is None or there + more <= most:
+        return None
+    jobs = "job" if more == 1 else "jobs"
+    return (
+        f"Account {account.name} may have {most} jobs that wait, those of the accounts below it among them: "
+        f"it has {there}, and {more} more {jobs} cannot be taken."
+    )

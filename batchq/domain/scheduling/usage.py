@@ -1,0 +1,112 @@
+"""What the jobs under way hold, added up: a turn pays for the few that it changes, and not for all of them. Pure.
+
+Most end by nothing but themselves; only those that something ends at a known time are looked at one by one.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
+
+from msgspec import Struct
+
+from batchq.domain.access.accounts import AccountName
+from batchq.domain.catalog import EnvironmentName
+from batchq.domain.ids import ConsumableName, JobId
+from batchq.domain.job import ACTIVE, Job
+from batchq.domain.scheduling.resources import Amounts, Dimension, demand
+
+T = TypeVar("T")
+
+
+class Holding(Struct, frozen=True, kw_only=True):
+    """All of it at one moment. `accounts` hold millicpus; `needed` are resources that any of it is of."""
+
+    sums: Mapping[Dimension, int]
+    accounts: Mapping[AccountName, int]
+    needed: Iterable[ConsumableName]
+    base: "Held"
+    changed: Mapping[JobId, Job]
+
+    def timed(self) -> Iterator[Job]:
+        """Those whose end is known: by a timeout, or by a stop."""
+        yield from (job for job_id, job in self.base.timed.items() if job_id not in self.changed)
+        yield from (job for job in self.changed.values() if job.status in ACTIVE and _is_timed(job))
+
+
+class Held:
+    """As it is stored."""
+
+    def __init__(self, jobs: Iterable[Job] = ()) -> None:
+        self.timed: dict[JobId, Job] = {}
+        self._jobs: dict[JobId, Job] = {}
+        self._sums: dict[Dimension, int] = {}
+        self._accounts: dict[AccountName, int] = {}
+        self._needed: dict[ConsumableName, int] = {}
+        self.adopt(jobs)
+
+    def adopt(self, jobs: Iterable[Job]) -> None:
+        """Jobs as they are now; one that is not under way holds nothing."""
+        for job in jobs:
+            if not self._concerns(job):
+                continue
+            self.timed.pop(job.id, None)
+            _move(self._sums, self._accounts, self._needed, self._jobs.pop(job.id, None), job)
+            if job.status in ACTIVE:
+                self._jobs[job.id] = job
+                if _is_timed(job):
+                    self.timed[job.id] = job
+
+    def after(self, jobs: Iterable[Job]) -> Holding:
+        """What would be held if these jobs were so."""
+        changed = {job.id: job for job in jobs if self._concerns(job)}
+        sums, accounts, needed = self._sums.copy(), self._accounts.copy(), self._needed.copy()
+        for job in changed.values():
+            _move(sums, accounts, needed, self._jobs.get(job.id), job)
+        return Holding(sums=sums, accounts=accounts, needed=needed, base=self, changed=changed)
+
+    def _concerns(self, job: Job) -> bool:
+        """Whether it holds something now, or did."""
+        return job.status in ACTIVE or job.id in self._jobs
+
+
+def _held_by(job: Job) -> Amounts:
+    """What a job under way holds, wherever it is."""
+    assert job.attempt is not None, f"{job.id} holds room and has no attempt"
+    return demand(job.spec.resources, job.spec.needs, EnvironmentName(job.attempt.environment))
+
+
+def _holds_as(before: Job, after: Job) -> bool:
+    """Whether it holds what it held, as far as that can be told at a glance: at most of its steps it does."""
+    if before.attempt is None or after.attempt is None or before.spec is not after.spec:
+        return False
+    return before.attempt.environment == after.attempt.environment
+
+
+def _is_timed(job: Job) -> bool:
+    return job.stop is not None or job.spec.timeout is not None
+
+
+def _move(
+    sums: dict[Dimension, int],
+    accounts: dict[AccountName, int],
+    needed: dict[ConsumableName, int],
+    before: Job | None,
+    after: Job,
+) -> None:
+    if before is not None and _holds_as(before, after):
+        return
+    for job, sign in ((before, -1), (after if after.status in ACTIVE else None, 1)):
+        if job is not None:
+            for of, amount in _held_by(job).items():
+                _count(sums, of, sign * amount)
+            _count(accounts, job.spec.owner.account, sign * job.spec.resources.millicpus)
+            for need in job.spec.needs:
+                _count(needed, need.resource, sign)
+
+
+def _count(sums: dict[T, int], of: T, by: int) -> None:
+    """What is counted down to nothing is forgotten: environments and resources come and go."""
+    left = sums.get(of, 0) + by
+    if left:
+        sums[of] = left
+    else:
+        sums.pop(of, None)

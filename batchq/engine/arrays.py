@@ -1,0 +1,98 @@
+"""The part of a turn that works for arrays: a few children are spawned, and told what their parents were told."""
+
+from collections.abc import Iterable
+
+from batchq.domain.ids import JobId, child_id
+from batchq.domain.intervals import Spans
+from batchq.domain.job import Job
+from batchq.domain.lifecycle import arrays
+from batchq.domain.lifecycle.array_view import Sealed, is_sealing
+from batchq.engine.unit_of_work import Turn
+from batchq.ports.jobs import JobStore
+
+MOST = 250  # children that one turn spawns, and tells
+NONE = Spans()
+
+
+class Families:
+    """Knows the parents that have children to spawn or to tell, as last saved: they are few, the children are not."""
+
+    def __init__(self) -> None:
+        self._at_work: dict[JobId, Job] = {}
+        self._sealed: Sealed | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether the next turn has something to do even without a letter."""
+        return bool(self._at_work)
+
+    @property
+    def sealed(self) -> Sealed:
+        """What orders to arrays have decided. It stays as it is when more is saved."""
+        if self._sealed is None:
+            self._sealed = Sealed({job_id: job for job_id, job in self._at_work.items() if is_sealing(job)})
+        return self._sealed
+
+    async def load(self, store: JobStore) -> None:
+        self._at_work = {job.id: job for job in await store.parents_at_work()}
+        self._sealed = None
+
+    def adopt(self, job: Job) -> None:
+        """A saved job."""
+        if arrays.at_work(job):
+            self._at_work[job.id] = job
+        elif self._at_work.pop(job.id, None) is None:
+            return
+        self._sealed = None
+
+    def join(self, turn: Turn) -> None:
+        """Before anything is decided in a turn: a child of theirs hears first what they were told."""
+        turn.learn(self._at_work.values())
+
+    def under_order(self, turn: Turn) -> Spans:
+        """The orders of the children that may not start: an order to their array is yet to be applied to them."""
+        known = {*self._at_work, *[job.id for job in turn.parents()]}
+        if not known:
+            return NONE
+        return Spans([arrays.untold(job) for job in self._of(turn, known) if arrays.order(job) is not None])
+
+    def spawning(self, before: int) -> bool:
+        """Whether an array of an order below this one has children that are yet to come."""
+        return any(it.order < before and arrays.spawning(it) for it in self._at_work.values())
+
+    async def work(self, turn: Turn, store: JobStore) -> None:
+        """For parents that were at work before this turn: who asked for something need not wait for this."""
+        left = MOST
+        for parent in self._of(turn, self._at_work):
+            if left > 0:
+                spawned = _spawn(turn, parent, left)
+                left -= spawned + await _tell(turn, store, parent.id, left)
+
+    def _of(self, turn: Turn, parents: Iterable[JobId]) -> list[Job]:
+        """Those of them that are at work, as the turn leaves them, oldest first."""
+        self.join(turn)
+        jobs = (job for job in map(turn.get, parents) if job is not None and arrays.at_work(job))
+        return sorted(jobs, key=lambda it: it.order)
+
+
+def _spawn(turn: Turn, parent: Job, most: int) -> int:
+    after, children = arrays.spawn(parent, most, turn.now)
+    if children:
+        turn.keep(parent, after)
+    for child in children:
+        turn.insert(child, None)
+        turn.keep(child, arrays.ordered(child, parent, turn.now))
+    return len(children)
+
+
+async def _tell(turn: Turn, store: JobStore, parent_id: JobId, most: int) -> int:
+    parent = turn.get(parent_id)
+    assert parent is not None, f"{parent_id} was at work and is not known"
+    if arrays.order(parent) is None:
+        return 0
+    after, indices = arrays.tell(parent, most)
+    turn.learn(await store.children(parent_id, indices.start, len(indices)))
+    for index in indices:
+        turn.hear(child_id(parent_id, index))
+    turn.keep(parent, after)
+    return len(indices)

@@ -1,0 +1,124 @@
+"""The part of a turn that carries out orders to stop many jobs: a few of them are told in each turn.
+
+Whom an order means is decided by the commit that saves it, and until they are told none of them may start.
+"""
+
+import math
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from batchq.domain.access.accounts import Caller
+from batchq.domain.bulk_stop import (
+    Meant,
+    Progress,
+    Sweep,
+    SweepOrder,
+    Told,
+    has_children,
+    note,
+    outcome,
+    request,
+)
+from batchq.domain.intervals import Spans
+from batchq.domain.lifecycle import node_view
+from batchq.engine.messages import SweepJobs
+from batchq.engine.unit_of_work import Turn
+from batchq.errors import TooOften
+from batchq.ports.bulk_stops import SweepStore
+
+ASKED = "asked"
+MOST = 500  # jobs that one turn tells
+AT_ONCE = 100  # orders that one user may have under way: to decide each of them may take part of a second
+
+Hear = Callable[[tuple[Told, ...] | None], None]
+
+NOBODY = Spans()
+
+
+class Sweeps:
+    """Knows the orders under way, as last saved, and whom they mean; of those of the last turn not until `prepare`."""
+
+    def __init__(self, store: SweepStore) -> None:
+        self._store = store
+        self._under_way: dict[int, Sweep] = {}
+        self._hear: dict[int, Hear] = {}
+        self._unknown = False
+        self.meant = NOBODY
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._under_way)
+
+    async def load(self) -> None:
+        self._under_way = {it.number: it for it in await self._store.sweeps()}
+        self._unknown = True
+        for number in self._hear.keys() - self._under_way.keys():  # the next order may have this number
+            self._hear.pop(number)(None)
+
+    async def prepare(self) -> None:
+        """Before anything is decided in a turn: whom those orders mean that the last one has saved."""
+        if self._unknown:
+            self.meant = Spans([run for it in self._under_way for run in await self._store.meant_orders(it)])
+            self._unknown = False
+
+    def begin(self, turn: Turn, letter: SweepJobs) -> None:
+        """Raises TooOften."""
+        known = [*self._under_way.values(), *(sweep for sweep, _ in turn.sweeps)]
+        if turn.caller is not None and sum(_is_of(it, turn.caller) for it in known) >= AT_ONCE:
+            raise TooOften(f"User {turn.caller.user} has {AT_ONCE} orders to stop jobs under way: Rate exceeded")
+        number = max((it.number for it in known), default=0) + 1
+        turn.note("jobs", ASKED)
+        order = replace(letter.order, act=turn.acts[-1]) if turn.caller is not None else letter.order
+        turn.sweeps.append((Sweep(number=number, order=order), letter))
+
+    async def work(self, turn: Turn) -> None:
+        """The oldest order first, and each has its part: one for few jobs need not wait for one for very many."""
+        left = MOST
+        for before, sweep in enumerate(self._under_way.values()):
+            most = math.ceil(left / (len(self._under_way) - before))
+            if most > 0:
+                page = await self._store.next_meant(sweep.number, most)
+                turn.learn(it.job for it in page)
+                turn.told[sweep.number] = tuple(_tell(turn, sweep.order, it) for it in page)
+                turn.progress.append(_progress(sweep, page, over=len(page) < most))
+                left -= len(page)
+
+    def adopt(self, turn: Turn) -> None:
+        """The turn is saved."""
+        for sweep, letter in turn.sweeps:
+            self._under_way[sweep.number] = sweep
+            self._hear[sweep.number] = letter.hear
+            self._unknown = True
+        for progress in turn.progress:
+            hear = self._hear.get(progress.sweep, _nobody)
+            hear(turn.told[progress.sweep])
+            if progress.over:
+                del self._under_way[progress.sweep]
+                self._hear.pop(progress.sweep, _nobody)(None)
+        if not self._under_way:
+            self.meant = NOBODY
+
+
+def _is_of(sweep: Sweep, user: Caller) -> bool:
+    return sweep.order.act is not None and sweep.order.act.user == user.user
+
+
+def _tell(turn: Turn, order: SweepOrder, meant: Meant) -> Told:
+    job = turn.hear(meant.job.id)
+    assert job is not None, f"{meant.job.id} is meant and is not known"
+    turn.step(job.id, request(order, meant.node))
+    shown = job if meant.node is None else node_view.view(job, meant.node)
+    became = outcome(order.kind, shown.status, has_children=has_children(shown))
+    if order.act is not None and turn.get(job.id) is not job:
+        turn.acts.append(replace(order.act, at=turn.now).about_job(shown.id, job.spec.owner, became))
+    return Told(job_id=shown.id, name=job.spec.name, status=shown.status, outcome=became, note=note(order.kind, shown))
+
+
+def _progress(sweep: Sweep, page: tuple[Meant, ...], *, over: bool) -> Progress:
+    order, node = (page[-1].job.order, page[-1].node) if page else (-1, None)
+    return Progress(sweep=sweep.number, order=order, node=node, over=over)
+
+
+def _nobody(_: tuple[Told, ...] | None) -> None:
+    """Whoever ordered it waits no more: it was before a restart."""

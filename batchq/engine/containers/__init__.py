@@ -1,0 +1,1 @@
+"""Carries out effects on containers, and observes how containers end."""

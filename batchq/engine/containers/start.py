@@ -1,0 +1,315 @@
+"""One start of one container, from whatever is there to a verdict. It can be given up until the engine is asked.
+
+What was made is started only when it is saved that it was made: from then on its absence means that it may have run,
+and it is not made again.
+
+What a container is told of its job: the environment of AWS Batch. Pure.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection
+
+from msgspec.structs import replace
+
+from batchq.domain import events as on
+from batchq.domain.access.container_policy import refusal
+from batchq.domain.catalog import Network
+from batchq.domain.ids import Tag, node_id
+from batchq.domain.job import Job
+from batchq.domain.lifecycle.container_gates import main_node, task_of
+from batchq.domain.lifecycle.container_rules import part_of
+from batchq.domain.lifecycle.status import attempt_of
+from batchq.engine.account_limits import Accounts
+from batchq.engine.containers.report import report
+from batchq.engine.containers.start_breaker import StartBreaker
+from batchq.engine.supervisor import Tasks
+from batchq.errors import (
+    ContainerGone,
+    EngineUnknown,
+    ImageMissing,
+    ImageUnavailable,
+    NameTaken,
+    StartRefused,
+    Unavailable,
+)
+from batchq.ports.clock import Clock
+from batchq.ports.runtime import ContainerCalls, ContainerState, Launch, Made
+
+
+def launch(job: Job, tag: Tag, network: Network | None = None) -> Launch:
+    """How to make a container of the attempt under way. `network` is what its compute environment says of it."""
+    attempt = attempt_of(job)
+    alone = Launch(
+        tag=tag,
+        spec=job.spec.container,
+        environment=tuple(_environment(job, tag).items()),
+        container=attempt.container,
+        placed_on=attempt.environment,
+        network=network,
+    )
+    if not tag.part:
+        return alone
+    task = task_of(job, int(tag.node))
+    return replace(
+        alone,
+        spec=task.container(tag.container).spec,
+        container=part_of(job, tag.part).container,
+        share_ipc=task.share_ipc,
+        share_pids=task.share_pids,
+        beside=tuple(it.name for it in task.containers if it.name != tag.container),
+    )
+
+
+def _environment(job: Job, tag: Tag) -> dict[str, str]:
+    attempt = attempt_of(job)
+    of_all = {
+        "AWS_BATCH_JOB_ID": job.id,
+        "AWS_BATCH_JOB_ATTEMPT": str(attempt.number),
+        "AWS_BATCH_JQ_NAME": job.spec.queue,
+        "AWS_BATCH_CE_NAME": attempt.environment,
+        "AWS_EXECUTION_ENV": "AWS_ECS_EC2",
+    }
+    return of_all | _of_child(job) | _of_node(job, tag)
+
+
+def _of_child(job: Job) -> dict[str, str]:
+    if job.child is None:
+        return {}
+    return {
+        "AWS_BATCH_JOB_ARRAY_INDEX": str(job.child.index),
+        "AWS_BATCH_JOB_ARRAY_SIZE": str(job.spec.array_size),
+    }
+
+
+def _of_node(job: Job, tag: Tag) -> dict[str, str]:
+    """AWS: the nodes have ids of their own, and all but the main one are told where that is."""
+    nodes = job.spec.nodes
+    if nodes is None:
+        return {}
+    said = {
+        "AWS_BATCH_JOB_ID": node_id(job.id, int(tag.node)),
+        "AWS_BATCH_JOB_MAIN_NODE_INDEX": str(nodes.main),
+        "AWS_BATCH_JOB_NODE_INDEX": tag.node,
+        "AWS_BATCH_JOB_NUM_NODES": str(nodes.count),
+    }
+    address = _main_address(job)
+    if int(tag.node) == nodes.main or address is None:
+        return said
+    return said | {"AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS": address}
+
+
+def _main_address(job: Job) -> str | None:
+    main = main_node(job)
+    return next((it.address for it in attempt_of(job).parts if it.node == main and it.address is not None), None)
+
+
+log = logging.getLogger(__name__)
+
+AFTER_REFUSAL = (1.0, 4.0, 10.0)  # seconds before a start that may yet work is tried again
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0  # seconds between looks at an engine that does not answer
+
+
+class Start:
+    """`save` returns when what it is told is saved, and raises Unavailable. `abandoned` is set from outside."""
+
+    def __init__(
+        self,
+        *,
+        job: Job,
+        tag: Tag,
+        network: Network | None,
+        runtime: ContainerCalls,
+        accounts: Accounts,
+        breaker: StartBreaker,
+        clock: Clock,
+        tasks: Tasks,
+        save: Callable[[on.ContainerCreated], Awaitable[None]],
+    ) -> None:
+        self._spec = job.spec
+        self._launch = replace(launch(job, tag, network), account=accounts.network_account(job.spec.owner))
+        self._tag = tag
+        self._runtime = runtime
+        self._accounts = accounts
+        self._breaker = breaker
+        self._successes_seen = breaker.successes
+        self._clock = clock
+        self._tasks = tasks
+        self._save = save
+        self._pulled = False
+        self._refusals = 0
+        self._pause = FIRST_PAUSE
+        self.abandoned = asyncio.Event()
+
+    async def after(self, others: Collection[asyncio.Task[None]]) -> None:
+        """Wait until what comes before has ended, however it does."""
+        if others:
+            await self._unless_abandoned(self._tasks.task(f"before {self._tag}", _over(others)))
+
+    async def run(self) -> tuple[on.News, ...]:
+        """The news of the attempt. An engine that does not answer costs no attempt: it is asked until it does."""
+        while True:
+            try:
+                await self._permitted()
+                return await self._try()
+            except (EngineUnknown, Unavailable) as unknown:
+                log.warning("container %s: not started yet, looking again: %s", self._tag, unknown)
+                await self._rest(self._pause)
+                self._pause = min(self._pause * 2, LONGEST_PAUSE)
+            except (ImageUnavailable, NameTaken) as failed:
+                return (self._failed(str(failed)),)
+            except StartRefused as refused:
+                if not await self._may_retry(refused):
+                    return self._refused(refused)
+
+    async def _may_retry(self, refused: StartRefused) -> bool:
+        """Return after the pause before the next try; false if there is none, and the refusal is the verdict.
+
+        A failure of the host costs no attempt, and is not counted unless another start has succeeded since the last.
+        """
+        if refused.host_failed:
+            self._breaker.host_failed(self._tag.job_id, self._launch.spec.image, refused.reason)
+            if self._breaker.successes == self._successes_seen:
+                await self._after_host_failure(refused)
+                return True
+            self._successes_seen = self._breaker.successes
+        else:
+            self._breaker.job_failed()
+        if refused.certain or self._refusals == len(AFTER_REFUSAL):
+            return False
+        if not self.abandoned.is_set():
+            await self._rest(AFTER_REFUSAL[self._refusals])
+        self._refusals += 1
+        return True
+
+    async def _after_host_failure(self, refused: StartRefused) -> None:
+        """While the breaker is open, it paces the tries."""
+        if self._breaker.is_open and not self.abandoned.is_set():
+            return
+        log.warning("container %s: the host cannot start it, trying again: %s", self._tag, refused)
+        await self._rest(self._pause)
+        self._pause = min(self._pause * 2, LONGEST_PAUSE)
+
+    async def _permitted(self) -> None:
+        """Wait for the turn to probe while the host cannot start containers, unless the start is given up."""
+        turn = None if self.abandoned.is_set() else self._breaker.permit()
+        if turn is not None:
+            try:
+                await self._unless_abandoned(turn)
+            finally:
+                turn.cancel()
+
+    async def _try(self) -> tuple[on.News, ...]:
+        if self.abandoned.is_set():
+            return await self._give_up()
+        against = self._judged()
+        if against is not None and self._launch.container is None:
+            raise against
+        try:
+            made = await self._runtime.create(self._launch)
+        except ImageMissing as missing:
+            await self._pull(missing)
+            return await self._try()
+        except ContainerGone:
+            return report(self._tag, None)
+        if made.state is not ContainerState.CREATED:
+            return await self._look()
+        if against is not None:
+            raise against
+        await self._remember(made)
+        if self.abandoned.is_set():
+            return await self._give_up()
+        return await self._start()
+
+    def _judged(self) -> StartRefused | None:
+        """What is against it by what its account may have now, whatever that was when the job was submitted.
+
+        A container that was made before, and runs already, is left to run. Raises Unavailable.
+        """
+        allowance = self._accounts.allowance(self._spec.owner)
+        self._launch = replace(self._launch, allowance=allowance)
+        why = refusal(self._spec, allowance, self._spec.owner.account)
+        return None if why is None else StartRefused(f"CannotCreateContainerError: {why}", forbidden=True)
+
+    async def _remember(self, made: Made) -> None:
+        if made.container == self._launch.container:
+            return
+        created = on.ContainerCreated(
+            attempt=self._tag.attempt,
+            part=self._tag.part,
+            container=made.container,
+            created_host_paths=made.created_host_paths,
+        )
+        await self._save(created)
+        self._launch = replace(self._launch, container=made.container)
+
+    async def _start(self) -> tuple[on.News, ...]:
+        """Started is running from now, until an inspection knows better. One of several has an address to be learnt."""
+        try:
+            await self._runtime.start(self._tag)
+        except ContainerGone:
+            return await self._look()
+        self._breaker.succeeded(self._launch.spec.image)
+        if self._tag.part:
+            return await self._look()
+        return (on.ContainerStarted(attempt=self._tag.attempt, started_at=self._clock.now()),)
+
+    async def _look(self) -> tuple[on.News, ...]:
+        return report(self._tag, await self._runtime.inspect(self._tag))
+
+    async def _give_up(self) -> tuple[on.News, ...]:
+        """Before a restart of batchq, or by a call that was not answered, it may have been started all the same.
+
+        One that was not is removed at once: a call that is on its way yet finds nothing to start.
+        """
+        found = await self._runtime.inspect(self._tag)
+        if found is not None and found.state not in (ContainerState.CREATED, ContainerState.GOING):
+            return report(self._tag, found)
+        await self._runtime.remove(self._tag)
+        return (on.StartAbandoned(attempt=self._tag.attempt, part=self._tag.part),)
+
+    async def _pull(self, missing: ImageMissing) -> None:
+        """A start that is abandoned waits for its pull no longer. A pull that got nothing is made again, later."""
+        if self._pulled:
+            self._pulled = False
+            raise StartRefused(f"CannotPullContainerError: pulled, and still not there: {missing}", certain=False)
+        spec = self._launch.spec
+        call = self._runtime.pull(spec.image, spec.platform, account=self._launch.account)
+        pull = self._tasks.task(f"pull {spec.image}", call)
+        try:
+            await self._unless_abandoned(pull)
+        finally:
+            pull.cancel()  # without effect on a finished pull
+        self._pulled = True
+
+    async def _rest(self, seconds: float) -> None:
+        """Giving up cuts it short, but the rests of one that is given up are whole."""
+        if self.abandoned.is_set():
+            await self._clock.sleep(seconds)
+            return
+        rest = asyncio.ensure_future(self._clock.sleep(seconds))
+        try:
+            await self._unless_abandoned(rest)
+        finally:
+            rest.cancel()
+
+    async def _unless_abandoned(self, work: asyncio.Future[None]) -> None:
+        """Until the work is done, or the start is given up; the work's own failure is raised."""
+        given_up = asyncio.ensure_future(self.abandoned.wait())
+        try:
+            await asyncio.wait((work, given_up), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            given_up.cancel()
+        if work.done():
+            work.result()
+
+    def _refused(self, refused: StartRefused) -> tuple[on.News, ...]:
+        return (replace(self._failed(refused.reason, refused.exit_code), forbidden=refused.forbidden),)
+
+    def _failed(self, reason: str, exit_code: int | None = None) -> on.StartFailed:
+        return on.StartFailed(attempt=self._tag.attempt, part=self._tag.part, reason=reason, exit_code=exit_code)
+
+
+async def _over(tasks: Collection[asyncio.Task[None]]) -> None:
+    await asyncio.wait(tasks)

@@ -1,0 +1,115 @@
+"""Circuit breaker of starts. While it is open the host can start no container: jobs wait, and single starts probe it.
+
+Only failures that no job can cause count (`StartRefused.host_failed`), and only those of several jobs, of several
+images or of an image that has started before, with no success between them: a bad image, command, mount or device does
+not open it, however many jobs have one. A success closes it. Decision 0038.
+"""
+
+import asyncio
+import logging
+
+from batchq.domain.ids import JobId
+from batchq.engine.supervisor import Tasks
+from batchq.ports.clock import Clock
+
+log = logging.getLogger(__name__)
+
+MIN_JOBS = 3  # different jobs whose starts failed, one after another
+MIN_IMAGES = 2  # different images, where none of them has started before
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds between probes
+MAX_IMAGES = 1000  # that are remembered to have started
+MAX_REASON = 300  # characters
+
+
+class StartBreaker:
+    def __init__(self, *, clock: Clock, tasks: Tasks) -> None:
+        self._clock = clock
+        self._tasks = tasks
+        #: Starts that succeeded since the server began.
+        self.successes = 0
+        #: The jobs and images that failed since the last success; no more of them than decide.
+        self._jobs: set[JobId] = set()
+        self._images: set[str] = set()
+        self._started_images: dict[str, None] = {}
+        self._reason = ""
+        self._open = False
+        #: The first first; a turn that is given up leaves.
+        self._waiting: dict[asyncio.Future[None], None] = {}
+        self._probing = False
+        self._pause = FIRST_PAUSE
+
+    @property
+    def is_open(self) -> bool:
+        return self._open
+
+    @property
+    def trouble(self) -> str | None:
+        """What is wrong with the host, or None; also where one image, which may be the cause, is all that was tried."""
+        return f"containers cannot be started: {self._reason}" if len(self._jobs) >= MIN_JOBS else None
+
+    def permit(self) -> asyncio.Future[None] | None:
+        """None where a start may be tried now. Otherwise done when it is this start's turn to probe, or all may start.
+
+        Cancel it to give up the turn.
+        """
+        if not self._open:
+            return None
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[turn] = None
+        turn.add_done_callback(lambda done: self._waiting.pop(done, None))
+        if not self._probing:
+            self._probing = True
+            self._tasks.spawn("probe starts", self._probe())
+        return turn
+
+    def succeeded(self, image: str) -> None:
+        self.successes += 1
+        self._remember(image)
+        self._jobs.clear()
+        self._images.clear()
+        if self._open:
+            self._open = False
+            self._pause = FIRST_PAUSE
+            log.info("the host starts containers again: %d waiting starts go on", len(self._waiting))
+            while self._waiting:
+                self._admit_next()
+
+    def host_failed(self, job_id: JobId, image: str, reason: str) -> None:
+        """A start failed for a cause that no job can choose."""
+        self._reason = reason[:MAX_REASON]
+        if len(self._jobs) < MIN_JOBS:
+            self._jobs.add(job_id)
+        if len(self._images) < MIN_IMAGES:
+            self._images.add(image)
+        if self._open:
+            self._pause = min(self._pause * 2, LONGEST_PAUSE)
+        elif len(self._jobs) >= MIN_JOBS and (len(self._images) >= MIN_IMAGES or image in self._started_images):
+            self._open = True
+            log.warning("the host cannot start containers; jobs wait, and single starts are tried: %s", self._reason)
+
+    def job_failed(self) -> None:
+        """A start failed for a cause of its own, which says nothing about the host: another may probe it at once."""
+        self._admit_next()
+
+    async def _probe(self) -> None:
+        """Admit one start after each pause, as long as starts wait."""
+        try:
+            while self._waiting:
+                await self._clock.sleep(self._pause)
+                self._admit_next()
+        finally:
+            self._probing = False
+
+    def _admit_next(self) -> None:
+        while self._waiting:
+            turn = next(iter(self._waiting))
+            del self._waiting[turn]
+            if not turn.done():
+                turn.set_result(None)
+                return
+
+    def _remember(self, image: str) -> None:
+        self._started_images.pop(image, None)
+        self._started_images[image] = None
+        if len(self._started_images) > MAX_IMAGES:
+            del self._started_images[next(iter(self._started_images))]

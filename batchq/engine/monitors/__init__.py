@@ -1,0 +1,1 @@
+"""Watch over the store and over the event loop."""

@@ -1,0 +1,149 @@
+"""How a server holds still on data that was replaced by a backup, until an operator lets it go on. Decision 0016.
+
+The engine may be ahead of such data. What runs is taken up, as the attempt that it is; nothing new is started, nothing
+that is not there is given up for lost, and nothing is cleared away that the data does not know to be over.
+"""
+
+import logging
+from collections.abc import Collection, Sequence
+from collections.abc import Set as AbstractSet
+
+from batchq.domain import effects as do
+from batchq.domain import events as on
+from batchq.domain.ids import Tag
+from batchq.domain.job import ACTIVE, QUEUED, Job, Status
+from batchq.domain.lifecycle.container_rules import part_of
+from batchq.domain.lifecycle.containers import has_parts, tags_running, tags_under_way
+from batchq.domain.lifecycle.reconcile import Reconciled, Seen, reconcile
+from batchq.engine.scheduling.catalog_view import Ground
+from batchq.engine.unit_of_work import Turn, comes
+from batchq.errors import Invalid
+from batchq.ports.jobs import Restoration
+
+log = logging.getLogger(__name__)
+
+
+class Safety:
+    """`kept` is as last saved. `unknown` are the containers that no job owns, None before the engine was looked at."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self.kept = Restoration()
+        self.unknown: frozenset[Tag] | None = None
+        self._begun: frozenset[Tag] = frozenset()
+
+    @property
+    def holds(self) -> bool:
+        return self.kept.at is not None
+
+    def __str__(self) -> str:
+        """For an operator."""
+        seen = "what runs is not known yet" if self.unknown is None else f"{len(self.unknown)} unknown containers"
+        return f"restored from a backup, {seen}: nothing is started until `batchq resume`"
+
+    def take_up(self, turn: Turn, seen: Sequence[Seen]) -> None:
+        """What a survey means while this holds."""
+        there = {it.tag for it in seen}
+        self._begun = frozenset(it.tag for it in seen if it.begun)
+        for it in seen:
+            if it.begun:
+                self._adopt(turn, it.tag, there)
+        known = {tag.job_id for tag in there if turn.knows(tag.job_id)}
+        found = reconcile(active=turn.active(), known=known, seen=seen, expected=())
+        over = {it.tag for it in seen if not it.lives and _is_over(turn, it.tag)}
+        for effect in found.effects:
+            if not isinstance(effect, do.ClearAway) or effect.tag in over:
+                turn.effects.append((effect, turn.get(effect.tag.job_id)))
+        leftovers = _leftovers(found) - over
+        if not any(comes(turn, it.job_id) for it in leftovers):
+            turn.unknown = leftovers
+
+    def start_nothing(self, turn: Turn) -> None:
+        """While this holds, but what runs or ran, and what is to be given up before the engine is asked."""
+        if not self.holds:
+            return
+        may = self._begun | {it.tag for it, _ in turn.effects if isinstance(it, do.AbandonStart)}
+        turn.effects = [(it, job) for it, job in turn.effects if not isinstance(it, do.StartContainer) or it.tag in may]
+
+    def doubts(self, job: Job, event: on.Event) -> bool:
+        """Whether it is told that what the data thinks runs is not there, and nobody has ordered its end."""
+        return (
+            self.holds
+            and isinstance(event, on.ContainerLost)
+            and _runs_unasked(job, Tag(job_id=job.id, attempt=event.attempt, part=event.part))
+        )
+
+    def resume(self, turn: Turn, *, purge: bool) -> None:
+        """Go on as ever. What nobody knows is cleared away, or left alone for good. Raises Invalid."""
+        seen = turn.unknown if turn.unknown is not None else self.unknown
+        if self.holds and seen is None:
+            raise Invalid("What runs is not known yet: the container engine has not answered yet, or an array spawns.")
+        unknown = self.kept.spared | (seen or frozenset() if self.holds else frozenset())
+        going = frozenset(it for it in unknown if purge and not _is_of_attempt_under_way(turn, it))
+        spared = frozenset() if purge else unknown
+        turn.restoration = Restoration(spared=spared, purged=self.kept.purged | going)
+        turn.effects += [(do.ClearAway(tag=tag), None) for tag in sorted(going, key=str)]
+
+    def spared(self, turn: Turn, tags: Collection[Tag]) -> frozenset[Tag]:
+        """Those of them that an operator has left alone."""
+        return frozenset(it for it in tags if it in self.kept.spared and not _is_over(turn, it))
+
+    def _adopt(self, turn: Turn, tag: Tag, there: AbstractSet[Tag]) -> None:
+        """The attempts before it are lost, but for one whose container can tell how it ended."""
+        while (job := turn.hear(tag.job_id)) is not None and _is_behind(job, tag):
+            queue = self._ground.queues.get(job.spec.queue)
+            if queue is None or (job.status in ACTIVE and not there.isdisjoint(tags_under_way(job))):
+                return
+            if job.status in ACTIVE:
+                _lose(turn, job)
+            else:
+                _place(turn, job, queue.environments[0])
+
+    def note(self, unknown: frozenset[Tag]) -> None:
+        """What was taken up is saved, and these are left."""
+        for tag in sorted(unknown - (self.unknown or frozenset()), key=str):
+            log.warning("container %s is of no job that the restored data knows; it is left alone", tag)
+        self.unknown = unknown
+
+
+def _is_behind(job: Job, tag: Tag) -> bool:
+    """Whether an attempt that the engine has is one that this job has yet to come to."""
+    now_at = len(job.attempts) if job.attempt is None else job.attempt.number
+    return job.status in QUEUED | ACTIVE and now_at < tag.attempt
+
+
+def _runs_unasked(job: Job, tag: Tag) -> bool:
+    if tag not in tags_running(job):
+        return False
+    return job.stop is None and not (has_parts(job) and part_of(job, tag.part).stopping)
+
+
+def _lose(turn: Turn, job: Job) -> None:
+    tag = tags_under_way(job)[0]
+    turn.step(job.id, on.ContainerLost(attempt=tag.attempt, part=tag.part))
+
+
+def _place(turn: Turn, job: Job, environment: str) -> None:
+    """Its container runs, so all that it waited for has come."""
+    if job.status is not Status.RUNNABLE:
+        turn.step(job.id, on.DependenciesMet())
+    if job.misfit:
+        turn.step(job.id, on.FoundFitting())
+    turn.step(job.id, on.Placed(environment=environment))
+
+
+def _is_of_attempt_under_way(turn: Turn, tag: Tag) -> bool:
+    """Of a task whose other containers have yet to be taken up, before its turn comes."""
+    job = turn.get(tag.job_id)
+    return job is not None and job.attempt is not None and job.attempt.number == tag.attempt
+
+
+def _is_over(turn: Turn, tag: Tag) -> bool:
+    """Whether the data knows how this attempt ended."""
+    job = turn.get(tag.job_id)
+    return job is not None and any(it.number == tag.attempt for it in job.attempts)
+
+
+def _leftovers(found: Reconciled) -> frozenset[Tag]:
+    cleared = (it.tag for it in found.effects if isinstance(it, do.ClearAway))
+    return frozenset({*found.strays, *cleared})

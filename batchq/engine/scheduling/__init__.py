@@ -1,0 +1,1 @@
+"""Which jobs start next, and where."""

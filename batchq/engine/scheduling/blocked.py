@@ -1,0 +1,104 @@
+"""The first job of each queue that has no room says so: since when, and what it waits for.
+
+So does, of each account that is at its limit, the first job of a queue that was passed over for it.
+"""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from batchq.domain import events as on
+from batchq.domain.ids import JobId
+from batchq.domain.job import Job, Status
+from batchq.engine.scheduling.placement_pass import Head, Place
+from batchq.engine.scheduling.queue_cache import Ahead
+from batchq.engine.unit_of_work import Turn
+
+NOTICEABLE = timedelta(minutes=1)  # a promise that has come nearer by less is not written again
+
+
+class Mark(Struct, frozen=True, kw_only=True):
+    """What is written on a head. `promise`: by when at the latest it starts, if that is known."""
+
+    job_id: JobId
+    reason: str
+    since: datetime
+    promise: datetime | None = None
+
+
+class Heads:
+    """Remembers what is written, so that it is neither read nor written again. After a restart it is read once."""
+
+    def __init__(self) -> None:
+        self.marks: Mapping[Place, Mark] = {}
+
+    async def mark(
+        self, turn: Turn, ahead: Ahead, heads: Mapping[Place, Head], promises: Mapping[JobId, datetime]
+    ) -> dict[Place, Mark]:
+        """Mark the heads, and free those that are heads no longer. The answer is what `marks` are, once it is saved."""
+        fresh = {
+            place: head for place, head in heads.items() if not self._is_written(place, head, promises.get(head.job_id))
+        }
+        stale = [
+            it.job_id for place, it in self.marks.items() if place not in heads or heads[place].job_id != it.job_id
+        ]
+        named = {*stale, *[head.job_id for head in fresh.values()]}
+        unknown = [it for it in named if not turn.knows(it)]
+        if unknown:
+            turn.learn((await ahead.jobs(sorted(unknown))).values())
+        for job_id in stale:
+            if _is_marked(turn.get(job_id)):
+                turn.step(job_id, on.FoundFitting())
+        marked = {
+            place: _mark(turn, head, promises.get(head.job_id))
+            for place, head in fresh.items()
+            if _waits(turn.get(head.job_id))
+        }
+        return {place: self.marks[place] for place in heads if place not in fresh} | marked
+
+    def _is_written(self, place: Place, head: Head, promise: datetime | None) -> bool:
+        mark = self.marks.get(place)
+        if mark is None or (mark.job_id, mark.reason) != (head.job_id, head.reason):
+            return False
+        return not _is_nearer(promise, mark.promise)
+
+
+async def read_promises(turn: Turn, ahead: Ahead, heads: Collection[JobId]) -> Mapping[JobId, datetime]:
+    """By when these are to start, as it is stored: after a restart of the server nothing else knows."""
+    unknown = [it for it in heads if not turn.knows(it)]
+    if unknown:
+        turn.learn((await ahead.jobs(unknown)).values())
+    stored = {it: job.promised_start for it in heads if (job := turn.get(it)) is not None}
+    return {it: promise for it, promise in stored.items() if promise is not None}
+
+
+def still_true(marks: Mapping[Place, Mark], turn: Turn) -> Mapping[Place, Mark]:
+    """Those of jobs that the turn has not looked at, or that are marked as it leaves them; mostly all."""
+    fallen = {place for place, it in marks.items() if (job := turn.get(it.job_id)) is not None and not _is_marked(job)}
+    return {place: it for place, it in marks.items() if place not in fallen} if fallen else marks
+
+
+def _waits(job: Job | None) -> bool:
+    """One whose record was damaged has failed when it was read."""
+    return job is not None and job.status is Status.RUNNABLE
+
+
+def _is_nearer(promise: datetime | None, written: datetime | None) -> bool:
+    """By so much that it is worth a write."""
+    return promise is not None and (written is None or written - promise >= NOTICEABLE)
+
+
+def _mark(turn: Turn, head: Head, promise: datetime | None) -> Mark:
+    job = turn.get(head.job_id)
+    assert job is not None, f"{head.job_id} was offered and is not known"
+    if job.status_reason != head.reason or job.blocked_at is None or _is_nearer(promise, job.promised_start):
+        turn.step(head.job_id, on.FoundBlocked(reason=head.reason, promise=promise))
+        job = turn.get(head.job_id)
+    assert job is not None
+    assert job.blocked_at is not None, f"{head.job_id} is blocked and does not say since when"
+    return Mark(job_id=head.job_id, reason=head.reason, since=job.blocked_at, promise=job.promised_start)
+
+
+def _is_marked(job: Job | None) -> bool:
+    return job is not None and _waits(job) and not job.misfit and job.blocked_at is not None

@@ -1,0 +1,235 @@
+"""All that placing needs beside the turn: the ledger of shares, the marks of heads, time limits, positions.
+
+What a turn decides is staged here and adopted when the turn is saved; a turn that is not saved has changed nothing.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+
+from batchq.domain.container import Resources
+from batchq.domain.ids import ConsumableName, JobId, QueueName
+from batchq.domain.job import Job, JobSpec
+from batchq.domain.scheduling.capacity import Room, Site
+from batchq.domain.scheduling.fairshare import MOST_SHARES, Change, ShareKey, ShareUse, may_open
+from batchq.domain.scheduling.resources import Stocks
+from batchq.domain.scheduling.usage import Held
+from batchq.engine.account_limits import Accounts
+from batchq.engine.scheduling.admission import Tally
+from batchq.engine.scheduling.blocked import Heads, Mark, read_promises, still_true
+from batchq.engine.scheduling.catalog_view import Ground
+from batchq.engine.scheduling.placement_pass import (
+    NOBODY_WAITS,
+    Filled,
+    Place,
+    blocked_heads,
+    fill_room,
+    free_misfits,
+)
+from batchq.engine.scheduling.queue_cache import Ahead
+from batchq.engine.scheduling.queue_reader import Skip
+from batchq.engine.scheduling.queue_search import NO_SEARCH, Searches, follow
+from batchq.engine.scheduling.share_usage import Ledger, Page, Positions
+from batchq.engine.scheduling.skip_pass import Outlook
+from batchq.engine.scheduling.snapshot import snapshot
+from batchq.engine.scheduling.time_limits import Limits
+from batchq.engine.unit_of_work import Turn
+from batchq.errors import Invalid
+from batchq.ports.catalog import Snapshot
+from batchq.ports.clock import Clock
+from batchq.ports.jobs import Changes, JobStore
+
+NO_PROMISES: Mapping[JobId, datetime] = {}
+
+
+class Scheduler:
+    """`ring` is called when a turn is due because a job was blocked too long."""
+
+    def __init__(
+        self, *, store: JobStore, ground: Ground, accounts: Accounts, clock: Clock, ring: Callable[[], None]
+    ) -> None:
+        self._store = store
+        self.ahead = Ahead(store)
+        self._accounts = accounts
+        self._ground = ground
+        self._clock = clock
+        self._ledger = Ledger(ground)
+        self.tally = Tally(accounts)
+        self._held = Held()
+        self._heads = Heads()
+        self._positions = Positions(clock.now())
+        self._outlook = Outlook()
+        self._promises = NO_PROMISES
+        self._promises_read = False
+        self._staged_marks: Mapping[Place, Mark] = {}
+        self._staged_promises = NO_PROMISES
+        self._searches: Searches = NO_SEARCH
+        self._staged_searches: Searches = NO_SEARCH
+        self._misfits_after: int | None = None  # behind which order misfits are yet to be looked at
+        self._staged_misfits_after: int | None = None
+        self._staged_page = Page(shares={}, used_up={})
+        self._staged_changes: Sequence[Change] = ()
+        self.limits = Limits(store=store, ground=ground, clock=clock, ring=ring)
+
+    async def load(self, active: Iterable[Job]) -> None:
+        """Take up what is stored, at the start and when memory may not be that."""
+        self._held = Held(active)
+        await self._ledger.load(self._store, self._clock.now())
+        await self.tally.load(self._store)
+        self._heads.marks = {}
+        self._searches = NO_SEARCH
+        self.ahead.forget()
+        self._outlook.forget()
+        self.limits.look_through(self._clock.now())
+
+    async def cancel_overdue(self, turn: Turn, *, ground_changed: bool, held: bool) -> None:
+        """At the beginning of a turn: those that were blocked too long are over. While `held` nobody knows who is."""
+        if ground_changed:
+            self._ledger.forget(turn.now)
+            self.ahead.forget()
+            self._outlook.forget()
+            self.limits.forget()
+        self._outlook.begin()
+        self._staged_promises = self._promises
+        self._staged_marks = self._heads.marks
+        self._staged_misfits_after = self._misfits_after
+        self._staged_searches = self._searches
+        if not held:
+            await self.limits.cancel(turn, self._heads.marks)
+
+    def concerns(self, turn: Turn) -> bool:
+        """Whether by what has happened so far somebody may start, or another stands first."""
+        return turn.place or self._outlook.concerns(turn.stirred_lines)
+
+    async def free_misfits(self, turn: Turn, host: Resources, *, ground_changed: bool) -> bool:
+        """After the ground has changed, a page of them a turn; False if there are more."""
+        if ground_changed:
+            self.limits.look_through(turn.now)
+            self._misfits_after = -1
+        if self._misfits_after is None:
+            return True
+        _, used_up = self._ledger_after(turn, turn.pairs())
+        room = Room(site=self._site(host, used_up), held=Held().after(()), now=turn.now)
+        self._staged_misfits_after = await free_misfits(
+            turn, self._store, self._ground, room=room, after=self._misfits_after
+        )
+        return self._staged_misfits_after is None
+
+    async def fill(self, turn: Turn, host: Resources, *, skip: Skip, grown: bool) -> bool:
+        """Place what fits; False if it stopped before that, at what one turn may do, or a head has failed.
+
+        `grown`: there may be more room than when this was called last.
+        """
+        changes = turn.pairs()
+        if self._outlook.is_bare(self._ground.queues, changes):
+            filled, promises = NOBODY_WAITS, NO_PROMISES
+        else:
+            uses, used_up = self._ledger_after(turn, changes)
+            held = self._held.after([change.after for change in changes])
+            site = self._site(host, used_up)
+            if not self._promises_read:
+                room = Room(site=site, held=held, now=turn.now)
+                ids = await blocked_heads(turn, self.ahead, self._ground, room=room, uses=uses, skip=skip)
+                self._promises = await read_promises(turn, self.ahead, ids)
+                self._promises_read = True
+            room = Room(site=site, held=held, now=turn.now, promised=self._promises)
+            filled = await fill_room(
+                turn,
+                self.ahead,
+                self._ground,
+                room=room,
+                uses=uses,
+                skip=skip,
+                nobody=self._outlook.nobody,
+                searches=self._searches if turn.search else NO_SEARCH,
+            )
+            promises = room.promises
+        self._outlook.stage(filled)
+        self._staged_searches = self._followed(turn, filled, grown=grown)
+        if filled.finished:
+            self._staged_marks = await self._heads.mark(turn, self.ahead, filled.heads, promises)
+            self._staged_promises = promises
+        return filled.finished and not filled.worthwhile and len(self._staged_marks) == len(filled.heads)
+
+    @property
+    def shares_wait(self) -> bool:
+        """Whether a queue whose order changes with time has a blocked head, as last saved."""
+        queues = (self._ground.queues.get(place) for place in self._heads.marks if isinstance(place, str))
+        return any(it is not None and it.policy is not None for it in queues)
+
+    @property
+    def searching(self) -> bool:
+        """Whether there are jobs behind heads that are yet to be looked at."""
+        return bool(self._staged_searches)
+
+    def _followed(self, turn: Turn, filled: Filled, *, grown: bool) -> Searches:
+        """A head that left its place gives its reservation back."""
+        heads = {it.job_id for it in filled.heads.values()}
+        grown = grown or any(it.job_id not in heads for it in self._heads.marks.values())
+        searched = filled.searches if turn.search else self._searches
+        if not filled.finished:
+            return searched
+        return follow(searched, filled.cut, turn.stirred_lines, grown=grown)
+
+    def written_to(self, turn: Turn, changes: Changes) -> Changes:
+        """What the turn saves, with the ledger's part of it, which is adopted as written whatever changes meanwhile."""
+        self._staged_changes = turn.pairs()
+        self._staged_page = self._ledger.page(self._staged_changes, turn.now)
+        return self._staged_page.written_to(changes)
+
+    def adopt(self, turn: Turn, jobs: Sequence[Job]) -> None:
+        """The turn is saved, and these jobs with it."""
+        self._held.adopt(jobs)
+        self._ledger.adopt(self._staged_page, turn.now)
+        self.tally.adopt(self._staged_changes)
+        self._positions.adopt(self._staged_changes, turn.now)
+        self.ahead.adopt(jobs)
+        self._outlook.adopt(turn, self._staged_changes)
+        self._heads.marks = still_true(self._staged_marks, turn)
+        self._promises = self._staged_promises
+        self._misfits_after = self._staged_misfits_after
+        self._searches = self._staged_searches
+        self.limits.adopt(self._heads.marks, jobs)
+
+    def admit(self, turn: Turn, spec: JobSpec) -> None:
+        """AWS: a queue has 500 active shares at most. An account may have a most that waits. Raises Invalid."""
+        if spec.share_identifier is not None:
+            key = ShareKey(spec.queue, spec.share_identifier)
+            if not may_open(self._ledger.shares, key, turn.opened()):
+                raise Invalid(f"JobQueue {spec.queue} has {MOST_SHARES} active share identifiers, which is the most.")
+        self.tally.admit(turn, spec)
+
+    def in_use(self, name: ConsumableName, active: Iterable[Job]) -> int:
+        """How many units of a resource the jobs under way hold."""
+        return sum(need.quantity for job in active for need in job.spec.needs if need.resource == name)
+
+    def used_up(self, name: ConsumableName) -> int:
+        return self._ledger.used_up.get(name, 0)
+
+    async def snapshot(self, queue: QueueName, active: Iterable[Job], skip: Skip) -> Snapshot:
+        """Who is next in a queue, and what its jobs hold."""
+        turn = Turn(now=self._clock.now(), active={})
+        held = sum(it.spec.resources.millicpus for it in active if it.spec.queue == queue)
+        asked = self._ground.queues[queue]
+        policy = None if asked.policy is None else self._ground.policies.get(asked.policy)
+        return await snapshot(
+            turn,
+            self._store,
+            asked,
+            policy=policy,
+            uses=self._ledger.shares,
+            held=held,
+            since=self._positions.since,
+            skip=skip,
+        )
+
+    def _ledger_after(
+        self, turn: Turn, changes: Sequence[Change]
+    ) -> tuple[Mapping[ShareKey, ShareUse], Mapping[ConsumableName, int]]:
+        """What is used, and used up, as the turn leaves it so far."""
+        return self._ledger.with_page(self._ledger.page(changes, turn.now))
+
+    def _site(self, host: Resources, used_up: Mapping[ConsumableName, int]) -> Site:
+        """As it is now: the catalog may change while the store is read."""
+        stocks = Stocks(dict(self._ground.consumables), used_up)
+        quotas = self._accounts.quotas()
+        return Site(environments=dict(self._ground.environments), host=host, stocks=stocks, quotas=quotas)

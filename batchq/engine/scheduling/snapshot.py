@@ -1,0 +1,62 @@
+"""Who is next in a queue: its jobs in the order in which they would start if there were room for one after another.
+
+Misfits, which no room would help, are not among them.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import datetime
+
+from batchq.domain.catalog import JobQueue, SchedulingPolicy
+from batchq.domain.ids import QueueName
+from batchq.domain.scheduling.capacity import Candidate
+from batchq.domain.scheduling.fairshare import ShareKey, ShareUse, active_shares
+from batchq.domain.scheduling.quotas import NO_QUOTAS, Closed
+from batchq.engine.scheduling.queue_reader import Skip, Waiting
+from batchq.engine.unit_of_work import Turn
+from batchq.ports.catalog import Snapshot
+from batchq.ports.jobs import JobStore
+
+MOST_JOBS = 100
+MOST_SHARES = 20
+
+
+async def snapshot(
+    turn: Turn,
+    store: JobStore,
+    queue: JobQueue,
+    *,
+    policy: SchedulingPolicy | None,
+    uses: Mapping[ShareKey, ShareUse],
+    held: int,
+    since: Callable[[QueueName, int], datetime],
+    skip: Skip,
+) -> Snapshot:
+    """The queue at the time of a turn that does nothing. `since` tells when an order came to where it stands.
+
+    `held` is what the jobs of the queue hold, in thousandths of a vCPU.
+    """
+    waiting = Waiting(turn, store, skip, Closed(NO_QUOTAS))
+    line = waiting.in_order(queue.name) if policy is None else waiting.in_turns(queue.name, policy, uses)
+    first = await _first(line)
+    born = {it.id: it.created_at for it in (await store.jobs([it.job_id for it in first])).values()}
+    shares = sorted(
+        ((key.share, use.millicpus) for key, use in uses.items() if key.queue == queue.name), key=_most_first
+    )
+    return Snapshot(
+        jobs=tuple((it.job_id, max(born.get(it.job_id, turn.now), since(queue.name, it.order))) for it in first),
+        updated_at=turn.now,
+        millicpus=held,
+        shares=tuple(it for it in shares if it[1] > 0)[:MOST_SHARES],
+        active_shares=active_shares(uses, queue.name),
+    )
+
+
+async def _first(line: AsyncIterator[Candidate]) -> list[Candidate]:
+    first: list[Candidate] = []
+    while len(first) < MOST_JOBS and (it := await anext(line, None)) is not None:
+        first.append(it)
+    return first
+
+
+def _most_first(share: tuple[str, int]) -> tuple[int, str]:
+    return -share[1], share[0]

@@ -1,0 +1,304 @@
+"""What one turn reads, changes and wants. Saved at once or not at all; until then nothing has happened outside."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from batchq.domain import effects as do
+from batchq.domain import events as on
+from batchq.domain.access.accounts import Caller
+from batchq.domain.access.audit import DONE, Act, act
+from batchq.domain.bulk_stop import Candidates, Progress, Sweep, Told
+from batchq.domain.ids import JobId, QueueName, Tag, child_id, parent_of, stream_name
+from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Job, Status
+from batchq.domain.lifecycle.array_view import hear
+from batchq.domain.lifecycle.arrays import Moved, at_work, count, is_parent, size
+from batchq.domain.lifecycle.containers import came_to_run
+from batchq.domain.lifecycle.damage import fail, is_damaged
+from batchq.domain.lifecycle.status import Outcome
+from batchq.domain.lifecycle.transitions import step
+from batchq.domain.scheduling.dependencies import waits, waits_for
+from batchq.domain.scheduling.fairshare import Change, ShareKey
+from batchq.engine.messages import Letter, SweepJobs
+from batchq.ports.jobs import Changes, Moment, Restoration, StatusChanged, SubmissionKey
+from batchq.ports.logs import LogStream
+
+MAX_DEPENDENTS = 500  # stored dependents of ended jobs that one turn judges
+MAX_ENDED = 50  # ended jobs whose dependents are read at once: as many of each as a page has are put in order
+
+
+class Unjudged(Struct, frozen=True, kw_only=True):
+    """Jobs that have ended, or arrays that have children now, and whose stored dependents are still to be judged."""
+
+    ended: tuple[JobId, ...]
+    #: The order of the last dependent that was judged.
+    after: int = -1
+
+
+def unjudged(ended: Sequence[JobId]) -> Iterator[Unjudged]:
+    for first in range(0, len(ended), MAX_ENDED):
+        yield Unjudged(ended=tuple(ended[first : first + MAX_ENDED]))
+
+
+class Turn:
+    """A working copy over the active jobs. Jobs that are not active must be learnt before they are stepped.
+
+    `caller` is who asked for what is being read, while it is. `later` are letters that the next turn is to read again,
+    `unknown` the containers that a survey of restored data left over.
+
+    `search`: more of the jobs behind heads are looked at. `more`: placement stopped before its end, at its share.
+    `place`: there may be more room. `stirred_lines`: the first, by queue, of those who came to wait for it or went.
+    """
+
+    def __init__(self, *, now: datetime, active: Mapping[JobId, Job]) -> None:
+        self.now = now
+        self.effects: list[tuple[do.Effect, Job | None]] = []
+        self.place = False
+        self.search = False
+        self.more = False
+        self.stirred_lines: dict[QueueName, int] = {}
+        self.later: list[Letter] = []
+        self.submitted: dict[SubmissionKey, JobId] = {}
+        self.restoration: Restoration | None = None
+        self.engine_id: str | None = None
+        self.unknown: frozenset[Tag] | None = None
+        #: What is left of earlier turns, and of this one; the first first.
+        self.unjudged: deque[Unjudged] = deque()
+        self.dependents_left = MAX_DEPENDENTS
+        self._waiting: dict[JobId, dict[JobId, None]] = {}
+        self.sweeps: list[tuple[Sweep, SweepJobs]] = []
+        self.progress: list[Progress] = []
+        self.told: dict[int, tuple[Told, ...]] = {}
+        self.caller: Caller | None = None
+        self.acts: list[Act] = []
+        self._active = active
+        self._read: dict[JobId, Job] = {}
+        self._inserted: dict[JobId, Job] = {}
+        self._updated: dict[JobId, Job] = {}
+        self._history: list[Moment] = []
+        self._changed: list[StatusChanged] = []
+        self._streams: list[LogStream] = []
+        self._fresh: list[JobId] = []
+        self._stirred: list[JobId] = []
+        self._moved: dict[JobId, list[Moved]] = {}
+        self._pairs: list[Change] | None = None
+
+    def learn(self, jobs: Iterable[Job]) -> None:
+        """Jobs as stored; what this turn already did to them stands. One whose record was damaged fails at once."""
+        for job in jobs:
+            self._read.setdefault(job.id, job)
+            if is_damaged(job) and self.get(job.id) is job:
+                self._follow(job, fail(job, self.now))
+
+    def get(self, asked: JobId) -> Job | None:
+        return self._inserted.get(asked) or self._updated.get(asked) or self._active.get(asked) or self._read.get(asked)
+
+    def knows(self, job_id: JobId) -> bool:
+        return self.get(job_id) is not None
+
+    def touched(self, job_id: JobId) -> bool:
+        return job_id in self._inserted or job_id in self._updated
+
+    def insert(self, job: Job, key: SubmissionKey | None) -> None:
+        self._inserted[job.id], self._pairs = job, None
+        self._index(job)
+        self._fresh.append(job.id)
+        self._tell(None, job)
+        self.note_job(job)
+        if key is not None:
+            self.submitted[key] = job.id
+
+    def step(self, job_id: JobId, event: on.Event) -> None:
+        """Apply an event. One about a job that nobody knows is pointless, not wrong."""
+        job = self.count(job_id) if job_id in self._moved else self.hear(job_id)
+        if job is not None:
+            self._follow(job, step(job, event, self.now))
+
+    def count(self, parent_id: JobId) -> Job:
+        """The array; its children that have moved are counted then, for what is decided of it hangs on that."""
+        parent = self.get(parent_id)
+        assert parent is not None, f"{parent_id} has children and is not known"
+        caller, self.caller = self.caller, None
+        counted = self._follow(parent, (count(parent, self._moved.pop(parent_id), self.now), ()))
+        self.caller = caller
+        return counted
+
+    def hear(self, job_id: JobId) -> Job | None:
+        """The job; a child has heard then what its array was told, for that comes before anything else."""
+        job = self.get(job_id)
+        parent = None if job is None or job.child is None else self.get(job.child.parent)
+        if job is None or parent is None:
+            return job
+        caller, self.caller = self.caller, None  # who asks something of it has not ordered this
+        heard = self._follow(job, hear(job, parent, self.now))
+        self.caller = caller
+        return heard
+
+    def _follow(self, job: Job, outcome: Outcome) -> Job:
+        after, effects = outcome
+        self.keep(job, after)
+        for effect in effects:
+            self.effects.append((effect, after))
+        return after
+
+    def keep(self, before: Job, after: Job) -> None:
+        if after is before:
+            return
+        self._pairs = None
+        self._index(after)
+        (self._inserted if after.id in self._inserted else self._updated)[after.id] = after
+        for tag in came_to_run(before, after):
+            name = stream_name(after.spec.definition.name, tag)
+            self._streams.append(LogStream(name=name, tag=tag, created_at=self.now, owner=after.spec.owner))
+        if after.status is not before.status:
+            self._tell(before, after)
+        if before.family is None and after.family is not None:
+            self._stirred.append(after.id)
+        self.note_job(after)
+
+    def note(self, about: str, outcome: str = DONE) -> None:
+        """The act of whoever asked for what is being read, if anybody did."""
+        if self.caller is not None:
+            self.acts.append(act(self.caller, at=self.now, about=about, outcome=outcome))
+
+    def note_job(self, job: Job, job_id: JobId | None = None) -> None:
+        """The same about a job; or about a child of it that is not spawned yet."""
+        if self.caller is not None:
+            asked = act(self.caller, at=self.now, about="")
+            self.acts.append(asked.about_job(job_id or job.id, job.spec.owner, job.status))
+
+    def active(self) -> dict[JobId, Job]:
+        """The jobs that hold room, as this turn leaves them."""
+        changed = self._updated | self._inserted
+        kept = {job_id: job for job_id, job in self._active.items() if job_id not in changed}
+        return kept | {job_id: job for job_id, job in changed.items() if job.status in ACTIVE}
+
+    def pairs(self) -> Sequence[Change]:
+        """The jobs that this turn has changed so far, as they are stored and as it leaves them."""
+        if self._pairs is None:
+            self._pairs = [Change(None, job) for job in self._inserted.values()]
+            for job_id, job in self._updated.items():
+                self._pairs.append(Change(self._active.get(job_id) or self._read[job_id], job))
+        return self._pairs
+
+    def in_status(self, status: Status) -> list[Job]:
+        """Jobs that this turn has changed, and left in a status."""
+        return [job for job in (*self._inserted.values(), *self._updated.values()) if job.status is status]
+
+    def waiting_for(self, ids: Iterable[JobId]) -> list[JobId]:
+        """Jobs that this turn has changed, and that depend on one of these."""
+        return [it for job_id in ids for it in self._waiting.get(job_id, ())]
+
+    def _index(self, job: Job) -> None:
+        """By what it waits for: never all that a turn has changed is looked through for the dependents of one."""
+        if job.spec.depends_on and waits(job):
+            for on_id in waits_for(job):
+                self._waiting.setdefault(on_id, {})[job.id] = None
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether something has happened that others hang on, and this turn may look at them."""
+        left = self.unjudged and self.dependents_left > 0
+        return bool(self._moved or self._fresh or self._stirred or left)
+
+    def take_fresh(self) -> list[JobId]:
+        """The jobs that are new since this was last asked."""
+        fresh, self._fresh = self._fresh, []
+        return fresh
+
+    def take_stirred(self) -> list[JobId]:
+        """The jobs that, since this was last asked, came to their end or (arrays) to have children."""
+        stirred, self._stirred = self._stirred, []
+        return stirred
+
+    @property
+    def moved(self) -> list[JobId]:
+        """The arrays of which children have moved since they were counted."""
+        return list(self._moved)
+
+    def parents(self) -> list[Job]:
+        """The array parents that this turn has changed."""
+        return [job for job in (*self._inserted.values(), *self._updated.values()) if is_parent(job)]
+
+    def opened(self) -> Iterator[ShareKey]:
+        """The shares of the jobs that are new in this turn."""
+        for job in self._inserted.values():
+            if job.spec.share_identifier is not None:
+                yield ShareKey(job.spec.queue, job.spec.share_identifier)
+
+    def changes(self, *, forget_before: datetime) -> Changes:
+        return Changes(
+            inserted=tuple(self._inserted.values()),
+            updated=tuple(self._updated.values()),
+            history=tuple(self._history),
+            submissions=tuple([(key, job_id, self.now) for key, job_id in self.submitted.items()]),
+            streams=tuple(self._streams),
+            restoration=self.restoration,
+            engine_id=self.engine_id,
+            sweeps=tuple([(sweep, letter.selection) for sweep, letter in self.sweeps]),
+            candidates=self._candidates(),
+            progress=tuple(self.progress),
+            acts=tuple(self.acts),
+            forget_before=forget_before if self.submitted else None,
+        )
+
+    def _candidates(self) -> tuple[tuple[int, Candidates], ...]:
+        """With each the jobs that changed since they were read, in the turns before and in this one."""
+        own = {job.order for jobs in (self._inserted, self._updated) for job in jobs.values()} if self.sweeps else ()
+        return tuple(
+            (sweep.number, replace(letter.candidates, changed=frozenset(letter.candidates.changed).union(own)))
+            for sweep, letter in self.sweeps
+            if letter.candidates is not None
+        )
+
+    def saved(self) -> tuple[list[Job], list[StatusChanged]]:
+        """The jobs at the versions they now have in the store, and the news for the bus.
+
+        Nobody asks for the version of one that is over, and to copy many would take its time.
+        """
+        updated = [
+            job if job.status in FINISHED else replace(job, version=job.version + 1) for job in self._updated.values()
+        ]
+        return [*self._inserted.values(), *updated], self._changed
+
+    def _tell(self, before: Job | None, after: Job) -> None:
+        attempt = after.attempt.number if after.attempt else None
+        at = _came(before, after) or self.now
+        self._history.append(
+            Moment(job_id=after.id, at=at, status=after.status, reason=after.status_reason, attempt=attempt)
+        )
+        self._changed.append(StatusChanged(before=before.status if before else None, job=after))
+        if after.status in FINISHED:
+            self._stirred.append(after.id)
+        if after.child is not None:
+            moved = Moved(index=after.child.index, before=before.status if before else None, after=after.status)
+            self._moved.setdefault(after.child.parent, []).append(moved)
+        if before is not None and before.status in ACTIVE:
+            self.place = self.place or after.status not in ACTIVE
+        elif Status.RUNNABLE in (after.status, before and before.status):
+            queue, order = after.spec.queue, after.order
+            self.stirred_lines[queue] = min(order, self.stirred_lines.get(queue, order))
+
+
+def _came(before: Job | None, after: Job) -> datetime | None:
+    """When one that waited came to its end: that may have been decided before it is written. None of all others."""
+    waited = before is not None and before.status in QUEUED
+    return after.stopped_at if waited and after.status in FINISHED else None
+
+
+def comes(turn: Turn, job_id: JobId) -> bool:
+    """Whether it is a child that its array is spawning."""
+    parent = array_to_spawn(turn, job_id)
+    return parent is not None and at_work(parent)
+
+
+def array_to_spawn(turn: Turn, job_id: JobId) -> Job | None:
+    """The array that has this child and has not spawned it yet."""
+    child = parent_of(job_id)
+    parent = None if child is None else turn.get(child[0])
+    if child is None or parent is None or turn.knows(job_id) or not is_parent(parent) or parent.status in FINISHED:
+        return None
+    return parent if child[1] < size(parent) and job_id == child_id(*child) else None

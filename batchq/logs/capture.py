@@ -1,0 +1,242 @@
+"""A container's output, copied from the engine's log into the archive before the engine forgets it.
+
+Nobody follows a container: each copy takes what is new since the last one. The engine's log is known by its stamps.
+Two outputs of a container overtake each other by a little, so the last moment is always read again; and a line too
+long for the engine is cut, and its rest comes later, under the stamp of its beginning. So what is kept is counted in
+characters a stamp, and a copy takes what exceeds that: it may be killed half-way, or be made twice.
+
+AWS: a line without a character is no event, and one of more than 256 KiB is several (CloudWatch takes 1 MiB since
+2025, but its agents still cut here). A log of a machine whose clock was set back while it was read may lack lines.
+
+Where not all is stored, a line of batchq's own says so (decision 0033). A copy that a quota stopped goes on when the
+next one finds room.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Collection, Sequence
+from contextlib import aclosing, suppress
+from datetime import UTC, datetime, timedelta
+from weakref import WeakValueDictionary
+
+from batchq.disk_guard import MIB
+from batchq.domain.ids import Tag
+from batchq.errors import ContainerGone
+from batchq.logs.quota import LogQuota
+from batchq.ports.clock import Clock
+from batchq.ports.logs import KeptLine, LogArchive, LogLine
+from batchq.ports.runtime import ContainerRuntime
+
+OVERLAP = 1_000_000_000  # nanoseconds by which one line may overtake another
+PERHAPS_CUT = 4096  # characters; engines cut at 16 KiB, which are so many at least
+EVENT_BYTES = 262_118
+BATCH_LINES = 2000
+BATCH_CHARACTERS = 1024 * 1024
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MEMORY = timedelta(seconds=1)  # for which it is known when a container was last asked
+ENGINE_STORES = 400_000_000  # bytes of a container's log, as JSON, at least; what was written before may be dropped
+ENGINE_LINE = 85  # bytes of a line's JSON beside its text
+DROPPED = "batchq: the engine stores only the last 400 to 500 MB of a container's output; lines {} may be missing"
+STOPPED = (
+    "batchq: log capture stopped: {}; {:.1f} MiB of this log are stored. "
+    "Later output is lost when the container is removed, unless there is room again before that"
+)
+
+
+class Keeper:
+    """One copy at a time for a container."""
+
+    def __init__(self, *, archive: LogArchive, runtime: ContainerRuntime, clock: Clock, quota: LogQuota) -> None:
+        self._archive = archive
+        self._quota = quota
+        self._runtime = runtime
+        self._clock = clock
+        self._turns: WeakValueDictionary[Tag, asyncio.Lock] = WeakValueDictionary()
+        self._caught_up: dict[str, datetime] = {}
+
+    async def keep(self, tag: Tag) -> bool:
+        """Copy all that is not kept yet. Whether the container, which wrote nothing, is removed by that.
+
+        One that is gone has nothing to copy.
+        """
+        async with self._turn_of(tag):
+            try:
+                written = await self._runtime.remove_silent(tag)
+            except ContainerGone:
+                return False
+            if written is not None and not await self._copy_first(tag, written):
+                await self._copy(tag, whole=True)
+            return written is None
+
+    async def catch_up(self, tag: Tag, *, fresh: timedelta) -> None:
+        """Copy what is new, unless that was begun less than so long ago."""
+        async with self._turn_of(tag):
+            now = self._clock.now()
+            if now - self._caught_up.get(tag.log_id, EPOCH) < fresh:
+                return
+            await self._copy(tag, whole=False)
+            self._remember(tag.log_id, now)
+
+    async def horizon(self, tags: Collection[Tag]) -> int | None:
+        """Until when everything these containers wrote is kept, in nanoseconds since the epoch.
+
+        None if none of them was read lately, or if their clock, which made the stamps, is seen to be ahead of ours.
+        """
+        known = [self._caught_up[tag.log_id] for tag in tags if tag.log_id in self._caught_up]
+        latest = max([await self._archive.last(tag.log_id) for tag in tags], default=0)
+        if not known or latest > _nanoseconds(self._clock.now()):
+            return None
+        return _nanoseconds(min(known))
+
+    def _turn_of(self, tag: Tag) -> asyncio.Lock:
+        """The lock lives as long as somebody holds it or waits for it."""
+        return self._turns.setdefault(tag, asyncio.Lock())
+
+    def _remember(self, log_id: str, now: datetime) -> None:
+        """When a container was last asked; and forget those of long ago."""
+        self._caught_up = {task: at for task, at in self._caught_up.items() if now - at < MEMORY} | {log_id: now}
+
+    async def _copy_first(self, tag: Tag, written: AsyncGenerator[LogLine, None]) -> bool:
+        """All of it, if nothing is kept yet; else nothing, and False. No file is looked for where nothing is told."""
+        batch = Batch(self._archive, tag, self._quota, stored=0)
+        asked, read = False, 0
+        with suppress(ContainerGone):
+            async with aclosing(written) as lines:
+                async for line in lines:
+                    if not asked and await self._archive.last(tag.log_id):
+                        return False
+                    asked = True
+                    read += len(line.message) + ENGINE_LINE
+                    if not await batch.add(line.at, line.message):
+                        return True
+        await batch.append()
+        if read >= ENGINE_STORES:
+            await batch.annotate(DROPPED.format("before the first of this log"))
+        return True
+
+    async def _copy(self, tag: Tag, *, whole: bool) -> None:
+        """`whole` looks also for the rest of lines that were cut long ago, for which all that is kept is read once."""
+        log_id = tag.log_id
+        last = await self._archive.last(log_id)
+        stored = await self._archive.size(log_id) if last else 0
+        if await self._is_stopped(tag, stored):
+            return
+        since = max(last - OVERLAP, 0)
+        kept = await self._kept(log_id, since=since, whole=whole) if last else {}
+        newest, oldest = max(kept, default=0), 0
+        batch = Batch(self._archive, tag, self._quota, stored=stored)
+        after = min([since, *(stamp - 1 for stamp in kept)])
+        with suppress(ContainerGone):  # nothing more to copy
+            async with aclosing(self._runtime.logs(tag, after=after)) as lines:
+                async for line in lines:
+                    oldest = min(oldest or line.at, line.at)
+                    if not await batch.add(line.at, _rest(line, kept, since=since)):
+                        return
+        await batch.append()
+        if newest and oldest > newest:  # the engine dropped the newest line that is stored, and perhaps the next ones
+            await batch.annotate(DROPPED.format(f"from {_clock_time(newest)} to {_clock_time(oldest)}"))
+
+    async def _is_stopped(self, tag: Tag, stored: int) -> bool:
+        """Whether a quota refuses more, and the last line that is stored says so, or no line can."""
+        if await self._quota.refusal(tag, stored) is None:
+            return False
+        if not self._quota.may_annotate:
+            return True
+        page = await self._archive.read_back(tag.log_id, position=None, limit=1, max_bytes=1)
+        return any(_is_annotation(line) for line in page.lines)
+
+    async def _kept(self, log_id: str, *, since: int, whole: bool) -> dict[int, int]:
+        """Characters by stamp: of lines after `since` and, for the whole, of those that may have been cut."""
+        kept: dict[int, int] = {}
+        position = 0 if whole else await self._archive.seek(log_id, since)
+        while True:
+            page = await self._archive.read(log_id, position=position, limit=BATCH_LINES, max_bytes=BATCH_CHARACTERS)
+            for line in page.lines:
+                perhaps_cut = whole and (line.stamped in kept or len(line.message) >= PERHAPS_CUT)
+                if line.stamped > since or perhaps_cut:
+                    kept[line.stamped] = kept.get(line.stamped, 0) + len(line.message)
+            if not page.lines:
+                return kept
+            position = page.end
+
+
+class Batch:
+    """Events on their way into a container's log, so many at a time that neither the memory nor the disk minds.
+
+    `stored` are the bytes of the log that the archive has already.
+    """
+
+    def __init__(self, archive: LogArchive, tag: Tag, quota: LogQuota, *, stored: int) -> None:
+        self._archive = archive
+        self._tag = tag
+        self._quota = quota
+        self._stored = stored
+        self._lines: list[LogLine] = []
+        self._characters = 0
+
+    async def add(self, at: int, message: str) -> bool:
+        """False when the quota refused what was added, so that no more can be."""
+        for event in events(message):
+            self._lines.append(LogLine(at=at, message=event))
+            self._characters += len(event)
+            if (len(self._lines) >= BATCH_LINES or self._characters >= BATCH_CHARACTERS) and not await self.append():
+                return False
+        return True
+
+    async def append(self) -> bool:
+        """What was added since the last time. False when the quota refused it; then a line in the log says why."""
+        lines, self._lines, self._characters = self._lines, [], 0
+        if not lines:
+            return True
+        why = await self._quota.refusal(self._tag, self._stored)
+        if why is None:
+            appended = await self._archive.append(self._tag.log_id, lines)
+            self._stored += appended
+            await self._quota.count(self._tag, appended)
+            return True
+        self._quota.stopped(self._tag, why)
+        await self.annotate(STOPPED.format(why, self._stored / MIB), at=lines[0].at)
+        return False
+
+    async def annotate(self, message: str, *, at: int = 0) -> None:
+        """Store a line of batchq's own, at this time or that of the last line, if the disk has room for it."""
+        if self._quota.may_annotate:
+            await self._archive.annotate(self._tag.log_id, LogLine(at=at, message=message))
+
+
+def events(message: str) -> Sequence[str]:
+    """A line as CloudWatch's events: none where it is empty, several where it is long. No character is cut in two."""
+    if message.isascii() and len(message) <= EVENT_BYTES:
+        return (message,) if message else ()
+    data = message.encode("utf-8", "replace")
+    cut = []
+    start = 0
+    while start < len(data):
+        end = min(start + EVENT_BYTES, len(data))
+        while end < len(data) and data[end] & 0xC0 == 0x80:  # noqa: PLR2004 - a byte inside a character
+            end -= 1
+        cut.append(data[start:end].decode())
+        start = end
+    return cut
+
+
+def _rest(line: LogLine, kept: dict[int, int], *, since: int) -> str:
+    """What of a line is not kept yet, perhaps nothing. What is, is counted off."""
+    if line.at <= since and line.at not in kept:
+        return ""
+    known = min(kept.get(line.at, 0), len(line.message))
+    if known:
+        kept[line.at] -= known
+    return line.message[known:]
+
+
+def _is_annotation(line: KeptLine) -> bool:
+    """Stamped by batchq: the engine stamps no line 0, and a damaged line has no time at all."""
+    return line.stamped == 0 < line.at
+
+
+def _clock_time(stamp: int) -> str:
+    return f"{EPOCH + timedelta(microseconds=stamp // 1000):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _nanoseconds(at: datetime) -> int:
+    return (at - EPOCH) // timedelta(microseconds=1) * 1000

@@ -1,0 +1,97 @@
+"""Log streams a page at a time, in each of four orders.
+
+By name and newest first the store has an index. The other two are those turned around, and cost a walk through all
+that comes before.
+"""
+
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from datetime import datetime
+from enum import StrEnum
+
+from msgspec import Struct
+
+from batchq.domain.access.accounts import Reach
+from batchq.ports.jobs import Age, JobStore
+from batchq.ports.logs import LogStream
+
+STEP = 1000
+
+
+class Order(StrEnum):
+    """AWS: that of the last event is only nearly kept. Here it is that of the streams' beginnings."""
+
+    NAME = "LogStreamName"
+    LAST_EVENT = "LastEventTime"
+
+
+class Listing(Struct, frozen=True, kw_only=True):
+    order: Order
+    descending: bool
+    prefix: str = ""
+
+
+class Mark(Struct, frozen=True, kw_only=True):
+    """The last stream of a page. It need not be there any more when the next page is asked for."""
+
+    name: str
+    created_at: datetime
+
+    @property
+    def age(self) -> Age:
+        return self.created_at, self.name
+
+
+async def page(
+    store: JobStore, listing: Listing, *, reach: Reach | None, after: Mark | None, limit: int
+) -> tuple[LogStream, ...]:
+    """The streams within a reach that come after a mark."""
+    match listing.order, listing.descending:
+        case Order.NAME, False:
+            name = after.name if after else ""
+            return await store.streams(prefix=listing.prefix, after=name, limit=limit, reach=reach)
+        case Order.LAST_EVENT, True:
+            return await store.newest_streams(limit=limit, before=after.age if after else None, reach=reach)
+        case Order.NAME, True:
+            walk = _by_name(store, listing.prefix, reach)
+            return await _turned(walk, until=lambda it: after is not None and it.name >= after.name, limit=limit)
+        case _:
+            walk = _newest_first(store, reach)
+            return await _turned(walk, until=lambda it: after is not None and _age(it) <= after.age, limit=limit)
+
+
+def mark(last: LogStream) -> Mark:
+    """The mark behind a page that ends with this stream."""
+    return Mark(name=last.name, created_at=last.created_at)
+
+
+def _age(stream: LogStream) -> Age:
+    return stream.created_at, stream.name
+
+
+async def _turned(
+    streams: AsyncIterator[LogStream], *, until: Callable[[LogStream], bool], limit: int
+) -> tuple[LogStream, ...]:
+    """The last ones before the first at which it ends, the nearest first."""
+    held: deque[LogStream] = deque(maxlen=limit)
+    async for stream in streams:
+        if until(stream):
+            break
+        held.append(stream)
+    return tuple(reversed(held))
+
+
+async def _by_name(store: JobStore, prefix: str, reach: Reach | None) -> AsyncIterator[LogStream]:
+    after = ""
+    while some := await store.streams(prefix=prefix, after=after, limit=STEP, reach=reach):
+        for stream in some:
+            yield stream
+        after = some[-1].name
+
+
+async def _newest_first(store: JobStore, reach: Reach | None) -> AsyncIterator[LogStream]:
+    before = None
+    while some := await store.newest_streams(limit=STEP, before=before, reach=reach):
+        for stream in some:
+            yield stream
+        before = _age(some[-1])

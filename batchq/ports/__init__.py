@@ -1,0 +1,1 @@
+"""The narrow interfaces to the outside, each with its values."""

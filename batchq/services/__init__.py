@@ -1,0 +1,1 @@
+"""The use cases, as the API's handlers call them."""

@@ -1,0 +1,290 @@
+"""Compute environments and job queues: made, changed, described and deleted, in domain terms.
+
+All but definitions stay in memory, where the scheduler reads them in each turn. Changes are made one at a time, and
+memory follows the store: what was not saved has not happened.
+
+What there is at the first start ever, for jobs to run at once: an environment and a queue on it.
+"""
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from batchq.disk_guard import Floor
+from batchq.domain import catalog_rules as rules
+from batchq.domain.access.accounts import Caller
+from batchq.domain.catalog import (
+    ComputeEnvironment,
+    ConsumableResource,
+    EnvironmentName,
+    JobQueue,
+    PolicyName,
+    SchedulingPolicy,
+    State,
+    Tags,
+    TimeLimit,
+)
+from batchq.domain.ids import ConsumableName, QueueName
+from batchq.ports.catalog import CatalogStore
+from batchq.ports.clock import Clock
+from batchq.ports.jobs import JobStore
+from batchq.services.consumable_resources import Consumables
+from batchq.services.job_definitions import Definitions
+from batchq.services.scheduling_policies import Policies
+from batchq.services.serialized import Turnstile, one_at_a_time
+
+_DEFAULTS_MADE = "defaults made"
+
+_ENVIRONMENT, _QUEUE, _POLICY = "ComputeEnvironment", "JobQueue", "SchedulingPolicy"
+
+
+class Catalog:
+    """`changed` is called after each change of anything but definitions: other jobs may start now."""
+
+    def __init__(
+        self, *, store: CatalogStore, jobs: JobStore, clock: Clock, floor: Floor, changed: Callable[[], None]
+    ) -> None:
+        self.turnstile = Turnstile()
+        self._store = store
+        self._jobs = jobs
+        self._clock = clock
+        self._changed = changed
+        self._environments: dict[EnvironmentName, ComputeEnvironment] = {}
+        self._queues: dict[QueueName, JobQueue] = {}
+        self.definitions = Definitions(turnstile=self.turnstile, store=store, floor=floor)
+        self.scheduling_policies = Policies(
+            turnstile=self.turnstile, store=store, clock=clock, queues=self._queues, changed=changed
+        )
+        self.consumable_resources = Consumables(turnstile=self.turnstile, store=store, clock=clock, changed=changed)
+
+    @property
+    def environments(self) -> Mapping[EnvironmentName, ComputeEnvironment]:
+        return self._environments
+
+    @property
+    def queues(self) -> Mapping[QueueName, JobQueue]:
+        return self._queues
+
+    @property
+    def policies(self) -> Mapping[PolicyName, SchedulingPolicy]:
+        return self.scheduling_policies.known
+
+    @property
+    def consumables(self) -> Mapping[ConsumableName, ConsumableResource]:
+        return self.consumable_resources.known
+
+    async def load(self) -> None:
+        """Read what is remembered. Before this the catalog is empty."""
+        self._environments.update((it.name, it) for it in await self._store.environments())
+        self._queues.update((it.name, it) for it in await self._store.queues())
+        await self.scheduling_policies.load()
+        await self.consumable_resources.load()
+
+    async def install_defaults(self, *, max_millicpus: int) -> None:
+        """At the first start ever: environment `local` and queue `default`. Whoever deletes them is rid of them."""
+        if await self._store.flag(_DEFAULTS_MADE):
+            return
+        if LOCAL not in self._environments:
+            await self.create_environment(
+                name=LOCAL,
+                state=State.ENABLED,
+                max_millicpus=max_millicpus,
+                document=local_document(max_millicpus),
+                tags=(),
+                caller=None,
+            )
+        if DEFAULT not in self._queues:
+            await self.create_queue(
+                name=DEFAULT,
+                state=State.ENABLED,
+                priority=1,
+                environments=(LOCAL,),
+                document="{}",
+                tags=(),
+                caller=None,
+            )
+        await self._store.set_flag(_DEFAULTS_MADE)
+
+    # -------------------------------------------------------------------------------------------------- environments
+
+    def describe_environments(self, names: Sequence[str] = ()) -> tuple[ComputeEnvironment, ...]:
+        """Those of them that exist, or all when none is named; by name."""
+        return tuple(it for name, it in sorted(self._environments.items()) if not names or name in names)
+
+    @one_at_a_time
+    async def create_environment(
+        self,
+        *,
+        name: EnvironmentName,
+        state: State,
+        max_millicpus: int,
+        document: str,
+        tags: Tags,
+        caller: Caller | None,
+    ) -> ComputeEnvironment:
+        """Raises Invalid when the name is taken."""
+        rules.must_be_free(name, self._environments)
+        made = ComputeEnvironment(
+            name=name,
+            state=state,
+            max_millicpus=max_millicpus,
+            document=document,
+            tags=rules.environment_tagged((), tags),
+            created_at=self._clock.now(),
+        )
+        return await self._keep_environment(made, caller)
+
+    @one_at_a_time
+    async def update_environment(
+        self,
+        name: EnvironmentName,
+        change: Callable[[ComputeEnvironment], ComputeEnvironment],
+        *,
+        caller: Caller,
+    ) -> ComputeEnvironment:
+        """`change` is given it as it is when its turn comes. Raises NotFound."""
+        return await self._keep_environment(change(self._environment(name)), caller)
+
+    @one_at_a_time
+    async def delete_environment(self, name: EnvironmentName, *, caller: Caller) -> None:
+        """Jobs that run on it go on. Raises Invalid while it is ENABLED or a queue uses it; an unknown one is gone."""
+        if name not in self._environments:
+            return
+        rules.must_be_disabled(_ENVIRONMENT, name, self._environments[name].state)
+        rules.must_be_unused(name, [queue.environments for queue in self._queues.values()])
+        await self._store.drop_environment(name, caller=caller)
+        del self._environments[name]
+        self._changed()
+
+    @one_at_a_time
+    async def tag_environment(self, name: EnvironmentName, tags: Tags, *, caller: Caller) -> None:
+        before = self._environment(name)
+        await self._keep_environment(replace(before, tags=rules.environment_tagged(before.tags, tags)), caller)
+
+    @one_at_a_time
+    async def untag_environment(self, name: EnvironmentName, keys: Collection[str], *, caller: Caller) -> None:
+        before = self._environment(name)
+        await self._keep_environment(replace(before, tags=rules.untagged(before.tags, keys)), caller)
+
+    # -------------------------------------------------------------------------------------------------------- queues
+
+    def queues_of(self, caller: Caller) -> Mapping[QueueName, JobQueue]:
+        """Those that are there for the caller."""
+        if caller.queues is None:
+            return self._queues
+        return {name: self._queues[name] for name in caller.queues if name in self._queues}
+
+    def describe_queues(self, names: Sequence[str] = (), *, caller: Caller) -> tuple[JobQueue, ...]:
+        """Those of them that exist, or all when none is named; by name."""
+        return tuple(it for name, it in sorted(self.queues_of(caller).items()) if not names or name in names)
+
+    @one_at_a_time
+    async def create_queue(
+        self,
+        *,
+        name: QueueName,
+        state: State,
+        priority: int,
+        environments: tuple[EnvironmentName, ...],
+        policy: PolicyName | None = None,
+        time_limits: tuple[TimeLimit, ...] = (),
+        document: str,
+        tags: Tags,
+        caller: Caller | None,
+    ) -> JobQueue:
+        """Raises Invalid when the name is taken, NotFound when an environment or the policy is not there."""
+        rules.must_be_free(name, self._queues)
+        made = JobQueue(
+            name=name,
+            state=state,
+            priority=priority,
+            environments=environments,
+            policy=policy,
+            time_limits=time_limits,
+            document=document,
+            tags=rules.tagged((), tags),
+            created_at=self._clock.now(),
+        )
+        self._check_footing(made)
+        return await self._keep_queue(made, caller)
+
+    @one_at_a_time
+    async def update_queue(
+        self, name: QueueName, change: Callable[[JobQueue], JobQueue], *, caller: Caller
+    ) -> JobQueue:
+        """`change` is given it as it is when its turn comes. Raises NotFound, also when what it stands on is not there.
+
+        Raises Invalid when a queue with a policy would lose it, or one without would get one.
+        """
+        before = self._queue(name)
+        after = change(before)
+        rules.must_keep_its_kind(before, after)
+        self._check_footing(after)
+        return await self._keep_queue(after, caller)
+
+    @one_at_a_time
+    async def delete_queue(self, name: QueueName, *, caller: Caller) -> None:
+        """Raises Invalid while it is ENABLED or holds unfinished jobs (AWS terminates them); an unknown one is gone."""
+        if name not in self._queues:
+            return
+        rules.must_be_disabled(_QUEUE, name, self._queues[name].state)
+        rules.must_be_empty(name, await self._jobs.unfinished_in(name))
+        await self._store.drop_queue(name, caller=caller)
+        del self._queues[name]
+        self._changed()
+
+    @one_at_a_time
+    async def tag_queue(self, name: QueueName, tags: Tags, *, caller: Caller) -> None:
+        before = self._queue(name)
+        await self._keep_queue(replace(before, tags=rules.tagged(before.tags, tags)), caller)
+
+    @one_at_a_time
+    async def untag_queue(self, name: QueueName, keys: Collection[str], *, caller: Caller) -> None:
+        before = self._queue(name)
+        await self._keep_queue(replace(before, tags=rules.untagged(before.tags, keys)), caller)
+
+    # -------------------------------------------------------------------------------------------------------- inside
+
+    def _environment(self, name: EnvironmentName) -> ComputeEnvironment:
+        rules.must_exist(_ENVIRONMENT, [name], self._environments)
+        return self._environments[name]
+
+    async def _keep_environment(self, environment: ComputeEnvironment, caller: Caller | None) -> ComputeEnvironment:
+        await self._store.put_environment(environment, caller=caller)
+        self._environments[environment.name] = environment
+        self._changed()
+        return environment
+
+    def _queue(self, name: QueueName) -> JobQueue:
+        rules.must_exist(_QUEUE, [name], self._queues)
+        return self._queues[name]
+
+    def _check_footing(self, queue: JobQueue) -> None:
+        rules.must_exist(_ENVIRONMENT, queue.environments, self._environments)
+        if queue.policy is not None:
+            rules.must_exist(_POLICY, [queue.policy], self.policies)
+
+    async def _keep_queue(self, queue: JobQueue, caller: Caller | None) -> JobQueue:
+        await self._store.put_queue(queue, caller=caller)
+        self._queues[queue.name] = queue
+        self._changed()
+        return queue
+
+
+LOCAL = EnvironmentName("local")
+
+DEFAULT = QueueName("default")
+
+
+def local_document(max_millicpus: int) -> str:
+    """What CreateComputeEnvironment would have been sent."""
+    resources = {
+        "type": "EC2",
+        "maxvCpus": max(1, max_millicpus // 1000),
+        "minvCpus": 0,
+        "desiredvCpus": 0,
+        "subnets": [],
+        "instanceTypes": ["optimal"],
+    }
+    return json.dumps({"type": "MANAGED", "computeResources": resources})

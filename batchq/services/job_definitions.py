@@ -1,0 +1,168 @@
+"""Job definitions: registered, deregistered and found, in domain terms.
+
+Job definitions as the store has them, the last thousand in memory: each SubmitJob and DescribeJobs asks for one.
+"""
+
+import asyncio
+from collections.abc import Collection
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from batchq.disk_guard import Floor
+from batchq.domain import catalog_rules as rules
+from batchq.domain.access import container_policy
+from batchq.domain.access.accounts import Caller, Owner
+from batchq.domain.catalog import DefinitionStatus, JobDefinition, Tags
+from batchq.domain.ids import DefinitionRef
+from batchq.errors import Forbidden, NotFound
+from batchq.ports.catalog import CatalogStore
+from batchq.services.serialized import Turnstile, one_at_a_time
+
+MOST = 1000
+
+K = TypeVar("K")
+
+V = TypeVar("V")
+
+
+class KnownDefinitions:
+    """The store is read between two writes, so that memory never holds what has just been replaced."""
+
+    def __init__(self, store: CatalogStore) -> None:
+        self._store = store
+        self._lock = asyncio.Lock()
+        self._known: dict[DefinitionRef, JobDefinition] = {}
+        self._newest: dict[str, int] = {}
+
+    async def get(self, ref: DefinitionRef) -> JobDefinition | None:
+        """Whatever its status."""
+        return self._known.get(ref) or await self._read(ref)
+
+    async def newest_active(self, name: str) -> JobDefinition | None:
+        revision = self._newest.get(name)
+        if revision is not None:
+            return await self.get(DefinitionRef(name=name, revision=revision))
+        return await self._read_newest(name)
+
+    async def add(self, definition: JobDefinition, *, caller: Caller) -> JobDefinition:
+        async with self._lock:
+            made = await self._store.add_definition(definition, caller=caller)
+            return self._keep(made, newest=made.status is DefinitionStatus.ACTIVE)
+
+    async def put(self, definition: JobDefinition, *, caller: Caller) -> None:
+        async with self._lock:
+            await self._store.put_definition(definition, caller=caller)
+            self._keep(definition, newest=False)
+            self._newest.pop(definition.ref.name, None)
+
+    async def _read(self, ref: DefinitionRef) -> JobDefinition | None:
+        async with self._lock:
+            found = await self._store.definition(ref)
+            return found and self._keep(found, newest=False)
+
+    async def _read_newest(self, name: str) -> JobDefinition | None:
+        async with self._lock:
+            found = await self._store.newest_active(name)
+            return found and self._keep(found, newest=True)
+
+    def _keep(self, definition: JobDefinition, *, newest: bool) -> JobDefinition:
+        _remember(self._known, definition.ref, definition)
+        if newest:
+            _remember(self._newest, definition.ref.name, definition.ref.revision)
+        return definition
+
+
+def _remember(known: dict[K, V], key: K, value: V) -> None:
+    """What was remembered longest ago makes room."""
+    known.pop(key, None)
+    known[key] = value
+    if len(known) > MOST:
+        del known[next(iter(known))]
+
+
+class Definitions:
+    """Changes are made one at a time.
+
+    A name, with all its revisions, is its owner's: of who first registered it. To others of his account and of those
+    below it his definitions are there to be used, and to all who reach him to be changed; to anybody else they are as
+    if they were not there. Only that a name is taken everybody may find out, by registering it.
+    """
+
+    def __init__(self, *, turnstile: Turnstile, store: CatalogStore, floor: Floor) -> None:
+        self.turnstile = turnstile
+        self._store = store
+        self._floor = floor
+        self._known = KnownDefinitions(store)
+
+    @one_at_a_time
+    async def register(self, definition: JobDefinition, *, caller: Caller) -> JobDefinition:
+        """The next revision of its name, whatever revision it came with. Raises DiskFull, Forbidden, and Invalid."""
+        self._floor.check()
+        owner = await self._store.definition_owner(definition.ref.name) or caller.owner
+        _must_reach(owner, f"the job definition name {definition.ref.name}", caller)
+        container_policy.check(definition, caller)
+        return await self._known.add(
+            replace(definition, tags=rules.tagged((), definition.tags), owner=owner), caller=caller
+        )
+
+    @one_at_a_time
+    async def deregister(self, ref: DefinitionRef, *, caller: Caller) -> None:
+        """No new job is made from it. Again, or of one that never was, it changes nothing. Raises Forbidden."""
+        known = await self.see(ref, caller=caller)
+        if known is not None:
+            _must_reach(known.owner, f"the job definition {ref}", caller)
+        if known is not None and known.status is DefinitionStatus.ACTIVE:
+            await self._known.put(replace(known, status=DefinitionStatus.INACTIVE), caller=caller)
+
+    async def find(self, name: str, revision: int | None, *, caller: Caller) -> JobDefinition:
+        """One to make jobs from: this revision, None the newest ACTIVE. Raises NotFound, also when it is INACTIVE."""
+        if revision is None:
+            said, found = name, await self._known.newest_active(name)
+        else:
+            ref = DefinitionRef(name=name, revision=revision)
+            said, found = str(ref), await self._known.get(ref)
+        if found is None or found.status is not DefinitionStatus.ACTIVE or not caller.may_use(found.owner):
+            raise NotFound(f"JobDefinition name {said} does not exist or is not in ACTIVE status")
+        return found
+
+    async def get(self, ref: DefinitionRef) -> JobDefinition | None:
+        """Whatever its status, and whosever it is."""
+        return await self._known.get(ref)
+
+    async def see(self, ref: DefinitionRef, *, caller: Caller) -> JobDefinition | None:
+        """Whatever its status, if it is there for the caller."""
+        found = await self._known.get(ref)
+        return found if found is not None and caller.may_use(found.owner) else None
+
+    async def page(
+        self, *, name: str | None, status: str | None, limit: int, after: DefinitionRef | None, caller: Caller
+    ) -> tuple[JobDefinition, ...]:
+        """By name, then revision, from the first beyond `after`. None is any."""
+        return await self._store.definitions(name=name, status=status, limit=limit, after=after, reach=caller.uses)
+
+    @one_at_a_time
+    async def tag(self, ref: DefinitionRef, tags: Tags, *, caller: Caller) -> None:
+        """Raises NotFound, Forbidden."""
+        before = await self._must_exist(ref, caller)
+        await self._known.put(replace(before, tags=rules.tagged(before.tags, tags)), caller=caller)
+
+    @one_at_a_time
+    async def untag(self, ref: DefinitionRef, keys: Collection[str], *, caller: Caller) -> None:
+        before = await self._must_exist(ref, caller)
+        await self._known.put(replace(before, tags=rules.untagged(before.tags, keys)), caller=caller)
+
+    async def _must_exist(self, ref: DefinitionRef, caller: Caller) -> JobDefinition:
+        found = await self.see(ref, caller=caller)
+        if found is None:
+            raise NotFound(f"JobDefinition {ref} not found.")
+        _must_reach(found.owner, f"the job definition {ref}", caller)
+        return found
+
+
+def _must_reach(owner: Owner, what: str, caller: Caller) -> None:
+    """Whose it is, is not said."""
+    if not caller.reaches(owner):
+        raise Forbidden(
+            f"User {caller.user} is not authorized to perform {caller.operation}: {what} belongs to another."
+        )

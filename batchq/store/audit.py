@@ -1,0 +1,107 @@
+"""Acts in SQL: each function is one transaction, or a part of one."""
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
+from operator import attrgetter
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from batchq.domain.access.accounts import AccountName, Reach, UserName
+from batchq.domain.access.audit import Act, ActQuery, Kept, Noted
+from batchq.store import rows
+from batchq.store.matching import EPOCH
+from batchq.store.statements import Row, each, named
+
+SQL = named("acts.sql")
+TEXTS = tuple(name for name in Act.__struct_fields__ if name != "at")
+
+_said = attrgetter(*TEXTS)
+
+_COLUMNS = "number, at, user, account, key, request_id, operation, about, outcome, owner, owner_account"
+
+Connection = sqlite3.Connection
+T = TypeVar("T")
+Bound = list[str | int]
+
+
+def insert(connection: Connection, acts: Sequence[Act]) -> None:
+    each(connection, SQL["insert_act"], [_row(it) for it in acts])
+
+
+def insert_with(connection: Connection, act: Act, work: Callable[[Connection], T]) -> T:
+    """What is done, and that it is."""
+    done = work(connection)
+    insert(connection, [act])
+    return done
+
+
+def take_over(connection: Connection, noted: Sequence[Noted]) -> None:
+    each(connection, SQL["insert_act"], [_row(it.act, mark=rows.text(it.mark)) for it in noted])
+
+
+def prune(connection: Connection, before: datetime, limit: int) -> int:
+    return connection.execute(SQL["prune_acts"], {"before": rows.microseconds(before), "limit": limit}).rowcount
+
+
+def page(connection: Connection, query: ActQuery) -> tuple[Kept, ...]:
+    """Of each part of what somebody reaches the newest, by an index; and of these the newest."""
+    asked = (select(part, by_owner=by_owner) for part in _parts(query) for by_owner in _ways(query))
+    found = {row[0]: row for statement in asked for row in connection.execute(*statement)}
+    newest = sorted(found.values(), key=lambda row: (row[1], row[0]), reverse=True)
+    return tuple(_kept(*row) for row in newest[: query.limit])
+
+
+def select(query: ActQuery, *, by_owner: bool = False) -> tuple[str, Bound]:
+    """One part: `reach` is None, or one user, or one account. `by_owner`: acts of others about their jobs."""
+    named = {"user": query.user, "operation": query.operation, "about": query.about}
+    conditions: list[tuple[str, Bound]] = [
+        (f"{column} = ?", [rows.text(it)]) for column, it in named.items() if it is not None
+    ]
+    if query.reach is not None:
+        accounts: Bound = [rows.text(it) for it in query.reach.accounts]
+        user, account = ("owner", "owner_account") if by_owner else ("user", "account")
+        column, bound_to = (account, accounts) if accounts else (user, Bound([rows.text(query.reach.user)]))
+        conditions.append((f"{column} = ? AND {column} <> ''" if by_owner else f"{column} = ?", bound_to))
+    if query.since is not None:
+        conditions.append(("at >= ?", [rows.microseconds(query.since)]))
+    if query.before is not None:
+        at, number = query.before
+        conditions.append(("(at, number) < (?, ?)", [rows.microseconds(at), rows.integer(number)]))
+    where = " AND ".join(condition for condition, _ in conditions) or "TRUE"
+    bound: Bound = [it for _, values in conditions for it in values]
+    statement = f"SELECT {_COLUMNS} FROM acts WHERE {where} ORDER BY at DESC, number DESC LIMIT ?"  # noqa: S608 - nobody's words
+    return statement, [*bound, query.limit]
+
+
+def _parts(query: ActQuery) -> Iterator[ActQuery]:
+    yield query if query.reach is None else replace(query, reach=Reach(user=query.reach.user))
+    for account in () if query.reach is None else sorted(query.reach.accounts):
+        yield replace(query, reach=Reach(user=UserName(""), accounts=frozenset({account})))
+
+
+def _ways(query: ActQuery) -> tuple[bool, ...]:
+    return (False,) if query.reach is None else (False, True)
+
+
+def _row(act: Act, mark: str | None = None) -> Row:
+    said = map(rows.text, _said(act))
+    return {"at": rows.microseconds(act.at), "mark": mark, **dict(zip(TEXTS, said, strict=True))}
+
+
+def _kept(number: int, at: int, user: str, account: str, *said: str) -> Kept:
+    key, request_id, operation, about, outcome, owner, owner_account = said
+    done = Act(
+        at=EPOCH + timedelta(microseconds=at),
+        user=UserName(user),
+        account=AccountName(account),
+        key=key,
+        request_id=request_id,
+        operation=operation,
+        about=about,
+        outcome=outcome,
+        owner=UserName(owner),
+        owner_account=AccountName(owner_account),
+    )
+    return Kept(number=number, act=done)

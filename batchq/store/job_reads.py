@@ -1,0 +1,199 @@
+"""What is read of the tables of jobs: each function is one transaction, run as a whole in a connection's own thread."""
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from batchq.domain.access.accounts import AccountName, Reach
+from batchq.domain.ids import ConsumableName, JobId, QueueName
+from batchq.domain.job import QUEUED, Job, Status
+from batchq.domain.scheduling.capacity import Candidate
+from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
+from batchq.errors import Unreadable
+from batchq.ports.jobs import ChildQuery, Moment, Restoration, SubmissionKey
+from batchq.store import rows
+from batchq.store.matching import EPOCH
+from batchq.store.repair import readable
+from batchq.store.statements import named
+
+SQL = named("jobs.sql")
+
+Connection = sqlite3.Connection
+T = TypeVar("T")
+
+
+def find(connection: Connection, ids: Sequence[JobId], reach: Reach | None) -> Mapping[JobId, Job]:
+    """What is not reached is not read, so that hardly the time which that takes tells that it is there."""
+    wanted = dict.fromkeys(ids)
+    if reach is not None:
+        owners = connection.execute(SQL["owners"], _named(wanted))
+        wanted = dict.fromkeys(JobId(job_id) for job_id, *owner in owners if reach.has(rows.owner(*owner)))
+    found = {job.id: job for job in _jobs(connection.execute(SQL["jobs"], _named(wanted)))}
+    return {job_id: found[job_id] for job_id in wanted if job_id in found}
+
+
+def of_orders(connection: Connection, orders: Sequence[int]) -> tuple[Job, ...]:
+    """These jobs, in the order asked."""
+    found = {job.order: job for job in _jobs(connection.execute(SQL["jobs_of_orders"], {"orders": json.dumps(orders)}))}
+    return tuple(found[order] for order in orders if order in found)
+
+
+def _named(ids: Iterable[JobId]) -> dict[str, str]:
+    """As one JSON text: SQLite has only so many variables, and a statement for each costs more than what it finds."""
+    return {"ids": json.dumps([rows.text(job_id) for job_id in ids])}
+
+
+def active(connection: Connection) -> tuple[Job, ...]:
+    return _jobs(connection.execute(SQL["active"]))
+
+
+def runnable(
+    connection: Connection, queue: QueueName, limit: int, after: int, beside: frozenset[AccountName]
+) -> tuple[Candidate, ...]:
+    asked = {"queue": rows.text(queue), "limit": limit, "after": rows.integer(after)} | _beside(beside)
+    found = connection.execute(SQL["runnable_beside" if beside else "runnable"], asked)
+    return made(found, rows.candidate, order=1)
+
+
+def runnable_in_share(
+    connection: Connection,
+    key: ShareKey,
+    limit: int,
+    after: tuple[int, int] | None,
+    beside: frozenset[AccountName],
+) -> tuple[Candidate, ...]:
+    rank, order = (-rows.GREATEST, -1) if after is None else (-rows.integer(after[0]), rows.integer(after[1]))
+    asked = {"queue": rows.text(key.queue), "share": rows.text(key.share), "rank": rank, "after": order, "limit": limit}
+    statement = SQL["runnable_in_share_beside" if beside else "runnable_in_share"]
+    return made(connection.execute(statement, asked | _beside(beside)), rows.candidate, order=1)
+
+
+def _beside(accounts: frozenset[AccountName]) -> dict[str, str]:
+    return {"beside": json.dumps(sorted(accounts))} if accounts else {}
+
+
+def waiting_shares(connection: Connection, queue: QueueName) -> tuple[str, ...]:
+    return tuple(share for (share,) in connection.execute(SQL["waiting_shares"], {"queue": rows.text(queue)}))
+
+
+def misfits(connection: Connection, limit: int, after: int) -> tuple[Job, ...]:
+    asked = {"limit": limit, "after": rows.integer(after)}
+    return _jobs(connection.execute(SQL["misfits"], asked))
+
+
+def dependents(connection: Connection, ids: Sequence[JobId], after: int, limit: int | None) -> tuple[Job, ...]:
+    asked = {**_named(ids), "after": after, "limit": -1 if limit is None else limit}
+    found = {job.order: job for job in _jobs(connection.execute(SQL["dependents"], asked))}
+    return tuple(found[order] for order in sorted(found))
+
+
+def ended_dependencies(connection: Connection) -> tuple[JobId, ...]:
+    return tuple(JobId(job_id) for (job_id,) in connection.execute(SQL["ended_dependencies"]))
+
+
+def waiting_for_others(connection: Connection) -> int:
+    (count,) = connection.execute(SQL["waiting_for_others"]).fetchone()
+    return int(count)
+
+
+def parents_at_work(connection: Connection) -> tuple[Job, ...]:
+    return _jobs(connection.execute(SQL["parents_at_work"]))
+
+
+def children(connection: Connection, parent: JobId, first: int, limit: int) -> tuple[Job, ...]:
+    orders = _children(connection, parent)
+    asked = orders[max(first, 0) : max(first, 0) + limit]
+    return _jobs(connection.execute(SQL["unfinished_children"], _bounds(asked)))
+
+
+def list_children(connection: Connection, query: ChildQuery) -> tuple[Job, ...]:
+    orders = _children(connection, query.parent)
+    below = orders if query.before is None else range(orders.start, min(orders.stop, query.before))
+    asked = {**_bounds(below), "limit": query.limit}
+    if query.status is None:
+        return _jobs(connection.execute(SQL["children"], asked))
+    if query.over and query.status in QUEUED:
+        return ()
+    if query.over and query.status is Status.FAILED:
+        return _jobs(connection.execute(SQL["children_failed_or_waiting"], asked))
+    return _jobs(connection.execute(SQL["children_of_status"], asked | {"status": query.status.value}))
+
+
+def _children(connection: Connection, parent: JobId) -> range:
+    """The orders that an array keeps for its children."""
+    found = connection.execute(SQL["array"], {"id": rows.text(parent)}).fetchone()
+    return range(0) if found is None else range(found[0] + 1, found[0] + 1 + found[1])
+
+
+def _bounds(orders: range) -> dict[str, str | int]:
+    return {"first": orders.start, "last": orders.stop - 1}
+
+
+def submissions(connection: Connection, keys: Sequence[SubmissionKey]) -> Mapping[SubmissionKey, JobId]:
+    found = ((key, connection.execute(SQL["submission"], rows.key_row(key)).fetchone()) for key in keys)
+    return {key: JobId(row[0]) for key, row in found if row is not None}
+
+
+def last_order(connection: Connection) -> int:
+    found = connection.execute(SQL["last_order"]).fetchone()
+    return -1 if found is None else int(found[0])
+
+
+def unfinished_in(connection: Connection, queue: QueueName) -> int:
+    (count,) = connection.execute(SQL["unfinished_in"], {"queue": rows.text(queue)}).fetchone()
+    return int(count)
+
+
+def queued(connection: Connection) -> Mapping[AccountName, int]:
+    return {AccountName(name): count for name, count in connection.execute(SQL["queued"])}
+
+
+def shares(connection: Connection) -> Mapping[ShareKey, ShareUse]:
+    return dict(_share(connection, found) for found in connection.execute(SQL["shares"]))
+
+
+def used_up(connection: Connection) -> Mapping[ConsumableName, int]:
+    return {ConsumableName(resource): units for resource, units in connection.execute(SQL["used_up"])}
+
+
+def restoration(connection: Connection) -> Restoration:
+    row = connection.execute(SQL["restoration"]).fetchone()
+    return Restoration() if row is None else rows.RESTORATION.decode(row[0])
+
+
+def engine_id(connection: Connection) -> str | None:
+    row = connection.execute(SQL["engine"]).fetchone()
+    return None if row is None else str(row[0])
+
+
+def history(connection: Connection, job_id: JobId) -> tuple[Moment, ...]:
+    found = connection.execute(SQL["history"], {"id": rows.text(job_id)})
+    return tuple(readable(((job_id, value) for (value,) in found), rows.moment))
+
+
+def _jobs(found: Iterable[Any]) -> tuple[Job, ...]:
+    return made(found, rows.stored, order=0)
+
+
+def made(found: Iterable[Any], make: Callable[[Any], T], *, order: int) -> tuple[T, ...]:
+    """What the rows make. Raises Unreadable, naming all of them that make nothing; `order` is the column that does."""
+    made, unreadable = [], []
+    for row in found:
+        try:
+            made.append(make(row))
+        except rows.WRONG:
+            unreadable.append(row[order])
+    if unreadable:
+        raise Unreadable(tuple(unreadable))
+    return tuple(made)
+
+
+def _share(connection: Connection, found: tuple[str, str, str]) -> tuple[ShareKey, ShareUse]:
+    """One that cannot be read is counted anew: what it holds is known, and what it held before is forgotten."""
+    try:
+        return rows.share(*found)
+    except rows.WRONG:
+        queue, share, _ = found
+        active, millicpus = connection.execute(SQL["share_counted"], {"queue": queue, "share": share}).fetchone()
+        return ShareKey(QueueName(queue), share), ShareUse(active=active, millicpus=millicpus, as_of=EPOCH)

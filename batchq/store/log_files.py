@@ -1,0 +1,304 @@
+"""LogArchive on files: one a log id, one record a line, nobody else writes them.
+
+A record is `<at> <behind> <message>`: nanoseconds since the epoch, by how many of them the engine's stamp is earlier,
+and a JSON string, so that the one line feed is the record's end. Positions are offsets in bytes. A record without its
+line feed was torn by a crash: it is never read, and the next append cuts it off.
+
+What is done to the folders that hold the data.
+"""
+
+import asyncio
+import fcntl
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import partial
+from io import SEEK_END, BytesIO
+from itertools import accumulate, islice
+from pathlib import Path
+from typing import BinaryIO, Concatenate, ParamSpec, TypeVar
+
+from batchq.errors import Invalid, StoreFailed
+from batchq.ports.logs import KeptLine, LogLine, LogPage
+
+
+def sync(folder: Path) -> None:
+    """Make what was named, renamed or removed in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # not the database
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def free(folder: Path) -> int:
+    """Bytes that a user who is not root may still write there. Raises StoreFailed."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError as why:
+        raise StoreFailed(f"the disk of {folder} does not tell how much is free: {why}") from why
+    return disk.f_bavail * disk.f_frsize
+
+
+P = ParamSpec("P")
+
+T = TypeVar("T")
+
+TASK_ID = re.compile(r"[0-9a-f]{32}")
+
+BLOCK = 64 * 1024
+
+THREADS = 4
+
+
+class LogFiles:
+    """Below `directory`, whose parent is there. The files block, so each call has a thread of a small pool."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="log-files")
+
+    def close(self) -> None:
+        """Wait for the calls under way."""
+        self._threads.shutdown()
+
+    async def last(self, log_id: str) -> int:
+        return await self._call(_last, log_id)
+
+    async def append(self, log_id: str, lines: Sequence[LogLine]) -> int:
+        return await self._call(_append, log_id, _records, lines)
+
+    async def annotate(self, log_id: str, line: LogLine) -> None:
+        await self._call(_append, log_id, _unstamped, [line])
+
+    async def read(self, log_id: str, *, position: int, limit: int, max_bytes: int) -> LogPage:
+        return await self._call(_read, log_id, position, limit, max_bytes)
+
+    async def read_back(self, log_id: str, *, position: int | None, limit: int, max_bytes: int) -> LogPage:
+        return await self._call(_read_back, log_id, position, limit, max_bytes)
+
+    async def seek(self, log_id: str, at: int) -> int:
+        return await self._call(_seek, log_id, at)
+
+    async def size(self, log_id: str) -> int:
+        return await self._call(_size, log_id)
+
+    async def total(self, log_ids: Sequence[str]) -> int:
+        return await self._in_thread(partial(_total, [self._path(it) for it in log_ids]), "the sizes of logs")
+
+    async def discard(self, log_id: str) -> None:
+        await self._call(_discard, log_id)
+
+    async def _call(self, work: Callable[Concatenate[Path, P], T], log_id: str, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._in_thread(partial(work, self._path(log_id), *args, **kwargs), f"the log of task {log_id}")
+
+    async def _in_thread(self, work: Callable[[], T], about: str) -> T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        except (OSError, RuntimeError) as failure:  # the latter where the machine has no thread left
+            raise StoreFailed(f"{about}: {failure}") from failure
+
+    def _path(self, log_id: str) -> Path:
+        """No text of a caller becomes part of a path."""
+        if not TASK_ID.fullmatch(log_id):
+            raise Invalid("a log id is 32 hexadecimal digits")
+        return self._directory / log_id[:2] / f"{log_id}.log"
+
+
+# --------------------------------------------------------------------------------------------------- in a thread: calls
+
+
+def _last(path: Path) -> int:
+    with _opened(path) as file:
+        return _latest(file, _end(file))
+
+
+def _append(path: Path, dump: Callable[[Sequence[LogLine], int], bytes], lines: Sequence[LogLine]) -> int:
+    """`dump` makes the records of lines that follow one of a certain time."""
+    new = not path.exists()
+    with _opened_to_write(path) as file:
+        end = _end(file)
+        records = dump(lines, _latest(file, end))
+        file.truncate(end)
+        file.seek(end)
+        file.write(records)
+        file.flush()
+        os.fsync(file.fileno())
+    if new:
+        sync(path.parent)
+        sync(path.parent.parent)
+    return len(records)
+
+
+def _read(path: Path, position: int, limit: int, max_bytes: int) -> LogPage:
+    with _opened(path) as file:
+        _check_boundary(file, position)
+        file.seek(position)
+        return _page(position, _some(_forwards(file), limit, max_bytes))
+
+
+def _read_back(path: Path, position: int | None, limit: int, max_bytes: int) -> LogPage:
+    with _opened(path) as file:
+        end = _end(file) if position is None else position
+        _check_boundary(file, end)
+        records = _some(_backwards(file, end), limit, max_bytes)[::-1]
+        return _page(end - sum(map(len, records)), records)
+
+
+def _seek(path: Path, at: int) -> int:
+    with _opened(path) as file:
+        low, high = 0, _end(file)
+        while low < high:
+            begin = _begin(file, (low + high) // 2)
+            file.seek(begin)
+            record = file.readline()
+            if _at(record) >= at:
+                high = begin
+            else:
+                low = begin + len(record)
+        return low
+
+
+def _size(path: Path) -> int:
+    with _opened(path) as file:
+        return _end(file)
+
+
+def _total(paths: Sequence[Path]) -> int:
+    """What is not there has no bytes."""
+    total = 0
+    for path in paths:
+        with suppress(OSError):
+            total += path.stat().st_size
+    return total
+
+
+def _discard(path: Path) -> None:
+    """Not made durable: what a loss of power brings back is nobody's, and only takes room."""
+    path.unlink(missing_ok=True)
+
+
+# --------------------------------------------------------------------------------------------------- in a thread: files
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """The log to read: an empty one where nobody wrote."""
+    try:
+        file: BinaryIO = path.open("rb")
+    except FileNotFoundError:
+        file = BytesIO()
+    with file:
+        yield file
+
+
+def _opened_to_write(path: Path) -> BinaryIO:
+    """Locked, so that an append whose caller has gone is over before the next begins."""
+    for folder in (path.parent.parent, path.parent):
+        folder.mkdir(mode=0o700, exist_ok=True)
+    file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "r+b")
+    fcntl.flock(file, fcntl.LOCK_EX)
+    return file
+
+
+def _end(file: BinaryIO) -> int:
+    """Where the last whole record ends; what stands beyond was torn."""
+    return _begin(file, file.seek(0, SEEK_END))
+
+
+def _begin(file: BinaryIO, before: int) -> int:
+    """Where the last record that begins at or before this offset begins: just after the last line feed below it."""
+    at = before
+    while at > 0:
+        at, below = max(at - BLOCK, 0), at
+        file.seek(at)
+        found = file.read(below - at).rfind(b"\n")
+        if found >= 0:
+            return at + found + 1
+    return 0
+
+
+def _check_boundary(file: BinaryIO, position: int) -> None:
+    if position == 0:
+        return
+    if 0 < position <= file.seek(0, SEEK_END):
+        file.seek(position - 1)
+        if file.read(1) == b"\n":
+            return
+    raise Invalid(f"no line of the log begins or ends at {position}")
+
+
+# ------------------------------------------------------------------------------------------------- in a thread: records
+
+
+def _forwards(file: BinaryIO) -> Iterator[bytes]:
+    return (record for record in file if record.endswith(b"\n"))
+
+
+def _backwards(file: BinaryIO, end: int) -> Iterator[bytes]:
+    """The records that end at `end` and before, the last first."""
+    at, cut = end, b""
+    while at > 0:
+        at, below = max(at - BLOCK, 0), at
+        file.seek(at)
+        cut, *whole = (file.read(below - at) + cut).splitlines(keepends=True)
+        yield from reversed(whole)
+    if cut:
+        yield cut
+
+
+def _some(records: Iterable[bytes], limit: int, max_bytes: int) -> list[bytes]:
+    """The first of them, as many as the limits allow; one at least."""
+    some: list[bytes] = []
+    room = max_bytes
+    for record in islice(records, limit):
+        room -= len(record)
+        if some and room < 0:
+            break
+        some.append(record)
+    return some
+
+
+def _page(start: int, records: list[bytes]) -> LogPage:
+    positions = list(accumulate(map(len, records), initial=start))
+    return LogPage(lines=tuple(map(_line, positions, records)), start=start, end=positions[-1])
+
+
+def _line(position: int, record: bytes) -> KeptLine:
+    """A damaged record is shown as it stands, at the beginning of time, and hides nothing behind it."""
+    try:
+        at, behind, message = record.split(b" ", 2)
+        stamped = int(at) - int(behind)
+        return KeptLine(position=position, at=int(at), stamped=stamped, message=str(json.loads(message)))
+    except ValueError:
+        shown = record.decode("utf-8", "replace").rstrip("\n")
+        return KeptLine(position=position, at=0, stamped=0, message=shown)
+
+
+def _at(record: bytes) -> int:
+    return _line(0, record).at
+
+
+def _latest(file: BinaryIO, end: int) -> int:
+    """The time of the last record that is not damaged."""
+    return next(filter(None, map(_at, _backwards(file, end))), 0)
+
+
+def _records(lines: Sequence[LogLine], latest: int) -> bytes:
+    text = []
+    for line in lines:
+        latest = max(latest, line.at)
+        text.append(f"{latest} {latest - line.at} {json.dumps(line.message, ensure_ascii=False)}\n")
+    return "".join(text).encode("utf-8", "replace")
+
+
+def _unstamped(lines: Sequence[LogLine], latest: int) -> bytes:
+    """Of lines that no container wrote: behind their time by all of it, which makes their stamp 0."""
+    text = []
+    for line in lines:
+        latest = max(latest, line.at)
+        text.append(f"{latest} {latest} {json.dumps(line.message, ensure_ascii=False)}\n")
+    return "".join(text).encode("utf-8", "replace")

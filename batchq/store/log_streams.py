@@ -1,0 +1,50 @@
+"""Log streams as they are listed: by name, and the newest first."""
+
+import sqlite3
+from collections.abc import Iterable
+from itertools import islice
+from operator import itemgetter
+from typing import Any
+
+from batchq.domain.access.accounts import Reach
+from batchq.ports.jobs import Age
+from batchq.ports.logs import LogStream
+from batchq.store import rows
+from batchq.store.job_lists import merged, whose
+from batchq.store.job_reads import SQL
+from batchq.store.repair import readable
+
+Connection = sqlite3.Connection
+
+
+def find(connection: Connection, name: str) -> LogStream | None:
+    row = connection.execute(SQL["stream"], {"name": rows.text(name)}).fetchone()
+    return None if row is None else next(readable([row], rows.stream), None)
+
+
+def by_name(connection: Connection, prefix: str, after: str, limit: int, reach: Reach | None) -> tuple[LogStream, ...]:
+    start = rows.text(prefix)
+    asked = {
+        "start": start,
+        "beyond": start + rows.BEYOND_LETTERS,
+        "after": rows.text(after),
+    }
+    if reach is None:
+        found: Iterable[Any] = connection.execute(SQL["streams"], asked)
+    else:
+        walks = [connection.execute(SQL[f"streams_of_{column}"], asked | {"whose": it}) for column, it in whose(reach)]
+        found = merged(walks, key=itemgetter(0))
+    return tuple(islice(readable(found, rows.stream), limit))
+
+
+def newest(connection: Connection, limit: int, before: Age | None, reach: Reach | None) -> tuple[LogStream, ...]:
+    at, name = (rows.GREATEST, "") if before is None else (rows.microseconds(before[0]), rows.text(before[1]))
+    asked = {"at": at, "name": name}
+    if reach is None:
+        found: Iterable[Any] = connection.execute(SQL["newest_streams"], asked)
+    else:
+        walks = [
+            connection.execute(SQL[f"newest_streams_of_{column}"], asked | {"whose": it}) for column, it in whose(reach)
+        ]
+        found = (row[:2] for row in merged(walks, key=itemgetter(2, 0), reverse=True))
+    return tuple(islice(readable(found, rows.stream), limit))

@@ -1,0 +1,1 @@
+"""Maintenance of the data beside a server: backup, restore, check, examination."""

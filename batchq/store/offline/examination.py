@@ -1,0 +1,128 @@
+"""A data directory seen from outside, beside its server or without one. Nothing is changed, no file is made."""
+
+import os
+import sqlite3
+from collections.abc import Collection
+from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
+from pathlib import Path
+from stat import S_IMODE
+
+from msgspec.structs import replace
+
+from batchq import private_file
+from batchq.accounts import access_keys, accounts_file
+from batchq.audit import journal
+from batchq.doctor.facts import FileFacts, Records, Room, StoreFacts
+from batchq.domain.ids import JobId
+from batchq.errors import BatchqError, StoreRefused
+from batchq.store import integrity, job_reads, lock, migrations, quarantine
+from batchq.store.database import NAME
+from batchq.store.matching import EPOCH
+from batchq.store.offline.backup import AT_REST, BESIDE_A_SERVER, looked_at
+
+FOLDER_MODE, FILE_MODE = 0o700, 0o600
+
+Connection = sqlite3.Connection
+
+
+def look(data: Path) -> StoreFacts:
+    """What there is to be known of a data directory."""
+    path = data / NAME
+    facts = StoreFacts(data=data, newest_schema=migrations.NEWEST, room=_room(data))
+    if not path.exists() and not _size(data / lock.NAME):  # whose data stands there is noted in the lock's file
+        return facts
+    held, holder = lock.holder(data)
+    facts = replace(facts, copied=lock.is_copied(data))
+    facts = replace(facts, there=True, held=held, holder=holder, files=_files(data), wal=_size(_beside(path, "-wal")))
+    try:
+        with _looked_at(path) as connection:
+            integrity.examine(connection, path, None)
+            schema = migrations.version(connection)
+            return replace(facts, schema=schema, records=_records(connection) if schema == migrations.NEWEST else None)
+    except (StoreRefused, sqlite3.Error) as why:
+        return replace(facts, refusal=str(why))
+
+
+def with_named(facts: StoreFacts, ids: Collection[JobId]) -> StoreFacts:
+    """And with those of these jobs that are known."""
+    if facts.records is None:
+        return facts
+    try:
+        with _looked_at(facts.data / NAME) as connection:
+            return replace(facts, records=replace(facts.records, named=job_reads.find(connection, [*ids], None)))
+    except (BatchqError, ValueError, sqlite3.Error) as why:
+        return replace(facts, records=replace(facts.records, fault=_first_line(why)))
+
+
+def _looked_at(path: Path) -> AbstractContextManager[Connection]:
+    """Of data at rest not a file is made."""
+    return looked_at(path, BESIDE_A_SERVER if _beside(path, "-wal").exists() else AT_REST)
+
+
+def _records(connection: Connection) -> Records:
+    (instance,) = connection.execute("SELECT value FROM meta WHERE name = 'instance'").fetchone()
+    records = Records(instance=str(instance), named={})
+    try:
+        restoration = job_reads.restoration(connection)
+        return replace(
+            records,
+            engine=job_reads.engine_id(connection),
+            newest=_newest(connection),
+            active=job_reads.active(connection),
+            aside=quarantine.count(connection),
+            restored_at=restoration.at,
+            spared=restoration.spared,
+        )
+    except (BatchqError, ValueError) as fault:
+        return replace(records, fault=_first_line(fault))
+
+
+def _newest(connection: Connection) -> datetime | None:
+    found = connection.execute(job_reads.SQL["newest"]).fetchone()
+    return None if found is None else EPOCH + timedelta(milliseconds=found[0])
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
+def _files(data: Path) -> tuple[FileFacts, ...]:
+    wanted = {
+        data: FOLDER_MODE,
+        data / lock.NAME: FILE_MODE,
+        data / access_keys.NAME: private_file.PRIVATE,
+        data / accounts_file.NAME: private_file.PRIVATE,
+        data / journal.NAME: private_file.PRIVATE,
+    } | {_beside(data / NAME, end): FILE_MODE for end in ("", "-wal", "-shm")}
+    found = ((path, mode, _stat(path)) for path, mode in wanted.items())
+    return tuple(
+        FileFacts(path=path, mode=S_IMODE(it.st_mode), wanted=mode, owner=it.st_uid)
+        for path, mode, it in found
+        if it is not None
+    )
+
+
+def _room(data: Path) -> Room | None:
+    """Of the disk it is on, or will be."""
+    there = next((it for it in (data, *data.absolute().parents) if it.exists()), None)
+    if there is None:
+        return None
+    disk = os.statvfs(there)
+    return Room(free=disk.f_bavail * disk.f_frsize, size=disk.f_blocks * disk.f_frsize)
+
+
+def _size(path: Path) -> int:
+    found = _stat(path)
+    return 0 if found is None else found.st_size
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except OSError:
+        return None
+
+
+def _beside(path: Path, end: str) -> Path:
+    return path.with_name(path.name + end)

@@ -1,0 +1,168 @@
+"""A job whose row cannot be read: what was there is put aside as it was, and a row made of what is left of it.
+
+Its columns are left, and those members of the JSON that can be read. The new row says that it was damaged; what becomes
+of the job is not decided here.
+"""
+
+import sqlite3
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+from msgspec import ValidationError, convert
+from msgspec.json import decode as decode_json
+from msgspec.structs import replace
+from pydantic_core import from_json
+
+from batchq.domain import status_reasons
+from batchq.domain.access.accounts import Owner
+from batchq.domain.container import ContainerSpec, Resources
+from batchq.domain.ids import DefinitionRef, JobId, QueueName
+from batchq.domain.job import FINISHED, Child, Family, Job, JobSpec, Status
+from batchq.store import rows
+from batchq.store.matching import EPOCH
+from batchq.store.statements import named
+
+SQL = named("salvage.sql")
+
+MAY_BE_LEFT = frozenset({"attempt", "attempts", "stop", "cancelled", "started_at", "stopped_at", "tags"})
+
+Connection = sqlite3.Connection
+Columns = dict[str, Any]
+
+
+def set_aside(connection: Connection, orders: Iterable[int]) -> list[JobId]:
+    """What of these jobs cannot be read; the jobs."""
+    jobs = [found for order in orders if (found := _columns(connection, order)) is not None]
+    for found in jobs:
+        array = None if found["parent_ord"] is None else _columns(connection, found["parent_ord"])
+        spec = _spec(connection, array or found)
+        state = _needing(connection, found, _state(connection, found, array, spec))
+        connection.execute(SQL["rewrite_state"], rows.state_row(state, version=state.version))
+    return [JobId(found["id"]) for found in jobs]
+
+
+def unfinished(connection: Connection) -> tuple[JobId, ...]:
+    """Jobs of which something was put aside, and that are not over."""
+    return tuple(JobId(job_id) for (job_id,) in connection.execute(SQL["unfinished"]))
+
+
+def count(connection: Connection) -> int:
+    (number,) = connection.execute(SQL["count"]).fetchone()
+    return int(number)
+
+
+def _columns(connection: Connection, order: int) -> Columns | None:
+    found = connection.execute(SQL["columns"], {"ord": order})
+    row = found.fetchone()
+    return None if row is None else {name: it for (name, *_), it in zip(found.description, row, strict=True)}
+
+
+def _keep(connection: Connection, job: Columns, part: str) -> None:
+    connection.execute(SQL["keep"], {"ord": job["ord"], "part": part, "raw": job[part]})
+
+
+def _spec(connection: Connection, job: Columns) -> JobSpec:
+    """An array's is that of its children too."""
+    try:
+        return rows.spec(_text(job["spec"]))
+    except rows.WRONG:
+        _keep(connection, job, "spec")
+    spec = _spec_left(job)
+    connection.execute(SQL["rewrite_spec"], {"ord": job["ord"], "spec": rows.as_json(spec)})
+    return spec
+
+
+def _spec_left(job: Columns) -> JobSpec:
+    size = Resources(millicpus=job["millicpus"], memory_mib=job["memory_mib"], gpus=job["gpus"])
+    return JobSpec(
+        name=job["name"],
+        queue=QueueName(job["queue"]),
+        definition=DefinitionRef(name=job["definition"], revision=job["revision"]),
+        container=ContainerSpec(image="", resources=size, command=()),
+        array_size=job["array_size"] or None,
+        scheduling_priority=-job["rank"] or None,
+        share_identifier=job["share"],
+        owner=Owner(user=job["owner"], account=job["account"]),
+        invalid=status_reasons.UNREADABLE,
+        stop_grace=timedelta(),
+    )
+
+
+def _state(connection: Connection, job: Columns, array: Columns | None, spec: JobSpec) -> Job:
+    try:
+        members = decode_json(_text(job["state"]))
+        return rows.matching(job["ord"], job["id"], job["version"], job["status"], rows.job_of(members, spec))
+    except rows.WRONG:
+        _keep(connection, job, "state")
+    return _state_left(job, array, spec, _family(connection, job))
+
+
+def _state_left(job: Columns, array: Columns | None, spec: JobSpec, family: Family | None) -> Job:
+    """What the columns tell is sure; of the JSON, whatever can be read."""
+    status = _status(job["status"], family)
+    sure = {
+        "id": job["id"],
+        "order": job["ord"],
+        "version": job["version"],
+        "created_at": EPOCH + timedelta(milliseconds=job["created_at"]),
+        "status": status,
+        "status_reason": status_reasons.UNREADABLE,
+        "child": array and Child(parent=JobId(array["id"]), index=job["ord"] - array["ord"] - 1),
+        "family": family,
+        "spec": spec,
+    }
+    told = _told(job["state"])
+    left = {name: told[name] for name in MAY_BE_LEFT & told.keys() if name != "attempt" or status not in FINISHED}
+    for name in sorted(left):
+        if not _is_readable(sure | {name: left[name]}):
+            del left[name]
+    return convert(left | sure, Job)
+
+
+def _status(column: str, family: Family | None) -> Status:
+    """An array with children is PENDING until it is over; of what is no status nothing is known."""
+    status = Status(column) if column in set(Status) else Status.SUBMITTED
+    return status if family is None or status in FINISHED else Status.PENDING
+
+
+def _told(state: bytes | None) -> dict[str, Any]:
+    try:
+        told = from_json(state or b"", allow_partial=True)
+    except ValueError:
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _is_readable(members: dict[str, Any]) -> bool:
+    try:
+        convert(members, Job)
+    except ValidationError:
+        return False
+    return True
+
+
+def _family(connection: Connection, job: Columns) -> Family | None:
+    """Counted anew: the children have rows of their own."""
+    if not job["array_size"]:
+        return None
+    bounds = {"first": job["ord"] + 1, "last": job["ord"] + job["array_size"]}
+    statuses = [Status(status) for (status,) in connection.execute(SQL["statuses_of_children"], bounds)]
+    if not statuses:
+        return None
+    return Family(spawned=len(statuses), counts=tuple((it, statuses.count(it)) for it in Status if it in statuses))
+
+
+def _needing(connection: Connection, job: Columns, state: Job) -> Job:
+    """What placing reads of a job's needs stands in a column of its own."""
+    try:
+        rows.needs_of(None if job["needs"] is None else _text(job["needs"]))
+    except rows.WRONG:
+        _keep(connection, job, "needs")
+        connection.execute(SQL["forget_needs"], {"ord": job["ord"]})
+        return state if state.status in FINISHED else replace(state, status_reason=status_reasons.UNREADABLE)
+    return state
+
+
+def _text(raw: bytes | None) -> str:
+    return str(raw or b"", "utf-8")

@@ -1,0 +1,344 @@
+"""Jobs and catalog in one SQLite file: both stores' promises, kept through a crash and a loss of power."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TypeVar
+
+from batchq.domain.access.accounts import AccountName, Caller, Owner, Reach
+from batchq.domain.access.audit import ActQuery, Kept, Noted, act_about
+from batchq.domain.bulk_stop import Meant, Selection, Sketch, Sweep, Target
+from batchq.domain.catalog import (
+    ComputeEnvironment,
+    ConsumableResource,
+    ConsumableUpdate,
+    JobDefinition,
+    JobQueue,
+    PolicyName,
+    SchedulingPolicy,
+)
+from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName
+from batchq.domain.job import Job
+from batchq.domain.lifecycle.clock_shift import ClockShift
+from batchq.domain.scheduling.capacity import Candidate
+from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
+from batchq.ports.catalog import NeedQuery
+from batchq.ports.clock import ClockAnchor
+from batchq.ports.jobs import (
+    Age,
+    Changes,
+    ChildQuery,
+    Finished,
+    JobQuery,
+    Moment,
+    Pruned,
+    Restoration,
+    SubmissionKey,
+)
+from batchq.ports.logs import LogStream
+from batchq.ports.queue import NONE, Names, Rank
+from batchq.store import (
+    audit,
+    bulk_stops,
+    catalog,
+    clock_shift,
+    integrity,
+    job_lists,
+    job_reads,
+    log_streams,
+    quarantine,
+    retention,
+)
+from batchq.store.database import Database, opened
+from batchq.store.repair import Work, mended
+
+T = TypeVar("T")
+
+
+class SqliteStore:
+    """JobStore and CatalogStore. `instance` is a short hex name, this data's own for ever."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.instance = database.instance
+
+    @classmethod
+    async def open(cls, data: Path, *, reserve: int = 0, spare: int = 0) -> "SqliteStore":
+        """The store of a data directory, made if need be, and ours alone until it is closed. Raises StoreRefused.
+
+        `reserve` bytes of the disk are set aside for its writes, while `spare` bytes stay free beside them.
+        """
+        return cls(await opened(data, reserve=reserve, spare=spare))
+
+    async def close(self) -> None:
+        """What was begun is carried out first."""
+        await self._database.close()
+
+    def announce(self, url: str) -> None:
+        """Note where the server answers, for another one that finds the data locked."""
+        self._database.announce(url)
+
+    async def secret(self) -> bytes:
+        """32 bytes of this data's own, for what must not be forged."""
+        return await self._database.write(integrity.secret)
+
+    async def check(self) -> None:
+        """Raise StoreFailed if the database does not answer, StoreLost if its file was removed or replaced."""
+        await self._database.check()
+
+    @property
+    def reserve_trouble(self) -> str | None:
+        """How much is missing of the disk space that is reserved for saving job ends; None when nothing is."""
+        return self._database.reserve_trouble
+
+    async def put_aside(self) -> int:
+        """How many rows, or parts of rows, could not be read and were put aside."""
+        return await self._database.read(quarantine.count)
+
+    # ---------------------------------------------------------------------------------------------------------- jobs
+
+    async def commit(self, changes: Changes) -> None:
+        await self._database.write(lambda it: bulk_stops.commit(it, changes))
+
+    async def jobs(self, ids: Sequence[JobId], *, reach: Reach | None = None) -> Mapping[JobId, Job]:
+        return await self._read(lambda it: job_reads.find(it, ids, reach))
+
+    async def active(self) -> tuple[Job, ...]:
+        return await self._read(job_reads.active)
+
+    async def runnable(
+        self, queue: QueueName, limit: int, after: int = -1, *, beside: Names = NONE
+    ) -> tuple[Candidate, ...]:
+        return await self._read(lambda it: job_reads.runnable(it, queue, limit, after, beside))
+
+    async def runnable_in_share(
+        self, queue: QueueName, share: str, limit: int, after: Rank | None = None, *, beside: Names = NONE
+    ) -> tuple[Candidate, ...]:
+        key = ShareKey(queue, share)
+        return await self._read(lambda it: job_reads.runnable_in_share(it, key, limit, after, beside))
+
+    async def waiting_shares(self, queue: QueueName) -> tuple[str, ...]:
+        return await self._read(lambda it: job_reads.waiting_shares(it, queue))
+
+    async def misfits(self, limit: int, after: int = -1) -> tuple[Job, ...]:
+        return await self._read(lambda it: job_reads.misfits(it, limit, after))
+
+    async def dependents(self, ids: Sequence[JobId], *, after: int = -1, limit: int | None = None) -> tuple[Job, ...]:
+        return await self._read(lambda it: job_reads.dependents(it, ids, after, limit))
+
+    async def ended_dependencies(self) -> tuple[JobId, ...]:
+        return await self._read(job_reads.ended_dependencies)
+
+    async def waiting_for_others(self) -> int:
+        return await self._read(job_reads.waiting_for_others)
+
+    async def parents_at_work(self) -> tuple[Job, ...]:
+        return await self._read(job_reads.parents_at_work)
+
+    async def children(self, parent: JobId, first: int, limit: int) -> tuple[Job, ...]:
+        return await self._read(lambda it: job_reads.children(it, parent, first, limit))
+
+    async def queued(self) -> Mapping[AccountName, int]:
+        return await self._read(job_reads.queued)
+
+    async def shares(self) -> Mapping[ShareKey, ShareUse]:
+        return await self._read(job_reads.shares)
+
+    async def used_up(self) -> Mapping[ConsumableName, int]:
+        return await self._read(job_reads.used_up)
+
+    async def clock_anchor(self) -> ClockAnchor | None:
+        return await self._database.read(clock_shift.anchor)
+
+    async def anchor_clock(self, anchor: ClockAnchor, shift: ClockShift | None) -> None:
+        await self._database.write(lambda it: clock_shift.put(it, anchor, shift))
+
+    async def restoration(self) -> Restoration:
+        return await self._database.read(job_reads.restoration)
+
+    async def engine_id(self) -> str | None:
+        return await self._database.read(job_reads.engine_id)
+
+    async def submissions(self, keys: Sequence[SubmissionKey]) -> Mapping[SubmissionKey, JobId]:
+        return await self._read(lambda it: job_reads.submissions(it, keys))
+
+    async def last_order(self) -> int:
+        return await self._read(job_reads.last_order)
+
+    async def list(self, query: JobQuery) -> tuple[Job, ...]:
+        return await self._browse(lambda it: job_lists.page(it, query))
+
+    async def list_children(self, query: ChildQuery) -> tuple[Job, ...]:
+        return await self._browse(lambda it: job_reads.list_children(it, query))
+
+    async def list_needing(self, query: NeedQuery) -> tuple[Job, ...]:
+        return await self._browse(lambda it: job_lists.page_needing(it, query))
+
+    async def unfinished_in(self, queue: QueueName) -> int:
+        return await self._browse(lambda it: job_reads.unfinished_in(it, queue))
+
+    async def damaged(self) -> tuple[JobId, ...]:
+        return await self._read(quarantine.unfinished)
+
+    async def prune(
+        self, before: datetime, *, keep: Collection[JobId], after: Finished | None = None, limit: int
+    ) -> Pruned:
+        write = self._database.write
+        return await mended(write, lambda it: retention.prune(it, before, keep, after, limit), write=write)
+
+    async def discarded(self, limit: int) -> tuple[str, ...]:
+        return await self._database.read(lambda it: retention.discarded(it, limit))
+
+    async def forget_discarded(self, log_ids: Sequence[str]) -> None:
+        await self._database.write(lambda it: retention.forget_discarded(it, log_ids))
+
+    async def prune_shares(self, before: datetime, *, after: ShareKey | None = None, limit: int) -> ShareKey | None:
+        return await self._database.write(lambda it: retention.prune_shares(it, before, after, limit))
+
+    async def sweeps(self) -> tuple[Sweep, ...]:
+        return await self._read(bulk_stops.sweeps)
+
+    async def meant_orders(self, sweep: int) -> Sequence[tuple[int, int]]:
+        return await self._read(lambda it: bulk_stops.meant_orders(it, sweep))
+
+    async def next_meant(self, sweep: int, limit: int) -> tuple[Meant, ...]:
+        return await self._read(lambda it: bulk_stops.next_meant(it, sweep, limit))
+
+    async def candidates(self, selection: Selection) -> tuple[Target, ...]:
+        return await self._browse(lambda it: bulk_stops.candidates(it, selection))
+
+    async def preview(
+        self, selection: Selection, limit: int, after: tuple[int, int | None] | None = None
+    ) -> tuple[Sketch, ...]:
+        return await self._browse(lambda it: bulk_stops.preview(it, selection, limit, after))
+
+    async def history(self, job_id: JobId) -> tuple[Moment, ...]:
+        return await self._read(lambda it: job_reads.history(it, job_id))
+
+    async def stream(self, name: str) -> LogStream | None:
+        return await self._read(lambda it: log_streams.find(it, name))
+
+    async def streams(
+        self, *, prefix: str = "", after: str = "", limit: int = 50, reach: Reach | None = None
+    ) -> tuple[LogStream, ...]:
+        return await self._browse(lambda it: log_streams.by_name(it, prefix, after, limit, reach))
+
+    async def newest_streams(
+        self, *, limit: int = 50, before: Age | None = None, reach: Reach | None = None
+    ) -> tuple[LogStream, ...]:
+        return await self._browse(lambda it: log_streams.newest(it, limit, before, reach))
+
+    # ------------------------------------------------------------------------------------------------------- catalog
+
+    async def environments(self) -> tuple[ComputeEnvironment, ...]:
+        return await self._read(catalog.environments)
+
+    async def queues(self) -> tuple[JobQueue, ...]:
+        return await self._read(catalog.queues)
+
+    async def put_environment(self, environment: ComputeEnvironment, *, caller: Caller | None) -> None:
+        await self._change(
+            f"compute-environment/{environment.name}", caller, lambda it: catalog.put_environment(it, environment)
+        )
+
+    async def put_queue(self, queue: JobQueue, *, caller: Caller | None) -> None:
+        await self._change(f"job-queue/{queue.name}", caller, lambda it: catalog.put_queue(it, queue))
+
+    async def drop_environment(self, name: str, *, caller: Caller | None) -> None:
+        await self._change(f"compute-environment/{name}", caller, lambda it: catalog.drop_environment(it, name))
+
+    async def drop_queue(self, name: str, *, caller: Caller | None) -> None:
+        await self._change(f"job-queue/{name}", caller, lambda it: catalog.drop_queue(it, name))
+
+    async def policies(self) -> tuple[SchedulingPolicy, ...]:
+        return await self._read(catalog.policies)
+
+    async def put_policy(self, policy: SchedulingPolicy, *, caller: Caller | None) -> None:
+        await self._change(f"scheduling-policy/{policy.name}", caller, lambda it: catalog.put_policy(it, policy))
+
+    async def drop_policy(self, name: PolicyName, *, caller: Caller | None) -> None:
+        await self._change(f"scheduling-policy/{name}", caller, lambda it: catalog.drop_policy(it, name))
+
+    async def consumables(self) -> tuple[ConsumableResource, ...]:
+        return await self._read(catalog.consumables)
+
+    async def put_consumable(self, resource: ConsumableResource, *, caller: Caller | None) -> None:
+        await self._change(
+            f"consumable-resource/{resource.name}", caller, lambda it: catalog.put_consumable(it, resource)
+        )
+
+    async def update_consumable(
+        self, resource: ConsumableResource, update: ConsumableUpdate, *, forget_before: datetime, caller: Caller | None
+    ) -> None:
+        await self._change(
+            f"consumable-resource/{resource.name}",
+            caller,
+            lambda it: catalog.update_consumable(it, resource, update, forget_before=forget_before),
+        )
+
+    async def consumable_update(self, name: ConsumableName, token: str) -> ConsumableUpdate | None:
+        return await self._read(lambda it: catalog.consumable_update(it, name, token))
+
+    async def drop_consumable(self, name: ConsumableName, *, caller: Caller | None) -> None:
+        await self._change(f"consumable-resource/{name}", caller, lambda it: catalog.drop_consumable(it, name))
+
+    async def add_definition(self, definition: JobDefinition, *, caller: Caller | None) -> JobDefinition:
+        about = f"job-definition/{definition.ref.name}"
+        return await self._change(about, caller, lambda it: catalog.add_definition(it, definition))
+
+    async def put_definition(self, definition: JobDefinition, *, caller: Caller | None) -> None:
+        await self._change(
+            f"job-definition/{definition.ref}", caller, lambda it: catalog.put_definition(it, definition)
+        )
+
+    async def definition(self, ref: DefinitionRef) -> JobDefinition | None:
+        return await self._read(lambda it: catalog.definition(it, ref))
+
+    async def newest_active(self, name: str) -> JobDefinition | None:
+        return await self._read(lambda it: catalog.newest_active(it, name))
+
+    async def definition_owner(self, name: str) -> Owner | None:
+        return await self._read(lambda it: catalog.definition_owner(it, name))
+
+    async def definitions(
+        self,
+        *,
+        name: str | None,
+        status: str | None,
+        limit: int,
+        after: DefinitionRef | None,
+        reach: Reach | None = None,
+    ) -> tuple[JobDefinition, ...]:
+        return await self._browse(
+            lambda it: catalog.definitions(it, name=name, status=status, limit=limit, after=after, reach=reach)
+        )
+
+    async def flag(self, name: str) -> bool:
+        return await self._read(lambda it: catalog.flag(it, name))
+
+    async def set_flag(self, name: str) -> None:
+        await self._database.write(lambda it: catalog.set_flag(it, name))
+
+    # ----------------------------------------------------------------------------------------------------------- acts
+
+    async def acts(self, query: ActQuery) -> tuple[Kept, ...]:
+        return await self._browse(lambda it: audit.page(it, query))
+
+    async def take_over(self, noted: Sequence[Noted]) -> None:
+        await self._database.write(lambda it: audit.take_over(it, noted))
+
+    async def prune_acts(self, before: datetime, *, limit: int) -> int:
+        return await self._database.write(lambda it: audit.prune(it, before, limit))
+
+    # --------------------------------------------------------------------------------------------------------- inside
+
+    async def _change(self, about: str, caller: Caller | None, work: Work[T]) -> T:
+        """Write the change and the caller's audit record in one transaction."""
+        done = act_about(about, caller)
+        return await self._database.write(work if done is None else lambda it: audit.insert_with(it, done, work))
+
+    async def _read(self, work: Work[T]) -> T:
+        return await mended(self._database.read, work, write=self._database.write)
+
+    async def _browse(self, work: Work[T]) -> T:
+        return await mended(self._database.browse, work, write=self._database.write)

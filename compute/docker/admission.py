@@ -1,0 +1,108 @@
+"""What a job may not have, where only the disk and the engine know it: of a container that is made, and not begun.
+
+Its account may have been allowed more when it was made, or this server may have given more. A container without a user
+is run by the user of its image.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from batchq.compute.docker import log_targets, mounts
+from batchq.compute.docker.create_request import Place
+from batchq.compute.docker.inspection import member
+from batchq.compute.docker.policy import Policy
+from batchq.domain.access import registries
+from batchq.domain.access.accounts import Allowance
+from batchq.domain.access.container_policy import user_and_group
+from batchq.domain.catalog import Network
+from batchq.errors import StartRefused
+from batchq.ports.runtime import Launch
+from batchq.settings import Privileged
+
+HOST = "host"  # of the engine's network modes
+
+
+def judge(launch: Launch, policy: Policy, network: Network, *, fresh: bool, look: Callable[[], object | None]) -> None:
+    """`fresh` is one that has just been made by this policy, `look` inspects it. Raises StartRefused.
+
+    `network` is what its environment lets jobs see of it.
+    """
+    judge_image(launch, policy)
+    allowance, spec = launch.allowance, launch.spec
+    if allowance is not None:
+        for device in spec.devices:
+            mounts.judge_device(device, allowance)
+    has_log_driver = allowance is not None and not spec.logging.captured
+    made_before = not fresh and bool(allowance is not None or spec.privileged or spec.devices or spec.mounts)
+    inspected = look() if made_before or has_log_driver else None
+    if inspected is None:
+        return
+    if made_before:
+        _judge_made(inspected, policy, allowance)
+    if has_log_driver:
+        log_targets.judge(inspected, network)
+
+
+def user_of(launch: Launch, image_user: Callable[[], str]) -> str | None:
+    """The user that its container is created with, None for the image's. Raises StartRefused."""
+    user, allowance = launch.spec.user, launch.allowance
+    if allowance is None or allowance.permits_root:
+        return user
+    given = image_user() if user is None else user
+    numbers = user_and_group(given)
+    if numbers is None:
+        whose = "its image" if user is None else "the container"
+        raise _forbidden(f"user {given or 'root'!r} of {whose} is not a number above 0, or its group is not: give one")
+    return numbers
+
+
+def judge_image(launch: Launch, policy: Policy) -> None:
+    """Whether this server lets jobs use the registry of the image. Raises StartRefused."""
+    image = launch.spec.image
+    if policy.registries is not None and not registries.is_permitted(image, policy.registries):
+        raise _forbidden(f"registry {registries.registry_of(image)!r} of image {image!r} is not allowed by this server")
+
+
+def judge_pull(launch: Launch) -> None:
+    """Whether the registry of an image that is missing may be asked for it: names of this host are local, too.
+
+    A registry that its account was given is allowed wherever it is. Raises StartRefused.
+    """
+    registry, allowance = registries.registry_of(launch.spec.image), launch.allowance
+    if allowance is None or allowance.registries is not None or registry == registries.DOCKER_HUB:
+        return
+    if log_targets.leads_here(registry.partition(":")[0]):
+        raise _forbidden(f"registry {registry!r} of the image, an address of this machine, is not allowed")
+
+
+def judged(place: Place | None, allowance: Allowance | None) -> Place | None:
+    """The place, if its account may have it. Raises StartRefused."""
+    _judge_network(None if place is None else place.network, allowance)
+    return place
+
+
+def _judge_network(mode: object, allowance: Allowance | None) -> None:
+    if mode == HOST and allowance is not None and not allowance.host_network:
+        raise _forbidden("the network of the host, which its compute environment gives, is not allowed to its account")
+
+
+def _judge_made(inspected: object, policy: Policy, allowance: Allowance | None) -> None:
+    _judge_network(member(inspected, "HostConfig", "NetworkMode", of=object), allowance)
+    for source in _sources(member(inspected, "HostConfig", "Mounts", of=object)):
+        mounts.check_name(source, Path(source).resolve(), policy, allowance)
+    user = member(inspected, "Config", "User", of=object)
+    if allowance is not None and not allowance.permits_root and user_and_group(str(user)) != user:
+        raise _forbidden(f"it was made with user {user!r}, which may be root or in root's group")
+    opened = (member(inspected, "HostConfig", name, of=object) for name in ("Privileged", "Devices"))
+    if any(opened) and policy.privileged is not Privileged.ALLOW:
+        raise _forbidden("it was made privileged, or with devices of the host, which this server gives no more")
+
+
+def _sources(mounted: object) -> Iterable[str]:
+    """The paths of the host among them. A container without any has none of these."""
+    listed = mounted if isinstance(mounted, list) else []
+    return (member(it, "Source", of=str) for it in listed if member(it, "Type", of=str) == "bind")
+
+
+def _forbidden(why: str) -> StartRefused:
+    return StartRefused(f"CannotCreateContainerError: {why}"[:1024], forbidden=True)

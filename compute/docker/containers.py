@@ -1,0 +1,368 @@
+"""Each call of the runtime port, as a few requests to the engine. It blocks.
+
+A container is known by its name until its id has been seen: a name can come to belong to another, an id cannot. What a
+call did, where its answer does not tell, is found by inspection.
+"""
+
+import logging
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
+from datetime import datetime
+from pathlib import Path
+from threading import Lock
+
+from docker.errors import APIError, NotFound
+from msgspec.structs import replace
+
+from batchq.compute.docker import admission
+from batchq.compute.docker.client import Client
+from batchq.compute.docker.create_request import INSTANCE, LookedUp, Place, creation, name_of, tag_of
+from batchq.compute.docker.errors import (
+    CONFLICT,
+    NOT_FOUND,
+    conceal,
+    create_failed,
+    start_failed,
+    told,
+    unknown_unless_told,
+)
+from batchq.compute.docker.host import free_gpus, knows_swappiness, may_be_lost, went_down
+from batchq.compute.docker.inspection import (
+    found,
+    labels_of,
+    made_of,
+    member,
+    stop_signal,
+    surveyed,
+    time_of,
+)
+from batchq.compute.docker.network.placement import Places
+from batchq.compute.docker.open_mounts import OpenMounts, Resolved
+from batchq.compute.docker.policy import Policy
+from batchq.compute.docker.secrets import Secrets
+from batchq.domain.ids import Tag
+from batchq.errors import (
+    ContainerGone,
+    EngineUnknown,
+    ImageMissing,
+    NameTaken,
+    StartRefused,
+)
+from batchq.ports.runtime import ContainerState, Found, Launch, Made
+
+log = logging.getLogger(__name__)
+
+ABSENT = (None, ContainerState.GOING)
+
+
+class Containers:
+    """The containers of one instance. Any other is as if it were not there, but for its GPUs."""
+
+    def __init__(
+        self,
+        *,
+        instance: str,
+        policy: Policy,
+        secrets: Secrets,
+        places: Places,
+        gpus: Callable[[], int],
+        lost_before: Callable[[], datetime | None],
+        shares_files: Callable[[], bool],
+    ) -> None:
+        """`gpus` tells how many the machine has, `lost_before` which containers went down with it.
+
+        `shares_files`: whether the engine sees the files and processes that this process sees.
+        """
+        self._instance = instance
+        self._policy = policy
+        self._secrets = secrets
+        self._ids: dict[Tag, str] = {}
+        self._answered: dict[Tag, str] = {}
+        self._discarded: set[str] = set()
+        self._fresh: set[Tag] = set()
+        self._concealed: dict[Tag, tuple[str, ...]] = {}
+        self._gpus = gpus
+        self._lost_before = lost_before
+        self._choosing = Lock()
+        self._places = places
+        self._mounts = OpenMounts()
+        self._shares_files = shares_files
+        self._root_dir: Path | None = None
+
+    def create(self, client: Client, launch: Launch) -> Made:
+        self._concealed[launch.tag] = self._secrets.known(launch.spec.logging.secret_options)
+        # Which GPUs are taken stands in the labels of those created before.
+        with self._choosing if launch.spec.resources.gpus else nullcontext():
+            made = self._create(client, launch)
+        if made.state is not ContainerState.CREATED:
+            self._mounts.release(launch.tag)
+        else:
+            fresh = launch.tag in self._fresh
+            if not fresh:
+                self._mounts.check(launch, self._policy)
+            network = self._places.network_of(launch)
+            admission.judge(launch, self._policy, network, fresh=fresh, look=lambda: self._inspect(client, launch.tag))
+        self._answered[launch.tag] = made.container
+        return replace(made, created_host_paths=self._mounts.created(launch.tag))
+
+    def start(self, client: Client, tag: Tag) -> None:
+        """What `create` answered, or has the name. One that runs, or ran, is left: the engine would run it again."""
+        if tag not in self._fresh and self._has_begun(client, tag):
+            self._mounts.release(tag)
+            return
+        self._fresh.discard(tag)
+        try:
+            client.start(self._answered.get(tag) or self.id_of(client, tag))
+        except APIError as error:
+            try:
+                self._judge_start(client, tag, error)
+            except StartRefused:
+                self._mounts.release(tag)  # started again, it is made again
+                raise
+        self._mounts.release(tag)
+        self._answered.pop(tag, None)
+
+    def inspect(self, client: Client, tag: Tag) -> Found | None:
+        inspected = self._inspect(client, tag)
+        if inspected is None:
+            return None
+        it = found(tag, inspected)
+        if may_be_lost(it):
+            made_at = time_of(inspected, "Created")
+            return replace(it, host_lost=went_down(it, self._lost_before(), made_at=made_at))
+        if not tag.part or it.state is not ContainerState.RUNNING:
+            return it
+        return replace(it, address=self._places.address(client, inspected))
+
+    def signal_stop(self, client: Client, tag: Tag, signal: str | None) -> None:
+        inspected = self._inspect(client, tag)
+        if inspected is None or found(tag, inspected).state is not ContainerState.RUNNING:
+            raise ContainerGone(f"{tag} does not run")
+        self._signal(client, tag, signal or stop_signal(inspected))
+        if member(inspected, "State", "Paused", of=object) is True:
+            self._resume(client, tag)
+
+    def kill(self, client: Client, tag: Tag) -> None:
+        self._signal(client, tag, "SIGKILL")
+
+    def remove(self, client: Client, tag: Tag) -> None:
+        try:
+            client.remove_container(self.id_of(client, tag), v=True, force=True)
+        except (ContainerGone, NotFound):
+            pass  # as good as removed
+        except APIError as error:
+            if error.status_code != CONFLICT or self._state(client, tag) not in ABSENT:
+                raise
+        self._ids.pop(tag, None)
+        self._answered.pop(tag, None)
+        self._fresh.discard(tag)
+        self._concealed.pop(tag, None)
+        self._mounts.forget(tag)
+        self._places.clear(client, tag)
+
+    def close(self) -> None:
+        self._mounts.close()
+
+    def survey(self, client: Client) -> tuple[Found, ...]:
+        """By a list, which the engine answers also while one of the containers cannot be inspected."""
+        rows = client.containers(all=True, filters={"label": f"{INSTANCE}={self._instance}"})
+        seen = surveyed(rows, self._instance, lambda container_id, tag: _look_closer(client, container_id, tag))
+        # Not added to those known: what has been removed meanwhile would stay known for ever.
+        self._ids = {it.tag: container_id for container_id, it in seen.items()}
+        return tuple(seen.values())
+
+    def id_of(self, client: Client, tag: Tag) -> str:
+        """Raises ContainerGone when there is none of ours."""
+        container_id = self._ids.get(tag)
+        if container_id is not None:
+            return container_id
+        inspected = self._inspect(client, tag)
+        if inspected is None:
+            raise ContainerGone(f"there is no container of {tag}")
+        return member(inspected, "Id", of=str)
+
+    def _create(self, client: Client, launch: Launch) -> Made:
+        with self._places.kept(launch.tag):
+            is_new = launch.container is None and not launch.tag.part
+            there = None if is_new else self._made_before(client, launch)
+            return there or self._make(client, launch, self._places.find(client, launch))
+
+    def _made_before(self, client: Client, launch: Launch) -> Made | None:
+        """A created container whose place, or whose open folders, are gone is discarded: it cannot start any more.
+
+        It is inspected again when that is known: until then a late start could have reached it.
+        """
+        inspected = self._find(client, launch)
+        if inspected is None:
+            return None
+        made = made_of(launch.tag, inspected)
+        if made.state is not ContainerState.CREATED or self._suits(client, launch, inspected):
+            return made
+        made = made_of(launch.tag, client.inspect_container(made.container))
+        if made.state is not ContainerState.CREATED:
+            return made
+        self._discard(client, launch.tag, made.container)
+        return None
+
+    def _suits(self, client: Client, launch: Launch, inspected: object) -> bool:
+        return self._mounts.suits(launch.tag, inspected) and self._places.suits(client, launch, inspected)
+
+    def _find(self, client: Client, launch: Launch) -> object | None:
+        """The container that the launch names, or by its name. Raises ContainerGone where it names one in vain."""
+        meant = None if launch.container in self._discarded else launch.container
+        if meant is not None:
+            self._ids[launch.tag] = meant
+        inspected = self._inspect(client, launch.tag)
+        if inspected is None and meant is not None:
+            self._ids.pop(launch.tag, None)
+            raise ContainerGone(f"the container of {launch.tag} is not there any more")
+        return inspected
+
+    def _discard(self, client: Client, tag: Tag, container_id: str) -> None:
+        """Unless it runs after all: then the engine says no."""
+        client.remove_container(container_id, v=True, force=False)
+        self._discarded.add(container_id)
+        self._ids.pop(tag, None)
+        self._fresh.discard(tag)
+
+    def _make(self, client: Client, launch: Launch, place: Place | None) -> Made:
+        try:
+            return self._ask_create(client, launch, place)
+        except (StartRefused, ImageMissing, NameTaken) as refused:
+            self._mounts.release(launch.tag)
+            if isinstance(refused, ImageMissing):
+                admission.judge_pull(launch)
+            raise
+
+    def _ask_create(self, client: Client, launch: Launch, place: Place | None) -> Made:
+        looked = self._look_up(client, launch, place)
+        wanted = creation(launch, instance=self._instance, policy=self._policy, looked=looked)
+        try:
+            made = client.create_container_from_config(  # type: ignore[no-untyped-call]  # the stubs leave it so
+                wanted.config, name=wanted.name, platform=wanted.platform
+            )
+        except APIError as error:
+            if self._places.lacks(client, place):
+                raise EngineUnknown(f"create: {told(error)}") from error
+            if error.status_code == CONFLICT:
+                return self._adopt(client, launch.tag, error)
+            conceal(error, self._concealed.get(launch.tag, ()))
+            raise create_failed(error) from error
+        container_id = member(made, "Id", of=str)
+        self._ids[launch.tag] = container_id
+        self._fresh.add(launch.tag)
+        return Made(container=container_id, state=ContainerState.CREATED)
+
+    def _look_up(self, client: Client, launch: Launch, place: Place | None) -> LookedUp:
+        spec = launch.spec
+        admission.judge_image(launch, self._policy)
+        resolved = self._resolve(client, launch)
+        return LookedUp(
+            place=admission.judged(place, launch.allowance),
+            secrets=self._secrets.resolve(spec.secrets),
+            log_secrets=self._secrets.resolve(spec.logging.secret_options),
+            mounts=resolved.mounts,
+            devices=resolved.devices,
+            user=admission.user_of(launch, lambda: image_user(client, spec.image)),
+            gpus=free_gpus(client, spec.resources.gpus, of=self._gpus) if spec.resources.gpus else (),
+            knows_swappiness=spec.swappiness is None or knows_swappiness(client),
+        )
+
+    def _resolve(self, client: Client, launch: Launch) -> Resolved:
+        if all(it.host_path is None for it in launch.spec.mounts):
+            return Resolved(mounts=launch.spec.mounts)
+        if self._root_dir is None:
+            info: object = client.info()
+            self._root_dir = Path(member(info, "DockerRootDir", of=str))
+        policy = replace(self._policy, private=(*self._policy.private, self._root_dir))
+        return self._mounts.resolve(launch, policy, shares_files=self._shares_files())
+
+    def _adopt(self, client: Client, tag: Tag, conflict: APIError) -> Made:
+        """The name is taken: by a create whose answer was lost or is still to come, or by somebody else's container."""
+        try:
+            inspected = client.inspect_container(name_of(self._instance, tag))
+        except NotFound:
+            raise EngineUnknown(f"create: {told(conflict)} It is not there yet, or no more.") from conflict
+        if not self._is_ours(inspected, tag):
+            raise NameTaken(f"{told(conflict)} It is not one of ours.") from conflict
+        made = made_of(tag, inspected)
+        self._ids[tag] = made.container
+        if made.state is ContainerState.CREATED and not self._mounts.suits(tag, inspected):
+            # Its folders were open in a server that has ended, so no start of it that comes now can succeed.
+            self._discard(client, tag, made.container)
+            raise EngineUnknown(f"create: {tag} was made by an earlier server, and is made again") from conflict
+        return made
+
+    def _has_begun(self, client: Client, tag: Tag) -> bool:
+        state = self._state(client, tag)
+        if state in ABSENT:
+            raise ContainerGone(f"there is no container of {tag}")
+        return state is not ContainerState.CREATED
+
+    def _judge_start(self, client: Client, tag: Tag, error: APIError) -> None:
+        """What it was to join may be gone: then it is made again, with its place."""
+        conceal(error, self._concealed.get(tag, ()))
+        inspected = self._inspect(client, tag)
+        state = None if inspected is None else found(tag, inspected).state
+        if state is ContainerState.CREATED and not self._places.holds(client, inspected):
+            raise EngineUnknown(f"start: {told(error)}") from error
+        failure = start_failed(
+            error,
+            state=state,
+            exit_code=0 if inspected is None else member(inspected, "State", "ExitCode", of=int),
+        )
+        if failure is not None:
+            raise failure from error
+
+    def _signal(self, client: Client, tag: Tag, signal: str) -> None:
+        try:
+            client.kill(self.id_of(client, tag), signal)
+        except APIError as error:
+            if error.status_code not in {CONFLICT, NOT_FOUND} or self._state(client, tag) is ContainerState.RUNNING:
+                raise
+            raise ContainerGone(told(error)) from error
+
+    def _resume(self, client: Client, tag: Tag) -> None:
+        """A signal waits for a paused container to go on. Docker sees to that by itself; other engines do not."""
+        with suppress(APIError):  # it goes on already, or has ended; and if not, the kill after the grace reaches it
+            client.unpause(self.id_of(client, tag))
+
+    def _state(self, client: Client, tag: Tag) -> ContainerState | None:
+        inspected = self._inspect(client, tag)
+        return None if inspected is None else found(tag, inspected).state
+
+    def _inspect(self, client: Client, tag: Tag) -> object | None:
+        """The engine's answer about a container of ours, None if there is none."""
+        try:
+            inspected: object = client.inspect_container(self._ids.get(tag) or name_of(self._instance, tag))
+        except NotFound:
+            return None
+        if not self._is_ours(inspected, tag):
+            return None
+        self._ids[tag] = member(inspected, "Id", of=str)
+        return inspected
+
+    def _is_ours(self, inspected: object, tag: Tag) -> bool:
+        return tag_of(labels_of(inspected, "Config", "Labels"), self._instance) == tag
+
+
+def image_user(client: Client, image: str) -> str:
+    """Empty where the image gives none. Raises ImageMissing and StartRefused."""
+    try:
+        inspected: object = client.inspect_image(image)  # type: ignore[no-untyped-call]  # the stubs leave it so
+    except NotFound as error:
+        raise ImageMissing(told(error)) from error
+    except APIError as error:
+        raise create_failed(error) from error
+    user = member(inspected, "Config", "User", of=object)
+    return user if isinstance(user, str) else ""
+
+
+def _look_closer(client: Client, container_id: str, tag: Tag) -> ContainerState:
+    """Of one whose state in the list says nothing to us. If all fails it is taken to run: then nothing is decided."""
+    try:
+        with unknown_unless_told("inspect"):
+            return found(tag, client.inspect_container(container_id)).state
+    except EngineUnknown as unknown:
+        log.warning("container %s: its state cannot be told: %s", tag, unknown)
+        return ContainerState.RUNNING

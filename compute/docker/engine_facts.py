@@ -1,0 +1,108 @@
+"""The engine as the doctor sees it: whether it answers, what it can do, and which containers it has of an instance."""
+
+import os
+import socket
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+
+from batchq.compute.docker.client import Client, Door
+from batchq.compute.docker.create_request import INSTANCE
+from batchq.compute.docker.errors import unknown_unless_told, was_silent
+from batchq.compute.docker.host import identity_in
+from batchq.compute.docker.inspection import member, surveyed, time_of
+from batchq.doctor.facts import EngineFacts, EngineTrouble, Room, Trouble
+from batchq.errors import EngineUnknown
+from batchq.ports.clock import Clock
+from batchq.ports.runtime import ContainerState, Found
+
+PATIENCE = 5.0  # seconds
+LIMITS = {"MemoryLimit": "memory", "SwapLimit": "swap", "PidsLimit": "the number of processes"}
+USUAL = "its usual address"
+
+
+def examine(instance: str | None, clock: Clock, *, base_url: str | None = None) -> EngineFacts | EngineTrouble:
+    """`instance` is the data's, None where there is none. Asks little, and not for long."""
+    door = Door(base_url)
+    address = f"unix://{door.socket}" if door.socket else os.environ.get("DOCKER_HOST", USUAL)
+    closed = _at_the_door(address, door.socket)
+    if closed is not None:
+        return closed
+    try:
+        with unknown_unless_told("examine"), closing(door.client(None, patience=PATIENCE)) as client:
+            return _facts(client, address, instance, clock, local=door.socket is not None)
+    except EngineUnknown as unknown:
+        kind = Trouble.SILENT if was_silent(unknown) else Trouble.STRANGE
+        return EngineTrouble(address=address, kind=kind, words=str(unknown))
+
+
+def _at_the_door(address: str, path: str | None) -> EngineTrouble | None:
+    """Why its socket cannot be opened: the SDK says the same of each reason."""
+    if path is None:
+        return None
+    with socket.socket(socket.AF_UNIX) as knock:
+        knock.settimeout(PATIENCE)
+        try:
+            knock.connect(path)
+        except OSError as why:
+            return EngineTrouble(address=address, kind=_kind(why), words=why.strerror or str(why))
+    return None
+
+
+def _kind(why: OSError) -> Trouble:
+    match why:
+        case PermissionError():
+            return Trouble.FORBIDDEN
+        case FileNotFoundError():
+            return Trouble.ABSENT
+        case TimeoutError():
+            return Trouble.SILENT
+        case _:
+            return Trouble.DEAF
+
+
+def _facts(client: Client, address: str, instance: str | None, clock: Clock, *, local: bool) -> EngineFacts:
+    before, told, after = clock.now(), client.info(), clock.now()
+    root = Path(member(told, "DockerRootDir", of=str))
+    return EngineFacts(
+        address=address,
+        id=identity_in(told).id,
+        version=member(told, "ServerVersion", of=str),
+        api=client.api_version,
+        cgroup=str(member(told, of=dict).get("CgroupVersion", "1")),
+        live_restore=member(told, "LiveRestoreEnabled", of=object) is True,
+        lacks=tuple(what for name, what in LIMITS.items() if member(told, name, of=object) is False),
+        root=root,
+        room=_room(root) if local else None,
+        ahead=_ahead(_time(told), before, after),
+        containers=() if instance is None else _containers(client, instance),
+    )
+
+
+def _ahead(theirs: datetime | None, before: datetime, after: datetime) -> float | None:
+    """In seconds; the engine told its time at some moment between the two."""
+    if theirs is None:
+        return None
+    return (theirs - min(max(theirs, before), after)).total_seconds()
+
+
+def _time(told: object) -> datetime | None:
+    try:
+        return time_of(told, "SystemTime")
+    except EngineUnknown:
+        return None
+
+
+def _room(root: Path) -> Room | None:
+    """None where its folder is not this machine's, or not ours to see."""
+    try:
+        disk = os.statvfs(root)
+    except OSError:
+        return None
+    return Room(free=disk.f_bavail * disk.f_frsize, size=disk.f_blocks * disk.f_frsize)
+
+
+def _containers(client: Client, instance: str) -> tuple[Found, ...]:
+    """By a list alone: one that is stuck could not be inspected."""
+    rows = client.containers(all=True, filters={"label": f"{INSTANCE}={instance}"})
+    return tuple(surveyed(rows, instance, lambda _, __: ContainerState.RUNNING).values())

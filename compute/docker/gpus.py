@@ -1,0 +1,31 @@
+"""Which GPUs a container gets. Asked for a number of them, the engine would give every container the first ones."""
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from batchq.compute.docker.create_request import GPUS
+from batchq.compute.docker.inspection import labels_of, member, state_of
+from batchq.errors import EngineUnknown
+from batchq.ports.runtime import ContainerState
+
+HOLDS_NONE = frozenset({ContainerState.EXITED, ContainerState.GOING})
+
+
+def count() -> int:
+    """How many this machine has."""
+    return sum(1 for _ in Path("/dev").glob("nvidia[0-9]*"))
+
+
+def held(rows: object) -> Mapping[str, int]:
+    """How many containers in a list of the engine's hold each, by what their labels say."""
+    if not isinstance(rows, list):
+        raise EngineUnknown("the engine's list of containers is none")
+    labels = (labels_of(row, "Labels") for row in rows if state_of(member(row, "State", of=object)) not in HOLDS_NONE)
+    return Counter(gpu for it in labels for gpu in it.get(GPUS, "").split(",") if gpu)
+
+
+def choose(number: int, *, of: int, held: Mapping[str, int]) -> tuple[str, ...]:
+    """Those that fewest hold, the first first: placement sees to it that they are free, but not with other servers."""
+    by_use = sorted(range(max(of, number)), key=lambda it: held.get(str(it), 0))
+    return tuple(str(it) for it in sorted(by_use[:number]))

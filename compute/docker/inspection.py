@@ -1,0 +1,124 @@
+"""What the engine tells of a container, read into ours. Pure."""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from batchq.compute.docker.create_request import tag_of
+from batchq.domain.ids import Tag
+from batchq.errors import EngineUnknown
+from batchq.ports.runtime import ContainerState, Found, Made
+
+LONGEST = 200  # of what is shown of an answer
+STATES = {
+    "created": ContainerState.CREATED,
+    "running": ContainerState.RUNNING,
+    "paused": ContainerState.RUNNING,
+    "restarting": ContainerState.RUNNING,
+    "stopping": ContainerState.RUNNING,
+    "exited": ContainerState.EXITED,
+    "stopped": ContainerState.EXITED,
+    "dead": ContainerState.EXITED,  # it is over, and its removal has failed: it stays so until it is removed again
+    "removing": ContainerState.GOING,
+}
+
+
+T = TypeVar("T")
+
+
+def member(answer: object, *path: str, of: type[T]) -> T:
+    """What stands at a path of the engine's answer. Raises EngineUnknown where no such thing does."""
+    it = answer
+    for name in path:
+        it = it.get(name) if isinstance(it, dict) else None
+    if not isinstance(it, of):
+        raise EngineUnknown(f"the engine's answer has no {'.'.join(path)}: {it!r}"[:LONGEST])
+    return it
+
+
+def labels_of(described: object, *path: str) -> Mapping[str, str]:
+    """A container may have none."""
+    labels = member(described, *path, of=object)
+    return labels if isinstance(labels, dict) else {}
+
+
+def state_of(word: object) -> ContainerState | None:
+    """By the engine's word for it, as it stands in a list; None for a word that is new to us."""
+    return STATES.get(word) if isinstance(word, str) else None
+
+
+def state_in(state: Mapping[str, object]) -> ContainerState:
+    """As inspected. Of a container whose state has a new name, what else is told of it decides."""
+    known = state_of(state.get("Status"))
+    if known is not None:
+        return known
+    word = member(state, "Status", of=str)
+    if member(state, "Pid", of=int) > 0:
+        return ContainerState.RUNNING
+    if time_of(state, "StartedAt") is None:
+        return ContainerState.CREATED
+    if time_of(state, "FinishedAt") is None:
+        raise EngineUnknown(f"the engine calls a container's state {word!r}")
+    return ContainerState.EXITED
+
+
+def found(tag: Tag, inspected: object) -> Found:
+    """Raises EngineUnknown where the answer is not one of an engine."""
+    state = member(inspected, "State", of=dict)
+    now, started_at = state_in(state), time_of(state, "StartedAt")
+    if started_at is None and now is ContainerState.RUNNING:
+        raise EngineUnknown(f"the engine says that a container runs, and never started: {tag}")
+    if started_at is None:
+        # Its exit code means nothing: a container that never ran has 0.
+        return Found(tag=tag, state=ContainerState.CREATED if now is ContainerState.EXITED else now)
+    if now is not ContainerState.EXITED:
+        return Found(tag=tag, state=now, started_at=started_at)
+    return Found(
+        tag=tag,
+        state=ContainerState.EXITED,
+        started_at=started_at,
+        # The engine stamps the end of a fast container before its beginning.
+        stopped_at=max(started_at, time_of(state, "FinishedAt") or started_at),
+        exit_code=member(state, "ExitCode", of=int),
+        out_of_memory=state.get("OOMKilled") is True,
+    )
+
+
+def made_of(tag: Tag, inspected: object) -> Made:
+    """The same of one that was found where one was to be made."""
+    return Made(container=member(inspected, "Id", of=str), state=found(tag, inspected).state)
+
+
+def stop_signal(inspected: object) -> str:
+    """The image's, or else the usual one."""
+    own = member(inspected, "Config", of=dict).get("StopSignal")
+    return own if isinstance(own, str) and own else "SIGTERM"
+
+
+def address_of(inspected: object) -> str | None:
+    """On the first network that it has an address on."""
+    networks = member(inspected, "NetworkSettings", "Networks", of=dict)
+    addresses = (member(network, "IPAddress", of=object) for network in networks.values())
+    return next((it for it in addresses if isinstance(it, str) and it), None)
+
+
+def surveyed(rows: object, instance: str, look: Callable[[str, Tag], ContainerState]) -> dict[str, Found]:
+    """The containers of an instance in a list, by their ids. `look` is asked of one whose state has a new name."""
+    if not isinstance(rows, list):
+        raise EngineUnknown("the engine's list of containers is none")
+    tags = ((row, tag_of(labels_of(row, "Labels"), instance)) for row in rows)
+    ours = ((member(row, "Id", of=str), row, tag) for row, tag in tags if tag is not None)
+    return {
+        container_id: Found(tag=tag, state=state_of(member(row, "State", of=object)) or look(container_id, tag))
+        for container_id, row, tag in ours
+    }
+
+
+def time_of(state: object, name: str) -> datetime | None:
+    """Go's zero time is None. Nanoseconds are cut to microseconds."""
+    stamp = member(state, name, of=str)
+    try:
+        at = datetime.fromisoformat(stamp)
+    except ValueError as error:
+        raise EngineUnknown(f"the engine's answer has a {name} that is no time: {stamp!r}") from error
+    return None if at.year == 1 else at.astimezone(UTC)

@@ -1,0 +1,126 @@
+"""The engine's log stream, read into lines.
+
+The engine sends what the container wrote in frames, each with its stream and a stamp, and cuts a line of more than
+16 KB into several, each with the stamp of the line's beginning. Put together again the line is one; read while it is
+still being written it is as much as there is. A terminal's stream has no frames.
+"""
+
+import logging
+import re
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from functools import lru_cache
+
+from msgspec import Struct
+
+from batchq.errors import EngineUnknown
+from batchq.ports.logs import LogLine
+
+LONGEST_LINE = 2**20  # bytes in memory for one line; a longer one is cut
+LONGEST_FRAME = 2**24
+TERMINAL_CUT = 2**16
+HEADER = struct.Struct(">BxxxL")
+STDOUT, ENGINES_OWN = 1, 3
+FRAMED = tuple(bytes([stream, 0, 0, 0]) for stream in range(ENGINES_OWN + 1))
+STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ")
+DIGITS = 9
+SECOND = 1_000_000_000
+
+log = logging.getLogger(__name__)
+
+
+class Piece(Struct, frozen=True):
+    """What one frame holds: output of a stream, with the end of a line if `whole`."""
+
+    stream: int
+    at: int
+    content: bytes
+    whole: bool
+
+
+def lines(chunks: Iterable[bytes], *, after: int) -> Iterator[LogLine]:
+    """The lines stamped later than `after`. Raises EngineUnknown for what no engine sends."""
+    begun: dict[int, list[Piece]] = {}
+    for piece in _pieces(chunks):
+        if piece.at <= after:
+            continue
+        pieces = begun.setdefault(piece.stream, [])
+        pieces.append(piece)
+        if piece.whole or sum(len(it.content) for it in pieces) >= LONGEST_LINE:
+            yield _line(begun.pop(piece.stream))
+    for pieces in begun.values():
+        yield _line(pieces)
+
+
+def _line(pieces: Sequence[Piece]) -> LogLine:
+    content = b"".join(piece.content for piece in pieces)
+    return LogLine(at=pieces[0].at, message=content.removesuffix(b"\r").decode(errors="replace"))
+
+
+def since(after: int) -> str:
+    """A time in nanoseconds as the engine reads it. It sends what was stamped at that time, too."""
+    after = max(after, 0)
+    return f"{after // SECOND}.{after % SECOND:0{DIGITS}d}"
+
+
+def _pieces(chunks: Iterable[bytes]) -> Iterator[Piece]:
+    at = 0
+    for stream, payload in _payloads(iter(chunks)):
+        if stream == ENGINES_OWN:
+            log.warning("the engine cannot read a log further: %s", payload.decode(errors="replace").strip())
+            return
+        stamp = STAMP.match(payload)
+        # In a terminal's stream the rest of a line that was cut has no stamp.
+        at = _nanoseconds(stamp) if stamp else at
+        content = payload[stamp.end() :] if stamp else payload
+        yield Piece(stream=stream, at=at, content=content.removesuffix(b"\n"), whole=content.endswith(b"\n"))
+
+
+def _payloads(chunks: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Frames tell their stream and length; in a terminal's stream there are but lines, and a stamp begins each."""
+    buffer = b""
+    cut = None
+    for chunk in chunks:
+        buffer += chunk
+        if cut is None and len(buffer) < HEADER.size:
+            continue
+        cut = cut or (_frames if buffer.startswith(FRAMED) else _terminal_lines)
+        used = 0
+        for stream, payload, end in cut(buffer):
+            yield stream, payload
+            used = end
+        buffer = buffer[used:]
+    if buffer and cut is not _frames:
+        yield STDOUT, buffer
+
+
+def _frames(buffer: bytes) -> Iterator[tuple[int, bytes, int]]:
+    start = 0
+    while start + HEADER.size <= len(buffer):
+        stream, length = HEADER.unpack_from(buffer, start)
+        start += HEADER.size
+        if length > LONGEST_FRAME:
+            raise EngineUnknown(f"logs: a frame of {length} bytes")
+        if start + length > len(buffer):
+            return
+        yield stream, buffer[start : start + length], start + length
+        start += length
+
+
+def _terminal_lines(buffer: bytes) -> Iterator[tuple[int, bytes, int]]:
+    start = 0
+    while (end := buffer.find(b"\n", start) + 1) or len(buffer) - start >= TERMINAL_CUT:
+        end = end or start + TERMINAL_CUT
+        yield STDOUT, buffer[start:end], end
+        start = end
+
+
+def _nanoseconds(stamp: re.Match[bytes]) -> int:
+    second, fraction, zone = stamp.groups(b"")
+    return int(_seconds(second + zone)) * SECOND + int(fraction.ljust(DIGITS, b"0"))
+
+
+@lru_cache(maxsize=16)
+def _seconds(stamp: bytes) -> int:
+    return round(datetime.fromisoformat(stamp.decode()).timestamp())

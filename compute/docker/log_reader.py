@@ -1,0 +1,106 @@
+"""One reading of a container's log, a portion at a time."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+
+from docker.errors import NotFound
+from requests import Response
+
+from batchq.compute.docker.client import Client
+from batchq.compute.docker.containers import Containers
+from batchq.compute.docker.errors import (
+    CONFLICT,
+    NOT_FOUND,
+    NOT_IMPLEMENTED,
+    redacted,
+    reports_trouble_below,
+    told,
+)
+from batchq.compute.docker.inspection import member
+from batchq.compute.docker.log_frames import lines, since
+from batchq.domain.ids import Tag
+from batchq.errors import ContainerGone, EngineUnknown, LogRefused
+from batchq.ports.logs import LogLine
+
+READABLE = ("json-file", "local")  # log drivers that write to files of the engine, and to nothing else
+CHUNK = 2**16
+PORTION, LINE_ITSELF = 2**18, 100  # bytes, about
+
+
+class Reading:
+    """The next portion is read when it is asked for, so a long log is never in memory as a whole.
+
+    `patience`: before it begins to tell one, an engine may unpack it.
+    """
+
+    def __init__(self, containers: Containers, tag: Tag, *, after: int, patience: float) -> None:
+        self.done = False
+        self._containers = containers
+        self._tag = tag
+        self._after = after
+        self._patience = patience
+        self._response: Response | None = None
+        self._lines: Iterator[LogLine] | None = None
+
+    def some(self, client: Client) -> list[LogLine]:
+        """The next lines; with the last of them the reading is `done`. Raises ContainerGone."""
+        if self._lines is None:
+            self._lines = lines(self._chunks(client), after=self._after)
+        portion: list[LogLine] = []
+        size = 0
+        for line in self._lines:
+            portion.append(line)
+            size += LINE_ITSELF + len(line.message)
+            if size >= PORTION:
+                return portion
+        self.done = True
+        return portion
+
+    def some_or_remove(self, client: Client) -> list[LogLine]:
+        """The same, and where there are none at all the container is removed by it."""
+        some = self.some(client)
+        if not some:
+            self._containers.remove(client, self._tag)
+        return some
+
+    def close(self) -> None:
+        if self._response is not None:
+            self._response.close()
+
+    def _chunks(self, client: Client) -> Iterable[bytes]:
+        container_id = self._containers.id_of(client, self._tag)
+        self._response = open_log(client, container_id, after=self._after, patience=self._patience)
+        return () if self._response is None else self._response.iter_content(CHUNK)
+
+
+def open_log(client: Client, container_id: str, *, after: int, patience: float) -> Response | None:
+    """The engine's log stream from a time on, None if this container's log cannot be read.
+
+    Raises ContainerGone; LogRefused, and no error has secret options of a log driver in its text.
+    """
+    url = f"{client.base_url}/v{client.api_version}/containers/{container_id}/logs"
+    wanted: dict[str, str | int] = {"stdout": 1, "stderr": 1, "timestamps": 1, "follow": 0, "since": since(after)}
+    response = client.read(url, wanted, patience=patience)
+    if response.ok:
+        return response
+    with closing(response):
+        words = response.text
+    if response.status_code in (NOT_FOUND, CONFLICT):  # not there, or being removed
+        raise ContainerGone(redacted(words))
+    if response.status_code == NOT_IMPLEMENTED:
+        return None
+    driver, options = _log_driver(client, container_id)
+    if driver not in READABLE:
+        return None
+    why = f"logs: {redacted(words, options)}"
+    raise EngineUnknown(why) if reports_trouble_below(words) else LogRefused(why)
+
+
+def _log_driver(client: Client, container_id: str) -> tuple[str, list[str]]:
+    """Its name and the values of its options, of which any may be a secret. Raises ContainerGone."""
+    try:
+        stored = member(client.inspect_container(container_id), "HostConfig", "LogConfig", of=dict)
+    except NotFound as gone:
+        raise ContainerGone(told(gone)) from gone
+    options = stored.get("Config")
+    return str(stored.get("Type")), [str(it) for it in options.values()] if isinstance(options, dict) else []

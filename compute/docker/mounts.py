@@ -1,0 +1,212 @@
+"""Which paths of the host a job may mount: what is checked is open, and what is open is mounted.
+
+A path that is missing is created, as `docker run -v` creates it, or refused (`--missing-host-paths`). Symlinks in it
+are followed, and what they lead to is checked. Never mounted, nor anything that holds them or lies below: the engine's
+socket (it is root) and its root directory, /proc, /sys, /dev, and batchq's own files; by whatever path, or bind mount,
+they are reached.
+"""
+
+import errno
+import logging
+import os
+from collections.abc import Iterable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from batchq.compute.docker.host_paths import (
+    Descriptor,
+    MountTable,
+    Position,
+    create_folders,
+    open_path,
+    real_path,
+)
+from batchq.compute.docker.policy import Policy
+from batchq.domain.access.accounts import Allowance
+from batchq.domain.access.container_policy import ENGINES, KERNEL, LINKED, plain
+from batchq.domain.container import Device, Mount
+from batchq.errors import EngineUnknown, StartRefused
+from batchq.settings import MissingHostPaths
+
+log = logging.getLogger(__name__)
+
+NEVER = tuple(map(Path, (*ENGINES, LINKED, *KERNEL, "/var/lib/docker")))
+# Each mount of proc is another filesystem, so it is not found by the place of /proc.
+OF_THE_KERNEL = frozenset(
+    {"cgroup", "cgroup2", "debugfs", "devpts", "devtmpfs", "proc", "securityfs", "sysfs", "tracefs"}
+)
+NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
+
+
+class OpenMount(Struct, frozen=True, kw_only=True):
+    """A mount with its real path on the host, and the folder there; None for what the engine mounts by its name."""
+
+    mount: Mount
+    folder: Descriptor | None
+    #: The host path did not exist, and was created.
+    created: bool = False
+
+    def close(self) -> None:
+        if self.folder is not None:
+            self.folder.close()
+
+
+def open_mount(mount: Mount, policy: Policy, allowance: Allowance | None) -> OpenMount:
+    """Close it. Raises StartRefused, and EngineUnknown where no more files can be opened."""
+    host_path = _absolute(mount)
+    try:
+        at, created = _open(host_path, policy, allowance)
+        try:
+            real = replace(mount, host_path=str(at.path))
+            if at.is_folder:
+                return OpenMount(mount=real, folder=at, created=created)
+            _check_fixed(host_path, at.path, policy)
+        except BaseException:
+            at.close()
+            raise
+        at.close()
+        return OpenMount(mount=real, folder=None)
+    except (OSError, ValueError, LookupError) as error:
+        if isinstance(error, OSError) and error.errno in NO_DESCRIPTORS:
+            raise EngineUnknown(f"create: {error}") from error
+        raise _refused(mount, f"cannot be used: {error}") from error
+
+
+def mount_by_name(mount: Mount, policy: Policy, allowance: Allowance | None) -> OpenMount:
+    """For an engine whose files are not those of this process: nothing is opened or created. Raises StartRefused."""
+    host_path = _absolute(mount)
+    real = Path(plain(host_path))
+    check_name(host_path, real, policy, allowance)
+    return OpenMount(mount=replace(mount, host_path=str(real)), folder=None)
+
+
+def check(said: str, at: Descriptor, missing: tuple[str, ...], policy: Policy, allowance: Allowance | None) -> None:
+    """What is open, and what is to be created below it. Raises StartRefused; OSError."""
+    real = at.path.joinpath(*missing)
+    check_path(said, real, policy, allowance)
+    mounted = MountTable()
+    if at.path.joinpath(*missing) != real:
+        raise OSError(errno.EBUSY, "it was moved while it was checked")
+    position = mounted.position(at)
+    seen = (Position(position.device, position.path.joinpath(*missing)), *mounted.below(real))
+    for path in (*NEVER, *policy.private):
+        never = _position(path, mounted)
+        if never is not None and any(never.overlaps(it) for it in seen):
+            raise _never(said, path)
+    for it in seen:
+        if mounted.filesystem(it) in OF_THE_KERNEL:
+            raise _never(said, f"a {mounted.filesystem(it)} file system of the kernel")
+
+
+def check_path(said: str, real: Path, policy: Policy, allowance: Allowance | None) -> None:
+    """Raises StartRefused."""
+    if not _is_below(real, policy.volumes, policy):
+        raise _forbidden(f"host path {said!r} is not below a path that this server lets jobs mount")
+    if allowance is not None and not _is_below(real, map(Path, allowance.volumes), policy):
+        raise _forbidden(f"host path {said!r} is not below a path that its account may mount")
+    for path in (*NEVER, *policy.private):
+        never = path.resolve()
+        if real.is_relative_to(never) or never.is_relative_to(real):
+            raise _never(said, path)
+
+
+def check_name(said: str, real: Path, policy: Policy, allowance: Allowance | None) -> None:
+    """A path that the engine looks up by its name. Raises StartRefused."""
+    check_path(said, real, policy, allowance)
+    _check_fixed(said, real, policy)
+
+
+def judge_device(device: Device, allowance: Allowance) -> None:
+    """A device that is a link to another is that one. Raises StartRefused."""
+    try:
+        real = Path(device.host_path).resolve()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise _forbidden(f"device {device.host_path!r} cannot be used: {error}") from error
+    if not any(real.is_relative_to(Path(it).resolve()) for it in allowance.devices):
+        raise _forbidden(f"device {device.host_path!r} is not one that its account may use")
+
+
+def _absolute(mount: Mount) -> str:
+    assert mount.host_path is not None, "it has one"
+    if not mount.host_path.startswith("/"):
+        raise _refused(mount, "is not an absolute path")
+    return mount.host_path
+
+
+def _open(host_path: str, policy: Policy, allowance: Allowance | None) -> tuple[Descriptor, bool]:
+    """And whether it was created."""
+    at, missing = open_path(str(plain(host_path)), follows=lambda _: True)
+    try:
+        check(host_path, at, missing, policy, allowance)
+        if missing:
+            _check_creatable(host_path, policy)
+            at = create_folders(at, missing)
+            check(host_path, at, (), policy, allowance)
+    except BaseException:
+        at.close()
+        raise
+    return at, bool(missing)
+
+
+def _check_creatable(host_path: str, policy: Policy) -> None:
+    if policy.missing_host_paths is MissingHostPaths.REFUSE:
+        why = "does not exist, and this server creates no host paths"
+        raise StartRefused(f"CannotCreateContainerError: host path {host_path!r} {why}"[:1024])
+    log.info("host path %r does not exist and is created", host_path)
+
+
+def _check_fixed(said: str, real: Path, policy: Policy) -> None:
+    """Between the check and the engine's mount a job can exchange what lies in a folder that it writes."""
+    if not _is_fixed(_writable(policy), real.parent):
+        raise _forbidden(
+            f"host path {said!r} lies in a folder that jobs can change, and is not itself a folder that the engine "
+            "can be given open: mount the whole folder"
+        )
+
+
+def _is_below(real: Path, allowed: Iterable[Path], policy: Policy) -> bool:
+    """Of an allowed path no symlink is followed that a job can have made."""
+    is_fixed = partial(_is_fixed, _writable(policy))
+    for path in allowed:
+        try:
+            root = real_path(path, follows=is_fixed)
+        except OSError:
+            continue
+        if real.is_relative_to(root):
+            return True
+    return False
+
+
+def _writable(policy: Policy) -> frozenset[Path]:
+    """The folders that jobs of accounts write: as they were given, and where they lead."""
+    given = frozenset(map(Path, policy.given()))
+    return given | {it.resolve() for it in given}
+
+
+def _is_fixed(writable: frozenset[Path], folder: Path) -> bool:
+    return not any(folder.is_relative_to(it) for it in writable)
+
+
+def _position(path: Path, mounted: MountTable) -> Position | None:
+    """None for what is not there."""
+    try:
+        with closing(Descriptor(os.open(path, os.O_PATH | os.O_CLOEXEC))) as it:
+            return mounted.position(it)
+    except (OSError, ValueError, LookupError):
+        return None
+
+
+def _refused(mount: Mount, why: str) -> StartRefused:
+    return StartRefused(f"CannotCreateContainerError: host path {mount.host_path!r} {why}"[:1024])
+
+
+def _never(said: str, path: object) -> StartRefused:
+    return _forbidden(f"host path {said!r} is, holds or lies in {path}, which no job may mount")
+
+
+def _forbidden(why: str) -> StartRefused:
+    return StartRefused(f"CannotCreateContainerError: {why}"[:1024], forbidden=True)

@@ -1,0 +1,1 @@
+"""Networks of containers on a Docker engine."""

@@ -1,0 +1,107 @@
+"""The private network of an attempt. An engine has some thirty of its own subnets to give, so more are found for it."""
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from ipaddress import IPv4Address, IPv4Network
+from itertools import islice
+from pathlib import Path
+
+from docker.errors import APIError
+from docker.types import IPAMConfig, IPAMPool
+
+from batchq.compute.docker.client import Client
+from batchq.compute.docker.errors import CONFLICT, told
+from batchq.compute.docker.inspection import labels_of, member
+from batchq.errors import EngineUnknown
+
+RANGE = IPv4Network("10.224.0.0/11")  # 2,048 subnets, out of the way of what people use
+PREFIX = 22  # room for the thousand nodes that AWS allows
+TRIES = 16
+ROUTES = Path("/proc/net/route")
+
+
+class NoSubnet(EngineUnknown):
+    """All subnets are taken: one will be free when a network goes."""
+
+
+def ensure(client: Client, name: str, labels: Mapping[str, str], *, internal: bool = False) -> str:
+    """The id of the network with these labels, made if there is none. From an `internal` one no way leads out.
+
+    Raises NoSubnet.
+    """
+    there = listed(client, labels)
+    if there:
+        return _first(there)
+    try:
+        return _make(client, name, labels, internal=internal)
+    except APIError as error:
+        if error.status_code != CONFLICT:
+            raise
+        return _first(listed(client, labels))  # by a call whose answer was lost
+
+
+def listed(client: Client, labels: Mapping[str, str]) -> list[object]:
+    """Those with all of these labels; some engines take an empty value for any."""
+    rows: object = client.networks(filters={"label": [f"{name}={value}" for name, value in labels.items()]})
+    if not isinstance(rows, list):
+        raise EngineUnknown("the engine's list of networks is none")
+    return [row for row in rows if labels.items() <= labels_of(row, "Labels").items()]
+
+
+def free(taken: Iterable[IPv4Network]) -> Iterator[IPv4Network]:
+    """Subnets that overlap with none of those taken."""
+    used = list(taken)
+    return (it for it in RANGE.subnets(new_prefix=PREFIX) if not any(it.overlaps(other) for other in used))
+
+
+def routed(table: str) -> Iterator[IPv4Network]:
+    """The networks that this machine reaches, but for the way out, from what stands in /proc/net/route."""
+    for line in table.splitlines()[1:]:
+        _, destination, _, _, _, _, _, mask, *_ = line.split()
+        if int(mask, 16):
+            parts = (IPv4Address(int(it, 16).to_bytes(4, sys.byteorder)) for it in (destination, mask))
+            yield IPv4Network("/".join(map(str, parts)), strict=False)
+
+
+def _first(networks: list[object]) -> str:
+    """The oldest: should there ever be two, all who look take the same."""
+    if not networks:
+        raise EngineUnknown("the network of the attempt is not there yet, or no more")
+    return member(min(networks, key=lambda it: member(it, "Created", of=str)), "Id", of=str)
+
+
+def _make(client: Client, name: str, labels: Mapping[str, str], *, internal: bool) -> str:
+    """Raises NoSubnet."""
+    try:
+        return _create(client, name, labels, None, internal=internal)
+    except APIError as error:
+        if "pool" not in told(error):
+            raise
+        refusal = error
+    for subnet in islice(free(_taken(client)), TRIES):
+        try:
+            return _create(client, name, labels, subnet, internal=internal)
+        except APIError as error:
+            if "overlap" not in told(error):
+                raise
+    raise NoSubnet(f"no subnet is free for another network: {told(refusal)}") from refusal
+
+
+def _create(client: Client, name: str, labels: Mapping[str, str], subnet: IPv4Network | None, *, internal: bool) -> str:
+    ipam = None if subnet is None else IPAMConfig(pool_configs=[IPAMPool(subnet=str(subnet))])
+    made: object = client.create_network(
+        name, driver="bridge", labels=dict(labels), ipam=ipam, internal=internal, check_duplicate=True
+    )
+    return member(made, "Id", of=str)
+
+
+def _taken(client: Client) -> Iterator[IPv4Network]:
+    """By the engine's networks, and by what this machine reaches otherwise."""
+    with suppress(OSError, ValueError):
+        yield from routed(ROUTES.read_text())
+    for network in listed(client, {}):
+        pools = member(network, "IPAM", "Config", of=object)
+        for pool in pools if isinstance(pools, list) else ():
+            with suppress(ValueError):  # the other IP
+                yield IPv4Network(member(pool, "Subnet", of=str))

@@ -1,0 +1,152 @@
+"""The keeper: a container that does nothing but hold the namespaces which other containers share.
+
+Its image is made here, of one program of some 200 bytes, so it is at hand where no registry is. The program is what
+`pause` is to Kubernetes: it waits for ever, and lets the kernel bury the orphans that come to it where the containers
+of a node share their processes (it is the first of them then). Written in C:
+
+    int main(void) {
+        signal(SIGCHLD, SIG_IGN);
+        for (;;) pause();
+    }
+"""
+
+import hashlib
+import io
+import struct
+import tarfile
+from collections.abc import Mapping, Sequence
+from threading import Lock
+
+from docker.errors import APIError, ImageNotFound
+
+from batchq.compute.docker.client import Client
+from batchq.compute.docker.errors import reason
+from batchq.compute.docker.inspection import member
+from batchq.errors import StartRefused
+
+REPOSITORY = "batchq-keeper"
+LABEL = "io.batchq.keeper-image"
+PROGRAM = "/keeper"
+
+ADDRESS = 0x400000  # where the kernel lays the program
+PAGE = 0x10000  # the largest that arm64 has
+HEADERS = 64 + 56  # bytes: the file's, and that of its one segment
+X86_64, AARCH64 = 62, 183  # of elf.h
+IGNORE = struct.pack("<QQQQ", 1, 0, 0, 0)  # the kernel's struct sigaction: SIG_IGN, no flags, no restorer, no mask
+
+CODE_AMD64 = bytes.fromhex(
+    "b8 0d 00 00 00"  # mov eax, 13          rt_sigaction(
+    "bf 11 00 00 00"  # mov edi, 17            SIGCHLD,
+    "48 8d 35 17 00 00 00"  # lea rsi, [rip+23]  &IGNORE, which follows the code,
+    "31 d2"  # xor edx, edx                    NULL,
+    "41 ba 08 00 00 00"  # mov r10d, 8         sizeof(sigset_t))
+    "0f 05"  # syscall
+    "b8 22 00 00 00"  # wait: mov eax, 34    pause()
+    "0f 05"  # syscall
+    "eb f7"  # jmp wait
+    "00 00 00 00"  # to a multiple of 8
+)
+CODE_ARM64 = struct.pack(
+    "<14I",
+    0xD28010C8,  # mov x8, #134              rt_sigaction(
+    0xD2800220,  # mov x0, #17                 SIGCHLD,
+    0x10000181,  # adr x1, #48                 &IGNORE, which follows the code,
+    0xD2800002,  # mov x2, #0                  NULL,
+    0xD2800103,  # mov x3, #8                  sizeof(sigset_t))
+    0xD4000001,  # svc #0
+    0xD2800928,  # wait: mov x8, #73         ppoll(
+    0xD2800000,  # mov x0, #0                  NULL,
+    0xD2800001,  # mov x1, #0                  0,
+    0xD2800002,  # mov x2, #0                  for ever,
+    0xD2800003,  # mov x3, #0                  NULL)
+    0xD4000001,  # svc #0                    arm64 has no pause
+    0x17FFFFFA,  # b wait
+    0xD503201F,  # nop                       to a multiple of 8
+)
+PROGRAMS: Mapping[str, tuple[int, bytes]] = {
+    "amd64": (X86_64, CODE_AMD64),
+    "x86_64": (X86_64, CODE_AMD64),
+    "arm64": (AARCH64, CODE_ARM64),
+    "aarch64": (AARCH64, CODE_ARM64),
+}
+
+
+def elf(machine: int, code: bytes) -> bytes:
+    """A static program for Linux: the two headers, and the code with what it reads in one segment."""
+    size = HEADERS + len(code) + len(IGNORE)
+    magic = b"\x7fELF" + bytes((2, 1, 1)).ljust(12, b"\0")  # 64 bits, little-endian, version 1
+    head = struct.pack("<16sHHIQQQIHHHHHH", magic, 2, machine, 1, ADDRESS + HEADERS, 64, 0, 0, 64, 56, 1, 0, 0, 0)
+    segment = struct.pack("<IIQQQQQQ", 1, 5, 0, ADDRESS, ADDRESS, size, size, PAGE)  # load it, to read and run
+    return head + segment + code + IGNORE
+
+
+def image() -> str:
+    """Named by what is in it: another version of batchq finds its own."""
+    programs = b"".join(elf(*PROGRAMS[name]) for name in sorted(PROGRAMS))
+    return f"{REPOSITORY}:{hashlib.sha256(programs).hexdigest()[:12]}"
+
+
+IMAGE = image()
+_MAKING_IMAGE = Lock()  # made twice at once one of the two would lose its name
+
+
+def make(client: Client, wanted: Mapping[str, object], name: str) -> str:
+    """The id of a keeper, with its image where that is missing. Raises StartRefused."""
+    try:
+        return _create(client, wanted, name)
+    except ImageNotFound:
+        with _MAKING_IMAGE:
+            make_image(client)
+        return _create(client, wanted, name)
+
+
+def make_image(client: Client) -> None:
+    """Some 200 bytes, which nobody need remove. Made again it is the same. Raises StartRefused."""
+    architecture = member(client.version(), "Arch", of=str)
+    if architecture not in PROGRAMS:
+        raise StartRefused(
+            f"CannotCreateContainerError: containers cannot share a node on {architecture[:100]}: there is no keeper"
+        )
+    changes = [f'ENTRYPOINT ["{PROGRAM}"]', f"LABEL {LABEL}=1"]
+    repository, _, tag = IMAGE.partition(":")
+    try:
+        client.import_image_from_data(_layer(elf(*PROGRAMS[architecture])), repository, tag, changes)
+    except APIError as error:
+        raise StartRefused(reason("CannotCreateContainerError", error), certain=False) from error
+
+
+def creation(
+    *, network: str, labels: Mapping[str, str], node: str | None = None, names: Sequence[str] = ()
+) -> Mapping[str, object]:
+    """The body of its create call. `names` are those of the node's containers: each finds the others at localhost."""
+    return {
+        "Image": IMAGE,
+        "Labels": dict(labels),
+        "NetworkingConfig": {"EndpointsConfig": {network: {"Aliases": [] if node is None else [node]}}},
+        "HostConfig": {
+            "NetworkMode": network,
+            "IpcMode": "shareable",
+            "ExtraHosts": [f"{name}:127.0.0.1" for name in names],
+            "CapDrop": ["ALL"],
+            "SecurityOpt": ["no-new-privileges"],
+            "ReadonlyRootfs": True,
+            "LogConfig": {"Type": "none"},
+            # After a restart of the engine what was on it is over, and it is removed, or made anew.
+            "RestartPolicy": {"Name": "no"},
+            "AutoRemove": False,
+        },
+    }
+
+
+def _create(client: Client, wanted: Mapping[str, object], name: str) -> str:
+    made: object = client.create_container_from_config(wanted, name=name)  # type: ignore[no-untyped-call]  # the stubs
+    return member(made, "Id", of=str)
+
+
+def _layer(program: bytes) -> bytes:
+    layer = io.BytesIO()
+    with tarfile.open(fileobj=layer, mode="w") as archive:
+        entry = tarfile.TarInfo(PROGRAM.removeprefix("/"))
+        entry.size, entry.mode = len(program), 0o755
+        archive.addfile(entry, io.BytesIO(program))
+    return layer.getvalue()

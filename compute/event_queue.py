@@ -1,0 +1,36 @@
+"""News of deaths for one who listens: kept until it is read, and then an end."""
+
+import asyncio
+from collections import deque
+
+from batchq.domain.ids import Tag
+from batchq.ports.runtime import Looked
+
+
+class News:
+    """An iterator. It belongs to the event loop; threads hand over by `call_soon_threadsafe`."""
+
+    def __init__(self) -> None:
+        self._told: deque[Tag | Looked] = deque()
+        self._ended = False
+        self._something = asyncio.Event()
+
+    def tell(self, *news: Tag | Looked) -> None:
+        self._told.extend(news)
+        self._something.set()
+
+    def end(self) -> None:
+        """Nothing comes after what has been told."""
+        self._ended = True
+        self._something.set()
+
+    def __aiter__(self) -> "News":
+        return self
+
+    async def __anext__(self) -> Tag | Looked:
+        while not self._told:
+            if self._ended:
+                raise StopAsyncIteration
+            self._something.clear()
+            await self._something.wait()
+        return self._told.popleft()

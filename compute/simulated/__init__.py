@@ -1,0 +1,1 @@
+"""Containers that are only simulated: they play scripts on a clock."""
