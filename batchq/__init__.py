@@ -2,10 +2,11 @@
 
 A tour, in the order to read it:
 
-`domain/lifecycle/transitions.py` says all that may happen to a job: a table; beside it `arrays.py` and `parts.py`, for jobs of many
-children and of several containers. `engine/loop.py` applies it, in turns of one commit. `ports.py` names the outside;
-`store/` and `compute/` answer. `service.py` and `catalog.py` are what can be asked for; `api/` lets AWS's clients ask.
-`bootstrap.py` puts it together, and `cli/` starts it. `docs/decisions/` says why.
+`domain/lifecycle/transitions.py` is the table of everything that may happen to a job; beside it are `arrays.py` and
+`containers.py`, for jobs of many children and of several containers. `engine/loop.py` applies the table, in units of
+work of one commit each. `ports/` names the interfaces to the outside; `store/` and `compute/` implement them.
+`services/` are the use cases, and `api/` is how AWS's clients reach them. `bootstrap.py` assembles the server, and
+`cli/` starts it. `docs/decisions/` gives the reasons.
 """
 
 __version__ = "0.1.0"

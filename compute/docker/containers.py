@@ -26,7 +26,7 @@ from batchq.compute.docker.errors import (
     told,
     unknown_unless_told,
 )
-from batchq.compute.docker.host import free_gpus, knows_swappiness, may_be_lost, went_down
+from batchq.compute.docker.host import free_gpus, knows_swappiness
 from batchq.compute.docker.inspection import (
     found,
     labels_of,
@@ -40,6 +40,7 @@ from batchq.compute.docker.network.placement import Places
 from batchq.compute.docker.open_mounts import OpenMounts, Resolved
 from batchq.compute.docker.policy import Policy
 from batchq.compute.docker.secrets import Secrets
+from batchq.compute.host_loss import may_be_lost, went_down
 from batchq.domain.ids import Tag
 from batchq.errors import (
     ContainerGone,

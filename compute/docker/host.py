@@ -17,7 +17,7 @@ from batchq.compute.docker.create_request import GPUS, MIB
 from batchq.compute.docker.inspection import member, time_of
 from batchq.domain.container import Resources
 from batchq.errors import EngineUnknown
-from batchq.ports.runtime import ContainerState, EngineIdentity, Found
+from batchq.ports.runtime import EngineIdentity
 
 BRIDGE = "bridge"
 KERNEL = Path("/proc/stat")
@@ -83,18 +83,6 @@ def lost_before(client: Client, booted_at: datetime | None, unreliable: set[date
     if member(engine, "LiveRestoreEnabled", of=object) is not True:
         return began
     return None if booted_at is None else min(began, booted_at)
-
-
-def went_down(it: Found, before: datetime | None, *, made_at: datetime | None) -> bool:
-    """Whether it failed, or was not even begun, with its host, and not by itself."""
-    began = made_at if it.state is ContainerState.CREATED else it.started_at
-    if before is None or began is None or not may_be_lost(it):
-        return False
-    return began < before
-
-
-def may_be_lost(it: Found) -> bool:
-    return it.state is ContainerState.CREATED or it.exit_code not in {None, 0}
 
 
 def booted_at(kernel: Path) -> datetime | None:

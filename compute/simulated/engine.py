@@ -8,7 +8,7 @@ from itertools import count
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from batchq.compute.docker.host import went_down
+from batchq.compute.host_loss import went_down
 from batchq.compute.simulated.container import SimulatedContainer, environment_of
 from batchq.compute.simulated.script import read
 from batchq.domain.catalog import Network

@@ -6,6 +6,7 @@ import pytest
 from docker.errors import APIError, NotFound
 from requests import Response
 
+from batchq.compute import host_loss
 from batchq.compute.docker import host
 from batchq.compute.docker.containers import Containers
 from batchq.compute.docker.create_request import labels_of
@@ -124,14 +125,14 @@ def test_an_engine_that_is_in_trouble_is_asked_again():
 
 @pytest.mark.fault("EN05")
 def test_what_failed_and_began_before_went_down_with_it():
-    assert host.went_down(failed(BEFORE), BEGAN, made_at=BEFORE)
+    assert host_loss.went_down(failed(BEFORE), BEGAN, made_at=BEFORE)
 
 
 def test_what_was_made_before_and_not_begun_went_down_with_it_too():
     made = Found(tag=new_tag(), state=ContainerState.CREATED)
 
-    assert host.went_down(made, BEGAN, made_at=BEFORE)
-    assert not host.went_down(made, BEGAN, made_at=AFTER)
+    assert host_loss.went_down(made, BEGAN, made_at=BEFORE)
+    assert not host_loss.went_down(made, BEGAN, made_at=AFTER)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +147,7 @@ def test_what_was_made_before_and_not_begun_went_down_with_it_too():
     ids=["began after", "began just then", "nobody knows", "success", "runs"],
 )
 def test_all_else_did_not(it, before):
-    assert not host.went_down(it, before, made_at=BEFORE)
+    assert not host_loss.went_down(it, before, made_at=BEFORE)
 
 
 @pytest.mark.parametrize(("began", "lost"), [(BEFORE, True), (AFTER, False)])

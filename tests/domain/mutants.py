@@ -71,7 +71,7 @@ def copy_to(directory):
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, directory / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, directory / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, directory / name)
 

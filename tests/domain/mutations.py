@@ -60,13 +60,13 @@ LIFECYCLE = [
     ),
     (
         "a timeout beats terminate",
-        "    if job.stop is not None:\n        return job, ()\n    return stopping.time_out",
-        "    return stopping.time_out",
+        "    if job.stop is not None:\n        return job, ()\n    return stop_order.time_out",
+        "    return stop_order.time_out",
     ),
     ("the grace counts from the order", "kill_at=now + job.stop.grace", "kill_at=job.stop.ordered_at + job.stop.grace"),
     ("being asked twice stretches the grace", "job.stop is None or job.stop.kill_at is not None", "job.stop is None"),
     ("who was not asked is killed", "job.stop is None or job.stop.kill_at is None", "job.stop is None"),
-    ("a kill is not repeated", "kill_at=now + stopping.KILL_AGAIN", "kill_at=None"),
+    ("a kill is not repeated", "kill_at=now + stop_order.KILL_AGAIN", "kill_at=None"),
     ("nobody is ever unkillable", "job.stop.killed_at or now", "now"),
     (
         "a misfit no longer stays one",
@@ -308,13 +308,11 @@ MOMENTS = [
 ]
 MUTATIONS = {
     "batchq/domain/lifecycle/transitions.py": LIFECYCLE,
-    "batchq/domain/lifecycle/status.py": MOVES,
+    "batchq/domain/lifecycle/status.py": [*MOVES, *MOMENTS, *RETRY],
     "batchq/domain/lifecycle/stop_order.py": STOPPING,
     "batchq/domain/lifecycle/force_fail.py": FORCING,
-    "batchq/domain/lifecycle/status.py": MOMENTS,
     **ARRAYS,
     **SEVERAL,
-    "batchq/domain/lifecycle/status.py": RETRY,
     "batchq/domain/scheduling/dependencies.py": [*DEPENDENCIES, *OF_CHILDREN],
     "batchq/domain/status_reasons.py": HOST,
     "batchq/domain/lifecycle/reconcile.py": RECOVERY,

@@ -73,8 +73,8 @@ ARRAYS = {
         ("a failure is not told to the next", "told=index + 1)", "told=index + 2)"),
         (
             "an array succeeds in spite of a failure",
-            "reasons.CHILD_FAILED) if failed else",
-            "reasons.CHILD_FAILED) if not failed else",
+            "status_reasons.CHILD_FAILED) if failed else",
+            "status_reasons.CHILD_FAILED) if not failed else",
         ),
         (
             "a terminated array shows a cancel",
@@ -98,8 +98,8 @@ ARRAYS = {
         ),
         (
             "a terminate is told to those alone who have not heard of the cancel",
-            "return _tell_all(stopping.order(job, event, now), now)",
-            "return stopping.order(job, event, now)",
+            "return _tell_all(stop_order.order(job, event, now), now)",
+            "return stop_order.order(job, event, now)",
         ),
         (
             "a second terminate is the one that counts",

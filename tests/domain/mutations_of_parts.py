@@ -23,7 +23,7 @@ PARTS = [
     ("a lost one ends before it began", "max(now, part.started_at or now)", "now"),
     ("one asked twice has a longer grace", "part.grace is None or part.kill_at is not None", "part.grace is None"),
     ("one that was not asked is killed", "    if part.kill_at is None:\n        return job\n", ""),
-    ("a kill of one is not repeated", "kill_at=now + stopping.KILL_AGAIN", "kill_at=None"),
+    ("a kill of one is not repeated", "kill_at=now + stop_order.KILL_AGAIN", "kill_at=None"),
     ("one that is deaf never says so", "part.killed_at or now", "now"),
     (
         "who waited in vain waits on",
@@ -38,7 +38,7 @@ PARTS = [
     ("a helper that gave up decides before the app", "(*essential, *given_up)[0]", "given_up[0]"),
     (
         "a start timeout of another node decides",
-        "if node != gates.main_node(job) or attempt.decided",
+        "if node != container_gates.main_node(job) or attempt.decided",
         "if attempt.decided",
     ),
     (
@@ -58,7 +58,7 @@ PARTS = [
     ),
     (
         "the main node is a node like others",
-        "if event.node is None or event.node == gates.main_node(job):",
+        "if event.node is None or event.node == container_gates.main_node(job):",
         "if event.node is None:",
     ),
     (
@@ -83,7 +83,7 @@ PARTS = [
     ),
     (
         "the times of a gang are those of all",
-        "main = [it for it in attempt.parts if it.node == gates.main_node(job)]",
+        "main = [it for it in attempt.parts if it.node == container_gates.main_node(job)]",
         "main = list(attempt.parts)",
     ),
     (
@@ -94,18 +94,18 @@ PARTS = [
     ("of several none went down with its host", "host_lost=event.host_lost", "host_lost=False"),
     (
         "what could not start has exited",
-        "reasons.NOT_STARTED if decider.started_at is None else exited",
+        "status_reasons.NOT_STARTED if decider.started_at is None else exited",
         "exited",
     ),
     (
         "what starts must be found",
         "        return _tags(job, frozenset({PartState.RUNNING}))",
-        "        return _tags(job, gates.BEGUN)",
+        "        return _tags(job, container_gates.BEGUN)",
     ),
     (
         "a helper is looked at before a timeout",
-        "return part.node != main, not gates.container_of(job, part).essential",
-        "return part.node != main, gates.container_of(job, part).essential",
+        "return part.node != main, not container_gates.container_of(job, part).essential",
+        "return part.node != main, container_gates.container_of(job, part).essential",
     ),
     ("another node is looked at before a timeout", "return part.node != main, not", "return part.node == main, not"),
     ("what is kept for the next is cleared away", "for key in there if key not in gone)", "for key in there if False)"),
@@ -132,10 +132,10 @@ CONSEQUENCES = [
     ),
     (
         "the job's grace beats the container's",
-        "gates.container_of(job, part).stop_timeout, job.spec.stop_grace)",
-        "job.spec.stop_grace)",
+        "        container_gates.container_of(job, part).stop_timeout,\n        job.spec.stop_grace,",
+        "        job.spec.stop_grace,",
     ),
-    ("a terminate may not bring a grace to parts", "(None if own is None else own.grace, gates", "(gates"),
+    ("a terminate may not bring a grace to parts", "        None if own is None else own.grace,\n", ""),
     ("a terminated node does not say why", "None if own is None or own.node is None else own.reason", "None"),
     (
         "a terminated job writes its reason on every container",
@@ -164,7 +164,7 @@ CONSEQUENCES = [
     ),
     (
         "a volume goes before the next has read it",
-        "    if any(it.state in gates.YET_TO_COME for it in parts):\n        return ()\n",
+        "    if any(it.state in container_gates.YET_TO_COME for it in parts):\n        return ()\n",
         "",
     ),
     ("what never began is cleared away", "PartState.ENDED and it.begun_at is not None)", "PartState.ENDED)"),

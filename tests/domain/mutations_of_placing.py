@@ -177,7 +177,7 @@ TALLY = [
 ]
 LIMITS = [
     ("who is not due is cancelled", " or due > turn.now:", ":"),
-    ("another reason counts as well", "if reasons.code(it.reason) == reasons.code(reason)]", "]"),
+    ("another reason counts as well", "if status_reasons.code(it.reason) == status_reasons.code(reason)]", "]"),
     ("the longest limit counts", "return since + min(asked)", "return since + max(asked)"),
     ("only a page of misfits is looked through", "if len(page) == PAGE:", "if False:"),
     ("a later head has no time of its own", "if marks is not self._marks:", "if self._marks is None:"),

@@ -15,5 +15,8 @@ def name(source):
 
 
 def module(source):
+    """The dotted name; `api` and `compute` are packages of batchq through the links batchq/api and batchq/compute."""
     parts = source.relative_to(ROOT).with_suffix("").parts
+    if parts[0] != "batchq":
+        parts = ("batchq", *parts)
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

@@ -26,7 +26,7 @@ def written_files():
 
 @pytest.mark.fault("DB15")
 def test_the_store_touches_its_files_through_sqlite_alone():
-    store = [it for it in sources() if name(it).startswith("batchq/store/") and it.name != "logfiles.py"]
+    store = [it for it in sources() if name(it).startswith("batchq/store/") and it.name != "log_files.py"]
 
     assert [where for it in store for where, line in lines(it) if BESIDE_SQLITE.search(line)] == []
 

@@ -50,8 +50,8 @@ MUTANTS = [
     Mutant(
         file="batchq/domain/lifecycle/container_rules.py",
         breaks="who waits for a success does not",
-        old="if gate is gates.Gate.OPEN}",
-        new="if gate is not gates.Gate.NEVER}",
+        old="if gate is container_gates.Gate.OPEN}",
+        new="if gate is not container_gates.Gate.NEVER}",
     ),
     Mutant(
         file="batchq/domain/lifecycle/container_rules.py",

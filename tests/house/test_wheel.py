@@ -1,0 +1,66 @@
+"""The installed package owns one top-level name: it runs in projects that have packages called api or compute."""
+
+import shutil
+import subprocess
+import sys
+import sysconfig
+from zipfile import ZipFile
+
+import pytest
+
+from tests.house.rooms import ROOT
+
+PROGRAM = """
+import api, compute, batchq, batchq.api.app, batchq.compute.docker.runtime
+print(api.__file__, compute.__file__, batchq.__file__)
+"""
+
+
+def run(*command, **options):
+    done = subprocess.run(command, check=False, capture_output=True, text=True, **options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """A folder with the contents of the wheel, as pip would install it."""
+    folder = tmp_path_factory.mktemp("wheel")
+    options = ["--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
+    source = folder / "source"
+    for name in ("batchq", "compute", "api"):
+        shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    run(sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", str(folder), str(source))
+    (wheel,) = folder.glob("batchq-*.whl")
+    ZipFile(wheel).extractall(folder / "installed")
+    return folder / "installed"
+
+
+@pytest.fixture
+def project(tmp_path):
+    for name in ("api", "compute"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").touch()
+    return tmp_path
+
+
+def test_the_wheel_has_one_top_level_package(installed):
+    assert [it.name for it in installed.iterdir() if it.suffix != ".dist-info"] == ["batchq"]
+
+
+def test_the_wheel_runs_in_a_project_with_packages_of_the_same_names(installed, project):
+    dependencies = sysconfig.get_path("purelib")
+    environment = {"PYTHONPATH": f"{installed}:{dependencies}", "PATH": "/usr/bin:/bin"}
+    python = sys.executable
+
+    version = run(python, "-m", "batchq", "--version", cwd=project, env=environment)
+    origins = run(python, "-c", PROGRAM, cwd=project, env=environment).split()
+
+    assert version.startswith("batchq ")
+    assert origins == [
+        str(project / "api/__init__.py"),
+        str(project / "compute/__init__.py"),
+        str(installed / "batchq/__init__.py"),
+    ]
