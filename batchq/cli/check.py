@@ -5,8 +5,8 @@ from pathlib import Path
 
 from batchq.cli.arguments import read
 from batchq.cli.output import complain, line
+from batchq.store import migrations
 from batchq.store.database import NAME
-from batchq.store.migrations import NEWEST
 from batchq.store.offline.check import Report, check
 
 
@@ -26,7 +26,8 @@ def run(asked: argparse.Namespace) -> int:
 
 
 def told(found: Report) -> list[str]:
-    older = "" if found.schema == NEWEST else f", older than this batchq's {NEWEST}: rows are read once it is upgraded"
+    newest = migrations.newest()
+    older = "" if found.schema == newest else f", older than this batchq's {newest}: rows are read once it is upgraded"
     jobs = ", ".join(f"{count} {status}" for status, count in sorted(found.jobs.items())) or "none"
     return [
         f"instance {found.instance}, schema {found.schema}{older}",

@@ -14,12 +14,13 @@ from batchq.store import rows
 from batchq.store.matching import EPOCH
 from batchq.store.statements import Row, each, named
 
-SQL = named("acts.sql")
+SQL = named("audit.sql")
 TEXTS = tuple(name for name in Act.__struct_fields__ if name != "at")
 
-_said = attrgetter(*TEXTS)
+_texts = attrgetter(*TEXTS)
+_TEXT_COLUMNS = ["resource" if it == "about" else it for it in TEXTS]
 
-_COLUMNS = "number, at, user, account, key, request_id, operation, about, outcome, owner, owner_account"
+_COLUMNS = "number, at, user, account, key, request_id, operation, resource, outcome, owner, owner_account"
 
 Connection = sqlite3.Connection
 T = TypeVar("T")
@@ -27,7 +28,7 @@ Bound = list[str | int]
 
 
 def insert(connection: Connection, acts: Sequence[Act]) -> None:
-    each(connection, SQL["insert_act"], [_row(it) for it in acts])
+    each(connection, SQL["insert_record"], [_row(it) for it in acts])
 
 
 def insert_with(connection: Connection, act: Act, work: Callable[[Connection], T]) -> T:
@@ -38,11 +39,11 @@ def insert_with(connection: Connection, act: Act, work: Callable[[Connection], T
 
 
 def take_over(connection: Connection, noted: Sequence[Noted]) -> None:
-    each(connection, SQL["insert_act"], [_row(it.act, mark=rows.text(it.mark)) for it in noted])
+    each(connection, SQL["insert_record"], [_row(it.act, journal_entry=rows.text(it.mark)) for it in noted])
 
 
 def prune(connection: Connection, before: datetime, limit: int) -> int:
-    return connection.execute(SQL["prune_acts"], {"before": rows.microseconds(before), "limit": limit}).rowcount
+    return connection.execute(SQL["delete_old_records"], {"before": rows.microseconds(before), "limit": limit}).rowcount
 
 
 def page(connection: Connection, query: ActQuery) -> tuple[Kept, ...]:
@@ -55,7 +56,7 @@ def page(connection: Connection, query: ActQuery) -> tuple[Kept, ...]:
 
 def select(query: ActQuery, *, by_owner: bool = False) -> tuple[str, Bound]:
     """One part: `reach` is None, or one user, or one account. `by_owner`: acts of others about their jobs."""
-    named = {"user": query.user, "operation": query.operation, "about": query.about}
+    named = {"user": query.user, "operation": query.operation, "resource": query.about}
     conditions: list[tuple[str, Bound]] = [
         (f"{column} = ?", [rows.text(it)]) for column, it in named.items() if it is not None
     ]
@@ -71,7 +72,7 @@ def select(query: ActQuery, *, by_owner: bool = False) -> tuple[str, Bound]:
         conditions.append(("(at, number) < (?, ?)", [rows.microseconds(at), rows.integer(number)]))
     where = " AND ".join(condition for condition, _ in conditions) or "TRUE"
     bound: Bound = [it for _, values in conditions for it in values]
-    statement = f"SELECT {_COLUMNS} FROM acts WHERE {where} ORDER BY at DESC, number DESC LIMIT ?"  # noqa: S608 - nobody's words
+    statement = f"SELECT {_COLUMNS} FROM audit_log WHERE {where} ORDER BY at DESC, number DESC LIMIT ?"  # noqa: S608 - nobody's words
     return statement, [*bound, query.limit]
 
 
@@ -85,9 +86,9 @@ def _ways(query: ActQuery) -> tuple[bool, ...]:
     return (False,) if query.reach is None else (False, True)
 
 
-def _row(act: Act, mark: str | None = None) -> Row:
-    said = map(rows.text, _said(act))
-    return {"at": rows.microseconds(act.at), "mark": mark, **dict(zip(TEXTS, said, strict=True))}
+def _row(act: Act, journal_entry: str | None = None) -> Row:
+    texts = dict(zip(_TEXT_COLUMNS, map(rows.text, _texts(act)), strict=True))
+    return {"at": rows.microseconds(act.at), "journal_entry": journal_entry, **texts}
 
 
 def _kept(number: int, at: int, user: str, account: str, *said: str) -> Kept:

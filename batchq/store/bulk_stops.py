@@ -155,7 +155,7 @@ def _among(column: str, values: Iterable[str]) -> Part:
     return condition, [json.dumps(sorted(map(rows.text, values)))]
 
 
-SQL = named("sweeps.sql")
+SQL = named("bulk_stops.sql")
 
 _ORDER = Decoder(SweepOrder)
 
@@ -175,36 +175,36 @@ def commit(connection: Connection, changes: Changes) -> None:
 
 def _begin(connection: Connection, sweep: Sweep, selection: Selection, candidates: Candidates | None) -> None:
     """In the place of one of its number, if there is one that could not be read."""
-    connection.execute(SQL["told"], {"sweep": sweep.number, **EACH})
-    connection.execute(SQL["insert_sweep"], {"number": sweep.number, "value": rows.as_json(sweep.order)})
+    connection.execute(SQL["delete_targets"], {"bulk_stop": sweep.number, **EACH})
+    connection.execute(SQL["insert_bulk_stop"], {"number": sweep.number, "value": rows.as_json(sweep.order)})
     if candidates is not None:  # of a job that has not changed since they were read, the read still holds
         unchanged = [it for it in candidates.places if it[0] not in candidates.changed]
-        connection.execute(SQL["add_candidates"], {"sweep": sweep.number, "places": json.dumps(unchanged)})
+        connection.execute(SQL["insert_targets"], {"bulk_stop": sweep.number, "places": json.dumps(unchanged)})
     chosen, bound = select(selection, None if candidates is None else candidates.changed)
-    statement = f"INSERT OR IGNORE INTO sweep_jobs (sweep, ord, node) SELECT ?, * FROM ({chosen})"  # noqa: S608 - text of `selecting` only
+    statement = f"INSERT OR IGNORE INTO bulk_stop_targets (bulk_stop, ord, node) SELECT ?, * FROM ({chosen})"  # noqa: S608 - text of `selecting` only
     connection.execute(statement, [sweep.number, *bound])
 
 
 def _go_on(connection: Connection, progress: Progress) -> None:
     """Of an order that is over nothing stays: the next one may have its number."""
-    asked = {"sweep": progress.sweep, "ord": progress.order, "node": _node(progress.node)}
+    asked = {"bulk_stop": progress.sweep, "ord": progress.order, "node": _node(progress.node)}
     if progress.over:
         asked |= EACH
-        connection.execute(SQL["drop_sweep"], {"sweep": progress.sweep})
-    connection.execute(SQL["told"], asked)
+        connection.execute(SQL["delete_bulk_stop"], {"bulk_stop": progress.sweep})
+    connection.execute(SQL["delete_targets"], asked)
 
 
 def sweeps(connection: Connection) -> tuple[Sweep, ...]:
     """Of one that cannot be read nobody knows what to tell: whom it means goes on as if it had not been."""
-    return tuple(readable(connection.execute(SQL["sweeps"]), _sweep))
+    return tuple(readable(connection.execute(SQL["bulk_stops"]), _sweep))
 
 
 def meant_orders(connection: Connection, sweep: int) -> tuple[tuple[int, int], ...]:
-    return tuple(merged(connection.execute(SQL["meant_orders"], {"sweep": sweep})))
+    return tuple(merged(connection.execute(SQL["target_ranges"], {"bulk_stop": sweep})))
 
 
 def next_meant(connection: Connection, sweep: int, limit: int) -> tuple[Meant, ...]:
-    found = connection.execute(SQL["next_meant"], {"sweep": sweep, "limit": limit})
+    found = connection.execute(SQL["next_targets"], {"bulk_stop": sweep, "limit": limit})
     return job_reads.made(found, lambda row: Meant(job=rows.stored(row[1:]), node=_said(row[0])), order=1)
 
 

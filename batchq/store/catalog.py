@@ -33,94 +33,94 @@ T = TypeVar("T")
 
 
 def environments(connection: Connection) -> tuple[ComputeEnvironment, ...]:
-    return _ground(connection, "environments", rows.ENVIRONMENT)
+    return _ground(connection, "compute_environments", rows.ENVIRONMENT)
 
 
 def put_environment(connection: Connection, environment: ComputeEnvironment) -> None:
     value = rows.as_json(environment)
-    connection.execute(SQL["put_environment"], {"name": rows.text(environment.name), "value": value})
+    connection.execute(SQL["put_compute_environment"], {"name": rows.text(environment.name), "value": value})
 
 
 def drop_environment(connection: Connection, name: str) -> None:
-    connection.execute(SQL["drop_environment"], {"name": rows.text(name)})
+    connection.execute(SQL["delete_compute_environment"], {"name": rows.text(name)})
 
 
 def queues(connection: Connection) -> tuple[JobQueue, ...]:
-    return _ground(connection, "queues", rows.QUEUE)
+    return _ground(connection, "job_queues", rows.QUEUE)
 
 
 def put_queue(connection: Connection, queue: JobQueue) -> None:
     value = rows.as_json(queue)
-    connection.execute(SQL["put_queue"], {"name": rows.text(queue.name), "value": value})
+    connection.execute(SQL["put_job_queue"], {"name": rows.text(queue.name), "value": value})
 
 
 def drop_queue(connection: Connection, name: str) -> None:
-    connection.execute(SQL["drop_queue"], {"name": rows.text(name)})
+    connection.execute(SQL["delete_job_queue"], {"name": rows.text(name)})
 
 
 def policies(connection: Connection) -> tuple[SchedulingPolicy, ...]:
-    return _ground(connection, "policies", rows.POLICY)
+    return _ground(connection, "scheduling_policies", rows.POLICY)
 
 
 def put_policy(connection: Connection, policy: SchedulingPolicy) -> None:
     value = rows.as_json(policy)
-    connection.execute(SQL["put_policy"], {"name": rows.text(policy.name), "value": value})
+    connection.execute(SQL["put_scheduling_policy"], {"name": rows.text(policy.name), "value": value})
 
 
 def drop_policy(connection: Connection, name: str) -> None:
-    connection.execute(SQL["drop_policy"], {"name": rows.text(name)})
+    connection.execute(SQL["delete_scheduling_policy"], {"name": rows.text(name)})
 
 
 def consumables(connection: Connection) -> tuple[ConsumableResource, ...]:
-    return _ground(connection, "consumables", rows.CONSUMABLE)
+    return _ground(connection, "consumable_resources", rows.CONSUMABLE)
 
 
 def put_consumable(connection: Connection, resource: ConsumableResource) -> None:
     value = rows.as_json(resource)
-    connection.execute(SQL["put_consumable"], {"name": rows.text(resource.name), "value": value})
+    connection.execute(SQL["put_consumable_resource"], {"name": rows.text(resource.name), "value": value})
 
 
 def update_consumable(
     connection: Connection, resource: ConsumableResource, update: ConsumableUpdate, *, forget_before: datetime
 ) -> None:
     put_consumable(connection, resource)
-    connection.execute(SQL["forget_consumable_updates"], {"before": rows.microseconds(forget_before)})
-    connection.execute(SQL["note_consumable_update"], rows.consumable_update_row(resource.name, update))
+    connection.execute(SQL["delete_old_consumable_resource_updates"], {"before": rows.microseconds(forget_before)})
+    connection.execute(SQL["put_consumable_resource_update"], rows.consumable_update_row(resource.name, update))
 
 
 def consumable_update(connection: Connection, name: str, token: str) -> ConsumableUpdate | None:
     asked = {"resource": rows.text(name), "token": rows.text(token)}
-    found = connection.execute(SQL["consumable_update"], asked)
+    found = connection.execute(SQL["consumable_resource_update"], asked)
     return next(readable(found, rows.CONSUMABLE_UPDATE.decode), None)
 
 
 def drop_consumable(connection: Connection, name: str) -> None:
-    for statement in ("drop_consumable", "drop_consumable_updates"):
+    for statement in ("delete_consumable_resource", "delete_consumable_resource_updates"):
         connection.execute(SQL[statement], {"name": rows.text(name)})
 
 
 def add_definition(connection: Connection, definition: JobDefinition) -> JobDefinition:
     (last,) = connection.execute(SQL["last_revision"], {"name": rows.text(definition.ref.name)}).fetchone()
     saved = replace(definition, ref=replace(definition.ref, revision=(last or 0) + 1))
-    connection.execute(SQL["insert_definition"], rows.definition_row(saved))
+    connection.execute(SQL["insert_job_definition"], rows.definition_row(saved))
     return saved
 
 
 def put_definition(connection: Connection, definition: JobDefinition) -> None:
-    if connection.execute(SQL["update_definition"], rows.definition_row(definition)).rowcount != 1:
+    if connection.execute(SQL["update_job_definition"], rows.definition_row(definition)).rowcount != 1:
         raise Conflict(f"job definition {definition.ref} is gone")
 
 
 def definition(connection: Connection, ref: DefinitionRef) -> JobDefinition | None:
-    return _one(connection, "definition", {"name": rows.text(ref.name), "revision": rows.integer(ref.revision)})
+    return _one(connection, "job_definition", {"name": rows.text(ref.name), "revision": rows.integer(ref.revision)})
 
 
 def newest_active(connection: Connection, name: str) -> JobDefinition | None:
-    return _one(connection, "newest_active", {"name": rows.text(name)})
+    return _one(connection, "newest_active_revision", {"name": rows.text(name)})
 
 
 def definition_owner(connection: Connection, name: str) -> Owner | None:
-    found = connection.execute(SQL["owner_of_definition"], {"name": rows.text(name)}).fetchone()
+    found = connection.execute(SQL["owner_of_job_definition"], {"name": rows.text(name)}).fetchone()
     return None if found is None else rows.owner(*found)
 
 
@@ -141,8 +141,8 @@ def _definitions(
     connection: Connection, *, name: str | None, status: str | None, after: DefinitionRef | None, reach: Reach | None
 ) -> Iterable[tuple[str]]:
     """All revisions of a name are of one owner."""
-    wanted = "definitions" if name is None else "revisions"
-    statement = wanted if status is None else f"{wanted}_of_status"
+    wanted = "job_definitions" if name is None else "revisions"
+    statement = wanted if status is None else f"{wanted}_with_status"
     asked = {
         "name": None if name is None else rows.text(name),
         "status": status,
@@ -153,7 +153,9 @@ def _definitions(
         return connection.execute(SQL[statement], asked)
     if name is not None:
         return ()
-    walks = [connection.execute(SQL[f"definitions_of_{column}"], asked | {"whose": it}) for column, it in whose(reach)]
+    walks = [
+        connection.execute(SQL[f"job_definitions_of_{column}"], asked | {column: it}) for column, it in whose(reach)
+    ]
     return ((value,) for value, *_ in merged(walks, key=itemgetter(1, 2)))
 
 

@@ -9,21 +9,21 @@ from msgspec.structs import replace
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.clock_shift import ClockShift, shifted
 from batchq.ports.clock import ClockAnchor
-from batchq.store import catalog, job_reads, rows
+from batchq.store import catalog, job_reads, job_writes, rows
 from batchq.store.matching import milliseconds
 from batchq.store.statements import Row, each, named
 
-SQL = named("clock.sql")
+SQL = named("clock_shift.sql")
 PAGE = 500  # jobs in memory at a time
 
 _MICROSECOND = timedelta(microseconds=1)
-_COLUMNS = ("shift_finished", "shift_submissions", "shift_consumable_updates", "shift_acts")
+_COLUMNS = ("shift_finished_at", "shift_submissions", "shift_consumable_resource_updates", "shift_audit_log")
 
 Connection = sqlite3.Connection
 
 
 def anchor(connection: Connection) -> ClockAnchor | None:
-    row = connection.execute(SQL["anchor"]).fetchone()
+    row = connection.execute(SQL["clock_anchor"]).fetchone()
     return None if row is None else rows.CLOCK_ANCHOR.decode(row[0])
 
 
@@ -35,11 +35,11 @@ def put(connection: Connection, new: ClockAnchor, shift: ClockShift | None) -> N
         since, until = rows.microseconds(shift.since), rows.microseconds(shift.until)
         for statement in _COLUMNS:
             connection.execute(SQL[statement], {"by": shift.by // _MICROSECOND, "since": since, "until": until})
-    connection.execute(SQL["put_anchor"], {"value": rows.as_json(new)})
+    connection.execute(SQL["put_clock_anchor"], {"value": rows.as_json(new)})
 
 
 def _shift_jobs(connection: Connection, shift: ClockShift) -> None:
-    orders = [order for (order,) in connection.execute(SQL["shifted_jobs"])]
+    orders = [order for (order,) in connection.execute(SQL["jobs_with_deciding_times"])]
     for first in range(0, len(orders), PAGE):
         page = _readable(connection, orders[first : first + PAGE])
         each(connection, SQL["shift_job"], [_row(shifted(job, shift)) for job in page])
@@ -48,7 +48,7 @@ def _shift_jobs(connection: Connection, shift: ClockShift) -> None:
 def _readable(connection: Connection, orders: Sequence[int]) -> Iterator[Job]:
     """A damaged row stays as it is: it is repaired, or failed, when the engine reads it."""
     for order in orders:
-        for row in connection.execute(job_reads.SQL["jobs_of_orders"], {"orders": f"[{order}]"}).fetchall():
+        for row in connection.execute(job_reads.SQL["jobs_by_order"], {"orders": f"[{order}]"}).fetchall():
             try:
                 yield rows.stored(row)
             except rows.WRONG:
@@ -66,17 +66,17 @@ def _row(job: Job) -> Row:
 
 def _shift_shares(connection: Connection, shift: ClockShift) -> None:
     written: list[Row] = []
-    for row in connection.execute(SQL["shares"]).fetchall():
+    for row in connection.execute(SQL["share_usage"]).fetchall():
         try:
             key, use = rows.share(*row)
         except rows.WRONG:
             continue
         written.append(rows.share_row(key, replace(use, as_of=shift.of(use.as_of))))
-    each(connection, job_reads.SQL["put_share"], written)
+    each(connection, job_writes.SQL["put_share_usage"], written)
 
 
 def _shift_queues(connection: Connection, shift: ClockShift) -> None:
-    for _, value in connection.execute(SQL["queues"]).fetchall():
+    for _, value in connection.execute(SQL["job_queues"]).fetchall():
         try:
             queue = rows.QUEUE.decode(value)
         except rows.WRONG:

@@ -49,7 +49,7 @@ def examine(connection: sqlite3.Connection, path: Path, expected: str | None, *,
         )
     if not new and migrations.application(connection) != migrations.APPLICATION_ID:
         raise StoreRefused(f"{path} is another program's database")
-    if migrations.version(connection) > migrations.NEWEST:
+    if migrations.version(connection) > migrations.newest():
         raise StoreRefused(f"{path} was written by a newer batchq: use that one, or a backup from before it")
     if found is not None:
         raise StoreRefused(f"{path} is damaged: {found}")
@@ -96,7 +96,7 @@ def _instance(connection: sqlite3.Connection) -> str:
 def new_instance(connection: sqlite3.Connection) -> str:
     """Containers of the instance before are another server's from now on."""
     instance = secrets.token_hex(4)
-    connection.execute("UPDATE meta SET value = ? WHERE name = 'instance'", (instance,))
+    connection.execute("UPDATE metadata SET value = ? WHERE name = 'instance'", (instance,))
     return instance
 
 
@@ -107,6 +107,6 @@ def secret(connection: sqlite3.Connection) -> bytes:
 
 def _chosen_once(connection: sqlite3.Connection, name: str, value: str) -> str:
     """Chosen at the first start and kept for ever."""
-    connection.execute("INSERT OR IGNORE INTO meta (name, value) VALUES (?, ?)", (name, value))
-    (chosen,) = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+    connection.execute("INSERT OR IGNORE INTO metadata (name, value) VALUES (?, ?)", (name, value))
+    (chosen,) = connection.execute("SELECT value FROM metadata WHERE name = ?", (name,)).fetchone()
     return str(chosen)

@@ -63,7 +63,7 @@ def page_needing(connection: sqlite3.Connection, query: NeedQuery) -> tuple[Job,
 
 def select(query: JobQuery, owned: Whose | None = None, among: frozenset[int] | None = None) -> tuple[str, Bound]:
     """All of them, or one owner's, or one account's of one status; of these orders alone, if any are said."""
-    table = "jobs" if owned is None else f"jobs INDEXED BY jobs_of_{owned[0]}"
+    table = "jobs" if owned is None else f"jobs INDEXED BY jobs_by_{owned[0]}"
     conditions = ["parent_ord IS NULL", "queue = ?", "ord < ?"]
     bound: Bound = [rows.text(query.queue), _below(query.before)]
     if query.status is not None:
@@ -86,7 +86,7 @@ def select(query: JobQuery, owned: Whose | None = None, among: frozenset[int] | 
 
 def select_needing(query: NeedQuery) -> tuple[str, Bound]:
     """Walks the jobs that need the resource, and looks at each: no index is kept up for what is so seldom asked."""
-    conditions = ["resource = ?", "job_needs.ord < ?"]
+    conditions = ["resource = ?", "needed.ord < ?"]
     bound: Bound = [rows.text(query.resource), _below(query.before)]
     if query.status is not None:
         condition, values = _counts_as(query.status, query.over)
@@ -102,8 +102,9 @@ def select_needing(query: NeedQuery) -> tuple[str, Bound]:
         bound += values
     bound.append(query.limit)
     where = " AND ".join(conditions)
-    listed = "job_needs CROSS JOIN jobs ON jobs.ord = job_needs.ord"  # CROSS: in this order
-    return f"SELECT job_needs.ord FROM {listed} WHERE {where} ORDER BY job_needs.ord DESC LIMIT ?", bound  # noqa: S608 - nobody's words
+    source = "job_consumable_resources AS needed CROSS JOIN jobs ON jobs.ord = needed.ord"  # CROSS: in this order
+    statement = f"SELECT needed.ord FROM {source} WHERE {where} ORDER BY needed.ord DESC LIMIT ?"  # noqa: S608 - constant text
+    return statement, bound
 
 
 def _counts_as(status: Status, over: frozenset[int]) -> tuple[str, Bound]:
@@ -150,7 +151,7 @@ def _passes(by: Filter, value: str) -> tuple[str, Bound]:
         case Filter.AFTER_CREATED_AT:
             return _compares("created_at > ?", number(value))
         case Filter.SHARE_IDENTIFIER:
-            return "share = ?", [rows.text(value)]
+            return "share_identifier = ?", [rows.text(value)]
 
 
 def within(reach: Reach) -> tuple[str, Bound]:

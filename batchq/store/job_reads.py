@@ -17,7 +17,8 @@ from batchq.store.matching import EPOCH
 from batchq.store.repair import readable
 from batchq.store.statements import named
 
-SQL = named("jobs.sql")
+SQL = named("job_reads.sql")
+LISTS = named("job_lists.sql")
 
 Connection = sqlite3.Connection
 T = TypeVar("T")
@@ -27,15 +28,15 @@ def find(connection: Connection, ids: Sequence[JobId], reach: Reach | None) -> M
     """What is not reached is not read, so that hardly the time which that takes tells that it is there."""
     wanted = dict.fromkeys(ids)
     if reach is not None:
-        owners = connection.execute(SQL["owners"], _named(wanted))
+        owners = connection.execute(SQL["owners_by_id"], _named(wanted))
         wanted = dict.fromkeys(JobId(job_id) for job_id, *owner in owners if reach.has(rows.owner(*owner)))
-    found = {job.id: job for job in _jobs(connection.execute(SQL["jobs"], _named(wanted)))}
+    found = {job.id: job for job in _jobs(connection.execute(SQL["jobs_by_id"], _named(wanted)))}
     return {job_id: found[job_id] for job_id in wanted if job_id in found}
 
 
 def of_orders(connection: Connection, orders: Sequence[int]) -> tuple[Job, ...]:
     """These jobs, in the order asked."""
-    found = {job.order: job for job in _jobs(connection.execute(SQL["jobs_of_orders"], {"orders": json.dumps(orders)}))}
+    found = {job.order: job for job in _jobs(connection.execute(SQL["jobs_by_order"], {"orders": json.dumps(orders)}))}
     return tuple(found[order] for order in orders if order in found)
 
 
@@ -45,14 +46,14 @@ def _named(ids: Iterable[JobId]) -> dict[str, str]:
 
 
 def active(connection: Connection) -> tuple[Job, ...]:
-    return _jobs(connection.execute(SQL["active"]))
+    return _jobs(connection.execute(SQL["active_jobs"]))
 
 
 def runnable(
     connection: Connection, queue: QueueName, limit: int, after: int, beside: frozenset[AccountName]
 ) -> tuple[Candidate, ...]:
     asked = {"queue": rows.text(queue), "limit": limit, "after": rows.integer(after)} | _beside(beside)
-    found = connection.execute(SQL["runnable_beside" if beside else "runnable"], asked)
+    found = connection.execute(SQL["runnable_jobs_excluding" if beside else "runnable_jobs"], asked)
     return made(found, rows.candidate, order=1)
 
 
@@ -64,22 +65,30 @@ def runnable_in_share(
     beside: frozenset[AccountName],
 ) -> tuple[Candidate, ...]:
     rank, order = (-rows.GREATEST, -1) if after is None else (-rows.integer(after[0]), rows.integer(after[1]))
-    asked = {"queue": rows.text(key.queue), "share": rows.text(key.share), "rank": rank, "after": order, "limit": limit}
-    statement = SQL["runnable_in_share_beside" if beside else "runnable_in_share"]
+    asked = {
+        "queue": rows.text(key.queue),
+        "share_identifier": rows.text(key.share),
+        "rank": rank,
+        "after": order,
+        "limit": limit,
+    }
+    statement = SQL["runnable_jobs_in_share_excluding" if beside else "runnable_jobs_in_share"]
     return made(connection.execute(statement, asked | _beside(beside)), rows.candidate, order=1)
 
 
 def _beside(accounts: frozenset[AccountName]) -> dict[str, str]:
-    return {"beside": json.dumps(sorted(accounts))} if accounts else {}
+    return {"excluding": json.dumps(sorted(accounts))} if accounts else {}
 
 
 def waiting_shares(connection: Connection, queue: QueueName) -> tuple[str, ...]:
-    return tuple(share for (share,) in connection.execute(SQL["waiting_shares"], {"queue": rows.text(queue)}))
+    return tuple(
+        share for (share,) in connection.execute(SQL["shares_with_runnable_jobs"], {"queue": rows.text(queue)})
+    )
 
 
 def misfits(connection: Connection, limit: int, after: int) -> tuple[Job, ...]:
     asked = {"limit": limit, "after": rows.integer(after)}
-    return _jobs(connection.execute(SQL["misfits"], asked))
+    return _jobs(connection.execute(SQL["unschedulable_jobs"], asked))
 
 
 def dependents(connection: Connection, ids: Sequence[JobId], after: int, limit: int | None) -> tuple[Job, ...]:
@@ -89,16 +98,16 @@ def dependents(connection: Connection, ids: Sequence[JobId], after: int, limit: 
 
 
 def ended_dependencies(connection: Connection) -> tuple[JobId, ...]:
-    return tuple(JobId(job_id) for (job_id,) in connection.execute(SQL["ended_dependencies"]))
+    return tuple(JobId(job_id) for (job_id,) in connection.execute(SQL["finished_dependencies"]))
 
 
 def waiting_for_others(connection: Connection) -> int:
-    (count,) = connection.execute(SQL["waiting_for_others"]).fetchone()
+    (count,) = connection.execute(SQL["count_of_dependencies"]).fetchone()
     return int(count)
 
 
 def parents_at_work(connection: Connection) -> tuple[Job, ...]:
-    return _jobs(connection.execute(SQL["parents_at_work"]))
+    return _jobs(connection.execute(SQL["arrays_with_work"]))
 
 
 def children(connection: Connection, parent: JobId, first: int, limit: int) -> tuple[Job, ...]:
@@ -112,12 +121,12 @@ def list_children(connection: Connection, query: ChildQuery) -> tuple[Job, ...]:
     below = orders if query.before is None else range(orders.start, min(orders.stop, query.before))
     asked = {**_bounds(below), "limit": query.limit}
     if query.status is None:
-        return _jobs(connection.execute(SQL["children"], asked))
+        return _jobs(connection.execute(LISTS["children"], asked))
     if query.over and query.status in QUEUED:
         return ()
     if query.over and query.status is Status.FAILED:
-        return _jobs(connection.execute(SQL["children_failed_or_waiting"], asked))
-    return _jobs(connection.execute(SQL["children_of_status"], asked | {"status": query.status.value}))
+        return _jobs(connection.execute(LISTS["children_failed_or_queued"], asked))
+    return _jobs(connection.execute(LISTS["children_with_status"], asked | {"status": query.status.value}))
 
 
 def _children(connection: Connection, parent: JobId) -> range:
@@ -141,20 +150,20 @@ def last_order(connection: Connection) -> int:
 
 
 def unfinished_in(connection: Connection, queue: QueueName) -> int:
-    (count,) = connection.execute(SQL["unfinished_in"], {"queue": rows.text(queue)}).fetchone()
+    (count,) = connection.execute(LISTS["count_unfinished_in_queue"], {"queue": rows.text(queue)}).fetchone()
     return int(count)
 
 
 def queued(connection: Connection) -> Mapping[AccountName, int]:
-    return {AccountName(name): count for name, count in connection.execute(SQL["queued"])}
+    return {AccountName(name): count for name, count in connection.execute(SQL["queued_by_account"])}
 
 
 def shares(connection: Connection) -> Mapping[ShareKey, ShareUse]:
-    return dict(_share(connection, found) for found in connection.execute(SQL["shares"]))
+    return dict(_share(connection, found) for found in connection.execute(SQL["share_usage"]))
 
 
 def used_up(connection: Connection) -> Mapping[ConsumableName, int]:
-    return {ConsumableName(resource): units for resource, units in connection.execute(SQL["used_up"])}
+    return {ConsumableName(resource): units for resource, units in connection.execute(SQL["consumed_units"])}
 
 
 def restoration(connection: Connection) -> Restoration:
@@ -163,12 +172,12 @@ def restoration(connection: Connection) -> Restoration:
 
 
 def engine_id(connection: Connection) -> str | None:
-    row = connection.execute(SQL["engine"]).fetchone()
+    row = connection.execute(SQL["engine_id"]).fetchone()
     return None if row is None else str(row[0])
 
 
 def history(connection: Connection, job_id: JobId) -> tuple[Moment, ...]:
-    found = connection.execute(SQL["history"], {"id": rows.text(job_id)})
+    found = connection.execute(SQL["job_history"], {"id": rows.text(job_id)})
     return tuple(readable(((job_id, value) for (value,) in found), rows.moment))
 
 
@@ -195,5 +204,7 @@ def _share(connection: Connection, found: tuple[str, str, str]) -> tuple[ShareKe
         return rows.share(*found)
     except rows.WRONG:
         queue, share, _ = found
-        active, millicpus = connection.execute(SQL["share_counted"], {"queue": queue, "share": share}).fetchone()
+        active, millicpus = connection.execute(
+            SQL["share_recount"], {"queue": queue, "share_identifier": share}
+        ).fetchone()
         return ShareKey(QueueName(queue), share), ShareUse(active=active, millicpus=millicpus, as_of=EPOCH)

@@ -9,9 +9,10 @@ from batchq.domain.job import FINISHED, Job
 from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.errors import Conflict
 from batchq.ports.jobs import Changes, Moment, Restoration, SubmissionKey
-from batchq.store import audit, rows
-from batchq.store.job_reads import SQL
-from batchq.store.statements import Row, each
+from batchq.store import audit, log_streams, rows
+from batchq.store.statements import Row, each, named
+
+SQL = named("job_writes.sql")
 
 MOST_FORGOTTEN = 1000  # at a time, so that no turn pays for all the turns before it
 
@@ -24,14 +25,14 @@ def commit(connection: Connection, changes: Changes) -> None:
     _update(connection, changes, ends)
     _remember(connection, changes, ends)
     _put_submissions(connection, changes)
-    each(connection, SQL["insert_stream"], [rows.stream_row(it) for it in changes.streams])
-    each(connection, SQL["put_share"], [rows.share_row(*it) for it in changes.shares])
-    each(connection, SQL["put_used_up"], [_used_up_row(it) for it in changes.used_up])
+    each(connection, log_streams.SQL["insert_stream"], [rows.stream_row(it) for it in changes.streams])
+    each(connection, SQL["put_share_usage"], [rows.share_row(*it) for it in changes.shares])
+    each(connection, SQL["put_consumed_units"], [_used_up_row(it) for it in changes.used_up])
     audit.insert(connection, changes.acts)
     if changes.restoration is not None:
         put_restoration(connection, changes.restoration)
     if changes.engine_id is not None:
-        connection.execute(SQL["put_engine"], {"value": rows.text(changes.engine_id)})
+        connection.execute(SQL["put_engine_id"], {"value": rows.text(changes.engine_id)})
 
 
 def put_restoration(connection: Connection, restoration: Restoration) -> None:
@@ -43,8 +44,8 @@ def _insert(connection: Connection, jobs: Sequence[Job]) -> None:
     each(connection, SQL["insert_job"], [rows.job_row(it) for it in jobs])
     own = [job for job in jobs if job.child is None]
     each(connection, SQL["insert_spec"], [rows.spec_row(it) for it in own])
-    each(connection, SQL["insert_need"], [row for job in own for row in rows.need_rows(job)])
-    each(connection, SQL["insert_wait"], _waits(job for job in jobs if waits(job)))
+    each(connection, SQL["insert_consumable_resource"], [row for job in own for row in rows.need_rows(job)])
+    each(connection, SQL["insert_dependency"], _waits(job for job in jobs if waits(job)))
 
 
 def _update(connection: Connection, changes: Changes, ends: Mapping[JobId, int]) -> None:
@@ -67,10 +68,10 @@ def _update(connection: Connection, changes: Changes, ends: Mapping[JobId, int])
     if written < len(staying):  # by a misfit, or by what is left to do for an array, one is found without a moment, too
         moving += staying
     written += each(connection, SQL["update_job"], moving)
-    written += each(connection, SQL["end_job"], over)
+    written += each(connection, SQL["finish_job"], over)
     if written != len(jobs):
         raise Conflict(_not_at_its_version(connection, jobs))
-    each(connection, SQL["delete_wait"], _waits(job for job in jobs if not waits(job)))
+    each(connection, SQL["delete_dependency"], _waits(job for job in jobs if not waits(job)))
 
 
 def _not_at_its_version(connection: Connection, updated: Sequence[Job]) -> str:
@@ -93,10 +94,10 @@ def _remember(connection: Connection, changes: Changes, ends: Mapping[JobId, int
             own.append({"ord": orders[it.job_id], "value": rows.moment_value(it)})
         else:
             others.append({"id": rows.text(it.job_id), "value": rows.moment_value(it)})
-    each(connection, SQL["insert_moment"], own)
-    each(connection, SQL["insert_moment_of"], others)
+    each(connection, SQL["insert_history"], own)
+    each(connection, SQL["insert_history_by_id"], others)
     late: list[Row] = [{"id": rows.text(it), "at": at} for it, at in ends.items() if it not in noted]
-    each(connection, SQL["note_end"], late)
+    each(connection, SQL["set_finished_at"], late)
 
 
 def _ends(history: Iterable[Moment]) -> dict[JobId, int]:
@@ -104,7 +105,9 @@ def _ends(history: Iterable[Moment]) -> dict[JobId, int]:
 
 
 def _waits(jobs: Iterable[Job]) -> list[Row]:
-    return [{"on_id": rows.text(on), "ord": it.order} for it in jobs if it.spec.depends_on for on in waits_for(it)]
+    return [
+        {"dependency_id": rows.text(on), "ord": it.order} for it in jobs if it.spec.depends_on for on in waits_for(it)
+    ]
 
 
 def _used_up_row(used: tuple[ConsumableName, int]) -> Row:
@@ -116,7 +119,7 @@ def _put_submissions(connection: Connection, changes: Changes) -> None:
     """An expired row that is not deleted yet is replaced: a burst may leave more of them than one commit deletes."""
     before = 0 if changes.forget_before is None else rows.microseconds(changes.forget_before)
     if before:
-        connection.execute(SQL["forget_submissions"], {"before": before, "limit": MOST_FORGOTTEN})
+        connection.execute(SQL["delete_submissions"], {"before": before, "limit": MOST_FORGOTTEN})
     told = [_submission_row(*it, before=before) for it in changes.submissions]
     if each(connection, SQL["insert_submission"], told) < len(told):
         raise Conflict(f"one of {len(told)} submissions is remembered already")

@@ -11,8 +11,10 @@ from batchq.ports.jobs import Age
 from batchq.ports.logs import LogStream
 from batchq.store import rows
 from batchq.store.job_lists import merged, whose
-from batchq.store.job_reads import SQL
 from batchq.store.repair import readable
+from batchq.store.statements import named
+
+SQL = named("log_streams.sql")
 
 Connection = sqlite3.Connection
 
@@ -30,9 +32,11 @@ def by_name(connection: Connection, prefix: str, after: str, limit: int, reach: 
         "after": rows.text(after),
     }
     if reach is None:
-        found: Iterable[Any] = connection.execute(SQL["streams"], asked)
+        found: Iterable[Any] = connection.execute(SQL["streams_by_name"], asked)
     else:
-        walks = [connection.execute(SQL[f"streams_of_{column}"], asked | {"whose": it}) for column, it in whose(reach)]
+        walks = [
+            connection.execute(SQL[f"streams_by_name_of_{column}"], asked | {column: it}) for column, it in whose(reach)
+        ]
         found = merged(walks, key=itemgetter(0))
     return tuple(islice(readable(found, rows.stream), limit))
 
@@ -44,7 +48,7 @@ def newest(connection: Connection, limit: int, before: Age | None, reach: Reach 
         found: Iterable[Any] = connection.execute(SQL["newest_streams"], asked)
     else:
         walks = [
-            connection.execute(SQL[f"newest_streams_of_{column}"], asked | {"whose": it}) for column, it in whose(reach)
+            connection.execute(SQL[f"newest_streams_of_{column}"], asked | {column: it}) for column, it in whose(reach)
         ]
         found = (row[:2] for row in merged(walks, key=itemgetter(2, 0), reverse=True))
     return tuple(islice(readable(found, rows.stream), limit))

@@ -23,7 +23,7 @@ from batchq.store import rows
 from batchq.store.matching import EPOCH
 from batchq.store.statements import named
 
-SQL = named("salvage.sql")
+SQL = named("quarantine.sql")
 
 MAY_BE_LEFT = frozenset({"attempt", "attempts", "stop", "cancelled", "started_at", "stopped_at", "tags"})
 
@@ -38,13 +38,13 @@ def set_aside(connection: Connection, orders: Iterable[int]) -> list[JobId]:
         array = None if found["parent_ord"] is None else _columns(connection, found["parent_ord"])
         spec = _spec(connection, array or found)
         state = _needing(connection, found, _state(connection, found, array, spec))
-        connection.execute(SQL["rewrite_state"], rows.state_row(state, version=state.version))
+        connection.execute(SQL["update_state"], rows.state_row(state, version=state.version))
     return [JobId(found["id"]) for found in jobs]
 
 
 def unfinished(connection: Connection) -> tuple[JobId, ...]:
     """Jobs of which something was put aside, and that are not over."""
-    return tuple(JobId(job_id) for (job_id,) in connection.execute(SQL["unfinished"]))
+    return tuple(JobId(job_id) for (job_id,) in connection.execute(SQL["unfinished_quarantined_jobs"]))
 
 
 def count(connection: Connection) -> int:
@@ -58,8 +58,8 @@ def _columns(connection: Connection, order: int) -> Columns | None:
     return None if row is None else {name: it for (name, *_), it in zip(found.description, row, strict=True)}
 
 
-def _keep(connection: Connection, job: Columns, part: str) -> None:
-    connection.execute(SQL["keep"], {"ord": job["ord"], "part": part, "raw": job[part]})
+def _keep(connection: Connection, job: Columns, column: str) -> None:
+    connection.execute(SQL["insert_quarantine"], {"ord": job["ord"], "column_name": column, "raw": job[column]})
 
 
 def _spec(connection: Connection, job: Columns) -> JobSpec:
@@ -69,7 +69,7 @@ def _spec(connection: Connection, job: Columns) -> JobSpec:
     except rows.WRONG:
         _keep(connection, job, "spec")
     spec = _spec_left(job)
-    connection.execute(SQL["rewrite_spec"], {"ord": job["ord"], "spec": rows.as_json(spec)})
+    connection.execute(SQL["update_spec"], {"ord": job["ord"], "spec": rows.as_json(spec)})
     return spec
 
 
@@ -82,7 +82,7 @@ def _spec_left(job: Columns) -> JobSpec:
         container=ContainerSpec(image="", resources=size, command=()),
         array_size=job["array_size"] or None,
         scheduling_priority=-job["rank"] or None,
-        share_identifier=job["share"],
+        share_identifier=job["share_identifier"],
         owner=Owner(user=job["owner"], account=job["account"]),
         invalid=status_reasons.UNREADABLE,
         stop_grace=timedelta(),
@@ -156,10 +156,10 @@ def _family(connection: Connection, job: Columns) -> Family | None:
 def _needing(connection: Connection, job: Columns, state: Job) -> Job:
     """What placing reads of a job's needs stands in a column of its own."""
     try:
-        rows.needs_of(None if job["needs"] is None else _text(job["needs"]))
+        rows.needs_of(None if job["consumable_requirements"] is None else _text(job["consumable_requirements"]))
     except rows.WRONG:
-        _keep(connection, job, "needs")
-        connection.execute(SQL["forget_needs"], {"ord": job["ord"]})
+        _keep(connection, job, "consumable_requirements")
+        connection.execute(SQL["clear_consumable_requirements"], {"ord": job["ord"]})
         return state if state.status in FINISHED else replace(state, status_reason=status_reasons.UNREADABLE)
     return state
 

@@ -16,8 +16,14 @@ from batchq.ports.jobs import Finished, Pruned
 from batchq.store import job_reads, job_writes, rows
 from batchq.store.statements import named
 
-SQL = named("pruning.sql")
-_ATTENDANTS = ("drop_history", "drop_needs", "drop_waits", "drop_aside", "drop_spec")  # rows that belong to a job's
+SQL = named("retention.sql")
+_ATTENDANTS = (
+    "delete_history",
+    "delete_consumable_resources",
+    "delete_dependencies",
+    "delete_quarantine",
+    "delete_spec",
+)  # rows that belong to a job's
 _BEFORE_ALL = Finished(at=-1, order=-1)
 
 Connection = sqlite3.Connection
@@ -38,7 +44,7 @@ def prune(
         return Pruned(jobs=0, after=after or _BEFORE_ALL)
     at = after or _BEFORE_ALL
     asked = {"before": rows.microseconds(before), "at": at.at, "ord": at.order, "limit": limit}
-    families = [_family(*row) for row in connection.execute(SQL["finished"], asked).fetchall()]
+    families = [_family(*row) for row in connection.execute(SQL["finished_jobs"], asked).fetchall()]
     kept = _Kept(connection, keep)
     gone = 0
     for family in families:
@@ -53,27 +59,27 @@ def prune(
 
 
 def discarded(connection: Connection, limit: int) -> tuple[str, ...]:
-    return tuple(log_id for (log_id,) in connection.execute(SQL["discarded"], {"limit": limit}))
+    return tuple(log_id for (log_id,) in connection.execute(SQL["discarded_logs"], {"limit": limit}))
 
 
 def forget_discarded(connection: Connection, log_ids: Sequence[str]) -> None:
-    connection.executemany(SQL["forget_discarded"], [{"log_id": it} for it in log_ids])
+    connection.executemany(SQL["delete_discarded_log"], [{"log_id": it} for it in log_ids])
 
 
 def prune_shares(connection: Connection, before: datetime, after: ShareKey | None, limit: int) -> ShareKey | None:
     key = after or ShareKey(QueueName(""), "")
-    asked = {"queue": rows.text(key.queue), "share": rows.text(key.share), "limit": limit}
-    found = [rows.share(*row) for row in connection.execute(SQL["shares"], asked).fetchall()]
+    asked = {"queue": rows.text(key.queue), "share_identifier": rows.text(key.share), "limit": limit}
+    found = [rows.share(*row) for row in connection.execute(SQL["share_usage_by_page"], asked).fetchall()]
     old = [it for it, use in found if use.active == 0 and use.millicpus == 0 and use.as_of < before]
-    dropped = [{"queue": rows.text(it.queue), "share": rows.text(it.share)} for it in old]
-    connection.executemany(SQL["drop_share"], dropped)
+    dropped = [{"queue": rows.text(it.queue), "share_identifier": rows.text(it.share)} for it in old]
+    connection.executemany(SQL["delete_share_usage"], dropped)
     return found[-1][0] if len(found) == limit else None
 
 
 def _forget_submissions(connection: Connection, before: datetime) -> int:
     """A job is never forgotten before the submission that made it: a repeated one would be answered with nothing."""
     asked = {"before": rows.microseconds(before), "limit": job_writes.MOST_FORGOTTEN}
-    return connection.execute(job_reads.SQL["forget_submissions"], asked).rowcount
+    return connection.execute(job_writes.SQL["delete_submissions"], asked).rowcount
 
 
 class _Kept:
@@ -84,14 +90,14 @@ class _Kept:
         at_work = job_reads.parents_at_work(connection)
         named_by_those = (it.job_id for parent in at_work for it in parent.spec.depends_on if it.job_id is not None)
         self._ids = {*keep, *named_by_those}
-        self._newest = connection.execute(SQL["newest"]).fetchone()
+        self._newest = connection.execute(SQL["newest_job"]).fetchone()
 
     def holds(self, family: _Family) -> bool:
         """The newest, by which the next order is known; what is named; what somebody waits for."""
         if family.place.order == self._newest[0] or family.job_id in self._ids:
             return True
         asked = {"id": rows.text(family.job_id)}
-        return self._connection.execute(SQL["waited_for"], asked).fetchone() is not None
+        return self._connection.execute(SQL["is_dependency"], asked).fetchone() is not None
 
 
 def _family(at: int, order: int, job_id: str, array_size: int) -> _Family:
@@ -107,11 +113,11 @@ def _forget(connection: Connection, family: _Family, limit: int) -> int:
 
 def _forget_rows(connection: Connection, orders: range, limit: int) -> int:
     asked = {"first": orders.start, "last": orders.stop - 1, "limit": limit}
-    found = connection.execute(SQL["rows"], asked).fetchall()
+    found = connection.execute(SQL["rows_of_orders"], asked).fetchall()
     gone = [{"ord": order} for order, _, _ in found]
     for _, state, spec in found:
         _forget_logs(connection, state, spec)
-    for statement in (*_ATTENDANTS, "drop_job"):
+    for statement in (*_ATTENDANTS, "delete_job"):
         connection.executemany(SQL[statement], gone)
     return len(gone)
 
@@ -123,10 +129,10 @@ def _forget_logs(connection: Connection, state: str, spec: str) -> None:
         return  # what cannot be read tells no logs; it must not keep all that is newer
     for tag in tags(job):
         name = stream_name(job.spec.definition.name, tag)
-        connection.execute(SQL["drop_stream"], {"name": rows.text(name)})
-        connection.execute(SQL["discard"], {"log_id": tag.log_id})
+        connection.execute(SQL["delete_stream"], {"name": rows.text(name)})
+        connection.execute(SQL["insert_discarded_log"], {"log_id": tag.log_id})
 
 
 def _is_there(connection: Connection, family: _Family) -> bool:
     asked = {"first": family.place.order, "last": family.place.order, "limit": 1}
-    return connection.execute(SQL["rows"], asked).fetchone() is not None
+    return connection.execute(SQL["rows_of_orders"], asked).fetchone() is not None

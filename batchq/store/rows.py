@@ -70,15 +70,15 @@ def job_row(job: Job) -> Row:
         "revision": integer(spec.definition.revision),
         "owner": text(spec.owner.user),
         "account": text(spec.owner.account),
-        "share": None if spec.share_identifier is None else text(spec.share_identifier),
+        "share_identifier": None if spec.share_identifier is None else text(spec.share_identifier),
         "created_at": milliseconds(job.created_at),
         "millicpus": integer(wanted.millicpus),
         "memory_mib": integer(wanted.memory_mib),
         "gpus": integer(wanted.gpus),
         "parent_ord": None if job.child is None else job.order - 1 - job.child.index,
         "array_size": integer(spec.array_size or 0) if job.child is None else 0,
-        "needs": as_json(spec.needs) if spec.needs else None,
-        "longest": None if spec.timeout is None else integer(span(spec.timeout)),
+        "consumable_requirements": as_json(spec.needs) if spec.needs else None,
+        "timeout": None if spec.timeout is None else integer(span(spec.timeout)),
         "rank": -integer(spec.scheduling_priority or 0),
     }
 
@@ -103,8 +103,8 @@ def state_row(job: Job, *, version: int) -> dict[str, str | int | None]:
         "id": text(job.id),
         "version": job.version,
         "status": str(job.status),
-        "misfit": int(job.misfit),
-        "at_work": int(at_work(job)),
+        "unschedulable": int(job.misfit),
+        "has_array_work": int(at_work(job)),
         "state": _state(job, version),
     }
 
@@ -161,7 +161,7 @@ def needs_of(written: str | None) -> tuple[Need, ...]:
 
 
 def share_row(key: ShareKey, use: ShareUse) -> Row:
-    return {"queue": text(key.queue), "share": text(key.share), "value": as_json(use)}
+    return {"queue": text(key.queue), "share_identifier": text(key.share), "value": as_json(use)}
 
 
 def share(queue: str, name: str, value: str) -> tuple[ShareKey, ShareUse]:

@@ -1,4 +1,4 @@
-"""The SQL, by name: each statement of a file under `sql/` stands below a line `-- its_name`."""
+"""SQL statements by name: in a file under `sql/` each statement follows a line `-- name_of_the_statement`."""
 
 import pkgutil
 import re
@@ -31,7 +31,7 @@ def each(connection: sqlite3.Connection, statement: str, told: Sequence[Row]) ->
 
 
 def migrations() -> Mapping[int, str]:
-    """Every step of the schema by its number: `0001_first.sql` is the first."""
+    """The script of each version of the schema, by its number: `0001_schema.sql` makes version 1."""
     steps = sorted(it.name for it in files("batchq.store").joinpath("sql").iterdir() if it.name[0].isdigit())
     return {int(name.partition("_")[0]): _text(name) for name in steps}
 

@@ -117,7 +117,7 @@ async def test_what_is_unreadable_is_left_for_the_engine_to_find(tmp_path):
     damaged = job(number=1, status=Status.RUNNING, attempt=attempt(), started_at=NOON)
     await store.commit(Changes(inserted=(damaged,), shares=((SHARE, ShareUse(as_of=NOON)),)))
     await store._database.write(lambda it: it.execute("UPDATE jobs SET state = '{'"))
-    await store._database.write(lambda it: it.execute("UPDATE shares SET value = '{'"))
+    await store._database.write(lambda it: it.execute("UPDATE share_usage SET value = '{'"))
 
     await align(store, AClock(NOON, up=timedelta(minutes=6)))
 

@@ -66,7 +66,7 @@ JOBS = [
     ("a version stays what it was", "version=job.version + 1)", "version=job.version)"),
     (
         "no history is kept",
-        '    each(connection, SQL["insert_moment"], own)\n',
+        '    each(connection, SQL["insert_history"], own)\n',
         "",
     ),
     (
@@ -76,12 +76,12 @@ JOBS = [
     ),
     (
         "who was judged waits on",
-        '    each(connection, SQL["delete_wait"], _waits(job for job in jobs if not waits(job)))\n',
+        '    each(connection, SQL["delete_dependency"], _waits(job for job in jobs if not waits(job)))\n',
         "",
     ),
     (
         "nobody is found to wait",
-        '    each(connection, SQL["insert_wait"], _waits(job for job in jobs if waits(job)))\n',
+        '    each(connection, SQL["insert_dependency"], _waits(job for job in jobs if waits(job)))\n',
         "",
     ),
 ]

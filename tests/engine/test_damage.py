@@ -43,7 +43,7 @@ async def database():
 
 
 def ruin(database, ruined, column="state", what="{"):
-    table = "specs" if column == "spec" else "jobs"
+    table = "job_specs" if column == "spec" else "jobs"
     value = f"CAST(x'{what.hex()}' AS TEXT)" if isinstance(what, bytes) else f"'{what}'"
     database.connection.execute(f"UPDATE {table} SET {column} = {value} WHERE ord = {ruined.order}")
 
@@ -182,7 +182,7 @@ async def test_what_was_kept_for_one_that_stands_first_is_another_s_at_once(data
 async def test_what_placing_reads_of_it_is_damaged_too(database):
     bad, good = runnable(), runnable()
     desk = await desk_over(database, bad, good)
-    ruin(database, bad, "needs", '[{"resource"')
+    ruin(database, bad, "consumable_requirements", '[{"resource"')
     await desk.loop.load()
 
     await desk.turn(LOOKED)
@@ -213,7 +213,7 @@ async def test_what_it_was_is_kept_as_it_was(database):
 
     await desk.store.jobs([bad.id])
 
-    kept = database.connection.execute("SELECT ord, part, raw FROM quarantine ORDER BY part").fetchall()
+    kept = database.connection.execute("SELECT ord, column_name, raw FROM quarantine ORDER BY column_name").fetchall()
     assert kept == [(bad.order, "spec", b"no spec"), (bad.order, "state", b'{"id":"\xff')]
     assert await desk.store.put_aside() == 2
 

@@ -12,10 +12,10 @@ pytestmark = pytest.mark.fault("LC06")
 
 DAMAGE = """
 UPDATE jobs SET state = '{' WHERE id = :bad;
-UPDATE specs SET spec = '{' WHERE ord = (SELECT ord FROM jobs WHERE id = :queued);
-UPDATE history SET value = '{' WHERE number = 0;
-UPDATE streams SET value = '{';
-UPDATE definitions SET value = '{' WHERE name = 'gone';
+UPDATE job_specs SET spec = '{' WHERE ord = (SELECT ord FROM jobs WHERE id = :queued);
+UPDATE job_history SET value = '{' WHERE number = 0;
+UPDATE log_streams SET value = '{';
+UPDATE job_definitions SET value = '{' WHERE name = 'gone';
 """
 
 

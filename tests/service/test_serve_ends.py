@@ -100,7 +100,7 @@ def unreadable(tmp_path):
     with serving(data, "--runtime", "simulated"):
         pass
     with closing(sqlite3.connect(data / "batchq.db", isolation_level=None)) as left:
-        left.execute("UPDATE queues SET value = '{'")
+        left.execute("UPDATE job_queues SET value = '{'")
     return data
 
 

@@ -1,7 +1,7 @@
-"""Brings copies of a database to the newest schema, each killed (-9) at another statement; says what each came to.
+"""Upgrade copies of a database to the second version, each killed (-9) at another statement.
 
-One line of JSON a kill: at which statement, the version it was left at, the schema's own SQL, and how many jobs there
-are; then the same of the last, which nobody killed.
+Print a JSON line for each kill: the number of the statement, the version that is left, its schema, and the number of
+jobs; then, with `killed` null, the same after the next start. The last upgrade is not killed.
 """
 
 import json
@@ -15,6 +15,7 @@ from itertools import count
 from pathlib import Path
 
 from batchq.store import migrations
+from tests.store import second_version
 
 
 def upgrade(database, last):
@@ -28,17 +29,21 @@ def upgrade(database, last):
     connection = sqlite3.connect(database, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.set_trace_callback(killing)
-    migrations.migrate(connection, migrations.STEPS)
+    migrations.migrate(connection, second_version.STEPS)
     connection.set_trace_callback(None)
     connection.close()
     os._exit(0)
 
 
+def schema(connection):
+    found = connection.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name")
+    return [list(row) for row in found]
+
+
 def left(database, number):
     with closing(sqlite3.connect(database)) as found:
-        schema = found.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name").fetchall()
         (jobs,) = found.execute("SELECT count(*) FROM jobs").fetchone()
-        return {"killed": number, "version": migrations.version(found), "schema": schema, "jobs": jobs}
+        return {"killed": number, "version": migrations.version(found), "schema": schema(found), "jobs": jobs}
 
 
 def main(source):
@@ -53,7 +58,7 @@ def main(source):
         if status == 0:
             return
         with closing(sqlite3.connect(copy, isolation_level=None)) as again:
-            migrations.migrate(again, migrations.STEPS)
+            migrations.migrate(again, second_version.STEPS)
         print(json.dumps(left(copy, None)))
 
 

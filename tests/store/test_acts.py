@@ -110,14 +110,14 @@ async def test_without_an_end_nothing_is_forgotten(store, journal):
 @pytest.mark.parametrize(
     ("asked", "index"),
     [
-        (ActQuery(limit=5), "acts_by_time"),
-        (ActQuery(limit=5, since=NOON), "acts_by_time"),
-        (ActQuery(limit=5, user="ada"), "acts_by_user"),
-        (ActQuery(limit=5, about="job/1"), "acts_about"),
-        (ActQuery(limit=5, about="job/1", user="ada"), "acts_about"),
-        (ActQuery(limit=5, reach=Reach(user="ada")), "acts_by_user"),
-        (ActQuery(limit=5, reach=Reach(user="", accounts=frozenset({"team"}))), "acts_by_account"),
-        (ActQuery(limit=5, reach=Reach(user="ada"), before=(NOON, 7)), "acts_by_user"),
+        (ActQuery(limit=5), "audit_log_by_time"),
+        (ActQuery(limit=5, since=NOON), "audit_log_by_time"),
+        (ActQuery(limit=5, user="ada"), "audit_log_by_user"),
+        (ActQuery(limit=5, about="job/1"), "audit_log_by_resource"),
+        (ActQuery(limit=5, about="job/1", user="ada"), "audit_log_by_resource"),
+        (ActQuery(limit=5, reach=Reach(user="ada")), "audit_log_by_user"),
+        (ActQuery(limit=5, reach=Reach(user="", accounts=frozenset({"team"}))), "audit_log_by_account"),
+        (ActQuery(limit=5, reach=Reach(user="ada"), before=(NOON, 7)), "audit_log_by_user"),
     ],
 )
 def test_a_page_is_read_from_an_index_in_its_order(asked, index):
@@ -127,8 +127,8 @@ def test_a_page_is_read_from_an_index_in_its_order(asked, index):
 @pytest.mark.parametrize(
     ("reach", "index"),
     [
-        (Reach(user="ada"), "acts_of_owner"),
-        (Reach(user="", accounts=frozenset({"team"})), "acts_of_owner_account"),
+        (Reach(user="ada"), "audit_log_by_owner"),
+        (Reach(user="", accounts=frozenset({"team"})), "audit_log_by_owner_account"),
     ],
 )
 def test_acts_of_others_about_jobs_are_read_from_an_index_in_its_order(reach, index):

@@ -66,7 +66,7 @@ def test_under_load_it_has_all_that_was_acknowledged_before_it_and_nothing_half(
         kept = orders(file)
         assert kept == list(range(len(kept)))
         assert acked < len(kept)
-        assert orders(file, "history") == orders(file, "specs") == kept
+        assert orders(file, "job_history") == orders(file, "job_specs") == kept
 
 
 @pytest.mark.fault("DB15")

@@ -38,7 +38,7 @@ async def change(store, statement):
 async def test_an_order_to_stop_many_that_cannot_be_read_stops_nobody_and_is_in_nobody_s_way(store, ruin):
     cancel = Sweep(number=1, order=SweepOrder(kind=Kind.CANCEL, reason="enough"))
     await store.commit(Changes(inserted=(job(number=1), job(number=2, name="mine")), sweeps=((cancel, Selection()),)))
-    await change(store, f"UPDATE sweeps SET value = {ruin}")
+    await change(store, f"UPDATE bulk_stops SET value = {ruin}")
     assert await store.sweeps() == ()
 
     await store.commit(Changes(sweeps=((cancel, Selection(names=frozenset({"mine"}))),)))
@@ -48,7 +48,7 @@ async def test_an_order_to_stop_many_that_cannot_be_read_stops_nobody_and_is_in_
 
 
 @pytest.mark.parametrize("ruin", ["'{'", "''", BLOB])
-@pytest.mark.parametrize("table", ["jobs SET state", "specs SET spec"])
+@pytest.mark.parametrize("table", ["jobs SET state", "job_specs SET spec"])
 async def test_a_list_tells_of_all_jobs_and_of_a_damaged_one_what_its_columns_tell(store, table, ruin):
     jobs = [job(number=number, name="A-Name", millicpus=2000) for number in range(3)]
     await store.commit(Changes(inserted=tuple(jobs)))
@@ -69,7 +69,7 @@ async def test_a_list_tells_of_all_jobs_and_of_a_damaged_one_what_its_columns_te
 
 
 @pytest.mark.fault("SE08")
-@pytest.mark.parametrize("table", ["jobs SET state", "specs SET spec"])
+@pytest.mark.parametrize("table", ["jobs SET state", "job_specs SET spec"])
 async def test_a_damaged_job_is_still_its_owners(store, table):
     whose = Owner(user="ada", account="lab")
     await store.commit(Changes(inserted=(job(number=1, owner=whose),)))
@@ -116,7 +116,7 @@ async def test_a_damaged_job_can_be_saved_again_like_any_other(store):
 async def test_a_line_of_history_is_passed_over(store):
     told = job(number=1)
     await store.commit(Changes(inserted=(told,), history=(moment(told), moment(told))))
-    await change(store, f"UPDATE history SET value = {BLOB} WHERE number = 0")
+    await change(store, f"UPDATE job_history SET value = {BLOB} WHERE number = 0")
 
     assert await store.history(told.id) == (moment(told),)
 
@@ -125,7 +125,7 @@ async def test_a_log_stream_is_passed_over_and_a_page_is_as_long_as_it_was_asked
     jobs = [job(number=number, status=Status.RUNNING) for number in range(4)]
     streams = sorted((log_stream(it) for it in jobs), key=lambda it: it.name)
     await store.commit(Changes(inserted=tuple(jobs), streams=tuple(streams)))
-    await change(store, f"UPDATE streams SET value = '{{' WHERE name = '{streams[1].name}'")
+    await change(store, f"UPDATE log_streams SET value = '{{' WHERE name = '{streams[1].name}'")
 
     assert await store.streams(limit=2) == (streams[0], streams[2])
     assert await store.stream(streams[1].name) is None
@@ -135,7 +135,7 @@ async def test_a_log_stream_is_passed_over_and_a_page_is_as_long_as_it_was_asked
 async def test_a_job_definition_is_passed_over_and_its_revision_is_not_given_again(store):
     for _ in range(3):
         await store.add_definition(definition(name="a"), caller=None)
-    await change(store, "UPDATE definitions SET value = '{' WHERE revision = 3")
+    await change(store, "UPDATE job_definitions SET value = '{' WHERE revision = 3")
 
     listed = await store.definitions(name="a", status=DefinitionStatus.ACTIVE, limit=2, after=None)
     newest = await store.newest_active("a")
@@ -156,7 +156,7 @@ async def test_what_is_kept_of_a_share_is_counted_anew(store):
         job(number=4, status=Status.RUNNING, **share | {"share_identifier": "blue"}),
     ]
     await store.commit(Changes(inserted=tuple(jobs)))
-    await change(store, "INSERT INTO shares VALUES ('fair', 'red', '{')")
+    await change(store, "INSERT INTO share_usage VALUES ('fair', 'red', '{')")
 
     (use,) = (await store.shares()).values()
 
@@ -164,8 +164,16 @@ async def test_what_is_kept_of_a_share_is_counted_anew(store):
     assert (use.active, use.millicpus, use.used) == (2, 2000, 0)
 
 
-@pytest.mark.parametrize("table", ["environments", "queues", "policies", "consumables"])
-async def test_what_jobs_are_placed_by_is_not_gone_without(store, table):
+@pytest.mark.parametrize(
+    ("read", "table"),
+    [
+        ("environments", "compute_environments"),
+        ("queues", "job_queues"),
+        ("policies", "scheduling_policies"),
+        ("consumables", "consumable_resources"),
+    ],
+)
+async def test_an_unreadable_row_of_the_catalog_is_an_error(store, read, table):
     await store.put_environment(environment(), caller=None)
     await store.put_queue(queue(), caller=None)
     await store.put_policy(policy(), caller=None)
@@ -173,4 +181,4 @@ async def test_what_jobs_are_placed_by_is_not_gone_without(store, table):
     await change(store, f"UPDATE {table} SET value = '{{'")
 
     with pytest.raises(StoreRefused, match=f"in the table {table} cannot be read"):
-        await getattr(store, table)()
+        await getattr(store, read)()

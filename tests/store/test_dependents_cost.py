@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-from batchq.store import job_reads, migrations
+from batchq.store import job_reads, job_writes, migrations
 from tests.store.test_many_jobs import EACH, Counter
 from tests.support.builders import job_id
 
@@ -16,7 +16,9 @@ def cost(count):
     connection = sqlite3.connect(":memory:", isolation_level=None)
     migrations.migrate(connection, migrations.STEPS)
     waits = [(ended, order) for ended in ENDED for order in range(count)]
-    connection.executemany(job_reads.SQL["insert_wait"], [{"on_id": on, "ord": order} for on, order in waits])
+    connection.executemany(
+        job_writes.SQL["insert_dependency"], [{"dependency_id": on, "ord": order} for on, order in waits]
+    )
     connection.set_progress_handler(counter := Counter(), EACH)
     job_reads.dependents(connection, ENDED, -1, 10)
     connection.close()

@@ -13,6 +13,7 @@ from batchq.ports.jobs import Changes, Restoration
 from batchq.store import migrations
 from batchq.store.offline import examination
 from batchq.store.sqlite_store import SqliteStore
+from tests.store import second_version
 from tests.support.builders import NOON, job, job_id
 
 
@@ -46,7 +47,7 @@ async def test_data_at_rest_is_told_and_left_as_it_was(at_rest):
     facts = examination.look(at_rest)
 
     assert everything_in(at_rest) == before
-    assert (facts.held, facts.refusal, facts.schema) == (False, None, migrations.NEWEST)
+    assert (facts.held, facts.refusal, facts.schema) == (False, None, migrations.newest())
     assert [it.id for it in facts.records.active] == [job_id(1)]
     assert facts.records.newest == NOON + timedelta(hours=1)
 
@@ -103,18 +104,18 @@ async def test_what_is_no_database_is_told_and_left_as_it_was(at_rest):
 
 async def test_a_newer_schema_is_told(at_rest):
     with closing(sqlite3.connect(at_rest / "batchq.db")) as connection:
-        connection.execute(f"PRAGMA user_version = {migrations.NEWEST + 1}")
+        connection.execute(f"PRAGMA user_version = {migrations.newest() + 1}")
 
     assert "newer batchq" in examination.look(at_rest).refusal
 
 
-async def test_of_an_older_schema_the_rows_are_not_read(at_rest):
-    with closing(sqlite3.connect(at_rest / "batchq.db")) as connection:
-        connection.execute("PRAGMA user_version = 1")
+async def test_the_rows_of_an_earlier_schema_are_not_read(at_rest, monkeypatch):
+    earlier = migrations.newest()
+    monkeypatch.setattr(migrations, "STEPS", second_version.STEPS)
 
     facts = examination.look(at_rest)
 
-    assert (facts.refusal, facts.schema, facts.records) == (None, 1, None)
+    assert (facts.refusal, facts.schema, facts.records) == (None, earlier, None)
 
 
 async def test_what_an_operator_has_to_say_after_a_restore_is_told(at_rest):

@@ -15,43 +15,57 @@ from batchq.store import (
     catalog,
     job_lists,
     job_reads,
+    job_writes,
+    log_streams,
     migrations,
     quarantine,
     retention,
 )
 from tests.support.builders import job_id
 
-STATEMENTS = {f"jobs.{name}": sql for name, sql in job_reads.SQL.items()}
-STATEMENTS |= {f"pruning.{name}": sql for name, sql in retention.SQL.items()}
-STATEMENTS |= {f"salvage.{name}": sql for name, sql in quarantine.SQL.items()}
-STATEMENTS |= {f"sweeps.{name}": sql for name, sql in bulk_stops.SQL.items() if name != "preview"}
-STATEMENTS |= {f"acts.{name}": sql for name, sql in audit.SQL.items()}
-STATEMENTS |= {f"catalog.{name}": sql for name, sql in catalog.SQL.items()}
+FILES = {
+    "audit": audit.SQL,
+    "bulk_stops": bulk_stops.SQL,
+    "catalog": catalog.SQL,
+    "job_lists": job_reads.LISTS,
+    "job_reads": job_reads.SQL,
+    "job_writes": job_writes.SQL,
+    "log_streams": log_streams.SQL,
+    "quarantine": quarantine.SQL,
+    "retention": retention.SQL,
+}
+PREVIEW = "bulk_stops.preview"  # completed by `selecting`
+STATEMENTS = {f"{file}.{name}": sql for file, statements in FILES.items() for name, sql in statements.items()}
+del STATEMENTS[PREVIEW]
 
 # These tell all of a small table, or the first page of an index that is in their order.
 WHOLE = {
-    "catalog.consumables",
-    "catalog.environments",
-    "catalog.policies",
-    "catalog.queues",
-    "jobs.shares",
-    "jobs.used_up",
-    "pruning.discarded",
-    "salvage.count",
-    "sweeps.sweeps",
+    "bulk_stops.bulk_stops",
+    "catalog.compute_environments",
+    "catalog.consumable_resources",
+    "catalog.job_queues",
+    "catalog.scheduling_policies",
+    "job_reads.consumed_units",
+    "job_reads.share_usage",
+    "quarantine.count",
+    "retention.discarded_logs",
 }
 
 # This looks at every job, once, when what was kept of a share is damaged.
-WHOLE.add("jobs.share_counted")
+WHOLE.add("job_reads.share_recount")
 
 # This counts who waits for others, once, when a server begins.
-WHOLE.add("jobs.waiting_for_others")
+WHOLE.add("job_reads.count_of_dependencies")
 
 # These put in order the first few of each account, or of those that wait for one of several.
-FEW = {"jobs.dependents", "jobs.runnable_beside", "jobs.runnable_in_share_beside"}
+FEW = {
+    "job_reads.dependents",
+    "job_reads.runnable_jobs_excluding",
+    "job_reads.runnable_jobs_in_share_excluding",
+}
 
 # This looks at all that waits, once, when a server begins.
-COUNTED = "jobs.queued"
+COUNTED = "job_reads.queued_by_account"
 
 
 @pytest.fixture
@@ -87,7 +101,7 @@ def test_what_waits_is_counted_in_indexes_alone(plan):
     of_jobs = [step for step in steps if re.match(r"(SCAN|SEARCH) (jobs|child)\b", step)]
     read = [step for step in of_jobs if "COVERING INDEX" not in step]
     assert len(of_jobs) == 4
-    assert all("jobs_misfits" in step for step in read), steps
+    assert all("jobs_unschedulable" in step for step in read), steps
 
 
 @pytest.mark.parametrize("name", sorted(WHOLE))
@@ -100,27 +114,33 @@ def test_what_is_told_whole_is_read_in_order(plan, name):
 @pytest.mark.parametrize(
     ("name", "index"),
     [
-        ("runnable", "COVERING INDEX jobs_runnable"),
-        ("misfits", "INDEX jobs_misfits"),
-        ("active", "INDEX jobs_active"),
-        ("parents_at_work", "INDEX jobs_at_work"),
-        ("unfinished_in", "COVERING INDEX jobs_by_status"),
+        ("job_reads.runnable_jobs", "COVERING INDEX jobs_runnable"),
+        ("job_reads.unschedulable_jobs", "INDEX jobs_unschedulable"),
+        ("job_reads.active_jobs", "INDEX jobs_active"),
+        ("job_reads.arrays_with_work", "INDEX jobs_with_array_work"),
+        ("job_lists.count_unfinished_in_queue", "COVERING INDEX jobs_by_status"),
     ],
 )
 def test_what_the_engine_asks_reads_only_the_rows_it_gets(plan, name, index):
-    steps = plan(job_reads.SQL[name], named(job_reads.SQL[name]))
+    steps = plan(STATEMENTS[name], named(STATEMENTS[name]))
 
     assert f"USING {index} " in steps[0]
 
 
 @pytest.mark.parametrize(
-    "name", ["unfinished_children", "children", "children_of_status", "children_failed_or_waiting"]
+    "name",
+    [
+        "job_reads.unfinished_children",
+        "job_lists.children",
+        "job_lists.children_with_status",
+        "job_lists.children_failed_or_queued",
+    ],
 )
 def test_the_children_of_an_array_are_read_as_one_stretch_of_the_table(plan, name):
-    stretch, spec = plan(job_reads.SQL[name], named(job_reads.SQL[name]))
+    stretch, spec = plan(STATEMENTS[name], named(STATEMENTS[name]))
 
     assert stretch == "SEARCH jobs USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"
-    assert spec == "SEARCH specs USING INTEGER PRIMARY KEY (rowid=?)"
+    assert spec == "SEARCH job_specs USING INTEGER PRIMARY KEY (rowid=?)"
 
 
 @pytest.mark.parametrize("status", [Status.PENDING, Status.FAILED])
@@ -134,22 +154,25 @@ def test_what_is_over_in_all_but_its_row_costs_a_list_no_walk(plan, status):
 
 
 def test_a_share_is_entered_where_the_last_page_ended(plan):
-    steps = plan(job_reads.SQL["runnable_in_share"], named(job_reads.SQL["runnable_in_share"]))
+    steps = plan(job_reads.SQL["runnable_jobs_in_share"], named(job_reads.SQL["runnable_jobs_in_share"]))
 
     found = [step.removeprefix("SEARCH jobs USING COVERING INDEX jobs_runnable_in_share ") for step in steps]
-    rest_of_this_rank, other_ranks = "(queue=? AND share=? AND rank=? AND ord>?)", "(queue=? AND share=? AND rank>?)"
+    rest_of_this_rank, other_ranks = (
+        "(queue=? AND share_identifier=? AND rank=? AND ord>?)",
+        "(queue=? AND share_identifier=? AND rank>?)",
+    )
     assert found == ["MERGE (UNION ALL)", "LEFT", rest_of_this_rank, "RIGHT", other_ranks]
 
 
 def test_waiting_shares_are_each_found_by_a_jump_in_the_index(plan):
     steps = [
         step
-        for step in plan(job_reads.SQL["waiting_shares"], named(job_reads.SQL["waiting_shares"]))
+        for step in plan(job_reads.SQL["shares_with_runnable_jobs"], named(job_reads.SQL["shares_with_runnable_jobs"]))
         if " jobs " in step
     ]
 
     jump = "SEARCH jobs USING COVERING INDEX jobs_runnable_in_share"
-    assert steps == [f"{jump} (queue=? AND share>?)", f"{jump} (queue=? AND share>?)"]
+    assert steps == [f"{jump} (queue=? AND share_identifier>?)", f"{jump} (queue=? AND share_identifier>?)"]
 
 
 @pytest.mark.parametrize("status", [None, Status.RUNNING])
@@ -159,7 +182,7 @@ def test_who_needs_a_resource_is_walked_newest_first_and_looked_at_one_by_one(pl
 
     walk, look = plan(*job_lists.select_needing(query))
 
-    assert walk == "SEARCH job_needs USING PRIMARY KEY (resource=? AND ord<?)"
+    assert walk == "SEARCH needed USING PRIMARY KEY (resource=? AND ord<?)"
     assert look == "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)"
 
 
@@ -184,7 +207,7 @@ def test_what_is_somebodys_is_walked_in_an_index_of_his_own(plan, column, by, va
 
     (step,) = plan(*job_lists.select(query, (column, "ada")))
 
-    assert step == f"SEARCH jobs USING INDEX jobs_of_{column} ({column}=? AND queue=? AND status=? AND rowid<?)"
+    assert step == f"SEARCH jobs USING INDEX jobs_by_{column} ({column}=? AND queue=? AND status=? AND rowid<?)"
 
 
 # --------------------------------------------------------------------------------------------- whom an order may mean

@@ -18,7 +18,7 @@ from batchq.store.offline.backup import back_up
 from batchq.store.offline.check import check
 from batchq.store.offline.restore import restore
 from batchq.store.sqlite_store import SqliteStore
-from tests.store.test_migrations import ROWS, first  # noqa: F401 - a fixture
+from tests.store import second_version
 from tests.support.builders import NOON, job, job_id
 
 
@@ -124,13 +124,13 @@ async def test_it_makes_data_where_there_was_none(tmp_path, copy):
     assert (await last_order(tmp_path / "elsewhere"))[0] == 0
 
 
-async def test_a_backup_of_an_older_batchq_is_brought_to_the_newest(tmp_path, first):  # noqa: F811
-    back_up(first, tmp_path.parent / f"{tmp_path.name}.db", force=False)
+async def test_a_backup_of_an_earlier_schema_is_upgraded(tmp_path, copy, monkeypatch):
+    monkeypatch.setattr(migrations, "STEPS", second_version.STEPS)
 
-    restore(tmp_path.parent / f"{tmp_path.name}.db", tmp_path / "data", now=NOON, take_over=False)
+    restore(copy, tmp_path / "elsewhere", now=NOON, take_over=False)
 
-    assert check(tmp_path / "data" / NAME).schema == migrations.NEWEST
-    assert (await last_order(tmp_path / "data"))[0] == len(ROWS)
+    assert check(tmp_path / "elsewhere" / NAME).schema == second_version.VERSION
+    assert (await last_order(tmp_path / "elsewhere"))[0] == 0
 
 
 async def test_while_a_server_has_the_data_nothing_is_restored(data, copy):
@@ -145,9 +145,9 @@ async def test_while_a_server_has_the_data_nothing_is_restored(data, copy):
 
 WRONG = {
     "UPDATE jobs SET state = '{'": "is not whole",
-    "DELETE FROM specs": "is not whole",
+    "DELETE FROM job_specs": "is not whole",
     "PRAGMA application_id = 7": "another program's",
-    f"PRAGMA user_version = {migrations.NEWEST + 1}": "newer batchq",
+    f"PRAGMA user_version = {migrations.newest() + 1}": "newer batchq",
 }
 
 

@@ -127,7 +127,7 @@ def test_every_use_of_a_share_is_read_back_as_it_was(use):
     key = ShareKey(QueueName("q"), "s")
     row = rows.share_row(key, use)
 
-    assert rows.share(row["queue"], row["share"], row["value"]) == (key, use)
+    assert rows.share(row["queue"], row["share_identifier"], row["value"]) == (key, use)
 
 
 @all_of(st.builds(JobDefinition, created_at=MOMENTS, timeout=MAYBE_SPAN))
@@ -153,7 +153,7 @@ def test_no_text_is_too_strange_to_be_written(said):
     read = rows.job(row["state"], row["spec"])
 
     assert {type(value) for value in row.values()} <= {str, int, type(None)}
-    assert [row[name].encode() for name in ("name", "share", "state", "spec")]
+    assert [row[name].encode() for name in ("name", "share_identifier", "state", "spec")]
     assert read.status_reason == said.encode(errors="replace").decode()
 
 

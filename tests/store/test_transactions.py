@@ -157,7 +157,7 @@ async def test_nobody_else_writes_between_what_a_transaction_reads_and_what_it_w
         await gate.reached.wait()
 
         with pytest.raises(sqlite3.OperationalError, match="locked"):
-            other.execute("DELETE FROM definitions")
+            other.execute("DELETE FROM job_definitions")
         gate.open()
         added = await adding
     other.close()
@@ -246,7 +246,7 @@ async def test_what_was_begun_is_carried_out_before_the_store_closes(store, tmp_
 
 
 def counted(connection):
-    (count,) = connection.execute("SELECT count(*) FROM meta").fetchone()
+    (count,) = connection.execute("SELECT count(*) FROM metadata").fetchone()
     return count
 
 
@@ -254,7 +254,7 @@ async def test_a_read_of_several_statements_sees_one_moment(store, tmp_path):
     def twice(connection):
         first = counted(connection)
         with sqlite3.connect(tmp_path / NAME) as other:
-            other.execute("INSERT INTO meta (name, value) VALUES ('meanwhile', '')")
+            other.execute("INSERT INTO metadata (name, value) VALUES ('meanwhile', '')")
         other.close()
         return first, counted(connection)
 
@@ -266,4 +266,4 @@ async def test_a_read_of_several_statements_sees_one_moment(store, tmp_path):
 
 async def test_who_reads_cannot_write(store):
     with pytest.raises(StoreFailed, match="readonly"):
-        await store._database.read(lambda it: it.execute("DELETE FROM meta"))
+        await store._database.read(lambda it: it.execute("DELETE FROM metadata"))

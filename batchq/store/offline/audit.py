@@ -29,6 +29,6 @@ def _saved(path: Path, query: ActQuery) -> tuple[Kept, ...]:
     with looked_at(path, BESIDE_A_SERVER if beside else AT_REST) as connection:
         try:
             integrity.examine(connection, path, None)
-            return audit.page(connection, query) if migrations.version(connection) == migrations.NEWEST else ()
+            return audit.page(connection, query) if migrations.version(connection) == migrations.newest() else ()
         except sqlite3.Error as why:
             raise StoreRefused(f"cannot read {path}: {why}") from why

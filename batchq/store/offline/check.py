@@ -19,17 +19,17 @@ from batchq.store import integrity, migrations, rows
 from batchq.store.offline.backup import looked_at
 from batchq.store.statements import named
 
-SQL = named("care.sql")
+SQL = named("check.sql")
 PAGE = 1000
 MOST_TOLD = 20  # problems of a kind
 
 _VALUES: dict[str, Decoder[Any]] = {
-    "environments": rows.ENVIRONMENT,
-    "queues": rows.QUEUE,
-    "definitions": rows.DEFINITION,
-    "policies": rows.POLICY,
-    "consumables": rows.CONSUMABLE,
-    "consumable_updates": rows.CONSUMABLE_UPDATE,
+    "compute_environments": rows.ENVIRONMENT,
+    "job_queues": rows.QUEUE,
+    "job_definitions": rows.DEFINITION,
+    "scheduling_policies": rows.POLICY,
+    "consumable_resources": rows.CONSUMABLE,
+    "consumable_resource_updates": rows.CONSUMABLE_UPDATE,
 }
 
 Connection = sqlite3.Connection
@@ -60,11 +60,11 @@ def report(connection: Connection) -> Report:
     """Rows of an older schema are not read: they are when it has been brought to the newest."""
     schema = migrations.version(connection)
     instance = connection.execute(SQL["instance"]).fetchone()
-    kinds = [_structure, _references, *((_jobs, _history, _streams, _values) if schema == migrations.NEWEST else ())]
+    kinds = [_structure, _references, *((_jobs, _history, _streams, _values) if schema == migrations.newest() else ())]
     return Report(
         schema=schema,
         instance=None if instance is None else str(instance[0]),
-        jobs={Status(status): count for status, count in connection.execute(SQL["jobs_by_status"])},
+        jobs={Status(status): count for status, count in connection.execute(SQL["count_by_status"])},
         problems=tuple(problem for kind in kinds for problem in islice(kind(connection), MOST_TOLD)),
     )
 

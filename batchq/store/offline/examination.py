@@ -29,7 +29,7 @@ Connection = sqlite3.Connection
 def look(data: Path) -> StoreFacts:
     """What there is to be known of a data directory."""
     path = data / NAME
-    facts = StoreFacts(data=data, newest_schema=migrations.NEWEST, room=_room(data))
+    facts = StoreFacts(data=data, newest_schema=migrations.newest(), room=_room(data))
     if not path.exists() and not _size(data / lock.NAME):  # whose data stands there is noted in the lock's file
         return facts
     held, holder = lock.holder(data)
@@ -39,7 +39,9 @@ def look(data: Path) -> StoreFacts:
         with _looked_at(path) as connection:
             integrity.examine(connection, path, None)
             schema = migrations.version(connection)
-            return replace(facts, schema=schema, records=_records(connection) if schema == migrations.NEWEST else None)
+            return replace(
+                facts, schema=schema, records=_records(connection) if schema == migrations.newest() else None
+            )
     except (StoreRefused, sqlite3.Error) as why:
         return replace(facts, refusal=str(why))
 
@@ -61,7 +63,7 @@ def _looked_at(path: Path) -> AbstractContextManager[Connection]:
 
 
 def _records(connection: Connection) -> Records:
-    (instance,) = connection.execute("SELECT value FROM meta WHERE name = 'instance'").fetchone()
+    (instance,) = connection.execute("SELECT value FROM metadata WHERE name = 'instance'").fetchone()
     records = Records(instance=str(instance), named={})
     try:
         restoration = job_reads.restoration(connection)
@@ -79,7 +81,7 @@ def _records(connection: Connection) -> Records:
 
 
 def _newest(connection: Connection) -> datetime | None:
-    found = connection.execute(job_reads.SQL["newest"]).fetchone()
+    found = connection.execute(job_reads.SQL["newest_created_at"]).fetchone()
     return None if found is None else EPOCH + timedelta(milliseconds=found[0])
 
 

@@ -1,97 +1,101 @@
--- environments
-SELECT name, value FROM environments ORDER BY name;
+-- Compute environments, job queues, scheduling policies, consumable resources and job definitions.
 
--- put_environment
-INSERT INTO environments (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = :value;
+-- compute_environments
+SELECT name, value FROM compute_environments ORDER BY name;
 
--- drop_environment
-DELETE FROM environments WHERE name = :name;
+-- put_compute_environment
+INSERT INTO compute_environments (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = :value;
 
--- queues
-SELECT name, value FROM queues ORDER BY name;
+-- delete_compute_environment
+DELETE FROM compute_environments WHERE name = :name;
 
--- put_queue
-INSERT INTO queues (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = :value;
+-- job_queues
+SELECT name, value FROM job_queues ORDER BY name;
 
--- drop_queue
-DELETE FROM queues WHERE name = :name;
+-- put_job_queue
+INSERT INTO job_queues (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = :value;
 
--- policies
-SELECT name, value FROM policies ORDER BY name;
+-- delete_job_queue
+DELETE FROM job_queues WHERE name = :name;
 
--- put_policy
-INSERT INTO policies (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = :value;
+-- scheduling_policies
+SELECT name, value FROM scheduling_policies ORDER BY name;
 
--- drop_policy
-DELETE FROM policies WHERE name = :name;
+-- put_scheduling_policy
+INSERT INTO scheduling_policies (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = :value;
 
--- consumables
-SELECT name, value FROM consumables ORDER BY name;
+-- delete_scheduling_policy
+DELETE FROM scheduling_policies WHERE name = :name;
 
--- put_consumable
-INSERT INTO consumables (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = :value;
+-- consumable_resources
+SELECT name, value FROM consumable_resources ORDER BY name;
 
--- drop_consumable
-DELETE FROM consumables WHERE name = :name;
+-- put_consumable_resource
+INSERT INTO consumable_resources (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = :value;
 
--- consumable_update
-SELECT value FROM consumable_updates WHERE resource = :resource AND token = :token;
+-- delete_consumable_resource
+DELETE FROM consumable_resources WHERE name = :name;
 
--- note_consumable_update
-INSERT OR REPLACE INTO consumable_updates (resource, token, at, value) VALUES (:resource, :token, :at, :value);
+-- consumable_resource_update
+SELECT value FROM consumable_resource_updates WHERE resource = :resource AND token = :token;
 
--- forget_consumable_updates
-DELETE FROM consumable_updates WHERE at < :before;
+-- put_consumable_resource_update
+INSERT OR REPLACE INTO consumable_resource_updates (resource, token, at, value) VALUES (:resource, :token, :at, :value);
 
--- drop_consumable_updates
-DELETE FROM consumable_updates WHERE resource = :name;
+-- delete_old_consumable_resource_updates
+DELETE FROM consumable_resource_updates WHERE at < :before;
+
+-- delete_consumable_resource_updates
+DELETE FROM consumable_resource_updates WHERE resource = :name;
 
 -- last_revision
-SELECT max(revision) FROM definitions WHERE name = :name;
+SELECT max(revision) FROM job_definitions WHERE name = :name;
 
--- insert_definition
-INSERT INTO definitions (name, revision, status, owner, account, value)
+-- insert_job_definition
+INSERT INTO job_definitions (name, revision, status, owner, account, value)
 VALUES (:name, :revision, :status, :owner, :account, :value);
 
--- update_definition
-UPDATE definitions SET status = :status, value = :value WHERE name = :name AND revision = :revision;
+-- update_job_definition
+UPDATE job_definitions SET status = :status, value = :value WHERE name = :name AND revision = :revision;
 
--- definition
-SELECT value FROM definitions WHERE name = :name AND revision = :revision;
+-- job_definition
+SELECT value FROM job_definitions WHERE name = :name AND revision = :revision;
 
--- owner_of_definition
-SELECT owner, account FROM definitions WHERE name = :name ORDER BY revision LIMIT 1;
+-- owner_of_job_definition
+SELECT owner, account FROM job_definitions WHERE name = :name ORDER BY revision LIMIT 1;
 
--- newest_active
-SELECT value FROM definitions WHERE status = 'ACTIVE' AND name = :name ORDER BY revision DESC;
+-- newest_active_revision
+SELECT value FROM job_definitions WHERE status = 'ACTIVE' AND name = :name ORDER BY revision DESC;
 
--- definitions
-SELECT value FROM definitions
+-- job_definitions
+SELECT value FROM job_definitions
 WHERE (name, revision) > (:after_name, :after_revision) ORDER BY name, revision;
 
--- definitions_of_status
-SELECT value FROM definitions
+-- job_definitions_with_status
+SELECT value FROM job_definitions
 WHERE status = :status AND (name, revision) > (:after_name, :after_revision) ORDER BY name, revision;
 
--- definitions_of_owner
-SELECT value, name, revision FROM definitions INDEXED BY definitions_of_owner
-WHERE owner = :whose AND (name, revision) > (:after_name, :after_revision) AND status = coalesce(:status, status)
+-- job_definitions_of_owner
+SELECT value, name, revision FROM job_definitions INDEXED BY job_definitions_by_owner
+WHERE owner = :owner
+    AND (name, revision) > (:after_name, :after_revision) AND status = coalesce(:status, status)
 ORDER BY name, revision;
 
--- definitions_of_account
-SELECT value, name, revision FROM definitions INDEXED BY definitions_of_account
-WHERE account = :whose AND (name, revision) > (:after_name, :after_revision) AND status = coalesce(:status, status)
+-- job_definitions_of_account
+SELECT value, name, revision FROM job_definitions INDEXED BY job_definitions_by_account
+WHERE account = :account
+    AND (name, revision) > (:after_name, :after_revision) AND status = coalesce(:status, status)
 ORDER BY name, revision;
 
 -- revisions
-SELECT value FROM definitions WHERE name = :name AND revision > :after_revision ORDER BY revision;
+SELECT value FROM job_definitions WHERE name = :name AND revision > :after_revision ORDER BY revision;
 
--- revisions_of_status
-SELECT value FROM definitions
+-- revisions_with_status
+SELECT value FROM job_definitions
 WHERE status = :status AND name = :name AND revision > :after_revision ORDER BY revision;
 
 -- flag
-SELECT value FROM meta WHERE name = :name;
+SELECT value FROM metadata WHERE name = :name;
 
 -- set_flag
-INSERT OR REPLACE INTO meta (name, value) VALUES (:name, :value);
+INSERT OR REPLACE INTO metadata (name, value) VALUES (:name, :value);

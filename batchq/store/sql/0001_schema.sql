@@ -1,0 +1,265 @@
+-- Schema 1. A later version adds a file 0002_*.sql; this file never changes after a release.
+--
+-- Conventions:
+--   * A value that a statement searches or sorts by has a column. All other data of a row is one JSON text (`value`,
+--     `state`, `spec`), whose members are the fields of the domain value; members with their default are omitted.
+--   * `ord` is Job.order, the position of a job in the order of submission (`order` is a keyword of SQL). It is the key
+--     of `jobs`, and every table with rows of a job refers to it.
+--   * `owner` is a user name, `account` an account name. Owner '' is no user, account 'root' the topmost account.
+--   * Times are integers since 1970-01-01T00:00:00Z, in microseconds where no other unit is given.
+--   * Booleans are 0 or 1. A column that may be NULL says what NULL means.
+
+-- ------------------------------------------------------------------------------------------------------------- server
+
+-- Single values: 'instance', 'secret', 'clock', 'engine', 'restoration', and one row 'flag NAME' for each flag.
+CREATE TABLE metadata (
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL -- plain text, or JSON: ClockAnchor for 'clock', Restoration for 'restoration'; '' for a flag
+) WITHOUT ROWID;
+
+-- Unreadable column values of jobs, copied before the row was repaired.
+CREATE TABLE quarantine (
+    number INTEGER PRIMARY KEY,
+    ord INTEGER NOT NULL,
+    column_name TEXT NOT NULL, -- the column that held the value: 'state', 'spec' or 'consumable_requirements'
+    raw BLOB -- the bytes as they were stored; NULL if the column was NULL
+);
+CREATE INDEX quarantine_by_job ON quarantine (ord);
+
+-- The audit log: one row for each change that a user or a command made.
+CREATE TABLE audit_log (
+    number INTEGER PRIMARY KEY,
+    at INTEGER NOT NULL,
+    user TEXT NOT NULL, -- the acting user
+    account TEXT NOT NULL, -- the account of the acting user
+    key TEXT NOT NULL, -- the access key of the request; '' without authentication
+    request_id TEXT NOT NULL, -- '' for a command
+    operation TEXT NOT NULL, -- such as SubmitJob
+    resource TEXT NOT NULL, -- what was changed, as job/ID or user/NAME
+    outcome TEXT NOT NULL, -- 'done', 'failed' or the outcome of a bulk stop
+    owner TEXT NOT NULL, -- the owner of the job in `resource`; '' if that is the acting user
+    owner_account TEXT NOT NULL, -- the account of that owner; '' if that is `account`
+    journal_entry TEXT -- the id of the journal entry that was ingested; NULL for a row that the server wrote
+);
+CREATE INDEX audit_log_by_time ON audit_log (at);
+CREATE INDEX audit_log_by_user ON audit_log (user, at);
+CREATE INDEX audit_log_by_account ON audit_log (account, at);
+CREATE INDEX audit_log_by_resource ON audit_log (resource, at);
+CREATE INDEX audit_log_by_owner ON audit_log (owner, at) WHERE owner <> '';
+CREATE INDEX audit_log_by_owner_account ON audit_log (owner_account, at) WHERE owner_account <> '';
+CREATE UNIQUE INDEX audit_log_by_journal_entry ON audit_log (journal_entry) WHERE journal_entry IS NOT NULL;
+
+-- ------------------------------------------------------------------------------------------------------------ catalog
+
+CREATE TABLE compute_environments (
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL -- JSON of ComputeEnvironment
+);
+
+CREATE TABLE job_queues (
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL -- JSON of JobQueue
+);
+
+CREATE TABLE scheduling_policies (
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL -- JSON of SchedulingPolicy
+);
+
+CREATE TABLE job_definitions (
+    name TEXT NOT NULL,
+    revision INTEGER NOT NULL, -- from 1
+    status TEXT NOT NULL, -- ACTIVE or INACTIVE
+    owner TEXT NOT NULL,
+    account TEXT NOT NULL,
+    value TEXT NOT NULL, -- JSON of JobDefinition
+    PRIMARY KEY (name, revision)
+);
+CREATE INDEX job_definitions_by_status ON job_definitions (status, name, revision);
+CREATE INDEX job_definitions_by_owner ON job_definitions (owner, name, revision, status);
+CREATE INDEX job_definitions_by_account ON job_definitions (account, name, revision, status);
+
+CREATE TABLE consumable_resources (
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL -- JSON of ConsumableResource
+);
+
+-- Recent UpdateConsumableResource calls, by which a repeated call is recognized.
+CREATE TABLE consumable_resource_updates (
+    resource TEXT NOT NULL,
+    token TEXT NOT NULL, -- the clientToken of the call
+    at INTEGER NOT NULL,
+    value TEXT NOT NULL, -- JSON of ConsumableUpdate
+    PRIMARY KEY (resource, token)
+) WITHOUT ROWID;
+CREATE INDEX consumable_resource_updates_by_age ON consumable_resource_updates (at);
+
+-- How many units of each NON_REPLENISHABLE resource jobs have used up.
+CREATE TABLE consumed_units (
+    resource TEXT PRIMARY KEY,
+    units INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- The decayed usage of each share of a fair-share queue.
+CREATE TABLE share_usage (
+    queue TEXT NOT NULL,
+    share_identifier TEXT NOT NULL,
+    value TEXT NOT NULL, -- JSON of ShareUse
+    PRIMARY KEY (queue, share_identifier)
+) WITHOUT ROWID;
+
+-- --------------------------------------------------------------------------------------------------------------- jobs
+
+-- One row for each job. The children of an array have the `array_size` orders directly behind that of their array.
+CREATE TABLE jobs (
+    ord INTEGER PRIMARY KEY, -- Job.order
+    id TEXT NOT NULL UNIQUE, -- Job.id
+    version INTEGER NOT NULL, -- how often the job was updated; each UPDATE expects the version that was read
+    queue TEXT NOT NULL, -- the name of the job queue
+    status TEXT NOT NULL, -- AWS: SUBMITTED .. FAILED
+    unschedulable INTEGER NOT NULL, -- boolean: no compute environment of the queue can ever hold the job
+    has_array_work INTEGER NOT NULL, -- boolean: an array with children to spawn, or with an order to pass on to them
+    created_at INTEGER NOT NULL, -- in milliseconds, as the filters of ListJobs compare it
+    finished_at INTEGER, -- NULL until the job is SUCCEEDED or FAILED
+    owner TEXT NOT NULL,
+    account TEXT NOT NULL,
+    name TEXT NOT NULL, -- the job name in lower case, as the filters of ListJobs compare it
+    definition TEXT NOT NULL, -- the name of the job definition
+    revision INTEGER NOT NULL, -- the revision of the job definition
+    share_identifier TEXT, -- NULL outside fair-share queues
+    rank INTEGER NOT NULL, -- the negated schedulingPriority: within a share the lowest rank starts first
+    millicpus INTEGER NOT NULL, -- reserved for all containers of the job, in thousandths of a vCPU
+    memory_mib INTEGER NOT NULL, -- reserved for all containers of the job, in MiB
+    gpus INTEGER NOT NULL, -- reserved for all containers of the job
+    timeout INTEGER, -- the longest run of an attempt, in microseconds; NULL without a limit
+    parent_ord INTEGER REFERENCES jobs (ord), -- the array of a child; NULL for a job that is not a child
+    array_size INTEGER NOT NULL, -- how many children the array has, spawned or not; 0 for a job that is no array
+    consumable_requirements TEXT, -- JSON of a tuple of Need; NULL without consumable resources
+    state TEXT NOT NULL -- JSON of Job without `spec`; last, for no search reads it
+);
+
+-- ListJobs: one status, or a whole queue. The children of arrays are not listed. Both indexes cover every filter.
+CREATE INDEX jobs_by_status ON jobs (queue, status, ord, share_identifier, parent_ord) WHERE parent_ord IS NULL;
+CREATE INDEX jobs_by_queue ON jobs (
+    queue, ord, name, definition, revision, created_at, share_identifier, parent_ord
+)
+WHERE parent_ord IS NULL;
+
+-- The cost of a list grows with the visible jobs of the caller, not with the jobs of other users.
+CREATE INDEX jobs_by_owner ON jobs (owner, queue, status) WHERE parent_ord IS NULL;
+CREATE INDEX jobs_by_account ON jobs (account, queue, status) WHERE parent_ord IS NULL;
+
+-- The placement pass reads candidates from these indexes alone. Finished jobs are not in them.
+CREATE INDEX jobs_runnable ON jobs (
+    queue, ord, id, millicpus, memory_mib, gpus, consumable_requirements, timeout, share_identifier, rank, account,
+    status, unschedulable
+)
+WHERE status = 'RUNNABLE' AND unschedulable = 0;
+CREATE INDEX jobs_runnable_in_share ON jobs (
+    queue, share_identifier, rank, ord, id, millicpus, memory_mib, gpus, consumable_requirements, timeout, account,
+    status, unschedulable
+)
+WHERE status = 'RUNNABLE' AND unschedulable = 0 AND share_identifier IS NOT NULL;
+
+-- The reader seeks from one account to the next, and so skips the jobs of an account that is at its limit.
+CREATE INDEX jobs_runnable_by_account ON jobs (queue, account, ord, status, unschedulable)
+WHERE status = 'RUNNABLE' AND unschedulable = 0;
+CREATE INDEX jobs_runnable_in_share_by_account ON jobs (
+    queue, share_identifier, account, rank, ord, status, unschedulable
+)
+WHERE status = 'RUNNABLE' AND unschedulable = 0 AND share_identifier IS NOT NULL;
+
+-- Small indexes of the engine: they hold unfinished jobs only.
+CREATE INDEX jobs_unschedulable ON jobs (unschedulable) WHERE status = 'RUNNABLE' AND unschedulable = 1;
+CREATE INDEX jobs_active ON jobs (status) WHERE status IN ('STARTING', 'RUNNING');
+CREATE INDEX jobs_with_array_work ON jobs (has_array_work) WHERE has_array_work = 1;
+CREATE INDEX jobs_pending ON jobs (account, array_size, ord, status) WHERE status IN ('SUBMITTED', 'PENDING');
+
+-- The filters of a bulk stop. The indexed columns never change, so that a job enters and leaves the index once.
+CREATE INDEX jobs_unfinished ON jobs (owner, account, queue, name, parent_ord, ord) WHERE finished_at IS NULL;
+
+-- Retention reads finished jobs, oldest first. Children are deleted with their array.
+CREATE INDEX jobs_finished ON jobs (finished_at, ord, id, array_size)
+WHERE finished_at IS NOT NULL AND parent_ord IS NULL;
+
+-- SQLite looks for children when a row is deleted; without this index it would scan the table.
+CREATE INDEX jobs_by_parent ON jobs (parent_ord) WHERE parent_ord IS NOT NULL;
+
+-- What SubmitJob asked for. Apart from `jobs`, because it never changes; the children of an array share the row of
+-- their array.
+CREATE TABLE job_specs (
+    ord INTEGER PRIMARY KEY REFERENCES jobs (ord),
+    spec TEXT NOT NULL -- JSON of JobSpec
+);
+
+-- The dependencies of jobs that are SUBMITTED or PENDING.
+CREATE TABLE job_dependencies (
+    dependency_id TEXT NOT NULL, -- Job.id of the job that must succeed first
+    ord INTEGER NOT NULL REFERENCES jobs (ord), -- the job that waits
+    PRIMARY KEY (dependency_id, ord)
+) WITHOUT ROWID;
+CREATE INDEX job_dependencies_by_job ON job_dependencies (ord);
+
+-- Which jobs require which consumable resource. Finished jobs stay in the table; the row of an array counts for its
+-- children.
+CREATE TABLE job_consumable_resources (
+    resource TEXT NOT NULL,
+    ord INTEGER NOT NULL REFERENCES jobs (ord),
+    PRIMARY KEY (resource, ord)
+) WITHOUT ROWID;
+CREATE INDEX job_consumable_resources_by_job ON job_consumable_resources (ord);
+
+-- The statuses that a job has had.
+CREATE TABLE job_history (
+    ord INTEGER NOT NULL REFERENCES jobs (ord),
+    number INTEGER NOT NULL, -- from 0
+    value TEXT NOT NULL, -- JSON of Moment without `job_id`
+    PRIMARY KEY (ord, number)
+) WITHOUT ROWID;
+
+-- Recent SubmitJob calls, by which a retried call is recognized.
+CREATE TABLE submissions (
+    principal TEXT NOT NULL, -- the caller
+    invocation_id TEXT NOT NULL, -- amz-sdk-invocation-id of the call
+    body_sha256 TEXT NOT NULL, -- SHA-256 of the request body, in hexadecimal digits
+    job_id TEXT NOT NULL, -- Job.id of the job that the call created
+    at INTEGER NOT NULL,
+    PRIMARY KEY (principal, invocation_id, body_sha256)
+) WITHOUT ROWID;
+CREATE INDEX submissions_by_age ON submissions (at);
+
+-- A bulk stop that is being executed.
+CREATE TABLE bulk_stops (
+    number INTEGER PRIMARY KEY,
+    value TEXT NOT NULL -- JSON of SweepOrder
+);
+
+-- The jobs that a bulk stop selected and has not stopped yet.
+CREATE TABLE bulk_stop_targets (
+    bulk_stop INTEGER NOT NULL, -- bulk_stops.number
+    ord INTEGER NOT NULL,
+    node INTEGER NOT NULL, -- the index of the node of a multi-node job; -1 for the whole job
+    PRIMARY KEY (bulk_stop, ord, node)
+) WITHOUT ROWID;
+
+-- --------------------------------------------------------------------------------------------------------------- logs
+
+-- One log stream for each container of an attempt.
+CREATE TABLE log_streams (
+    number INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE, -- AWS: DEFINITION/default/TASK
+    created_at INTEGER NOT NULL,
+    owner TEXT NOT NULL,
+    account TEXT NOT NULL,
+    value TEXT NOT NULL -- JSON of LogStream without `name`
+);
+CREATE INDEX log_streams_by_age ON log_streams (created_at, name);
+CREATE INDEX log_streams_by_owner ON log_streams (owner, name);
+CREATE INDEX log_streams_by_account ON log_streams (account, name);
+CREATE INDEX log_streams_by_owner_and_age ON log_streams (owner, created_at, name);
+CREATE INDEX log_streams_by_account_and_age ON log_streams (account, created_at, name);
+
+-- Logs of deleted jobs, whose files may still exist.
+CREATE TABLE discarded_logs (
+    log_id TEXT PRIMARY KEY -- the name of the log file
+) WITHOUT ROWID;

@@ -1,0 +1,191 @@
+-- Reads of jobs by the engine and by DescribeJobs.
+
+-- jobs_by_id
+SELECT jobs.ord, jobs.id, version, status, state, spec
+FROM json_each(:ids) AS named CROSS JOIN jobs ON jobs.id = named.value
+CROSS JOIN job_specs ON job_specs.ord = coalesce(parent_ord, jobs.ord);
+
+-- jobs_by_order
+SELECT jobs.ord, jobs.id, version, status, state, spec
+FROM json_each(:orders) AS named CROSS JOIN jobs ON jobs.ord = named.value
+CROSS JOIN job_specs ON job_specs.ord = coalesce(parent_ord, jobs.ord);
+
+-- owners_by_id
+SELECT jobs.id, owner, account FROM json_each(:ids) AS named CROSS JOIN jobs ON jobs.id = named.value;
+
+-- job_history
+SELECT value FROM job_history WHERE ord = (SELECT ord FROM jobs WHERE id = :id) ORDER BY number;
+
+-- last_order
+-- The last order that is taken. An array takes the orders of all its children when it is inserted.
+SELECT own.ord + own.array_size
+FROM jobs AS newest JOIN jobs AS own ON own.ord = coalesce(newest.parent_ord, newest.ord)
+WHERE newest.ord = (SELECT max(ord) FROM jobs);
+
+-- newest_created_at
+SELECT created_at FROM jobs WHERE ord = (SELECT max(ord) FROM jobs);
+
+-- active_jobs
+SELECT jobs.ord, id, version, status, state, spec
+FROM jobs JOIN job_specs ON job_specs.ord = coalesce(parent_ord, jobs.ord)
+WHERE status IN ('STARTING', 'RUNNING');
+
+-- runnable_jobs
+-- INDEXED BY, because SQLite may choose jobs_by_status, which holds unschedulable jobs too.
+SELECT id, ord, millicpus, memory_mib, gpus, consumable_requirements, timeout, share_identifier, rank, account
+FROM jobs INDEXED BY jobs_runnable
+WHERE status = 'RUNNABLE' AND unschedulable = 0 AND queue = :queue AND ord > :after ORDER BY ord LIMIT :limit;
+
+-- runnable_jobs_in_share
+-- Two SELECTs, because (rank, ord) > (:rank, :after) would read all jobs of this rank again for every page.
+SELECT id, ord, millicpus, memory_mib, gpus, consumable_requirements, timeout, share_identifier, rank, account
+FROM jobs INDEXED BY jobs_runnable_in_share
+WHERE status = 'RUNNABLE' AND unschedulable = 0
+    AND queue = :queue AND share_identifier = :share_identifier AND rank = :rank AND ord > :after
+UNION ALL
+SELECT id, ord, millicpus, memory_mib, gpus, consumable_requirements, timeout, share_identifier, rank, account
+FROM jobs INDEXED BY jobs_runnable_in_share
+WHERE status = 'RUNNABLE' AND unschedulable = 0
+    AND queue = :queue AND share_identifier = :share_identifier AND rank > :rank
+ORDER BY rank, ord LIMIT :limit;
+
+-- runnable_jobs_excluding
+-- The first jobs of each account that is not in :excluding. The jobs of excluded accounts are not read.
+WITH RECURSIVE waiting (account) AS (
+    SELECT min(account) FROM jobs INDEXED BY jobs_runnable_by_account
+    WHERE status = 'RUNNABLE' AND unschedulable = 0 AND queue = :queue
+    UNION ALL
+    SELECT (
+        SELECT min(jobs.account) FROM jobs INDEXED BY jobs_runnable_by_account
+        WHERE status = 'RUNNABLE' AND unschedulable = 0 AND queue = :queue AND jobs.account > waiting.account
+    )
+    FROM waiting WHERE waiting.account IS NOT NULL
+)
+SELECT id, ord, millicpus, memory_mib, gpus, consumable_requirements, timeout, share_identifier, rank, jobs.account
+FROM waiting CROSS JOIN jobs ON jobs.ord IN (
+    SELECT own.ord FROM jobs AS own INDEXED BY jobs_runnable_by_account
+    WHERE own.status = 'RUNNABLE' AND own.unschedulable = 0 AND own.queue = :queue AND own.account = waiting.account
+        AND own.ord > :after
+    ORDER BY own.ord LIMIT :limit
+)
+WHERE waiting.account IS NOT NULL AND waiting.account NOT IN (SELECT value FROM json_each(:excluding) AS named)
+ORDER BY ord LIMIT :limit;
+
+-- runnable_jobs_in_share_excluding
+WITH RECURSIVE waiting (account) AS (
+    SELECT min(account) FROM jobs INDEXED BY jobs_runnable_in_share_by_account
+    WHERE status = 'RUNNABLE' AND unschedulable = 0 AND queue = :queue AND share_identifier = :share_identifier
+    UNION ALL
+    SELECT (
+        SELECT min(jobs.account) FROM jobs INDEXED BY jobs_runnable_in_share_by_account
+        WHERE status = 'RUNNABLE' AND unschedulable = 0 AND queue = :queue AND share_identifier = :share_identifier
+            AND jobs.account > waiting.account
+    )
+    FROM waiting WHERE waiting.account IS NOT NULL
+)
+SELECT id, ord, millicpus, memory_mib, gpus, consumable_requirements, timeout, share_identifier, rank, jobs.account
+FROM waiting CROSS JOIN jobs ON jobs.ord IN (
+    SELECT own.ord FROM jobs AS own INDEXED BY jobs_runnable_in_share_by_account
+    WHERE own.status = 'RUNNABLE' AND own.unschedulable = 0 AND own.queue = :queue
+        AND own.share_identifier = :share_identifier AND own.account = waiting.account
+        AND (own.rank, own.ord) > (:rank, :after)
+    ORDER BY own.rank, own.ord LIMIT :limit
+)
+WHERE waiting.account IS NOT NULL AND waiting.account NOT IN (SELECT value FROM json_each(:excluding) AS named)
+ORDER BY rank, ord LIMIT :limit;
+
+-- shares_with_runnable_jobs
+-- Seeks from one share to the next; the jobs between them are not read.
+WITH RECURSIVE waiting (share_identifier) AS (
+    SELECT min(share_identifier) FROM jobs INDEXED BY jobs_runnable_in_share
+    WHERE status = 'RUNNABLE' AND unschedulable = 0 AND share_identifier IS NOT NULL AND queue = :queue
+    UNION ALL
+    SELECT (
+        SELECT min(jobs.share_identifier) FROM jobs INDEXED BY jobs_runnable_in_share
+        WHERE status = 'RUNNABLE' AND unschedulable = 0 AND queue = :queue
+            AND jobs.share_identifier > waiting.share_identifier
+    )
+    FROM waiting WHERE waiting.share_identifier IS NOT NULL
+)
+SELECT share_identifier FROM waiting WHERE share_identifier IS NOT NULL;
+
+-- unschedulable_jobs
+SELECT jobs.ord, id, version, status, state, spec
+FROM jobs JOIN job_specs ON job_specs.ord = coalesce(parent_ord, jobs.ord)
+WHERE status = 'RUNNABLE' AND unschedulable = 1 AND jobs.ord > :after ORDER BY jobs.ord LIMIT :limit;
+
+-- dependents
+-- At most a page of dependents of each job is read, however many jobs wait for it.
+SELECT jobs.ord, jobs.id, version, status, state, spec
+FROM (
+    SELECT DISTINCT job_dependencies.ord FROM json_each(:ids) AS named CROSS JOIN job_dependencies
+    ON job_dependencies.dependency_id = named.value AND job_dependencies.ord IN (
+        SELECT first.ord FROM job_dependencies AS first
+        WHERE first.dependency_id = named.value AND first.ord > :after ORDER BY first.ord LIMIT :limit
+    )
+    ORDER BY job_dependencies.ord LIMIT :limit
+) AS page CROSS JOIN jobs ON jobs.ord = page.ord
+CROSS JOIN job_specs ON job_specs.ord = coalesce(parent_ord, jobs.ord);
+
+-- finished_dependencies
+-- Read once, when a server starts: dependents of these jobs may be due. An array may decide before it is finished.
+SELECT jobs.id
+FROM (SELECT DISTINCT dependency_id FROM job_dependencies AS waiting) AS named
+CROSS JOIN jobs ON jobs.id = named.dependency_id
+WHERE jobs.finished_at IS NOT NULL OR jobs.array_size > 0;
+
+-- count_of_dependencies
+SELECT count(*) FROM job_dependencies;
+
+-- submission
+SELECT job_id FROM submissions
+WHERE principal = :principal AND invocation_id = :invocation_id AND body_sha256 = :body_sha256;
+
+-- arrays_with_work
+SELECT jobs.ord, id, version, status, state, spec
+FROM jobs JOIN job_specs ON job_specs.ord = jobs.ord
+WHERE has_array_work = 1 ORDER BY jobs.ord;
+
+-- array
+SELECT ord, array_size FROM jobs WHERE id = :id;
+
+-- unfinished_children
+SELECT jobs.ord, id, version, status, state, spec
+FROM jobs JOIN job_specs ON job_specs.ord = coalesce(parent_ord, jobs.ord)
+WHERE jobs.ord BETWEEN :first AND :last AND status NOT IN ('SUCCEEDED', 'FAILED') ORDER BY jobs.ord;
+
+-- queued_by_account
+-- An array counts for the children that are not spawned yet, and not for itself.
+SELECT account, sum(number) FROM (
+    SELECT account, count(*) AS number FROM jobs INDEXED BY jobs_runnable_by_account
+    WHERE status = 'RUNNABLE' AND unschedulable = 0 GROUP BY queue, account
+    UNION ALL
+    SELECT account, count(*) FROM jobs INDEXED BY jobs_unschedulable
+    WHERE status = 'RUNNABLE' AND unschedulable = 1 GROUP BY account
+    UNION ALL
+    SELECT account, sum(
+        CASE WHEN array_size = 0 THEN 1
+        ELSE array_size - (SELECT count(*) FROM jobs AS child WHERE child.parent_ord = jobs.ord) END
+    )
+    FROM jobs INDEXED BY jobs_pending WHERE status IN ('SUBMITTED', 'PENDING') GROUP BY account
+)
+GROUP BY account;
+
+-- share_usage
+SELECT queue, share_identifier, value FROM share_usage ORDER BY queue, share_identifier;
+
+-- share_recount
+-- Reads every job. Used only where the stored usage of a share is unreadable.
+SELECT
+    count(*) FILTER (WHERE parent_ord IS NULL AND status NOT IN ('SUCCEEDED', 'FAILED')),
+    coalesce(sum(millicpus) FILTER (WHERE status IN ('STARTING', 'RUNNING')), 0)
+FROM jobs WHERE queue = :queue AND share_identifier = :share_identifier;
+
+-- consumed_units
+SELECT resource, units FROM consumed_units ORDER BY resource;
+
+-- restoration
+SELECT value FROM metadata WHERE name = 'restoration';
+
+-- engine_id
+SELECT value FROM metadata WHERE name = 'engine';

@@ -1,0 +1,85 @@
+-- Writes of one unit of work. Each UPDATE of a job expects the version that was read.
+
+-- insert_job
+INSERT INTO jobs (
+    ord, id, version, queue, status, unschedulable, has_array_work, created_at, owner, account, name, definition,
+    revision, share_identifier, rank, millicpus, memory_mib, gpus, timeout, parent_ord, array_size,
+    consumable_requirements, state
+)
+VALUES (
+    :ord, :id, :version, :queue, :status, :unschedulable, :has_array_work, :created_at, :owner, :account, :name,
+    :definition, :revision, :share_identifier, :rank, :millicpus, :memory_mib, :gpus, :timeout, :parent_ord,
+    :array_size, :consumable_requirements, :state
+);
+
+-- insert_spec
+INSERT INTO job_specs (ord, spec) VALUES (:ord, :spec);
+
+-- insert_consumable_resource
+INSERT OR IGNORE INTO job_consumable_resources (resource, ord) VALUES (:resource, :ord);
+
+-- insert_dependency
+INSERT OR IGNORE INTO job_dependencies (dependency_id, ord) VALUES (:dependency_id, :ord);
+
+-- delete_dependency
+DELETE FROM job_dependencies WHERE dependency_id = :dependency_id AND ord = :ord;
+
+-- update_state
+-- For a job whose searched columns do not change: SQLite rewrites an index for each of its columns that is SET.
+UPDATE jobs SET version = :version + 1, state = :state
+WHERE ord = :ord AND id = :id AND version = :version
+    AND status = :status AND unschedulable = :unschedulable AND has_array_work = :has_array_work;
+
+-- update_job
+UPDATE jobs
+SET version = :version + 1, status = :status, unschedulable = :unschedulable, has_array_work = :has_array_work,
+    state = :state
+WHERE ord = :ord AND id = :id AND version = :version;
+
+-- finish_job
+-- Apart from update_job, because it also writes the indexes on finished_at.
+UPDATE jobs
+SET version = :version + 1, status = :status, unschedulable = :unschedulable, has_array_work = :has_array_work,
+    state = :state, finished_at = :finished_at
+WHERE ord = :ord AND id = :id AND version = :version;
+
+-- version
+SELECT version FROM jobs WHERE id = :id;
+
+-- insert_history
+INSERT INTO job_history (ord, number, value)
+VALUES (:ord, (SELECT coalesce(max(number) + 1, 0) FROM job_history WHERE ord = :ord), :value);
+
+-- insert_history_by_id
+-- For a job that the same unit of work does not write; the job may be deleted.
+INSERT INTO job_history (ord, number, value)
+SELECT ord, (SELECT coalesce(max(number) + 1, 0) FROM job_history WHERE job_history.ord = jobs.ord), :value
+FROM jobs WHERE id = :id;
+
+-- set_finished_at
+UPDATE jobs SET finished_at = :at WHERE id = :id;
+
+-- insert_submission
+-- Replaces an expired row with the same key.
+INSERT INTO submissions (principal, invocation_id, body_sha256, job_id, at)
+VALUES (:principal, :invocation_id, :body_sha256, :job_id, :at)
+ON CONFLICT DO UPDATE SET job_id = excluded.job_id, at = excluded.at WHERE at < :before;
+
+-- delete_submissions
+DELETE FROM submissions WHERE (principal, invocation_id, body_sha256) IN (
+    SELECT principal, invocation_id, body_sha256 FROM submissions WHERE at < :before ORDER BY at LIMIT :limit
+);
+
+-- put_share_usage
+INSERT INTO share_usage (queue, share_identifier, value) VALUES (:queue, :share_identifier, :value)
+ON CONFLICT (queue, share_identifier) DO UPDATE SET value = :value;
+
+-- put_consumed_units
+INSERT INTO consumed_units (resource, units) VALUES (:resource, :units)
+ON CONFLICT (resource) DO UPDATE SET units = :units;
+
+-- put_engine_id
+INSERT OR REPLACE INTO metadata (name, value) VALUES ('engine', :value);
+
+-- put_restoration
+INSERT OR REPLACE INTO metadata (name, value) VALUES ('restoration', :value);

@@ -1,0 +1,58 @@
+-- Deletion of finished jobs, of their logs, and of share usage that has decayed.
+
+-- finished_jobs
+-- Oldest first. Children are deleted with their array.
+SELECT finished_at, ord, id, array_size FROM jobs INDEXED BY jobs_finished
+WHERE finished_at IS NOT NULL AND parent_ord IS NULL AND finished_at < :before
+    AND finished_at >= :at AND (finished_at > :at OR ord > :ord)
+ORDER BY finished_at, ord LIMIT :limit;
+
+-- rows_of_orders
+SELECT ord, state, (SELECT spec FROM job_specs WHERE job_specs.ord = coalesce(parent_ord, jobs.ord)) FROM jobs
+WHERE ord BETWEEN :first AND :last ORDER BY ord LIMIT :limit;
+
+-- is_dependency
+-- Of :id or of one of its children: a child has the id :id, a colon and a number, and a semicolon follows the colon in
+-- the order of characters.
+SELECT 1 FROM job_dependencies
+WHERE dependency_id = :id OR (dependency_id > :id || ':' AND dependency_id < :id || ';') LIMIT 1;
+
+-- newest_job
+SELECT coalesce(parent_ord, ord) FROM jobs WHERE ord = (SELECT max(ord) FROM jobs);
+
+-- delete_history
+DELETE FROM job_history WHERE ord = :ord;
+
+-- delete_dependencies
+DELETE FROM job_dependencies WHERE ord = :ord;
+
+-- delete_consumable_resources
+DELETE FROM job_consumable_resources WHERE ord = :ord;
+
+-- delete_quarantine
+DELETE FROM quarantine WHERE ord = :ord;
+
+-- delete_spec
+DELETE FROM job_specs WHERE ord = :ord;
+
+-- delete_job
+DELETE FROM jobs WHERE ord = :ord;
+
+-- delete_stream
+DELETE FROM log_streams WHERE name = :name;
+
+-- insert_discarded_log
+INSERT OR IGNORE INTO discarded_logs (log_id) VALUES (:log_id);
+
+-- discarded_logs
+SELECT log_id FROM discarded_logs LIMIT :limit;
+
+-- delete_discarded_log
+DELETE FROM discarded_logs WHERE log_id = :log_id;
+
+-- share_usage_by_page
+SELECT queue, share_identifier, value FROM share_usage
+WHERE (queue, share_identifier) > (:queue, :share_identifier) ORDER BY queue, share_identifier LIMIT :limit;
+
+-- delete_share_usage
+DELETE FROM share_usage WHERE queue = :queue AND share_identifier = :share_identifier;

@@ -1,0 +1,106 @@
+"""A store with at least one row in every table."""
+
+import sqlite3
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from batchq.domain.access.accounts import AccountName, UserName
+from batchq.domain.access.audit import Act, Noted
+from batchq.domain.bulk_stop import Kind, Selection, Sweep, SweepOrder
+from batchq.domain.catalog import ConsumableUpdate, Operation
+from batchq.domain.ids import ConsumableName, child_id
+from batchq.domain.job import Child, Family, Need, Status
+from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
+from batchq.ports.clock import ClockAnchor
+from batchq.ports.jobs import Changes, Restoration
+from batchq.store.database import NAME
+from batchq.store.sqlite_store import SqliteStore
+from tests.support.builders import (
+    NOON,
+    attempt,
+    consumable,
+    definition,
+    environment,
+    job,
+    job_id,
+    log_stream,
+    moment,
+    policy,
+    queue,
+    submission,
+)
+
+LICENCES = ConsumableName("licences")
+RUNNABLE = job(number=1, status=Status.RUNNABLE, share_identifier="red", scheduling_priority=7)
+RUNNING = job(number=2, status=Status.RUNNING)
+WAITING = job(number=3, status=Status.PENDING, depends_on=[RUNNING])
+FINISHED = job(number=4, status=Status.SUCCEEDED, attempts=(attempt(exit_code=0),), stopped_at=NOON)
+ARRAY = job(
+    number=5,
+    status=Status.PENDING,
+    array_size=2,
+    needs=(Need(resource=LICENCES, quantity=2),),
+    family=Family(spawned=1, counts=((Status.RUNNABLE, 1),)),
+)
+CHILD = job(
+    id=child_id(ARRAY.id, 0),
+    order=6,
+    status=Status.RUNNABLE,
+    spec=ARRAY.spec,
+    child=Child(parent=ARRAY.id, index=0),
+)
+UNREADABLE = job(number=8, status=Status.FAILED, stopped_at=NOON)
+JOBS = (RUNNABLE, RUNNING, WAITING, FINISHED, ARRAY, CHILD, UNREADABLE)
+
+RECORD = Act(at=NOON, user=UserName("ada"), account=AccountName("lab"), operation="SubmitJob", about=f"job/{job_id(1)}")
+BULK_STOP = SweepOrder(kind=Kind.CANCEL, reason="enough", act=RECORD)
+UPDATE = ConsumableUpdate(token="a-token", operation=Operation.ADD, quantity=1, at=NOON)
+
+
+async def fill(data: Path) -> None:
+    """Write `data`, and close it. Every row is readable; the damage of one was repaired by the store."""
+    store = await SqliteStore.open(data)
+    try:
+        await _fill_catalog(store)
+        await store.commit(_changes())
+        await store.anchor_clock(ClockAnchor(boot="a-boot", booted_at=NOON, since=NOON), None)
+        await store.commit(Changes(sweeps=((Sweep(number=1, order=BULK_STOP), Selection(users=frozenset({""}))),)))
+        await store.take_over([Noted(mark="an-entry", act=replace(RECORD, operation="CreateUser", about="user/ada"))])
+        await _damage_and_repair(store, data)
+        await store.prune(NOON + timedelta(days=1), keep=(), limit=1)
+    finally:
+        await store.close()
+
+
+def _changes() -> Changes:
+    return Changes(
+        inserted=JOBS,
+        history=tuple(moment(it) for it in JOBS),
+        submissions=((submission(), RUNNABLE.id, NOON + timedelta(days=365)),),
+        shares=((ShareKey(RUNNABLE.spec.queue, "red"), ShareUse(active=1, used=2.5, as_of=NOON)),),
+        used_up=((LICENCES, 7),),
+        streams=(log_stream(RUNNING),),
+        restoration=Restoration(at=NOON),
+        engine_id="an-engine",
+        acts=(RECORD,),
+    )
+
+
+async def _fill_catalog(store: SqliteStore) -> None:
+    await store.put_environment(environment(), caller=None)
+    await store.put_queue(queue(), caller=None)
+    await store.put_policy(policy(), caller=None)
+    await store.add_definition(definition(), caller=None)
+    await store.put_consumable(consumable(), caller=None)
+    await store.update_consumable(consumable(), UPDATE, forget_before=NOON, caller=None)
+    await store.set_flag("a-flag")
+    await store.secret()
+
+
+async def _damage_and_repair(store: SqliteStore, data: Path) -> None:
+    with closing(sqlite3.connect(data / NAME, isolation_level=None)) as other:
+        other.execute("UPDATE jobs SET state = '{' WHERE id = ?", [UNREADABLE.id])
+    await store.jobs([UNREADABLE.id])
