@@ -157,7 +157,7 @@ def _among(column: str, values: Iterable[str]) -> Part:
 
 SQL = named("bulk_stops.sql")
 
-_ORDER = Decoder(SweepOrder)
+ORDER = Decoder(SweepOrder)
 
 EACH = {"ord": -1, "node": WHOLE}  # and whatever follows on it
 
@@ -232,7 +232,7 @@ def preview(
 
 
 def _sweep(number: int, value: str) -> Sweep:
-    return Sweep(number=number, order=_ORDER.decode(value))
+    return Sweep(number=number, order=ORDER.decode(value))
 
 
 def _node(node: int | None) -> int:

@@ -1,0 +1,62 @@
+"""The names and labels by which containers, networks and volumes of the Docker engine are found again."""
+
+import json
+
+from batchq.compute.docker import create_request
+from batchq.compute.docker.create_request import LookedUp, SharedNetwork
+from batchq.compute.docker.network import pause_container
+from batchq.compute.docker.policy import STRICT
+from batchq.domain.container import ContainerSpec, Mount, Resources
+from batchq.domain.ids import JobId, Tag
+from batchq.ports.runtime import Launch
+
+INSTANCE = "0123abcd"
+JOB = "8b1f1f7e-0000-4000-8000-000000000001"
+ATTEMPT = Tag(job_id=JobId(JOB), attempt=2)
+NODE = Tag(job_id=JobId(JOB), attempt=2, part="3/sidecar")
+CONTAINERS = {
+    "container of a job": ATTEMPT,
+    "container of a child of an array": Tag(job_id=JobId(f"{JOB}:4"), attempt=1),
+    "container of a node or of a task": NODE,
+}
+SHARED = {
+    "shared network of a compute environment, and its pause container": SharedNetwork(environment="local"),
+    "shared network of an account, and its pause container": SharedNetwork(environment="local", account="a/team"),
+}
+
+
+def files() -> dict[str, str]:
+    found = {what: _creation(tag) for what, tag in CONTAINERS.items()}
+    found["volume of a node"] = _volume()
+    found["network of an attempt"] = {
+        "name": create_request.attempt_name(INSTANCE, NODE),
+        "labels": create_request.shared_labels(INSTANCE, NODE),
+    }
+    found["pause container of a node"] = {
+        "name": create_request.keeper_name(INSTANCE, NODE),
+        "labels": create_request.shared_labels(INSTANCE, NODE),
+    }
+    for what, shared in SHARED.items():
+        found[what] = {
+            "name": create_request.commons_name(INSTANCE, shared),
+            "labels": create_request.commons_labels(INSTANCE, shared),
+        }
+    found["image of pause containers"] = {"name": pause_container.IMAGE, "labels": {pause_container.LABEL: "1"}}
+    return {"docker.json": json.dumps(found, indent=2) + "\n"}
+
+
+def _creation(tag: Tag) -> dict[str, object]:
+    made = create_request.creation(_launch(tag), instance=INSTANCE, policy=STRICT, looked=LookedUp(gpus=("0", "1")))
+    return {"name": made.name, "labels": made.config["Labels"]}
+
+
+def _volume() -> dict[str, object]:
+    mounts = (Mount(container_path="/data", host_path=None, volume="scratch"),)
+    made = create_request.creation(_launch(NODE), instance=INSTANCE, policy=STRICT, looked=LookedUp(mounts=mounts))
+    (mount,) = made.config["HostConfig"]["Mounts"]
+    return {"name": mount["Source"], "labels": mount["VolumeOptions"]["Labels"]}
+
+
+def _launch(tag: Tag) -> Launch:
+    spec = ContainerSpec(image="an-image", resources=Resources(millicpus=1000, memory_mib=128), command=())
+    return Launch(tag=tag, spec=spec, environment=())

@@ -1,0 +1,195 @@
+application_id = 0x62746368
+user_version = 1
+
+CREATE TABLE audit_log (
+    number INTEGER PRIMARY KEY,
+    at INTEGER NOT NULL,
+    user TEXT NOT NULL,
+    account TEXT NOT NULL,
+    key TEXT NOT NULL,
+    request_id TEXT NOT NULL,
+    operation TEXT NOT NULL,
+    resource TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    owner_account TEXT NOT NULL,
+    journal_entry TEXT
+);
+CREATE INDEX audit_log_by_account ON audit_log (account, at);
+CREATE UNIQUE INDEX audit_log_by_journal_entry ON audit_log (journal_entry) WHERE journal_entry IS NOT NULL;
+CREATE INDEX audit_log_by_owner ON audit_log (owner, at) WHERE owner <> '';
+CREATE INDEX audit_log_by_owner_account ON audit_log (owner_account, at) WHERE owner_account <> '';
+CREATE INDEX audit_log_by_resource ON audit_log (resource, at);
+CREATE INDEX audit_log_by_time ON audit_log (at);
+CREATE INDEX audit_log_by_user ON audit_log (user, at);
+CREATE TABLE bulk_stop_targets (
+    bulk_stop INTEGER NOT NULL,
+    ord INTEGER NOT NULL,
+    node INTEGER NOT NULL,
+    PRIMARY KEY (bulk_stop, ord, node)
+) WITHOUT ROWID;
+CREATE TABLE bulk_stops (
+    number INTEGER PRIMARY KEY,
+    value TEXT NOT NULL
+);
+CREATE TABLE compute_environments (
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+);
+CREATE TABLE consumable_resource_updates (
+    resource TEXT NOT NULL,
+    token TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (resource, token)
+) WITHOUT ROWID;
+CREATE INDEX consumable_resource_updates_by_age ON consumable_resource_updates (at);
+CREATE TABLE consumable_resources (
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+);
+CREATE TABLE consumed_units (
+    resource TEXT PRIMARY KEY,
+    units INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE discarded_logs (
+    log_id TEXT PRIMARY KEY
+) WITHOUT ROWID;
+CREATE TABLE job_consumable_resources (
+    resource TEXT NOT NULL,
+    ord INTEGER NOT NULL REFERENCES jobs (ord),
+    PRIMARY KEY (resource, ord)
+) WITHOUT ROWID;
+CREATE INDEX job_consumable_resources_by_job ON job_consumable_resources (ord);
+CREATE TABLE job_definitions (
+    name TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    status TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    account TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (name, revision)
+);
+CREATE INDEX job_definitions_by_account ON job_definitions (account, name, revision, status);
+CREATE INDEX job_definitions_by_owner ON job_definitions (owner, name, revision, status);
+CREATE INDEX job_definitions_by_status ON job_definitions (status, name, revision);
+CREATE TABLE job_dependencies (
+    dependency_id TEXT NOT NULL,
+    ord INTEGER NOT NULL REFERENCES jobs (ord),
+    PRIMARY KEY (dependency_id, ord)
+) WITHOUT ROWID;
+CREATE INDEX job_dependencies_by_job ON job_dependencies (ord);
+CREATE TABLE job_history (
+    ord INTEGER NOT NULL REFERENCES jobs (ord),
+    number INTEGER NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (ord, number)
+) WITHOUT ROWID;
+CREATE TABLE job_queues (
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+);
+CREATE TABLE job_specs (
+    ord INTEGER PRIMARY KEY REFERENCES jobs (ord),
+    spec TEXT NOT NULL
+);
+CREATE TABLE jobs (
+    ord INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    version INTEGER NOT NULL,
+    queue TEXT NOT NULL,
+    status TEXT NOT NULL,
+    unschedulable INTEGER NOT NULL,
+    has_array_work INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    finished_at INTEGER,
+    owner TEXT NOT NULL,
+    account TEXT NOT NULL,
+    name TEXT NOT NULL,
+    definition TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    share_identifier TEXT,
+    rank INTEGER NOT NULL,
+    millicpus INTEGER NOT NULL,
+    memory_mib INTEGER NOT NULL,
+    gpus INTEGER NOT NULL,
+    timeout INTEGER,
+    parent_ord INTEGER REFERENCES jobs (ord),
+    array_size INTEGER NOT NULL,
+    consumable_requirements TEXT,
+    state TEXT NOT NULL
+);
+CREATE INDEX jobs_active ON jobs (status) WHERE status IN ('STARTING', 'RUNNING');
+CREATE INDEX jobs_by_account ON jobs (account, queue, status) WHERE parent_ord IS NULL;
+CREATE INDEX jobs_by_owner ON jobs (owner, queue, status) WHERE parent_ord IS NULL;
+CREATE INDEX jobs_by_parent ON jobs (parent_ord) WHERE parent_ord IS NOT NULL;
+CREATE INDEX jobs_by_queue ON jobs (
+    queue, ord, name, definition, revision, created_at, share_identifier, parent_ord
+)
+WHERE parent_ord IS NULL;
+CREATE INDEX jobs_by_status ON jobs (queue, status, ord, share_identifier, parent_ord) WHERE parent_ord IS NULL;
+CREATE INDEX jobs_finished ON jobs (finished_at, ord, id, array_size)
+WHERE finished_at IS NOT NULL AND parent_ord IS NULL;
+CREATE INDEX jobs_pending ON jobs (account, array_size, ord, status) WHERE status IN ('SUBMITTED', 'PENDING');
+CREATE INDEX jobs_runnable ON jobs (
+    queue, ord, id, millicpus, memory_mib, gpus, consumable_requirements, timeout, share_identifier, rank, account,
+    status, unschedulable
+)
+WHERE status = 'RUNNABLE' AND unschedulable = 0;
+CREATE INDEX jobs_runnable_by_account ON jobs (queue, account, ord, status, unschedulable)
+WHERE status = 'RUNNABLE' AND unschedulable = 0;
+CREATE INDEX jobs_runnable_in_share ON jobs (
+    queue, share_identifier, rank, ord, id, millicpus, memory_mib, gpus, consumable_requirements, timeout, account,
+    status, unschedulable
+)
+WHERE status = 'RUNNABLE' AND unschedulable = 0 AND share_identifier IS NOT NULL;
+CREATE INDEX jobs_runnable_in_share_by_account ON jobs (
+    queue, share_identifier, account, rank, ord, status, unschedulable
+)
+WHERE status = 'RUNNABLE' AND unschedulable = 0 AND share_identifier IS NOT NULL;
+CREATE INDEX jobs_unfinished ON jobs (owner, account, queue, name, parent_ord, ord) WHERE finished_at IS NULL;
+CREATE INDEX jobs_unschedulable ON jobs (unschedulable) WHERE status = 'RUNNABLE' AND unschedulable = 1;
+CREATE INDEX jobs_with_array_work ON jobs (has_array_work) WHERE has_array_work = 1;
+CREATE TABLE log_streams (
+    number INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    created_at INTEGER NOT NULL,
+    owner TEXT NOT NULL,
+    account TEXT NOT NULL,
+    value TEXT NOT NULL
+);
+CREATE INDEX log_streams_by_account ON log_streams (account, name);
+CREATE INDEX log_streams_by_account_and_age ON log_streams (account, created_at, name);
+CREATE INDEX log_streams_by_age ON log_streams (created_at, name);
+CREATE INDEX log_streams_by_owner ON log_streams (owner, name);
+CREATE INDEX log_streams_by_owner_and_age ON log_streams (owner, created_at, name);
+CREATE TABLE metadata (
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE quarantine (
+    number INTEGER PRIMARY KEY,
+    ord INTEGER NOT NULL,
+    column_name TEXT NOT NULL,
+    raw BLOB
+);
+CREATE INDEX quarantine_by_job ON quarantine (ord);
+CREATE TABLE scheduling_policies (
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+);
+CREATE TABLE share_usage (
+    queue TEXT NOT NULL,
+    share_identifier TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (queue, share_identifier)
+) WITHOUT ROWID;
+CREATE TABLE submissions (
+    principal TEXT NOT NULL,
+    invocation_id TEXT NOT NULL,
+    body_sha256 TEXT NOT NULL,
+    job_id TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    PRIMARY KEY (principal, invocation_id, body_sha256)
+) WITHOUT ROWID;
+CREATE INDEX submissions_by_age ON submissions (at);

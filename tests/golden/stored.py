@@ -1,0 +1,153 @@
+"""What the database and the files of a data directory hold: shapes, and examples made by the product's code."""
+
+import asyncio
+import json
+import re
+import sqlite3
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from batchq.accounts.access_keys import Key, KeyFile
+from batchq.accounts.accounts_file import PeopleFile
+from batchq.audit.journal import Journal
+from batchq.domain.access.accounts import People
+from batchq.domain.access.audit import Act, Noted
+from batchq.domain.bulk_stop import SweepOrder
+from batchq.domain.catalog import (
+    ComputeEnvironment,
+    ConsumableResource,
+    ConsumableUpdate,
+    JobDefinition,
+    JobQueue,
+    SchedulingPolicy,
+)
+from batchq.domain.ids import QueueName
+from batchq.domain.job import Job, JobSpec, Need
+from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
+from batchq.ports.clock import ClockAnchor
+from batchq.ports.jobs import Moment, Restoration
+from batchq.ports.logs import LogLine, LogStream
+from batchq.store import bulk_stops, migrations, rows
+from batchq.store.lock import locked
+from batchq.store.log_files import LogFiles
+from tests.golden.shapes import example, shape
+
+
+class Stored(Struct, frozen=True, kw_only=True):
+    """A value that is stored as JSON."""
+
+    of: Any
+    #: The product's code that writes the value, and that which reads it.
+    write: Callable[[Any], str]
+    read: Callable[[str], Any]
+    #: The member that stands in a column of its own.
+    without: str | None = None
+
+
+JOB: Job = replace(example(Job), version=7)
+MOMENT: Moment = example(Moment)
+STREAM: LogStream = example(LogStream)
+
+VALUES: Mapping[str, Stored] = {
+    "job": Stored(
+        of=Job,
+        write=lambda job: str(rows.state_row(job, version=job.version)["state"]),
+        read=lambda text: rows.job(text, rows.as_json(JOB.spec)),
+        without="spec",
+    ),
+    "job_spec": Stored(of=JobSpec, write=rows.as_json, read=rows.spec),
+    "consumable_requirements": Stored(of=tuple[Need, ...], write=rows.as_json, read=rows.needs_of),
+    "job_history": Stored(
+        of=Moment, write=rows.moment_value, read=lambda text: rows.moment(MOMENT.job_id, text), without="job_id"
+    ),
+    "log_stream": Stored(
+        of=LogStream,
+        write=lambda it: str(rows.stream_row(it)["value"]),
+        read=lambda text: rows.stream(STREAM.name, text),
+        without="name",
+    ),
+    "share_usage": Stored(
+        of=ShareUse,
+        write=lambda it: str(rows.share_row(ShareKey(QueueName("a"), "b"), it)["value"]),
+        read=lambda text: rows.share("a", "b", text)[1],
+    ),
+    "bulk_stop": Stored(of=SweepOrder, write=rows.as_json, read=bulk_stops.ORDER.decode),
+    "compute_environment": Stored(of=ComputeEnvironment, write=rows.as_json, read=rows.ENVIRONMENT.decode),
+    "job_queue": Stored(of=JobQueue, write=rows.as_json, read=rows.QUEUE.decode),
+    "job_definition": Stored(of=JobDefinition, write=rows.as_json, read=rows.DEFINITION.decode),
+    "scheduling_policy": Stored(of=SchedulingPolicy, write=rows.as_json, read=rows.POLICY.decode),
+    "consumable_resource": Stored(of=ConsumableResource, write=rows.as_json, read=rows.CONSUMABLE.decode),
+    "consumable_resource_update": Stored(of=ConsumableUpdate, write=rows.as_json, read=rows.CONSUMABLE_UPDATE.decode),
+    "restoration": Stored(of=Restoration, write=rows.as_json, read=rows.RESTORATION.decode),
+    "clock_anchor": Stored(of=ClockAnchor, write=rows.as_json, read=rows.CLOCK_ANCHOR.decode),
+}
+LOG_ID = "0123456789abcdef0123456789abcdef"
+FILES: Mapping[str, Any] = {"accounts.json": People, "keys.json": tuple[Key, ...], "acts.log": Noted}
+
+
+def files() -> dict[str, str]:
+    """Every golden file by its name."""
+    found = {"database/schema.sql": schema()}
+    for name, stored in VALUES.items():
+        found[f"database/{name}.shape.txt"] = shape(stored.of, without=stored.without)
+        found[f"database/{name}.json"] = pretty(stored.write(example_of(name)))
+    for name, of in FILES.items():
+        found[f"data_directory/{name}.shape.txt"] = shape(of)
+    with tempfile.TemporaryDirectory() as folder:
+        found |= {f"data_directory/{name}": text for name, text in _written(Path(folder)).items()}
+    return found
+
+
+def example_of(name: str) -> Any:
+    return JOB if name == "job" else example(VALUES[name].of)
+
+
+def schema() -> str:
+    """As SQLite has it, without comments: each table with its indexes."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        migrations.migrate(connection, migrations.STEPS)
+        found = connection.execute(
+            "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY tbl_name, type = 'index', name"
+        ).fetchall()
+        version, application = migrations.version(connection), migrations.application(connection)
+    statements = [_without_comments(sql) for (sql,) in found]
+    return "\n".join([f"application_id = {application:#x}", f"user_version = {version}", "", *statements]) + "\n"
+
+
+def pretty(text: str) -> str:
+    return json.dumps(json.loads(text), indent=2, ensure_ascii=False) + "\n"
+
+
+def _without_comments(sql: str) -> str:
+    return re.sub(r" *--[^\n]*", "", sql) + ";"
+
+
+def _written(data: Path) -> dict[str, str]:
+    """The files that the product writes beside its database. What differs from run to run is masked."""
+    PeopleFile(data).change(lambda _: example(People))
+    KeyFile(data).add(example(Key))
+    Journal(data).note(example(Act))
+    with locked(data) as lock:
+        lock.note("0123abcd", "a-seal", "http://127.0.0.1:8080")
+    found = {path.name: text for path in sorted(data.iterdir()) if (text := path.read_text())}
+    inode = str((data / "batchq.lock").stat().st_ino)
+    found["batchq.lock"] = found["batchq.lock"].replace(inode, "INODE")
+    found["acts.log"] = re.sub(r'"mark":"[0-9a-f]{32}"', '"mark":"32 HEXADECIMAL DIGITS"', found["acts.log"])
+    logs = data / "logs"
+    logs.mkdir()
+    asyncio.run(_write_log(logs))
+    return found | {f"logs/{path.relative_to(logs)}": path.read_text() for path in logs.rglob("*.log")}
+
+
+async def _write_log(folder: Path) -> None:
+    """Two lines, of which the engine stamped the second one earlier than the first."""
+    archive = LogFiles(folder)
+    lines = [LogLine(at=2_000_000_000, message="first"), LogLine(at=1_000_000_000, message='a "quoted" \u00e9')]
+    await archive.append(LOG_ID, lines)
+    archive.close()

@@ -1,0 +1,38 @@
+"""Nothing that is stored, and no name by which something is found again, changes unnoticed."""
+
+import pytest
+
+from tests.golden import stored
+from tests.golden.__main__ import difference, generated, kept
+
+ADVICE = """{name} is another than its golden file.
+
+Data that is stored, and names of containers, outlive an upgrade of batchq. If the change is intended:
+  1. let a new version of batchq understand what the version before it has written: a migration
+     (batchq/store/sql/000N_*.sql) that rewrites the rows, or a reader that takes both;
+  2. `python -m tests.golden --write`, and commit the golden files with the change.
+
+{difference}"""
+
+
+@pytest.fixture(scope="module")
+def now():
+    return generated()
+
+
+@pytest.mark.parametrize("name", sorted(kept()))
+def test_a_stored_shape_or_name_is_that_of_its_golden_file(now, name):
+    before, after = kept()[name], now.get(name, "")
+
+    assert after == before, ADVICE.format(name=name, difference=difference(name, before, after))
+
+
+def test_every_shape_and_name_has_a_golden_file(now):
+    missing = now.keys() - kept().keys()
+
+    assert missing == set(), "no golden file: run `python -m tests.golden --write`"
+
+
+@pytest.mark.parametrize("name", sorted(stored.VALUES))
+def test_a_golden_value_is_read_back(name):
+    assert stored.VALUES[name].read(kept()[f"database/{name}.json"]) == stored.example_of(name)
