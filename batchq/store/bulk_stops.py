@@ -1,6 +1,6 @@
-"""Which jobs a selection means, in SQL. `matching` says the same in Python; one contract holds both.
+"""The jobs that a selection matches, in SQL.
 
-Every word of the caller is bound; sets of them go as one JSON text each, for SQLite has only so many variables.
+Every value of the caller is bound; a set is bound as one JSON text, because SQLite limits the number of variables.
 
 Orders to stop many jobs, in SQL: each function is one transaction, as in `jobs`.
 """

@@ -1,6 +1,6 @@
-"""Lists of jobs in SQL. `matching` says the same in Python; one contract holds both.
+"""Lists of jobs in SQL.
 
-Every word of the caller is bound, never written into the statement, and nothing in it is a wildcard to SQL.
+Every value of the caller is bound, never written into the statement, and nothing in it is a wildcard to SQL.
 
 The rows that somebody reaches, in their order: those of each owner and account are walked by an index, and merged.
 

@@ -1,7 +1,6 @@
 """The engine as the API's tests need it: it decides by the table, at once, and starts nothing."""
 
 import asyncio
-import copy
 from datetime import timedelta
 
 from batchq.api.batch.context import Desk
@@ -24,8 +23,8 @@ from batchq.ports.jobs import Changes, Moment
 from batchq.services.bulk_stop import Stopping
 from batchq.services.catalog import Catalog
 from batchq.services.jobs import JobService
-from batchq.store.memory import MemoryStore
 from tests.support.builders import NO_ACCOUNTS, NOON
+from tests.support.inline import InlineStore
 
 ACCOUNT = "123456789012"
 
@@ -144,10 +143,10 @@ class SteppingClock:
 
 
 class Inside:
-    """All that the API stands on: real services on a store in memory, and an engine of paper."""
+    """All that the API stands on: real services on the real store in memory, and an engine of paper."""
 
     def __init__(self):
-        self.store = MemoryStore()
+        self.store = InlineStore()
         self.clock = SteppingClock()
         self.free = 2**40
         self.floor = Floor(free=lambda: self.free, least=64 * 2**20)
@@ -190,4 +189,4 @@ class Inside:
 
     def remembers(self):
         """All that is stored, to compare with what was stored before."""
-        return copy.deepcopy({name: getattr(it, "__dict__", it) for name, it in vars(self.store).items()})
+        return self.store.rows()

@@ -270,7 +270,7 @@ async def play(name, asked, *, among=Asker):
 
     for telling, question in TELLING.items():
         check(telling, await asker.ask(telling, question))
-    jobs = [str(job_id) for job_id in asker.inside.store._jobs]
+    jobs = [str(job_id) for job_id in asker.inside.store.all_jobs()]
     members = [f"{job_id}{member}" for job_id in jobs for member in ("", "#0", "#3")]
     check("DescribeJobs", await asker.ask("DescribeJobs", {"jobs": members}))
 

@@ -29,7 +29,7 @@ async def test_a_definition_that_is_deregistered_meanwhile_makes_whole_jobs_or_n
     statuses, made = await outcomes(mixed(http, ("DeregisterJobDefinition", {"jobDefinition": "sleeper:1"})))
 
     assert statuses <= {200, 400}
-    assert len((await boto.describe_jobs(jobs=made))["jobs"]) == len(made) == len(server.store._jobs)
+    assert len((await boto.describe_jobs(jobs=made))["jobs"]) == len(made) == len(server.store.all_jobs())
 
 
 @pytest.mark.fault("IN25")
@@ -37,7 +37,7 @@ async def test_a_queue_that_is_disabled_meanwhile_takes_whole_jobs_or_none(serve
     statuses, made = await outcomes(mixed(http, ("UpdateJobQueue", {"jobQueue": "default", "state": "DISABLED"})))
 
     assert statuses <= {200, 400}
-    assert len((await boto.describe_jobs(jobs=made))["jobs"]) == len(made) == len(server.store._jobs)
+    assert len((await boto.describe_jobs(jobs=made))["jobs"]) == len(made) == len(server.store.all_jobs())
 
 
 @pytest.mark.fault("IN25")

@@ -139,7 +139,7 @@ async def test_an_update_that_says_nothing_changes_nothing(server, it, boto):
 
     await boto.update_scheduling_policy(arn=IT)
 
-    assert server.remembers() | {"_done": before["_done"]} == before, "but that he did it"
+    assert server.remembers() | {"acts": before["acts"]} == before, "but that he did it"
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ async def test_what_comes_behind_a_good_request_is(server, sleeper):
 
     await say(server, good + SMUGGLING.replace(JSON, JSON + CLOSE))
 
-    assert [job.spec.name for job in server.store._jobs.values()] == ["smuggled"]
+    assert [job.spec.name for job in server.store.all_jobs().values()] == ["smuggled"]
 
 
 @pytest.mark.fault("IN11", "SE01")

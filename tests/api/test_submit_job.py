@@ -342,7 +342,9 @@ async def test_no_override_gives_more_of_the_machine(server, submit, sleeper, ht
 
     _, _, made = await http.post("SubmitJob", ASKED | {"containerOverrides": more | {"command": ["id"]}})
 
-    asked, plain = server.store._jobs[made["jobId"]], server.store._jobs[await submit()]
+    plain_id = await submit()
+    jobs = server.store.all_jobs()
+    asked, plain = jobs[made["jobId"]], jobs[plain_id]
     assert asked.spec.container == replace(plain.spec.container, command=("id",))
 
 

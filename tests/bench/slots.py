@@ -19,10 +19,10 @@ from batchq.engine.bus import Bus
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Inbox
 from batchq.ports.jobs import StatusChanged
-from batchq.store.memory import MemoryStore
 from tests.engine.turns import ground
 from tests.support import builders, scripts
 from tests.support.clock import VirtualClock, VirtualLoop
+from tests.support.inline import InlineStore
 
 SHORTEST, LONGEST = 60, 3600  # seconds
 AT_ONCE = 1000  # submissions
@@ -49,7 +49,7 @@ async def run(jobs: int, slots: int) -> float:
     bus.listen(_counting(jobs, over))
     engine = Engine(
         inbox=inbox,
-        store=MemoryStore(),
+        store=InlineStore(),
         ground=ground(builders.queue(), environments=[builders.environment(max_millicpus=1000 * slots)]),
         runtime=SimulatedRuntime(clock=clock, capacity=host),
         accounts=builders.NO_ACCOUNTS,

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from batchq.services.catalog import Catalog
-from batchq.store.memory import MemoryStore
 from tests.support.builders import NOON
 from tests.support.disk import BOTTOMLESS
+from tests.support.inline import InlineStore
 
 
 class NoonClock:
@@ -18,7 +18,7 @@ class NoonClock:
         raise NotImplementedError
 
 
-class SlowStore(MemoryStore):
+class SlowStore(InlineStore):
     """Takes a moment to save, in which others may act."""
 
     async def put_environment(self, environment, *, caller):

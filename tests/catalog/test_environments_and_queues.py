@@ -9,11 +9,11 @@ from batchq.domain.job import Status
 from batchq.errors import Invalid, NotFound, StoreFailed
 from batchq.ports.jobs import Changes
 from batchq.services.catalog import Catalog
-from batchq.store.memory import MemoryStore
 from tests.catalog.conftest import NoonClock
 from tests.catalog.making import disabled_queue, make_environment, make_queue
 from tests.support.builders import ADMIN, NOON, environment, job, queue
 from tests.support.disk import BOTTOMLESS
+from tests.support.inline import InlineStore
 
 MANY_TAGS = tuple((f"key{number}", "value") for number in range(51))
 
@@ -129,7 +129,7 @@ async def test_what_the_store_refuses_has_not_happened(catalog, store, changed):
     assert changed.count == told
 
 
-class Saved(MemoryStore):
+class Saved(InlineStore):
     """Tells when it has saved, and takes a while to answer."""
 
     def __init__(self):

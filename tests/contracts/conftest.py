@@ -1,13 +1,12 @@
-"""The implementations that a contract is held on."""
+"""The store that the contracts are held on: the real one, in memory."""
 
 import pytest
 
-from batchq.store.memory import MemoryStore
-from batchq.store.sqlite_store import SqliteStore
+from tests.support.inline import InlineStore
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-async def store(request, tmp_path):
-    store = MemoryStore() if request.param == "memory" else await SqliteStore.open(tmp_path)
+@pytest.fixture
+async def store():
+    store = InlineStore()
     yield store
     await store.close()

@@ -3,24 +3,21 @@
 import asyncio
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batchq.errors import Invalid
 from batchq.ports.logs import LogLine
 from batchq.store.log_files import LogFiles
-from batchq.store.memory_logs import MemoryArchive
+from tests.support.inline import InlineLogFiles
 
 TASK = "0123456789abcdef" * 2
 OTHER = "f" * 32
 ALL = 10**6
 
 
-@pytest.fixture(params=["memory", "files"])
-def archive(request, tmp_path):
-    if request.param == "memory":
-        yield MemoryArchive()
-        return
+@pytest.fixture
+def archive(tmp_path):
     archive = LogFiles(tmp_path / "logs")
     yield archive
     archive.close()
@@ -221,21 +218,6 @@ batches = st.lists(st.lists(st.builds(LogLine, at=st.integers(1, 50), message=te
 limits = st.fixed_dictionaries({"limit": st.integers(1, 5), "max_bytes": st.sampled_from([1, 100, ALL])})
 
 
-@pytest.fixture
-def new_archive(archive, tmp_path_factory):
-    """Makes an archive of the same kind, empty."""
-    made = []
-
-    def make():
-        made.append(LogFiles(tmp_path_factory.mktemp("laws")) if isinstance(archive, LogFiles) else MemoryArchive())
-        return made[-1]
-
-    yield make
-    for files in made:
-        if isinstance(files, LogFiles):
-            files.close()
-
-
 async def kept(archive, batches):
     for batch in batches:
         await archive.append(TASK, batch)
@@ -259,10 +241,10 @@ async def all_back(archive, limits):
     return found
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50)
 @given(batches=batches, limits=limits, at=st.integers(0, 60))
-def test_pages_tell_each_line_once_from_either_end(new_archive, batches, limits, at):
-    archive = new_archive()
+def test_pages_tell_each_line_once_from_either_end(batches, limits, at):
+    archive = InlineLogFiles()
     written = [(line.at, line.message) for batch in batches for line in batch]
 
     async def read_all():

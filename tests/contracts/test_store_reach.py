@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batchq.domain.access.accounts import ROOT, Owner, Reach
@@ -11,9 +11,9 @@ from batchq.domain.ids import DefinitionRef, QueueName
 from batchq.domain.job import Need, Status
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.jobs import Changes, Filter, JobQuery
-from batchq.store.memory import MemoryStore
-from batchq.store.sqlite_store import SqliteStore
+from tests.support import filters
 from tests.support.builders import NOON, definition, job, log_stream
+from tests.support.inline import InlineStore
 
 ADA, BOB, CY = Owner(user="ada", account="lab"), Owner(user="bob", account="lab"), Owner(user="cy", account="team")
 OWN, LAB = Reach(user="ada"), Reach(user="cora", accounts=frozenset({"lab"}))
@@ -92,7 +92,9 @@ async def test_a_list_of_definitions_has_those_that_are_there_for_one(store):
     assert await page(store, reach=usable, name="c") == ["c:1", "c:2"]
 
 
-# ------------------------------------------------------------------------------------------- both stores say the same
+# ------------------------------------------------------------------------------------------- SQL and the specification
+
+BEFORE = (NOON + timedelta(seconds=2), "b")
 
 USERS, ACCOUNTS = st.sampled_from(["", "ada", "a'b", "%"]), st.sampled_from([ROOT, "lab", "l*b"])
 REACHES = st.none() | st.builds(Reach, user=USERS, accounts=st.frozensets(ACCOUNTS))
@@ -100,43 +102,54 @@ OWNERS = st.lists(st.tuples(st.builds(Owner, user=USERS, account=ACCOUNTS), st.s
 NEEDS = (Need(resource="gold", quantity=1),)
 
 
-async def fill(store, jobs, streams):
-    """With these, and a definition for each."""
-    await store.commit(Changes(inserted=tuple(jobs), streams=tuple(streams)))
-    await register(store, **{f"d{it.order}": it.spec.owner for it in jobs})
-
-
-async def told(store, reach, limit):
-    """All that it lists within a reach."""
-    query = JobQuery(queue=QueueName("default"), limit=limit, reach=reach)
-    named = JobQuery(
-        queue=QueueName("default"), limit=limit, reach=reach, filter=Filter.JOB_NAME, values=("a*", "a-job"), before=5
-    )
+async def lists(store, every, named, needing):
+    """Everything that the store lists within the reach of these queries."""
+    reach, limit = every.reach, every.limit
     return [
-        await store.list(query),
+        await store.list(every),
         await store.list(named),
-        await store.list_needing(NeedQuery(resource="gold", limit=limit, reach=reach)),
+        await store.list_needing(needing),
         await store.streams(limit=limit, reach=reach),
-        await store.newest_streams(limit=limit, before=(NOON + timedelta(seconds=2), "b"), reach=reach),
+        await store.newest_streams(limit=limit, before=BEFORE, reach=reach),
         await store.definitions(name=None, status="ACTIVE", limit=limit, after=None, reach=reach),
+    ]
+
+
+def specified(jobs, streams, definitions, queries):
+    """The same lists, by predicates."""
+    every, named, needing = queries
+    reach, limit = every.reach, every.limit
+    by_name = [it for it in sorted(streams, key=lambda it: it.name) if filters.visible(it.owner, reach)]
+    newest = sorted(by_name, key=lambda it: (it.created_at, it.name), reverse=True)
+    return [
+        filters.listed(jobs, every),
+        filters.listed(jobs, named),
+        filters.listed_needing(jobs, needing),
+        tuple(by_name[:limit]),
+        tuple([it for it in newest if (it.created_at, it.name) < BEFORE][:limit]),
+        tuple([it for it in definitions if filters.visible(it.owner, reach)][:limit]),
     ]
 
 
 @pytest.mark.fault("SE08")
 @pytest.mark.fault("SE18")
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30)
 @given(owners=OWNERS, reach=REACHES, limit=st.integers(1, 5))
-async def test_sqlite_tells_what_memory_tells(tmp_path_factory, owners, reach, limit):
+async def test_any_reach_lists_what_belongs_to_it_and_nothing_else(owners, reach, limit):
     jobs = [
         job(number=number, owner=owner, status=status, needs=NEEDS) for number, (owner, status) in enumerate(owners)
     ]
     running = job(number=1000, status=Status.RUNNING)
     streams = [log_stream(running, name=f"s{it.order}", owner=it.spec.owner) for it in jobs]
-    memory, sqlite = MemoryStore(), await SqliteStore.open(tmp_path_factory.mktemp("data"))
-    await fill(memory, jobs, streams)
-    await fill(sqlite, jobs, streams)
+    store, of = InlineStore(), {"queue": QueueName("default"), "limit": limit, "reach": reach}
+    queries = (
+        JobQuery(**of),
+        JobQuery(**of, filter=Filter.JOB_NAME, values=("a*", "a-job"), before=5),
+        NeedQuery(resource="gold", limit=limit, reach=reach),
+    )
+    await store.commit(Changes(inserted=tuple(jobs), streams=tuple(streams)))
+    definitions = [await store.add_definition(definition(name=f"d{it.order}", owner=it.spec.owner)) for it in jobs]
 
-    both = await told(memory, reach, limit), await told(sqlite, reach, limit)
-    await sqlite.close()
+    found = await lists(store, *queries)
 
-    assert both[0] == both[1]
+    assert found == specified(jobs, streams, definitions, queries)

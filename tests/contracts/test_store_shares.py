@@ -3,20 +3,21 @@
 from datetime import timedelta
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from batchq.domain.ids import ConsumableName, QueueName, child_id
-from batchq.domain.job import Child, Family, Need, Status
+from batchq.domain.job import FINISHED, Child, Family, Need, Status
+from batchq.domain.scheduling.capacity import candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
 from batchq.errors import Conflict
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.jobs import Changes
-from batchq.store.memory import MemoryStore
-from batchq.store.sqlite_store import SqliteStore
+from tests.support import filters
 from tests.support.builders import NOON, attempt, container, job, resources
+from tests.support.inline import InlineStore
 
 DEFAULT, OTHER = QueueName("default"), QueueName("other")
 LICENCES = ConsumableName("licences")
@@ -284,7 +285,7 @@ async def test_an_array_stands_for_its_children_in_the_list_of_a_resource(store,
     assert await store.list_needing(query()) == (parent,)
 
 
-# ------------------------------------------------------------------------------------------- both stores say the same
+# ------------------------------------------------------------------------------------------- SQL and the specification
 
 WAITING = st.lists(
     st.fixed_dictionaries(
@@ -304,31 +305,53 @@ MOVES = st.lists(st.tuples(st.integers(0, 11), st.sampled_from(Status), st.boole
 PAGES = st.tuples(st.integers(1, 3), st.none() | st.tuples(st.integers(-2, 3), st.integers(-1, 12)))
 
 
-async def told(store, page):
-    """Whatever a turn asks of shares, and what is listed of a resource."""
-    limit, after = page
+async def pages(store, limit, after):
+    """Whatever a placement pass reads of shares, and the list of a resource."""
     shares = await store.waiting_shares(DEFAULT)
+    order = None if after is None else after[1]
     return (
         shares,
         [await store.runnable_in_share(DEFAULT, share, limit, after=after) for share in shares],
-        await store.runnable(DEFAULT, limit, after=-1 if after is None else after[1]),
+        await store.runnable(DEFAULT, limit, after=-1 if order is None else order),
         await store.misfits(limit),
-        await store.list_needing(query(limit=limit, before=None if after is None else after[1])),
+        await store.list_needing(query(limit=limit, before=order)),
         await store.unfinished_in(DEFAULT),
     )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(made=WAITING, moves=MOVES, pages=st.lists(PAGES, min_size=1, max_size=5))
-async def test_sqlite_tells_of_shares_what_memory_tells(tmp_path_factory, made, moves, pages):
+def specified(jobs, limit, after):
+    """The same pages, by predicates. `after` is a priority and an order."""
+    in_order = [it for it in jobs if it.status is Status.RUNNABLE]
+    misfits = [it for it in in_order if it.misfit]
+    waiting = [candidate(it) for it in in_order if it.spec.queue == DEFAULT and not it.misfit]
+    shares = sorted({it.share for it in waiting if it.share is not None})
+    order = -1 if after is None else after[1]
+    by_rank = sorted(waiting, key=_rank)
+    behind = [it for it in by_rank if after is None or _rank(it) > (-after[0], after[1])]
+    return (
+        tuple(shares),
+        [tuple([it for it in behind if it.share == share][:limit]) for share in shares],
+        tuple([it for it in waiting if it.order > order][:limit]),
+        tuple(misfits[:limit]),
+        filters.listed_needing(jobs, query(limit=limit, before=None if after is None else order)),
+        sum(it.spec.queue == DEFAULT and it.status not in FINISHED for it in jobs),
+    )
+
+
+def _rank(of):
+    return -of.priority, of.order
+
+
+@settings(max_examples=40)
+@given(made=WAITING, moves=MOVES, asked=st.lists(PAGES, min_size=1, max_size=5))
+async def test_any_page_of_a_share_has_the_jobs_of_its_specification(made, moves, asked):
     jobs = {number: job(number=number, **of) for number, of in enumerate(made)}
-    memory, sqlite = MemoryStore(), await SqliteStore.open(tmp_path_factory.mktemp("data"))
     moved = {it: replace(jobs[it], status=to, misfit=misfit) for it, to, misfit in moves if it in jobs}
-    for store in (memory, sqlite):
-        await store.commit(Changes(inserted=tuple(jobs.values())))
-        await store.commit(Changes(updated=tuple(moved.values())))
+    store = InlineStore()
+    await store.commit(Changes(inserted=tuple(jobs.values())))
+    await store.commit(Changes(updated=tuple(moved.values())))
+    stored = list(store.all_jobs().values())
 
-    answers = [(await told(memory, page), await told(sqlite, page)) for page in pages]
-    await sqlite.close()
+    found = [await pages(store, *page) for page in asked]
 
-    assert [it for it, _ in answers] == [it for _, it in answers]
+    assert found == [specified(stored, *page) for page in asked]

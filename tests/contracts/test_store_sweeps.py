@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -12,9 +12,9 @@ from batchq.domain.bulk_stop import Candidates, Kind, Progress, Selection, Sweep
 from batchq.domain.ids import child_id
 from batchq.domain.job import Child, Family, Status
 from batchq.ports.jobs import Changes, Moment
-from batchq.store.memory import MemoryStore
-from batchq.store.sqlite_store import SqliteStore
+from tests.support import filters
 from tests.support.builders import NOON, attempt, gang, job, job_id
+from tests.support.inline import InlineStore
 
 ORDER = SweepOrder(kind=Kind.TERMINATE, reason="enough of it")
 SWEEP = Sweep(number=1, order=ORDER)
@@ -245,7 +245,7 @@ async def test_two_orders_may_mean_one_job(store):
     assert [len(await store.next_meant(number, 10)) for number in (1, 2)] == [1, 1]
 
 
-# ------------------------------------------------------------------------------------------- both stores say the same
+# ------------------------------------------------------------------------------------------- SQL and the specification
 
 WORDS = st.text(alphabet="aAb*%_é", max_size=3)
 JOBS = st.lists(
@@ -273,45 +273,39 @@ SELECTIONS = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(made=JOBS, asked=st.lists(SELECTIONS, min_size=1, max_size=8))
-async def test_sqlite_means_whom_memory_means(tmp_path_factory, made, asked):
-    jobs = tuple(job(number=number, **of) for number, of in enumerate(made))
-    memory, sqlite = MemoryStore(), await SqliteStore.open(tmp_path_factory.mktemp("data"))
-    await memory.commit(Changes(inserted=jobs, history=ended(jobs)))
-    await sqlite.commit(Changes(inserted=jobs, history=ended(jobs)))
+async def test_any_selection_previews_the_jobs_of_its_specification(made, asked):
+    jobs, store = [job(number=number, **of) for number, of in enumerate(made)], InlineStore()
+    await store.commit(Changes(inserted=tuple(jobs), history=ended(jobs)))
 
-    told = [(await memory.preview(each, 5), await sqlite.preview(each, 5)) for each in asked]
-    await sqlite.close()
+    found = [[(it.place[0], it.job_id) for it in await store.preview(each, 5)] for each in asked]
 
-    assert [it for it, _ in told] == [it for _, it in told]
+    specified = [filters.selected({it.id: it for it in jobs}, each).values() for each in asked]
+    assert found == [[(it.order, it.id) for it in each][:5] for each in specified]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(made=JOBS, later=st.lists(st.none() | st.sampled_from(Status), max_size=12), asked=SELECTIONS)
-async def test_candidates_and_what_changed_since_mean_the_same_jobs_as_a_choice_at_the_commit(
-    tmp_path_factory, made, later, asked
-):
+async def test_candidates_and_what_changed_since_mean_the_same_jobs_as_a_choice_at_the_commit(made, later, asked):
     parent = array(number=9)
     waiting = children(parent, Status.RUNNABLE, Status.RUNNING, Status.RUNNABLE)
     jobs = (*(job(number=number, **of) for number, of in enumerate(made)), parent, *waiting)
     changed = [replace(it, status=status) for it, status in zip(jobs, later, strict=False) if status is not None]
-    for store in (MemoryStore(), await SqliteStore.open(tmp_path_factory.mktemp("data"))):
-        await store.commit(Changes(inserted=jobs, history=ended(jobs)))
-        candidates = Candidates(
-            places=await store.candidates(asked), changed=frozenset(it.order for it in changed) | {job(number=20).order}
-        )
+    store = InlineStore()
+    await store.commit(Changes(inserted=jobs, history=ended(jobs)))
+    candidates = Candidates(
+        places=await store.candidates(asked), changed=frozenset(it.order for it in changed) | {job(number=20).order}
+    )
 
-        await store.commit(
-            Changes(
-                inserted=(job(number=20),),
-                updated=tuple(changed),
-                history=ended(changed),
-                sweeps=((SWEEP, asked), (Sweep(number=2, order=ORDER), asked)),
-                candidates=((1, candidates),),
-            )
+    await store.commit(
+        Changes(
+            inserted=(job(number=20),),
+            updated=tuple(changed),
+            history=ended(changed),
+            sweeps=((SWEEP, asked), (Sweep(number=2, order=ORDER), asked)),
+            candidates=((1, candidates),),
         )
+    )
 
-        assert await store.next_meant(1, 100) == await store.next_meant(2, 100)
-        if isinstance(store, SqliteStore):
-            await store.close()
+    assert await store.next_meant(1, 100) == await store.next_meant(2, 100)

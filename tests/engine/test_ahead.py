@@ -10,16 +10,16 @@ from batchq.domain.job import Status
 from batchq.domain.scheduling.capacity import stands_in_line
 from batchq.engine.scheduling.queue_cache import MOST, NEXT, PAGE, Ahead
 from batchq.ports.jobs import Changes
-from batchq.store.memory import MemoryStore
 from tests.domain.lives import after, cancel, placed, runnable, running
 from tests.engine.desk import LOOKED, Desk, request
 from tests.engine.turns import ground
 from tests.support.builders import NO_ACCOUNTS, environment
+from tests.support.inline import InlineStore
 
 LAB, OTHER = (Owner(user="ada", account=it) for it in ("lab", "other"))
 
 
-class Counting(MemoryStore):
+class Counting(InlineStore):
     """It counts how often it is asked who waits, and for how many jobs."""
 
     def __init__(self):
@@ -48,11 +48,11 @@ async def save(store, ahead, *, new=(), gone=()):
     """As a turn does it."""
     updated = [after(it, placed()) for it in gone]
     await store.commit(Changes(inserted=tuple(new), updated=tuple(updated)))
-    ahead.adopt([*new, *(await MemoryStore.jobs(store, [it.id for it in gone])).values()])
+    ahead.adopt([*new, *(await InlineStore.jobs(store, [it.id for it in gone])).values()])
 
 
 async def tell_the_same(store, ahead, *asked, **beside):
-    return await ahead.runnable(*asked, **beside) == await MemoryStore.runnable(store, *asked, **beside)
+    return await ahead.runnable(*asked, **beside) == await InlineStore.runnable(store, *asked, **beside)
 
 
 async def test_who_is_known_is_not_asked_for_again():
@@ -193,9 +193,9 @@ async def test_whoever_comes_and_goes_it_tells_what_the_store_tells(moves):
 
 async def _agree_after(store, ahead, orders, limit, first):
     """After those of these orders have gone who stood there, and the others have come."""
-    known = {it.order: it for it in store._jobs.values()}
+    known = {it.order: it for it in store.all_jobs().values()}
     standing = {order: known[order] for order in orders & known.keys() if stands_in_line(known[order])}
     await save(store, ahead, new=[runnable(order=it) for it in orders - known.keys()], gone=standing.values())
-    line = await MemoryStore.runnable(store, "default", limit, first)
-    jobs = await MemoryStore.jobs(store, [it.job_id for it in line])
+    line = await InlineStore.runnable(store, "default", limit, first)
+    jobs = await InlineStore.jobs(store, [it.job_id for it in line])
     return await ahead.runnable("default", limit, first) == line and await ahead.jobs(list(jobs)) == jobs

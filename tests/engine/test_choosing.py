@@ -12,9 +12,9 @@ from batchq.engine import bulk_stop_selection
 from batchq.engine.bulk_stop_selection import Choosing
 from batchq.engine.messages import SweepJobs
 from batchq.errors import Outdated, TooOften
-from batchq.store.memory import MemoryStore
 from tests.engine.desk import LOOKED, ONE, Desk, answer, desk_over, request, submit
 from tests.support.builders import ADMIN, job
+from tests.support.inline import InlineStore
 
 WAITING = Selection(statuses=frozenset({Status.RUNNABLE}))
 ORDER = SweepOrder(kind=Kind.CANCEL, reason="enough")
@@ -76,7 +76,7 @@ async def test_candidates_are_read_again_when_too_many_jobs_have_changed(monkeyp
 async def test_a_user_waits_for_his_earlier_bulk_stops_and_other_users_do_not(monkeypatch):
     monkeypatch.setattr(bulk_stop_selection, "MAX_WAITING", 1)
     ann, bob = (replace(ADMIN, user=name) for name in ("ann", "bob"))
-    one_at_a_time = Choosing(MemoryStore()).turn_of
+    one_at_a_time = Choosing(InlineStore()).turn_of
     entered = []
 
     async def enter(caller, until):

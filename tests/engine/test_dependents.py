@@ -20,7 +20,7 @@ def few_a_turn(monkeypatch):
 
 
 def failed(store):
-    return [job.id for job in store._jobs.values() if job.status is Status.FAILED]
+    return [job.id for job in store.all_jobs().values() if job.status is Status.FAILED]
 
 
 async def work_on(desk, most=1000):

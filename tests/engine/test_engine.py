@@ -12,11 +12,11 @@ from batchq.engine.bus import Bus
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Inbox
 from batchq.errors import Invalid, StoreFailed
-from batchq.store.memory import MemoryStore
 from tests.engine.desk import ONE, desk_over
 from tests.support import builders
 from tests.support.builders import NO_ACCOUNTS
 from tests.support.clock import VirtualClock
+from tests.support.inline import InlineStore
 
 UNKNOWN = builders.spec(queue="unknown")
 
@@ -129,7 +129,7 @@ def unstarted(inbox):
     clock = VirtualClock()
     return Engine(
         inbox=inbox,
-        store=MemoryStore(),
+        store=InlineStore(),
         ground=None,
         runtime=SimulatedRuntime(clock=clock, capacity=Resources(millicpus=1000, memory_mib=1024)),
         accounts=NO_ACCOUNTS,

@@ -38,7 +38,7 @@ async def test_a_turn_saves_first_and_acts_then():
     job = runnable()
     desk = await desk_over(job)
     saved_when_asked = []
-    desk.loop._act = lambda effect, asked: saved_when_asked.append((effect, desk.store._jobs[asked.id].status))
+    desk.loop._act = lambda effect, asked: saved_when_asked.append((effect, desk.store.all_jobs()[asked.id].status))
 
     await desk.turn(LOOKED)
 
@@ -83,7 +83,7 @@ async def test_a_store_that_refused_only_a_request_is_not_called_ill_for_ever():
 
     await asyncio.sleep(2 * OF_LATE.total_seconds())
 
-    assert (ill, desk.loop.store_fails) == ("the store was told to fail", None)
+    assert (ill, desk.loop.store_fails) == ("no space left on device", None)
 
 
 async def test_surveys_the_store_refuses_do_not_pile_up():

@@ -12,10 +12,9 @@ from batchq.engine.retention import EVERY, OLD_SHARES, PAUSE, Pruner
 from batchq.errors import StoreFailed
 from batchq.ports.jobs import Changes
 from batchq.ports.logs import LogLine, LogStream
-from batchq.store.memory import MemoryStore
-from batchq.store.memory_logs import MemoryArchive
 from tests.support.builders import attempt, job, job_id, moment
 from tests.support.clock import VirtualClock
+from tests.support.inline import InlineLogFiles, InlineStore
 
 MONTH = timedelta(days=30)
 
@@ -24,7 +23,7 @@ class Yard:
     """A store with jobs that are over, an archive with their logs, and who sweeps them."""
 
     def __init__(self, *, retention=MONTH):
-        self.store, self.archive, self.clock = MemoryStore(), MemoryArchive(), VirtualClock()
+        self.store, self.archive, self.clock = InlineStore(), InlineLogFiles(), VirtualClock()
         self.between = asyncio.Lock()
         self.busy = frozenset()
         self.pruner = Pruner(
@@ -50,7 +49,7 @@ class Yard:
         return sorted(it.order for it in found.values())
 
     def logs(self):
-        return len(self.archive._logs)
+        return len(list(self.archive.directory.glob("*/*.log")))
 
 
 def _stream(of):

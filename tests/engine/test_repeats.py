@@ -3,16 +3,16 @@
 from datetime import timedelta
 
 from batchq.engine.idempotency import KEPT, Repeats
-from batchq.store.memory import MemoryStore
 from tests.engine.desk import LOOKED, ONE, TWO, Desk, desk_over, submit
 from tests.engine.turns import ground
 from tests.support.builders import NO_ACCOUNTS, NOON, job_id, submission
 from tests.support.clock import VirtualClock
+from tests.support.inline import InlineStore
 
 MOMENT = timedelta(seconds=1)
 
 
-class Watched(MemoryStore):
+class Watched(InlineStore):
     """It remembers which submissions it was asked for."""
 
     def __init__(self):
@@ -52,7 +52,7 @@ async def test_one_that_comes_again_is_the_job_that_it_made():
 
 
 async def test_one_that_another_server_took_is_the_job_that_it_made_there():
-    store = MemoryStore()
+    store = InlineStore()
     before, desk = Desk(store, ground(), NO_ACCOUNTS), Desk(store, ground(), NO_ACCOUNTS)
     again = submit(TWO, key=submission())
     await before.loop.load()

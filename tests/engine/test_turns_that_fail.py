@@ -190,7 +190,7 @@ async def memory_is_what_is_stored(desk):
     assert loop._families._at_work == {it.id: it for it in await store.parents_at_work()}
     assert known_shares(loop) == {key: use for key, use in (await store.shares()).items() if counts(use, loop)}
     assert loop._sweeps._under_way == {it.number: it for it in await store.sweeps()}
-    assert loop.scheduler.tally.waiting == await store.queued()
+    assert loop.scheduler.tally.waiting == +Counter(await store.queued())
     assert loop.scheduler._ledger.used_up == await store.used_up()
     marks = loop.scheduler._heads.marks.values()
     heads = await store.jobs([it.job_id for it in marks])

@@ -18,8 +18,8 @@ from batchq.engine.scheduling.queue_cache import Ahead
 from batchq.engine.scheduling.queue_reader import Skip
 from batchq.engine.unit_of_work import Turn
 from batchq.ports.jobs import Changes
-from batchq.store.memory import MemoryStore
 from tests.support.builders import NOON, environment, queue, resources
+from tests.support.inline import InlineStore
 
 NOTHING = Skip()
 HOST = resources(millicpus=64_000, memory_mib=64_000)
@@ -44,9 +44,9 @@ def ground(*queues, environments=None, policies=(), consumables=()):
     )
 
 
-async def stored(*jobs: Job) -> MemoryStore:
+async def stored(*jobs: Job) -> InlineStore:
     """A store that remembers these jobs."""
-    store = MemoryStore()
+    store = InlineStore()
     await store.commit(Changes(inserted=jobs))
     return store
 

@@ -6,12 +6,11 @@ from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import Status
 from batchq.logs.service import Logs
 from batchq.ports.jobs import Changes
-from batchq.store.memory import MemoryStore
-from batchq.store.memory_logs import MemoryArchive
 from tests.logs.fakes import Engine, StillClock
 from tests.support.builders import attempt, job, log_stream
 from tests.support.clock import pytest_asyncio_loop_factories  # noqa: F401 - a hook
 from tests.support.disk import UNLIMITED
+from tests.support.inline import InlineLogFiles, InlineStore
 
 TAG = Tag(job_id=JobId("a-job"), attempt=1)
 
@@ -28,12 +27,12 @@ def clock():
 
 @pytest.fixture
 def archive():
-    return MemoryArchive()
+    return InlineLogFiles()
 
 
 @pytest.fixture
 def store(request):
-    return getattr(request, "param", None) or MemoryStore()
+    return getattr(request, "param", None) or InlineStore()
 
 
 @pytest.fixture

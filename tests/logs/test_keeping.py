@@ -14,10 +14,10 @@ from batchq.logs.capture import BATCH_CHARACTERS, BATCH_LINES, EVENT_BYTES, Keep
 from batchq.logs.tail import FRESH
 from batchq.ports.logs import LogLine
 from batchq.store.log_files import LogFiles
-from batchq.store.memory_logs import MemoryArchive
 from tests.logs.conftest import TAG
 from tests.logs.fakes import SECOND, Engine, StillClock
 from tests.support.disk import UNLIMITED
+from tests.support.inline import InlineLogFiles
 
 ALL = 10**9
 
@@ -242,7 +242,7 @@ async def test_half_a_character_becomes_a_question_mark(keeper, engine, archive)
 async def test_the_archive_gets_no_more_at_a_time_than_a_batch(engine, archive, clock):
     taken = []
 
-    class Counting(MemoryArchive):
+    class Counting(InlineLogFiles):
         async def append(self, log_id, lines):
             taken.append((len(lines), sum(len(line.message) for line in lines)))
             return await super().append(log_id, lines)
@@ -334,7 +334,7 @@ deeds = st.lists(
 @settings(max_examples=150, deadline=None)
 @given(deeds=deeds)
 def test_whatever_is_done_in_whatever_order_each_line_is_kept_once(deeds):
-    engine, archive, clock = Engine(), MemoryArchive(), StillClock()
+    engine, archive, clock = Engine(), InlineLogFiles(), StillClock()
     keeper = Keeper(archive=archive, runtime=engine, clock=clock, quota=UNLIMITED)
     engine.written[TAG] = []
 

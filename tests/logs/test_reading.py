@@ -11,9 +11,9 @@ from batchq.domain.job import Status
 from batchq.errors import Invalid, NotFound, StoreFailed
 from batchq.logs.pages import Span
 from batchq.ports.jobs import Changes
-from batchq.store.memory import MemoryStore
 from tests.logs.fakes import SECOND
 from tests.support.builders import ADMIN, NOON, attempt, job, log_stream
+from tests.support.inline import InlineStore
 
 EVER = Span()
 
@@ -264,7 +264,7 @@ async def test_what_took_longer_than_a_reader_waits_is_kept_without_it(logs, run
     assert len(engine.asked) == 1
 
 
-class Unreadable(MemoryStore):
+class Unreadable(InlineStore):
     async def jobs(self, ids):
         raise StoreFailed("input/output error")
 

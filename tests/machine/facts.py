@@ -3,7 +3,7 @@
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from batchq.store.memory import MemoryStore
+from tests.support.inline import InlineStore
 
 ACTIVE = {"STARTING", "RUNNING"}
 OVER = {"SUCCEEDED", "FAILED"}
@@ -113,7 +113,7 @@ class Facts:
         return [*self.leaves, *self.arrays]
 
 
-class Journal(MemoryStore):
+class Journal(InlineStore):
     """A store that writes down what each commit made of each job.
 
     Before it commits, others have their turn: whoever was answered after one commit acts before the next.

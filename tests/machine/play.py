@@ -13,10 +13,10 @@ from batchq.domain.job import Action, Dependency, DependencyType, ExitRule
 from batchq.engine import arrays as families
 from batchq.errors import Invalid
 from batchq.services import jobs
-from batchq.store.memory_logs import MemoryArchive
 from tests.machine.deeds import Order, Pass, Restart, Story, Submit
 from tests.machine.facts import ACTIVE, Array, Asked, Facts, Journal, Leaf, Refused
 from tests.support.clock import VirtualClock, VirtualLoop
+from tests.support.inline import InlineLogFiles
 from tests.support.world import HOST, World
 
 FEW = 2  # children that one turn spawns, and tells: so that much comes in between
@@ -39,7 +39,7 @@ async def _play(story):
     runtime = SimulatedRuntime(clock=clock, capacity=HOST)
     facts = Facts()
     journal = Journal(facts, lambda: _served(facts), _breathe)
-    world = World(store=journal, runtime=runtime, archive=MemoryArchive(), clock=clock, survey_every=10.0)
+    world = World(store=journal, runtime=runtime, archive=InlineLogFiles(), clock=clock, survey_every=10.0)
     await world.boot()
     await world.settle_ground()
     player = Player(world, facts, journal)

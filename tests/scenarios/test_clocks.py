@@ -8,10 +8,9 @@ from msgspec.structs import replace
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain import status_reasons
 from batchq.domain.job import Status
-from batchq.store.memory import MemoryStore
-from batchq.store.memory_logs import MemoryArchive
 from tests.support.builders import task
 from tests.support.clock import VirtualClock
+from tests.support.inline import InlineLogFiles, InlineStore
 from tests.support.scripts import Script, contained
 from tests.support.world import HOST, World, living
 
@@ -44,7 +43,7 @@ async def world(request):
     """Its engine's clock is set by an hour with `set_clock`."""
     clock = VirtualClock()
     stamped = Stamped(SimulatedRuntime(clock=clock, capacity=HOST))
-    world = World(store=MemoryStore(), runtime=stamped, archive=MemoryArchive(), clock=clock, survey_every=10.0)
+    world = World(store=InlineStore(), runtime=stamped, archive=InlineLogFiles(), clock=clock, survey_every=10.0)
     world.set_clock = lambda: setattr(stamped, "wrong_by", request.param)
     async with living(world):
         yield world

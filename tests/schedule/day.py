@@ -10,12 +10,12 @@ from batchq.domain.scheduling.capacity import usable
 from batchq.engine.bus import Bus
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Inbox
-from batchq.store.memory import MemoryStore
 from tests.engine.turns import ground
 from tests.schedule.witness import Sums, Witness
 from tests.schedule.work import FAIR, FIFO, WEIGHTS, Task, waves
 from tests.support.builders import ADMIN, NO_ACCOUNTS, environment, policy, queue
 from tests.support.clock import VirtualClock
+from tests.support.inline import InlineStore
 
 LOAD = 1.2  # of what the machine can do, while the work comes in
 PATIENCE = timedelta(days=7)
@@ -30,7 +30,7 @@ async def live(jobs: int, *, vcpus: int, seed: int) -> Sums:
     bus.listen(witness.hear)
     engine = Engine(
         inbox=inbox,
-        store=MemoryStore(),
+        store=InlineStore(),
         ground=_ground(environments),
         runtime=SimulatedRuntime(clock=clock, capacity=host),
         accounts=NO_ACCOUNTS,

@@ -28,7 +28,7 @@ from tests.simulation.life import Life
 from tests.simulation.memory import Memory
 from tests.simulation.oracles import Witness
 from tests.simulation.people import accounts
-from tests.simulation.store import Inline, WatchedStore
+from tests.simulation.store import FaultyDatabase, WatchedStore
 from tests.simulation.story import Story
 from tests.support.disk import BOTTOMLESS, UNLIMITED
 
@@ -71,7 +71,7 @@ class Server:
         self.ready = False
         self._leaves = asyncio.Event()
         self._story = story
-        self.store = WatchedStore(Inline(connection, life=self.life, dice=dice), witness)
+        self.store = WatchedStore(FaultyDatabase(connection, life=self.life, dice=dice), witness)
         runtime = Liar(
             machine,
             clock=clock,

@@ -6,14 +6,14 @@ from random import Random
 
 from msgspec.structs import replace
 
-from batchq.domain.bulk_stop import Kind, Outcome, Selection, SweepOrder, Told
+from batchq.domain.bulk_stop import WHOLE, Kind, Outcome, Selection, SweepOrder, Told
 from batchq.domain.ids import JobId, node_of
 from batchq.domain.job import FINISHED, QUEUED, Job, Status
 from batchq.domain.lifecycle.array_view import Sealed, is_sealing
 from batchq.services.bulk_stop import Asked
-from batchq.store.memory_sweeps import WHOLE, MemorySweeps
 from tests.simulation.story import Story
 from tests.simulation.wishes import ENVIRONMENTS, QUEUES
+from tests.support import filters
 
 AT_ONCE = {Outcome.CANCELLED, Outcome.TERMINATED, Outcome.ALREADY_FINISHED}
 
@@ -57,7 +57,7 @@ class Sweepers:
         """In the moment that the order is durable it is decided whom it means."""
         self._story.counts["sweeps"] += 1
         self._story.tell(f"an order to {order.kind} is given")
-        for (_, node), job in MemorySweeps(self._jobs).chosen(selection).items():
+        for (_, node), job in filters.selected(self._jobs, selection).items():
             if node == WHOLE:
                 self._story.counts["swept"] += 1
                 self._decide(job)

@@ -12,7 +12,6 @@ from batchq.domain.container import Resources
 from batchq.domain.ids import JobId
 from batchq.domain.job import FINISHED
 from batchq.engine import arrays, bulk_stops
-from batchq.store.memory_logs import MemoryArchive
 from tests.simulation.client import Client
 from tests.simulation.clocks import MachineClock
 from tests.simulation.dice import Dice
@@ -20,9 +19,9 @@ from tests.simulation.engine import Machine
 from tests.simulation.loop import WorldClock
 from tests.simulation.oracles import Witness
 from tests.simulation.server import Server
-from tests.simulation.store import disk
 from tests.simulation.story import Story
 from tests.simulation.wishes import DEFINITIONS, LARGEST
+from tests.support.inline import InlineLogFiles, database_in_memory
 
 HOST = Resources(millicpus=2 * LARGEST, memory_mib=4096)
 
@@ -37,8 +36,8 @@ class World:
             self.witness.times.machine_clock = MachineClock(self.clock.now, self.dice.skew())
         self.witness.ledger.host = HOST
         self.witness.ledger.account_limit = dice.account_limit
-        self.archive = MemoryArchive()
-        self.connection = disk()
+        self.archive = InlineLogFiles()
+        self.connection = database_in_memory()
         self.machine = Machine(clock=self.clock, capacity=HOST, dice=self.dice, story=story, witness=self.witness)
         # Another engine: too small for any job, so that none is begun there while no attempt is unfinished.
         self.elsewhere = Machine(

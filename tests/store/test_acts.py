@@ -15,9 +15,9 @@ from batchq.errors import Unavailable
 from batchq.ports.jobs import Changes
 from batchq.store import migrations
 from batchq.store.audit import select
-from batchq.store.memory import MemoryStore
 from tests.contracts.test_store_acts import DONE
 from tests.support.builders import NOON, job
+from tests.support.inline import InlineStore
 
 YEAR = timedelta(days=365)
 ALL = ActQuery(limit=100_000)
@@ -30,7 +30,7 @@ class AtNoon:
     async def sleep(self, seconds): ...
 
 
-class Lossy(MemoryStore):
+class Lossy(InlineStore):
     """It takes acts over, and says that it did not, so often."""
 
     fails = 0

@@ -4,14 +4,13 @@ from batchq.clock import SystemClock
 from batchq.disk_guard import Floor
 from batchq.domain.scheduling.quotas import NO_QUOTAS
 from batchq.logs.quota import AccountLogs, LogQuota
-from batchq.store.memory import MemoryStore
-from batchq.store.memory_logs import MemoryArchive
+from tests.support.inline import InlineLogFiles, InlineStore
 
 BOTTOMLESS = Floor(free=lambda: 2**40, least=0)
 UNLIMITED = LogQuota(
     each=None,
     floor=BOTTOMLESS,
     quotas=lambda: NO_QUOTAS,
-    usage=AccountLogs(store=MemoryStore(), archive=MemoryArchive()),
+    usage=AccountLogs(store=InlineStore(), archive=InlineLogFiles()),
     clock=SystemClock(),
 )

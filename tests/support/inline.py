@@ -1,39 +1,139 @@
-"""The real SQL without threads, for worlds whose time is virtual: a database in memory, spoken to where one stands."""
+"""The product's store and log archive without threads, for tests whose time is virtual.
 
+SQLite runs its statements in memory on the event loop's thread; log files are on tmpfs where there is one. No call
+yields to the event loop, so a test's order of events is the same in every run.
+"""
+
+import shutil
 import sqlite3
+import tempfile
+import weakref
+from functools import cache, partial
+from pathlib import Path
 
 from batchq.errors import Conflict, StoreFailed
-from batchq.store import integrity, migrations
+from batchq.store import integrity, job_reads, migrations
+from batchq.store.log_files import LogFiles
+from batchq.store.sqlite_store import SqliteStore
 from batchq.store.transaction import Begin, carry_out
+
+_TMPFS = Path("/dev/shm")
+
+
+@cache
+def _empty() -> sqlite3.Connection:
+    """A database of the newest schema without rows, made once: the migrations cost more than most tests."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    migrations.migrate(connection, migrations.STEPS)
+    return connection
+
+
+def database_in_memory(source: sqlite3.Connection | None = None) -> sqlite3.Connection:
+    """A copy of the database `source`; an empty one of the newest schema if it is None."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    (source or _empty()).backup(connection)
+    connection.execute("PRAGMA foreign_keys = ON")
+    integrity.bear_damage(connection)
+    return connection
 
 
 class InlineDatabase:
-    """What `store.database.Database` is; `connection` is for damage."""
+    """Implements `store.database.Database` on the caller's thread.
+
+    While `failing`, each write and each check raises StoreFailed. `connection` is for tests that damage rows.
+    """
 
     instance = "inline"
 
-    def __init__(self):
-        self.connection = sqlite3.connect(":memory:", isolation_level=None)
-        integrity.bear_damage(self.connection)
-        migrations.migrate(self.connection, migrations.STEPS)
+    def __init__(self, connection: sqlite3.Connection | None = None) -> None:
+        self.failing = False
+        self.connection = connection or database_in_memory()
 
     async def write(self, work):
-        return self._run(Begin.WRITING, work)
+        self._check_writable()
+        return self._run(partial(carry_out, Begin.WRITING, work))
 
     async def read(self, work):
-        return self._run(Begin.READING, work)
+        """Without a transaction: nothing else runs meanwhile."""
+        return self._run(work)
 
     browse = read
 
-    async def check(self): ...
+    async def check(self):
+        self._check_writable()
 
     async def close(self):
         self.connection.close()
 
-    def _run(self, begin, work):
+    def _check_writable(self):
+        if self.failing:
+            raise StoreFailed("no space left on device")
+
+    def _run(self, work):
         try:
-            return carry_out(begin, work, self.connection)
+            return work(self.connection)
         except sqlite3.IntegrityError as why:
             raise Conflict(str(why)) from why
         except (sqlite3.Error, ValueError, OverflowError) as why:
             raise StoreFailed(str(why)) from why
+
+
+class InlineStore(SqliteStore):
+    """The product's store on an InlineDatabase. While `failing`, each write raises StoreFailed."""
+
+    def __init__(self, connection: sqlite3.Connection | None = None) -> None:
+        super().__init__(InlineDatabase(connection))
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        return self._database.connection
+
+    @property
+    def failing(self) -> bool:
+        return self._database.failing
+
+    @failing.setter
+    def failing(self, failing: bool) -> None:
+        self._database.failing = failing
+
+    def copy(self) -> "InlineStore":
+        """Another store with the same content."""
+        return InlineStore(database_in_memory(self.connection))
+
+    def all_jobs(self):
+        """Each job by its id, in the order of submission."""
+        ids = [job_id for (job_id,) in self.connection.execute("SELECT id FROM jobs ORDER BY ord")]
+        return job_reads.find(self.connection, ids, None)
+
+    def rows(self) -> dict[str, list[tuple]]:
+        """The content of each table, to compare with the content at another time."""
+        tables = self.connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+        return {name: self.connection.execute(f"SELECT * FROM {name}").fetchall() for (name,) in tables}
+
+
+class InlineLogFiles(LogFiles):
+    """The product's log files in a directory of their own. While `failing`, each write raises StoreFailed."""
+
+    def __init__(self) -> None:
+        self.failing = False
+        self.directory = Path(tempfile.mkdtemp(prefix="batchq-", dir=_TMPFS if _TMPFS.is_dir() else None))
+        weakref.finalize(self, shutil.rmtree, self.directory, ignore_errors=True)
+        super().__init__(self.directory)
+
+    async def append(self, log_id, lines):
+        self._check_writable()
+        return await super().append(log_id, lines)
+
+    async def annotate(self, log_id, line):
+        self._check_writable()
+        await super().annotate(log_id, line)
+
+    async def _in_thread(self, work, about):
+        try:
+            return work()
+        except OSError as failure:
+            raise StoreFailed(f"{about}: {failure}") from failure
+
+    def _check_writable(self):
+        if self.failing:
+            raise StoreFailed("no space left on device")

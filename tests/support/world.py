@@ -5,7 +5,6 @@ it ends: no container, no unread letter, no call under way, and every job at its
 """
 
 import asyncio
-import copy
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -47,13 +46,12 @@ from batchq.services.bulk_stop import Asked, Stopping
 from batchq.services.catalog import Catalog
 from batchq.services.jobs import JobService, Submission, specify
 from batchq.store.log_files import LogFiles
-from batchq.store.memory import MemoryStore
-from batchq.store.memory_logs import MemoryArchive
 from batchq.store.sqlite_store import SqliteStore
 from tests.support import builders, scripts
 from tests.support.clock import VirtualClock
 from tests.support.containers import insisting, leaves_nothing, left_over, until
 from tests.support.disk import BOTTOMLESS, UNLIMITED
+from tests.support.inline import InlineLogFiles, InlineStore
 from tests.support.recorder import Recorder
 from tests.support.scripts import AMPLE, Script
 
@@ -198,12 +196,12 @@ class World:
 
     def backup(self) -> Store:
         """All that is stored now."""
-        return copy.deepcopy(self.store._store)
+        return self.store._store.copy()
 
     async def restore(self, backup: Store) -> None:
         """The server is gone, and the next starts on what was stored once; the containers are as they are."""
         await self.crash()
-        self.store._store = copy.deepcopy(backup)
+        self.store._store = backup.copy()
         await self.store.commit(Changes(restoration=Restoration(at=self.clock.now())))
         await self.boot()
 
@@ -469,10 +467,10 @@ class World:
 
 @asynccontextmanager
 async def pretended() -> AsyncIterator[World]:
-    """Simulated containers, a store in memory, and a clock that nobody waits for."""
+    """Simulated containers, the real store in memory, and a virtual clock."""
     clock = VirtualClock()
     runtime = SimulatedRuntime(clock=clock, capacity=HOST)
-    world = World(store=MemoryStore(), runtime=runtime, archive=MemoryArchive(), clock=clock, survey_every=10.0)
+    world = World(store=InlineStore(), runtime=runtime, archive=InlineLogFiles(), clock=clock, survey_every=10.0)
     async with living(world):
         yield world
     await runtime.close()

@@ -1,28 +1,35 @@
-"""Acts of a data directory, beside its server or without one. Nothing is changed."""
+"""Audit records of a data directory, whether or not its server is running. Nothing is changed."""
 
 import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 from batchq.audit.journal import Journal
-from batchq.domain.access.audit import ActQuery, Kept
+from batchq.domain.access.audit import ActQuery, Kept, Noted
 from batchq.errors import StoreRefused
 from batchq.store import audit, integrity, migrations
 from batchq.store.database import NAME
-from batchq.store.memory_acts import MemoryActs
 from batchq.store.offline.backup import AT_REST, BESIDE_A_SERVER, looked_at
 
 
 def look(data: Path, query: ActQuery) -> tuple[Kept, ...]:
-    """As a server would tell them: those of the database, and what was noted since beside it. Raises StoreRefused."""
-    noted = MemoryActs()
-    noted.take_over(Journal(data).read()[0])
-    found = {(it.act.at, -it.number): it for it in noted.page(query)}
+    """The records of the database, and those of the journal that it has not ingested yet. Raises StoreRefused."""
+    found = {(it.act.at, -it.number): it for it in _matching(Journal(data).read()[0], query)}
     found |= {(it.act.at, it.number): it for it in _saved(data / NAME, query)}
     return tuple(found[place] for place in sorted(found, reverse=True)[: query.limit])
 
 
+def _matching(noted: Sequence[Noted], query: ActQuery) -> tuple[Kept, ...]:
+    """The records that match, by the database's own statements."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        migrations.migrate(connection, migrations.STEPS)
+        audit.take_over(connection, noted)
+        return audit.page(connection, query)
+
+
 def _saved(path: Path, query: ActQuery) -> tuple[Kept, ...]:
-    """None where no server has made a database yet."""
+    """Empty where no server has made a database yet."""
     if not path.exists():
         return ()
     beside = path.with_name(f"{NAME}-wal").exists()

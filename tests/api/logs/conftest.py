@@ -13,12 +13,11 @@ from batchq.api.page_tokens import Tokens
 from batchq.domain.job import Status
 from batchq.logs.service import GROUP, Logs
 from batchq.ports.jobs import Changes
-from batchq.store.memory import MemoryStore
-from batchq.store.memory_logs import MemoryArchive
 from tests.api.conftest import ACCOUNT, REGION, boto_at
 from tests.logs.fakes import Engine, StillClock
 from tests.support.builders import ADMIN, NOON, job, log_stream
 from tests.support.disk import UNLIMITED
+from tests.support.inline import InlineLogFiles, InlineStore
 from tests.support.server import serving
 
 MILLISECOND = 10**6  # nanoseconds
@@ -30,7 +29,7 @@ class Ground:
     """What stands behind the server: jobs that run, and what they have written."""
 
     def __init__(self, archive):
-        self.store = MemoryStore()
+        self.store = InlineStore()
         self.engine = Engine()
         self.clock = StillClock()
         self.logs = Logs(store=self.store, archive=archive, runtime=self.engine, clock=self.clock, quota=UNLIMITED)
@@ -68,7 +67,7 @@ class Raw:
 
 @pytest.fixture
 def archive(request):
-    return getattr(request, "param", None) or MemoryArchive()
+    return getattr(request, "param", None) or InlineLogFiles()
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from botocore.exceptions import ClientError
 
 from batchq.errors import StoreFailed
 from batchq.logs.service import GROUP
-from batchq.store.memory_logs import MemoryArchive
 from tests.api.logs.conftest import ACCOUNT, FULL_NAME, STARTED
+from tests.support.inline import InlineLogFiles
 
 
 async def get(boto, stream, **asked):
@@ -212,7 +212,7 @@ async def test_tokens_look_like_awss(boto, ground):
     assert all(len(token) == 58 and token[2:].isdecimal() for token in tokens)
 
 
-class Unreadable(MemoryArchive):
+class Unreadable(InlineLogFiles):
     async def read_back(self, log_id, *, position, limit, max_bytes):
         raise StoreFailed("input/output error")
 
