@@ -41,7 +41,6 @@ from batchq.disk_guard import MIB, Floor
 from batchq.doctor.facts import EngineFacts, Facts, ServerFacts
 from batchq.domain.access.accounts import Role
 from batchq.engine.account_limits import Accounts
-from batchq.engine.bus import Bus
 from batchq.engine.clock_alignment import align
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Inbox
@@ -216,7 +215,6 @@ def assemble(
         accounts=accounts,
         keep_log=logs.keep,
         clock=clock,
-        bus=Bus(),
         survey_every=settings.survey_every,
     )
     catalog.consumable_resources.usage = engine

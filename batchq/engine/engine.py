@@ -31,7 +31,7 @@ from batchq.engine.timers import Alarms
 from batchq.errors import BatchqError, Outdated
 from batchq.ports.catalog import Snapshot
 from batchq.ports.clock import Clock
-from batchq.ports.jobs import EventBus, JobStore, SubmissionKey
+from batchq.ports.jobs import JobStore, SubmissionKey
 from batchq.ports.runtime import ContainerRuntime
 
 FIRST_LOOK = 10.0  # seconds that a start waits for the container engine before it goes on without it
@@ -72,7 +72,6 @@ class Engine:
         accounts: Accounts,
         keep_log: Callable[[Tag], Awaitable[bool]],
         clock: Clock,
-        bus: EventBus,
         survey_every: float,
     ) -> None:
         self._clock, self._accounts, self.inbox = clock, accounts, inbox
@@ -87,7 +86,6 @@ class Engine:
             ground=ground,
             accounts=accounts,
             clock=clock,
-            bus=bus,
             act=executor.act,
             wake=self._alarms.set,
             tasks=self.tasks,

@@ -46,7 +46,7 @@ from batchq.engine.unit_of_work import Turn, Unjudged, unjudged
 from batchq.errors import BatchqError, Conflict, Outdated, StoreFailed, Unavailable
 from batchq.ports.catalog import Snapshot
 from batchq.ports.clock import Clock
-from batchq.ports.jobs import EventBus, JobStore
+from batchq.ports.jobs import JobStore
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,6 @@ class Loop:
         ground: Ground,
         accounts: Accounts,
         clock: Clock,
-        bus: EventBus,
         act: Callable[[do.Effect, Job | None], None],
         wake: Callable[[Job], None],
         tasks: Tasks,
@@ -81,7 +80,6 @@ class Loop:
         self._store = store
         self._ground = ground
         self._clock = clock
-        self._bus = bus
         self._act = act
         self._wake = wake
         self._tasks = tasks
@@ -310,8 +308,6 @@ class Loop:
         for letter in (*turn.later, *([MoreToDo()] if self._more_to_do or turn.more else [])):
             self._inbox.post(letter)
         tell(changed)
-        for change in changed:
-            self._bus.publish(change)
         for effect, subject in turn.effects:
             self._act(effect, subject)
 

@@ -255,7 +255,7 @@ class Turn:
         )
 
     def saved(self) -> tuple[list[Job], list[StatusChanged]]:
-        """The jobs at the versions they now have in the store, and the news for the bus.
+        """The jobs at the versions they now have in the store, and the changes of status.
 
         Nobody asks for the version of one that is over, and to copy many would take its time.
         """

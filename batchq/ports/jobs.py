@@ -1,6 +1,6 @@
 """The store of jobs: its port, its queries and its values."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple, Protocol
@@ -230,11 +230,3 @@ class JobStore(ClockStore, WaitingStore, SweepStore, Protocol):
         self, *, limit: int = 50, before: Age | None = None, reach: Reach | None = None
     ) -> tuple[LogStream, ...]:
         """Log streams, the last created first, and those of one moment by name, the last first; behind `before`."""
-
-
-class EventBus(Protocol):
-    def publish(self, change: StatusChanged) -> None:
-        """Tell every listener; none may fail or wait."""
-
-    def listen(self, listener: Callable[[StatusChanged], None]) -> Callable[[], None]:
-        """From now on, until the answer is called."""

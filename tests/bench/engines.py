@@ -13,17 +13,16 @@ from batchq.domain import events as on
 from batchq.domain.catalog import State
 from batchq.domain.container import Resources
 from batchq.domain.ids import JobId
-from batchq.domain.job import FINISHED, JobSpec
-from batchq.engine.bus import Bus
+from batchq.domain.job import FINISHED, Job, JobSpec, Status
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Inbox
 from batchq.logs.service import Logs
-from batchq.ports.jobs import StatusChanged
 from batchq.store.log_files import LogFiles
 from batchq.store.sqlite_store import SqliteStore
 from tests.engine.turns import ground
 from tests.support import builders
 from tests.support.disk import UNLIMITED
+from tests.support.history import ObservedStore
 
 HOST = Resources(millicpus=10_000_000, memory_mib=10_000_000)
 
@@ -31,12 +30,11 @@ HOST = Resources(millicpus=10_000_000, memory_mib=10_000_000)
 class Running:
     """An engine at work, and how many jobs came to their end under it."""
 
-    def __init__(self, engine: Engine, store: SqliteStore, bus: Bus) -> None:
+    def __init__(self, engine: Engine, store: SqliteStore) -> None:
         self.engine, self.store = engine, store
         self._over = 0
         self._wanted = 0
         self._enough = asyncio.Event()
-        bus.listen(self._hear)
 
     async def until_over(self, count: int) -> None:
         """Until so many more are."""
@@ -54,8 +52,8 @@ class Running:
         """Rows that were written since the database was opened."""
         return self.store._database._writer._conn.total_changes
 
-    def _hear(self, change: StatusChanged) -> None:
-        self._over += change.job.status in FINISHED
+    def count(self, _: Status | None, status: Status, __: Job) -> None:
+        self._over += status in FINISHED
         if self._over >= self._wanted:
             self._enough.set()
 
@@ -65,14 +63,14 @@ async def running(
     data: Path, *, queue: str, at_once: int, log: Path, state: State = State.ENABLED
 ) -> AsyncIterator[Running]:
     """With room for so many jobs of a thousand millicpus, writing its log as a server does. DISABLED starts none."""
-    clock, bus, inbox = SystemClock(), Bus(), Inbox()
+    clock, inbox = SystemClock(), Inbox()
     store = await SqliteStore.open(data)
     runtime = SimulatedRuntime(clock=clock, capacity=HOST)
     with closing(LogFiles(data / "logs")) as archive, _told(log):
         logs = Logs(store=store, archive=archive, runtime=runtime, clock=clock, quota=UNLIMITED)
         engine = Engine(
             inbox=inbox,
-            store=store,
+            store=ObservedStore(store, lambda *change: at_work.count(*change)),  # noqa: PLW0108 - it is made below
             ground=ground(
                 builders.queue(queue), environments=[builders.environment(max_millicpus=1000 * at_once, state=state)]
             ),
@@ -80,10 +78,9 @@ async def running(
             accounts=builders.NO_ACCOUNTS,
             keep_log=logs.keep,
             clock=clock,
-            bus=bus,
             survey_every=10.0,
         )  # fmt: skip
-        at_work = Running(engine, store, bus)
+        at_work = Running(engine, store)
         await engine.start()
         try:
             yield at_work

@@ -14,14 +14,13 @@ from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.compute.simulated.script import Script
 from batchq.domain.container import Resources
 from batchq.domain.ids import Tag
-from batchq.domain.job import FINISHED, JobSpec
-from batchq.engine.bus import Bus
+from batchq.domain.job import FINISHED, Job, JobSpec, Status
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Inbox
-from batchq.ports.jobs import StatusChanged
 from tests.engine.turns import ground
 from tests.support import builders, scripts
 from tests.support.clock import VirtualClock, VirtualLoop
+from tests.support.history import ObservedStore
 from tests.support.inline import InlineStore
 
 SHORTEST, LONGEST = 60, 3600  # seconds
@@ -43,19 +42,17 @@ def main() -> None:
 
 async def run(jobs: int, slots: int) -> float:
     """Simulated hours until the last of them is over."""
-    clock, bus, inbox = VirtualClock(), Bus(), Inbox()
+    clock, inbox = VirtualClock(), Inbox()
     host = Resources(millicpus=1000 * slots, memory_mib=1024 * slots)
     over = asyncio.Event()
-    bus.listen(_counting(jobs, over))
     engine = Engine(
         inbox=inbox,
-        store=InlineStore(),
+        store=ObservedStore(InlineStore(), _counting(jobs, over)),
         ground=ground(builders.queue(), environments=[builders.environment(max_millicpus=1000 * slots)]),
         runtime=SimulatedRuntime(clock=clock, capacity=host),
         accounts=builders.NO_ACCOUNTS,
         keep_log=_keep_nothing,
         clock=clock,
-        bus=bus,
         survey_every=600.0,
     )
     await engine.start()
@@ -82,13 +79,13 @@ async def _submit(engine: Engine, number: int, of: JobSpec) -> None:
 def _counting(jobs: int, over: asyncio.Event):
     left = jobs
 
-    def hear(change: StatusChanged) -> None:
+    def count(_: Status | None, status: Status, __: Job) -> None:
         nonlocal left
-        left -= change.job.status in FINISHED
+        left -= status in FINISHED
         if left == 0:
             over.set()
 
-    return hear
+    return count
 
 
 async def _keep_nothing(_: Tag) -> None:

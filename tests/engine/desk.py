@@ -2,7 +2,6 @@
 
 import asyncio
 
-from batchq.engine.bus import Bus
 from batchq.engine.engine_identity import EngineCheck
 from batchq.engine.loop import Loop
 from batchq.engine.mailbox import Inbox
@@ -20,8 +19,8 @@ class Desk:
     """A loop over a store, and what it asked of the outside."""
 
     def __init__(self, store, on_ground, accounts=NO_ACCOUNTS):
-        self.store, self.asked, self.told = store, [], []
-        clock, bus = VirtualClock(), Bus()
+        self.store, self.asked = store, []
+        clock = VirtualClock()
         self.inbox, self.tasks = Inbox(), Tasks(clock)
         self.loop = Loop(
             inbox=self.inbox,
@@ -29,13 +28,11 @@ class Desk:
             ground=on_ground,
             accounts=accounts,
             clock=clock,
-            bus=bus,
             act=lambda effect, _: self.asked.append(effect),
             wake=lambda _: None,
             tasks=self.tasks,
             engine_check=EngineCheck(),
         )
-        bus.listen(lambda change: self.told.append((change.job.id, change.job.status)))
 
     async def turn(self, *letters):
         await self.loop.turn(letters)

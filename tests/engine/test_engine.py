@@ -8,7 +8,6 @@ from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain import events as on
 from batchq.domain.bulk_stop import Kind, Outcome, Selection, SweepOrder, Told
 from batchq.domain.container import Resources
-from batchq.engine.bus import Bus
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Inbox
 from batchq.errors import Invalid, StoreFailed
@@ -135,6 +134,5 @@ def unstarted(inbox):
         accounts=NO_ACCOUNTS,
         keep_log=None,
         clock=clock,
-        bus=Bus(),
         survey_every=10.0,
     )

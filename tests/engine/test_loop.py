@@ -55,7 +55,8 @@ async def test_a_turn_the_store_refuses_has_not_happened():
     await desk.turn(wish)
 
     assert isinstance(wish.answer.exception(), StoreFailed)
-    assert (desk.asked, desk.told) == ([], [])
+    assert desk.asked == []
+    assert await desk.store.history(job.id) == ()
     assert desk.loop.active == {job.id: job}
     assert desk.loop.store_fails is not None
 
@@ -228,7 +229,7 @@ async def test_a_new_job_is_placed_in_its_first_turn():
     await desk.turn(LOOKED, letter)
 
     assert letter.answer.result().status is Status.STARTING
-    assert [status for _, status in desk.told] == [Status.SUBMITTED, Status.RUNNABLE, Status.STARTING]
+    assert [it.status for it in await desk.store.history(ONE)] == [Status.SUBMITTED, Status.RUNNABLE, Status.STARTING]
 
 
 async def test_jobs_are_ordered_as_they_came_and_after_all_before():

@@ -121,7 +121,7 @@ def test_history_has_a_line_for_each_status_the_job_came_into():
     assert {(it.job_id, it.at) for it in history} == {(job.id, at(5))}
 
 
-def test_the_bus_is_told_what_was_and_what_is():
+def test_each_status_change_has_the_status_before_and_after():
     job = submitted()
     turn = turn_over()
 

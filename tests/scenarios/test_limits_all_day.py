@@ -7,6 +7,7 @@ import pytest
 from batchq.domain.access.accounts import ROOT, Account, Caller, Limits, People, Role
 from batchq.domain.job import ACTIVE, FINISHED, Status
 from batchq.domain.scheduling.quotas import Quotas
+from tests.support.history import ObservedStore
 from tests.support.scripts import Script
 from tests.support.world import pretended
 
@@ -22,16 +23,15 @@ def people(**changed):
 
 
 class Books:
-    """What is in use by each account and all below it, as the engine tells of each change."""
+    """What is in use by each account and all below it, after each change of a status."""
 
     def __init__(self, limited):
         self._limited = limited
         self._active = {}
         self.most = dict.fromkeys(limited.millicpus, 0)
 
-    def hear(self, change):
-        job = change.job
-        if job.status in ACTIVE:
+    def record(self, _, status, job):
+        if status in ACTIVE:
             self._active[job.id] = job
         else:
             self._active.pop(job.id, None)
@@ -73,7 +73,7 @@ async def submit(world, chance):
 async def test_no_account_has_more_in_use_than_its_limit_and_nobody_starves(day, seed):
     limited, chance = Quotas(day.people), Random(seed)
     books = Books(limited)
-    day.bus.listen(books.hear)
+    day.store._store = ObservedStore(day.store._store, books.record)
 
     jobs = [await submit(day, chance) for _ in range(JOBS)]
 

@@ -7,7 +7,6 @@ from batchq.domain.catalog import ShareWeight
 from batchq.domain.container import Resources
 from batchq.domain.ids import Tag
 from batchq.domain.scheduling.capacity import usable
-from batchq.engine.bus import Bus
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Inbox
 from tests.engine.turns import ground
@@ -15,6 +14,7 @@ from tests.schedule.witness import Sums, Witness
 from tests.schedule.work import FAIR, FIFO, WEIGHTS, Task, waves
 from tests.support.builders import ADMIN, NO_ACCOUNTS, environment, policy, queue
 from tests.support.clock import VirtualClock
+from tests.support.history import ObservedStore
 from tests.support.inline import InlineStore
 
 LOAD = 1.2  # of what the machine can do, while the work comes in
@@ -23,20 +23,18 @@ PATIENCE = timedelta(days=7)
 
 async def live(jobs: int, *, vcpus: int, seed: int) -> Sums:
     """A machine of so many vCPUs, in two environments that both queues use, does so many jobs."""
-    clock, bus, inbox = VirtualClock(), Bus(), Inbox()
+    clock, inbox = VirtualClock(), Inbox()
     host = Resources(millicpus=1000 * vcpus, memory_mib=2560 * vcpus)
     environments = {"east": 500 * vcpus, "west": 500 * vcpus}
     witness = Witness(usable(host), environments, clock)
-    bus.listen(witness.hear)
     engine = Engine(
         inbox=inbox,
-        store=InlineStore(),
+        store=ObservedStore(InlineStore(), witness.record),
         ground=_ground(environments),
         runtime=SimulatedRuntime(clock=clock, capacity=host),
         accounts=NO_ACCOUNTS,
         keep_log=_keep_nothing,
         clock=clock,
-        bus=bus,
         survey_every=600.0,
     )
     await engine.start()

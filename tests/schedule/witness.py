@@ -1,4 +1,4 @@
-"""Hears of every change, and keeps books of its own: who waited how long, what was held, what was given to whom."""
+"""Records every status change: who waited how long, what was held, and what was given to whom."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -10,7 +10,6 @@ from batchq.domain.container import Resources
 from batchq.domain.ids import JobId
 from batchq.domain.job import ACTIVE, FINISHED, Job, Status
 from batchq.domain.lifecycle.arrays import is_parent
-from batchq.ports.jobs import StatusChanged
 from tests.schedule.work import FAIR, FIFO, WEIGHTS
 from tests.support.builders import NOON
 
@@ -47,18 +46,17 @@ class Witness:
         self._seen = 0
         self._last = NOON
 
-    def hear(self, change: StatusChanged) -> None:
-        job = change.job
+    def record(self, before: Status | None, status: Status, job: Job) -> None:
         if is_parent(job):
             return
         self._pass_time()
-        if change.before is None:
+        if before is None:
             self._seen += 1
             self._left.add(job.id)
-        self._count_waiting(change.before, job)
-        self._count_held(change.before, job)
-        if job.status in FINISHED:
-            assert job.status is Status.SUCCEEDED, f"{job.id} {job.status_reason}"
+        self._count_waiting(before, status, job)
+        self._count_held(before, status, job)
+        if status in FINISHED:
+            assert status is Status.SUCCEEDED, f"{job.id} {job.status_reason}"
             self._left.remove(job.id)
             self._last = self._clock.now()
 
@@ -93,9 +91,9 @@ class Witness:
             for share in WEIGHTS:
                 self._given[share] += passed * self._shares[share]
 
-    def _count_waiting(self, before: Status | None, job: Job) -> None:
+    def _count_waiting(self, before: Status | None, status: Status, job: Job) -> None:
         share = job.spec.share_identifier or ""
-        if job.status is Status.RUNNABLE:
+        if status is Status.RUNNABLE:
             self._waiting[share] += 1
             self._runnable[job.id] = self._clock.now()
         elif before is Status.RUNNABLE:
@@ -103,10 +101,10 @@ class Witness:
             began = self._runnable.pop(job.id)
             self._starts[job.spec.queue].append((job.order, began, self._clock.now()))
 
-    def _count_held(self, before: Status | None, job: Job) -> None:
-        if (before in ACTIVE) == (job.status in ACTIVE):
+    def _count_held(self, before: Status | None, status: Status, job: Job) -> None:
+        if (before in ACTIVE) == (status in ACTIVE):
             return
-        sign = 1 if job.status in ACTIVE else -1
+        sign = 1 if status in ACTIVE else -1
         wanted = job.spec.resources
         where = job.attempt.environment if job.attempt else job.attempts[-1].environment
         self._held[where] += sign * wanted.millicpus

@@ -9,7 +9,6 @@ from uuid import UUID
 from batchq.domain.access.accounts import People
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job
-from batchq.engine.bus import Bus
 from batchq.engine.clock_alignment import align
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Inbox
@@ -94,7 +93,6 @@ class Server:
             accounts=accounts(dice.account_limit),
             keep_log=logs.keep,
             clock=clock,
-            bus=Bus(),
             survey_every=SURVEY_EVERY,
         )
         self.store.look = Memory(self.engine.loop, jobs=witness.jobs, story=story).look

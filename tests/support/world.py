@@ -30,7 +30,6 @@ from batchq.domain.ids import JobId, QueueName, Tag
 from batchq.domain.job import FINISHED, Dependency, Job, RetryStrategy, Status
 from batchq.domain.task import Nodes, Task
 from batchq.engine.account_limits import Accounts
-from batchq.engine.bus import Bus
 from batchq.engine.clock_alignment import align
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Inbox
@@ -116,7 +115,6 @@ class World:
     async def boot(self) -> None:
         """Start a server on what the store remembers."""
         await align(self.store, self.clock)
-        self.bus = Bus()
         inbox = Inbox()
         self.catalog = Catalog(
             store=self.store, jobs=self.store, clock=self.clock, floor=BOTTOMLESS, changed=inbox.ground_changed
@@ -132,7 +130,6 @@ class World:
             accounts=Accounts(people=lambda: self.people, held=True),
             keep_log=self.logs.keep,
             clock=self.clock,
-            bus=self.bus,
             survey_every=self._survey_every,
         )
         self.catalog.consumable_resources.usage = self.engine
