@@ -29,7 +29,7 @@ def build(*, dialects: Iterable[Dialect], health: Health, hosts: Collection[str]
         told = await health()
         return reply(told if WHO in request else in_short(told))
 
-    openapi.tell(app, app.router.add_get("/", describe_service), openapi.Told(name="DescribeService"))
+    openapi.document(app, app.router.add_get("/", describe_service), openapi.OperationDoc(name="DescribeService"))
     app.router.add_get(HEALTH, healthz)
     for mount in dialects:
         mount(app)

@@ -14,9 +14,9 @@ from aiohttp import web
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.api.http import REQUEST_ID, Refused, read
-from batchq.api.sigv4 import Sent, Verifier
-from batchq.domain.access.accounts import Caller, People, Role, UserName
+from batchq.api.http import REQUEST_ID, HttpRefusal, read
+from batchq.api.sigv4 import SignatureVerifier, SignedRequest
+from batchq.domain.access.accounts import Caller, Directory, Role, UserName
 from batchq.errors import TooOften, Unavailable
 from batchq.throttling import ConcurrencyLimit, RateLimiter
 
@@ -58,10 +58,10 @@ _NO_KEYS = "The keys of this server cannot be read; its log tells why."
 class Callers:
     """Who a key makes somebody. Who somebody is gets worked out once for as long as accounts and users are the same."""
 
-    def __init__(self, *, people: Callable[[], People], user_of: Callable[[str], UserName | None]) -> None:
+    def __init__(self, *, people: Callable[[], Directory], user_of: Callable[[str], UserName | None]) -> None:
         self._people = people
         self._user_of = user_of
-        self._as_of: People | None = None
+        self._as_of: Directory | None = None
         self._known: dict[str, Caller] = {}
 
     def of(self, key: str) -> Caller | None:
@@ -96,7 +96,7 @@ class Throttle:
         return self._at_once.of(user)
 
 
-def gate(verifier: Verifier, throttle: Throttle, callers: Callers, *, now: Callable[[], datetime]) -> Gate:
+def gate(verifier: SignatureVerifier, throttle: Throttle, callers: Callers, *, now: Callable[[], datetime]) -> Gate:
     """Nothing of a request is understood before its signature is."""
 
     @asynccontextmanager
@@ -108,20 +108,20 @@ def gate(verifier: Verifier, throttle: Throttle, callers: Callers, *, now: Calla
         throttle.spend(key if who is None else who.user)
         if who is None:
             log.warning("request %s: the user of key %s is gone", request[REQUEST_ID], key)
-            raise Refused(_NO_USER, status=HTTPStatus.FORBIDDEN, code="AccessDeniedException")
+            raise HttpRefusal(_NO_USER, status=HTTPStatus.FORBIDDEN, code="AccessDeniedException")
         async with throttle.handling(who.user):
             request[WHO] = replace(who, request_id=request[REQUEST_ID], asked_at=now())
             yield
 
     async def authenticate(request: web.Request) -> tuple[str, Caller | None]:
         headers = tuple(request.headers.items())
-        sent = Sent(method=request.method, target=request.raw_path, headers=headers, body=await read(request))
+        sent = SignedRequest(method=request.method, target=request.raw_path, headers=headers, body=await read(request))
         try:
             key = verifier.verify(sent)
             return key, callers.of(key)
         except Unavailable as why:  # whose file, and where it is, is not for strangers
             log.warning("request %s: %s", request[REQUEST_ID], why)
-            raise Refused(_NO_KEYS, status=HTTPStatus.INTERNAL_SERVER_ERROR, code="ServerException") from None
+            raise HttpRefusal(_NO_KEYS, status=HTTPStatus.INTERNAL_SERVER_ERROR, code="ServerException") from None
 
     return admitted
 

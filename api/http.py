@@ -27,7 +27,7 @@ _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _TOO_LARGE = f"The request body is larger than {BODY_LIMIT} bytes."
 
 
-class Refused(Invalid):
+class HttpRefusal(Invalid):
     """A request that HTTP itself has a word for; `status` is HTTP's, `code` is what AWS calls it."""
 
     def __init__(self, message: str, *, status: HTTPStatus, code: str = "ClientException") -> None:
@@ -90,17 +90,17 @@ async def _read(request: web.Request) -> bytes:
     except web.HTTPRequestEntityTooLarge:
         raise _too_large() from None
     except TimeoutError:
-        raise Refused("The request body did not arrive in time.", status=HTTPStatus.REQUEST_TIMEOUT) from None
+        raise HttpRefusal("The request body did not arrive in time.", status=HTTPStatus.REQUEST_TIMEOUT) from None
     except (web.RequestPayloadError, ConnectionError):
-        raise Refused("The request body is broken.", status=HTTPStatus.BAD_REQUEST) from None
+        raise HttpRefusal("The request body is broken.", status=HTTPStatus.BAD_REQUEST) from None
     if len(body) > BODY_LIMIT:
         raise _too_large()
     return body
 
 
-def _too_large() -> Refused:
+def _too_large() -> HttpRefusal:
     status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-    return Refused(_TOO_LARGE, status=status, code="RequestEntityTooLargeException")
+    return HttpRefusal(_TOO_LARGE, status=status, code="RequestEntityTooLargeException")
 
 
 def _first(error: ValidationError) -> str:

@@ -14,7 +14,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from batchq.api.authentication import Gate
-from batchq.api.http import REQUEST_ID, Refused, refusal
+from batchq.api.http import REQUEST_ID, HttpRefusal, refusal
 from batchq.errors import Invalid, TooOften, Unavailable
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ async def _answer(request: web.Request, handler: Handler, hosts: Collection[str]
         _admit(request, hosts)
         async with gate(request):
             return await handler(request)
-    except Refused as why:
+    except HttpRefusal as why:
         return refusal(why.status, why.code, str(why))
     except Invalid as why:
         return refusal(HTTPStatus.BAD_REQUEST, "ClientException", str(why))
@@ -80,7 +80,7 @@ def _admit(request: web.Request, hosts: Collection[str]) -> None:
 
 def _check_host(host: str, hosts: Collection[str]) -> None:
     if not host:
-        raise Refused("The Host header is missing.", status=HTTPStatus.BAD_REQUEST)
+        raise HttpRefusal("The Host header is missing.", status=HTTPStatus.BAD_REQUEST)
     name = _HOST.fullmatch(host)
     if name is None or name[1].lower() not in hosts:
         raise _denied("This server does not go by the name in the Host header.")
@@ -107,15 +107,15 @@ def _check_type(request: web.Request) -> None:
     if len(said) > LONGEST_TYPE or request.content_type not in JSON:
         raise _unsupported("The Content-Type must be application/json.")
     if (request.charset or "utf-8").lower() not in {"utf-8", "utf8"}:
-        raise Refused("The charset must be UTF-8.", status=HTTPStatus.BAD_REQUEST)
+        raise HttpRefusal("The charset must be UTF-8.", status=HTTPStatus.BAD_REQUEST)
 
 
-def _denied(message: str) -> Refused:
-    return Refused(message, status=HTTPStatus.FORBIDDEN, code="AccessDeniedException")
+def _denied(message: str) -> HttpRefusal:
+    return HttpRefusal(message, status=HTTPStatus.FORBIDDEN, code="AccessDeniedException")
 
 
-def _unsupported(message: str) -> Refused:
-    return Refused(message, status=HTTPStatus.UNSUPPORTED_MEDIA_TYPE, code="UnsupportedMediaTypeException")
+def _unsupported(message: str) -> HttpRefusal:
+    return HttpRefusal(message, status=HTTPStatus.UNSUPPORTED_MEDIA_TYPE, code="UnsupportedMediaTypeException")
 
 
 def _bracketed(host: str) -> str:

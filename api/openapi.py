@@ -41,7 +41,7 @@ _OBJECT: Json = {"type": "object"}
 _REFUSAL: Json = {"type": "object", "required": ["message"], "properties": {"message": _TEXT, "__type": _TEXT}}
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class OperationDoc(Struct, frozen=True, kw_only=True):
     """What a route's method and path do not say.
 
     `body` and `query` are the shapes of what stands there. `refused` is said to all who ask. `target` is its
@@ -58,7 +58,7 @@ class Told(Struct, frozen=True, kw_only=True):
     response_media: str | None = None
 
 
-_TOLD: web.AppKey[dict[web.AbstractRoute, list[Told]]] = web.AppKey("told")
+_TOLD: web.AppKey[dict[web.AbstractRoute, list[OperationDoc]]] = web.AppKey("told")
 
 
 def mount(app: web.Application) -> None:
@@ -72,7 +72,7 @@ def mount(app: web.Application) -> None:
     app.router.add_get(PATH, openapi)
 
 
-def tell(app: web.Application, route: web.AbstractRoute, told: Told) -> None:
+def document(app: web.Application, route: web.AbstractRoute, told: OperationDoc) -> None:
     app[_TOLD].setdefault(route, []).append(told)
 
 
@@ -102,7 +102,7 @@ class _Plain(GenerateJsonSchema):
         return self.generate_inner(schema["schema"])
 
 
-def _schemas(told: Iterable[Told]) -> tuple[Refs, JsonSchemaValue]:
+def _schemas(told: Iterable[OperationDoc]) -> tuple[Refs, JsonSchemaValue]:
     """Where the shape of each body is described, and the descriptions."""
     bodies = dict.fromkeys(it.body for it in told if it.body is not None)
     asked: list[tuple[type[BaseModel], JsonSchemaMode]] = [(shape, "validation") for shape in bodies]
@@ -110,7 +110,7 @@ def _schemas(told: Iterable[Told]) -> tuple[Refs, JsonSchemaValue]:
     return {shape: ref for (shape, _), ref in refs.items()}, made.get("$defs", {})
 
 
-def _operations(route: web.AbstractRoute, told: Sequence[Told], refs: Refs) -> Iterator[tuple[str, Json]]:
+def _operations(route: web.AbstractRoute, told: Sequence[OperationDoc], refs: Refs) -> Iterator[tuple[str, Json]]:
     """The operations of a route, each with its path."""
     assert route.resource is not None
     path = route.resource.canonical
@@ -125,7 +125,7 @@ def _untold(route: web.AbstractRoute, path: str) -> Json:
     return {"operationId": route.handler.__name__, "parameters": _in_path(path), **body, "responses": _responses()}
 
 
-def _told(it: Told, path: str, refs: Refs) -> Json:
+def _told(it: OperationDoc, path: str, refs: Refs) -> Json:
     target = [_parameter(TARGET, "header", {"const": it.target})] if it.target else []
     return {
         "operationId": it.name,

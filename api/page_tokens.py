@@ -21,7 +21,7 @@ NONCE_LENGTH = 12  # bytes; NIST SP 800-38D recommends 96 bits
 MAX_LENGTH = 1024  # characters of a token
 
 
-class Tokens:
+class PageTokens:
     """Makes and reads page tokens with AES-GCM; the query is the associated data."""
 
     def __init__(self, key: bytes) -> None:

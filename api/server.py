@@ -23,7 +23,7 @@ WAITING = 1024  # connections that the kernel keeps at the door; one more is tol
 WARN_EVERY = 10.0  # seconds between two log lines about connections that are refused
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class ConnectionLimits(Struct, frozen=True, kw_only=True):
     """How many connections may be open, and how long each may keep the server waiting."""
 
     #: Open at the same time.
@@ -39,24 +39,24 @@ class Limits(Struct, frozen=True, kw_only=True):
     drain: float = 5.0
 
 
-LIMITS = Limits()
+LIMITS = ConnectionLimits()
 
 
-class Site(web.BaseSite):
+class ListeningSite(web.BaseSite):
     """A listening socket at which `runner`, when it is set up, is reached by as many as may at once.
 
     With a certificate by TLS alone.
     """
 
     def __init__(
-        self, runner: web.AppRunner, *, door: socket, certificate: Certificate | None, limits: Limits = LIMITS
+        self, runner: web.AppRunner, *, door: socket, certificate: Certificate | None, limits: ConnectionLimits = LIMITS
     ) -> None:
         super().__init__(runner)
         self._app = runner.app
         self._door = door
         self._certificate = certificate
         self._limits = limits
-        self._crowd: Crowd | None = None
+        self._crowd: ConnectionTable | None = None
 
     @property
     def name(self) -> str:
@@ -68,7 +68,7 @@ class Site(web.BaseSite):
         await super().start()
         server = self._runner.server
         assert server is not None
-        self._crowd = crowd = Crowd(server, self._limits, self._certificate)
+        self._crowd = crowd = ConnectionTable(server, self._limits, self._certificate)
         server.request_handler = crowd.answering(shortcut(self._app, server.request_handler))
         # asyncio takes so many at once before the crowd is asked: they must not use up the files that may be open.
         at_once = min(AT_ONCE, self._limits.connections)
@@ -82,14 +82,14 @@ class Site(web.BaseSite):
             await self._crowd.settle(self._limits.drain)
 
 
-class Crowd:
+class ConnectionTable:
     """The open connections of a server.
 
     Where one more would be too many, for its address or in all, the one that keeps the server waiting longest is
     closed for it; but connections that have made a request of a known user only when there are no others.
     """
 
-    def __init__(self, server: web.Server, limits: Limits, certificate: Certificate | None) -> None:
+    def __init__(self, server: web.Server, limits: ConnectionLimits, certificate: Certificate | None) -> None:
         self._server = server
         self._limits = limits
         self._certificate = certificate
@@ -164,7 +164,7 @@ class Connection(asyncio.Protocol):
         http: web.RequestHandler,
         *,
         tls: SSLContext | None,
-        limits: Limits,
+        limits: ConnectionLimits,
         enter: Callable[["Connection"], bool],
         left: Callable[["Connection"], None],
     ) -> None:

@@ -18,7 +18,7 @@ from botocore.credentials import Credentials
 from botocore.utils import normalize_url_path
 from msgspec import Struct
 
-from batchq.api.http import Refused
+from batchq.api.http import HttpRefusal
 
 SKEW = timedelta(minutes=5)  # AWS: five, either way
 SERVICES = frozenset({"batch", "logs"})
@@ -34,14 +34,14 @@ _PLAIN = re.compile(r"/[!-\"$-~]*")
 _NOBODY = "no key that was given out has this secret, and it takes as long to see so"
 
 
-class Secret(Protocol):
+class SigningKey(Protocol):
     """A key, as far as verifying needs it."""
 
     @property
     def secret(self) -> str: ...
 
 
-class Sent(Struct, frozen=True, kw_only=True):
+class SignedRequest(Struct, frozen=True, kw_only=True):
     """A request as it came: `target` is the raw path with its query, `headers` have each line of the head."""
 
     method: str
@@ -50,14 +50,14 @@ class Sent(Struct, frozen=True, kw_only=True):
     body: bytes
 
 
-class Verifier:
+class SignatureVerifier:
     """`find` knows the keys that may sign now; `now` is the wall clock's time, for that is what clients sign by."""
 
-    def __init__(self, *, find: Callable[[str], Secret | None], now: Callable[[], datetime]) -> None:
+    def __init__(self, *, find: Callable[[str], SigningKey | None], now: Callable[[], datetime]) -> None:
         self._find = find
         self._now = now
 
-    def verify(self, sent: Sent) -> str:
+    def verify(self, sent: SignedRequest) -> str:
         """The id of the key that signed it. Raises Refused with AWS's code; which half was wrong is not told."""
         lines = _lines(sent)
         said = _said(lines)
@@ -84,7 +84,7 @@ class Verifier:
             )
 
 
-def _lines(sent: Sent) -> dict[str, list[str]]:
+def _lines(sent: SignedRequest) -> dict[str, list[str]]:
     lines: dict[str, list[str]] = {}
     for name, value in sent.headers:
         lines.setdefault(name.lower(), []).append(value)
@@ -124,7 +124,7 @@ def _check_payload(headers: Mapping[str, str], body: bytes) -> None:
         raise _denied("InvalidSignatureException", "X-Amz-Content-Sha256 is not that of the body.")
 
 
-def _signature(sent: Sent, signed: Mapping[str, str], said: Mapping[str, str], secret: str) -> str:
+def _signature(sent: SignedRequest, signed: Mapping[str, str], said: Mapping[str, str], secret: str) -> str:
     """What it should be. A request line that could be spelt otherwise has none."""
     if not sent.method.isupper() or not _is_plain(sent.target):
         raise _incomplete("The request line is not a method in capitals and a path.")
@@ -144,9 +144,9 @@ def _is_plain(target: str) -> bool:
     return _PLAIN.fullmatch(target) is not None and normalize_url_path(path) == path
 
 
-def _denied(code: str, message: str) -> Refused:
-    return Refused(message, status=HTTPStatus.FORBIDDEN, code=code)
+def _denied(code: str, message: str) -> HttpRefusal:
+    return HttpRefusal(message, status=HTTPStatus.FORBIDDEN, code=code)
 
 
-def _incomplete(message: str) -> Refused:
+def _incomplete(message: str) -> HttpRefusal:
     return _denied("IncompleteSignatureException", message)

@@ -11,24 +11,24 @@ from aiohttp import web
 from msgspec import Struct
 
 from batchq import __version__
-from batchq.accounts.access_keys import KeyFile
-from batchq.accounts.accounts_file import PeopleFile, machine_user
-from batchq.accounts.admin import Office
+from batchq.accounts.access_keys import AccessKeyFile
+from batchq.accounts.accounts_file import AccountsFile, machine_user
+from batchq.accounts.admin import AccountAdmin
 from batchq.api import app as http
 from batchq.api.authentication import Callers, Gate, Throttle, gate, open_gate
 from batchq.api.batch import routes as batch
-from batchq.api.batch.context import Desk
+from batchq.api.batch.context import BatchContext
 from batchq.api.batch.server_limits import Rules
 from batchq.api.logs import routes as cloudwatch
-from batchq.api.logs.context import Desk as LogsDesk
+from batchq.api.logs.context import LogsContext as LogsDesk
 from batchq.api.native import audit, bulk_stop, force_fail, resume
 from batchq.api.native import history as native
 from batchq.api.native.accounts import dialect
-from batchq.api.page_tokens import Tokens
-from batchq.api.server import LIMITS, Limits, Site
-from batchq.api.sigv4 import Verifier
+from batchq.api.page_tokens import PageTokens
+from batchq.api.server import LIMITS, ConnectionLimits, ListeningSite
+from batchq.api.sigv4 import SignatureVerifier
 from batchq.api.tls import Certificate
-from batchq.audit.audit_log import Audit
+from batchq.audit.audit_log import AuditLog
 from batchq.audit.journal import Journal
 from batchq.clock import SystemClock, wall_time
 from batchq.compute.docker import engine_facts
@@ -37,7 +37,7 @@ from batchq.compute.docker.policy import Policy
 from batchq.compute.docker.runtime import DockerRuntime
 from batchq.compute.docker.secrets import Secrets, everybody_reads
 from batchq.compute.simulated.runtime import SimulatedRuntime
-from batchq.disk_guard import MIB, Floor
+from batchq.disk_guard import MIB, DiskGuard
 from batchq.doctor.facts import EngineFacts, Facts, ServerFacts
 from batchq.domain.access.accounts import Role
 from batchq.engine.account_limits import Accounts
@@ -50,11 +50,11 @@ from batchq.errors import StartImpossible
 from batchq.health import Parts, health
 from batchq.host import is_loopback, listen, machine, room_for_connections
 from batchq.logs.quota import AccountLogs, LogQuota
-from batchq.logs.service import Logs
+from batchq.logs.service import LogService
 from batchq.ports.clock import Clock
 from batchq.ports.runtime import ContainerRuntime
-from batchq.services.bulk_stop import Stopping
-from batchq.services.catalog import Catalog
+from batchq.services.bulk_stop import BulkStopService
+from batchq.services.catalog import CatalogService
 from batchq.services.jobs import JobService
 from batchq.settings import Auth, Privileged, Runtime, Settings
 from batchq.store import log_files
@@ -106,14 +106,14 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
         stack.push_async_callback(parts.engine.stop)
         await parts.engine.start()
         supervise(parts)
-        tokens = Tokens(await store.secret())
+        tokens = PageTokens(await store.secret())
         runner = http.runner(application(settings, parts, clock, tokens), drain_seconds=LAST_WORDS)
         stack.push_async_callback(runner.cleanup)
         await runner.setup()
         connections = room_for_connections(LIMITS.connections)
         per_address = settings.connections_per_address or connections // 2
-        limits = Limits(connections=connections, per_address=per_address, drain=DRAIN)
-        site = Site(runner, door=door, certificate=certificate, limits=limits)
+        limits = ConnectionLimits(connections=connections, per_address=per_address, drain=DRAIN)
+        site = ListeningSite(runner, door=door, certificate=certificate, limits=limits)
         await site.start()
         store.announce(site.name)
         yield Serving(url=site.name, lost=parts.engine.guard.lost)
@@ -165,14 +165,14 @@ def make_gate(settings: Settings, clock: Clock) -> Gate:
     """Raises Unavailable for a file of keys that others may read, or nobody can."""
     if settings.auth is Auth.NONE:
         return open_gate(machine_user(), now=clock.now)
-    keys, users = KeyFile(settings.data), PeopleFile(settings.data)
+    keys, users = AccessKeyFile(settings.data), AccountsFile(settings.data)
     if not keys.all():
         log.warning("nobody has a key yet, so nobody may call: batchq key create --user NAME")
     admins = sorted(it.name for it in users.now().users.values() if it.role is Role.ADMIN)
     log.info("admins, who may do everything: %s", ", ".join(admins) or "none")
     callers = Callers(people=users.now, user_of=keys.user_of)
     throttle = Throttle(rate=settings.requests_per_second, now=clock.now)
-    return gate(Verifier(find=keys.find, now=wall_time), throttle, callers, now=clock.now)
+    return gate(SignatureVerifier(find=keys.find, now=wall_time), throttle, callers, now=clock.now)
 
 
 def make_runtime(settings: Settings, *, instance: str, clock: Clock) -> ContainerRuntime:
@@ -192,7 +192,7 @@ def make_policy(settings: Settings) -> Policy:
         missing_host_paths=settings.missing_host_paths,
         # Where the files lead is for each start to see.
         private=(settings.data.resolve(), *(it.absolute() for it in files if it is not None)),
-        given=PeopleFile(settings.data).volumes if settings.auth is not Auth.NONE else tuple,
+        given=AccountsFile(settings.data).volumes if settings.auth is not Auth.NONE else tuple,
         registries=settings.registries,
     )
 
@@ -201,12 +201,12 @@ def assemble(
     settings: Settings, *, store: SqliteStore, runtime: ContainerRuntime, archive: LogFiles, clock: Clock
 ) -> Parts:
     inbox = Inbox()
-    floor = Floor(free=lambda: log_files.free(settings.data), least=settings.min_free_mib * MIB)
-    accounts = Accounts(people=PeopleFile(settings.data).now, held=settings.auth is not Auth.NONE)
+    floor = DiskGuard(free=lambda: log_files.free(settings.data), least=settings.min_free_mib * MIB)
+    accounts = Accounts(people=AccountsFile(settings.data).now, held=settings.auth is not Auth.NONE)
     stored = AccountLogs(store=store, archive=archive)
     quota = LogQuota(each=settings.log_mib or None, floor=floor, quotas=accounts.quotas, usage=stored, clock=clock)
-    logs = Logs(store=store, archive=archive, runtime=runtime, clock=clock, quota=quota)
-    catalog = Catalog(store=store, jobs=store, clock=clock, floor=floor, changed=inbox.ground_changed)
+    logs = LogService(store=store, archive=archive, runtime=runtime, clock=clock, quota=quota)
+    catalog = CatalogService(store=store, jobs=store, clock=clock, floor=floor, changed=inbox.ground_changed)
     engine = Engine(
         inbox=inbox,
         store=store,
@@ -225,10 +225,12 @@ def assemble(
         engine=engine,
         logs=logs,
         jobs=jobs,
-        stopping=Stopping(engine=engine, store=store, people=PeopleFile(settings.data).now, queues=catalog.queues_of),
+        stopping=BulkStopService(
+            engine=engine, store=store, people=AccountsFile(settings.data).now, queues=catalog.queues_of
+        ),
         pulse=Pulse(clock),
         pruner=make_pruner(settings, engine, store=store, archive=stored, clock=clock),
-        audit=Audit(store=store, journal=Journal(settings.data), clock=clock, keep=settings.audit),
+        audit=AuditLog(store=store, journal=Journal(settings.data), clock=clock, keep=settings.audit),
         floor=floor,
     )
 
@@ -246,8 +248,8 @@ def make_pruner(
     )
 
 
-def application(settings: Settings, parts: Parts, clock: Clock, tokens: Tokens) -> web.Application:
-    desk = Desk(
+def application(settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens) -> web.Application:
+    desk = BatchContext(
         jobs=parts.jobs,
         catalog=parts.catalog,
         clock=clock,
@@ -275,8 +277,8 @@ def application(settings: Settings, parts: Parts, clock: Clock, tokens: Tokens) 
             force_fail.dialect(parts.jobs),
             resume.dialect(parts.jobs),
             bulk_stop.dialect(parts.stopping),
-            dialect(Office(settings.data, now=wall_time)),
-            audit.dialect(audit.Desk(audit=parts.audit, jobs=parts.jobs, tokens=tokens)),
+            dialect(AccountAdmin(settings.data, now=wall_time)),
+            audit.dialect(audit.AuditContext(audit=parts.audit, jobs=parts.jobs, tokens=tokens)),
         ),
         health=lambda: health(settings, parts, clock),
         hosts={settings.host, *settings.allowed_hosts},
@@ -288,7 +290,7 @@ def look_around(settings: Settings, server: ServerFacts) -> Facts:
     """What the doctor is told; a server need not run for it, and is not disturbed by it."""
     clock = SystemClock()
     simulated = Runtime.SIMULATED in {settings.runtime, (server.health or {}).get("runtime")}
-    store = examination.look(settings.data)
+    store = examination.examine_data(settings.data)
     instance = store.records.instance if store.records is not None else None
     engine = None if simulated else engine_facts.examine(instance, clock)
     if isinstance(engine, EngineFacts):

@@ -7,7 +7,7 @@ from batchq.errors import DiskFull, StoreFailed
 MIB = 2**20
 
 
-class Floor:
+class DiskGuard:
     """`free` tells the bytes that the data's disk has left, or raises StoreFailed; `least` how many stay free."""
 
     def __init__(self, *, free: Callable[[], int], least: int) -> None:

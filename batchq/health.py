@@ -5,16 +5,16 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from batchq import __version__
-from batchq.audit.audit_log import Audit
-from batchq.disk_guard import Floor
+from batchq.audit.audit_log import AuditLog
+from batchq.disk_guard import DiskGuard
 from batchq.engine.engine import Engine
 from batchq.engine.monitors.loop_watchdog import Pulse
 from batchq.engine.retention import Pruner
 from batchq.errors import StoreFailed
-from batchq.logs.service import Logs
+from batchq.logs.service import LogService
 from batchq.ports.clock import Clock
-from batchq.services.bulk_stop import Stopping
-from batchq.services.catalog import Catalog
+from batchq.services.bulk_stop import BulkStopService
+from batchq.services.catalog import CatalogService
 from batchq.services.jobs import JobService
 from batchq.settings import Settings
 from batchq.store.sqlite_store import SqliteStore
@@ -24,15 +24,15 @@ class Parts(Struct, frozen=True, kw_only=True):
     """A server's inside."""
 
     store: SqliteStore
-    catalog: Catalog
+    catalog: CatalogService
     engine: Engine
-    logs: Logs
+    logs: LogService
     jobs: JobService
-    stopping: Stopping
+    stopping: BulkStopService
     pulse: Pulse
     pruner: Pruner
-    audit: Audit
-    floor: Floor
+    audit: AuditLog
+    floor: DiskGuard
 
 
 async def health(settings: Settings, parts: Parts, clock: Clock) -> Mapping[str, object]:

@@ -4,18 +4,18 @@ import asyncio
 from collections import deque
 
 from batchq.domain.ids import Tag
-from batchq.ports.runtime import Looked
+from batchq.ports.runtime import DeathReport
 
 
-class News:
+class EventQueue:
     """An iterator. It belongs to the event loop; threads hand over by `call_soon_threadsafe`."""
 
     def __init__(self) -> None:
-        self._told: deque[Tag | Looked] = deque()
+        self._told: deque[Tag | DeathReport] = deque()
         self._ended = False
         self._something = asyncio.Event()
 
-    def tell(self, *news: Tag | Looked) -> None:
+    def tell(self, *news: Tag | DeathReport) -> None:
         self._told.extend(news)
         self._something.set()
 
@@ -24,10 +24,10 @@ class News:
         self._ended = True
         self._something.set()
 
-    def __aiter__(self) -> "News":
+    def __aiter__(self) -> "EventQueue":
         return self
 
-    async def __anext__(self) -> Tag | Looked:
+    async def __anext__(self) -> Tag | DeathReport:
         while not self._told:
             if self._ended:
                 raise StopAsyncIteration

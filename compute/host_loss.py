@@ -2,10 +2,10 @@
 
 from datetime import datetime
 
-from batchq.ports.runtime import ContainerState, Found
+from batchq.ports.runtime import ContainerState, Inspection
 
 
-def went_down(it: Found, before: datetime | None, *, made_at: datetime | None) -> bool:
+def went_down(it: Inspection, before: datetime | None, *, made_at: datetime | None) -> bool:
     """Whether it failed, or was not even begun, with its host, and not by itself."""
     began = made_at if it.state is ContainerState.CREATED else it.started_at
     if before is None or began is None or not may_be_lost(it):
@@ -13,5 +13,5 @@ def went_down(it: Found, before: datetime | None, *, made_at: datetime | None) -
     return began < before
 
 
-def may_be_lost(it: Found) -> bool:
+def may_be_lost(it: Inspection) -> bool:
     return it.state is ContainerState.CREATED or it.exit_code not in {None, 0}

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 Key = TypeVar("Key")
 
 
-class Shared(Generic[Key]):
+class SingleFlight(Generic[Key]):
     """Who asks for what is under way already waits for that. It is cancelled when all who wait for it were."""
 
     def __init__(self, name: str) -> None:

@@ -12,7 +12,7 @@ from batchq.domain.ids import DefinitionRef, JobId, Tag
 from batchq.errors import Invalid
 
 
-class Kind(StrEnum):
+class ArnKind(StrEnum):
     """The resources that have ARNs here, as an ARN spells them."""
 
     ENVIRONMENT = "compute-environment"
@@ -30,29 +30,29 @@ _DEFINITION = re.compile(r"(?P<name>[A-Za-z0-9_-]{1,128})(?::(?P<revision>[1-9][
 _JOB = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?P<member>[:#][0-9]{1,5})?")
 
 
-class Arns(Struct, frozen=True, kw_only=True):
+class BatchArns(Struct, frozen=True, kw_only=True):
     """ARNs as one caller sees them."""
 
     account: str
     region: str
 
     def environment(self, name: str) -> str:
-        return self._batch(Kind.ENVIRONMENT, name)
+        return self._batch(ArnKind.ENVIRONMENT, name)
 
     def queue(self, name: str) -> str:
-        return self._batch(Kind.QUEUE, name)
+        return self._batch(ArnKind.QUEUE, name)
 
     def definition(self, ref: DefinitionRef) -> str:
-        return self._batch(Kind.DEFINITION, str(ref))
+        return self._batch(ArnKind.DEFINITION, str(ref))
 
     def job(self, job_id: JobId) -> str:
-        return self._batch(Kind.JOB, job_id)
+        return self._batch(ArnKind.JOB, job_id)
 
     def policy(self, name: str) -> str:
-        return self._batch(Kind.POLICY, name)
+        return self._batch(ArnKind.POLICY, name)
 
     def consumable(self, name: str) -> str:
-        return self._batch(Kind.CONSUMABLE, name)
+        return self._batch(ArnKind.CONSUMABLE, name)
 
     def task(self, tag: Tag) -> str:
         return self._ecs(f"task/batchq/{tag.task_id}")
@@ -64,7 +64,7 @@ class Arns(Struct, frozen=True, kw_only=True):
     def cluster(self, environment: str) -> str:
         return self._ecs(f"cluster/AWSBatch-{environment}-{_uuid(environment)}")
 
-    def named(self, kind: Kind, text: str) -> str | None:
+    def named(self, kind: ArnKind, text: str) -> str | None:
         """The name that a name or an ARN means, None where it means no resource of this kind.
 
         Raises Invalid for an ARN of another account.
@@ -74,33 +74,33 @@ class Arns(Struct, frozen=True, kw_only=True):
         found = self.resource(text)
         return found[1] if found is not None and found[0] is kind else None
 
-    def listed(self, kind: Kind, text: str) -> str | None:
+    def listed(self, kind: ArnKind, text: str) -> str | None:
         """As `named` for one of a list, from which AWS leaves out what it does not have."""
         return None if self._is_foreign(text) else self.named(kind, text)
 
-    def all_named(self, kind: Kind, texts: Iterable[str]) -> tuple[str, ...]:
+    def all_named(self, kind: ArnKind, texts: Iterable[str]) -> tuple[str, ...]:
         """Those of them that can mean something here, each once."""
         return tuple(dict.fromkeys(name for text in texts if (name := self.listed(kind, text)) is not None))
 
     def definition_named(self, text: str) -> tuple[str, int | None] | None:
         """A definition's name, and its revision if one is said."""
-        name = self.named(Kind.DEFINITION, text)
+        name = self.named(ArnKind.DEFINITION, text)
         return None if name is None else revision_of(name)
 
-    def resource(self, arn: str) -> tuple[Kind, str] | None:
+    def resource(self, arn: str) -> tuple[ArnKind, str] | None:
         """What an ARN names; None if it is nothing that could be here. Raises Invalid for one of another account."""
         parts = _ARN.fullmatch(arn)
-        if parts is None or not parts["account"] or parts["kind"] not in set(Kind):
+        if parts is None or not parts["account"] or parts["kind"] not in set(ArnKind):
             return None
         if parts["account"] != self.account:
             raise Invalid(f"{arn} is of account {parts['account']}, and this server's account is {self.account}.")
-        return Kind(parts["kind"]), parts["name"]
+        return ArnKind(parts["kind"]), parts["name"]
 
     def _is_foreign(self, text: str) -> bool:
         parts = _ARN.fullmatch(text) if text.startswith("arn:") else None
         return parts is not None and parts["account"] != self.account
 
-    def _batch(self, kind: Kind, name: str) -> str:
+    def _batch(self, kind: ArnKind, name: str) -> str:
         return f"arn:aws:batch:{self.region}:{self.account}:{kind}/{name}"
 
     def _ecs(self, what: str) -> str:

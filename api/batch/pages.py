@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol, TypeVar
 
-from batchq.api.page_tokens import TokenQuery, Tokens
+from batchq.api.page_tokens import PageTokens, TokenQuery
 
 Name = TypeVar("Name", bound=str)
 Listed = TypeVar("Listed")
@@ -22,7 +22,7 @@ class Paged(Protocol):
 
 
 def page(
-    found: Mapping[Name, Listed], given: Paged, *, query: TokenQuery, tokens: Tokens
+    found: Mapping[Name, Listed], given: Paged, *, query: TokenQuery, tokens: PageTokens
 ) -> tuple[list[Listed], dict[str, str]]:
     """What was found, by name, as much as was asked for; and the nextToken to answer with, if there is more."""
     after = tokens.read(query, given.nextToken) if given.nextToken else ""

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from aiohttp import web
 
 from batchq.api.authorization import asker, denied
-from batchq.api.batch.context import Call, Desk, call, call_about
+from batchq.api.batch.context import BatchContext, BatchRequest, call, call_about
 from batchq.api.batch.errors import client_exception
 from batchq.api.batch.handlers import (
     compute_environments,
@@ -17,13 +17,13 @@ from batchq.api.batch.handlers import (
     tags,
 )
 from batchq.api.batch.translate import unsupported
-from batchq.api.http import REQUEST_ID, Dialect, Refused, reply
-from batchq.api.openapi import Told, tell
+from batchq.api.http import REQUEST_ID, Dialect, HttpRefusal, reply
+from batchq.api.openapi import OperationDoc, document
 from batchq.api.operations import Answer, Operation
-from batchq.domain.access.accounts import Right
+from batchq.domain.access.accounts import Permission
 from batchq.errors import Forbidden, Invalid
 
-Serve = Operation[Desk, Call]
+Serve = Operation[BatchContext, BatchRequest]
 Endpoint = Callable[[web.Request], Awaitable[web.Response]]
 
 # AWS: POST /v1/ and the name in lower case.
@@ -90,17 +90,17 @@ UNSUPPORTED: Mapping[str, str] = {
 READING = ("Describe", "List", "Get")
 
 
-def right_of(name: str) -> Right:
+def right_of(name: str) -> Permission:
     """Everybody may look at what jobs run on; who may change it is an operator."""
-    return Right.GROUND if name in RESOURCES and not name.startswith(READING) else Right.OWN
+    return Permission.GROUND if name in RESOURCES and not name.startswith(READING) else Permission.OWN
 
 
-def dialect(desk: Desk) -> Dialect:
+def dialect(desk: BatchContext) -> Dialect:
     def mount(app: web.Application) -> None:
         def add(name: str, operation: Serve, *, method: str = "POST", path: str = "", bare: bool) -> None:
             route = app.router.add_route(method, path or _path(name), _endpoint(desk, name, operation, bare=bare))
-            told = Told(name=name, body=operation.body, query=operation.query, refused=operation.refused)
-            tell(app, route, told)
+            told = OperationDoc(name=name, body=operation.body, query=operation.query, refused=operation.refused)
+            document(app, route, told)
 
         for name, operation in JOBS.items():
             add(name, operation, bare=False)
@@ -118,14 +118,14 @@ def _path(name: str) -> str:
     return f"/v1/{name.lower()}"
 
 
-def _endpoint(desk: Desk, name: str, operation: Serve, *, bare: bool) -> Endpoint:
+def _endpoint(desk: BatchContext, name: str, operation: Serve, *, bare: bool) -> Endpoint:
     right, heard = right_of(name), call_about if name in TAGS else call
 
     async def endpoint(request: web.Request) -> web.Response:
         try:
             caller = asker(request, right, name)
             return reply(await operation(desk, await heard(request, desk, caller)))
-        except Refused:
+        except HttpRefusal:
             raise
         except Forbidden as why:
             raise denied(why) from None
@@ -138,7 +138,7 @@ def _endpoint(desk: Desk, name: str, operation: Serve, *, bare: bool) -> Endpoin
 def _unsupported(name: str, why: str) -> Serve:
     refusal = unsupported.refusal(name, why)
 
-    async def refuse(_desk: Desk, _call: Call) -> Answer:
+    async def refuse(_desk: BatchContext, _call: BatchRequest) -> Answer:
         raise refusal
 
     return Operation(refuse, refused=str(refusal))

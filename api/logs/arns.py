@@ -9,7 +9,7 @@ from batchq.logs.service import GROUP
 _GROUP = re.compile(r"arn:aws[a-z-]*:logs:[a-z0-9-]*:(?P<account>[0-9]*):log-group:(?P<name>[^:]+)(?::\*)?")
 
 
-class Arns(Struct, frozen=True, kw_only=True):
+class LogArns(Struct, frozen=True, kw_only=True):
     """ARNs as one caller sees them."""
 
     account: str

@@ -1,17 +1,17 @@
 """The operations: parse, call, answer."""
 
 from batchq.api.logs import translate
-from batchq.api.logs.context import Answer, Call, Desk
+from batchq.api.logs.context import Answer, LogsContext, LogsRequest
 from batchq.api.logs.wire import requests as wire
 from batchq.api.operations import takes
-from batchq.logs.service import Place
+from batchq.logs.service import SearchPosition
 
 MOST_EVENTS = 10_000
 MOST_STREAMS = 50
 
 
 @takes(wire.GetLogEvents)
-async def get_log_events(desk: Desk, call: Call, asked: wire.GetLogEvents) -> Answer:
+async def get_log_events(desk: LogsContext, call: LogsRequest, asked: wire.GetLogEvents) -> Answer:
     translate.check_group(asked, call.arns)
     stream = await desk.logs.stream(asked.logStreamName, caller=call.caller)
     position, backwards = translate.direction(asked, stream)
@@ -23,11 +23,11 @@ async def get_log_events(desk: Desk, call: Call, asked: wire.GetLogEvents) -> An
 
 
 @takes(wire.FilterLogEvents)
-async def filter_log_events(desk: Desk, call: Call, asked: wire.FilterLogEvents) -> Answer:
+async def filter_log_events(desk: LogsContext, call: LogsRequest, asked: wire.FilterLogEvents) -> Answer:
     translate.check_group(asked, call.arns)
     query = translate.query(asked)
     scope = translate.search_token(query)
-    place = translate.place(desk.tokens.read(scope, asked.nextToken)) if asked.nextToken else Place()
+    place = translate.place(desk.tokens.read(scope, asked.nextToken)) if asked.nextToken else SearchPosition()
     limit = asked.limit or MOST_EVENTS
     events, beyond = await desk.logs.filter(query, place=place, limit=limit, caller=call.caller, gone=call.gone)
     more = {"nextToken": desk.tokens.make(scope, translate.place_text(beyond))} if beyond else {}
@@ -35,7 +35,7 @@ async def filter_log_events(desk: Desk, call: Call, asked: wire.FilterLogEvents)
 
 
 @takes(wire.DescribeLogStreams)
-async def describe_log_streams(desk: Desk, call: Call, asked: wire.DescribeLogStreams) -> Answer:
+async def describe_log_streams(desk: LogsContext, call: LogsRequest, asked: wire.DescribeLogStreams) -> Answer:
     translate.check_group(asked, call.arns)
     listing = translate.listing(asked)
     scope = translate.streams_token(listing)
@@ -48,6 +48,6 @@ async def describe_log_streams(desk: Desk, call: Call, asked: wire.DescribeLogSt
 
 
 @takes(wire.DescribeLogGroups)
-async def describe_log_groups(desk: Desk, call: Call, asked: wire.DescribeLogGroups) -> Answer:
+async def describe_log_groups(desk: LogsContext, call: LogsRequest, asked: wire.DescribeLogGroups) -> Answer:
     found = translate.is_group_asked(asked, call.arns)
     return {"logGroups": [translate.group(call.arns, since=desk.since)] if found else []}

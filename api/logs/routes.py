@@ -8,20 +8,20 @@ from aiohttp import web
 
 from batchq.api.authentication import scope
 from batchq.api.authorization import asker
-from batchq.api.http import REQUEST_ID, Dialect, Refused, read, refusal, reply
+from batchq.api.http import REQUEST_ID, Dialect, HttpRefusal, read, refusal, reply
 from batchq.api.logs import operations
-from batchq.api.logs.arns import Arns
-from batchq.api.logs.context import Call, Desk
-from batchq.api.openapi import Told, tell
+from batchq.api.logs.arns import LogArns
+from batchq.api.logs.context import LogsContext, LogsRequest
+from batchq.api.openapi import OperationDoc, document
 from batchq.api.operations import Operation
-from batchq.domain.access.accounts import Right
+from batchq.domain.access.accounts import Permission
 from batchq.errors import Invalid, NotFound, Unavailable
 
 log = logging.getLogger(__name__)
 
 CONTENT_TYPE = "application/x-amz-json-1.1"
 PREFIX = "Logs_20140328."
-OPERATIONS: Mapping[str, Operation[Desk, Call]] = {
+OPERATIONS: Mapping[str, Operation[LogsContext, LogsRequest]] = {
     "GetLogEvents": operations.get_log_events,
     "FilterLogEvents": operations.filter_log_events,
     "DescribeLogStreams": operations.describe_log_streams,
@@ -29,7 +29,7 @@ OPERATIONS: Mapping[str, Operation[Desk, Call]] = {
 }
 
 
-def dialect(desk: Desk) -> Dialect:
+def dialect(desk: LogsContext) -> Dialect:
     async def endpoint(request: web.Request) -> web.Response:
         answer = await _answer(request, desk)
         answer.content_type = CONTENT_TYPE
@@ -38,12 +38,12 @@ def dialect(desk: Desk) -> Dialect:
     def mount(app: web.Application) -> None:
         route = app.router.add_post("/", endpoint)
         for name, operation in OPERATIONS.items():
-            tell(app, route, Told(name=name, body=operation.body, target=PREFIX + name, media=CONTENT_TYPE))
+            document(app, route, OperationDoc(name=name, body=operation.body, target=PREFIX + name, media=CONTENT_TYPE))
 
     return mount
 
 
-async def _answer(request: web.Request, desk: Desk) -> web.Response:
+async def _answer(request: web.Request, desk: LogsContext) -> web.Response:
     target = request.headers.get("X-Amz-Target", "")
     operation = OPERATIONS.get(target.removeprefix(PREFIX)) if target.startswith(PREFIX) else None
     if operation is None:
@@ -53,7 +53,7 @@ async def _answer(request: web.Request, desk: Desk) -> web.Response:
         return refusal(HTTPStatus.BAD_REQUEST, "UnknownOperationException", what)
     try:
         return reply(await operation(desk, await _call(request, desk, target.removeprefix(PREFIX))))
-    except Refused:
+    except HttpRefusal:
         raise
     except NotFound as why:
         return refusal(HTTPStatus.BAD_REQUEST, "ResourceNotFoundException", str(why))
@@ -64,12 +64,12 @@ async def _answer(request: web.Request, desk: Desk) -> web.Response:
         return refusal(HTTPStatus.SERVICE_UNAVAILABLE, "ServiceUnavailableException", str(why))
 
 
-async def _call(request: web.Request, desk: Desk, name: str) -> Call:
+async def _call(request: web.Request, desk: LogsContext, name: str) -> LogsRequest:
     said = scope(request.headers.get("Authorization", ""))
-    arns = Arns(account=desk.account, region=said.region or desk.region)
-    return Call(
+    arns = LogArns(account=desk.account, region=said.region or desk.region)
+    return LogsRequest(
         body=await read(request),
         gone=lambda: request.transport is None,
         arns=arns,
-        caller=asker(request, Right.OWN, name),
+        caller=asker(request, Permission.OWN, name),
     )

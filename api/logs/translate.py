@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
-from batchq.api.logs.arns import Arns
+from batchq.api.logs.arns import LogArns
 from batchq.api.logs.wire.requests import (
     DescribeLogGroups,
     DescribeLogStreams,
@@ -22,9 +22,9 @@ from batchq.api.page_tokens import TokenQuery
 from batchq.errors import Invalid, NotFound
 from batchq.logs.pages import Span
 from batchq.logs.search import Event
-from batchq.logs.service import GROUP, Place, Query, Summary
-from batchq.logs.streams import Listing, Mark, Order
-from batchq.ports.logs import KeptLine, LogPage, LogStream
+from batchq.logs.service import GROUP, LogQuery, SearchPosition, StreamSummary
+from batchq.logs.streams import Listing, StreamOrder, StreamPosition
+from batchq.ports.logs import LogPage, LogStream, StoredLine
 
 MILLISECOND: Final = 1_000_000  # nanoseconds
 _PLACES = 10**17
@@ -36,7 +36,7 @@ Wire = Mapping[str, object]
 # ------------------------------------------------------------------------------------------------------- what is asked
 
 
-def check_group(asked: OfGroup, arns: Arns) -> None:
+def check_group(asked: OfGroup, arns: LogArns) -> None:
     """Raises Invalid unless one group is named; NotFound unless it is ours."""
     if (asked.logGroupName is None) == (asked.logGroupIdentifier is None):
         raise Invalid("Exactly one of logGroupName and logGroupIdentifier must be specified.")
@@ -59,10 +59,10 @@ def direction(asked: GetLogEvents, stream: LogStream) -> tuple[int | None, bool]
     return int(token[2]) % _PLACES, token[1] == "b"
 
 
-def query(asked: FilterLogEvents) -> Query:
+def query(asked: FilterLogEvents) -> LogQuery:
     if asked.logStreamNames is not None and asked.logStreamNamePrefix is not None:
         raise Invalid("logStreamNames and logStreamNamePrefix are mutually exclusive.")
-    return Query(
+    return LogQuery(
         names=tuple(asked.logStreamNames or ()),
         prefix=asked.logStreamNamePrefix or "",
         span=span(asked),
@@ -70,13 +70,13 @@ def query(asked: FilterLogEvents) -> Query:
     )
 
 
-def search_token(query: Query) -> TokenQuery:
+def search_token(query: LogQuery) -> TokenQuery:
     return "FilterLogEvents", query.names, query.prefix, query.span.start, query.span.end, query.pattern
 
 
 def listing(asked: DescribeLogStreams) -> Listing:
-    order = Order(asked.orderBy or Order.NAME)
-    if order is Order.LAST_EVENT and asked.logStreamNamePrefix is not None:
+    order = StreamOrder(asked.orderBy or StreamOrder.NAME)
+    if order is StreamOrder.LAST_EVENT and asked.logStreamNamePrefix is not None:
         raise Invalid("Cannot order by LastEventTime with a logStreamNamePrefix.")
     return Listing(order=order, descending=bool(asked.descending), prefix=asked.logStreamNamePrefix or "")
 
@@ -85,7 +85,7 @@ def streams_token(listing: Listing) -> TokenQuery:
     return "DescribeLogStreams", listing.order, listing.descending, listing.prefix
 
 
-def is_group_asked(asked: DescribeLogGroups, arns: Arns) -> bool:
+def is_group_asked(asked: DescribeLogGroups, arns: LogArns) -> bool:
     """Whether the one group is among those asked for."""
     if asked.logGroupNamePrefix is not None and asked.logGroupNamePattern is not None:
         raise Invalid("logGroupNamePrefix and logGroupNamePattern are mutually exclusive.")
@@ -125,7 +125,7 @@ def hits(events: Iterable[Event]) -> Wire:
     return {"events": told, "searchedLogStreams": []}
 
 
-def stream(summary: Summary, arns: Arns) -> Wire:
+def stream(summary: StreamSummary, arns: LogArns) -> Wire:
     name = summary.stream.name
     times = {
         "creationTime": milliseconds(summary.stream.created_at),
@@ -137,7 +137,7 @@ def stream(summary: Summary, arns: Arns) -> Wire:
     return {"logStreamName": name, **known, "arn": arns.stream(name), "storedBytes": summary.size}
 
 
-def group(arns: Arns, *, since: datetime) -> Wire:
+def group(arns: LogArns, *, since: datetime) -> Wire:
     """AWS: `storedBytes` is counted now and then. Here it never is."""
     return {
         "logGroupName": GROUP,
@@ -158,7 +158,7 @@ def _milliseconds(at: int | None) -> int | None:
     return None if at is None else at // MILLISECOND
 
 
-def _event(line: KeptLine) -> Wire:
+def _event(line: StoredLine) -> Wire:
     """AWS: it was taken in when it was written, or a moment later."""
     at = line.at // MILLISECOND
     return {"timestamp": at, "message": line.message, "ingestionTime": at}
@@ -171,21 +171,21 @@ def _number(of: LogStream, position: int) -> str:
 # ------------------------------------------------------------------------------------------------------ where to go on
 
 
-def place_text(place: Place) -> str:
+def place_text(place: SearchPosition) -> str:
     return json.dumps([place.after, place.until, place.beyond])
 
 
-def place(text: str) -> Place:
+def place(text: str) -> SearchPosition:
     """What `place_text` wrote."""
     after, until, beyond = json.loads(text)
-    return Place(after=after, until=until, beyond=None if beyond is None else tuple(beyond))
+    return SearchPosition(after=after, until=until, beyond=None if beyond is None else tuple(beyond))
 
 
-def mark_text(mark: Mark) -> str:
+def mark_text(mark: StreamPosition) -> str:
     return f"{mark.created_at.isoformat()} {mark.name}"
 
 
-def mark(text: str) -> Mark:
+def mark(text: str) -> StreamPosition:
     """What `mark_text` wrote."""
     created_at, _, name = text.partition(" ")
-    return Mark(name=name, created_at=datetime.fromisoformat(created_at))
+    return StreamPosition(name=name, created_at=datetime.fromisoformat(created_at))

@@ -15,11 +15,11 @@ from pydantic.alias_generators import to_camel
 from batchq.accounts.responses import act
 from batchq.api.authorization import asker
 from batchq.api.http import Dialect, parse, read, reply
-from batchq.api.openapi import Told, tell
-from batchq.api.page_tokens import TokenQuery, Tokens
-from batchq.audit.audit_log import Audit
-from batchq.domain.access.accounts import Caller, Right, UserName
-from batchq.domain.access.audit import ActQuery, Kept
+from batchq.api.openapi import OperationDoc, document
+from batchq.api.page_tokens import PageTokens, TokenQuery
+from batchq.audit.audit_log import AuditLog
+from batchq.domain.access.accounts import Caller, Permission, UserName
+from batchq.domain.access.audit import AuditQuery, StoredAudit
 from batchq.domain.ids import JobId
 from batchq.services.jobs import JobService
 
@@ -45,30 +45,30 @@ class ListAuditRequest(BaseModel):
     next_token: str | None = None
 
 
-class Desk(Struct, frozen=True, kw_only=True):
-    audit: Audit
+class AuditContext(Struct, frozen=True, kw_only=True):
+    audit: AuditLog
     jobs: JobService
-    tokens: Tokens
+    tokens: PageTokens
 
 
-def dialect(desk: Desk) -> Dialect:
+def dialect(desk: AuditContext) -> Dialect:
     async def list_audit(request: web.Request) -> web.Response:
-        caller = asker(request, Right.OWN, NAME)
+        caller = asker(request, Permission.OWN, NAME)
         asked = parse(ListAuditRequest, await read(request))
         found = await desk.audit.acts(await _query(asked, desk, caller))
         token = desk.tokens.make(_token_query(asked), _place(found[-1])) if len(found) == asked.max_results else None
         return reply({"acts": [act(it.act) for it in found], **({"nextToken": token} if token else {})})
 
     def mount(app: web.Application) -> None:
-        tell(app, app.router.add_post(LIST_AUDIT, list_audit), Told(name=NAME, body=ListAuditRequest))
+        document(app, app.router.add_post(LIST_AUDIT, list_audit), OperationDoc(name=NAME, body=ListAuditRequest))
 
     return mount
 
 
-async def _query(asked: ListAuditRequest, desk: Desk, caller: Caller) -> ActQuery:
+async def _query(asked: ListAuditRequest, desk: AuditContext, caller: Caller) -> AuditQuery:
     job = None if asked.job is None else JobId(asked.job)
     reached = job is not None and bool(await desk.jobs.describe([job], caller=caller))
-    return ActQuery(
+    return AuditQuery(
         since=None if asked.since is None else EPOCH + timedelta(milliseconds=asked.since),
         user=None if asked.user is None else UserName(asked.user),
         operation=asked.operation,
@@ -83,7 +83,7 @@ def _token_query(asked: ListAuditRequest) -> TokenQuery:
     return NAME, asked.since, asked.user, asked.operation, asked.about, asked.job
 
 
-def _place(it: Kept) -> str:
+def _place(it: StoredAudit) -> str:
     return f"{(it.act.at - EPOCH) // timedelta(microseconds=1)} {it.number}"
 
 

@@ -47,13 +47,13 @@ from pydantic.alias_generators import to_camel
 
 from batchq.api.authorization import asker
 from batchq.api.http import REQUEST_ID, Dialect, parse, read
-from batchq.api.openapi import Told as Described
-from batchq.api.openapi import tell
-from batchq.domain.access.accounts import AccountName, Right, UserName
-from batchq.domain.bulk_stop import Kind, Outcome, Selection, SweepOrder, Told
+from batchq.api.openapi import OperationDoc as Described
+from batchq.api.openapi import document
+from batchq.domain.access.accounts import AccountName, Permission, UserName
+from batchq.domain.bulk_stop import JobOutcome, Kind, Outcome, Selection, SweepOrder
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Status
 from batchq.errors import Invalid
-from batchq.services.bulk_stop import Asked, Stopping
+from batchq.services.bulk_stop import BulkStopRequest, BulkStopService
 from batchq.throttling import ConcurrencyLimit
 
 NDJSON = "application/x-ndjson"
@@ -112,7 +112,7 @@ class TerminateJobsRequest(CancelJobsRequest):
     grace_seconds: Annotated[int, Field(ge=0, le=86_400)] | None = None
 
 
-def dialect(stopping: Stopping) -> Dialect:
+def dialect(stopping: BulkStopService) -> Dialect:
     streams = ConcurrencyLimit[UserName](at_once=MAX_STREAMED, waiting=MAX_WAITING)
 
     def mount(app: web.Application) -> None:
@@ -121,16 +121,16 @@ def dialect(stopping: Stopping) -> Dialect:
             (TERMINATE_JOBS, TerminateJobsRequest, "TerminateJobsByFilter"),
         ):
             route = app.router.add_post(path, _stops(stopping, shape, name, streams))
-            tell(app, route, Described(name=name, body=shape, response_media=NDJSON))
+            document(app, route, Described(name=name, body=shape, response_media=NDJSON))
 
     return mount
 
 
 def _stops(
-    stopping: Stopping, shape: type[CancelJobsRequest], name: str, streams: ConcurrencyLimit[UserName]
+    stopping: BulkStopService, shape: type[CancelJobsRequest], name: str, streams: ConcurrencyLimit[UserName]
 ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def stop(request: web.Request) -> web.StreamResponse:
-        caller = asker(request, Right.OWN, name)
+        caller = asker(request, Permission.OWN, name)
         it = parse(shape, await read(request))
         order, asked = order_of(it, str(caller.user)), asked_of(it)
         await stopping.check(asked, caller=caller)
@@ -154,7 +154,7 @@ def order_of(it: CancelJobsRequest, user: str) -> SweepOrder:
     )
 
 
-def asked_of(it: CancelJobsRequest) -> Asked:
+def asked_of(it: CancelJobsRequest) -> BulkStopRequest:
     """Raises Invalid."""
     filters = (it.jobs, it.job_names, it.users, it.accounts, it.job_queues, it.states, it.compute_environments)
     if all(given is None for given in filters):
@@ -171,7 +171,7 @@ def asked_of(it: CancelJobsRequest) -> Asked:
         environments=_set(it.compute_environments),
     )
     accounts = None if it.accounts is None else frozenset(map(AccountName, it.accounts))
-    return Asked(ids=None if it.jobs is None else tuple(it.jobs), accounts=accounts, rest=rest)
+    return BulkStopRequest(ids=None if it.jobs is None else tuple(it.jobs), accounts=accounts, rest=rest)
 
 
 def _statuses(states: Iterable[str]) -> frozenset[Status] | None:
@@ -199,7 +199,9 @@ def _set(words: Iterable[str] | None) -> frozenset[str] | None:
     return None if words is None else frozenset(words)
 
 
-async def _answer(request: web.Request, told: AsyncIterator[tuple[Told, ...]], *, dry_run: bool) -> web.StreamResponse:
+async def _answer(
+    request: web.Request, told: AsyncIterator[tuple[JobOutcome, ...]], *, dry_run: bool
+) -> web.StreamResponse:
     """Send a line for each job as it is handled, and the last line. A cut answer is aborted, so that clients see it."""
     answer = web.StreamResponse(headers={"x-amzn-RequestId": request[REQUEST_ID], "Content-Type": NDJSON})
     counts: Counter[str] = Counter()
@@ -220,7 +222,7 @@ async def _answer(request: web.Request, told: AsyncIterator[tuple[Told, ...]], *
     return answer
 
 
-def _line(it: Told) -> JobLine:
+def _line(it: JobOutcome) -> JobLine:
     why_not = WHY_NOT.get(it.outcome, "").format(id=it.job_id, status=it.status)
     name = None if it.status is None else it.name
     return JobLine(job_id=it.job_id, job_name=name, status=it.status, outcome=it.outcome, message=it.note or why_not)

@@ -7,9 +7,9 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.authorization import asker
-from batchq.api.http import Dialect, Refused, parse, read, reply
-from batchq.api.openapi import Told, tell
-from batchq.domain.access.accounts import Right
+from batchq.api.http import Dialect, HttpRefusal, parse, read, reply
+from batchq.api.openapi import OperationDoc, document
+from batchq.domain.access.accounts import Permission
 from batchq.domain.ids import JobId
 from batchq.errors import NotFound
 from batchq.services.jobs import JobService
@@ -26,16 +26,16 @@ class ForceFailRequest(BaseModel):
 
 def dialect(jobs: JobService) -> Dialect:
     async def force_fail(request: web.Request) -> web.Response:
-        caller = asker(request, Right.DATA, NAME)
+        caller = asker(request, Permission.DATA, NAME)
         asked = parse(ForceFailRequest, await read(request))
         try:
             job = await jobs.force_fail(JobId(request.match_info["job"]), asked.reason, caller=caller)
         except NotFound as nobody:
-            raise Refused(str(nobody), status=HTTPStatus.NOT_FOUND) from None
+            raise HttpRefusal(str(nobody), status=HTTPStatus.NOT_FOUND) from None
         return reply({"jobId": job.id, "status": job.status.value, "statusReason": job.status_reason})
 
     def mount(app: web.Application) -> None:
         route = app.router.add_post(FORCE_FAIL, force_fail)
-        tell(app, route, Told(name=NAME, body=ForceFailRequest))
+        document(app, route, OperationDoc(name=NAME, body=ForceFailRequest))
 
     return mount

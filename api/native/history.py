@@ -5,10 +5,10 @@ from http import HTTPStatus
 from aiohttp import web
 
 from batchq.api.authorization import asker
-from batchq.api.http import Dialect, Refused, reply
-from batchq.api.openapi import Told, tell
+from batchq.api.http import Dialect, HttpRefusal, reply
+from batchq.api.openapi import OperationDoc, document
 from batchq.api.times import milliseconds
-from batchq.domain.access.accounts import Right
+from batchq.domain.access.accounts import Permission
 from batchq.domain.ids import JobId
 from batchq.ports.jobs import Moment
 from batchq.services.jobs import JobService
@@ -20,13 +20,13 @@ HISTORY = "/v1/batchq/jobs/{job:[0-9a-f:#-]{1,64}}/history"
 def dialect(jobs: JobService) -> Dialect:
     async def history(request: web.Request) -> web.Response:
         job_id = JobId(request.match_info["job"])
-        walk = await jobs.history(job_id, caller=asker(request, Right.OWN, NAME))
+        walk = await jobs.history(job_id, caller=asker(request, Permission.OWN, NAME))
         if not walk:
-            raise Refused(f"Job {job_id} not found.", status=HTTPStatus.NOT_FOUND)
+            raise HttpRefusal(f"Job {job_id} not found.", status=HTTPStatus.NOT_FOUND)
         return reply({"jobId": job_id, "history": [_told(moment) for moment in walk]})
 
     def mount(app: web.Application) -> None:
-        tell(app, app.router.add_get(HISTORY, history), Told(name=NAME))
+        document(app, app.router.add_get(HISTORY, history), OperationDoc(name=NAME))
 
     return mount
 

@@ -5,8 +5,8 @@ from pydantic import BaseModel, ConfigDict
 
 from batchq.api.authorization import asker
 from batchq.api.http import Dialect, parse, read, reply
-from batchq.api.openapi import Told, tell
-from batchq.domain.access.accounts import Right
+from batchq.api.openapi import OperationDoc, document
+from batchq.domain.access.accounts import Permission
 from batchq.services.jobs import JobService
 
 NAME = "Resume"
@@ -24,12 +24,12 @@ class ResumeRequest(BaseModel):
 
 def dialect(jobs: JobService) -> Dialect:
     async def resume(request: web.Request) -> web.Response:
-        caller = asker(request, Right.DATA, NAME)
+        caller = asker(request, Permission.DATA, NAME)
         asked = parse(ResumeRequest, await read(request))
         await jobs.resume(purge=asked.purge, new_engine=asked.newEngine, caller=caller)
         return reply({})
 
     def mount(app: web.Application) -> None:
-        tell(app, app.router.add_post(RESUME, resume), Told(name=NAME, body=ResumeRequest))
+        document(app, app.router.add_post(RESUME, resume), OperationDoc(name=NAME, body=ResumeRequest))
 
     return mount

@@ -27,7 +27,7 @@ class KeyState(StrEnum):
     DISABLED = "DISABLED"
 
 
-class Key(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AccessKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`id` is what clients call the access key id. A user may have several: so keys are changed with an overlap."""
 
     id: str
@@ -37,17 +37,17 @@ class Key(Struct, frozen=True, kw_only=True, omit_defaults=True):
     created_at: datetime
 
 
-Keys = Mapping[str, Key]
-_KEYS = msgspec.json.Decoder(tuple[Key, ...])
+Keys = Mapping[str, AccessKey]
+_KEYS = msgspec.json.Decoder(tuple[AccessKey, ...])
 
 
-def new_key(user: UserName, now: datetime) -> Key:
+def new_key(user: UserName, now: datetime) -> AccessKey:
     """20 letters and digits, and a secret of 240 random bits."""
     number = "".join(secrets.choice(_LETTERS) for _ in range(16))
-    return Key(id=f"BQIA{number}", secret=secrets.token_urlsafe(30), user=user, created_at=now)
+    return AccessKey(id=f"BQIA{number}", secret=secrets.token_urlsafe(30), user=user, created_at=now)
 
 
-class KeyFile:
+class AccessKeyFile:
     """The keys of a data directory. Raises Unavailable while others may read them, or the file cannot be used."""
 
     def __init__(self, data: Path) -> None:
@@ -56,11 +56,11 @@ class KeyFile:
             self._path, parse=self._parse, dump=_dump, empty={}, cure=", and give out new keys"
         )
 
-    def all(self) -> Sequence[Key]:
+    def all(self) -> Sequence[AccessKey]:
         """As they are now."""
         return tuple(self._file.now().values())
 
-    def find(self, key_id: str) -> Key | None:
+    def find(self, key_id: str) -> AccessKey | None:
         """An ACTIVE key. One that was disabled or deleted a moment ago is none any more."""
         key = self._file.now().get(key_id)
         return key if key is not None and key.state is KeyState.ACTIVE else None
@@ -69,7 +69,7 @@ class KeyFile:
         key = self.find(key_id)
         return None if key is None else key.user
 
-    def add(self, key: Key) -> None:
+    def add(self, key: AccessKey) -> None:
         self._file.change(lambda keys: {**keys, key.id: key})
 
     def set_state(self, key_id: str, state: KeyState, *, first: Callable[[], None] | None = None) -> None:
@@ -106,7 +106,7 @@ def no_key(key_id: str) -> NotFound:
     return NotFound(f"there is no key {key_id}")
 
 
-def _known(keys: Keys, key_id: str) -> Key:
+def _known(keys: Keys, key_id: str) -> AccessKey:
     if key_id not in keys:
         raise no_key(key_id)
     return keys[key_id]

@@ -9,12 +9,12 @@ from pathlib import Path
 import msgspec
 from msgspec import DecodeError
 
-from batchq.domain.access.accounts import AccountName, People, UserName
+from batchq.domain.access.accounts import AccountName, Directory, UserName
 from batchq.errors import Invalid, Unavailable
 from batchq.private_file import PrivateFile
 
 NAME = "accounts.json"
-_PEOPLE = msgspec.json.Decoder(People)
+_PEOPLE = msgspec.json.Decoder(Directory)
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}", re.ASCII)
 
 
@@ -36,14 +36,14 @@ def account_name(said: str) -> AccountName:
     return AccountName(_checked(said, "account"))
 
 
-class PeopleFile:
+class AccountsFile:
     """The people of a data directory. Raises Unavailable while others may read the file, or it cannot be used."""
 
     def __init__(self, data: Path) -> None:
         self._path = data / NAME
-        self._file: PrivateFile[People] = PrivateFile(self._path, parse=self._parse, dump=_dump, empty=People())
+        self._file: PrivateFile[Directory] = PrivateFile(self._path, parse=self._parse, dump=_dump, empty=Directory())
 
-    def now(self) -> People:
+    def now(self) -> Directory:
         return self._file.now()
 
     def volumes(self) -> tuple[str, ...]:
@@ -51,18 +51,18 @@ class PeopleFile:
         allowances = (it.allowance for it in self.now().accounts.values() if it.allowance is not None)
         return tuple(path for it in allowances for path in it.volumes)
 
-    def change(self, change: Callable[[People], People], *, first: Callable[[], None] | None = None) -> People:
+    def change(self, change: Callable[[Directory], Directory], *, first: Callable[[], None] | None = None) -> Directory:
         """What `change` raises changes nothing; `first` as for the file."""
         return self._file.change(change, first=first)
 
-    def _parse(self, content: bytes) -> People:
+    def _parse(self, content: bytes) -> Directory:
         try:
             return _PEOPLE.decode(content)
         except (DecodeError, UnicodeDecodeError) as why:
             raise Unavailable(f"what stands in {self._path} are no accounts and users: {why}") from None
 
 
-def _dump(people: People) -> bytes:
+def _dump(people: Directory) -> bytes:
     return msgspec.json.format(msgspec.json.encode(people), indent=2)
 
 

@@ -8,10 +8,10 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from batchq.accounts.access_keys import Key, KeyFile, KeyState, new_key, no_key
-from batchq.accounts.accounts_file import PeopleFile
+from batchq.accounts.access_keys import AccessKey, AccessKeyFile, KeyState, new_key, no_key
+from batchq.accounts.accounts_file import AccountsFile
 from batchq.audit.journal import Journal
-from batchq.domain.access.accounts import ROOT, AccountName, Caller, People, Role, User, UserName
+from batchq.domain.access.accounts import ROOT, AccountName, Caller, Directory, Role, User, UserName
 from batchq.domain.access.audit import DONE, FAILED, act
 from batchq.domain.access.permissions import knows_account, knows_user, manages
 from batchq.errors import Forbidden, NotFound, Unavailable
@@ -21,18 +21,23 @@ T = TypeVar("T")
 MOST_KEYS = 10  # that a user may have: enough to change one for another, too few to fill the file
 
 
-class Office:
+class AccountAdmin:
     """The people of a data directory, their keys, and the journal. It blocks; threads may share it."""
 
     def __init__(self, data: Path, *, now: Callable[[], datetime]) -> None:
-        self.people = PeopleFile(data)
-        self.keys = KeyFile(data)
+        self.people = AccountsFile(data)
+        self.keys = AccessKeyFile(data)
         self._journal = Journal(data)
         self._now = now
 
     def change(
-        self, caller: Caller, about: str, change: Callable[[People], People], *, then: Callable[[], None] | None = None
-    ) -> People:
+        self,
+        caller: Caller,
+        about: str,
+        change: Callable[[Directory], Directory],
+        *,
+        then: Callable[[], None] | None = None,
+    ) -> Directory:
         """`then` is done with the change, before it can be seen."""
         return self._noted(caller, about, lambda first: self.people.change(change, first=first), then=then)
 
@@ -66,14 +71,14 @@ class Office:
     def _note(self, caller: Caller, about: str, outcome: str) -> None:
         self._journal.note(act(caller, at=self._now(), about=about, outcome=outcome))
 
-    def give_key(self, name: UserName, caller: Caller) -> tuple[Key, bool]:
+    def give_key(self, name: UserName, caller: Caller) -> tuple[AccessKey, bool]:
         """A new key, and whether its user is the first: there was none before, and he is an admin.
 
         Under the lock of the users, so that no user who is being deleted gets one. Raises NotFound, Forbidden.
         """
         key, first = new_key(name, self._now()), False
 
-        def check(people: People) -> People:
+        def check(people: Directory) -> Directory:
             nonlocal first
             first = not people.users and caller.role is Role.ADMIN
             if first:
@@ -86,20 +91,20 @@ class Office:
         self.change(caller, f"key/{key.id}", check, then=lambda: self.keys.add(key))
         return key, first
 
-    def must_hold(self, people: People, name: UserName, caller: Caller) -> None:
+    def must_hold(self, people: Directory, name: UserName, caller: Caller) -> None:
         """Raises NotFound and Forbidden unless his keys are the caller's own, or his to give out."""
         user = must_know_user(people, name, caller)
         if name != caller.user and not manages(caller, user):
             raise Forbidden(f"the keys of user {name}, who is {user.role}, are not yours to give out or take back")
 
-    def must_know_key(self, key_id: str, caller: Caller) -> Key:
+    def must_know_key(self, key_id: str, caller: Caller) -> AccessKey:
         """Raises NotFound for one of whom the caller does not know, too."""
         key = next((it for it in self.keys.all() if it.id == key_id), None)
         if key is None or not self.knows_key(self.people.now(), key, caller):
             raise no_key(key_id)
         return key
 
-    def knows_key(self, people: People, key: Key, caller: Caller) -> bool:
+    def knows_key(self, people: Directory, key: AccessKey, caller: Caller) -> bool:
         user = people.users.get(key.user)
         return caller.reaches_all if user is None else knows_user(caller, user)
 
@@ -115,7 +120,7 @@ class Office:
         self._must_hold_key(key_id, caller)
         self._noted(caller, f"key/{key_id}", lambda first: self.keys.delete(key_id, first=first))
 
-    def _must_hold_key(self, key_id: str, caller: Caller) -> Key:
+    def _must_hold_key(self, key_id: str, caller: Caller) -> AccessKey:
         key, people = self.must_know_key(key_id, caller), self.people.now()
         if key.user in people.users:
             self.must_hold(people, key.user, caller)
@@ -126,7 +131,7 @@ class Office:
         return user is None or manages(caller, user)
 
 
-def must_know_user(people: People, name: UserName, caller: Caller) -> User:
+def must_know_user(people: Directory, name: UserName, caller: Caller) -> User:
     """Raises NotFound for one of whom the caller does not know, too."""
     user = people.users.get(name)
     if user is None or not knows_user(caller, user):
@@ -134,6 +139,6 @@ def must_know_user(people: People, name: UserName, caller: Caller) -> User:
     return user
 
 
-def must_know_account(people: People, name: AccountName, caller: Caller) -> None:
+def must_know_account(people: Directory, name: AccountName, caller: Caller) -> None:
     if people.account(name) is None or not knows_account(caller, name):
         raise NotFound(f"there is no account {name}")

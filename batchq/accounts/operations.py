@@ -8,17 +8,17 @@ from msgspec.structs import replace
 
 from batchq.accounts import requests, responses
 from batchq.accounts.accounts_file import account_name, machine_user, user_name
-from batchq.accounts.admin import Office, must_know_account, must_know_user
+from batchq.accounts.admin import AccountAdmin, must_know_account, must_know_user
 from batchq.domain.access import permissions
 from batchq.domain.access.accounts import (
     ROOT,
     Account,
+    AccountLimits,
     AccountName,
-    Allowance,
     Caller,
-    Limits,
-    People,
-    Right,
+    ContainerPolicy,
+    Directory,
+    Permission,
     User,
     UserName,
 )
@@ -34,25 +34,25 @@ from batchq.domain.ids import QueueName
 from batchq.errors import Forbidden, Invalid
 
 Answer = Mapping[str, object]
-Said = TypeVar("Said", bound=requests.Shape)
+Said = TypeVar("Said", bound=requests.AdminRequest)
 
 
-class Operation(Struct, Generic[Said], frozen=True):
+class AdminOperation(Struct, Generic[Said], frozen=True):
     """`right` is asked before anything is looked at. `do` raises Invalid, Forbidden among it, and Unavailable."""
 
     shape: type[Said]
-    right: Right
-    do: Callable[[Office, Said, Caller], Answer]
+    right: Permission
+    do: Callable[[AccountAdmin, Said, Caller], Answer]
 
     @property
     def reads_only(self) -> bool:
         return self.do in {describe_accounts, describe_users, list_keys, who_am_i}
 
 
-def create_account(office: Office, said: requests.SetAccount, caller: Caller) -> Answer:
+def create_account(office: AccountAdmin, said: requests.SetAccount, caller: Caller) -> Answer:
     name = account_name(said.name)
 
-    def change(people: People) -> People:
+    def change(people: Directory) -> Directory:
         if people.account(name) is not None:
             raise Invalid(f"account {name} is there already")
         return _set(people, said, Account(name=name), None, caller)
@@ -60,10 +60,10 @@ def create_account(office: Office, said: requests.SetAccount, caller: Caller) ->
     return _account(office.change(caller, f"account/{name}", change), name)
 
 
-def update_account(office: Office, said: requests.SetAccount, caller: Caller) -> Answer:
+def update_account(office: AccountAdmin, said: requests.SetAccount, caller: Caller) -> Answer:
     name = AccountName(said.name)
 
-    def change(people: People) -> People:
+    def change(people: Directory) -> Directory:
         must_know_account(people, name, caller)
         before = people.account(name)
         assert before is not None, "it is known"
@@ -72,10 +72,10 @@ def update_account(office: Office, said: requests.SetAccount, caller: Caller) ->
     return _account(office.change(caller, f"account/{name}", change), name)
 
 
-def delete_account(office: Office, said: requests.Named, caller: Caller) -> Answer:
+def delete_account(office: AccountAdmin, said: requests.RequiredName, caller: Caller) -> Answer:
     name = AccountName(said.name)
 
-    def change(people: People) -> People:
+    def change(people: Directory) -> Directory:
         must_know_account(people, name, caller)
         return permissions.without_account(people, name)
 
@@ -83,7 +83,7 @@ def delete_account(office: Office, said: requests.Named, caller: Caller) -> Answ
     return {}
 
 
-def describe_accounts(office: Office, said: requests.Which, caller: Caller) -> Answer:
+def describe_accounts(office: AccountAdmin, said: requests.OptionalName, caller: Caller) -> Answer:
     people = office.people.now()
     if said.name is not None:
         must_know_account(people, AccountName(said.name), caller)
@@ -92,10 +92,10 @@ def describe_accounts(office: Office, said: requests.Which, caller: Caller) -> A
     return {"accounts": [responses.account(it, people) for it in found]}
 
 
-def create_user(office: Office, said: requests.SetUser, caller: Caller) -> Answer:
+def create_user(office: AccountAdmin, said: requests.SetUser, caller: Caller) -> Answer:
     user = _changed(User(name=user_name(said.name), account=caller.account), said)
 
-    def change(people: People) -> People:
+    def change(people: Directory) -> Directory:
         if user.name in people.users:
             raise Invalid(f"user {user.name} is there already")
         if not may_name(caller, user.name, {*people.gone, machine_user()}):
@@ -105,21 +105,21 @@ def create_user(office: Office, said: requests.SetUser, caller: Caller) -> Answe
     return responses.user(office.change(caller, f"user/{user.name}", change).users[user.name])
 
 
-def update_user(office: Office, said: requests.SetUser, caller: Caller) -> Answer:
+def update_user(office: AccountAdmin, said: requests.SetUser, caller: Caller) -> Answer:
     name = UserName(said.name)
 
-    def change(people: People) -> People:
+    def change(people: Directory) -> Directory:
         before = must_know_user(people, name, caller)
         return _with_user(people, _changed(before, said), before, caller)
 
     return responses.user(office.change(caller, f"user/{name}", change).users[name])
 
 
-def delete_user(office: Office, said: requests.Named, caller: Caller) -> Answer:
+def delete_user(office: AccountAdmin, said: requests.RequiredName, caller: Caller) -> Answer:
     """His keys go first: nobody who has his name later is called by them."""
     name = UserName(said.name)
 
-    def change(people: People) -> People:
+    def change(people: Directory) -> Directory:
         user = must_know_user(people, name, caller)
         if not manages(caller, user):
             raise Forbidden(f"user {name}, who is {user.role}, is not yours to delete")
@@ -129,7 +129,7 @@ def delete_user(office: Office, said: requests.Named, caller: Caller) -> Answer:
     return {}
 
 
-def describe_users(office: Office, said: requests.Which, caller: Caller) -> Answer:
+def describe_users(office: AccountAdmin, said: requests.OptionalName, caller: Caller) -> Answer:
     people = office.people.now()
     found: Sequence[User] = [it for _, it in sorted(people.users.items()) if knows_user(caller, it)]
     if said.name is not None:
@@ -137,24 +137,24 @@ def describe_users(office: Office, said: requests.Which, caller: Caller) -> Answ
     return {"users": [responses.user(it) for it in found]}
 
 
-def create_key(office: Office, said: requests.OfUser, caller: Caller) -> Answer:
+def create_key(office: AccountAdmin, said: requests.OptionalUser, caller: Caller) -> Answer:
     """The one answer with a secret."""
     name = caller.user if said.user is None else user_name(said.user)
     key, first = office.give_key(name, caller)
     return {**responses.key(key), "secret": key.secret, "firstUser": first}
 
 
-def update_key(office: Office, said: requests.SetKey, caller: Caller) -> Answer:
+def update_key(office: AccountAdmin, said: requests.SetKey, caller: Caller) -> Answer:
     office.set_key(said.id, said.state, caller)
     return {}
 
 
-def delete_key(office: Office, said: requests.OneKey, caller: Caller) -> Answer:
+def delete_key(office: AccountAdmin, said: requests.KeyId, caller: Caller) -> Answer:
     office.delete_key(said.id, caller)
     return {}
 
 
-def list_keys(office: Office, said: requests.ListKeys, caller: Caller) -> Answer:
+def list_keys(office: AccountAdmin, said: requests.ListKeys, caller: Caller) -> Answer:
     people = office.people.now()
     found = [it for it in office.keys.all() if said.user in (None, it.user) and office.knows_key(people, it, caller)]
     if said.user is not None and not found:
@@ -162,37 +162,39 @@ def list_keys(office: Office, said: requests.ListKeys, caller: Caller) -> Answer
     return {"keys": [responses.key(it) for it in found]}
 
 
-def who_am_i(office: Office, _: requests.Nothing, caller: Caller) -> Answer:
+def who_am_i(office: AccountAdmin, _: requests.EmptyRequest, caller: Caller) -> Answer:
     return responses.caller(caller, office.people.now())
 
 
-OPERATIONS: Mapping[str, Operation[requests.Shape]] = {
-    name: Operation(shape, right, do)  # type: ignore[arg-type] # each does what it does with its own shape
+OPERATIONS: Mapping[str, AdminOperation[requests.AdminRequest]] = {
+    name: AdminOperation(shape, right, do)  # type: ignore[arg-type] # each does what it does with its own shape
     for name, (shape, right, do) in {
-        "CreateAccount": (requests.SetAccount, Right.GROUND, create_account),
-        "UpdateAccount": (requests.SetAccount, Right.GROUND, update_account),
-        "DeleteAccount": (requests.Named, Right.GROUND, delete_account),
-        "DescribeAccounts": (requests.Which, Right.PEOPLE, describe_accounts),
-        "CreateUser": (requests.SetUser, Right.PEOPLE, create_user),
-        "UpdateUser": (requests.SetUser, Right.PEOPLE, update_user),
-        "DeleteUser": (requests.Named, Right.PEOPLE, delete_user),
-        "DescribeUsers": (requests.Which, Right.PEOPLE, describe_users),
-        "CreateKey": (requests.OfUser, Right.OWN, create_key),
-        "UpdateKey": (requests.SetKey, Right.OWN, update_key),
-        "DeleteKey": (requests.OneKey, Right.OWN, delete_key),
-        "ListKeys": (requests.ListKeys, Right.OWN, list_keys),
-        "WhoAmI": (requests.Nothing, Right.OWN, who_am_i),
+        "CreateAccount": (requests.SetAccount, Permission.GROUND, create_account),
+        "UpdateAccount": (requests.SetAccount, Permission.GROUND, update_account),
+        "DeleteAccount": (requests.RequiredName, Permission.GROUND, delete_account),
+        "DescribeAccounts": (requests.OptionalName, Permission.PEOPLE, describe_accounts),
+        "CreateUser": (requests.SetUser, Permission.PEOPLE, create_user),
+        "UpdateUser": (requests.SetUser, Permission.PEOPLE, update_user),
+        "DeleteUser": (requests.RequiredName, Permission.PEOPLE, delete_user),
+        "DescribeUsers": (requests.OptionalName, Permission.PEOPLE, describe_users),
+        "CreateKey": (requests.OptionalUser, Permission.OWN, create_key),
+        "UpdateKey": (requests.SetKey, Permission.OWN, update_key),
+        "DeleteKey": (requests.KeyId, Permission.OWN, delete_key),
+        "ListKeys": (requests.ListKeys, Permission.OWN, list_keys),
+        "WhoAmI": (requests.EmptyRequest, Permission.OWN, who_am_i),
     }.items()
 }
 
 
-def _account(people: People, name: AccountName) -> Answer:
+def _account(people: Directory, name: AccountName) -> Answer:
     account = people.account(name)
     assert account is not None, "it was just written"
     return responses.account(account, people)
 
 
-def _set(people: People, said: requests.SetAccount, account: Account, before: Account | None, caller: Caller) -> People:
+def _set(
+    people: Directory, said: requests.SetAccount, account: Account, before: Account | None, caller: Caller
+) -> Directory:
     given = said.model_fields_set
     if "parent" in given:
         above = None if account.name == ROOT else ROOT
@@ -209,7 +211,7 @@ def _set(people: People, said: requests.SetAccount, account: Account, before: Ac
     return permissions.with_account(people, account)
 
 
-def _allowance(people: People, account: Account, said: requests.SetAllowance) -> Allowance:
+def _allowance(people: Directory, account: Account, said: requests.SetAllowance) -> ContainerPolicy:
     """What is not said stays as it is in effect now, for an account of which nothing was said too."""
     at = people.allowance(account.name if people.account(account.name) else account.parent or ROOT)
     for path in (*said.devices, *said.volumes):
@@ -221,7 +223,7 @@ def _allowance(people: People, account: Account, said: requests.SetAllowance) ->
     return replace(at, **given)
 
 
-def _limits(limits: Limits, said: requests.SetLimits) -> Limits:
+def _limits(limits: AccountLimits, said: requests.SetLimits) -> AccountLimits:
     return replace(limits, **{name: getattr(said, name) for name in said.model_fields_set})
 
 
@@ -236,7 +238,7 @@ def _changed(user: User, said: requests.SetUser) -> User:
     return user
 
 
-def _with_user(people: People, user: User, before: User | None, caller: Caller) -> People:
+def _with_user(people: Directory, user: User, before: User | None, caller: Caller) -> Directory:
     for name in (user.account, *sorted(user.coordinates)):
         if not caller.reaches_all:
             must_know_account(people, name, caller)

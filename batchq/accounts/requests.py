@@ -18,15 +18,15 @@ Amount = Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
 Number = Annotated[int, Field(ge=0, le=2**40)]
 
 
-class Shape(BaseModel):
+class AdminRequest(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel)
 
 
-class Nothing(Shape):
+class EmptyRequest(AdminRequest):
     """There is nothing to say."""
 
 
-class SetAllowance(Shape):
+class SetAllowance(AdminRequest):
     """Null is as much as there is; `root` null is yes without `volumes`, and no with them."""
 
     privileged: bool = False
@@ -40,7 +40,7 @@ class SetAllowance(Shape):
     memory_mib: Annotated[int, Field(gt=0, le=2**40)] | None = None
 
 
-class SetLimits(Shape):
+class SetLimits(AdminRequest):
     """Null is without limit."""
 
     queued: Number | None = None
@@ -49,7 +49,7 @@ class SetLimits(Shape):
     log_mib: Number | None = None
 
 
-class SetAccount(Shape):
+class SetAccount(AdminRequest):
     """`queues` and `allowance` null are the parent's."""
 
     name: Word
@@ -59,39 +59,39 @@ class SetAccount(Shape):
     limits: SetLimits = SetLimits()
 
 
-class SetUser(Shape):
+class SetUser(AdminRequest):
     name: Word
     account: Word | None = None
     role: Annotated[Role, Field(strict=False)] = Role.USER
     coordinates: Annotated[list[Word], Field(max_length=1000)] = []
 
 
-class Named(Shape):
+class RequiredName(AdminRequest):
     name: Word
 
 
-class Which(Shape):
+class OptionalName(AdminRequest):
     """All of them, or the one of a name."""
 
     name: Word | None = None
 
 
-class OfUser(Shape):
+class OptionalUser(AdminRequest):
     """Without it, the caller's own."""
 
     user: Word | None = None
 
 
-class ListKeys(Shape):
+class ListKeys(AdminRequest):
     """Without it, those of all whom the caller knows."""
 
     user: Word | None = None
 
 
-class SetKey(Shape):
+class SetKey(AdminRequest):
     id: Word
     state: Annotated[KeyState, Field(strict=False)]
 
 
-class OneKey(Shape):
+class KeyId(AdminRequest):
     id: Word

@@ -3,23 +3,23 @@
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from batchq.accounts.access_keys import Key
+from batchq.accounts.access_keys import AccessKey
 from batchq.domain.access.accounts import (
     UNSAID,
     Account,
+    AccountLimits,
     AccountName,
-    Allowance,
     Caller,
-    Limits,
-    People,
+    ContainerPolicy,
+    Directory,
     User,
 )
-from batchq.domain.access.audit import Act
+from batchq.domain.access.audit import AuditRecord
 
 Told = Mapping[str, object]
 
 
-def account(it: Account, people: People) -> Told:
+def account(it: Account, people: Directory) -> Told:
     """As it was set; `queues` and `allowance` null are its parent's, and `inEffect` says what they come to."""
     return {
         "name": it.name,
@@ -31,7 +31,7 @@ def account(it: Account, people: People) -> Told:
     }
 
 
-def allowance(it: Allowance) -> Told:
+def allowance(it: ContainerPolicy) -> Told:
     return {
         "privileged": it.privileged,
         "devices": list(it.devices),
@@ -45,7 +45,7 @@ def allowance(it: Allowance) -> Told:
     }
 
 
-def limits(it: Limits) -> Told:
+def limits(it: AccountLimits) -> Told:
     return {"queued": it.queued, "submits": it.submits, "vcpus": it.vcpus, "logMib": it.log_mib}
 
 
@@ -58,11 +58,11 @@ def user(it: User) -> Told:
     }
 
 
-def key(it: Key) -> Told:
+def key(it: AccessKey) -> Told:
     return {"id": it.id, "user": it.user, "state": it.state.value, "createdAt": _milliseconds(it.created_at)}
 
 
-def act(it: Act) -> Told:
+def act(it: AuditRecord) -> Told:
     return {
         "at": _milliseconds(it.at),
         "user": it.user,
@@ -75,7 +75,7 @@ def act(it: Act) -> Told:
     }
 
 
-def caller(caller: Caller, people: People) -> Told:
+def caller(caller: Caller, people: Directory) -> Told:
     """Who somebody is to this server, and what he may have."""
     return {
         "user": caller.user,
@@ -89,7 +89,7 @@ def caller(caller: Caller, people: People) -> Told:
     }
 
 
-def _queues(people: People, name: AccountName) -> list[str] | None:
+def _queues(people: Directory, name: AccountName) -> list[str] | None:
     said = (it.queues for it in people.lineage(name) if it.queues is not None)
     nearest = next(said, None)
     return None if nearest is None else list(nearest)

@@ -5,9 +5,9 @@ import logging
 from datetime import timedelta
 
 from batchq.audit.journal import Journal
-from batchq.domain.access.audit import ActQuery, Kept
+from batchq.domain.access.audit import AuditQuery, StoredAudit
 from batchq.errors import Unavailable
-from batchq.ports.audit import ActStore
+from batchq.ports.audit import AuditStore
 from batchq.ports.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -17,17 +17,17 @@ MOST = 500  # acts that are forgotten at a time: some milliseconds of the writer
 PAUSE = 0.05  # seconds that others have after that
 
 
-class Audit:
+class AuditLog:
     """Over the database and the journal beside it. `keep` None: acts are kept for ever."""
 
-    def __init__(self, *, store: ActStore, journal: Journal, clock: Clock, keep: timedelta | None) -> None:
+    def __init__(self, *, store: AuditStore, journal: Journal, clock: Clock, keep: timedelta | None) -> None:
         self._store = store
         self._journal = journal
         self._clock = clock
         self._keep = keep
         self._one_at_a_time = asyncio.Lock()
 
-    async def acts(self, query: ActQuery) -> tuple[Kept, ...]:
+    async def acts(self, query: AuditQuery) -> tuple[StoredAudit, ...]:
         """What was noted beside the database until now is among them. Raises Unavailable."""
         await self._take_over()
         return await self._store.acts(query)

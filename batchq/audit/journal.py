@@ -11,14 +11,14 @@ from uuid import uuid4
 
 import msgspec
 
-from batchq.domain.access.audit import Act, Noted
+from batchq.domain.access.audit import AuditRecord, PendingAudit
 from batchq.errors import Unavailable
 from batchq.private_file import append, locked, put
 
 NAME = "acts.log"
 
 
-_NOTED = msgspec.json.Decoder(Noted)
+_NOTED = msgspec.json.Decoder(PendingAudit)
 
 
 class Journal:
@@ -27,16 +27,16 @@ class Journal:
     def __init__(self, data: Path) -> None:
         self._path = data / NAME
 
-    def note(self, act: Act) -> None:
+    def note(self, act: AuditRecord) -> None:
         """It is durable when this returns."""
-        line = msgspec.json.encode(Noted(mark=uuid4().hex, act=act))
+        line = msgspec.json.encode(PendingAudit(mark=uuid4().hex, act=act))
         try:
             with locked(self._path):
                 append(self._path, b"\n" + line + b"\n")  # what a crash left of the line before ends here
         except OSError as why:
             raise Unavailable(f"cannot write {self._path}: {why.strerror}") from None
 
-    def read(self) -> tuple[Sequence[Noted], int]:
+    def read(self) -> tuple[Sequence[PendingAudit], int]:
         """All of them, oldest first, and how long the file is with them."""
         try:
             content = self._path.read_bytes()
@@ -55,7 +55,7 @@ class Journal:
             raise Unavailable(f"cannot write {self._path}: {why.strerror}") from None
 
 
-def _noted(line: bytes) -> Noted | None:
+def _noted(line: bytes) -> PendingAudit | None:
     """None for what a crash has left of a line."""
     try:
         return _NOTED.decode(line)

@@ -15,10 +15,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from batchq.accounts.accounts_file import machine_user
-from batchq.accounts.admin import Office
+from batchq.accounts.admin import AccountAdmin
 from batchq.accounts.operations import OPERATIONS
 from batchq.cli.arguments import read
-from batchq.cli.config import URL, settle
+from batchq.cli.config import URL, load
 from batchq.cli.http_client import Answer, add_trust, call, url_of
 from batchq.cli.output import line
 from batchq.clock import wall_time
@@ -49,7 +49,7 @@ def asks_server(asked: argparse.Namespace) -> bool:
         if asked.url or asked.config:
             raise Misused("--data are files, --url is a server: which of them?")
         return False
-    settle(asked.config)
+    load(asked.config)
     return bool(asked.url or asked.config or os.environ.get(URL))
 
 
@@ -80,4 +80,4 @@ def _ask_files(data: Path, operation: str, content: Mapping[str, object]) -> Ans
         first = wrong.errors(include_url=False, include_context=False, include_input=False)[0]
         raise Invalid(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
     with rights_of_owner(data):
-        return it.do(Office(data, now=wall_time), said, caller)
+        return it.do(AccountAdmin(data, now=wall_time), said, caller)

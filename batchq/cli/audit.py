@@ -8,9 +8,9 @@ from typing import Any
 from batchq.accounts.responses import act
 from batchq.cli.admin_backend import show
 from batchq.cli.http_client import add_url, call, url_of
-from batchq.domain.access.audit import ActQuery
+from batchq.domain.access.audit import AuditQuery
 from batchq.errors import Misused
-from batchq.store.offline.audit import look
+from batchq.store.offline.audit import read_audit
 
 PAGE = 1000
 EPOCH = datetime.fromtimestamp(0, UTC)
@@ -54,14 +54,14 @@ def _acts_of_server(asked: argparse.Namespace) -> list[Told]:
 
 
 def _acts_of_files(asked: argparse.Namespace) -> list[Told]:
-    query = ActQuery(
+    query = AuditQuery(
         since=None if asked.since is None else EPOCH + timedelta(milliseconds=asked.since),
         user=asked.user,
         operation=asked.operation,
         about=f"job/{asked.job}" if asked.job else asked.about,
         limit=asked.limit,
     )
-    return [dict(act(it.act)) for it in look(asked.data, query)]
+    return [dict(act(it.act)) for it in read_audit(asked.data, query)]
 
 
 def _line(told: Told) -> str:

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from batchq.cli.http_client import add_url, call, stream, url_of
 from batchq.cli.job_filters import add_choice, chosen
 from batchq.cli.output import AWAY, INTERRUPTED, MISUSED, REFUSED, complain
-from batchq.cli.stop_report import DONE, AsJson, InLines, Line, Teller, summary
+from batchq.cli.stop_report import DONE, JsonReporter, Line, LineReporter, StopReporter, summary
 from batchq.errors import Invalid, Unavailable
 
 WHO_AM_I = "/v1/batchq/whoami"
@@ -66,13 +66,13 @@ def _stop(asked: Namespace, path: str, more: Mapping[str, object], progress: Pro
         asked.users = [*(asked.users or ()), [_name_at(url)]]
     content = {**chosen(asked), "dryRun": asked.dry_run, "reason": asked.reason, **more}
     given = {member: value for member, value in content.items() if value is not None}
-    teller = AsJson() if asked.json else InLines(dry_run=asked.dry_run, quiet=asked.quiet)
+    teller = JsonReporter() if asked.json else LineReporter(dry_run=asked.dry_run, quiet=asked.quiet)
     with stream(url, path, given, patience=PATIENCE) as lines:
         progress.is_ordered = True
         _show(lines, teller, progress.counts)
 
 
-def _show(lines: Iterator[Line], teller: Teller, counts: Counter[str]) -> None:
+def _show(lines: Iterator[Line], teller: StopReporter, counts: Counter[str]) -> None:
     """Print all lines. Raises Unavailable when the last line, with `counts`, is missing."""
     for line in lines:
         if "counts" in line:

@@ -20,12 +20,12 @@ def add(command: argparse.ArgumentParser) -> None:
 def run(asked: argparse.Namespace) -> int:
     file = asked.file or read(asked).data / NAME
     found = check(file)
-    for each in told(found):
+    for each in render(found):
         print(line(f"{file}: {each}"))
     return complain(f"{file} is not whole") if found.problems else 0
 
 
-def told(found: Report) -> list[str]:
+def render(found: Report) -> list[str]:
     newest = migrations.newest()
     older = "" if found.schema == newest else f", older than this batchq's {newest}: rows are read once it is upgraded"
     jobs = ", ".join(f"{count} {status}" for status, count in sorted(found.jobs.items())) or "none"

@@ -33,7 +33,7 @@ def usual_file() -> Path:
     return Path(platformdirs.user_config_dir("batchq")) / "config.toml"
 
 
-def settle(named: Path | None) -> None:
+def load(named: Path | None) -> None:
     """Make of what the file says the variables of the same meaning, where they are not there. Raises Misused.
 
     A key is never put together of two places: a variable for one half of it stands against both halves here.

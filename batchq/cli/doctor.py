@@ -30,7 +30,7 @@ def add(command: argparse.ArgumentParser) -> None:
 def run(asked: argparse.Namespace) -> int:
     """Raises Misused."""
     found = examine(look_around(read(asked), ask(url_of(asked))))
-    print(json.dumps([asdict(it) for it in found], indent=2) if asked.json else "\n".join(map(told, found)))
+    print(json.dumps([asdict(it) for it in found], indent=2) if asked.json else "\n".join(map(render, found)))
     return 0 if well(found) else 1
 
 
@@ -45,7 +45,7 @@ def ask(url: str) -> ServerFacts:
         return ServerFacts(url=url, away=str(away))
 
 
-def told(finding: Finding) -> str:
+def render(finding: Finding) -> str:
     """In a line."""
     do = f". {finding.do}" if finding.do else ""
     return line(f"{finding.level:8} {finding.about}: {finding.says}{do}")

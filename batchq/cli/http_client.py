@@ -13,7 +13,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request, build_opener
 
-from batchq.cli.config import BUNDLE, KEY, REGION, SECRET, URL, settle, usual_file
+from batchq.cli.config import BUNDLE, KEY, REGION, SECRET, URL, load, usual_file
 from batchq.errors import Invalid, Misused, ServerUnavailable
 
 HERE = "http://127.0.0.1:22824"
@@ -47,7 +47,7 @@ def url_of(asked: Namespace) -> str:
     """
     if asked.ca_bundle:
         os.environ[BUNDLE] = asked.ca_bundle
-    settle(asked.config)
+    load(asked.config)
     url: str = asked.url or os.environ.get(URL) or HERE
     if not _is_of_a_server(url):
         raise Misused(f"{url} is not the http:// or https:// URL of a server")

@@ -16,10 +16,10 @@ def log_to(stream: TextIO) -> logging.Handler:
     """As a server logs. Where a line comes from is not looked up: there are some for each job."""
     logging._srcfile = None  # noqa: SLF001 - Python's documentation of logging names it for this
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
-    return Log(stream, Lines("%(asctime)s %(levelname)s %(message)s"))
+    return Log(stream, LogFormatter("%(asctime)s %(levelname)s %(message)s"))
 
 
-class Lines(logging.Formatter):
+class LogFormatter(logging.Formatter):
     """A record begins at the margin; what follows of it, as a traceback does, is indented.
 
     A message that is several, as those of a turn, is as many lines, each as if it were a record. What is shown of a
@@ -68,7 +68,7 @@ class Lines(logging.Formatter):
 class Log(logging.StreamHandler[TextIO], Straight):
     """Logging's own, but that what turns tell comes without a record."""
 
-    def __init__(self, stream: TextIO, lines: Lines) -> None:
+    def __init__(self, stream: TextIO, lines: LogFormatter) -> None:
         super().__init__(stream)
         self.setFormatter(lines)
         self._lines = lines

@@ -37,7 +37,7 @@ def line(text: str) -> str:
 OUT = 1  # standard stream
 
 
-def say(text: str, *, end: str = "\n", at_once: bool = True) -> None:
+def write_line(text: str, *, end: str = "\n", at_once: bool = True) -> None:
     """What nobody reads must not be left for the end, which would fail by it."""
     try:
         print(text, end=end, flush=at_once)

@@ -18,7 +18,7 @@ from typing import NoReturn
 from batchq.bootstrap import serving
 from batchq.cli.arguments import read
 from batchq.cli.log_format import log_to
-from batchq.cli.output import complain, say
+from batchq.cli.output import complain, write_line
 from batchq.domain.catalog import Network
 from batchq.settings import Settings, check_names
 
@@ -94,7 +94,7 @@ async def serve(settings: Settings) -> int:
     """Until SIGTERM or SIGINT; containers run on. Raises BatchqError or OSError when it cannot start."""
     over = _signals()
     async with serving(settings) as server:
-        say(f"batchq is ready at {server.url}")
+        write_line(f"batchq is ready at {server.url}")
         watch = asyncio.ensure_future(_end_when_lost(server.lost))
         await over.wait()
         watch.cancel()

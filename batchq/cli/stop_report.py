@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Protocol
 
-from batchq.cli.output import line, say
+from batchq.cli.output import line, write_line
 
 DONE = {
     "CANCELLED": "cancelled",
@@ -25,7 +25,7 @@ Line = Mapping[str, object]
 """An object of the NDJSON answer."""
 
 
-class Teller(Protocol):
+class StopReporter(Protocol):
     def tell(self, job: Line) -> None:
         """Of one job, as it comes."""
 
@@ -33,7 +33,7 @@ class Teller(Protocol):
         """Of all of them, when the last is told."""
 
 
-class InLines:
+class LineReporter:
     """`quiet`: only of those of which it was not done."""
 
     def __init__(self, *, dry_run: bool, quiet: bool) -> None:
@@ -45,30 +45,32 @@ class InLines:
         if outcome not in self._words:
             why = str(job.get("message") or words_of(outcome, self._words))
             why = why.removeprefix(f"Job {job.get('jobId')} ").removesuffix(".")
-            say(line(f"{job.get('jobId')}  {why}"), at_once=False)
+            write_line(line(f"{job.get('jobId')}  {why}"), at_once=False)
         elif not self._quiet:
             what = self._words[outcome]
             why = f": {job['message']}" if job.get("message") else ""
-            say(line(f"{job.get('jobId')}  {what}  {job.get('jobName')} ({job.get('status')}){why}"), at_once=False)
+            write_line(
+                line(f"{job.get('jobId')}  {what}  {job.get('jobName')} ({job.get('status')}){why}"), at_once=False
+            )
 
     def end(self, last: Line, counts: Counter[str]) -> None:
         if not self._quiet:
-            say(summary(counts, self._words) + ("; nothing is changed" if last.get("dryRun") else ""))
+            write_line(summary(counts, self._words) + ("; nothing is changed" if last.get("dryRun") else ""))
 
 
-class AsJson:
+class JsonReporter:
     """The answer as it came, a job a line."""
 
     def __init__(self) -> None:
         self._begin = '{"jobs": ['
 
     def tell(self, job: Line) -> None:
-        say(f"{self._begin}\n  {json.dumps(job)}", end="", at_once=False)
+        write_line(f"{self._begin}\n  {json.dumps(job)}", end="", at_once=False)
         self._begin = ","
 
     def end(self, last: Line, counts: Counter[str]) -> None:
         begin = "\n" if counts else self._begin
-        say(begin + "], " + json.dumps(last).removeprefix("{"))
+        write_line(begin + "], " + json.dumps(last).removeprefix("{"))
 
 
 def summary(counts: Mapping[str, int], words: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ CLOCK = "clock"
 APART = timedelta(seconds=5)
 
 
-def judge(facts: Facts) -> Findings:
+def findings(facts: Facts) -> Findings:
     found = [*_engine(facts), *_server(facts), *_rows(facts)]
     yield from found or [ok(CLOCK, f"all clocks agree: {_told(facts.now)}")]
 

@@ -1,6 +1,6 @@
 """What is wrong with the container engine."""
 
-from batchq.doctor.facts import EngineFacts, EngineTrouble, Room, Trouble
+from batchq.doctor.facts import DiskSpace, EngineFacts, EngineFault, EngineTrouble
 from batchq.doctor.finding import Finding, Findings, ok, problem, warning
 
 ENGINE = "engine"
@@ -8,27 +8,27 @@ OLDEST_API = (1, 41)  # of Docker 20.10
 TIGHT, FULL = 2 * 2**30, 256 * 2**20  # bytes free on the engine's disk
 
 UNAVAILABLE = {
-    Trouble.ABSENT: (
+    EngineFault.ABSENT: (
         "there is none at {0}",
         "Install Docker or start it (systemctl start docker), or set DOCKER_HOST.",
     ),
-    Trouble.FORBIDDEN: (
+    EngineFault.FORBIDDEN: (
         "this user may not use {0}",
         "Add the user to the group docker (usermod -aG docker USER) and log in anew.",
     ),
-    Trouble.DEAF: ("nobody listens at {0}", "Start Docker (systemctl start docker)."),
-    Trouble.SILENT: (
+    EngineFault.DEAF: ("nobody listens at {0}", "Start Docker (systemctl start docker)."),
+    EngineFault.SILENT: (
         "it takes calls at {0} and does not answer them",
         "See its log; restart it (systemctl restart docker).",
     ),
-    Trouble.STRANGE: (
+    EngineFault.STRANGE: (
         "what answers at {0} is no engine that batchq knows",
         "Look at DOCKER_HOST and at the engine's log.",
     ),
 }
 
 
-def judge(engine: EngineFacts | EngineTrouble | None) -> Findings:
+def findings(engine: EngineFacts | EngineTrouble | None) -> Findings:
     match engine:
         case None:
             yield ok(ENGINE, "containers are only simulated here")
@@ -69,7 +69,7 @@ def _live_restore(engine: EngineFacts) -> Findings:
         yield warning(ENGINE, says, do)
 
 
-def _disk(name: str, room: Room) -> Finding:
+def _disk(name: str, room: DiskSpace) -> Finding:
     says = f"{name} has {room.free / 2**30:.1f} GiB free of {room.size / 2**30:.0f}"
     do = "Remove images that nobody needs (docker image prune), or give it a larger disk."
     if room.free < FULL:

@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import Job
-from batchq.ports.runtime import Found
+from batchq.ports.runtime import Inspection
 
 
-class Trouble(StrEnum):
+class EngineFault(StrEnum):
     """Why an engine is of no use."""
 
     ABSENT = "ABSENT"
@@ -22,7 +22,7 @@ class Trouble(StrEnum):
     STRANGE = "STRANGE"
 
 
-class Room(Struct, frozen=True, kw_only=True):
+class DiskSpace(Struct, frozen=True, kw_only=True):
     """Bytes of a file system."""
 
     free: int
@@ -33,7 +33,7 @@ class EngineTrouble(Struct, frozen=True, kw_only=True):
     """DEAF: nobody listens. SILENT: it took the call and did not answer. STRANGE: it answered, and not as an engine."""
 
     address: str
-    kind: Trouble
+    kind: EngineFault
     words: str
 
 
@@ -53,9 +53,9 @@ class EngineFacts(Struct, frozen=True, kw_only=True):
     live_restore: bool
     lacks: tuple[str, ...] = ()
     root: Path | None = None
-    room: Room | None = None
+    room: DiskSpace | None = None
     ahead: float | None = None
-    containers: tuple[Found, ...] = ()
+    containers: tuple[Inspection, ...] = ()
 
 
 class FileFacts(Struct, frozen=True, kw_only=True):
@@ -103,7 +103,7 @@ class StoreFacts(Struct, frozen=True, kw_only=True):
     schema: int | None = None
     newest_schema: int
     wal: int = 0
-    room: Room | None = None
+    room: DiskSpace | None = None
     files: tuple[FileFacts, ...] = ()
     records: Records | None = None
 

@@ -15,7 +15,7 @@ MOST_STRAYS = 3  # more than this batchq does not touch: they look like another 
 MOST_NAMED = 5
 
 
-def judge(facts: Facts) -> Findings:
+def findings(facts: Facts) -> Findings:
     records = facts.store.records
     if records is None or records.fault is not None:
         return

@@ -7,11 +7,11 @@ from batchq.doctor.finding import Finding, Level
 
 def examine(facts: Facts) -> tuple[Finding, ...]:
     return (
-        *engine.judge(facts.engine),
-        *store.judge(facts.store, floor=facts.floor, user=facts.user),
-        *clock.judge(facts),
-        *server.judge(facts),
-        *jobs.judge(facts),
+        *engine.findings(facts.engine),
+        *store.findings(facts.store, floor=facts.floor, user=facts.user),
+        *clock.findings(facts),
+        *server.findings(facts),
+        *jobs.findings(facts),
     )
 
 

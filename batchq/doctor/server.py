@@ -10,7 +10,7 @@ LOOK_AT_LOG = "See its log."
 PULSE = "Its log names what held it up; where it names nothing, the machine slept or had much else to do."
 
 
-def judge(facts: Facts) -> Findings:
+def findings(facts: Facts) -> Findings:
     health = facts.server.health
     if health is None:
         yield from _away(facts)

@@ -1,6 +1,6 @@
 """What is wrong with the data directory: the database in it, its lock, its disk, its modes."""
 
-from batchq.doctor.facts import FileFacts, Records, Room, StoreFacts
+from batchq.doctor.facts import DiskSpace, FileFacts, Records, StoreFacts
 from batchq.doctor.finding import Finding, Findings, ok, problem, warning
 
 STORE, DISK = "store", "disk"
@@ -9,7 +9,7 @@ ENOUGH = 8  # times the floor
 ROOT = 0
 
 
-def judge(store: StoreFacts, *, floor: int, user: int) -> Findings:
+def findings(store: StoreFacts, *, floor: int, user: int) -> Findings:
     if not store.there:
         yield ok(STORE, f"there is no data in {store.data} yet; the first batchq serve makes it")
         return
@@ -69,7 +69,7 @@ def _foreign(it: FileFacts) -> Finding:
     return warning(STORE, says, "Run batchq as that user, or give the files to yours (chown).")
 
 
-def _room(store: StoreFacts, room: Room, floor: int) -> Finding:
+def _room(store: StoreFacts, room: DiskSpace, floor: int) -> Finding:
     says = f"{room.free // 2**20} MiB are free for {store.data}"
     do = "Make room on that disk; what must be saved is tried again until it fits."
     if room.free < floor:

@@ -10,8 +10,8 @@ from enum import StrEnum
 from msgspec import Struct
 
 from batchq.domain import events as on
-from batchq.domain.access.accounts import Reach
-from batchq.domain.access.audit import Act
+from batchq.domain.access.accounts import Visibility
+from batchq.domain.access.audit import AuditRecord
 from batchq.domain.ids import JobId, parent_of
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Job, Status
 from batchq.domain.lifecycle.arrays import size
@@ -47,7 +47,7 @@ class SweepOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str
     grace: timedelta | None = None
     signal: str | None = None
-    act: Act | None = None
+    act: AuditRecord | None = None
 
 
 class Selection(Struct, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ class Selection(Struct, frozen=True, kw_only=True):
     queues: frozenset[str] | None = None
     statuses: frozenset[Status] | None = None
     environments: frozenset[str] | None = None
-    reach: Reach | None = None
+    reach: Visibility | None = None
 
     @property
     def by_child(self) -> bool:
@@ -102,7 +102,7 @@ class Sweep(Struct, frozen=True, kw_only=True):
     order: SweepOrder
 
 
-class Meant(Struct, frozen=True, kw_only=True):
+class StopTarget(Struct, frozen=True, kw_only=True):
     """A job that an order means, or that node of it."""
 
     job: Job
@@ -118,7 +118,7 @@ class Progress(Struct, frozen=True, kw_only=True):
     over: bool
 
 
-class Sketch(Struct, frozen=True, kw_only=True):
+class Preview(Struct, frozen=True, kw_only=True):
     """A job that an order would mean, in so far as that tells what would become of it. `place`: its order, and node."""
 
     place: tuple[int, int | None]
@@ -128,7 +128,7 @@ class Sketch(Struct, frozen=True, kw_only=True):
     has_children: bool
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class JobOutcome(Struct, frozen=True, kw_only=True):
     """A job, what it was when it was told, and what becomes of it. `status` None: there is no such job."""
 
     job_id: JobId

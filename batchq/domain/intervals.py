@@ -18,7 +18,7 @@ def merged(runs: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         yield run
 
 
-class Spans:
+class IntervalSet:
     """`runs` are first and last orders, in any order; they may overlap."""
 
     def __init__(self, runs: Iterable[tuple[int, int]] = ()) -> None:

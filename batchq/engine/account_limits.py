@@ -6,7 +6,7 @@ The rate limit for SubmitJob of each account.
 import logging
 from collections.abc import Callable
 
-from batchq.domain.access.accounts import AccountName, Allowance, Owner, People
+from batchq.domain.access.accounts import AccountName, ContainerPolicy, Directory, Owner
 from batchq.domain.scheduling.quotas import Quotas
 from batchq.errors import TooOften, Unavailable
 from batchq.ports.clock import Clock
@@ -20,14 +20,14 @@ log = logging.getLogger(__name__)
 class Accounts:
     """`people` raises Unavailable; then no job is started. While not `held` none is held to what its account may."""
 
-    def __init__(self, *, people: Callable[[], People], held: bool) -> None:
+    def __init__(self, *, people: Callable[[], Directory], held: bool) -> None:
         self._people = people
         self._held = held
-        self._quotas = Quotas(People())
+        self._quotas = Quotas(Directory())
         self._told: Quotas | None = None
         self._complained = False
 
-    def allowance(self, owner: Owner) -> Allowance | None:
+    def allowance(self, owner: Owner) -> ContainerPolicy | None:
         """What this owner's jobs may have now, None whatever the server gives. Raises Unavailable."""
         return self._people().held_to(owner) if self._held else None
 

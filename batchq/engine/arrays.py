@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from batchq.domain.ids import JobId, child_id
-from batchq.domain.intervals import Spans
+from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import Job
 from batchq.domain.lifecycle import arrays
 from batchq.domain.lifecycle.array_view import Sealed, is_sealing
@@ -11,7 +11,7 @@ from batchq.engine.unit_of_work import Turn
 from batchq.ports.jobs import JobStore
 
 MOST = 250  # children that one turn spawns, and tells
-NONE = Spans()
+NONE = IntervalSet()
 
 
 class Families:
@@ -49,12 +49,12 @@ class Families:
         """Before anything is decided in a turn: a child of theirs hears first what they were told."""
         turn.learn(self._at_work.values())
 
-    def under_order(self, turn: Turn) -> Spans:
+    def under_order(self, turn: Turn) -> IntervalSet:
         """The orders of the children that may not start: an order to their array is yet to be applied to them."""
         known = {*self._at_work, *[job.id for job in turn.parents()]}
         if not known:
             return NONE
-        return Spans([arrays.untold(job) for job in self._of(turn, known) if arrays.order(job) is not None])
+        return IntervalSet([arrays.untold(job) for job in self._of(turn, known) if arrays.order(job) is not None])
 
     def spawning(self, before: int) -> bool:
         """Whether an array of an order below this one has children that are yet to come."""
@@ -90,7 +90,7 @@ async def _tell(turn: Turn, store: JobStore, parent_id: JobId, most: int) -> int
     assert parent is not None, f"{parent_id} was at work and is not known"
     if arrays.order(parent) is None:
         return 0
-    after, indices = arrays.tell(parent, most)
+    after, indices = arrays.pass_order(parent, most)
     turn.learn(await store.children(parent_id, indices.start, len(indices)))
     for index in indices:
         turn.hear(child_id(parent_id, index))

@@ -10,17 +10,17 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Caller
 from batchq.domain.bulk_stop import (
-    Meant,
+    JobOutcome,
     Progress,
+    StopTarget,
     Sweep,
     SweepOrder,
-    Told,
     has_children,
     note,
     outcome,
     request,
 )
-from batchq.domain.intervals import Spans
+from batchq.domain.intervals import IntervalSet
 from batchq.domain.lifecycle import node_view
 from batchq.engine.messages import SweepJobs
 from batchq.engine.unit_of_work import Turn
@@ -31,9 +31,9 @@ ASKED = "asked"
 MOST = 500  # jobs that one turn tells
 AT_ONCE = 100  # orders that one user may have under way: to decide each of them may take part of a second
 
-Hear = Callable[[tuple[Told, ...] | None], None]
+Hear = Callable[[tuple[JobOutcome, ...] | None], None]
 
-NOBODY = Spans()
+NOBODY = IntervalSet()
 
 
 class Sweeps:
@@ -59,7 +59,7 @@ class Sweeps:
     async def prepare(self) -> None:
         """Before anything is decided in a turn: whom those orders mean that the last one has saved."""
         if self._unknown:
-            self.meant = Spans([run for it in self._under_way for run in await self._store.meant_orders(it)])
+            self.meant = IntervalSet([run for it in self._under_way for run in await self._store.meant_orders(it)])
             self._unknown = False
 
     def begin(self, turn: Turn, letter: SweepJobs) -> None:
@@ -104,7 +104,7 @@ def _is_of(sweep: Sweep, user: Caller) -> bool:
     return sweep.order.act is not None and sweep.order.act.user == user.user
 
 
-def _tell(turn: Turn, order: SweepOrder, meant: Meant) -> Told:
+def _tell(turn: Turn, order: SweepOrder, meant: StopTarget) -> JobOutcome:
     job = turn.hear(meant.job.id)
     assert job is not None, f"{meant.job.id} is meant and is not known"
     turn.step(job.id, request(order, meant.node))
@@ -112,13 +112,15 @@ def _tell(turn: Turn, order: SweepOrder, meant: Meant) -> Told:
     became = outcome(order.kind, shown.status, has_children=has_children(shown))
     if order.act is not None and turn.get(job.id) is not job:
         turn.acts.append(replace(order.act, at=turn.now).about_job(shown.id, job.spec.owner, became))
-    return Told(job_id=shown.id, name=job.spec.name, status=shown.status, outcome=became, note=note(order.kind, shown))
+    return JobOutcome(
+        job_id=shown.id, name=job.spec.name, status=shown.status, outcome=became, note=note(order.kind, shown)
+    )
 
 
-def _progress(sweep: Sweep, page: tuple[Meant, ...], *, over: bool) -> Progress:
+def _progress(sweep: Sweep, page: tuple[StopTarget, ...], *, over: bool) -> Progress:
     order, node = (page[-1].job.order, page[-1].node) if page else (-1, None)
     return Progress(sweep=sweep.number, order=order, node=node, over=over)
 
 
-def _nobody(_: tuple[Told, ...] | None) -> None:
+def _nobody(_: tuple[JobOutcome, ...] | None) -> None:
     """Whoever ordered it waits no more: it was before a restart."""

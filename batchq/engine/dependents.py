@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from batchq.domain.ids import JobId, child_id
 from batchq.domain.job import QUEUED, Job, Status
-from batchq.domain.scheduling.dependencies import asked_of, judge
+from batchq.domain.scheduling.dependencies import asked_of, evaluate
 from batchq.engine.unit_of_work import Turn, Unjudged, unjudged
 from batchq.ports.jobs import JobStore
 
@@ -79,7 +79,7 @@ async def _judge(job_ids: Iterable[JobId], turn: Turn, store: JobStore) -> None:
     known: dict[JobId, Job] = {job_id: job for job_id in named if (job := turn.get(job_id)) is not None}
     for job in sorted(jobs, key=attrgetter("order")):
         if job.status is not Status.RUNNABLE:
-            turn.step(job.id, judge(job, known))
+            turn.step(job.id, evaluate(job, known))
 
 
 async def _learn(turn: Turn, store: JobStore, job_ids: Iterable[JobId]) -> None:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.access.accounts import Caller
-from batchq.domain.bulk_stop import Selection, SweepOrder, Told
+from batchq.domain.bulk_stop import JobOutcome, Selection, SweepOrder
 from batchq.domain.ids import ConsumableName, JobId, QueueName, Tag
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle.array_view import Sealed
@@ -190,9 +190,9 @@ class Engine:
 
     async def sweep(
         self, order: SweepOrder, selection: Selection, *, caller: Caller
-    ) -> AsyncIterator[tuple[Told, ...]]:
+    ) -> AsyncIterator[tuple[JobOutcome, ...]]:
         """What becomes of the jobs that are meant, as they are told. It is durable whom it means when this returns."""
-        told: asyncio.Queue[tuple[Told, ...] | None] = asyncio.Queue()
+        told: asyncio.Queue[tuple[JobOutcome, ...] | None] = asyncio.Queue()
         hear, as_of = _ear(told), self.loop.next_order
         async with self.loop.choosing.turn_of(caller):
             try:
@@ -267,11 +267,11 @@ def _let_go(answer: asyncio.Future[None]) -> None:
         answer.exception()
 
 
-def _ear(told: asyncio.Queue[tuple[Told, ...] | None]) -> Callable[[tuple[Told, ...] | None], None]:
+def _ear(told: asyncio.Queue[tuple[JobOutcome, ...] | None]) -> Callable[[tuple[JobOutcome, ...] | None], None]:
     """Of somebody who may go before all is told: for him nothing is kept any more."""
     listens = ref(told)
 
-    def hear(some: tuple[Told, ...] | None) -> None:
+    def hear(some: tuple[JobOutcome, ...] | None) -> None:
         queue = listens()
         if queue is not None:
             queue.put_nowait(some)
@@ -279,6 +279,6 @@ def _ear(told: asyncio.Queue[tuple[Told, ...] | None]) -> Callable[[tuple[Told, 
     return hear
 
 
-async def _heard(told: asyncio.Queue[tuple[Told, ...] | None]) -> AsyncIterator[tuple[Told, ...]]:
+async def _heard(told: asyncio.Queue[tuple[JobOutcome, ...] | None]) -> AsyncIterator[tuple[JobOutcome, ...]]:
     while (some := await told.get()) is not None:
         yield some

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Caller
-from batchq.domain.bulk_stop import Candidates, Selection, SweepOrder, Told
+from batchq.domain.bulk_stop import Candidates, JobOutcome, Selection, SweepOrder
 from batchq.domain.container import Resources
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import Job, JobSpec
@@ -98,7 +98,7 @@ class SweepJobs(Struct, frozen=True, kw_only=True):
     order: SweepOrder
     selection: Selection
     as_of: int
-    hear: Callable[[tuple[Told, ...] | None], None]
+    hear: Callable[[tuple[JobOutcome, ...] | None], None]
     candidates: Candidates | None = None
     final: bool = True
     caller: Caller

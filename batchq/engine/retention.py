@@ -13,8 +13,8 @@ from batchq.domain.ids import JobId
 from batchq.errors import StoreFailed
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import Pruned
-from batchq.ports.logs import ForgetfulArchive
-from batchq.ports.retention import ForgetfulStore
+from batchq.ports.logs import RetentionArchive
+from batchq.ports.retention import RetentionStore
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +33,8 @@ class Pruner:
     def __init__(
         self,
         *,
-        store: ForgetfulStore,
-        archive: ForgetfulArchive,
+        store: RetentionStore,
+        archive: RetentionArchive,
         clock: Clock,
         retention: timedelta | None,
         between: asyncio.Lock,

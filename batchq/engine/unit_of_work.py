@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Caller
-from batchq.domain.access.audit import DONE, Act, act
-from batchq.domain.bulk_stop import Candidates, Progress, Sweep, Told
+from batchq.domain.access.audit import DONE, AuditRecord, act
+from batchq.domain.bulk_stop import Candidates, JobOutcome, Progress, Sweep
 from batchq.domain.ids import JobId, QueueName, Tag, child_id, parent_of, stream_name
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Job, Status
-from batchq.domain.lifecycle.array_view import hear
+from batchq.domain.lifecycle.array_view import apply_order
 from batchq.domain.lifecycle.arrays import Moved, at_work, count, is_parent, size
 from batchq.domain.lifecycle.containers import came_to_run
 from batchq.domain.lifecycle.damage import fail, is_damaged
@@ -71,9 +71,9 @@ class Turn:
         self._waiting: dict[JobId, dict[JobId, None]] = {}
         self.sweeps: list[tuple[Sweep, SweepJobs]] = []
         self.progress: list[Progress] = []
-        self.told: dict[int, tuple[Told, ...]] = {}
+        self.told: dict[int, tuple[JobOutcome, ...]] = {}
         self.caller: Caller | None = None
-        self.acts: list[Act] = []
+        self.acts: list[AuditRecord] = []
         self._active = active
         self._read: dict[JobId, Job] = {}
         self._inserted: dict[JobId, Job] = {}
@@ -133,7 +133,7 @@ class Turn:
         if job is None or parent is None:
             return job
         caller, self.caller = self.caller, None  # who asks something of it has not ordered this
-        heard = self._follow(job, hear(job, parent, self.now))
+        heard = self._follow(job, apply_order(job, parent, self.now))
         self.caller = caller
         return heard
 

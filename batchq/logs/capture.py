@@ -23,7 +23,7 @@ from batchq.domain.ids import Tag
 from batchq.errors import ContainerGone
 from batchq.logs.quota import LogQuota
 from batchq.ports.clock import Clock
-from batchq.ports.logs import KeptLine, LogArchive, LogLine
+from batchq.ports.logs import LogArchive, LogLine, StoredLine
 from batchq.ports.runtime import ContainerRuntime
 
 OVERLAP = 1_000_000_000  # nanoseconds by which one line may overtake another
@@ -42,7 +42,7 @@ STOPPED = (
 )
 
 
-class Keeper:
+class LogCapture:
     """One copy at a time for a container."""
 
     def __init__(self, *, archive: LogArchive, runtime: ContainerRuntime, clock: Clock, quota: LogQuota) -> None:
@@ -97,7 +97,7 @@ class Keeper:
 
     async def _copy_first(self, tag: Tag, written: AsyncGenerator[LogLine, None]) -> bool:
         """All of it, if nothing is kept yet; else nothing, and False. No file is looked for where nothing is told."""
-        batch = Batch(self._archive, tag, self._quota, stored=0)
+        batch = LogBatch(self._archive, tag, self._quota, stored=0)
         asked, read = False, 0
         with suppress(ContainerGone):
             async with aclosing(written) as lines:
@@ -123,7 +123,7 @@ class Keeper:
         since = max(last - OVERLAP, 0)
         kept = await self._kept(log_id, since=since, whole=whole) if last else {}
         newest, oldest = max(kept, default=0), 0
-        batch = Batch(self._archive, tag, self._quota, stored=stored)
+        batch = LogBatch(self._archive, tag, self._quota, stored=stored)
         after = min([since, *(stamp - 1 for stamp in kept)])
         with suppress(ContainerGone):  # nothing more to copy
             async with aclosing(self._runtime.logs(tag, after=after)) as lines:
@@ -159,7 +159,7 @@ class Keeper:
             position = page.end
 
 
-class Batch:
+class LogBatch:
     """Events on their way into a container's log, so many at a time that neither the memory nor the disk minds.
 
     `stored` are the bytes of the log that the archive has already.
@@ -229,7 +229,7 @@ def _rest(line: LogLine, kept: dict[int, int], *, since: int) -> str:
     return line.message[known:]
 
 
-def _is_annotation(line: KeptLine) -> bool:
+def _is_annotation(line: StoredLine) -> bool:
     """Stamped by batchq: the engine stamps no line 0, and a damaged line has no time at all."""
     return line.stamped == 0 < line.at
 

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from batchq.disk_guard import MIB, Floor
-from batchq.domain.access.accounts import AccountName, Reach, UserName
+from batchq.disk_guard import MIB, DiskGuard
+from batchq.domain.access.accounts import AccountName, UserName, Visibility
 from batchq.domain.ids import Tag
 from batchq.domain.scheduling.quotas import Quotas
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
-from batchq.ports.logs import ForgetfulArchive, LogArchive
+from batchq.ports.logs import LogArchive, RetentionArchive
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class LogQuota:
         self,
         *,
         each: int | None,
-        floor: Floor,
+        floor: DiskGuard,
         quotas: Callable[[], Quotas],
         usage: "AccountLogs",
         clock: Clock,
@@ -90,14 +90,14 @@ class LogQuota:
         return None
 
 
-class ForgetfulLogs(LogArchive, ForgetfulArchive, Protocol):
+class RetentionLogArchive(LogArchive, RetentionArchive, Protocol):
     """An archive of which logs are discarded, too."""
 
 
 class AccountLogs:
     """Bytes of stored logs, by account. Logs are discarded by way of it."""
 
-    def __init__(self, *, store: JobStore, archive: ForgetfulLogs) -> None:
+    def __init__(self, *, store: JobStore, archive: RetentionLogArchive) -> None:
         self._store = store
         self._archive = archive
         self._bytes: dict[AccountName, int] = {}
@@ -132,7 +132,7 @@ class AccountLogs:
     async def _count(self, account: AccountName) -> None:
         self._expired.discard(account)
         total, after = 0, ""
-        reach = Reach(user=UserName(""), accounts=frozenset({account}))
+        reach = Visibility(user=UserName(""), accounts=frozenset({account}))
         while page := await self._store.streams(after=after, limit=PAGE, reach=reach):
             total += await self._archive.total([it.tag.log_id for it in page if it.owner.account == account])
             after = page[-1].name

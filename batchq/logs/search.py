@@ -9,7 +9,7 @@ from msgspec import Struct
 from batchq.logs.filter_pattern import Pattern
 from batchq.logs.pages import PAGE_BYTES, Span
 from batchq.logs.search_budget import LINE_COST, Budget
-from batchq.ports.logs import KeptLine, LogArchive, LogStream
+from batchq.ports.logs import LogArchive, LogStream, StoredLine
 
 EXAMINED = 50_000  # lines looked at for one page, whether they match or not
 AHEAD_LINES = 5_000  # read ahead of all the streams together
@@ -21,21 +21,21 @@ Key = tuple[int, str, int]
 
 class Event(Struct, frozen=True, kw_only=True):
     stream: LogStream
-    line: KeptLine
+    line: StoredLine
 
     @property
     def key(self) -> Key:
         return self.line.at, self.stream.tag.log_id, self.line.position
 
 
-class Hits(Struct, frozen=True, kw_only=True):
+class SearchResult(Struct, frozen=True, kw_only=True):
     """What was found, and the key of the last line that was looked at: None if there is nothing beyond."""
 
     events: tuple[Event, ...]
     reached: Key | None
 
 
-class Walk:
+class StreamReader:
     """One stream's events of a span, read a little ahead."""
 
     def __init__(self, archive: LogArchive, stream: LogStream, *, span: Span, share: int, budget: Budget) -> None:
@@ -45,7 +45,7 @@ class Walk:
         self._budget = budget
         self._lines = max(AHEAD_LINES // share, 10)
         self._bytes = AHEAD_BYTES // share
-        self._ahead: deque[KeptLine] = deque()
+        self._ahead: deque[StoredLine] = deque()
         self._position = 0
 
     async def first(self, beyond: Key | None) -> Event | None:
@@ -83,10 +83,10 @@ async def search(
     budget: Budget,
     beyond: Key | None,
     limit: int,
-) -> Hits:
+) -> SearchResult:
     """The events beyond a key that match, as many as one answer may have and the budget allows; one line at least."""
     await budget.pause()
-    walks = [Walk(archive, it, span=span, share=len(streams), budget=budget) for it in streams]
+    walks = [StreamReader(archive, it, span=span, share=len(streams), budget=budget) for it in streams]
     heads = await _heads(walks, beyond)
     events: list[Event] = []
     room, reached = PAGE_BYTES, beyond
@@ -105,10 +105,10 @@ async def search(
             heapq.heappop(heads)
         else:
             heapq.heapreplace(heads, (following.key, following, walk))
-    return Hits(events=tuple(events), reached=reached if heads else None)
+    return SearchResult(events=tuple(events), reached=reached if heads else None)
 
 
-async def _heads(walks: Sequence[Walk], beyond: Key | None) -> list[tuple[Key, Event, Walk]]:
+async def _heads(walks: Sequence[StreamReader], beyond: Key | None) -> list[tuple[Key, Event, StreamReader]]:
     """The first event of each, as a heap: keys differ, so nothing else is compared."""
     heads = []
     for walk in walks:

@@ -9,13 +9,13 @@ from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import Tag
 from batchq.errors import NotFound
 from batchq.logs import pages
-from batchq.logs.capture import Keeper
+from batchq.logs.capture import LogCapture
 from batchq.logs.filter_pattern import compiled
 from batchq.logs.pages import Span
 from batchq.logs.quota import LogQuota
 from batchq.logs.search import Event, Key, search
 from batchq.logs.search_budget import Budget, never
-from batchq.logs.streams import Listing, Mark, mark, page
+from batchq.logs.streams import Listing, StreamPosition, mark, page
 from batchq.logs.tail import Follower
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
@@ -26,7 +26,7 @@ GROUP = "/aws/batch/job"
 PART = 500  # streams that are searched together
 
 
-class Query(Struct, frozen=True, kw_only=True):
+class LogQuery(Struct, frozen=True, kw_only=True):
     """What to search: the streams of these names; if there are none, all whose names begin with `prefix`."""
 
     names: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class Query(Struct, frozen=True, kw_only=True):
     pattern: str = ""
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class SearchPosition(Struct, frozen=True, kw_only=True):
     """Where a search goes on: among the streams after a name and up to another, beyond a line."""
 
     after: str = ""
@@ -43,7 +43,7 @@ class Place(Struct, frozen=True, kw_only=True):
     beyond: Key | None = None
 
 
-class Summary(Struct, frozen=True, kw_only=True):
+class StreamSummary(Struct, frozen=True, kw_only=True):
     """A stream at a glance: times in nanoseconds, None where nothing was written."""
 
     stream: LogStream
@@ -52,7 +52,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     size: int
 
 
-class Logs:
+class LogService:
     """One group of streams, one stream an attempt. What its caller does not reach is to him as if it were not there."""
 
     def __init__(
@@ -61,7 +61,7 @@ class Logs:
         self._store = store
         self._archive = archive
         self._quota = quota
-        self._keeper = Keeper(archive=archive, runtime=runtime, clock=clock, quota=quota)
+        self._keeper = LogCapture(archive=archive, runtime=runtime, clock=clock, quota=quota)
         self._searches = asyncio.Lock()
         self._follower = Follower(store=store, runtime=runtime, keeper=self._keeper, clock=clock)
 
@@ -100,8 +100,8 @@ class Logs:
         return await read(self._archive, stream.tag.log_id, span=span, position=position, limit=limit)
 
     async def filter(
-        self, query: Query, *, place: Place, limit: int, caller: Caller, gone: Callable[[], bool] = never
-    ) -> tuple[tuple[Event, ...], Place | None]:
+        self, query: LogQuery, *, place: SearchPosition, limit: int, caller: Caller, gone: Callable[[], bool] = never
+    ) -> tuple[tuple[Event, ...], SearchPosition | None]:
         """A page of what a query finds, by time, and where it goes on; it may be empty and still go on.
 
         What was written since the first of several containers was read is told the next time: a client that follows
@@ -117,32 +117,32 @@ class Logs:
             self._archive, streams, span=span, pattern=pattern, budget=budget, beyond=place.beyond, limit=limit
         )
         if hits.reached is not None:
-            return hits.events, Place(after=place.after, until=streams[-1].name, beyond=hits.reached)
+            return hits.events, SearchPosition(after=place.after, until=streams[-1].name, beyond=hits.reached)
         if query.names or len(streams) < PART:
             return hits.events, None
-        return hits.events, Place(after=streams[-1].name)
+        return hits.events, SearchPosition(after=streams[-1].name)
 
     async def streams(
-        self, asked: Listing, *, after: Mark | None, limit: int, caller: Caller
-    ) -> tuple[tuple[Summary, ...], Mark | None]:
+        self, asked: Listing, *, after: StreamPosition | None, limit: int, caller: Caller
+    ) -> tuple[tuple[StreamSummary, ...], StreamPosition | None]:
         """A page of streams, and the mark after which there are more."""
         found = await page(self._store, asked, reach=caller.reach, after=after, limit=limit + 1)
         told = found[:limit]
         more = mark(told[-1]) if len(found) > limit else None
         return tuple([await self._summary(stream) for stream in told]), more
 
-    async def _summary(self, stream: LogStream) -> Summary:
+    async def _summary(self, stream: LogStream) -> StreamSummary:
         log_id = stream.tag.log_id
         first = await self._archive.read(log_id, position=0, limit=1, max_bytes=1)
         last = await self._archive.last(log_id)
-        return Summary(
+        return StreamSummary(
             stream=stream,
             first=first.lines[0].at if first.lines else None,
             last=last or None,
             size=await self._archive.size(log_id),
         )
 
-    async def _searched(self, query: Query, place: Place, caller: Caller) -> tuple[LogStream, ...]:
+    async def _searched(self, query: LogQuery, place: SearchPosition, caller: Caller) -> tuple[LogStream, ...]:
         """The streams to search in one go: those named, or the next part of all."""
         if query.names:
             return tuple([await self.stream(name, caller=caller) for name in dict.fromkeys(query.names)])

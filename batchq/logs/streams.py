@@ -11,14 +11,14 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from batchq.domain.access.accounts import Reach
+from batchq.domain.access.accounts import Visibility
 from batchq.ports.jobs import Age, JobStore
 from batchq.ports.logs import LogStream
 
 STEP = 1000
 
 
-class Order(StrEnum):
+class StreamOrder(StrEnum):
     """AWS: that of the last event is only nearly kept. Here it is that of the streams' beginnings."""
 
     NAME = "LogStreamName"
@@ -26,12 +26,12 @@ class Order(StrEnum):
 
 
 class Listing(Struct, frozen=True, kw_only=True):
-    order: Order
+    order: StreamOrder
     descending: bool
     prefix: str = ""
 
 
-class Mark(Struct, frozen=True, kw_only=True):
+class StreamPosition(Struct, frozen=True, kw_only=True):
     """The last stream of a page. It need not be there any more when the next page is asked for."""
 
     name: str
@@ -43,16 +43,16 @@ class Mark(Struct, frozen=True, kw_only=True):
 
 
 async def page(
-    store: JobStore, listing: Listing, *, reach: Reach | None, after: Mark | None, limit: int
+    store: JobStore, listing: Listing, *, reach: Visibility | None, after: StreamPosition | None, limit: int
 ) -> tuple[LogStream, ...]:
     """The streams within a reach that come after a mark."""
     match listing.order, listing.descending:
-        case Order.NAME, False:
+        case StreamOrder.NAME, False:
             name = after.name if after else ""
             return await store.streams(prefix=listing.prefix, after=name, limit=limit, reach=reach)
-        case Order.LAST_EVENT, True:
+        case StreamOrder.LAST_EVENT, True:
             return await store.newest_streams(limit=limit, before=after.age if after else None, reach=reach)
-        case Order.NAME, True:
+        case StreamOrder.NAME, True:
             walk = _by_name(store, listing.prefix, reach)
             return await _turned(walk, until=lambda it: after is not None and it.name >= after.name, limit=limit)
         case _:
@@ -60,9 +60,9 @@ async def page(
             return await _turned(walk, until=lambda it: after is not None and _age(it) <= after.age, limit=limit)
 
 
-def mark(last: LogStream) -> Mark:
+def mark(last: LogStream) -> StreamPosition:
     """The mark behind a page that ends with this stream."""
-    return Mark(name=last.name, created_at=last.created_at)
+    return StreamPosition(name=last.name, created_at=last.created_at)
 
 
 def _age(stream: LogStream) -> Age:
@@ -81,7 +81,7 @@ async def _turned(
     return tuple(reversed(held))
 
 
-async def _by_name(store: JobStore, prefix: str, reach: Reach | None) -> AsyncIterator[LogStream]:
+async def _by_name(store: JobStore, prefix: str, reach: Visibility | None) -> AsyncIterator[LogStream]:
     after = ""
     while some := await store.streams(prefix=prefix, after=after, limit=STEP, reach=reach):
         for stream in some:
@@ -89,7 +89,7 @@ async def _by_name(store: JobStore, prefix: str, reach: Reach | None) -> AsyncIt
         after = some[-1].name
 
 
-async def _newest_first(store: JobStore, reach: Reach | None) -> AsyncIterator[LogStream]:
+async def _newest_first(store: JobStore, reach: Visibility | None) -> AsyncIterator[LogStream]:
     before = None
     while some := await store.newest_streams(limit=STEP, before=before, reach=reach):
         for stream in some:

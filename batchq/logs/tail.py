@@ -12,7 +12,7 @@ from batchq.domain.ids import Tag
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.container_gates import spec_of
 from batchq.errors import EngineUnknown, StoreFailed
-from batchq.logs.capture import Keeper
+from batchq.logs.capture import LogCapture
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
 from batchq.ports.logs import LogStream
@@ -27,7 +27,7 @@ SETTLING = timedelta(minutes=10)  # in which the container of an attempt that is
 WAITING = 3.0  # seconds that readers wait for one answer of the engine
 
 
-class Work(Struct, frozen=True, kw_only=True):
+class SharedRead(Struct, frozen=True, kw_only=True):
     """Something asked of the engine that readers wait for together. `since` in the loop's seconds."""
 
     task: asyncio.Task[None]
@@ -37,13 +37,13 @@ class Work(Struct, frozen=True, kw_only=True):
 class Follower:
     """Readers wait a little. What takes longer goes on without them, and is there for the next one."""
 
-    def __init__(self, *, store: JobStore, runtime: ContainerRuntime, keeper: Keeper, clock: Clock) -> None:
+    def __init__(self, *, store: JobStore, runtime: ContainerRuntime, keeper: LogCapture, clock: Clock) -> None:
         self._store = store
         self._runtime = runtime
         self._keeper = keeper
         self._clock = clock
         self._together = asyncio.Semaphore(TOGETHER)
-        self._under_way: dict[Hashable, Work] = {}
+        self._under_way: dict[Hashable, SharedRead] = {}
         self._there: frozenset[Tag] = frozenset()
 
     async def follow(self, streams: Sequence[LogStream]) -> int | None:
@@ -100,15 +100,15 @@ class Follower:
             except StoreFailed as failure:
                 log.warning("container %s: its output could not be kept for a reader: %s", tag, failure)
 
-    def _once(self, what: Hashable, work: Callable[[], Coroutine[None, None, None]]) -> Work:
+    def _once(self, what: Hashable, work: Callable[[], Coroutine[None, None, None]]) -> SharedRead:
         """The work under way, or begun now: what many readers want is done once."""
         if what not in self._under_way:
             task = asyncio.create_task(work(), name=f"reading logs, {what}")
-            self._under_way[what] = Work(task=task, since=asyncio.get_running_loop().time())
+            self._under_way[what] = SharedRead(task=task, since=asyncio.get_running_loop().time())
             task.add_done_callback(lambda _: self._under_way.pop(what))
         return self._under_way[what]
 
-    async def _wait(self, works: Sequence[Work]) -> None:
+    async def _wait(self, works: Sequence[SharedRead]) -> None:
         """Until all is done, or has had its time: for what others have waited for in vain nobody waits again."""
         if not works:
             return

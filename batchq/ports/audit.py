@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from batchq.domain.access.audit import ActQuery, Kept, Noted
+from batchq.domain.access.audit import AuditQuery, PendingAudit, StoredAudit
 
 
-class ActStore(Protocol):
+class AuditStore(Protocol):
     """Each call is a transaction of its own, and raises StoreFailed as a commit does."""
 
-    async def acts(self, query: ActQuery) -> tuple[Kept, ...]: ...
+    async def acts(self, query: AuditQuery) -> tuple[StoredAudit, ...]: ...
 
-    async def take_over(self, noted: Sequence[Noted]) -> None:
+    async def take_over(self, noted: Sequence[PendingAudit]) -> None:
         """Keep them, each once, however often it is brought."""
 
     async def prune_acts(self, before: datetime, *, limit: int) -> int:

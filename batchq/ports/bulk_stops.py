@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from batchq.domain.bulk_stop import Meant, Selection, Sketch, Sweep, Target
+from batchq.domain.bulk_stop import Preview, Selection, StopTarget, Sweep, Target
 
 
 class SweepStore(Protocol):
@@ -15,7 +15,7 @@ class SweepStore(Protocol):
     async def meant_orders(self, sweep: int) -> Sequence[tuple[int, int]]:
         """The orders of the jobs that are yet to be told, with those of their children: as few runs as they come to."""
 
-    async def next_meant(self, sweep: int, limit: int) -> tuple[Meant, ...]:
+    async def next_meant(self, sweep: int, limit: int) -> tuple[StopTarget, ...]:
         """The next to be told, the last by order and node first."""
 
     async def candidates(self, selection: Selection) -> tuple[Target, ...]:
@@ -23,5 +23,5 @@ class SweepStore(Protocol):
 
     async def preview(
         self, selection: Selection, limit: int, after: tuple[int, int | None] | None = None
-    ) -> tuple[Sketch, ...]:
+    ) -> tuple[Preview, ...]:
         """Whom an order would mean now, by order and node, from the first behind `after`. It changes nothing."""

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from batchq.domain.access.accounts import Caller, Owner, Reach
+from batchq.domain.access.accounts import Caller, Owner, Visibility
 from batchq.domain.catalog import (
     ComputeEnvironment,
     ConsumableResource,
@@ -30,7 +30,7 @@ class NeedQuery(Struct, frozen=True, kw_only=True):
     name: str | None = None
     limit: int
     before: int | None = None
-    reach: Reach | None = None
+    reach: Visibility | None = None
     over: frozenset[int] = frozenset()
 
 
@@ -112,7 +112,7 @@ class CatalogStore(Protocol):
         status: str | None,
         limit: int,
         after: DefinitionRef | None,
-        reach: Reach | None = None,
+        reach: Visibility | None = None,
     ) -> tuple[JobDefinition, ...]:
         """By name ascending, then revision ascending, from the first beyond `after`."""
 

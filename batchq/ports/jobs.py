@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
-from batchq.domain.access.accounts import Reach
-from batchq.domain.access.audit import Act
+from batchq.domain.access.accounts import Visibility
+from batchq.domain.access.audit import AuditRecord
 from batchq.domain.bulk_stop import Candidates, Progress, Selection, Sweep
 from batchq.domain.ids import ConsumableName, JobId, QueueName, Tag
 from batchq.domain.job import Job, Status
@@ -93,7 +93,7 @@ class Changes(Struct, frozen=True, kw_only=True):
     sweeps: tuple[tuple[Sweep, Selection], ...] = ()
     candidates: tuple[tuple[int, Candidates], ...] = ()
     progress: tuple[Progress, ...] = ()
-    acts: tuple[Act, ...] = ()
+    acts: tuple[AuditRecord, ...] = ()
     forget_before: datetime | None = None
 
     @property
@@ -141,7 +141,7 @@ class JobQuery(Struct, frozen=True, kw_only=True):
     values: tuple[str, ...] = ()
     limit: int
     before: int | None = None
-    reach: Reach | None = None
+    reach: Visibility | None = None
     over: frozenset[int] = frozenset()
 
 
@@ -161,7 +161,7 @@ class JobStore(ClockStore, WaitingStore, SweepStore, Protocol):
     async def commit(self, changes: Changes) -> None:
         """Save all of it or nothing, durably. Raises Conflict when a job is not at the version it names."""
 
-    async def jobs(self, ids: Sequence[JobId], *, reach: Reach | None = None) -> Mapping[JobId, Job]:
+    async def jobs(self, ids: Sequence[JobId], *, reach: Visibility | None = None) -> Mapping[JobId, Job]:
         """Those of them that exist, however many are asked for. What is outside a reach is as if it did not."""
 
     async def active(self) -> tuple[Job, ...]:
@@ -222,11 +222,11 @@ class JobStore(ClockStore, WaitingStore, SweepStore, Protocol):
     async def stream(self, name: str) -> LogStream | None: ...
 
     async def streams(
-        self, *, prefix: str = "", after: str = "", limit: int = 50, reach: Reach | None = None
+        self, *, prefix: str = "", after: str = "", limit: int = 50, reach: Visibility | None = None
     ) -> tuple[LogStream, ...]:
         """Log streams by name, ascending, whose names begin with `prefix` and come after `after`."""
 
     async def newest_streams(
-        self, *, limit: int = 50, before: Age | None = None, reach: Reach | None = None
+        self, *, limit: int = 50, before: Age | None = None, reach: Visibility | None = None
     ) -> tuple[LogStream, ...]:
         """Log streams, the last created first, and those of one moment by name, the last first; behind `before`."""

@@ -10,7 +10,7 @@ from batchq.domain.access.accounts import NOBODY, Owner
 from batchq.domain.ids import Tag
 
 
-class ForgetfulArchive(Protocol):
+class RetentionArchive(Protocol):
     """A LogArchive that forgets."""
 
     async def discard(self, log_id: str) -> None:
@@ -33,7 +33,7 @@ class LogLine(Struct, frozen=True, kw_only=True):
     message: str
 
 
-class KeptLine(Struct, frozen=True, kw_only=True):
+class StoredLine(Struct, frozen=True, kw_only=True):
     """A line in the archive. `at` never goes back from line to line; `stamped`, the engine's own, may.
 
     `position` is where it begins: an opaque integer that grows from line to line, and stays the line's for ever.
@@ -48,7 +48,7 @@ class KeptLine(Struct, frozen=True, kw_only=True):
 class LogPage(Struct, frozen=True, kw_only=True):
     """Lines with the positions just before the first and just after the last of them."""
 
-    lines: tuple[KeptLine, ...]
+    lines: tuple[StoredLine, ...]
     start: int
     end: int
 

@@ -9,7 +9,7 @@ from batchq.domain.scheduling.fairshare import ShareKey
 from batchq.ports.jobs import Finished, Pruned
 
 
-class ForgetfulStore(Protocol):
+class RetentionStore(Protocol):
     """A JobStore that forgets. Each call is a small transaction of its own, and raises StoreFailed as a commit does."""
 
     async def prune(

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from batchq.domain.access.accounts import Allowance
+from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.catalog import (
     Network,
 )
@@ -35,7 +35,7 @@ class ContainerState(StrEnum):
     GOING = "GOING"
 
 
-class Made(Struct, frozen=True, kw_only=True):
+class Created(Struct, frozen=True, kw_only=True):
     """A container that was made, or adopted: the engine's id of it, which no other will ever have."""
 
     container: str
@@ -44,7 +44,7 @@ class Made(Struct, frozen=True, kw_only=True):
     created_host_paths: tuple[str, ...] = ()
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class Inspection(Struct, frozen=True, kw_only=True):
     """A container of ours, as the engine tells it.
 
     From a survey only `tag` and `state` are sure. From an inspection a container that ran has `started_at`, one that
@@ -62,14 +62,14 @@ class Found(Struct, frozen=True, kw_only=True):
     host_lost: bool = False
 
 
-class Looked(Struct, frozen=True, kw_only=True):
+class DeathReport(Struct, frozen=True, kw_only=True):
     """What was found of a container when news of its end came; None: it is not there."""
 
     tag: Tag
-    found: Found | None
+    found: Inspection | None
 
 
-class Launch(Struct, frozen=True, kw_only=True):
+class LaunchSpec(Struct, frozen=True, kw_only=True):
     """All that is needed to make a container: its tag, what it is made of, and batchq's own variables, which win.
 
     A tag with a `part` is of an attempt with several containers: they are on a private network of the attempt, those of
@@ -92,7 +92,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     placed_on: str = "local"
     account: str = ""
     network: Network | None = None
-    allowance: Allowance | None = None
+    allowance: ContainerPolicy | None = None
 
 
 class ContainerCalls(Protocol):
@@ -102,7 +102,7 @@ class ContainerCalls(Protocol):
     container to end, and none takes an outcome from anything but an inspection.
     """
 
-    async def create(self, launch: Launch) -> Made:
+    async def create(self, launch: LaunchSpec) -> Created:
         """Make the container, named by its tag; one that is there already is adopted.
 
         Raises ImageMissing, NameTaken, StartRefused, also for what its allowance has not; ContainerGone when the one
@@ -118,7 +118,7 @@ class ContainerCalls(Protocol):
     async def start(self, tag: Tag) -> None:
         """Start a container that is CREATED: the one that `create` answered. Raises StartRefused; ContainerGone."""
 
-    async def inspect(self, tag: Tag) -> Found | None:
+    async def inspect(self, tag: Tag) -> Inspection | None:
         """The truth about one container, None if there is none."""
 
     async def signal_stop(self, tag: Tag, signal: str | None = None) -> None:
@@ -143,10 +143,10 @@ class ContainerRuntime(ContainerCalls, Protocol):
         A runtime may also leave one that wrote nothing.
         """
 
-    async def survey(self) -> tuple[Found, ...]:
+    async def survey(self) -> tuple[Inspection, ...]:
         """Every container of this instance, in whatever state."""
 
-    def deaths(self) -> AbstractAsyncContextManager[AsyncIterator[Tag | Looked]]:
+    def deaths(self) -> AbstractAsyncContextManager[AsyncIterator[Tag | DeathReport]]:
         """The engine's news of containers that ended: a hint, which may be missing, late, or twice.
 
         With it comes what an inspection found since, or the tag alone where none was made, or answered.

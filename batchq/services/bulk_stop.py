@@ -7,9 +7,9 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.domain.access.accounts import ROOT, AccountName, Caller, People
+from batchq.domain.access.accounts import ROOT, AccountName, Caller, Directory
 from batchq.domain.access.permissions import knows_account, knows_user
-from batchq.domain.bulk_stop import Outcome, Selection, Sketch, SweepOrder, Told, outcome
+from batchq.domain.bulk_stop import JobOutcome, Outcome, Preview, Selection, SweepOrder, outcome
 from batchq.domain.ids import JobId, child_id, node_id, node_of, parent_of
 from batchq.domain.job import FINISHED, Job
 from batchq.domain.lifecycle import node_view
@@ -17,7 +17,7 @@ from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.engine.engine import Engine
 from batchq.errors import NotFound
 from batchq.ports.jobs import JobStore
-from batchq.services.jobs import Showing
+from batchq.services.jobs import PendingOrdersView
 
 AT_ONCE = 500  # jobs that are read, or told of, in one go
 FORETOLD = 20_000  # jobs that are chosen in one go: to choose some of very many costs what it costs to choose all
@@ -25,12 +25,12 @@ FORETOLD = 20_000  # jobs that are chosen in one go: to choose some of very many
 NOT_SPAWNED = "Job {id} is not stopped: its array has not spawned it yet. CancelJob and TerminateJob accept it."
 
 T = TypeVar("T")
-Some = tuple[Told, ...]
+Some = tuple[JobOutcome, ...]
 
 _STEP = re.compile(r"(?P<whole>[^:#.]+)(?:(?P<mark>[:#.])(?P<number>[0-9]+))?")
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class BulkStopRequest(Struct, frozen=True, kw_only=True):
     """Ids of jobs, `ARRAY:INDEX`, `GANG#NODE`, or either with a dot; and what else is to hold of those that are meant.
 
     `accounts` stand for those below them, too.
@@ -41,7 +41,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     rest: Selection = Selection()
 
 
-class Stopping:
+class BulkStopService:
     """What is not there for its caller is to him as if it were not there at all."""
 
     def __init__(
@@ -49,17 +49,17 @@ class Stopping:
         *,
         engine: Engine,
         store: JobStore,
-        people: Callable[[], People],
+        people: Callable[[], Directory],
         queues: Callable[[Caller], Collection[str]],
     ) -> None:
         """`queues` are those that a caller may see."""
         self._engine = engine
         self._queues = queues
         self._store = store
-        self._shown = Showing(store, engine.sealed, engine.start_obstacle)
+        self._shown = PendingOrdersView(store, engine.sealed, engine.start_obstacle)
         self._people = people
 
-    async def check(self, asked: Asked, *, caller: Caller) -> None:
+    async def check(self, asked: BulkStopRequest, *, caller: Caller) -> None:
         """Raises NotFound for the first name of a queue, user or account that is not there for the caller.
 
         A deleted user or account, and a queue that the caller lost, count while the caller reaches a job of theirs.
@@ -69,17 +69,20 @@ class Stopping:
         accounts = {caller.account, *(name for name in (ROOT, *people.accounts) if knows_account(caller, name))}
         unseen = [
             *(
-                ("JobQueue", it, Asked(rest=Selection(queues=frozenset({it}))))
+                ("JobQueue", it, BulkStopRequest(rest=Selection(queues=frozenset({it}))))
                 for it in _but(rest.queues, self._queues(caller))
             ),
-            *(("User", it, Asked(rest=Selection(users=frozenset({it})))) for it in _but(rest.users, users)),
-            *(("Account", it, Asked(accounts=frozenset({AccountName(it)}))) for it in _but(asked.accounts, accounts)),
+            *(("User", it, BulkStopRequest(rest=Selection(users=frozenset({it})))) for it in _but(rest.users, users)),
+            *(
+                ("Account", it, BulkStopRequest(accounts=frozenset({AccountName(it)})))
+                for it in _but(asked.accounts, accounts)
+            ),
         ]
         for what, name, its_jobs in unseen:
             if not await self._store.preview(self._selection(its_jobs, None, caller), 1):
                 raise NotFound(f"{what} {name[:128]} not found.")
 
-    async def stop(self, order: SweepOrder, asked: Asked, *, caller: Caller) -> AsyncIterator[Some]:
+    async def stop(self, order: SweepOrder, asked: BulkStopRequest, *, caller: Caller) -> AsyncIterator[Some]:
         """What becomes of each job, as it is told. When this returns it is durable who is meant. Raises StoreFailed."""
         if asked.ids is None:
             return await self._engine.sweep(order, self._selection(asked, None, caller), caller=caller)
@@ -87,7 +90,7 @@ class Stopping:
         told = await self._engine.sweep(order, self._selection(asked, ids, caller), caller=caller) if ids else _none()
         return self._with_those_left(ids, refused, told)
 
-    async def preview(self, order: SweepOrder, asked: Asked, *, caller: Caller) -> AsyncIterator[Some]:
+    async def preview(self, order: SweepOrder, asked: BulkStopRequest, *, caller: Caller) -> AsyncIterator[Some]:
         """What would become of each. It changes nothing."""
         if asked.ids is None:
             return self._sketched(order, self._selection(asked, None, caller))
@@ -95,7 +98,7 @@ class Stopping:
         told = self._sketched(order, self._selection(asked, ids, caller)) if ids else _none()
         return self._with_those_left(ids, refused, told)
 
-    def _selection(self, asked: Asked, ids: Sequence[JobId] | None, caller: Caller) -> Selection:
+    def _selection(self, asked: BulkStopRequest, ids: Sequence[JobId] | None, caller: Caller) -> Selection:
         people, accounts = self._people(), None
         if asked.accounts is not None:
             accounts = frozenset(below for it in asked.accounts for below in people.below(it))
@@ -109,9 +112,9 @@ class Stopping:
             for page in _pages(found):
                 yield tuple(_foretold(order, it) for it in page)
 
-    async def _named(self, said: Sequence[str], caller: Caller) -> tuple[list[JobId], list[Told]]:
+    async def _named(self, said: Sequence[str], caller: Caller) -> tuple[list[JobId], list[JobOutcome]]:
         """Those that can be stopped, and of the others why not; each once."""
-        found: list[Told] = []
+        found: list[JobOutcome] = []
         for some in _pages(list(dict.fromkeys(said))):
             steps = [_step(it) for it in some]
             asked = [job_id for whole, _, number in steps for job_id in (whole, child_id(whole, number or 0))]
@@ -121,7 +124,7 @@ class Stopping:
         return list(dict.fromkeys(it.job_id for it in found if it.outcome is Outcome.NOT_MATCHED)), refused
 
     async def _with_those_left(
-        self, ids: Sequence[JobId], refused: Sequence[Told], told: AsyncIterator[Some]
+        self, ids: Sequence[JobId], refused: Sequence[JobOutcome], told: AsyncIterator[Some]
     ) -> AsyncIterator[Some]:
         """Of those that were named and not meant after all it is said why."""
         left = dict.fromkeys(ids)
@@ -147,40 +150,40 @@ def _step(said: str) -> tuple[JobId, str, int | None]:
     return JobId(found["whole"]), found["mark"] or "", None if number is None else int(number)
 
 
-def _look(known: Mapping[JobId, Job], whole: JobId, mark: str, number: int | None) -> Told:
+def _look(known: Mapping[JobId, Job], whole: JobId, mark: str, number: int | None) -> JobOutcome:
     """What is known before anybody is chosen; NOT_MATCHED is yet to be seen. A child that is to come is there."""
     job = known.get(whole)
     if number is None:
-        return Told(job_id=whole, outcome=Outcome.NOT_FOUND) if job is None else _told(job, whole)
+        return JobOutcome(job_id=whole, outcome=Outcome.NOT_FOUND) if job is None else _told(job, whole)
     of_node = mark == "#" or (mark == "." and job is not None and job.spec.nodes is not None)
     named = node_id(whole, number) if of_node else child_id(whole, number)
     if job is not None and of_node and node_view.exists(job, number):
         return _told(node_view.view(job, number), named)
     if job is not None and not of_node and is_parent(job) and number < size(job):
         return _told(known.get(named, job), named)
-    return Told(job_id=named, outcome=Outcome.NOT_FOUND)
+    return JobOutcome(job_id=named, outcome=Outcome.NOT_FOUND)
 
 
-def _left(known: Mapping[JobId, Job], job_id: JobId) -> Told:
+def _left(known: Mapping[JobId, Job], job_id: JobId) -> JobOutcome:
     whole, node = node_of(job_id)
     job, array = known.get(whole), parent_of(job_id)
     if job is None:
         note = NOT_SPAWNED.format(id=job_id) if array is not None and array[0] in known else ""
-        return Told(job_id=job_id, outcome=Outcome.NOT_FOUND, note=note)
+        return JobOutcome(job_id=job_id, outcome=Outcome.NOT_FOUND, note=note)
     return _told(job if node is None else node_view.view(job, node), job_id)
 
 
-def _told(job: Job, job_id: JobId) -> Told:
+def _told(job: Job, job_id: JobId) -> JobOutcome:
     over = job.status in FINISHED
     became = Outcome.ALREADY_FINISHED if over else Outcome.NOT_MATCHED
-    return Told(job_id=job_id, name=job.spec.name, status=job.status, outcome=became)
+    return JobOutcome(job_id=job_id, name=job.spec.name, status=job.status, outcome=became)
 
 
-def _foretold(order: SweepOrder, it: Sketch) -> Told:
+def _foretold(order: SweepOrder, it: Preview) -> JobOutcome:
     _, node = it.place
     job_id = it.job_id if node is None else node_id(it.job_id, node)
     became = outcome(order.kind, it.status, has_children=it.has_children)
-    return Told(job_id=job_id, name=it.name, status=it.status, outcome=became)
+    return JobOutcome(job_id=job_id, name=it.name, status=it.status, outcome=became)
 
 
 def _pages(all_of: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from batchq.disk_guard import Floor
+from batchq.disk_guard import DiskGuard
 from batchq.domain import catalog_rules as rules
 from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import (
@@ -29,34 +29,36 @@ from batchq.domain.ids import ConsumableName, QueueName
 from batchq.ports.catalog import CatalogStore
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
-from batchq.services.consumable_resources import Consumables
-from batchq.services.job_definitions import Definitions
-from batchq.services.scheduling_policies import Policies
-from batchq.services.serialized import Turnstile, one_at_a_time
+from batchq.services.consumable_resources import ConsumableResourceService
+from batchq.services.job_definitions import JobDefinitionService
+from batchq.services.scheduling_policies import SchedulingPolicyService
+from batchq.services.serialized import WriteLock, one_at_a_time
 
 _DEFAULTS_MADE = "defaults made"
 
 _ENVIRONMENT, _QUEUE, _POLICY = "ComputeEnvironment", "JobQueue", "SchedulingPolicy"
 
 
-class Catalog:
+class CatalogService:
     """`changed` is called after each change of anything but definitions: other jobs may start now."""
 
     def __init__(
-        self, *, store: CatalogStore, jobs: JobStore, clock: Clock, floor: Floor, changed: Callable[[], None]
+        self, *, store: CatalogStore, jobs: JobStore, clock: Clock, floor: DiskGuard, changed: Callable[[], None]
     ) -> None:
-        self.turnstile = Turnstile()
+        self.turnstile = WriteLock()
         self._store = store
         self._jobs = jobs
         self._clock = clock
         self._changed = changed
         self._environments: dict[EnvironmentName, ComputeEnvironment] = {}
         self._queues: dict[QueueName, JobQueue] = {}
-        self.definitions = Definitions(turnstile=self.turnstile, store=store, floor=floor)
-        self.scheduling_policies = Policies(
+        self.definitions = JobDefinitionService(turnstile=self.turnstile, store=store, floor=floor)
+        self.scheduling_policies = SchedulingPolicyService(
             turnstile=self.turnstile, store=store, clock=clock, queues=self._queues, changed=changed
         )
-        self.consumable_resources = Consumables(turnstile=self.turnstile, store=store, clock=clock, changed=changed)
+        self.consumable_resources = ConsumableResourceService(
+            turnstile=self.turnstile, store=store, clock=clock, changed=changed
+        )
 
     @property
     def environments(self) -> Mapping[EnvironmentName, ComputeEnvironment]:

@@ -20,7 +20,7 @@ from batchq.domain.ids import ConsumableName
 from batchq.errors import Invalid
 from batchq.ports.catalog import CatalogStore
 from batchq.ports.clock import Clock
-from batchq.services.serialized import Turnstile, one_at_a_time
+from batchq.services.serialized import WriteLock, one_at_a_time
 
 KIND = "ConsumableResource"
 MOST = 50_000  # AWS's limit, per account and region
@@ -56,10 +56,10 @@ class Quantities(Struct, frozen=True, kw_only=True):
     available: int
 
 
-class Consumables:
+class ConsumableResourceService:
     """`changed` is called after each change: other jobs may start now. Until it is told of a `usage`, none is used."""
 
-    def __init__(self, *, turnstile: Turnstile, store: CatalogStore, clock: Clock, changed: Callable[[], None]) -> None:
+    def __init__(self, *, turnstile: WriteLock, store: CatalogStore, clock: Clock, changed: Callable[[], None]) -> None:
         self.turnstile = turnstile
         self.usage: Usage = Unused()
         self._store = store

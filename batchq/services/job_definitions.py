@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from batchq.disk_guard import Floor
+from batchq.disk_guard import DiskGuard
 from batchq.domain import catalog_rules as rules
 from batchq.domain.access import container_policy
 from batchq.domain.access.accounts import Caller, Owner
@@ -17,7 +17,7 @@ from batchq.domain.catalog import DefinitionStatus, JobDefinition, Tags
 from batchq.domain.ids import DefinitionRef
 from batchq.errors import Forbidden, NotFound
 from batchq.ports.catalog import CatalogStore
-from batchq.services.serialized import Turnstile, one_at_a_time
+from batchq.services.serialized import WriteLock, one_at_a_time
 
 MOST = 1000
 
@@ -26,7 +26,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class KnownDefinitions:
+class DefinitionCache:
     """The store is read between two writes, so that memory never holds what has just been replaced."""
 
     def __init__(self, store: CatalogStore) -> None:
@@ -81,7 +81,7 @@ def _remember(known: dict[K, V], key: K, value: V) -> None:
         del known[next(iter(known))]
 
 
-class Definitions:
+class JobDefinitionService:
     """Changes are made one at a time.
 
     A name, with all its revisions, is its owner's: of who first registered it. To others of his account and of those
@@ -89,11 +89,11 @@ class Definitions:
     if they were not there. Only that a name is taken everybody may find out, by registering it.
     """
 
-    def __init__(self, *, turnstile: Turnstile, store: CatalogStore, floor: Floor) -> None:
+    def __init__(self, *, turnstile: WriteLock, store: CatalogStore, floor: DiskGuard) -> None:
         self.turnstile = turnstile
         self._store = store
         self._floor = floor
-        self._known = KnownDefinitions(store)
+        self._known = DefinitionCache(store)
 
     @one_at_a_time
     async def register(self, definition: JobDefinition, *, caller: Caller) -> JobDefinition:

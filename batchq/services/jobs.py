@@ -10,11 +10,11 @@ from uuid import uuid4
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.disk_guard import Floor
+from batchq.disk_guard import DiskGuard
 from batchq.domain import catalog_rules as rules
 from batchq.domain import events as on
 from batchq.domain.access import container_policy
-from batchq.domain.access.accounts import Caller, Owner, Reach
+from batchq.domain.access.accounts import Caller, Owner, Visibility
 from batchq.domain.catalog import JobDefinition, JobQueue, State, Tags
 from batchq.domain.container import Overrides, effective, merge
 from batchq.domain.ids import JobId, QueueName, node_id, node_of, parent_of
@@ -36,7 +36,7 @@ from batchq.engine.engine import Engine
 from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
 from batchq.ports.catalog import NeedQuery, Snapshot
 from batchq.ports.jobs import ChildQuery, JobQuery, JobStore, Moment, SubmissionKey
-from batchq.services.catalog import Catalog
+from batchq.services.catalog import CatalogService
 
 MOST_TOLD = 10
 
@@ -79,11 +79,11 @@ class JobService:
     """
 
     def __init__(
-        self, *, engine: Engine, store: JobStore, catalog: Catalog, floor: Floor, stop_grace: timedelta
+        self, *, engine: Engine, store: JobStore, catalog: CatalogService, floor: DiskGuard, stop_grace: timedelta
     ) -> None:
         self._engine = engine
         self._store = store
-        self._shown = Showing(store, engine.sealed, engine.start_obstacle)
+        self._shown = PendingOrdersView(store, engine.sealed, engine.start_obstacle)
         self._catalog = catalog
         self._floor = floor
         self._stop_grace = stop_grace
@@ -317,7 +317,7 @@ def check_share(queue: JobQueue, spec: JobSpec) -> None:
         raise Invalid("Either schedulingPriority in job definition or schedulingPriorityOverride should be specified.")
 
 
-class Showing:
+class PendingOrdersView:
     """What orders have decided is taken before the store is read: who was once shown as over is, ever after.
 
     `sealed` tells it as last saved. `obstacle` is the statusReason of RUNNABLE jobs while none can start, or None: it
@@ -329,7 +329,7 @@ class Showing:
         self._sealed = sealed
         self._obstacle = obstacle
 
-    async def jobs(self, ids: Sequence[JobId], *, reach: Reach | None = None) -> Mapping[JobId, Job]:
+    async def jobs(self, ids: Sequence[JobId], *, reach: Visibility | None = None) -> Mapping[JobId, Job]:
         sealed = self._sealed()
         found = await self._store.jobs(ids, reach=reach)
         return {it.id: it for it in self._shown(sealed, tuple(found.values()))}

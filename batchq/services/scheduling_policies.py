@@ -11,18 +11,18 @@ from batchq.domain.catalog import JobQueue, PolicyName, SchedulingPolicy, ShareW
 from batchq.domain.ids import QueueName
 from batchq.ports.catalog import CatalogStore
 from batchq.ports.clock import Clock
-from batchq.services.serialized import Turnstile, one_at_a_time
+from batchq.services.serialized import WriteLock, one_at_a_time
 
 KIND = "SchedulingPolicy"
 
 
-class Policies:
+class SchedulingPolicyService:
     """`queues` are those of this moment. `changed` is called after each change: other jobs may be next now."""
 
     def __init__(
         self,
         *,
-        turnstile: Turnstile,
+        turnstile: WriteLock,
         store: CatalogStore,
         clock: Clock,
         queues: Mapping[QueueName, JobQueue],

@@ -9,7 +9,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Turnstile:
+class WriteLock:
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
         self._inside: set[asyncio.Task[Any]] = set()
@@ -25,11 +25,11 @@ class Turnstile:
             return await change()
 
 
-class Guarded(Protocol):
-    turnstile: Turnstile
+class HasWriteLock(Protocol):
+    turnstile: WriteLock
 
 
-S = TypeVar("S", bound=Guarded)
+S = TypeVar("S", bound=HasWriteLock)
 
 
 def one_at_a_time(

@@ -8,14 +8,14 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from batchq.domain.access.accounts import AccountName, Reach, UserName
-from batchq.domain.access.audit import Act, ActQuery, Kept, Noted
+from batchq.domain.access.accounts import AccountName, UserName, Visibility
+from batchq.domain.access.audit import AuditQuery, AuditRecord, PendingAudit, StoredAudit
 from batchq.store import rows
 from batchq.store.matching import EPOCH
 from batchq.store.statements import Row, each, named
 
 SQL = named("audit.sql")
-TEXTS = tuple(name for name in Act.__struct_fields__ if name != "at")
+TEXTS = tuple(name for name in AuditRecord.__struct_fields__ if name != "at")
 
 _texts = attrgetter(*TEXTS)
 _TEXT_COLUMNS = ["resource" if it == "about" else it for it in TEXTS]
@@ -27,18 +27,18 @@ T = TypeVar("T")
 Bound = list[str | int]
 
 
-def insert(connection: Connection, acts: Sequence[Act]) -> None:
+def insert(connection: Connection, acts: Sequence[AuditRecord]) -> None:
     each(connection, SQL["insert_record"], [_row(it) for it in acts])
 
 
-def insert_with(connection: Connection, act: Act, work: Callable[[Connection], T]) -> T:
+def insert_with(connection: Connection, act: AuditRecord, work: Callable[[Connection], T]) -> T:
     """What is done, and that it is."""
     done = work(connection)
     insert(connection, [act])
     return done
 
 
-def take_over(connection: Connection, noted: Sequence[Noted]) -> None:
+def take_over(connection: Connection, noted: Sequence[PendingAudit]) -> None:
     each(connection, SQL["insert_record"], [_row(it.act, journal_entry=rows.text(it.mark)) for it in noted])
 
 
@@ -46,7 +46,7 @@ def prune(connection: Connection, before: datetime, limit: int) -> int:
     return connection.execute(SQL["delete_old_records"], {"before": rows.microseconds(before), "limit": limit}).rowcount
 
 
-def page(connection: Connection, query: ActQuery) -> tuple[Kept, ...]:
+def page(connection: Connection, query: AuditQuery) -> tuple[StoredAudit, ...]:
     """Of each part of what somebody reaches the newest, by an index; and of these the newest."""
     asked = (select(part, by_owner=by_owner) for part in _parts(query) for by_owner in _ways(query))
     found = {row[0]: row for statement in asked for row in connection.execute(*statement)}
@@ -54,7 +54,7 @@ def page(connection: Connection, query: ActQuery) -> tuple[Kept, ...]:
     return tuple(_kept(*row) for row in newest[: query.limit])
 
 
-def select(query: ActQuery, *, by_owner: bool = False) -> tuple[str, Bound]:
+def select(query: AuditQuery, *, by_owner: bool = False) -> tuple[str, Bound]:
     """One part: `reach` is None, or one user, or one account. `by_owner`: acts of others about their jobs."""
     named = {"user": query.user, "operation": query.operation, "resource": query.about}
     conditions: list[tuple[str, Bound]] = [
@@ -76,24 +76,24 @@ def select(query: ActQuery, *, by_owner: bool = False) -> tuple[str, Bound]:
     return statement, [*bound, query.limit]
 
 
-def _parts(query: ActQuery) -> Iterator[ActQuery]:
-    yield query if query.reach is None else replace(query, reach=Reach(user=query.reach.user))
+def _parts(query: AuditQuery) -> Iterator[AuditQuery]:
+    yield query if query.reach is None else replace(query, reach=Visibility(user=query.reach.user))
     for account in () if query.reach is None else sorted(query.reach.accounts):
-        yield replace(query, reach=Reach(user=UserName(""), accounts=frozenset({account})))
+        yield replace(query, reach=Visibility(user=UserName(""), accounts=frozenset({account})))
 
 
-def _ways(query: ActQuery) -> tuple[bool, ...]:
+def _ways(query: AuditQuery) -> tuple[bool, ...]:
     return (False,) if query.reach is None else (False, True)
 
 
-def _row(act: Act, journal_entry: str | None = None) -> Row:
+def _row(act: AuditRecord, journal_entry: str | None = None) -> Row:
     texts = dict(zip(_TEXT_COLUMNS, map(rows.text, _texts(act)), strict=True))
     return {"at": rows.microseconds(act.at), "journal_entry": journal_entry, **texts}
 
 
-def _kept(number: int, at: int, user: str, account: str, *said: str) -> Kept:
+def _kept(number: int, at: int, user: str, account: str, *said: str) -> StoredAudit:
     key, request_id, operation, about, outcome, owner, owner_account = said
-    done = Act(
+    done = AuditRecord(
         at=EPOCH + timedelta(microseconds=at),
         user=UserName(user),
         account=AccountName(account),
@@ -105,4 +105,4 @@ def _kept(number: int, at: int, user: str, account: str, *said: str) -> Kept:
         owner=UserName(owner),
         owner_account=AccountName(owner_account),
     )
-    return Kept(number=number, act=done)
+    return StoredAudit(number=number, act=done)

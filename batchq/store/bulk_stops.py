@@ -14,10 +14,10 @@ from msgspec.json import Decoder
 from batchq.domain.bulk_stop import (
     WHOLE,
     Candidates,
-    Meant,
+    Preview,
     Progress,
     Selection,
-    Sketch,
+    StopTarget,
     Sweep,
     SweepOrder,
     Target,
@@ -203,9 +203,9 @@ def meant_orders(connection: Connection, sweep: int) -> tuple[tuple[int, int], .
     return tuple(merged(connection.execute(SQL["target_ranges"], {"bulk_stop": sweep})))
 
 
-def next_meant(connection: Connection, sweep: int, limit: int) -> tuple[Meant, ...]:
+def next_meant(connection: Connection, sweep: int, limit: int) -> tuple[StopTarget, ...]:
     found = connection.execute(SQL["next_targets"], {"bulk_stop": sweep, "limit": limit})
-    return job_reads.made(found, lambda row: Meant(job=rows.stored(row[1:]), node=_said(row[0])), order=1)
+    return job_reads.made(found, lambda row: StopTarget(job=rows.stored(row[1:]), node=_said(row[0])), order=1)
 
 
 def candidates(connection: Connection, selection: Selection) -> tuple[Target, ...]:
@@ -215,12 +215,12 @@ def candidates(connection: Connection, selection: Selection) -> tuple[Target, ..
 
 def preview(
     connection: Connection, selection: Selection, limit: int, after: tuple[int, int | None] | None
-) -> tuple[Sketch, ...]:
+) -> tuple[Preview, ...]:
     chosen, bound = select(selection)
     statement = SQL["preview"].format(chosen=chosen, has_children=HAS_CHILDREN)
     place = (-1, WHOLE) if after is None else (after[0], _node(after[1]))
     return tuple(
-        Sketch(
+        Preview(
             place=(order, _said(node)),
             job_id=JobId(job_id),
             name=name or "",

@@ -10,7 +10,7 @@ from typing import TypeVar
 from msgspec.json import Decoder
 from msgspec.structs import replace
 
-from batchq.domain.access.accounts import Owner, Reach
+from batchq.domain.access.accounts import Owner, Visibility
 from batchq.domain.catalog import (
     ComputeEnvironment,
     ConsumableResource,
@@ -131,14 +131,19 @@ def definitions(
     status: str | None,
     limit: int,
     after: DefinitionRef | None,
-    reach: Reach | None,
+    reach: Visibility | None,
 ) -> tuple[JobDefinition, ...]:
     found = _definitions(connection, name=name, status=status, after=after, reach=reach)
     return tuple(islice(readable(found, rows.DEFINITION.decode), limit))
 
 
 def _definitions(
-    connection: Connection, *, name: str | None, status: str | None, after: DefinitionRef | None, reach: Reach | None
+    connection: Connection,
+    *,
+    name: str | None,
+    status: str | None,
+    after: DefinitionRef | None,
+    reach: Visibility | None,
 ) -> Iterable[tuple[str]]:
     """All revisions of a name are of one owner."""
     wanted = "job_definitions" if name is None else "revisions"
@@ -159,7 +164,7 @@ def _definitions(
     return ((value,) for value, *_ in merged(walks, key=itemgetter(1, 2)))
 
 
-def _has(reach: Reach, owner: Owner | None) -> bool:
+def _has(reach: Visibility, owner: Owner | None) -> bool:
     return owner is not None and reach.has(owner)
 
 

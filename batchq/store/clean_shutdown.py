@@ -7,15 +7,15 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from batchq.store.lock import Lock
+from batchq.store.lock import DataLock
 
 TICK, MOST_TICKS = 0.001, 50  # seconds; the clocks of file systems go on every 4 ms or sooner
 
 
-class Seal:
+class CleanShutdownMarker:
     """It stands beside whose data it is. There is none while the database is open, and none after another end."""
 
-    def __init__(self, lock: Lock, path: Path) -> None:
+    def __init__(self, lock: DataLock, path: Path) -> None:
         self._lock = lock
         self._path = path
         self._file: int | None = None

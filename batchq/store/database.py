@@ -17,8 +17,8 @@ import aiosqlite
 from batchq.errors import Conflict, StoreFailed, StoreLost, StoreRefused
 from batchq.store import integrity
 from batchq.store.background_check import AFTER, Rereading, rereading
-from batchq.store.clean_shutdown import Seal
-from batchq.store.lock import Lock, locked, refuse_copy
+from batchq.store.clean_shutdown import CleanShutdownMarker
+from batchq.store.lock import DataLock, locked, refuse_copy
 from batchq.store.reserve import Reserve
 from batchq.store.transaction import Begin, carry_out
 
@@ -41,7 +41,7 @@ class Database:
         browser: aiosqlite.Connection,
         beside: Rereading | None,
         reserve: Reserve,
-        lock: Lock,
+        lock: DataLock,
         held: AsyncExitStack,
     ) -> None:
         """`beside` reads it through, where nobody did before it was opened."""
@@ -116,7 +116,7 @@ async def opened(data: Path, *, reread_after: float = AFTER, reserve: int = 0, s
         refuse_copy(lock, data)
         try:
             reserved.make_room_to_open()
-            seal = Seal(lock, path)
+            seal = CleanShutdownMarker(lock, path)
             whole = seal.broken()
             held.callback(seal.put)
             writer = await held.enter_async_context(_connected(path))

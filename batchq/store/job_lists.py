@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from batchq.domain.access.accounts import Reach
+from batchq.domain.access.accounts import Visibility
 from batchq.domain.job import Job, Status
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.jobs import Filter, JobQuery
@@ -31,7 +31,7 @@ Whose = tuple[Literal["owner", "account"], str]
 """A column, and what stands in it."""
 
 
-def whose(reach: Reach) -> list[Whose]:
+def whose(reach: Visibility) -> list[Whose]:
     return [("owner", rows.text(reach.user)), *(("account", rows.text(it)) for it in sorted(reach.accounts))]
 
 
@@ -154,7 +154,7 @@ def _passes(by: Filter, value: str) -> tuple[str, Bound]:
             return "share_identifier = ?", [rows.text(value)]
 
 
-def within(reach: Reach) -> tuple[str, Bound]:
+def within(reach: Visibility) -> tuple[str, Bound]:
     """The accounts as one JSON text: SQLite has only so many variables for a statement."""
     accounts = json.dumps(sorted(reach.accounts))
     return "(jobs.owner = ? OR jobs.account IN (SELECT value FROM json_each(?)))", [rows.text(reach.user), accounts]

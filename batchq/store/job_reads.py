@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from batchq.domain.access.accounts import AccountName, Reach
+from batchq.domain.access.accounts import AccountName, Visibility
 from batchq.domain.ids import ConsumableName, JobId, QueueName
 from batchq.domain.job import QUEUED, Job, Status
 from batchq.domain.scheduling.capacity import Candidate
@@ -24,7 +24,7 @@ Connection = sqlite3.Connection
 T = TypeVar("T")
 
 
-def find(connection: Connection, ids: Sequence[JobId], reach: Reach | None) -> Mapping[JobId, Job]:
+def find(connection: Connection, ids: Sequence[JobId], reach: Visibility | None) -> Mapping[JobId, Job]:
     """What is not reached is not read, so that hardly the time which that takes tells that it is there."""
     wanted = dict.fromkeys(ids)
     if reach is not None:

@@ -16,7 +16,7 @@ LOCKS = Path("/proc/locks")  # of Linux: a lock a line
 _LONGEST = 500
 
 
-class Lock:
+class DataLock:
     """Held. `instance` is the one whose data stood here at the last start, None before there was any.
 
     `seal` is what its database was like when it was closed, None while it is open and after any other end. `copied`:
@@ -79,7 +79,7 @@ class Lock:
 
 
 @contextmanager
-def locked(data: Path) -> Iterator[Lock]:
+def locked(data: Path) -> Iterator[DataLock]:
     """Make the directory (nobody else's to read) and hold its lock. Raises StoreRefused."""
     try:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -89,7 +89,7 @@ def locked(data: Path) -> Iterator[Lock]:
         raise StoreRefused(f"cannot keep data in {data}: {why.strerror}") from why
     try:
         _seize(descriptor, data)
-        yield Lock(descriptor)
+        yield DataLock(descriptor)
     finally:
         os.close(descriptor)
 
@@ -99,14 +99,14 @@ def _seize(descriptor: int, data: Path) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as why:
         _, pid = holder(data)
-        url = Lock(descriptor).url
+        url = DataLock(descriptor).url
         who = ", ".join([*([] if pid is None else [f"pid {pid}"]), *([] if url is None else [url])])
         raise StoreRefused(f"another batchq is serving {data}" + (f" ({who})" if who else "")) from why
     except OSError as why:
         raise StoreRefused(f"{data} is on a file system that cannot lock: {why.strerror}") from why
 
 
-def refuse_copy(lock: Lock, data: Path) -> None:
+def refuse_copy(lock: DataLock, data: Path) -> None:
     """Raises StoreRefused for a copied directory: its containers may be those of another server."""
     if lock.copied:
         raise StoreRefused(
@@ -123,7 +123,7 @@ def is_copied(data: Path) -> bool:
     except OSError:
         return False
     try:
-        return Lock(descriptor).copied
+        return DataLock(descriptor).copied
     finally:
         os.close(descriptor)
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import BinaryIO, Concatenate, ParamSpec, TypeVar
 
 from batchq.errors import Invalid, StoreFailed
-from batchq.ports.logs import KeptLine, LogLine, LogPage
+from batchq.ports.logs import LogLine, LogPage, StoredLine
 
 
 def sync(folder: Path) -> None:
@@ -267,15 +267,15 @@ def _page(start: int, records: list[bytes]) -> LogPage:
     return LogPage(lines=tuple(map(_line, positions, records)), start=start, end=positions[-1])
 
 
-def _line(position: int, record: bytes) -> KeptLine:
+def _line(position: int, record: bytes) -> StoredLine:
     """A damaged record is shown as it stands, at the beginning of time, and hides nothing behind it."""
     try:
         at, behind, message = record.split(b" ", 2)
         stamped = int(at) - int(behind)
-        return KeptLine(position=position, at=int(at), stamped=stamped, message=str(json.loads(message)))
+        return StoredLine(position=position, at=int(at), stamped=stamped, message=str(json.loads(message)))
     except ValueError:
         shown = record.decode("utf-8", "replace").rstrip("\n")
-        return KeptLine(position=position, at=0, stamped=0, message=shown)
+        return StoredLine(position=position, at=0, stamped=0, message=shown)
 
 
 def _at(record: bytes) -> int:

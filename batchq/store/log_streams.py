@@ -6,7 +6,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any
 
-from batchq.domain.access.accounts import Reach
+from batchq.domain.access.accounts import Visibility
 from batchq.ports.jobs import Age
 from batchq.ports.logs import LogStream
 from batchq.store import rows
@@ -24,7 +24,9 @@ def find(connection: Connection, name: str) -> LogStream | None:
     return None if row is None else next(readable([row], rows.stream), None)
 
 
-def by_name(connection: Connection, prefix: str, after: str, limit: int, reach: Reach | None) -> tuple[LogStream, ...]:
+def by_name(
+    connection: Connection, prefix: str, after: str, limit: int, reach: Visibility | None
+) -> tuple[LogStream, ...]:
     start = rows.text(prefix)
     asked = {
         "start": start,
@@ -41,7 +43,7 @@ def by_name(connection: Connection, prefix: str, after: str, limit: int, reach: 
     return tuple(islice(readable(found, rows.stream), limit))
 
 
-def newest(connection: Connection, limit: int, before: Age | None, reach: Reach | None) -> tuple[LogStream, ...]:
+def newest(connection: Connection, limit: int, before: Age | None, reach: Visibility | None) -> tuple[LogStream, ...]:
     at, name = (rows.GREATEST, "") if before is None else (rows.microseconds(before[0]), rows.text(before[1]))
     asked = {"at": at, "name": name}
     if reach is None:

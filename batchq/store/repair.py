@@ -21,13 +21,13 @@ T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 
 
-class CarriesOut(Protocol):
+class Executes(Protocol):
     """A database's way to read, or to write."""
 
     def __call__(self, work: Work[T]) -> Awaitable[T]: ...
 
 
-async def mended(read: CarriesOut, work: Work[T], *, write: CarriesOut) -> T:
+async def mended(read: Executes, work: Work[T], *, write: Executes) -> T:
     """What is read, after the jobs in it that could not be were made anew."""
     for _ in range(MOST_MENDS):
         try:

@@ -5,9 +5,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
-from batchq.domain.access.accounts import AccountName, Caller, Owner, Reach
-from batchq.domain.access.audit import ActQuery, Kept, Noted, act_about
-from batchq.domain.bulk_stop import Meant, Selection, Sketch, Sweep, Target
+from batchq.domain.access.accounts import AccountName, Caller, Owner, Visibility
+from batchq.domain.access.audit import AuditQuery, PendingAudit, StoredAudit, act_about
+from batchq.domain.bulk_stop import Preview, Selection, StopTarget, Sweep, Target
 from batchq.domain.catalog import (
     ComputeEnvironment,
     ConsumableResource,
@@ -100,7 +100,7 @@ class SqliteStore:
     async def commit(self, changes: Changes) -> None:
         await self._database.write(lambda it: bulk_stops.commit(it, changes))
 
-    async def jobs(self, ids: Sequence[JobId], *, reach: Reach | None = None) -> Mapping[JobId, Job]:
+    async def jobs(self, ids: Sequence[JobId], *, reach: Visibility | None = None) -> Mapping[JobId, Job]:
         return await self._read(lambda it: job_reads.find(it, ids, reach))
 
     async def active(self) -> tuple[Job, ...]:
@@ -201,7 +201,7 @@ class SqliteStore:
     async def meant_orders(self, sweep: int) -> Sequence[tuple[int, int]]:
         return await self._read(lambda it: bulk_stops.meant_orders(it, sweep))
 
-    async def next_meant(self, sweep: int, limit: int) -> tuple[Meant, ...]:
+    async def next_meant(self, sweep: int, limit: int) -> tuple[StopTarget, ...]:
         return await self._read(lambda it: bulk_stops.next_meant(it, sweep, limit))
 
     async def candidates(self, selection: Selection) -> tuple[Target, ...]:
@@ -209,7 +209,7 @@ class SqliteStore:
 
     async def preview(
         self, selection: Selection, limit: int, after: tuple[int, int | None] | None = None
-    ) -> tuple[Sketch, ...]:
+    ) -> tuple[Preview, ...]:
         return await self._browse(lambda it: bulk_stops.preview(it, selection, limit, after))
 
     async def history(self, job_id: JobId) -> tuple[Moment, ...]:
@@ -219,12 +219,12 @@ class SqliteStore:
         return await self._read(lambda it: log_streams.find(it, name))
 
     async def streams(
-        self, *, prefix: str = "", after: str = "", limit: int = 50, reach: Reach | None = None
+        self, *, prefix: str = "", after: str = "", limit: int = 50, reach: Visibility | None = None
     ) -> tuple[LogStream, ...]:
         return await self._browse(lambda it: log_streams.by_name(it, prefix, after, limit, reach))
 
     async def newest_streams(
-        self, *, limit: int = 50, before: Age | None = None, reach: Reach | None = None
+        self, *, limit: int = 50, before: Age | None = None, reach: Visibility | None = None
     ) -> tuple[LogStream, ...]:
         return await self._browse(lambda it: log_streams.newest(it, limit, before, reach))
 
@@ -307,7 +307,7 @@ class SqliteStore:
         status: str | None,
         limit: int,
         after: DefinitionRef | None,
-        reach: Reach | None = None,
+        reach: Visibility | None = None,
     ) -> tuple[JobDefinition, ...]:
         return await self._browse(
             lambda it: catalog.definitions(it, name=name, status=status, limit=limit, after=after, reach=reach)
@@ -321,10 +321,10 @@ class SqliteStore:
 
     # ----------------------------------------------------------------------------------------------------------- acts
 
-    async def acts(self, query: ActQuery) -> tuple[Kept, ...]:
+    async def acts(self, query: AuditQuery) -> tuple[StoredAudit, ...]:
         return await self._browse(lambda it: audit.page(it, query))
 
-    async def take_over(self, noted: Sequence[Noted]) -> None:
+    async def take_over(self, noted: Sequence[PendingAudit]) -> None:
         await self._database.write(lambda it: audit.take_over(it, noted))
 
     async def prune_acts(self, before: datetime, *, limit: int) -> int:

@@ -12,22 +12,24 @@ from batchq.compute.docker.create_request import Place
 from batchq.compute.docker.inspection import member
 from batchq.compute.docker.policy import Policy
 from batchq.domain.access import registries
-from batchq.domain.access.accounts import Allowance
+from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.access.container_policy import user_and_group
 from batchq.domain.catalog import Network
 from batchq.errors import StartRefused
-from batchq.ports.runtime import Launch
+from batchq.ports.runtime import LaunchSpec
 from batchq.settings import Privileged
 
 HOST = "host"  # of the engine's network modes
 
 
-def judge(launch: Launch, policy: Policy, network: Network, *, fresh: bool, look: Callable[[], object | None]) -> None:
+def check_launch(
+    launch: LaunchSpec, policy: Policy, network: Network, *, fresh: bool, look: Callable[[], object | None]
+) -> None:
     """`fresh` is one that has just been made by this policy, `look` inspects it. Raises StartRefused.
 
     `network` is what its environment lets jobs see of it.
     """
-    judge_image(launch, policy)
+    check_image(launch, policy)
     allowance, spec = launch.allowance, launch.spec
     if allowance is not None:
         for device in spec.devices:
@@ -40,10 +42,10 @@ def judge(launch: Launch, policy: Policy, network: Network, *, fresh: bool, look
     if made_before:
         _judge_made(inspected, policy, allowance)
     if has_log_driver:
-        log_targets.judge(inspected, network)
+        log_targets.check_target(inspected, network)
 
 
-def user_of(launch: Launch, image_user: Callable[[], str]) -> str | None:
+def user_of(launch: LaunchSpec, image_user: Callable[[], str]) -> str | None:
     """The user that its container is created with, None for the image's. Raises StartRefused."""
     user, allowance = launch.spec.user, launch.allowance
     if allowance is None or allowance.permits_root:
@@ -56,14 +58,14 @@ def user_of(launch: Launch, image_user: Callable[[], str]) -> str | None:
     return numbers
 
 
-def judge_image(launch: Launch, policy: Policy) -> None:
+def check_image(launch: LaunchSpec, policy: Policy) -> None:
     """Whether this server lets jobs use the registry of the image. Raises StartRefused."""
     image = launch.spec.image
     if policy.registries is not None and not registries.is_permitted(image, policy.registries):
         raise _forbidden(f"registry {registries.registry_of(image)!r} of image {image!r} is not allowed by this server")
 
 
-def judge_pull(launch: Launch) -> None:
+def judge_pull(launch: LaunchSpec) -> None:
     """Whether the registry of an image that is missing may be asked for it: names of this host are local, too.
 
     A registry that its account was given is allowed wherever it is. Raises StartRefused.
@@ -75,18 +77,18 @@ def judge_pull(launch: Launch) -> None:
         raise _forbidden(f"registry {registry!r} of the image, an address of this machine, is not allowed")
 
 
-def judged(place: Place | None, allowance: Allowance | None) -> Place | None:
+def checked_placement(place: Place | None, allowance: ContainerPolicy | None) -> Place | None:
     """The place, if its account may have it. Raises StartRefused."""
     _judge_network(None if place is None else place.network, allowance)
     return place
 
 
-def _judge_network(mode: object, allowance: Allowance | None) -> None:
+def _judge_network(mode: object, allowance: ContainerPolicy | None) -> None:
     if mode == HOST and allowance is not None and not allowance.host_network:
         raise _forbidden("the network of the host, which its compute environment gives, is not allowed to its account")
 
 
-def _judge_made(inspected: object, policy: Policy, allowance: Allowance | None) -> None:
+def _judge_made(inspected: object, policy: Policy, allowance: ContainerPolicy | None) -> None:
     _judge_network(member(inspected, "HostConfig", "NetworkMode", of=object), allowance)
     for source in _sources(member(inspected, "HostConfig", "Mounts", of=object)):
         mounts.check_name(source, Path(source).resolve(), policy, allowance)

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 
 from batchq.domain.ids import Tag
-from batchq.ports.runtime import ContainerState, Found
+from batchq.ports.runtime import ContainerState, Inspection
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds before the next call about one that is stuck
 
@@ -30,7 +30,7 @@ class _Doubt:
         self.hope.clear()
 
 
-class Doubts:
+class SilentContainers:
     """They belong to the event loop."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Doubts:
     def engine_silent(self) -> None:
         self._of_all = True
 
-    def engine_told(self, found: Iterable[Found]) -> None:
+    def engine_told(self, found: Iterable[Inspection]) -> None:
         """What is over, and all where the engine as a whole was silent, may be answered for now."""
         states = {it.tag: it.state for it in found}
         for tag, doubt in tuple(self._about.items()):

@@ -22,8 +22,8 @@ from batchq.compute.docker.errors import (
     NOT_FOUND,
     conceal,
     create_failed,
+    message_of,
     start_failed,
-    told,
     unknown_unless_told,
 )
 from batchq.compute.docker.host import free_gpus, knows_swappiness
@@ -36,7 +36,7 @@ from batchq.compute.docker.inspection import (
     surveyed,
     time_of,
 )
-from batchq.compute.docker.network.placement import Places
+from batchq.compute.docker.network.placement import NetworkPlacement
 from batchq.compute.docker.open_mounts import OpenMounts, Resolved
 from batchq.compute.docker.policy import Policy
 from batchq.compute.docker.secrets import Secrets
@@ -49,7 +49,7 @@ from batchq.errors import (
     NameTaken,
     StartRefused,
 )
-from batchq.ports.runtime import ContainerState, Found, Launch, Made
+from batchq.ports.runtime import ContainerState, Created, Inspection, LaunchSpec
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class Containers:
         instance: str,
         policy: Policy,
         secrets: Secrets,
-        places: Places,
+        places: NetworkPlacement,
         gpus: Callable[[], int],
         lost_before: Callable[[], datetime | None],
         shares_files: Callable[[], bool],
@@ -90,7 +90,7 @@ class Containers:
         self._shares_files = shares_files
         self._root_dir: Path | None = None
 
-    def create(self, client: Client, launch: Launch) -> Made:
+    def create(self, client: Client, launch: LaunchSpec) -> Created:
         self._concealed[launch.tag] = self._secrets.known(launch.spec.logging.secret_options)
         # Which GPUs are taken stands in the labels of those created before.
         with self._choosing if launch.spec.resources.gpus else nullcontext():
@@ -102,7 +102,9 @@ class Containers:
             if not fresh:
                 self._mounts.check(launch, self._policy)
             network = self._places.network_of(launch)
-            admission.judge(launch, self._policy, network, fresh=fresh, look=lambda: self._inspect(client, launch.tag))
+            admission.check_launch(
+                launch, self._policy, network, fresh=fresh, look=lambda: self._inspect(client, launch.tag)
+            )
         self._answered[launch.tag] = made.container
         return replace(made, created_host_paths=self._mounts.created(launch.tag))
 
@@ -123,7 +125,7 @@ class Containers:
         self._mounts.release(tag)
         self._answered.pop(tag, None)
 
-    def inspect(self, client: Client, tag: Tag) -> Found | None:
+    def inspect(self, client: Client, tag: Tag) -> Inspection | None:
         inspected = self._inspect(client, tag)
         if inspected is None:
             return None
@@ -164,7 +166,7 @@ class Containers:
     def close(self) -> None:
         self._mounts.close()
 
-    def survey(self, client: Client) -> tuple[Found, ...]:
+    def survey(self, client: Client) -> tuple[Inspection, ...]:
         """By a list, which the engine answers also while one of the containers cannot be inspected."""
         rows = client.containers(all=True, filters={"label": f"{INSTANCE}={self._instance}"})
         seen = surveyed(rows, self._instance, lambda container_id, tag: _look_closer(client, container_id, tag))
@@ -182,13 +184,13 @@ class Containers:
             raise ContainerGone(f"there is no container of {tag}")
         return member(inspected, "Id", of=str)
 
-    def _create(self, client: Client, launch: Launch) -> Made:
+    def _create(self, client: Client, launch: LaunchSpec) -> Created:
         with self._places.kept(launch.tag):
             is_new = launch.container is None and not launch.tag.part
             there = None if is_new else self._made_before(client, launch)
             return there or self._make(client, launch, self._places.find(client, launch))
 
-    def _made_before(self, client: Client, launch: Launch) -> Made | None:
+    def _made_before(self, client: Client, launch: LaunchSpec) -> Created | None:
         """A created container whose place, or whose open folders, are gone is discarded: it cannot start any more.
 
         It is inspected again when that is known: until then a late start could have reached it.
@@ -205,10 +207,10 @@ class Containers:
         self._discard(client, launch.tag, made.container)
         return None
 
-    def _suits(self, client: Client, launch: Launch, inspected: object) -> bool:
+    def _suits(self, client: Client, launch: LaunchSpec, inspected: object) -> bool:
         return self._mounts.suits(launch.tag, inspected) and self._places.suits(client, launch, inspected)
 
-    def _find(self, client: Client, launch: Launch) -> object | None:
+    def _find(self, client: Client, launch: LaunchSpec) -> object | None:
         """The container that the launch names, or by its name. Raises ContainerGone where it names one in vain."""
         meant = None if launch.container in self._discarded else launch.container
         if meant is not None:
@@ -226,7 +228,7 @@ class Containers:
         self._ids.pop(tag, None)
         self._fresh.discard(tag)
 
-    def _make(self, client: Client, launch: Launch, place: Place | None) -> Made:
+    def _make(self, client: Client, launch: LaunchSpec, place: Place | None) -> Created:
         try:
             return self._ask_create(client, launch, place)
         except (StartRefused, ImageMissing, NameTaken) as refused:
@@ -235,7 +237,7 @@ class Containers:
                 admission.judge_pull(launch)
             raise
 
-    def _ask_create(self, client: Client, launch: Launch, place: Place | None) -> Made:
+    def _ask_create(self, client: Client, launch: LaunchSpec, place: Place | None) -> Created:
         looked = self._look_up(client, launch, place)
         wanted = creation(launch, instance=self._instance, policy=self._policy, looked=looked)
         try:
@@ -244,7 +246,7 @@ class Containers:
             )
         except APIError as error:
             if self._places.lacks(client, place):
-                raise EngineUnknown(f"create: {told(error)}") from error
+                raise EngineUnknown(f"create: {message_of(error)}") from error
             if error.status_code == CONFLICT:
                 return self._adopt(client, launch.tag, error)
             conceal(error, self._concealed.get(launch.tag, ()))
@@ -252,14 +254,14 @@ class Containers:
         container_id = member(made, "Id", of=str)
         self._ids[launch.tag] = container_id
         self._fresh.add(launch.tag)
-        return Made(container=container_id, state=ContainerState.CREATED)
+        return Created(container=container_id, state=ContainerState.CREATED)
 
-    def _look_up(self, client: Client, launch: Launch, place: Place | None) -> LookedUp:
+    def _look_up(self, client: Client, launch: LaunchSpec, place: Place | None) -> LookedUp:
         spec = launch.spec
-        admission.judge_image(launch, self._policy)
+        admission.check_image(launch, self._policy)
         resolved = self._resolve(client, launch)
         return LookedUp(
-            place=admission.judged(place, launch.allowance),
+            place=admission.checked_placement(place, launch.allowance),
             secrets=self._secrets.resolve(spec.secrets),
             log_secrets=self._secrets.resolve(spec.logging.secret_options),
             mounts=resolved.mounts,
@@ -269,7 +271,7 @@ class Containers:
             knows_swappiness=spec.swappiness is None or knows_swappiness(client),
         )
 
-    def _resolve(self, client: Client, launch: Launch) -> Resolved:
+    def _resolve(self, client: Client, launch: LaunchSpec) -> Resolved:
         if all(it.host_path is None for it in launch.spec.mounts):
             return Resolved(mounts=launch.spec.mounts)
         if self._root_dir is None:
@@ -278,14 +280,14 @@ class Containers:
         policy = replace(self._policy, private=(*self._policy.private, self._root_dir))
         return self._mounts.resolve(launch, policy, shares_files=self._shares_files())
 
-    def _adopt(self, client: Client, tag: Tag, conflict: APIError) -> Made:
+    def _adopt(self, client: Client, tag: Tag, conflict: APIError) -> Created:
         """The name is taken: by a create whose answer was lost or is still to come, or by somebody else's container."""
         try:
             inspected = client.inspect_container(name_of(self._instance, tag))
         except NotFound:
-            raise EngineUnknown(f"create: {told(conflict)} It is not there yet, or no more.") from conflict
+            raise EngineUnknown(f"create: {message_of(conflict)} It is not there yet, or no more.") from conflict
         if not self._is_ours(inspected, tag):
-            raise NameTaken(f"{told(conflict)} It is not one of ours.") from conflict
+            raise NameTaken(f"{message_of(conflict)} It is not one of ours.") from conflict
         made = made_of(tag, inspected)
         self._ids[tag] = made.container
         if made.state is ContainerState.CREATED and not self._mounts.suits(tag, inspected):
@@ -306,7 +308,7 @@ class Containers:
         inspected = self._inspect(client, tag)
         state = None if inspected is None else found(tag, inspected).state
         if state is ContainerState.CREATED and not self._places.holds(client, inspected):
-            raise EngineUnknown(f"start: {told(error)}") from error
+            raise EngineUnknown(f"start: {message_of(error)}") from error
         failure = start_failed(
             error,
             state=state,
@@ -321,7 +323,7 @@ class Containers:
         except APIError as error:
             if error.status_code not in {CONFLICT, NOT_FOUND} or self._state(client, tag) is ContainerState.RUNNING:
                 raise
-            raise ContainerGone(told(error)) from error
+            raise ContainerGone(message_of(error)) from error
 
     def _resume(self, client: Client, tag: Tag) -> None:
         """A signal waits for a paused container to go on. Docker sees to that by itself; other engines do not."""
@@ -352,7 +354,7 @@ def image_user(client: Client, image: str) -> str:
     try:
         inspected: object = client.inspect_image(image)  # type: ignore[no-untyped-call]  # the stubs leave it so
     except NotFound as error:
-        raise ImageMissing(told(error)) from error
+        raise ImageMissing(message_of(error)) from error
     except APIError as error:
         raise create_failed(error) from error
     user = member(inspected, "Config", "User", of=object)

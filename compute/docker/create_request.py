@@ -11,7 +11,7 @@ from batchq.compute.docker.policy import Policy
 from batchq.domain.container import ContainerSpec, Device, DevicePermission, Logging, Mount
 from batchq.domain.ids import JobId, Tag
 from batchq.errors import StartRefused
-from batchq.ports.runtime import Launch
+from batchq.ports.runtime import LaunchSpec
 from batchq.settings import Privileged
 
 INSTANCE, JOB, ATTEMPT = "io.batchq.instance", "io.batchq.job", "io.batchq.attempt"
@@ -156,7 +156,7 @@ def volume_name(instance: str, tag: Tag, volume: str) -> str:
     return f"{keeper_name(instance, tag)}-{sha256(volume.encode()).hexdigest()[:12]}"
 
 
-def creation(launch: Launch, *, instance: str, policy: Policy, looked: LookedUp) -> Creation:
+def creation(launch: LaunchSpec, *, instance: str, policy: Policy, looked: LookedUp) -> Creation:
     """Raises StartRefused where the policy refuses it."""
     spec = launch.spec
     user = spec.user if looked.user is None else looked.user
@@ -177,13 +177,13 @@ def creation(launch: Launch, *, instance: str, policy: Policy, looked: LookedUp)
     )
 
 
-def _environment(launch: Launch, looked: LookedUp) -> list[str]:
+def _environment(launch: LaunchSpec, looked: LookedUp) -> list[str]:
     """Over the image's own: the job's, over them its secrets, over them batchq's."""
     variables = dict(launch.spec.environment) | dict(looked.secrets) | dict(launch.environment)
     return [f"{name}={value}" for name, value in variables.items()]
 
 
-def _host(launch: Launch, policy: Policy, looked: LookedUp) -> dict[str, Any]:
+def _host(launch: LaunchSpec, policy: Policy, looked: LookedUp) -> dict[str, Any]:
     spec = launch.spec
     privileged = spec.privileged and _is_given("privileged", launch, policy)
     return (
@@ -212,7 +212,7 @@ def _host(launch: Launch, policy: Policy, looked: LookedUp) -> dict[str, Any]:
     )
 
 
-def _confined(launch: Launch) -> dict[str, Any]:
+def _confined(launch: LaunchSpec) -> dict[str, Any]:
     """Without root no capability. With it none by which a job of an account leaves devices or powers in a volume."""
     if launch.allowance is None:
         return {}
@@ -233,7 +233,7 @@ def _memory(spec: ContainerSpec, looked: LookedUp) -> dict[str, int]:
     return limits | {"MemorySwappiness": spec.swappiness}
 
 
-def _is_given(member: str, launch: Launch, policy: Policy) -> bool:
+def _is_given(member: str, launch: LaunchSpec, policy: Policy) -> bool:
     """What opens the machine to a container: who has a disk of the host's is as good as privileged."""
     if policy.privileged is Privileged.REFUSE:
         raise StartRefused(f"CannotCreateContainerError: {member} is refused by this server", forbidden=True)

@@ -11,10 +11,10 @@ from batchq.compute.docker.create_request import INSTANCE
 from batchq.compute.docker.errors import unknown_unless_told, was_silent
 from batchq.compute.docker.host import identity_in
 from batchq.compute.docker.inspection import member, surveyed, time_of
-from batchq.doctor.facts import EngineFacts, EngineTrouble, Room, Trouble
+from batchq.doctor.facts import DiskSpace, EngineFacts, EngineFault, EngineTrouble
 from batchq.errors import EngineUnknown
 from batchq.ports.clock import Clock
-from batchq.ports.runtime import ContainerState, Found
+from batchq.ports.runtime import ContainerState, Inspection
 
 PATIENCE = 5.0  # seconds
 LIMITS = {"MemoryLimit": "memory", "SwapLimit": "swap", "PidsLimit": "the number of processes"}
@@ -32,7 +32,7 @@ def examine(instance: str | None, clock: Clock, *, base_url: str | None = None) 
         with unknown_unless_told("examine"), closing(door.client(None, patience=PATIENCE)) as client:
             return _facts(client, address, instance, clock, local=door.socket is not None)
     except EngineUnknown as unknown:
-        kind = Trouble.SILENT if was_silent(unknown) else Trouble.STRANGE
+        kind = EngineFault.SILENT if was_silent(unknown) else EngineFault.STRANGE
         return EngineTrouble(address=address, kind=kind, words=str(unknown))
 
 
@@ -49,16 +49,16 @@ def _at_the_door(address: str, path: str | None) -> EngineTrouble | None:
     return None
 
 
-def _kind(why: OSError) -> Trouble:
+def _kind(why: OSError) -> EngineFault:
     match why:
         case PermissionError():
-            return Trouble.FORBIDDEN
+            return EngineFault.FORBIDDEN
         case FileNotFoundError():
-            return Trouble.ABSENT
+            return EngineFault.ABSENT
         case TimeoutError():
-            return Trouble.SILENT
+            return EngineFault.SILENT
         case _:
-            return Trouble.DEAF
+            return EngineFault.DEAF
 
 
 def _facts(client: Client, address: str, instance: str | None, clock: Clock, *, local: bool) -> EngineFacts:
@@ -93,16 +93,16 @@ def _time(told: object) -> datetime | None:
         return None
 
 
-def _room(root: Path) -> Room | None:
+def _room(root: Path) -> DiskSpace | None:
     """None where its folder is not this machine's, or not ours to see."""
     try:
         disk = os.statvfs(root)
     except OSError:
         return None
-    return Room(free=disk.f_bavail * disk.f_frsize, size=disk.f_blocks * disk.f_frsize)
+    return DiskSpace(free=disk.f_bavail * disk.f_frsize, size=disk.f_blocks * disk.f_frsize)
 
 
-def _containers(client: Client, instance: str) -> tuple[Found, ...]:
+def _containers(client: Client, instance: str) -> tuple[Inspection, ...]:
     """By a list alone: one that is stuck could not be inspected."""
     rows = client.containers(all=True, filters={"label": f"{INSTANCE}={instance}"})
     return tuple(surveyed(rows, instance, lambda _, __: ContainerState.RUNNING).values())

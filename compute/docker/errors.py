@@ -61,7 +61,7 @@ def unknown_unless_told(call: str) -> Iterator[None]:
     try:
         yield
     except _NO_ANSWER as error:
-        raise EngineUnknown(f"{call}: {told(error)}") from error
+        raise EngineUnknown(f"{call}: {message_of(error)}") from error
 
 
 def was_silent(unknown: EngineUnknown) -> bool:
@@ -69,7 +69,7 @@ def was_silent(unknown: EngineUnknown) -> bool:
     return isinstance(unknown.__cause__, ReadTimeout | ReadTimeoutError)
 
 
-def told(error: Exception) -> str:
+def message_of(error: Exception) -> str:
     """The engine's own words if it spoke, else the error's; without credentials."""
     return redacted((isinstance(error, APIError) and error.explanation) or str(error))
 
@@ -93,19 +93,19 @@ def conceal(error: APIError, secrets: Iterable[str]) -> None:
 
 def reason(kind: str, error: Exception) -> str:
     """An attempt's reason in the words of AWS's agent, as long as AWS lets one be."""
-    return f"{kind}: Error response from daemon: {told(error)}"[:LONGEST_REASON]
+    return f"{kind}: Error response from daemon: {message_of(error)}"[:LONGEST_REASON]
 
 
 def create_failed(error: APIError) -> EngineError:
     """What an answer to a create means when it is not about the name."""
     if isinstance(error, ImageNotFound):
-        return ImageMissing(told(error))
+        return ImageMissing(message_of(error))
     if trouble_below(error):
-        return EngineUnknown(f"create: {told(error)}")
+        return EngineUnknown(f"create: {message_of(error)}")
     # Much that only the caller could mend comes as a 500, and so do full disks: it is believed when it stays so. So is
     # a network, or a container to share one with, that is not there: it may be made again.
     certain = error.status_code is not None and error.status_code < SERVER_ERROR and error.status_code != NOT_FOUND
-    host_failed = is_about_host(told(error))
+    host_failed = is_about_host(message_of(error))
     return StartRefused(
         reason("CannotCreateContainerError", error), certain=certain and not host_failed, host_failed=host_failed
     )
@@ -114,25 +114,25 @@ def create_failed(error: APIError) -> EngineError:
 def start_failed(error: APIError, *, state: ContainerState | None, exit_code: int) -> EngineError | None:
     """What an answer to a start means, by the container as inspected after it. None: it was started for all that."""
     if state is None or state is ContainerState.GOING:
-        return ContainerGone(told(error))
+        return ContainerGone(message_of(error))
     if state is not ContainerState.CREATED:
         return None
     if trouble_below(error) or error.status_code == CONFLICT:
-        return EngineUnknown(f"start: {told(error)}")
-    if _HALF_STARTED.search(told(error)):
-        return ContainerGone(told(error))
+        return EngineUnknown(f"start: {message_of(error)}")
+    if _HALF_STARTED.search(message_of(error)):
+        return ContainerGone(message_of(error))
     return StartRefused(
         reason("CannotStartContainerError", error),
         exit_code=exit_code or None,
-        certain=exit_code in {COMMAND_NOT_FOUND, COMMAND_NOT_EXECUTABLE} and is_about_program(told(error)),
-        host_failed=is_about_host(told(error)),
+        certain=exit_code in {COMMAND_NOT_FOUND, COMMAND_NOT_EXECUTABLE} and is_about_program(message_of(error)),
+        host_failed=is_about_host(message_of(error)),
     )
 
 
 def trouble_below(error: APIError) -> bool:
     """Such words may only lengthen the wait for a start, never decide that it failed."""
     is_server_error = error.status_code is not None and error.status_code >= SERVER_ERROR
-    return is_server_error and reports_trouble_below(told(error))
+    return is_server_error and reports_trouble_below(message_of(error))
 
 
 def reports_trouble_below(text: str) -> bool:

@@ -16,21 +16,21 @@ from batchq.compute.docker.client import Client, Stream
 from batchq.compute.docker.create_request import INSTANCE, tag_of
 from batchq.compute.docker.errors import unknown_unless_told
 from batchq.compute.docker.threads import begin
-from batchq.compute.event_queue import News
+from batchq.compute.event_queue import EventQueue
 from batchq.domain.ids import Tag
 from batchq.errors import EngineUnknown
-from batchq.ports.runtime import Found, Looked
+from batchq.ports.runtime import DeathReport, Inspection
 
 NOT_LOOKED_AT = EngineUnknown("nobody was free to look")
 
-Outcome = Found | BaseException | None
+Outcome = Inspection | BaseException | None
 Look = Callable[[Tag, Callable[[Outcome], None]], bool]
 
 
 @asynccontextmanager
 async def deaths(
     connect: Callable[[], Client], instance: str, *, look: Look, learn: Callable[[Tag, Outcome], None]
-) -> AsyncIterator[AsyncIterator[Tag | Looked]]:
+) -> AsyncIterator[AsyncIterator[Tag | DeathReport]]:
     """Entered, the engine has accepted to tell. Raises EngineUnknown.
 
     `look` tells whether some other thread looks at a container, and passes on what it finds; `learn` is told of that.
@@ -50,7 +50,7 @@ class _Reader:
     def __init__(
         self, connect: Callable[[], Client], instance: str, *, look: Look, learn: Callable[[Tag, Outcome], None]
     ) -> None:
-        self.news = News()
+        self.news = EventQueue()
         self.listening: Future[None] = Future()
         self.listening.set_running_or_notify_cancel()  # from here nobody can cancel it under the thread's hands
         self._connect = connect
@@ -117,9 +117,9 @@ class _Reader:
             self._loop.call_soon_threadsafe(what)
 
 
-def _news(tag: Tag, outcome: Outcome) -> Tag | Looked:
+def _news(tag: Tag, outcome: Outcome) -> Tag | DeathReport:
     """Whatever went wrong with a look, the next one will tell."""
-    return tag if isinstance(outcome, BaseException) else Looked(tag=tag, found=outcome)
+    return tag if isinstance(outcome, BaseException) else DeathReport(tag=tag, found=outcome)
 
 
 def _tag_in(event: object, instance: str) -> Tag | None:

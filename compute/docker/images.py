@@ -10,7 +10,7 @@ from requests.exceptions import ReadTimeout
 from urllib3.exceptions import ReadTimeoutError
 
 from batchq.compute.docker.client import Client
-from batchq.compute.docker.errors import LONGEST_REASON, reason, told
+from batchq.compute.docker.errors import LONGEST_REASON, message_of, reason
 from batchq.errors import ImageUnavailable
 
 FAILED = "CannotPullContainerError"
@@ -55,7 +55,7 @@ class Pull:
         except APIError as error:
             raise ImageUnavailable(reason(FAILED, error)) from error
         except DockerException as error:  # not the engine's: it was not asked, as for want of a helper for credentials
-            raise ImageUnavailable(f"{FAILED}: {told(error)}"[:LONGEST_REASON]) from error
+            raise ImageUnavailable(f"{FAILED}: {message_of(error)}"[:LONGEST_REASON]) from error
         except (ReadTimeout, ReadTimeoutError) as error:
             # The engine may be stuck, and then nothing is known; or only the registry, and then nothing will come.
             client.ping()

@@ -7,7 +7,7 @@ from typing import TypeVar
 from batchq.compute.docker.create_request import tag_of
 from batchq.domain.ids import Tag
 from batchq.errors import EngineUnknown
-from batchq.ports.runtime import ContainerState, Found, Made
+from batchq.ports.runtime import ContainerState, Created, Inspection
 
 LONGEST = 200  # of what is shown of an answer
 STATES = {
@@ -62,7 +62,7 @@ def state_in(state: Mapping[str, object]) -> ContainerState:
     return ContainerState.EXITED
 
 
-def found(tag: Tag, inspected: object) -> Found:
+def found(tag: Tag, inspected: object) -> Inspection:
     """Raises EngineUnknown where the answer is not one of an engine."""
     state = member(inspected, "State", of=dict)
     now, started_at = state_in(state), time_of(state, "StartedAt")
@@ -70,10 +70,10 @@ def found(tag: Tag, inspected: object) -> Found:
         raise EngineUnknown(f"the engine says that a container runs, and never started: {tag}")
     if started_at is None:
         # Its exit code means nothing: a container that never ran has 0.
-        return Found(tag=tag, state=ContainerState.CREATED if now is ContainerState.EXITED else now)
+        return Inspection(tag=tag, state=ContainerState.CREATED if now is ContainerState.EXITED else now)
     if now is not ContainerState.EXITED:
-        return Found(tag=tag, state=now, started_at=started_at)
-    return Found(
+        return Inspection(tag=tag, state=now, started_at=started_at)
+    return Inspection(
         tag=tag,
         state=ContainerState.EXITED,
         started_at=started_at,
@@ -84,9 +84,9 @@ def found(tag: Tag, inspected: object) -> Found:
     )
 
 
-def made_of(tag: Tag, inspected: object) -> Made:
+def made_of(tag: Tag, inspected: object) -> Created:
     """The same of one that was found where one was to be made."""
-    return Made(container=member(inspected, "Id", of=str), state=found(tag, inspected).state)
+    return Created(container=member(inspected, "Id", of=str), state=found(tag, inspected).state)
 
 
 def stop_signal(inspected: object) -> str:
@@ -102,14 +102,14 @@ def address_of(inspected: object) -> str | None:
     return next((it for it in addresses if isinstance(it, str) and it), None)
 
 
-def surveyed(rows: object, instance: str, look: Callable[[str, Tag], ContainerState]) -> dict[str, Found]:
+def surveyed(rows: object, instance: str, look: Callable[[str, Tag], ContainerState]) -> dict[str, Inspection]:
     """The containers of an instance in a list, by their ids. `look` is asked of one whose state has a new name."""
     if not isinstance(rows, list):
         raise EngineUnknown("the engine's list of containers is none")
     tags = ((row, tag_of(labels_of(row, "Labels"), instance)) for row in rows)
     ours = ((member(row, "Id", of=str), row, tag) for row, tag in tags if tag is not None)
     return {
-        container_id: Found(tag=tag, state=state_of(member(row, "State", of=object)) or look(container_id, tag))
+        container_id: Inspection(tag=tag, state=state_of(member(row, "State", of=object)) or look(container_id, tag))
         for container_id, row, tag in ours
     }
 

@@ -12,9 +12,9 @@ from batchq.compute.docker.errors import (
     CONFLICT,
     NOT_FOUND,
     NOT_IMPLEMENTED,
+    message_of,
     redacted,
     reports_trouble_below,
-    told,
 )
 from batchq.compute.docker.inspection import member
 from batchq.compute.docker.log_frames import lines, since
@@ -101,6 +101,6 @@ def _log_driver(client: Client, container_id: str) -> tuple[str, list[str]]:
     try:
         stored = member(client.inspect_container(container_id), "HostConfig", "LogConfig", of=dict)
     except NotFound as gone:
-        raise ContainerGone(told(gone)) from gone
+        raise ContainerGone(message_of(gone)) from gone
     options = stored.get("Config")
     return str(stored.get("Type")), [str(it) for it in options.values()] if isinstance(options, dict) else []

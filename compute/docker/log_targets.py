@@ -15,7 +15,7 @@ from batchq.domain.catalog import Network
 from batchq.errors import StartRefused
 
 
-def judge(inspected: object, network: Network) -> None:
+def check_target(inspected: object, network: Network) -> None:
     """Of an account that is held to an allowance, on an environment whose jobs see this network. Raises StartRefused.
 
     All options are known now, secret ones too.

@@ -26,7 +26,7 @@ from batchq.compute.docker.host_paths import (
     real_path,
 )
 from batchq.compute.docker.policy import Policy
-from batchq.domain.access.accounts import Allowance
+from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.access.container_policy import ENGINES, KERNEL, LINKED, plain
 from batchq.domain.container import Device, Mount
 from batchq.errors import EngineUnknown, StartRefused
@@ -55,7 +55,7 @@ class OpenMount(Struct, frozen=True, kw_only=True):
             self.folder.close()
 
 
-def open_mount(mount: Mount, policy: Policy, allowance: Allowance | None) -> OpenMount:
+def open_mount(mount: Mount, policy: Policy, allowance: ContainerPolicy | None) -> OpenMount:
     """Close it. Raises StartRefused, and EngineUnknown where no more files can be opened."""
     host_path = _absolute(mount)
     try:
@@ -76,7 +76,7 @@ def open_mount(mount: Mount, policy: Policy, allowance: Allowance | None) -> Ope
         raise _refused(mount, f"cannot be used: {error}") from error
 
 
-def mount_by_name(mount: Mount, policy: Policy, allowance: Allowance | None) -> OpenMount:
+def mount_by_name(mount: Mount, policy: Policy, allowance: ContainerPolicy | None) -> OpenMount:
     """For an engine whose files are not those of this process: nothing is opened or created. Raises StartRefused."""
     host_path = _absolute(mount)
     real = Path(plain(host_path))
@@ -84,7 +84,9 @@ def mount_by_name(mount: Mount, policy: Policy, allowance: Allowance | None) -> 
     return OpenMount(mount=replace(mount, host_path=str(real)), folder=None)
 
 
-def check(said: str, at: Descriptor, missing: tuple[str, ...], policy: Policy, allowance: Allowance | None) -> None:
+def check(
+    said: str, at: Descriptor, missing: tuple[str, ...], policy: Policy, allowance: ContainerPolicy | None
+) -> None:
     """What is open, and what is to be created below it. Raises StartRefused; OSError."""
     real = at.path.joinpath(*missing)
     check_path(said, real, policy, allowance)
@@ -102,7 +104,7 @@ def check(said: str, at: Descriptor, missing: tuple[str, ...], policy: Policy, a
             raise _never(said, f"a {mounted.filesystem(it)} file system of the kernel")
 
 
-def check_path(said: str, real: Path, policy: Policy, allowance: Allowance | None) -> None:
+def check_path(said: str, real: Path, policy: Policy, allowance: ContainerPolicy | None) -> None:
     """Raises StartRefused."""
     if not _is_below(real, policy.volumes, policy):
         raise _forbidden(f"host path {said!r} is not below a path that this server lets jobs mount")
@@ -114,13 +116,13 @@ def check_path(said: str, real: Path, policy: Policy, allowance: Allowance | Non
             raise _never(said, path)
 
 
-def check_name(said: str, real: Path, policy: Policy, allowance: Allowance | None) -> None:
+def check_name(said: str, real: Path, policy: Policy, allowance: ContainerPolicy | None) -> None:
     """A path that the engine looks up by its name. Raises StartRefused."""
     check_path(said, real, policy, allowance)
     _check_fixed(said, real, policy)
 
 
-def judge_device(device: Device, allowance: Allowance) -> None:
+def judge_device(device: Device, allowance: ContainerPolicy) -> None:
     """A device that is a link to another is that one. Raises StartRefused."""
     try:
         real = Path(device.host_path).resolve()
@@ -137,7 +139,7 @@ def _absolute(mount: Mount) -> str:
     return mount.host_path
 
 
-def _open(host_path: str, policy: Policy, allowance: Allowance | None) -> tuple[Descriptor, bool]:
+def _open(host_path: str, policy: Policy, allowance: ContainerPolicy | None) -> tuple[Descriptor, bool]:
     """And whether it was created."""
     at, missing = open_path(str(plain(host_path)), follows=lambda _: True)
     try:

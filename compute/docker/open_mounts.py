@@ -19,7 +19,7 @@ from batchq.compute.docker.policy import Policy
 from batchq.domain.container import Mount
 from batchq.domain.ids import Tag
 from batchq.errors import EngineUnknown, StartRefused
-from batchq.ports.runtime import Launch
+from batchq.ports.runtime import LaunchSpec
 
 OF_THIS_HOST = "/proc/"  # begins the device of a volume that is a descriptor
 MAX_OF_ONE = 64  # host paths of a container
@@ -41,7 +41,7 @@ class OpenMounts:
         self._created: dict[Tag, tuple[str, ...]] = {}
         self._lock = Lock()
 
-    def resolve(self, launch: Launch, policy: Policy, *, shares_files: bool) -> Resolved:
+    def resolve(self, launch: LaunchSpec, policy: Policy, *, shares_files: bool) -> Resolved:
         """Opened, or checked again where they are open already. Raises StartRefused and EngineUnknown.
 
         `shares_files`: the engine sees the files and the processes that this process sees.
@@ -61,7 +61,7 @@ class OpenMounts:
             devices={str(it.mount.host_path): _device(it.folder) for it in held if it.folder is not None},
         )
 
-    def check(self, launch: Launch, policy: Policy) -> None:
+    def check(self, launch: LaunchSpec, policy: Policy) -> None:
         """By what is allowed now, which may be less than when they were opened. Raises StartRefused."""
         for it in self._held.get(launch.tag, ()):
             path = it.mount.host_path
@@ -95,7 +95,7 @@ class OpenMounts:
             self.release(tag)
 
     def _open(
-        self, of_host: list[Mount], launch: Launch, policy: Policy, *, shares_files: bool
+        self, of_host: list[Mount], launch: LaunchSpec, policy: Policy, *, shares_files: bool
     ) -> tuple[OpenMount, ...]:
         if len(of_host) > MAX_OF_ONE:
             raise StartRefused(f"CannotCreateContainerError: more than {MAX_OF_ONE} mounts of host paths")

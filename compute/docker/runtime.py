@@ -12,22 +12,22 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from batchq.compute.docker import events, gpus, host
-from batchq.compute.docker.circuit_breaker import Doubts
+from batchq.compute.docker.circuit_breaker import SilentContainers
 from batchq.compute.docker.client import Client, Door
 from batchq.compute.docker.containers import Containers
 from batchq.compute.docker.images import Pull, within
 from batchq.compute.docker.log_reader import Reading
-from batchq.compute.docker.network.placement import Places
+from batchq.compute.docker.network.placement import NetworkPlacement
 from batchq.compute.docker.policy import STRICT, Policy
 from batchq.compute.docker.secrets import NO_SECRETS, Secrets
 from batchq.compute.docker.thread_pools import LIMITS, Lanes, Limits
-from batchq.compute.single_flight import Shared
+from batchq.compute.single_flight import SingleFlight
 from batchq.domain.catalog import Network
 from batchq.domain.container import Resources
 from batchq.domain.ids import Tag
 from batchq.errors import EngineUnknown
 from batchq.ports.logs import LogLine
-from batchq.ports.runtime import EngineIdentity, Found, Launch, Looked, Made
+from batchq.ports.runtime import Created, DeathReport, EngineIdentity, Inspection, LaunchSpec
 
 LAST_SWEEP = 2.0  # seconds
 
@@ -56,7 +56,7 @@ class DockerRuntime:
         self._instance = instance
         self._door = Door(base_url)
         socket = (Path(self._door.socket),) if self._door.socket else ()
-        self._places = Places(instance, network)
+        self._places = NetworkPlacement(instance, network)
         self._containers = Containers(
             instance=instance,
             places=self._places,
@@ -68,14 +68,14 @@ class DockerRuntime:
         )
         self._unreliable_bridges: set[datetime] = set()
         self._limits = limits
-        self._doubts = Doubts()
+        self._doubts = SilentContainers()
         self._lanes = Lanes(self._door, limits, self._doubts)
         #: An account's own: another's pull may still wait for that account's threads.
-        self._pulls: Shared[tuple[str, str | None, str]] = Shared("pull")
-        self._sweeps: Shared[str] = Shared("sweep")
+        self._pulls: SingleFlight[tuple[str, str | None, str]] = SingleFlight("pull")
+        self._sweeps: SingleFlight[str] = SingleFlight("sweep")
         self._accounts: dict[Tag, str] = {}
 
-    async def create(self, launch: Launch) -> Made:
+    async def create(self, launch: LaunchSpec) -> Created:
         if launch.account:
             self._accounts[launch.tag] = launch.account
         return await self._about(launch.tag, "create", lambda client: self._containers.create(client, launch))
@@ -90,7 +90,7 @@ class DockerRuntime:
     async def start(self, tag: Tag) -> None:
         await self._about(tag, "start", lambda client: self._containers.start(client, tag))
 
-    async def inspect(self, tag: Tag) -> Found | None:
+    async def inspect(self, tag: Tag) -> Inspection | None:
         return await self._about(tag, "inspect", lambda client: self._containers.inspect(client, tag))
 
     async def signal_stop(self, tag: Tag, signal: str | None = None) -> None:
@@ -115,7 +115,7 @@ class DockerRuntime:
         self._accounts.pop(tag, None)
         return None
 
-    async def survey(self) -> tuple[Found, ...]:
+    async def survey(self) -> tuple[Inspection, ...]:
         try:
             found = await self._lanes.ask("survey", self._containers.survey)
         except EngineUnknown:
@@ -126,13 +126,13 @@ class DockerRuntime:
         self._sweeps.begin("after a survey", lambda: self._sweep(living))
         return found
 
-    def deaths(self) -> AbstractAsyncContextManager[AsyncIterator[Tag | Looked]]:
+    def deaths(self) -> AbstractAsyncContextManager[AsyncIterator[Tag | DeathReport]]:
         def connect() -> Client:
             # A stream is opened again after each absence of the engine: it may have come back as another.
             self._door.forget_version()
             return self._door.client(None, patience=self._limits.patience_with_events)
 
-        def look(tag: Tag, then: Callable[[Found | BaseException | None], None]) -> bool:
+        def look(tag: Tag, then: Callable[[Inspection | BaseException | None], None]) -> bool:
             return self._lanes.offer(tag, "inspect", lambda client: self._containers.inspect(client, tag), then)
 
         return events.deaths(connect, self._instance, look=look, learn=self._lanes.learn)

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from batchq.compute.docker.circuit_breaker import Doubts
+from batchq.compute.docker.circuit_breaker import SilentContainers
 from batchq.compute.docker.client import Client, Door
 from batchq.compute.docker.errors import unknown_unless_told, was_silent
 from batchq.compute.docker.threads import Crew, Sizes
@@ -53,7 +53,7 @@ LIMITS = Limits()
 
 
 class Lanes:
-    def __init__(self, door: Door, limits: Limits, doubts: Doubts) -> None:
+    def __init__(self, door: Door, limits: Limits, doubts: SilentContainers) -> None:
         self._door = door
         self._extra = limits.extra
         self._doubts = doubts

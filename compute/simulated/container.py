@@ -10,7 +10,7 @@ from msgspec import Struct
 from batchq.compute.simulated.script import Script
 from batchq.errors import StartRefused
 from batchq.ports.logs import LogLine
-from batchq.ports.runtime import ContainerState, Found, Launch
+from batchq.ports.runtime import ContainerState, Inspection, LaunchSpec
 
 KILLED = 137
 CRASHED = 255  # what Docker says of one that ended with its machine
@@ -27,7 +27,7 @@ class SimulatedContainer(Struct, kw_only=True):
     """`refused` counts the starts that were."""
 
     id: str
-    launch: Launch
+    launch: LaunchSpec
     script: Script
     address: str | None = None
     keeper: str | None = None
@@ -53,14 +53,14 @@ class SimulatedContainer(Struct, kw_only=True):
         """How it ends if nothing more is done to it, None if it will not."""
         return min(self._ends(), key=lambda it: it.at, default=None)
 
-    def found(self, now: datetime) -> Found:
+    def found(self, now: datetime) -> Inspection:
         tag, end = self.launch.tag, self.end()
         if self.started_at is None:
-            return Found(tag=tag, state=ContainerState.CREATED)
+            return Inspection(tag=tag, state=ContainerState.CREATED)
         if end is None or end.at > now:
             running = ContainerState.RUNNING
-            return Found(tag=tag, state=running, started_at=self.started_at, address=self.address)
-        return Found(
+            return Inspection(tag=tag, state=running, started_at=self.started_at, address=self.address)
+        return Inspection(
             tag=tag,
             state=ContainerState.EXITED,
             started_at=self.started_at,
@@ -93,7 +93,7 @@ class SimulatedContainer(Struct, kw_only=True):
         return ends
 
 
-def environment_of(launch: Launch) -> dict[str, str]:
+def environment_of(launch: LaunchSpec) -> dict[str, str]:
     return dict(launch.spec.environment) | dict(launch.environment)
 
 

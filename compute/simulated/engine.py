@@ -22,7 +22,7 @@ from batchq.errors import (
     StartRefused,
 )
 from batchq.ports.logs import LogLine
-from batchq.ports.runtime import ContainerState, Found, Launch, Made
+from batchq.ports.runtime import ContainerState, Created, Inspection, LaunchSpec
 
 FIRST_ADDRESS = IPv4Address("10.224.0.0")
 
@@ -52,7 +52,7 @@ class SimulatedEngine:
         self._addresses = count(1)
         self._ids = count(1)
 
-    def create(self, launch: Launch) -> Made:
+    def create(self, launch: LaunchSpec) -> Created:
         if launch.container is not None and self._id(launch.tag) != launch.container:
             raise ContainerGone(f"the container of {launch.tag} is not there any more")
         if launch.tag in self.foreign:
@@ -89,7 +89,7 @@ class SimulatedEngine:
         if container.started_at is None:
             container.start(self._now())
 
-    def inspect(self, tag: Tag) -> Found | None:
+    def inspect(self, tag: Tag) -> Inspection | None:
         if tag not in self.containers:
             return None
         found = self.containers[tag].found(self._now())
@@ -117,15 +117,15 @@ class SimulatedEngine:
         self._leave(tag)
         return container is not None and container.found(self._now()).state is ContainerState.RUNNING
 
-    def survey(self) -> tuple[Found, ...]:
+    def survey(self) -> tuple[Inspection, ...]:
         now = self._now()
         return tuple(container.found(now) for container in self.containers.values())
 
     def lines(self, tag: Tag) -> list[LogLine]:
         return self._there(tag).lines()
 
-    def _made(self, container: SimulatedContainer) -> Made:
-        return Made(container=container.id, state=container.found(self._now()).state)
+    def _made(self, container: SimulatedContainer) -> Created:
+        return Created(container=container.id, state=container.found(self._now()).state)
 
     def _id(self, tag: Tag) -> str | None:
         return self.containers[tag].id if tag in self.containers else None
@@ -140,7 +140,7 @@ class SimulatedEngine:
             network.addresses[tag.node] = str(FIRST_ADDRESS + next(self._addresses))
         return network.addresses[tag.node]
 
-    def _keeper(self, launch: Launch) -> str | None:
+    def _keeper(self, launch: LaunchSpec) -> str | None:
         """Of the network that it shares, which is there from the first container on."""
         if launch.tag.part or (launch.network or self._network) is not Network.SHARED:
             return None

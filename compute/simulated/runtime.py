@@ -10,18 +10,18 @@ from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from batchq.compute.event_queue import News
+from batchq.compute.event_queue import EventQueue
 from batchq.compute.simulated.container import SimulatedContainer
 from batchq.compute.simulated.engine import AttemptNetwork, SimulatedEngine
 from batchq.compute.simulated.faults import Faults
-from batchq.compute.single_flight import Shared
+from batchq.compute.single_flight import SingleFlight
 from batchq.domain.catalog import Network
 from batchq.domain.container import Resources
 from batchq.domain.ids import Tag
 from batchq.errors import ContainerGone, EngineError, EngineUnknown
 from batchq.ports.clock import Clock
 from batchq.ports.logs import LogLine
-from batchq.ports.runtime import ContainerState, EngineIdentity, Found, Launch, Looked, Made
+from batchq.ports.runtime import ContainerState, Created, DeathReport, EngineIdentity, Inspection, LaunchSpec
 
 Answer = TypeVar("Answer")
 
@@ -43,12 +43,12 @@ class SimulatedRuntime:
         self._engine = SimulatedEngine(clock.now, network)
         self._answered: dict[Tag, SimulatedContainer] = {}
         self._late: list[tuple[datetime, Callable[[], object]]] = []
-        self._listeners: set[News] = set()
+        self._listeners: set[EventQueue] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._ends: dict[Tag, Callable[[], object]] = {}
-        self._pulls: Shared[tuple[str, str | None]] = Shared("pull")
+        self._pulls: SingleFlight[tuple[str, str | None]] = SingleFlight("pull")
 
-    async def create(self, launch: Launch) -> Made:
+    async def create(self, launch: LaunchSpec) -> Created:
         made = await self._do("create", launch.tag, lambda: self._engine.create(launch))
         self._answered[launch.tag] = self._engine.containers[launch.tag]
         return made
@@ -66,7 +66,7 @@ class SimulatedRuntime:
         await self._do("start", tag, lambda: self._start(tag, container))
         self._answered.pop(tag, None)
 
-    async def inspect(self, tag: Tag) -> Found | None:
+    async def inspect(self, tag: Tag) -> Inspection | None:
         return await self._do("inspect", tag, lambda: self._engine.inspect(tag))
 
     async def signal_stop(self, tag: Tag, signal: str | None = None) -> None:
@@ -86,12 +86,12 @@ class SimulatedRuntime:
         await self.remove(tag)
         return None
 
-    async def survey(self) -> tuple[Found, ...]:
+    async def survey(self) -> tuple[Inspection, ...]:
         return await self._do("survey", None, self._engine.survey)
 
     @asynccontextmanager
-    async def deaths(self) -> AsyncIterator[AsyncIterator[Tag | Looked]]:
-        news = News()
+    async def deaths(self) -> AsyncIterator[AsyncIterator[Tag | DeathReport]]:
+        news = EventQueue()
         await self._do("deaths", None, lambda: self._listeners.add(news))
         self._foretell_all()
         try:
@@ -221,14 +221,14 @@ class SimulatedRuntime:
 
     def _tell(self, tag: Tag) -> None:
         looks = self.faults.looks and not self.faults.away
-        death = Looked(tag=tag, found=self._engine.inspect(tag)) if looks else tag
+        death = DeathReport(tag=tag, found=self._engine.inspect(tag)) if looks else tag
         for seconds in self.faults.tell_after:
             if seconds > 0:
                 self._later(f"late news of {tag}", seconds, lambda: self._tell_now(death))
             else:
                 self._tell_now(death)
 
-    def _tell_now(self, death: Tag | Looked) -> None:
+    def _tell_now(self, death: Tag | DeathReport) -> None:
         for news in self._listeners:
             news.tell(death)
 

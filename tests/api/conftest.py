@@ -19,7 +19,7 @@ from batchq.api.authentication import open_gate
 from batchq.api.batch import routes as batch_routes
 from batchq.api.native import bulk_stop, force_fail
 from batchq.api.native import history as native_routes
-from batchq.api.server import Site
+from batchq.api.server import ListeningSite
 from batchq.domain import events as on
 from batchq.domain.ids import JobId
 from tests.api.fakes import ACCOUNT, Inside
@@ -83,7 +83,7 @@ class Server(Inside):
 
     async def start(self):
         await self._runner.setup()
-        await Site(self._runner, door=create_server(("127.0.0.1", 0)), certificate=None).start()
+        await ListeningSite(self._runner, door=create_server(("127.0.0.1", 0)), certificate=None).start()
         self.port = self._runner.addresses[0][1]
         self.url = f"http://127.0.0.1:{self.port}"
 

@@ -3,13 +3,13 @@
 import asyncio
 from datetime import timedelta
 
-from batchq.api.batch.context import Desk
+from batchq.api.batch.context import BatchContext
 from batchq.api.batch.server_limits import Rules
-from batchq.api.page_tokens import Tokens
-from batchq.disk_guard import Floor
+from batchq.api.page_tokens import PageTokens
+from batchq.disk_guard import DiskGuard
 from batchq.domain import events as on
-from batchq.domain.access.accounts import People
-from batchq.domain.bulk_stop import Progress, Sweep, Told, has_children, outcome, request
+from batchq.domain.access.accounts import Directory
+from batchq.domain.bulk_stop import JobOutcome, Progress, Sweep, has_children, outcome, request
 from batchq.domain.catalog import EnvironmentName, State
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Job
@@ -20,8 +20,8 @@ from batchq.engine.account_limits import SubmitRateLimiter
 from batchq.errors import Invalid
 from batchq.ports.catalog import Snapshot
 from batchq.ports.jobs import Changes, Moment
-from batchq.services.bulk_stop import Stopping
-from batchq.services.catalog import Catalog
+from batchq.services.bulk_stop import BulkStopService
+from batchq.services.catalog import CatalogService
 from batchq.services.jobs import JobService
 from tests.support.builders import NO_ACCOUNTS, NOON
 from tests.support.inline import InlineStore
@@ -100,7 +100,7 @@ class PaperEngine:
     async def _heard(self, order, meant):
         for it in meant:
             became = outcome(order.kind, it.job.status, has_children=has_children(it.job))
-            yield (Told(job_id=it.job.id, name=it.job.spec.name, status=it.job.status, outcome=became),)
+            yield (JobOutcome(job_id=it.job.id, name=it.job.spec.name, status=it.job.status, outcome=became),)
 
     async def snapshot(self, queue):
         await self._enter()
@@ -149,9 +149,9 @@ class Inside:
         self.store = InlineStore()
         self.clock = SteppingClock()
         self.free = 2**40
-        self.floor = Floor(free=lambda: self.free, least=64 * 2**20)
+        self.floor = DiskGuard(free=lambda: self.free, least=64 * 2**20)
         self.engine = PaperEngine(store=self.store, clock=self.clock)
-        self.catalog = Catalog(
+        self.catalog = CatalogService(
             store=self.store, jobs=self.store, clock=self.clock, floor=self.floor, changed=lambda: None
         )
         self.jobs = JobService(
@@ -161,14 +161,16 @@ class Inside:
             floor=self.floor,
             stop_grace=timedelta(seconds=30),
         )
-        self.stopping = Stopping(engine=self.engine, store=self.store, people=People, queues=self.catalog.queues_of)
-        self.desk = Desk(
+        self.stopping = BulkStopService(
+            engine=self.engine, store=self.store, people=Directory, queues=self.catalog.queues_of
+        )
+        self.desk = BatchContext(
             jobs=self.jobs,
             catalog=self.catalog,
             clock=self.clock,
             account=ACCOUNT,
             region="us-east-1",
-            tokens=Tokens(bytes(32)),
+            tokens=PageTokens(bytes(32)),
             rules=Rules(min_timeout=60, vcpus=4, privileged=True),
         )
 

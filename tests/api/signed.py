@@ -11,11 +11,11 @@ from botocore.awsrequest import AWSRequest, AWSResponse
 from botocore.credentials import Credentials
 from msgspec.structs import replace
 
-from batchq.accounts.access_keys import Key
-from batchq.api.sigv4 import Sent
+from batchq.accounts.access_keys import AccessKey
+from batchq.api.sigv4 import SignedRequest
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
-KEY = Key(id="BQIAEXAMPLEEXAMPLE22", secret="a secret/of+forty=letters-and~then~some", user="ada", created_at=NOW)
+KEY = AccessKey(id="BQIAEXAMPLEEXAMPLE22", secret="a secret/of+forty=letters-and~then~some", user="ada", created_at=NOW)
 SESSION = botocore.session.get_session()
 TOKENS = None, "of+a/session=="
 LETTERS = string.ascii_letters + string.digits + string.punctuation
@@ -43,7 +43,7 @@ def signed(*, method="POST", target="/v1/submitjob", headers=(), body=b"{}", at=
     base = {name: value for name, value in base.items() if value is not None}
     request = AWSRequest(method, f"http://127.0.0.1:22824{target}", headers=base, data=body)
     At(at, **how).add_auth(request)
-    return Sent(method=method, target=target, headers=tuple(request.headers.items()), body=body)
+    return SignedRequest(method=method, target=target, headers=tuple(request.headers.items()), body=body)
 
 
 def random_request(seed, *, at=NOW):
@@ -108,7 +108,7 @@ class Boto3:
         target = where.path + (f"?{where.query}" if where.query else "")
         headers = [(name, it.decode() if isinstance(it, bytes) else it) for name, it in request.headers.items()]
         whole = (("Host", where.netloc), *headers)
-        self._caught = Sent(method=request.method, target=target, headers=whole, body=request.body or b"")
+        self._caught = SignedRequest(method=request.method, target=target, headers=whole, body=request.body or b"")
         answer = AWSResponse(request.url, 200, {}, None)
         answer._content = b"{}"
         return answer

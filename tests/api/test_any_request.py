@@ -12,8 +12,8 @@ from botocore.parsers import create_parser
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from batchq.api.batch.arns import Arns
-from batchq.api.batch.context import Call
+from batchq.api.batch.arns import BatchArns
+from batchq.api.batch.context import BatchRequest
 from batchq.api.batch.routes import JOBS, RESOURCES
 from batchq.api.http import reply
 from batchq.errors import Invalid
@@ -238,8 +238,8 @@ class Asker:
         self.inside = Inside()
 
     async def ask(self, name, asked):
-        arns = Arns(account=ACCOUNT, region="eu-central-1")
-        call = Call(body=json.dumps(asked).encode(), arns=arns, key=None, arn="", keys=(), caller=ADMIN)
+        arns = BatchArns(account=ACCOUNT, region="eu-central-1")
+        call = BatchRequest(body=json.dumps(asked).encode(), arns=arns, key=None, arn="", keys=(), caller=ADMIN)
         return reply(await HANDLERS[name](self.inside.desk, call)).body
 
     async def prepare(self):

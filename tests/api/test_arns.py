@@ -5,22 +5,22 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from batchq.api.authentication import Scope, scope
-from batchq.api.batch.arns import Arns, Kind, is_job_id, is_member_id, revision_of
+from batchq.api.batch.arns import ArnKind, BatchArns, is_job_id, is_member_id, revision_of
 from batchq.domain.ids import DefinitionRef, JobId
 from batchq.errors import Invalid
 
-ARNS = Arns(account="123456789012", region="eu-central-1")
+ARNS = BatchArns(account="123456789012", region="eu-central-1")
 NAMES = some.from_regex(r"\A[A-Za-z0-9_-]{1,128}\Z")
 JOB = "5d1f6c1e-0000-4000-8000-000000000000"
 
 
 @given(NAMES)
 def test_an_arn_means_the_name_it_was_made_of(name):
-    assert ARNS.named(Kind.QUEUE, ARNS.queue(name)) == name
-    assert ARNS.named(Kind.ENVIRONMENT, ARNS.environment(name)) == name
-    assert ARNS.named(Kind.POLICY, ARNS.policy(name)) == name
-    assert ARNS.named(Kind.CONSUMABLE, ARNS.consumable(name)) == name
-    assert ARNS.resource(ARNS.job(JobId(name))) == (Kind.JOB, name)
+    assert ARNS.named(ArnKind.QUEUE, ARNS.queue(name)) == name
+    assert ARNS.named(ArnKind.ENVIRONMENT, ARNS.environment(name)) == name
+    assert ARNS.named(ArnKind.POLICY, ARNS.policy(name)) == name
+    assert ARNS.named(ArnKind.CONSUMABLE, ARNS.consumable(name)) == name
+    assert ARNS.resource(ARNS.job(JobId(name))) == (ArnKind.JOB, name)
 
 
 @given(NAMES, some.integers(1, 999_999_999))
@@ -33,7 +33,7 @@ def test_the_arn_of_a_definition_means_its_revision(name, revision):
 
 @given(some.text())
 def test_any_other_text_is_itself_or_means_nothing(text):
-    assert ARNS.named(Kind.QUEUE, text) in {text, None}
+    assert ARNS.named(ArnKind.QUEUE, text) in {text, None}
     assert ARNS.resource(text) is None
 
 
@@ -56,22 +56,22 @@ def test_what_is_no_definition_is_none(text):
     ],
 )
 def test_an_arn_of_something_else_means_nothing(arn):
-    assert ARNS.named(Kind.QUEUE, arn) is None
+    assert ARNS.named(ArnKind.QUEUE, arn) is None
 
 
 def test_an_arn_of_another_account_is_refused_where_one_resource_is_asked_for_and_means_none_in_a_list():
     foreign = "arn:aws:batch:eu-central-1:210987654321:job-queue/it"
 
     with pytest.raises(Invalid, match="of account 210987654321, and this server's account is 123456789012"):
-        ARNS.named(Kind.QUEUE, foreign)
-    assert ARNS.all_named(Kind.QUEUE, [foreign, "it"]) == ("it",)
+        ARNS.named(ArnKind.QUEUE, foreign)
+    assert ARNS.all_named(ArnKind.QUEUE, [foreign, "it"]) == ("it",)
 
 
 @pytest.mark.fault("IN19")
 @pytest.mark.parametrize("partition", ["aws", "aws-cn", "aws-us-gov"])
 @pytest.mark.parametrize("region", ["us-east-1", "cn-north-1", ""])
 def test_the_region_of_an_arn_is_anyones(partition, region):
-    assert ARNS.named(Kind.QUEUE, f"arn:{partition}:batch:{region}:123456789012:job-queue/it") == "it"
+    assert ARNS.named(ArnKind.QUEUE, f"arn:{partition}:batch:{region}:123456789012:job-queue/it") == "it"
 
 
 @pytest.mark.parametrize("text", [JOB, JOB + ":0", JOB + ":9999", JOB + "#12"])

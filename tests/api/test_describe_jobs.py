@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.api.batch.arns import Arns
+from batchq.api.batch.arns import BatchArns
 from batchq.api.batch.translate.describe_jobs import job_detail
 from batchq.domain import events as on
 from batchq.domain.ids import JobId, Tag
@@ -232,7 +232,7 @@ async def test_a_job_outlives_its_definition_being_deregistered(submit, told, bo
 def test_a_job_whose_definition_is_lost_still_tells_what_it_runs():
     lost = builders.job(image="busybox", command=("true",), millicpus=250, memory_mib=64)
 
-    container = job_detail(lost, None, Arns(account="123456789012", region="eu-central-1"))["container"]
+    container = job_detail(lost, None, BatchArns(account="123456789012", region="eu-central-1"))["container"]
 
     assert (container["image"], container["command"]) == ("busybox", ["true"])
     assert container["resourceRequirements"] == [{"type": "VCPU", "value": "0.25"}, {"type": "MEMORY", "value": "64"}]

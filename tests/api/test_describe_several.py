@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from batchq.api.batch.arns import Arns
+from batchq.api.batch.arns import BatchArns
 from batchq.api.batch.translate.describe_jobs import job_detail
 from batchq.domain import events as on
 from batchq.domain.ids import JobId, Tag, child_id
@@ -386,7 +386,7 @@ async def test_whole_numbers_are_told_as_whole_numbers(several, runs, http):
 
 
 def test_a_job_whose_definition_is_lost_still_tells_what_it_runs():
-    arns = Arns(account="123456789012", region="eu-central-1")
+    arns = BatchArns(account="123456789012", region="eu-central-1")
     task = Task(containers=(TaskContainer(name="work", spec=builders.container(image="busybox")),))
     gang = Nodes(count=2, main=0, ranges=(NodeRange(first=0, last=1, task=task),))
 

@@ -3,13 +3,13 @@
 import pytest
 
 from batchq.api.authentication import Callers
-from batchq.domain.access.accounts import People, Role, User, UserName
+from batchq.domain.access.accounts import Directory, Role, User, UserName
 
 ADA = UserName("ada")
 
 
 def people(*users):
-    return People(users={it.name: it for it in users})
+    return Directory(users={it.name: it for it in users})
 
 
 @pytest.mark.fault("SE07")

@@ -1,11 +1,11 @@
 """SubmitJob above the rate limit of an account."""
 
-from batchq.domain.access.accounts import ROOT, Account, Limits, People
+from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Directory
 from batchq.engine.account_limits import Accounts, SubmitRateLimiter
 
 
 async def test_submit_job_above_the_rate_limit_is_answered_as_aws_does(server, sleeper, http):
-    slow = People(accounts={ROOT: Account(name=ROOT, parent=None, limits=Limits(submits=0.01))})
+    slow = Directory(accounts={ROOT: Account(name=ROOT, parent=None, limits=AccountLimits(submits=0.01))})
     server.engine.submit_rate = SubmitRateLimiter(Accounts(people=lambda: slow, held=False), server.clock)
     asked = {"jobName": "a", "jobQueue": "default", "jobDefinition": sleeper}
 

@@ -7,9 +7,9 @@ from itertools import count
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from batchq.accounts.access_keys import KeyFile, new_key
+from batchq.accounts.access_keys import AccessKeyFile, new_key
 from batchq.accounts.accounts_file import machine_user
-from batchq.accounts.admin import Office
+from batchq.accounts.admin import AccountAdmin
 from batchq.api import app as api
 from batchq.api.authentication import WHO, open_gate
 from batchq.api.native.accounts import dialect
@@ -40,7 +40,7 @@ async def well():
 def office_of(data):
     """Its clock goes a second a look."""
     ticks = count()
-    return Office(data, now=lambda: NOON + timedelta(seconds=next(ticks)))
+    return AccountAdmin(data, now=lambda: NOON + timedelta(seconds=next(ticks)))
 
 
 @pytest.fixture(scope="module")
@@ -207,7 +207,7 @@ async def test_a_key_that_is_not_to_be_known_is_as_if_it_were_not_there(ask):
 
 async def test_the_key_of_nobody_is_there_for_operators_alone(ask, data):
     left = new_key(UserName("gone"), NOON)
-    KeyFile(data).add(left)
+    AccessKeyFile(data).add(left)
 
     told = {user: str(await ask(user, "ListKeys")) for user in ASKING}
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from batchq.api.batch.arns import Arns
+from batchq.api.batch.arns import BatchArns
 from batchq.api.batch.server_limits import Rules
 from batchq.api.batch.translate.job_definitions import definition
 from batchq.api.batch.wire.job_definitions import RegisterJobDefinition
@@ -26,7 +26,7 @@ from tests.api.several import RANGES, SIDECAR, WORKER, with_nodes, with_range, w
 from tests.support.builders import ADMIN, NOON
 
 ASKED = {"jobDefinitionName": "it", "type": "container", "containerProperties": CONTAINER}
-ARNS = Arns(account=ACCOUNT, region="eu-central-1")
+ARNS = BatchArns(account=ACCOUNT, region="eu-central-1")
 ROLE = "arn:aws:iam::123456789012:role/runs"
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from batchq.api.batch.arns import Arns
-from batchq.api.batch.context import Call
+from batchq.api.batch.arns import BatchArns
+from batchq.api.batch.context import BatchRequest
 from batchq.api.batch.routes import JOBS
 from batchq.api.http import reply
 from batchq.errors import Invalid
@@ -55,7 +55,9 @@ class Model:
     async def ask(self, name, **asked):
         """The answer, or None where it was refused."""
         body = reply(asked).body
-        call = Call(body=body, arns=Arns(account=ACCOUNT, region="x"), key=None, arn="", keys=(), caller=ADMIN)
+        call = BatchRequest(
+            body=body, arns=BatchArns(account=ACCOUNT, region="x"), key=None, arn="", keys=(), caller=ADMIN
+        )
         try:
             return await JOBS[name](self.inside.desk, call)
         except Invalid:

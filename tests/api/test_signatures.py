@@ -7,22 +7,22 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from batchq.accounts.access_keys import Key
+from batchq.accounts.access_keys import AccessKey
 from batchq.api.authentication import Throttle
-from batchq.api.http import Refused
-from batchq.api.sigv4 import Verifier
+from batchq.api.http import HttpRefusal
+from batchq.api.sigv4 import SignatureVerifier
 from batchq.errors import TooOften
 from tests.api.signed import KEY, NOW, header, one_byte_changed, random_request, signed, with_header, without
 
 
 @pytest.fixture
 def verifier():
-    return Verifier(find={KEY.id: KEY}.get, now=lambda: NOW)
+    return SignatureVerifier(find={KEY.id: KEY}.get, now=lambda: NOW)
 
 
 def refusal(verifier, sent):
     """HTTP's status and AWS's code."""
-    with pytest.raises(Refused) as why:
+    with pytest.raises(HttpRefusal) as why:
         verifier.verify(sent)
     return why.value.status, why.value.code
 
@@ -154,8 +154,8 @@ def test_the_body_is_what_was_signed(verifier, stated):
     assert refusal(verifier, sent) == DENIED
 
 
-STRANGER = Key(id="BQIASTRANGERSTRANGE2", secret="who knows", user="eve", created_at=NOW)
-FORGER = Key(id=KEY.id, secret="not the secret", user="eve", created_at=NOW)
+STRANGER = AccessKey(id="BQIASTRANGERSTRANGE2", secret="who knows", user="eve", created_at=NOW)
+FORGER = AccessKey(id=KEY.id, secret="not the secret", user="eve", created_at=NOW)
 
 
 @pytest.mark.fault("SE06")
@@ -182,7 +182,7 @@ def seconds_of(verifier, sent):
 
 
 def told(verifier, key):
-    with pytest.raises(Refused) as why:
+    with pytest.raises(HttpRefusal) as why:
         verifier.verify(signed(key=key))
     return why.value
 

@@ -10,15 +10,15 @@ from msgspec.structs import replace
 from batchq.api import app as api
 from batchq.api.authentication import MAX_AT_ONCE, Callers, Throttle, gate
 from batchq.api.http import read
-from batchq.api.sigv4 import Verifier
+from batchq.api.sigv4 import SignatureVerifier
 from batchq.clock import wall_time
-from batchq.domain.access.accounts import ROOT, People, Role, User, UserName
+from batchq.domain.access.accounts import ROOT, Directory, Role, User, UserName
 from tests.api.signed import KEY, NOW, Boto3, one_byte_changed, random_request, signed, with_header
 from tests.support.server import Wire
 
 ADA = UserName(KEY.user)
 BOB = UserName("bob")
-PEOPLE = People(users={it: User(name=it, account=ROOT, role=Role.ADMIN) for it in (ADA, BOB)})
+PEOPLE = Directory(users={it: User(name=it, account=ROOT, role=Role.ADMIN) for it in (ADA, BOB)})
 SEEDS = range(500)
 
 
@@ -26,7 +26,7 @@ class Server:
     """Whatever is let in is written down as it came."""
 
     def __init__(self, keys=(KEY,), rate=1_000_000):
-        verifier = Verifier(find={it.id: it for it in keys}.get, now=wall_time)
+        verifier = SignatureVerifier(find={it.id: it for it in keys}.get, now=wall_time)
         callers = Callers(people=lambda: PEOPLE, user_of={it.id: UserName(it.user) for it in keys}.get)
         throttle = Throttle(rate=rate, now=lambda: NOW)
         app = api.build(

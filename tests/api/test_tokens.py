@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from batchq.api.page_tokens import MAX_LENGTH, NONCE_LENGTH, Tokens
+from batchq.api.page_tokens import MAX_LENGTH, NONCE_LENGTH, PageTokens
 from batchq.errors import Invalid
 
-TOKENS = Tokens(bytes(32))
+TOKENS = PageTokens(bytes(32))
 QUERY = ("ListJobs", "default")
 UTF8 = some.text(some.characters(exclude_categories=["Cs"]))
 VALUES = some.none() | some.integers() | some.text() | some.lists(some.text()).map(tuple)
@@ -59,7 +59,7 @@ def test_a_token_of_another_query_is_refused(queries):
 @pytest.mark.fault("IN20")
 def test_a_token_of_another_server_is_refused():
     with pytest.raises(Invalid):
-        Tokens(b"1" * 32).read(QUERY, TOKENS.make(QUERY, "7"))
+        PageTokens(b"1" * 32).read(QUERY, TOKENS.make(QUERY, "7"))
 
 
 @pytest.mark.fault("IN20")

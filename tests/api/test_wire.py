@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Union, get_args, get_origin
 
 import pytest
 
-from batchq.api.batch.wire.shape import Shape
+from batchq.api.batch.wire.shape import WireModel
 from tests.api.model import OPERATIONS, SERVED
 
 SHAPES = {name: it.body or it.query for name, it in SERVED.items() if it.body or it.query}
@@ -37,7 +37,7 @@ CHECKED_LATER = {"JobDependency.type", "EvaluateOnExit.action", "ListJobs.jobSta
 
 def shape_in(annotation):
     """The wire shape that a member's type holds, if any."""
-    if isinstance(annotation, type) and issubclass(annotation, Shape):
+    if isinstance(annotation, type) and issubclass(annotation, WireModel):
         return annotation
     inner = (shape_in(it) for it in get_args(annotation) if get_origin(annotation) is not Literal)
     return next((it for it in inner if it is not None), None)

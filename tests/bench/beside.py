@@ -13,13 +13,13 @@ from functools import partial
 
 from batchq.api import app as http
 from batchq.api.authentication import open_gate
-from batchq.api.batch.context import Desk
+from batchq.api.batch.context import BatchContext
 from batchq.api.batch.routes import _endpoint
 from batchq.api.batch.server_limits import Rules
 from batchq.api.batch.translate import submit_job
 from batchq.api.batch.wire.jobs import SubmitJob
 from batchq.api.operations import takes
-from batchq.api.page_tokens import Tokens
+from batchq.api.page_tokens import PageTokens
 from batchq.cli.serve import look_for_garbage_in_what_is_new
 from batchq.clock import SystemClock
 from batchq.domain.access.accounts import UserName
@@ -55,13 +55,13 @@ async def validated(desk, call, given):
 
 def dialect(app, handler):
     rules = Rules(min_timeout=60, vcpus=1, privileged=True)
-    desk = Desk(
+    desk = BatchContext(
         jobs=None,
         catalog=None,
         clock=SystemClock(),
         account="123456789012",
         region="us-east-1",
-        tokens=Tokens(b"0" * 32),
+        tokens=PageTokens(b"0" * 32),
         rules=rules,
     )
     app.router.add_post("/v1/submitjob", _endpoint(desk, "SubmitJob", handler, bare=False))

@@ -16,7 +16,7 @@ from batchq.domain.ids import JobId
 from batchq.domain.job import FINISHED, Job, JobSpec, Status
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Inbox
-from batchq.logs.service import Logs
+from batchq.logs.service import LogService
 from batchq.store.log_files import LogFiles
 from batchq.store.sqlite_store import SqliteStore
 from tests.engine.turns import ground
@@ -67,7 +67,7 @@ async def running(
     store = await SqliteStore.open(data)
     runtime = SimulatedRuntime(clock=clock, capacity=HOST)
     with closing(LogFiles(data / "logs")) as archive, _told(log):
-        logs = Logs(store=store, archive=archive, runtime=runtime, clock=clock, quota=UNLIMITED)
+        logs = LogService(store=store, archive=archive, runtime=runtime, clock=clock, quota=UNLIMITED)
         engine = Engine(
             inbox=inbox,
             store=ObservedStore(store, lambda *change: at_work.count(*change)),  # noqa: PLW0108 - it is made below

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from batchq.services.catalog import Catalog
+from batchq.services.catalog import CatalogService
 from tests.support.builders import NOON
 from tests.support.disk import BOTTOMLESS
 from tests.support.inline import InlineStore
@@ -62,7 +62,7 @@ async def reopened(store, changed):
     """The catalog as the next server finds it."""
 
     async def reopen():
-        catalog = Catalog(store=store, jobs=store, clock=NoonClock(), floor=BOTTOMLESS, changed=changed)
+        catalog = CatalogService(store=store, jobs=store, clock=NoonClock(), floor=BOTTOMLESS, changed=changed)
         await catalog.load()
         return catalog
 

@@ -8,7 +8,7 @@ import pytest
 from batchq.domain.catalog import Operation, ResourceKind
 from batchq.errors import Invalid, NotFound, StoreFailed
 from batchq.services import consumable_resources
-from batchq.services.catalog import Catalog
+from batchq.services.catalog import CatalogService
 from batchq.services.consumable_resources import Quantities
 from tests.catalog.making import make_consumable
 from tests.support.builders import ADMIN, NOON, consumable
@@ -33,7 +33,7 @@ def clock():
 
 @pytest.fixture
 async def catalog(store, changed, clock):
-    catalog = Catalog(store=store, jobs=store, clock=clock, floor=BOTTOMLESS, changed=changed)
+    catalog = CatalogService(store=store, jobs=store, clock=clock, floor=BOTTOMLESS, changed=changed)
     await catalog.load()
     return catalog
 

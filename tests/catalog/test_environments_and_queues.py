@@ -8,7 +8,7 @@ from batchq.domain.catalog import State
 from batchq.domain.job import Status
 from batchq.errors import Invalid, NotFound, StoreFailed
 from batchq.ports.jobs import Changes
-from batchq.services.catalog import Catalog
+from batchq.services.catalog import CatalogService
 from tests.catalog.conftest import NoonClock
 from tests.catalog.making import disabled_queue, make_environment, make_queue
 from tests.support.builders import ADMIN, NOON, environment, job, queue
@@ -144,7 +144,7 @@ class Saved(InlineStore):
 
 async def test_a_caller_who_goes_away_does_not_part_memory_from_store(changed):
     store = Saved()
-    catalog = Catalog(store=store, jobs=store, clock=NoonClock(), floor=BOTTOMLESS, changed=changed)
+    catalog = CatalogService(store=store, jobs=store, clock=NoonClock(), floor=BOTTOMLESS, changed=changed)
     asked = asyncio.ensure_future(make_environment(catalog))
     await store.saved.wait()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from batchq.cli.config import settle
+from batchq.cli.config import load
 from batchq.cli.http_client import url_of
 from batchq.cli.main import main
 from batchq.errors import Misused
@@ -44,7 +44,7 @@ def there():
 def test_what_it_says_holds_where_no_variable_does(write, monkeypatch):
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
 
-    settle(write(f'url = "http://there:1"\nregion = "us-east-2"\n{KEY}'))
+    load(write(f'url = "http://there:1"\nregion = "us-east-2"\n{KEY}'))
 
     assert there() == {
         "BATCHQ_URL": "http://there:1",
@@ -74,7 +74,7 @@ def test_without_the_flag_it_is_where_such_files_are_or_nowhere(write):
 def test_a_key_is_never_put_together_of_two_places(write, monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "of-the-variable")
 
-    settle(write(KEY))
+    load(write(KEY))
 
     assert there() == {"AWS_ACCESS_KEY_ID": "of-the-variable"}
 
@@ -82,13 +82,13 @@ def test_a_key_is_never_put_together_of_two_places(write, monkeypatch):
 def test_a_profile_is_one_of_awss_own_tools(write):
     write("[lab]\naws_access_key_id = BQ2\naws_secret_access_key = s%cret\n", at="credentials")
 
-    settle(write('profile = "lab"'))
+    load(write('profile = "lab"'))
 
     assert there() == {"AWS_ACCESS_KEY_ID": "BQ2", "AWS_SECRET_ACCESS_KEY": "s%cret"}
 
 
 def test_a_bundle_lies_beside_it(write, tmp_path):
-    settle(write('ca_bundle = "lab.pem"'))
+    load(write('ca_bundle = "lab.pem"'))
 
     assert there() == {"AWS_CA_BUNDLE": str(tmp_path / "lab.pem")}
 
@@ -97,13 +97,13 @@ def test_a_bundle_lies_beside_it(write, tmp_path):
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644])
 def test_a_secret_that_others_may_read_is_refused(write, mode):
     with pytest.raises(Misused, match=r"others may read the secret in .*: chmod 600 "):
-        settle(write(KEY, mode=mode))
+        load(write(KEY, mode=mode))
 
     assert there() == {}
 
 
 def test_one_without_a_secret_may_be_read_by_all(write):
-    settle(write('url = "http://there:1"', mode=0o644))
+    load(write('url = "http://there:1"', mode=0o644))
 
     assert there() == {"BATCHQ_URL": "http://there:1"}
 
@@ -139,4 +139,4 @@ def test_what_is_wrong_with_it_is_said_in_a_line_without_its_secret(write, capsy
 @pytest.mark.parametrize("file", ["/no/such/file", "/", "a\0b"])
 def test_one_that_cannot_be_read_is_named(file):
     with pytest.raises(Misused, match=r"cannot read|no TOML"):
-        settle(Path(file))
+        load(Path(file))

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from batchq.accounts.access_keys import KeyFile, new_key
+from batchq.accounts.access_keys import AccessKeyFile, new_key
 from batchq.cli.main import main
 from batchq.errors import Unavailable
 
@@ -19,7 +19,7 @@ NOBODY = 65534
 
 @pytest.fixture
 def keys(tmp_path):
-    return KeyFile(tmp_path)
+    return AccessKeyFile(tmp_path)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_a_key_that_does_not_fit_is_not_given_out_and_leaves_nothing_behind(keys
         keys.add(new_key("bob", NOW))
 
     assert sorted(tmp_path.iterdir()) == before
-    assert KeyFile(tmp_path).all() == (key,)
+    assert AccessKeyFile(tmp_path).all() == (key,)
 
 
 def test_keys_that_others_were_let_read_are_not_used_by_who_had_read_them(keys, key, tmp_path):

@@ -6,7 +6,7 @@ from io import StringIO
 
 import pytest
 
-from batchq.cli.log_format import Lines, Log
+from batchq.cli.log_format import Log, LogFormatter
 from batchq.clock import wall_time
 from batchq.engine.transition_log import Told, tell
 from batchq.ports.jobs import StatusChanged
@@ -18,7 +18,7 @@ HOSTILE = ["\n", "\r\n", "\x1b[31m", "\x85", "\u2028", "\u202e", "\u2066", "\x00
 
 def written(message, *said, exc_info=None):
     record = logging.LogRecord("batchq", logging.WARNING, "somewhere", 1, message, said, exc_info)
-    return Lines("%(levelname)s %(message)s").format(record)
+    return LogFormatter("%(levelname)s %(message)s").format(record)
 
 
 def failed(text):
@@ -56,7 +56,7 @@ def test_in_a_traceback_only_what_is_indented_follows(text):
 
 def test_the_time_of_a_line_is_as_logging_itself_tells_it():
     records = [logging.makeLogRecord({"created": at, "msecs": at % 1 * 1000}) for at in (12.5, 12.75, 13.001, 12.0)]
-    ours, theirs = Lines("%(asctime)s"), logging.Formatter("%(asctime)s")
+    ours, theirs = LogFormatter("%(asctime)s"), logging.Formatter("%(asctime)s")
 
     assert [ours.format(it) for it in records] == [theirs.format(it) for it in records]
 
@@ -74,7 +74,7 @@ def test_lines_that_are_told_together_are_each_as_if_told_alone(text):
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
 def test_what_is_told_straight_is_written_as_a_record_of_it(text):
     told, stream = Told(["job a: new -> SUBMITTED", f"job b: {text}{FORGED}"]), StringIO()
-    log = Log(stream, Lines("%(levelname)s %(message)s"))
+    log = Log(stream, LogFormatter("%(levelname)s %(message)s"))
 
     log.tell(told)
 
@@ -84,7 +84,7 @@ def test_what_is_told_straight_is_written_as_a_record_of_it(text):
 def test_what_is_told_straight_has_the_time_of_now():
     stream, before = StringIO(), wall_time()
 
-    Log(stream, Lines("%(asctime)s")).tell(Told([""]))
+    Log(stream, LogFormatter("%(asctime)s")).tell(Told([""]))
 
     told = datetime.strptime(stream.getvalue().strip(), "%Y-%m-%d %H:%M:%S,%f").astimezone(UTC)
     assert before - timedelta(milliseconds=1) <= told <= wall_time()
@@ -94,7 +94,7 @@ def test_what_is_told_straight_has_the_time_of_now():
 def test_a_servers_log_tells_of_a_turn_alone_or_beside_another(monkeypatch, caplog, beside):
     stream = StringIO()
     caplog.set_level(logging.INFO, logger="batchq.engine.transition_log")
-    monkeypatch.setattr(logging.root, "handlers", [Log(stream, Lines("%(levelname)s %(message)s")), *beside])
+    monkeypatch.setattr(logging.root, "handlers", [Log(stream, LogFormatter("%(levelname)s %(message)s")), *beside])
     new = job()
 
     tell([StatusChanged(before=None, job=new)])
@@ -106,6 +106,6 @@ def test_a_log_that_is_closed_stops_nobody(capsys):
     stream = StringIO()
     stream.close()
 
-    Log(stream, Lines("%(message)s")).tell(Told(["job a: new -> SUBMITTED"]))
+    Log(stream, LogFormatter("%(message)s")).tell(Told(["job a: new -> SUBMITTED"]))
 
     assert "I/O operation on closed file" in capsys.readouterr().err

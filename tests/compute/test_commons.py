@@ -3,7 +3,7 @@
 import pytest
 
 from batchq.compute.docker.create_request import SharedNetwork, commons_labels, commons_name, labels_of
-from batchq.compute.docker.network.shared import Commons
+from batchq.compute.docker.network.shared import SharedNetworks
 from tests.support.containers import new_tag
 
 INSTANCE = "i1"
@@ -53,7 +53,7 @@ class Engine:
 def test_what_a_job_may_be_on_is_left(jobs, removed):
     engine = Engine(keeper(), *jobs)
 
-    Commons(INSTANCE).leave(engine)
+    SharedNetworks(INSTANCE).leave(engine)
 
     assert engine.removed == removed
 
@@ -61,7 +61,7 @@ def test_what_a_job_may_be_on_is_left(jobs, removed):
 def test_each_environment_is_judged_by_itself():
     engine = Engine(keeper(), keeper("other"), job("container:keeper of other"))
 
-    Commons(INSTANCE).leave(engine)
+    SharedNetworks(INSTANCE).leave(engine)
 
     assert engine.removed == ["keeper of local"]
 
@@ -70,7 +70,7 @@ def test_each_environment_is_judged_by_itself():
 def test_the_network_of_one_account_is_removed_without_those_of_others():
     engine = Engine(keeper(), keeper(account="a"), keeper(account="b"), job("container:keeper of locala"))
 
-    Commons(INSTANCE).leave(engine)
+    SharedNetworks(INSTANCE).leave(engine)
 
     assert sorted(engine.removed) == ["keeper of local", "keeper of localb"]
 
@@ -79,13 +79,13 @@ def test_the_network_of_one_account_is_removed_without_those_of_others():
 def test_a_container_of_another_name_holds_no_network():
     engine = Engine(keeper(), keeper(name="by-hand") | {"Id": "by hand"}, job("container:keeper of local"))
 
-    Commons(INSTANCE, long=0).look(engine)
+    SharedNetworks(INSTANCE, long=0).look(engine)
 
     assert engine.removed == []
 
 
 def test_it_is_not_looked_for_where_none_was_seen():
-    commons = Commons(INSTANCE)
+    commons = SharedNetworks(INSTANCE)
 
     commons.look(Engine())
     before = commons.seen
@@ -96,7 +96,7 @@ def test_it_is_not_looked_for_where_none_was_seen():
 
 def test_a_look_leaves_what_was_used_not_long_ago():
     engine = Engine(keeper())
-    commons = Commons(INSTANCE, long=2)
+    commons = SharedNetworks(INSTANCE, long=2)
 
     commons.look(engine)
     commons.look(engine)

@@ -12,9 +12,9 @@ from urllib3.exceptions import ProtocolError, ReadTimeoutError
 from batchq.compute.docker.errors import (
     conceal,
     create_failed,
+    message_of,
     reason,
     start_failed,
-    told,
     unknown_unless_told,
 )
 from batchq.errors import ContainerGone, EngineUnknown, ImageMissing, StartRefused
@@ -71,7 +71,7 @@ def test_our_own_mistakes_are_not_hidden():
 
 
 def test_the_engines_own_words_are_told():
-    assert told(answer(500, "driver failed\n  programming   port")) == "driver failed programming port"
+    assert message_of(answer(500, "driver failed\n  programming   port")) == "driver failed programming port"
 
 
 @pytest.mark.parametrize(
@@ -87,13 +87,13 @@ def test_the_engines_own_words_are_told():
     ],
 )
 def test_credentials_are_not(words, shown):
-    assert told(answer(500, words)) == shown
+    assert message_of(answer(500, words)) == shown
 
 
 def test_words_that_only_look_like_credentials_are_left():
     words = "repository does not exist or may require 'docker login': basic auth is needed, secret not found"
 
-    assert told(answer(404, words)) == words
+    assert message_of(answer(404, words)) == words
 
 
 def test_a_reason_is_as_long_as_aws_lets_it_be():
@@ -187,7 +187,7 @@ def test_a_secret_that_the_engine_quotes_is_not_told():
 
     conceal(error, ["udp://logs.example:51"])
 
-    assert told(error) == "dial tcp: lookup *** on 10.0.0.1: no such host; got ***"
+    assert message_of(error) == "dial tcp: lookup *** on 10.0.0.1: no such host; got ***"
 
 
 @pytest.mark.parametrize("secrets", [[], [""], ["no"]], ids=str)
@@ -196,4 +196,4 @@ def test_what_is_no_secret_is_told(secrets):
 
     conceal(error, secrets)
 
-    assert told(error) == "no such host"
+    assert message_of(error) == "no such host"

@@ -9,7 +9,7 @@ import pytest
 from batchq.compute.docker.create_request import labels_of
 from batchq.compute.docker.events import deaths
 from batchq.errors import EngineUnknown
-from batchq.ports.runtime import ContainerState, Found, Looked
+from batchq.ports.runtime import ContainerState, DeathReport, Inspection
 from tests.support.containers import heard, new_tag
 
 INSTANCE = "i"
@@ -78,12 +78,12 @@ def tag():
 
 
 async def test_who_died_is_told_of_with_what_was_found(engine, tag):
-    found = engine.found[tag] = Found(tag=tag, state=ContainerState.GOING)
+    found = engine.found[tag] = Inspection(tag=tag, state=ContainerState.GOING)
 
     async with engine.news() as news:
         engine.stream.tell(tag)
 
-        assert await anext(news) == Looked(tag=tag, found=found)
+        assert await anext(news) == DeathReport(tag=tag, found=found)
     assert engine.learnt == [(tag, found)]
 
 
@@ -93,7 +93,7 @@ async def test_that_nothing_was_found_is_told_too(engine, tag):
     async with engine.news() as news:
         engine.stream.tell(tag)
 
-        assert await anext(news) == Looked(tag=tag, found=None)
+        assert await anext(news) == DeathReport(tag=tag, found=None)
 
 
 async def test_where_nobody_is_free_to_look_the_death_alone_is_told(engine, tag):
@@ -132,7 +132,7 @@ async def test_when_the_stream_ends_what_was_found_by_then_is_told_first(engine,
         engine.stream.tell(tag)
         engine.stream.close()
 
-        assert [it async for it in news] == [Looked(tag=tag, found=None)]
+        assert [it async for it in news] == [DeathReport(tag=tag, found=None)]
 
 
 async def test_what_is_found_when_nobody_listens_any_more_is_learnt_all_the_same(engine, tag):

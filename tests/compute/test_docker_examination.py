@@ -14,7 +14,7 @@ import pytest
 from batchq.clock import SystemClock
 from batchq.compute.docker import engine_facts
 from batchq.compute.docker.engine_facts import examine
-from batchq.doctor.facts import EngineTrouble, Trouble
+from batchq.doctor.facts import EngineFault, EngineTrouble
 from batchq.ports.runtime import ContainerState
 from tests.support.builders import NOON
 from tests.support.containers import docker_runtime, started
@@ -75,14 +75,14 @@ def trouble(address):
 
 
 def test_none_is_there(tmp_path):
-    assert trouble(f"unix://{tmp_path}/none.sock") is Trouble.ABSENT
+    assert trouble(f"unix://{tmp_path}/none.sock") is EngineFault.ABSENT
 
 
 def test_nobody_listens(tmp_path):
     with socket.socket(socket.AF_UNIX) as left_over:
         left_over.bind(f"{tmp_path}/engine.sock")
 
-    assert trouble(f"unix://{tmp_path}/engine.sock") is Trouble.DEAF
+    assert trouble(f"unix://{tmp_path}/engine.sock") is EngineFault.DEAF
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody who is let in nowhere")
@@ -95,7 +95,7 @@ def test_a_user_who_is_not_let_in(tmp_path):
         finally:
             os.seteuid(0)
 
-    assert kind is Trouble.FORBIDDEN
+    assert kind is EngineFault.FORBIDDEN
 
 
 def test_it_takes_calls_and_does_not_answer(tmp_path, monkeypatch):
@@ -104,12 +104,12 @@ def test_it_takes_calls_and_does_not_answer(tmp_path, monkeypatch):
         silent.bind(f"{tmp_path}/engine.sock")
         silent.listen()
 
-        assert trouble(f"unix://{tmp_path}/engine.sock") is Trouble.SILENT
+        assert trouble(f"unix://{tmp_path}/engine.sock") is EngineFault.SILENT
 
 
 def test_what_answers_is_no_engine(tmp_path):
     with pretended(tmp_path, info=["no", "engine"]) as address:
-        assert trouble(address) is Trouble.STRANGE
+        assert trouble(address) is EngineFault.STRANGE
 
 
 def test_what_it_can_and_cannot_do_is_told(tmp_path):

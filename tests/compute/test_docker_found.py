@@ -8,7 +8,7 @@ from batchq.compute.docker.client import agree
 from batchq.compute.docker.create_request import labels_of
 from batchq.compute.docker.inspection import found, surveyed
 from batchq.errors import EngineUnknown
-from batchq.ports.runtime import ContainerState, Found
+from batchq.ports.runtime import ContainerState, Inspection
 from tests.support.containers import new_tag
 
 NEVER = "0001-01-01T00:00:00Z"
@@ -46,7 +46,7 @@ def test_a_state_of_a_new_name_is_told_by_all_else(told, state):
 def test_one_that_never_began_has_no_end_whatever_its_code(status):
     it = inspected(Status=status, StartedAt=NEVER, FinishedAt=NEVER, ExitCode=0)
 
-    assert it == Found(tag=TAG, state=ContainerState.CREATED)
+    assert it == Inspection(tag=TAG, state=ContainerState.CREATED)
 
 
 @pytest.mark.parametrize("status", ["running", "paused", "restarting"])
@@ -54,7 +54,7 @@ def test_one_that_never_began_has_no_end_whatever_its_code(status):
 def test_one_that_runs_has_no_end_whatever_its_code(status):
     it = inspected(Status=status, FinishedAt=NEVER)
 
-    assert it == Found(tag=TAG, state=ContainerState.RUNNING, started_at=BEGUN_AT)
+    assert it == Inspection(tag=TAG, state=ContainerState.RUNNING, started_at=BEGUN_AT)
 
 
 def test_one_that_is_being_removed_is_going():
@@ -112,7 +112,7 @@ def test_a_survey_leaves_out_whom_it_does_not_know():
         {"Id": "c", "State": "running", "Labels": None},
     ]
 
-    assert surveyed(rows, "i1", not_asked) == {"a": Found(tag=TAG, state=ContainerState.RUNNING)}
+    assert surveyed(rows, "i1", not_asked) == {"a": Inspection(tag=TAG, state=ContainerState.RUNNING)}
 
 
 @pytest.mark.parametrize("word", ["dreaming", None, 5])

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from batchq.compute.docker.create_request import SharedNetwork, attempt_name, commons_name
 from batchq.compute.docker.host import free_gpus
-from batchq.compute.docker.network.per_attempt import Surroundings
-from batchq.compute.docker.network.shared import Commons
+from batchq.compute.docker.network.per_attempt import AttemptNetworks
+from batchq.compute.docker.network.shared import SharedNetworks
 from batchq.domain.catalog import Network
 from tests.support.containers import docker_runtime, instance_of, launch, new_tag, over, started
 from tests.support.scripts import IMAGE, LASTING
@@ -58,7 +58,7 @@ async def test_the_network_of_another_environment_stays_while_a_job_is_on_it(run
     await runtime.create(other)
     await runtime.start(other.tag)
 
-    Commons(instance_of(runtime), long=0).look(engine)
+    SharedNetworks(instance_of(runtime), long=0).look(engine)
 
     holder = commons_name(instance_of(runtime), SharedNetwork(environment="elsewhere"))
     assert engine.inspect_container(holder)["State"]["Running"]
@@ -73,6 +73,6 @@ async def test_it_holds_no_gpu(runtime, hostile, engine):
 async def test_it_does_not_belong_to_what_the_containers_of_another_attempt_share(runtime, hostile, engine):
     tag = await started(runtime, LASTING, image=hostile)
 
-    Surroundings(instance_of(runtime)).clear(engine, VICTIM)
+    AttemptNetworks(instance_of(runtime)).clear(engine, VICTIM)
 
     assert engine.inspect_container(attempt_name(instance_of(runtime), tag))["State"]["Running"]

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.compute.docker.policy import Policy
-from batchq.domain.access.accounts import Allowance
+from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.container import Mount
 from batchq.errors import EngineUnknown, ImageMissing, StartRefused
 from batchq.settings import Privileged
@@ -43,7 +43,7 @@ async def runtime(docker_engine, policy):
 def reading(folder, *, command="cat /m/it", **changes):
     mounts = (Mount(container_path="/m", host_path=str(folder), **changes),)
     it = launch(mounts=mounts, command=("sh", "-c", command))
-    return replace(it, allowance=Allowance(volumes=(str(folder.parent),), root=True, host_network=True))
+    return replace(it, allowance=ContainerPolicy(volumes=(str(folder.parent),), root=True, host_network=True))
 
 
 def volumes(engine):

@@ -7,7 +7,7 @@ from docker.errors import NotFound
 from msgspec.structs import replace
 
 from batchq.compute.docker.create_request import SharedNetwork, attempt_name, commons_name
-from batchq.compute.docker.network.shared import Commons
+from batchq.compute.docker.network.shared import SharedNetworks
 from batchq.domain.catalog import Network
 from batchq.errors import EngineUnknown, NameTaken
 from batchq.ports.runtime import ContainerState
@@ -248,7 +248,7 @@ async def test_with_a_job_left_an_end_leaves_its_network(docker_engine, engine):
 
 
 async def test_what_nobody_is_on_for_long_is_taken_away(shared, engine):
-    commons = Commons(instance_of(shared), long=1)
+    commons = SharedNetworks(instance_of(shared), long=1)
     tag = await begin(shared, launch(LONG))
     commons.look(engine)
     commons.look(engine)
@@ -263,7 +263,7 @@ async def test_what_nobody_is_on_for_long_is_taken_away(shared, engine):
 
 
 async def test_a_dead_keeper_is_forgotten_when_it_is_looked_for(shared, engine):
-    commons = Commons(instance_of(shared))
+    commons = SharedNetworks(instance_of(shared))
     await shared.create(launch())
     before = commons.join(engine, LOCAL)
     await dies(engine, shared)

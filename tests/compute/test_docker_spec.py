@@ -17,7 +17,7 @@ from batchq.compute.docker.policy import Policy
 from batchq.domain.container import Device, DevicePermission, Logging, Mount, Tmpfs, Ulimit
 from batchq.domain.ids import JobId, Tag
 from batchq.errors import StartRefused
-from batchq.ports.runtime import Launch
+from batchq.ports.runtime import LaunchSpec
 from batchq.settings import Privileged
 from tests.support import builders
 
@@ -27,7 +27,7 @@ OPEN = Policy(privileged=Privileged.ALLOW, volumes=())
 
 
 def created(*, environment=(), policy=OPEN, looked=None, **spec):
-    launch = Launch(tag=TAG, spec=builders.container(**spec), environment=environment)
+    launch = LaunchSpec(tag=TAG, spec=builders.container(**spec), environment=environment)
     return creation(launch, instance="i1", policy=policy, looked=looked or LookedUp())
 
 
@@ -116,7 +116,7 @@ def test_environment():
 
 @pytest.mark.fault("IN16")
 def test_batchqs_own_variables_win_over_secrets_and_those_over_the_jobs():
-    launch = Launch(
+    launch = LaunchSpec(
         tag=TAG,
         spec=builders.container(environment=(("JOB", "job"), ("SECRET", "job"), ("BATCHQ", "job"))),
         environment=(("BATCHQ", "batchq"),),

@@ -19,7 +19,7 @@ from batchq.compute.docker.create_request import (
 from batchq.compute.docker.policy import STRICT
 from batchq.domain.container import Mount
 from batchq.domain.ids import JobId, Tag
-from batchq.ports.runtime import Launch
+from batchq.ports.runtime import LaunchSpec
 from tests.support import builders
 
 JOB = JobId("8a0e5a1c-0000-4000-8000-000000000001")
@@ -29,7 +29,7 @@ OWN, BESIDE = Place(network="n1", node="node-3"), Place(network="container:k1")
 
 
 def config(*, tag=PART, place=OWN, mounts=(), **spec):
-    launch = Launch(tag=tag, spec=builders.container(**spec), environment=())
+    launch = LaunchSpec(tag=tag, spec=builders.container(**spec), environment=())
     return creation(launch, instance="i1", policy=STRICT, looked=LookedUp(place=place, mounts=mounts)).config
 
 

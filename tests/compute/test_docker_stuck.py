@@ -13,7 +13,7 @@ from batchq.compute.docker.create_request import labels_of, name_of
 from batchq.compute.docker.runtime import DockerRuntime
 from batchq.compute.docker.thread_pools import Limits
 from batchq.errors import ContainerGone, EngineUnknown
-from batchq.ports.runtime import ContainerState, Found
+from batchq.ports.runtime import ContainerState, Inspection
 from tests.compute.test_docker_garbage import engine, says
 from tests.support import processes
 from tests.support.containers import docker_runtime, insisting, new_tag, over, started
@@ -128,7 +128,7 @@ async def test_a_state_of_a_new_name_fails_no_survey(world):
 
     seen = await runtime.survey()
 
-    assert seen == tuple(Found(tag=tag, state=ContainerState.RUNNING) for tag in (its.well, its.stuck[0]))
+    assert seen == tuple(Inspection(tag=tag, state=ContainerState.RUNNING) for tag in (its.well, its.stuck[0]))
 
 
 async def end(runtime, tag):

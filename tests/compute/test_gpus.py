@@ -7,12 +7,12 @@ import pytest
 
 from batchq.compute.docker import gpus
 from batchq.compute.docker.containers import Containers
-from batchq.compute.docker.network.placement import Places
+from batchq.compute.docker.network.placement import NetworkPlacement
 from batchq.compute.docker.policy import STRICT
 from batchq.compute.docker.secrets import NO_SECRETS
 from batchq.domain.catalog import Network
 from batchq.errors import EngineUnknown
-from batchq.ports.runtime import Launch
+from batchq.ports.runtime import LaunchSpec
 from tests.support import builders
 from tests.support.containers import new_tag
 
@@ -80,12 +80,12 @@ def test_containers_created_at_once_get_different_ones():
         instance="i",
         policy=STRICT,
         secrets=NO_SECRETS,
-        places=Places("i", Network.BRIDGE),
+        places=NetworkPlacement("i", Network.BRIDGE),
         gpus=lambda: 8,
         lost_before=lambda: None,
         shares_files=lambda: True,
     )
-    launches = [Launch(tag=new_tag(), spec=builders.container(gpus=1), environment=()) for _ in range(8)]
+    launches = [LaunchSpec(tag=new_tag(), spec=builders.container(gpus=1), environment=()) for _ in range(8)]
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda launch: containers.create(engine, launch), launches))

@@ -4,27 +4,29 @@ import pytest
 from docker.errors import NotFound
 
 from batchq.compute.docker import log_targets
-from batchq.compute.docker.admission import judge, judge_image, judged, user_of
+from batchq.compute.docker.admission import check_image, check_launch, checked_placement, user_of
 from batchq.compute.docker.containers import Containers
 from batchq.compute.docker.create_request import LookedUp, Place, creation
-from batchq.compute.docker.network.placement import Places
+from batchq.compute.docker.network.placement import NetworkPlacement
 from batchq.compute.docker.policy import Policy
 from batchq.compute.docker.secrets import NO_SECRETS
-from batchq.domain.access.accounts import Allowance
+from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.catalog import Network
 from batchq.domain.container import Device, Logging, Mount
 from batchq.domain.ids import Tag
 from batchq.errors import ImageMissing, StartRefused
-from batchq.ports.runtime import Launch
+from batchq.ports.runtime import LaunchSpec
 from batchq.settings import Privileged
 from tests.support.builders import container, job_id
 
 SERVER = Policy(privileged=Privileged.ALLOW, volumes=())
-NO_ROOT = Allowance(root=False)
+NO_ROOT = ContainerPolicy(root=False)
 
 
 def launch(allowance, **asked):
-    return Launch(tag=Tag(job_id=job_id(1), attempt=1), spec=container(**asked), environment=(), allowance=allowance)
+    return LaunchSpec(
+        tag=Tag(job_id=job_id(1), attempt=1), spec=container(**asked), environment=(), allowance=allowance
+    )
 
 
 def made(*, user="", sources=(), **host):
@@ -34,7 +36,7 @@ def made(*, user="", sources=(), **host):
 
 def refuses(asked, inspected, why, *, policy=SERVER, fresh=False):
     with pytest.raises(StartRefused, match=why) as refused:
-        judge(asked, policy, Network.SHARED, fresh=fresh, look=lambda: inspected)
+        check_launch(asked, policy, Network.SHARED, fresh=fresh, look=lambda: inspected)
     assert refused.value.forbidden
 
 
@@ -53,7 +55,7 @@ def test_without_root_a_container_is_created_with_a_user_and_a_group_of_its_own(
     assert user_of(launch(NO_ROOT, **asked), lambda: "1000") == "1000:1000"
 
 
-@pytest.mark.parametrize("allowance", [None, Allowance()])
+@pytest.mark.parametrize("allowance", [None, ContainerPolicy()])
 def test_where_root_is_permitted_the_user_is_what_was_asked_for(allowance):
     assert user_of(launch(allowance), image_user=None) is None
     assert user_of(launch(allowance, user="0"), image_user=None) == "0"
@@ -64,8 +66,8 @@ def test_where_root_is_permitted_the_user_is_what_was_asked_for(allowance):
     ("allowance", "dropped"),
     [
         (NO_ROOT, ["ALL"]),
-        (Allowance(volumes=("/data",)), ["ALL"]),
-        (Allowance(root=True), ["MKNOD", "NET_RAW", "SETFCAP"]),
+        (ContainerPolicy(volumes=("/data",)), ["ALL"]),
+        (ContainerPolicy(root=True), ["MKNOD", "NET_RAW", "SETFCAP"]),
         (None, None),
     ],
 )
@@ -76,16 +78,16 @@ def test_capabilities_that_leave_traces_on_the_host_are_dropped_for_accounts(all
 
 
 def test_who_may_be_root_is_started_without_another_look():
-    judge(launch(Allowance()), SERVER, Network.SHARED, fresh=True, look=None)
+    check_launch(launch(ContainerPolicy()), SERVER, Network.SHARED, fresh=True, look=None)
 
 
 @pytest.mark.fault("SE10")
 def test_a_container_that_was_made_when_more_was_allowed_is_not_started(tmp_path):
-    lab = Allowance(volumes=(str(tmp_path / "lab"),), root=True)
+    lab = ContainerPolicy(volumes=(str(tmp_path / "lab"),), root=True)
     server = Policy(privileged=Privileged.ALLOW, volumes=(tmp_path,))
     asked = launch(lab, mounts=(Mount(container_path="/v", host_path=str(tmp_path / "lab")),))
 
-    judge(asked, server, Network.SHARED, fresh=False, look=lambda: made(sources=[str(tmp_path / "lab")]))
+    check_launch(asked, server, Network.SHARED, fresh=False, look=lambda: made(sources=[str(tmp_path / "lab")]))
     refuses(asked, made(sources=[str(tmp_path / "other")]), "not below a path that its account", policy=server)
     refuses(asked, made(NetworkMode="host"), "network of the host", policy=server)
 
@@ -96,14 +98,14 @@ def test_a_container_that_was_made_by_a_server_that_gave_more_is_not_started(had
     strict = Policy(privileged=Privileged.REFUSE, volumes=())
 
     refuses(launch(None, privileged=True), made(**had), "which this server gives no more", policy=strict)
-    judge(launch(None, privileged=True), SERVER, Network.SHARED, fresh=False, look=lambda: made(**had))
+    check_launch(launch(None, privileged=True), SERVER, Network.SHARED, fresh=False, look=lambda: made(**had))
 
 
 @pytest.mark.fault("SE09")
 def test_a_device_that_leads_elsewhere_is_refused(tmp_path):
     (tmp_path / "mine").symlink_to(tmp_path / "disk")
     asked = launch(
-        Allowance(devices=(str(tmp_path / "other"),)),
+        ContainerPolicy(devices=(str(tmp_path / "other"),)),
         devices=(Device(host_path=str(tmp_path / "mine"), container_path="/dev/x"),),
     )
 
@@ -114,20 +116,20 @@ def test_a_device_that_leads_elsewhere_is_refused(tmp_path):
 def test_the_network_of_the_host_is_given_to_whom_it_is_allowed():
     host = Place(network="host")
 
-    assert [judged(host, it) for it in (None, Allowance(host_network=True))] == [host, host]
-    assert [judged(it, Allowance()) for it in (None, Place(network="n"))] == [None, Place(network="n")]
+    assert [checked_placement(host, it) for it in (None, ContainerPolicy(host_network=True))] == [host, host]
+    assert [checked_placement(it, ContainerPolicy()) for it in (None, Place(network="n"))] == [None, Place(network="n")]
     with pytest.raises(StartRefused, match="network of the host"):
-        judged(host, Allowance())
+        checked_placement(host, ContainerPolicy())
 
 
-GELF = Allowance(log_drivers=("gelf",))
+GELF = ContainerPolicy(log_drivers=("gelf",))
 
 
 def logs_to(allowance, address, network=Network.SHARED):
     """Judged by what the engine stored of the container: there a secret option is known, too."""
     asked = launch(allowance, logging=Logging(driver="gelf", options=(("gelf-address", "udp://logs.example:1"),)))
     stored = {"Type": "gelf", "Config": {"gelf-address": address}}
-    judge(asked, SERVER, network, fresh=True, look=lambda: made(LogConfig=stored))
+    check_launch(asked, SERVER, network, fresh=True, look=lambda: made(LogConfig=stored))
 
 
 @pytest.fixture
@@ -173,9 +175,9 @@ def test_no_log_driver_leads_out_of_an_environment_without_a_network(answers):
 def test_the_server_may_name_the_registries_of_all_jobs():
     server = Policy(privileged=Privileged.ALLOW, volumes=(), registries=("registry.example",))
 
-    judge_image(launch(None, image="registry.example/a"), server)
+    check_image(launch(None, image="registry.example/a"), server)
     with pytest.raises(StartRefused, match="is not allowed by this server") as refused:
-        judge_image(launch(None, image="127.0.0.1:1/a"), server)
+        check_image(launch(None, image="127.0.0.1:1/a"), server)
     assert refused.value.forbidden
 
 
@@ -190,7 +192,7 @@ def creates(asked):
         instance="i",
         policy=SERVER,
         secrets=NO_SECRETS,
-        places=Places("i", Network.BRIDGE),
+        places=NetworkPlacement("i", Network.BRIDGE),
         gpus=int,
         lost_before=lambda: None,
         shares_files=bool,
@@ -204,6 +206,6 @@ def test_no_image_is_pulled_from_a_registry_whose_name_leads_to_the_machine_itse
     with pytest.raises(StartRefused, match="an address of this machine, is not allowed") as refused:
         creates(launch(NO_ROOT, image="host:631/a"))
     assert refused.value.forbidden
-    for allowed in (launch(NO_ROOT), launch(Allowance(root=False, registries=("host:631",)), image="host:631/a")):
+    for allowed in (launch(NO_ROOT), launch(ContainerPolicy(root=False, registries=("host:631",)), image="host:631/a")):
         with pytest.raises(ImageMissing):
             creates(allowed)

@@ -10,11 +10,11 @@ from batchq.compute import host_loss
 from batchq.compute.docker import host
 from batchq.compute.docker.containers import Containers
 from batchq.compute.docker.create_request import labels_of
-from batchq.compute.docker.network.placement import Places
+from batchq.compute.docker.network.placement import NetworkPlacement
 from batchq.compute.docker.policy import STRICT
 from batchq.compute.docker.secrets import NO_SECRETS
 from batchq.domain.catalog import Network
-from batchq.ports.runtime import ContainerState, Found
+from batchq.ports.runtime import ContainerState, Inspection
 from tests.support.containers import new_tag
 
 BOOTED, BEGAN, NOW = (datetime(2026, 11, 21, hour, tzinfo=UTC) for hour in (8, 10, 12))
@@ -59,7 +59,7 @@ class Inspected:
 def failed(began, exit_code=255):
     ended = began + timedelta(seconds=1)
     state = ContainerState.EXITED
-    return Found(tag=new_tag(), state=state, started_at=began, stopped_at=ended, exit_code=exit_code)
+    return Inspection(tag=new_tag(), state=state, started_at=began, stopped_at=ended, exit_code=exit_code)
 
 
 def test_without_live_restore_nothing_outlives_the_engines_end():
@@ -129,7 +129,7 @@ def test_what_failed_and_began_before_went_down_with_it():
 
 
 def test_what_was_made_before_and_not_begun_went_down_with_it_too():
-    made = Found(tag=new_tag(), state=ContainerState.CREATED)
+    made = Inspection(tag=new_tag(), state=ContainerState.CREATED)
 
     assert host_loss.went_down(made, BEGAN, made_at=BEFORE)
     assert not host_loss.went_down(made, BEGAN, made_at=AFTER)
@@ -142,7 +142,7 @@ def test_what_was_made_before_and_not_begun_went_down_with_it_too():
         (failed(BEGAN), BEGAN),
         (failed(BEFORE), None),
         (failed(BEFORE, exit_code=0), BEGAN),
-        (Found(tag=new_tag(), state=ContainerState.RUNNING, started_at=BEFORE), BEGAN),
+        (Inspection(tag=new_tag(), state=ContainerState.RUNNING, started_at=BEFORE), BEGAN),
     ],
     ids=["began after", "began just then", "nobody knows", "success", "runs"],
 )
@@ -157,7 +157,7 @@ def test_an_inspection_tells_it(began, lost):
         instance="i",
         policy=STRICT,
         secrets=NO_SECRETS,
-        places=Places("i", Network.BRIDGE),
+        places=NetworkPlacement("i", Network.BRIDGE),
         gpus=lambda: 0,
         lost_before=lambda: BEGAN,
         shares_files=lambda: True,

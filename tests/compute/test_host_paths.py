@@ -13,7 +13,7 @@ import pytest
 from batchq.compute.docker import mounts
 from batchq.compute.docker.host_paths import Descriptor
 from batchq.compute.docker.policy import Policy
-from batchq.domain.access.accounts import Allowance
+from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.container import Mount
 from batchq.errors import StartRefused
 from batchq.settings import Privileged
@@ -41,7 +41,7 @@ def lab(tmp_path, outside):
 def opened(path, lab, **changes):
     policy = Policy(**{"privileged": Privileged.REFUSE, "volumes": (lab.parent,)} | changes)
     mount = Mount(container_path="/m", host_path=str(path))
-    return mounts.open_mount(mount, policy, Allowance(volumes=(str(lab),)))
+    return mounts.open_mount(mount, policy, ContainerPolicy(volumes=(str(lab),)))
 
 
 def names_in(folder):
@@ -88,7 +88,7 @@ def test_no_exchange_opens_creates_or_changes_what_lies_outside(lab, outside):
 @pytest.mark.fault("SE19")
 def test_an_allowed_path_is_not_what_a_job_of_another_account_made_it(lab, outside):
     """The folder given to one account lies in that of another, whose job has put a symlink in its place."""
-    team = Allowance(volumes=(str(lab / "q"),))
+    team = ContainerPolicy(volumes=(str(lab / "q"),))
     policy = Policy(privileged=Privileged.REFUSE, volumes=(lab.parent,), given=lambda: [str(lab), *team.volumes])
 
     with pytest.raises(StartRefused, match="not below a path that its account may mount"):
@@ -112,9 +112,9 @@ def test_an_engine_with_other_files_mounts_the_given_paths_alone(lab):
     policy = Policy(privileged=Privileged.REFUSE, volumes=(lab.parent,), given=lambda: [str(lab)])
     mount, below = (Mount(container_path="/m", host_path=str(it)) for it in (lab, lab / "p"))
 
-    assert mounts.mount_by_name(mount, policy, Allowance(volumes=(str(lab),))).mount == mount
+    assert mounts.mount_by_name(mount, policy, ContainerPolicy(volumes=(str(lab),))).mount == mount
     with pytest.raises(StartRefused, match="in a folder that jobs can change"):
-        mounts.mount_by_name(below, policy, Allowance(volumes=(str(lab),)))
+        mounts.mount_by_name(below, policy, ContainerPolicy(volumes=(str(lab),)))
 
 
 @pytest.mark.parametrize("names", [("a",), ("a", "b")])

@@ -8,11 +8,11 @@ from queue import SimpleQueue
 import pytest
 from requests.exceptions import ReadTimeout
 
-from batchq.compute.docker.circuit_breaker import Doubts
+from batchq.compute.docker.circuit_breaker import SilentContainers
 from batchq.compute.docker.client import Door
 from batchq.compute.docker.thread_pools import LIMITS, Lanes
 from batchq.errors import ContainerGone, EngineUnknown
-from batchq.ports.runtime import ContainerState, Found
+from batchq.ports.runtime import ContainerState, Inspection
 from tests.support.containers import new_tag, until
 
 STARTS = ("create", "start", "pull")
@@ -33,7 +33,7 @@ class Nobody:
 
 @pytest.fixture
 async def lanes():
-    it = Lanes(NobodysDoor(None), LIMITS, Doubts())
+    it = Lanes(NobodysDoor(None), LIMITS, SilentContainers())
     yield it
     await it.close()
 
@@ -167,7 +167,7 @@ async def test_calls_about_unresponsive_containers_hold_no_thread_that_others_ne
         asyncio.ensure_future(lanes.about(tag, "inspect", lambda _: (begun.release(), hang.wait()))) for tag in tags
     ]
     lanes._doubts.engine_silent()
-    lanes._doubts.engine_told(Found(tag=tag, state=ContainerState.RUNNING) for tag in tags)
+    lanes._doubts.engine_told(Inspection(tag=tag, state=ContainerState.RUNNING) for tag in tags)
     for _ in range(LIMITS.stuck):
         await asyncio.to_thread(begun.acquire)
 

@@ -10,7 +10,7 @@ import pytest
 from batchq.bootstrap import make_policy
 from batchq.compute.docker import mounts
 from batchq.compute.docker.policy import Policy
-from batchq.domain.access.accounts import Allowance
+from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.container import Device, Mount
 from batchq.errors import StartRefused
 from batchq.settings import MissingHostPaths, Privileged, Settings
@@ -234,7 +234,7 @@ def test_where_nothing_is_allowed_nothing_is_mounted(allowed):
 def test_an_account_mounts_less_than_its_server_lets_jobs_mount(allowed, policy):
     (allowed / "lab").mkdir()
     (allowed / "lab" / "out").symlink_to(allowed / "other")
-    lab = Allowance(volumes=(f"{allowed}/lab",))
+    lab = ContainerPolicy(volumes=(f"{allowed}/lab",))
 
     assert resolve(mount(allowed / "lab" / "new"), policy, lab).host_path == f"{allowed}/lab/new"
     with pytest.raises(StartRefused, match="not below a path that its account may mount") as refused:
@@ -250,6 +250,6 @@ def test_a_device_is_what_its_link_leads_to(tmp_path):
     (tmp_path / "mine" / "link").symlink_to(tmp_path / "disk")
     device = Device(host_path=f"{tmp_path}/mine/link", container_path="/dev/x")
 
-    mounts.judge_device(device, Allowance(devices=(f"{tmp_path}/disk",)))
+    mounts.judge_device(device, ContainerPolicy(devices=(f"{tmp_path}/disk",)))
     with pytest.raises(StartRefused, match="not one that its account may use"):
-        mounts.judge_device(device, Allowance(devices=(f"{tmp_path}/mine",)))
+        mounts.judge_device(device, ContainerPolicy(devices=(f"{tmp_path}/mine",)))

@@ -4,7 +4,7 @@ import pytest
 
 from batchq.compute.docker.containers import Containers
 from batchq.compute.docker.create_request import labels_of
-from batchq.compute.docker.network.placement import Places
+from batchq.compute.docker.network.placement import NetworkPlacement
 from batchq.compute.docker.policy import STRICT
 from batchq.compute.docker.secrets import NO_SECRETS
 from batchq.domain.catalog import Network
@@ -37,7 +37,7 @@ def test_a_paused_container_is_resumed_by_a_stop(paused, asked):
         instance="i",
         policy=STRICT,
         secrets=NO_SECRETS,
-        places=Places("i", Network.BRIDGE),
+        places=NetworkPlacement("i", Network.BRIDGE),
         gpus=lambda: 0,
         lost_before=lambda: None,
         shares_files=lambda: True,

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from batchq.compute.docker.create_request import BESIDE, labels_of
 from batchq.compute.docker.network import bridges
 from batchq.compute.docker.network.bridges import NoSubnet
-from batchq.compute.docker.network.placement import Places
+from batchq.compute.docker.network.placement import NetworkPlacement
 from batchq.domain.catalog import Network
 from tests.compute.test_docker_errors import answer
 from tests.support.containers import launch, new_tag
@@ -71,7 +71,7 @@ def _has(row, filters):
 @pytest.fixture
 def places(monkeypatch, tmp_path):
     monkeypatch.setattr(bridges, "ROUTES", tmp_path / "route")
-    return Places(INSTANCE, Network.SHARED)
+    return NetworkPlacement(INSTANCE, Network.SHARED)
 
 
 def placed(places, engine, account, environment="local"):

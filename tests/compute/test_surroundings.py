@@ -1,6 +1,6 @@
 """What the containers of an attempt share is taken away with the last of them, and not while one is being made."""
 
-from batchq.compute.docker.network.per_attempt import Surroundings
+from batchq.compute.docker.network.per_attempt import AttemptNetworks
 from tests.support.containers import new_tag
 
 
@@ -19,7 +19,7 @@ class Engine:
 
 
 def test_an_attempt_is_not_cleared_while_one_of_its_containers_is_being_made():
-    surroundings, engine, tag = Surroundings("an-instance"), Engine(), new_tag()
+    surroundings, engine, tag = AttemptNetworks("an-instance"), Engine(), new_tag()
 
     with surroundings.kept(tag):
         surroundings.clear(engine, tag)

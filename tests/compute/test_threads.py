@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from batchq.compute.docker.threads import Crew, Desk, Sizes
-from batchq.compute.single_flight import Shared
+from batchq.compute.single_flight import SingleFlight
 from batchq.errors import EngineUnknown
 
 ONE, TWO = Sizes(all=1, account=1, most=1), Sizes(all=2, account=2, most=2)
@@ -153,7 +153,7 @@ def test_an_answer_that_comes_when_the_loop_is_gone_harms_no_thread():
 
 @pytest.fixture
 async def shared():
-    it = Shared("test")
+    it = SingleFlight("test")
     yield it
     await it.close()
 

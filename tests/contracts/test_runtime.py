@@ -14,7 +14,7 @@ from batchq.errors import (
     ImageUnavailable,
     StartRefused,
 )
-from batchq.ports.runtime import ContainerState, Found, Looked
+from batchq.ports.runtime import ContainerState, DeathReport, Inspection
 from tests.support.containers import (
     docker_runtime,
     ended,
@@ -56,7 +56,7 @@ async def test_a_container_that_was_created_has_not_begun(runtime):
     made = await runtime.create(it)
 
     assert made.state is ContainerState.CREATED
-    assert await runtime.inspect(it.tag) == Found(tag=it.tag, state=ContainerState.CREATED)
+    assert await runtime.inspect(it.tag) == Inspection(tag=it.tag, state=ContainerState.CREATED)
 
 
 async def test_created_twice_there_is_one(runtime):
@@ -209,7 +209,7 @@ async def test_a_container_that_could_not_start_has_not_begun(runtime):
     with pytest.raises(StartRefused):
         await runtime.start(it.tag)
 
-    assert await runtime.inspect(it.tag) == Found(tag=it.tag, state=ContainerState.CREATED)
+    assert await runtime.inspect(it.tag) == Inspection(tag=it.tag, state=ContainerState.CREATED)
 
 
 @pytest.mark.parametrize("code", [0, 3, 255])
@@ -388,7 +388,7 @@ async def test_what_is_told_with_a_death_is_what_a_look_finds(runtime):
 
         told = await heard(news, tag)
 
-        assert told in {tag, Looked(tag=tag, found=await runtime.inspect(tag))}
+        assert told in {tag, DeathReport(tag=tag, found=await runtime.inspect(tag))}
 
 
 async def test_a_kill_is_told_as_a_death(runtime):

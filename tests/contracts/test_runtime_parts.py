@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from batchq.clock import SystemClock
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain.container import Resources
-from batchq.ports.runtime import ContainerState, Found
+from batchq.ports.runtime import ContainerState, Inspection
 from tests.support.containers import docker_runtime, heard, left_over, new_tag, output, over, part_of
 from tests.support.scripts import Script
 
@@ -65,7 +65,7 @@ async def test_one_that_was_created_has_not_begun(runtime):
     made = await runtime.create(it)
     assert made.state is ContainerState.CREATED
     assert await runtime.create(it) == made
-    assert await runtime.survey() == (Found(tag=it.tag, state=ContainerState.CREATED),)
+    assert await runtime.survey() == (Inspection(tag=it.tag, state=ContainerState.CREATED),)
 
 
 async def test_each_is_told_apart_in_a_survey(runtime):

@@ -5,14 +5,14 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from batchq.domain.access.accounts import Caller, Reach
-from batchq.domain.access.audit import Act, ActQuery, Noted
+from batchq.domain.access.accounts import Caller, Visibility
+from batchq.domain.access.audit import AuditQuery, AuditRecord, PendingAudit
 from batchq.errors import Conflict
 from batchq.ports.jobs import Changes
 from tests.support.builders import NOON, consumable, definition, environment, job, policy, queue
 
 SECOND = timedelta(seconds=1)
-DONE = Act(
+DONE = AuditRecord(
     at=NOON,
     user="ada",
     account="team",
@@ -30,7 +30,7 @@ def act(second, **said):
 
 
 async def told(store, **asked):
-    return [it.act for it in await store.acts(ActQuery(**{"limit": 100} | asked))]
+    return [it.act for it in await store.acts(AuditQuery(**{"limit": 100} | asked))]
 
 
 @pytest.fixture
@@ -67,26 +67,26 @@ async def test_acts_of_a_commit_that_fails_are_not_kept(store):
         ({"since": NOON + 2 * SECOND}, [3, 2]),
         ({"user": "ada", "about": "job/1"}, [0]),
         ({"user": "a%"}, []),
-        ({"reach": Reach(user="ada")}, [3, 0]),
-        ({"reach": Reach(user="nobody")}, []),
-        ({"reach": Reach(user="ada", accounts=frozenset({"other"}))}, [3, 2, 0]),
-        ({"reach": Reach(user="cora", accounts=frozenset({"other", "team"}))}, [3, 2, 1, 0]),
-        ({"reach": Reach(user="cora", accounts=frozenset({"team"})), "limit": 2}, [3, 1]),
-        ({"reach": Reach(user="eve"), "user": "ada"}, []),
+        ({"reach": Visibility(user="ada")}, [3, 0]),
+        ({"reach": Visibility(user="nobody")}, []),
+        ({"reach": Visibility(user="ada", accounts=frozenset({"other"}))}, [3, 2, 0]),
+        ({"reach": Visibility(user="cora", accounts=frozenset({"other", "team"}))}, [3, 2, 1, 0]),
+        ({"reach": Visibility(user="cora", accounts=frozenset({"team"})), "limit": 2}, [3, 1]),
+        ({"reach": Visibility(user="eve"), "user": "ada"}, []),
     ],
 )
 async def test_what_is_asked_for_is_told_and_nothing_else(store, several, asked, found):
     assert await told(store, **asked) == [several[it] for it in found]
 
 
-@pytest.mark.parametrize("reach", [None, Reach(user="ada", accounts=frozenset({"team", "other"}))])
+@pytest.mark.parametrize("reach", [None, Visibility(user="ada", accounts=frozenset({"team", "other"}))])
 async def test_pages_go_on_where_the_last_one_ended_also_in_one_moment(store, reach):
     acts = tuple(act(number // 3, about=f"job/{number}") for number in range(7))
     await store.commit(Changes(inserted=(job(),), acts=acts))
 
-    first = await store.acts(ActQuery(limit=4, reach=reach))
+    first = await store.acts(AuditQuery(limit=4, reach=reach))
     last = first[-1]
-    second = await store.acts(ActQuery(limit=4, reach=reach, before=(last.act.at, last.number)))
+    second = await store.acts(AuditQuery(limit=4, reach=reach, before=(last.act.at, last.number)))
 
     assert [it.act for it in (*first, *second)] == [*acts[::-1]]
 
@@ -94,10 +94,10 @@ async def test_pages_go_on_where_the_last_one_ended_also_in_one_moment(store, re
 @pytest.mark.parametrize(
     ("reach", "found"),
     [
-        (Reach(user="ada"), [0]),
-        (Reach(user="eve"), []),
-        (Reach(user="cora", accounts=frozenset({"team"})), [1, 0]),
-        (Reach(user="cora", accounts=frozenset({"other"})), []),
+        (Visibility(user="ada"), [0]),
+        (Visibility(user="eve"), []),
+        (Visibility(user="cora", accounts=frozenset({"team"})), [1, 0]),
+        (Visibility(user="cora", accounts=frozenset({"other"})), []),
     ],
 )
 async def test_acts_about_a_job_reach_its_owner_and_the_coordinators_of_its_account(store, reach, found):
@@ -111,10 +111,10 @@ async def test_acts_about_a_job_reach_its_owner_and_the_coordinators_of_its_acco
 
 
 async def test_what_was_noted_elsewhere_is_taken_over_once(store):
-    noted = [Noted(mark="a", act=act(0)), Noted(mark="b", act=act(1))]
+    noted = [PendingAudit(mark="a", act=act(0)), PendingAudit(mark="b", act=act(1))]
     await store.take_over(noted)
 
-    await store.take_over([*noted, Noted(mark="c", act=act(2))])
+    await store.take_over([*noted, PendingAudit(mark="c", act=act(2))])
 
     assert await told(store) == [act(2), act(1), act(0)]
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from batchq.domain.access.audit import ActQuery, Noted
+from batchq.domain.access.audit import AuditQuery, PendingAudit
 from batchq.domain.catalog import ConsumableUpdate, Operation
 from batchq.domain.ids import ConsumableName, QueueName
 from batchq.domain.job import Status
@@ -78,7 +78,7 @@ async def test_all_times_on_which_decisions_depend_are_moved_once(store):
     blocked = job(number=1, status=Status.RUNNABLE, misfit=True, blocked_at=then, created_at=then)
     waits = job(number=2, status=Status.RUNNABLE, created_at=then)
     update = ConsumableUpdate(token="once", operation=Operation.ADD, quantity=1, at=then)
-    asked, noted = replace(DONE, at=then), Noted(mark="by a command", act=replace(DONE, at=then, user="root"))
+    asked, noted = replace(DONE, at=then), PendingAudit(mark="by a command", act=replace(DONE, at=then, user="root"))
     await store.put_queue(queue("default", created_at=then), caller=None)
     await store.put_consumable(consumable("licences"), caller=None)
     await store.update_consumable(consumable("licences"), update, forget_before=then, caller=None)
@@ -103,7 +103,7 @@ async def test_all_times_on_which_decisions_depend_are_moved_once(store):
     assert stored[waits.id] == waits
     assert (await store.shares())[SHARE].as_of == at
     assert (await store.queues())[0].created_at == at
-    assert [it.act.at for it in await store.acts(ActQuery(limit=10))] == [at, then]
+    assert [it.act.at for it in await store.acts(AuditQuery(limit=10))] == [at, then]
     await store.commit(Changes(inserted=(job(number=3),), forget_before=at))
     assert await store.submissions([key]) == {key: blocked.id}
     other = replace(update, token="another", at=NOON)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from batchq.domain.access.accounts import NOBODY, Reach
+from batchq.domain.access.accounts import NOBODY, Visibility
 from batchq.domain.ids import DefinitionRef, QueueName
 from batchq.domain.job import Status
 from batchq.ports.jobs import Changes, Filter, JobQuery
@@ -63,7 +63,7 @@ async def test_who_is_over_counts_as_failed_though_its_row_says_pending(store, s
     assert [it.order for it in await store.list(asked)] == found
     assert [it.order for it in await store.list(replace(asked, before=5))] == [it for it in found if it < 5]
     assert [it.order for it in await store.list(replace(asked, limit=2))] == found[:2]
-    assert [it.order for it in await store.list(replace(asked, reach=Reach(user=NOBODY.user)))] == found
+    assert [it.order for it in await store.list(replace(asked, reach=Visibility(user=NOBODY.user)))] == found
 
 
 async def test_a_listed_job_is_the_job(store):

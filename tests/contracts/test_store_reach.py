@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batchq.domain.access.accounts import ROOT, Owner, Reach
+from batchq.domain.access.accounts import ROOT, Owner, Visibility
 from batchq.domain.ids import DefinitionRef, QueueName
 from batchq.domain.job import Need, Status
 from batchq.ports.catalog import NeedQuery
@@ -16,7 +16,7 @@ from tests.support.builders import NOON, definition, job, log_stream
 from tests.support.inline import InlineStore
 
 ADA, BOB, CY = Owner(user="ada", account="lab"), Owner(user="bob", account="lab"), Owner(user="cy", account="team")
-OWN, LAB = Reach(user="ada"), Reach(user="cora", accounts=frozenset({"lab"}))
+OWN, LAB = Visibility(user="ada"), Visibility(user="cora", accounts=frozenset({"lab"}))
 
 
 async def page(store, **asked):
@@ -52,7 +52,7 @@ async def test_pages_have_ones_own_jobs_in_their_order_and_each_once(store):
     assert await listed(reach=OWN, limit=2) == [4, 2]
     assert await listed(reach=OWN, before=2) == [0]
     assert await listed(reach=OWN, status=list(Status)[2]) == [2]
-    assert await listed(reach=Reach(user="ada", accounts=frozenset({"lab", "team"}))) == [5, 4, 3, 2, 1, 0]
+    assert await listed(reach=Visibility(user="ada", accounts=frozenset({"lab", "team"}))) == [5, 4, 3, 2, 1, 0]
 
 
 async def test_a_list_of_streams_has_those_of_ones_own_jobs(store):
@@ -82,7 +82,7 @@ async def test_a_name_of_definitions_is_that_of_its_first_owner(store):
 async def test_a_list_of_definitions_has_those_that_are_there_for_one(store):
     await register(store, a=ADA, b=BOB, c=Owner(account=ROOT))
     await register(store, a=ADA, b=BOB, c=Owner(account=ROOT))
-    usable = Reach(user="ada", accounts=frozenset({ROOT}))
+    usable = Visibility(user="ada", accounts=frozenset({ROOT}))
 
     assert await page(store, reach=usable) == ["a:1", "a:2", "c:1", "c:2"]
     assert await page(store, reach=usable, limit=1, after=DefinitionRef(name="a", revision=1)) == ["a:2"]
@@ -97,7 +97,7 @@ async def test_a_list_of_definitions_has_those_that_are_there_for_one(store):
 BEFORE = (NOON + timedelta(seconds=2), "b")
 
 USERS, ACCOUNTS = st.sampled_from(["", "ada", "a'b", "%"]), st.sampled_from([ROOT, "lab", "l*b"])
-REACHES = st.none() | st.builds(Reach, user=USERS, accounts=st.frozensets(ACCOUNTS))
+REACHES = st.none() | st.builds(Visibility, user=USERS, accounts=st.frozensets(ACCOUNTS))
 OWNERS = st.lists(st.tuples(st.builds(Owner, user=USERS, account=ACCOUNTS), st.sampled_from(Status)), max_size=8)
 NEEDS = (Need(resource="gold", quantity=1),)
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from batchq.domain.access.accounts import Owner, Reach
+from batchq.domain.access.accounts import Owner, Visibility
 from batchq.domain.bulk_stop import Candidates, Kind, Progress, Selection, Sweep, SweepOrder
 from batchq.domain.ids import child_id
 from batchq.domain.job import Child, Family, Status
@@ -103,7 +103,7 @@ async def test_users_and_accounts_are_those_of_the_owner(chosen):
 async def test_nobody_reaches_further_than_he_reaches(chosen):
     jobs = [anns(number=1), job(number=2, owner=Owner(user="bob", account="maths")), job(number=3)]
 
-    assert await chosen(jobs, reach=Reach(user="bob", accounts=frozenset({"physics"}))) == whole(1, 2)
+    assert await chosen(jobs, reach=Visibility(user="bob", accounts=frozenset({"physics"}))) == whole(1, 2)
 
 
 async def test_an_environment_is_where_a_job_runs_now(chosen):
@@ -269,7 +269,7 @@ SELECTIONS = st.builds(
     queues=SETS,
     statuses=st.none() | st.frozensets(st.sampled_from(Status)),
     environments=st.none() | st.frozensets(st.sampled_from(["local", "other"])),
-    reach=st.none() | st.builds(Reach, user=WORDS, accounts=st.frozensets(WORDS, max_size=2)),
+    reach=st.none() | st.builds(Visibility, user=WORDS, accounts=st.frozensets(WORDS, max_size=2)),
 )
 
 

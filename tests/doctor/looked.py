@@ -5,11 +5,11 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from batchq.doctor.facts import (
+    DiskSpace,
     EngineFacts,
     Facts,
     FileFacts,
     Records,
-    Room,
     ServerFacts,
     StoreFacts,
 )
@@ -35,7 +35,7 @@ HEALTHY = {
 
 def engine(**changes):
     told = {"address": "unix:///run/docker.sock", "version": "24.0.7", "api": "1.43", "cgroup": "2"}
-    return EngineFacts(**told | {"live_restore": True, "room": Room(free=80 * GIB, size=100 * GIB)} | changes)
+    return EngineFacts(**told | {"live_restore": True, "room": DiskSpace(free=80 * GIB, size=100 * GIB)} | changes)
 
 
 def records(**changes):
@@ -44,7 +44,7 @@ def records(**changes):
 
 def store(**changes):
     there = {"data": DATA, "there": True, "held": True, "holder": 77, "schema": 3, "newest_schema": 3}
-    room = Room(free=50 * GIB, size=100 * GIB)
+    room = DiskSpace(free=50 * GIB, size=100 * GIB)
     return StoreFacts(**there | {"room": room, "records": records(), "files": (file(),)} | changes)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from batchq.doctor.facts import EngineTrouble, Room, ServerFacts, StoreFacts, Trouble
+from batchq.doctor.facts import DiskSpace, EngineFault, EngineTrouble, ServerFacts, StoreFacts
 from batchq.doctor.report import examine, well
 from tests.doctor.looked import DATA, GIB, HEALTHY, MIB, URL, engine, facts, file, ill, ills, records, server, store
 from tests.support.builders import NOON
@@ -22,16 +22,20 @@ def without_engine(kind, words):
 
 
 ENGINE = {
-    "absent": (without_engine(Trouble.ABSENT, "No such file"), "problem", "DOCKER_HOST"),
-    "forbidden": (without_engine(Trouble.FORBIDDEN, "Permission denied"), "problem", "usermod -aG docker"),
-    "deaf": (without_engine(Trouble.DEAF, "Connection refused"), "problem", "systemctl start docker"),
-    "silent": (without_engine(Trouble.SILENT, "timed out"), "problem", "systemctl restart docker"),
-    "strange": (without_engine(Trouble.STRANGE, "no version"), "problem", "no version; jobs wait"),
+    "absent": (without_engine(EngineFault.ABSENT, "No such file"), "problem", "DOCKER_HOST"),
+    "forbidden": (without_engine(EngineFault.FORBIDDEN, "Permission denied"), "problem", "usermod -aG docker"),
+    "deaf": (without_engine(EngineFault.DEAF, "Connection refused"), "problem", "systemctl start docker"),
+    "silent": (without_engine(EngineFault.SILENT, "timed out"), "problem", "systemctl restart docker"),
+    "strange": (without_engine(EngineFault.STRANGE, "no version"), "problem", "no version; jobs wait"),
     "too old": ({"engine": engine(version="19.03.1", api="1.40")}, "problem", "19.03.1 speaks API 1.40"),
     "live-restore off": ({"engine": engine(live_restore=False)}, "warning", '{"live-restore": true}'),
     "no limits": ({"engine": engine(lacks=("memory", "swap"))}, "warning", "cannot limit memory, swap"),
-    "little room": ({"engine": engine(root=Path("/d"), room=Room(free=GIB, size=9 * GIB))}, "warning", "1.0 GiB free"),
-    "no room": ({"engine": engine(room=Room(free=MIB, size=9 * GIB))}, "problem", "docker image prune"),
+    "little room": (
+        {"engine": engine(root=Path("/d"), room=DiskSpace(free=GIB, size=9 * GIB))},
+        "warning",
+        "1.0 GiB free",
+    ),
+    "no room": ({"engine": engine(room=DiskSpace(free=MIB, size=9 * GIB))}, "problem", "docker image prune"),
 }
 STORE = {
     "damaged": ({"store": store(refusal="/data/batchq.db is damaged: page 3")}, "problem", "damaged: page 3"),
@@ -41,8 +45,8 @@ STORE = {
     "long log": ({"store": store(wal=900 * MIB)}, "warning", "900 MiB long"),
     "exposed": ({"store": store(files=(file(mode=0o644),))}, "warning", "chmod 0600 /data/batchq.db"),
     "foreign": ({"store": store(files=(file(owner=0),))}, "warning", "belongs to the user 0"),
-    "little room": ({"store": store(room=Room(free=100 * MIB, size=GIB))}, "warning", "100 MiB are free"),
-    "no room": ({"store": store(room=Room(free=10 * MIB, size=GIB))}, "problem", "less than the 64 MiB"),
+    "little room": ({"store": store(room=DiskSpace(free=100 * MIB, size=GIB))}, "warning", "100 MiB are free"),
+    "no room": ({"store": store(room=DiskSpace(free=10 * MIB, size=GIB))}, "problem", "less than the 64 MiB"),
 }
 CLOCK = {
     "engine ahead": ({"engine": engine(ahead=61.0)}, "warning", "61 s ahead of"),

@@ -9,7 +9,7 @@ from batchq.doctor.finding import Level
 from batchq.domain.ids import Tag
 from batchq.domain.job import Part, PartState, Status
 from batchq.domain.lifecycle.containers import tags_under_way
-from batchq.ports.runtime import ContainerState, Found
+from batchq.ports.runtime import ContainerState, Inspection
 from tests.doctor.looked import active, engine, ill, ills
 from tests.support.builders import NOON, attempt, job, job_id, stop
 
@@ -21,7 +21,7 @@ def runs(**changes):
 
 
 def containers(*tags):
-    return engine(containers=tuple(Found(tag=it, state=ContainerState.RUNNING) for it in tags))
+    return engine(containers=tuple(Inspection(tag=it, state=ContainerState.RUNNING) for it in tags))
 
 
 @pytest.mark.parametrize(

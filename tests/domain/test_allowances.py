@@ -2,14 +2,14 @@
 
 import pytest
 
-from batchq.domain.access.accounts import ROOT, Account, Allowance, Caller, Owner, People, Role, User
+from batchq.domain.access.accounts import ROOT, Account, Caller, ContainerPolicy, Directory, Owner, Role, User
 from batchq.domain.access.container_policy import below, check, refusal, runs_as_root, user_and_group
 from batchq.domain.container import Device, Logging, Mount, Secret, Ulimit
 from batchq.errors import Invalid
 from tests.support.builders import container, definition, gang, spec, task, task_container
 
-STRICT = Allowance()
-GENEROUS = Allowance(privileged=True, devices=("/dev/dri",), volumes=("/data/lab",))
+STRICT = ContainerPolicy()
+GENEROUS = ContainerPolicy(privileged=True, devices=("/dev/dri",), volumes=("/data/lab",))
 
 
 def mounting(path):
@@ -52,7 +52,9 @@ def test_what_lies_below_an_allowed_path_is_allowed(path):
 
 
 @pytest.mark.fault("SE09")
-@pytest.mark.parametrize("allowance", [None, Allowance(volumes=("/",))], ids=["an admin", "an account that may all"])
+@pytest.mark.parametrize(
+    "allowance", [None, ContainerPolicy(volumes=("/",))], ids=["an admin", "an account that may all"]
+)
 @pytest.mark.parametrize(
     "path",
     [
@@ -86,7 +88,7 @@ def test_what_is_beside_the_engine_may_be_mounted():
 def test_whoever_is_not_a_number_above_zero_may_be_root(user):
     assert runs_as_root(user)
     assert "user and group are not numbers above 0" in refusal(
-        spec(container=container(user=user)), Allowance(root=False), "lab"
+        spec(container=container(user=user)), ContainerPolicy(root=False), "lab"
     )
     assert refusal(spec(container=container(user=user)), STRICT, "lab") is None
 
@@ -106,7 +108,7 @@ def test_a_number_that_the_engine_reads_as_a_name_or_as_zero_may_be_root(number)
 @pytest.mark.parametrize("user", ["1000:0", "1000:00", "65534:staff", "1000:-1", "1:2:3"])
 def test_whoever_may_be_in_the_group_of_root_is_taken_for_root(user):
     assert "user and group are not numbers above 0" in refusal(
-        spec(container=container(user=user)), Allowance(root=False), "lab"
+        spec(container=container(user=user)), ContainerPolicy(root=False), "lab"
     )
 
 
@@ -122,7 +124,7 @@ def test_whoever_may_be_in_the_group_of_root_is_taken_for_root(user):
     ],
 )
 def test_a_number_above_zero_is_not_root_and_is_its_group(user, both):
-    assert refusal(spec(container=container(user=user)), Allowance(root=False), "lab") is None
+    assert refusal(spec(container=container(user=user)), ContainerPolicy(root=False), "lab") is None
     assert user_and_group(user) == both
 
 
@@ -142,10 +144,10 @@ def test_no_account_has_priorities_that_go_before_all_cpu_shares(name, hard, per
 @pytest.mark.parametrize(
     ("allowance", "permitted"),
     [
-        (Allowance(), True),
-        (Allowance(volumes=("/data",)), False),
-        (Allowance(volumes=("/data",), root=True), True),
-        (Allowance(root=False), False),
+        (ContainerPolicy(), True),
+        (ContainerPolicy(volumes=("/data",)), False),
+        (ContainerPolicy(volumes=("/data",), root=True), True),
+        (ContainerPolicy(root=False), False),
     ],
 )
 def test_root_beside_volumes_is_permitted_only_where_it_is_given(allowance, permitted):
@@ -154,7 +156,7 @@ def test_root_beside_volumes_is_permitted_only_where_it_is_given(allowance, perm
 
 
 def test_a_user_that_nobody_said_is_for_the_start_to_see():
-    assert refusal(spec(container=container()), Allowance(root=False), "lab") is None
+    assert refusal(spec(container=container()), ContainerPolicy(root=False), "lab") is None
 
 
 @pytest.mark.parametrize(
@@ -167,7 +169,7 @@ def test_a_user_that_nobody_said_is_for_the_start_to_see():
     ],
 )
 def test_a_job_as_a_whole_asks_for_no_more_than_its_account_may(asked, most, why):
-    assert why in refusal(spec(**asked), Allowance(**most), "lab")
+    assert why in refusal(spec(**asked), ContainerPolicy(**most), "lab")
 
 
 @pytest.mark.fault("SE39")
@@ -182,12 +184,12 @@ def test_swap_counts_as_memory(of):
     }[of]
     most = {"container": 64, "task": 56, "nodes": 184}[of]  # the other node has 128 MiB
 
-    assert "of swap are more than" in refusal(spec(**asked), Allowance(memory_mib=most), "lab")
-    assert refusal(spec(**asked), Allowance(memory_mib=most + 1), "lab") is None
+    assert "of swap are more than" in refusal(spec(**asked), ContainerPolicy(memory_mib=most), "lab")
+    assert refusal(spec(**asked), ContainerPolicy(memory_mib=most + 1), "lab") is None
 
 
 def test_as_much_as_is_allowed_may_be_asked_for():
-    exactly = Allowance(vcpus=4.0, memory_mib=512)
+    exactly = ContainerPolicy(vcpus=4.0, memory_mib=512)
 
     assert refusal(spec(nodes=gang(4)), exactly, "lab") is None
 
@@ -215,7 +217,7 @@ def test_a_caller_is_held_to_his_account_and_an_admin_to_none():
 
 @pytest.mark.fault("SE10")
 def test_a_job_is_held_to_what_is_said_of_its_account_and_its_owner_now():
-    lab = People(
+    lab = Directory(
         accounts={"lab": Account(name="lab", allowance=GENEROUS), "team": Account(name="team", parent="lab")},
         users={"amy": User(name="amy", role=Role.ADMIN), "ada": User(name="ada", account="lab")},
     )
@@ -228,7 +230,7 @@ def test_a_job_is_held_to_what_is_said_of_its_account_and_its_owner_now():
     assert lab.caller("amy").held_to is None
 
 
-GIVEN = Allowance(log_drivers=("fluentd", "gelf", "journald", "splunk", "syslog"))
+GIVEN = ContainerPolicy(log_drivers=("fluentd", "gelf", "journald", "splunk", "syslog"))
 
 
 def logging(driver, secret=(), **options):
@@ -321,7 +323,7 @@ def test_no_option_of_a_log_driver_reaches_sockets_files_or_memory_of_the_engine
     ],
 )
 def test_images_of_permitted_registries_are_allowed(image, registries):
-    assert refusal(spec(container=container(image=image)), Allowance(registries=registries), "lab") is None
+    assert refusal(spec(container=container(image=image)), ContainerPolicy(registries=registries), "lab") is None
 
 
 @pytest.mark.fault("SE34")
@@ -342,6 +344,6 @@ def test_an_image_of_any_other_registry_is_refused(image, registries):
     asked = spec(container=container(image=image))
 
     assert f"of image {image!r} is not allowed to account lab." in refusal(
-        asked, Allowance(registries=registries), "lab"
+        asked, ContainerPolicy(registries=registries), "lab"
     )
     assert refusal(asked, None, "lab") is None

@@ -97,13 +97,13 @@ def test_a_cancelled_one_fails_with_the_callers_reason_whatever_its_children_did
 
 def test_a_terminate_after_a_cancel_is_told_to_all_again_and_its_reason_stands():
     one_runs = ended(with_children(), Status.RUNNING)
-    cancelled, told = arrays.tell(asked(one_runs, CANCEL), 2)
+    cancelled, told = arrays.pass_order(asked(one_runs, CANCEL), 2)
     assert told == range(2)
 
     both = asked(cancelled, TERMINATE)
 
     assert arrays.order(both) == on.TerminateRequested(reason="now", grace=timedelta(seconds=30))
-    assert arrays.tell(both, 250)[1] == range(3)
+    assert arrays.pass_order(both, 250)[1] == range(3)
     moves = [Moved(index=0, before=Status.RUNNING, after=Status.FAILED)]
     moves += [Moved(index=index, before=Status.SUBMITTED, after=Status.FAILED) for index in (1, 2)]
     over = arrays.count(both, moves, LATER)
@@ -124,12 +124,12 @@ def test_a_failure_in_a_sequential_array_is_told_to_those_after_it_alone():
     broken = ended(with_children(4, depends_on=[SEQUENTIAL]), Status.SUCCEEDED, Status.FAILED)
 
     assert arrays.order(broken) == on.DependencyFailed(job_id=child_id(broken.id, 1))
-    assert arrays.tell(broken, 250)[1] == range(2, 4)
+    assert arrays.pass_order(broken, 250)[1] == range(2, 4)
 
 
 def test_a_second_failure_changes_nothing_of_what_is_told():
     broken = ended(with_children(4, depends_on=[SEQUENTIAL]), Status.SUCCEEDED, Status.FAILED)
-    told, _ = arrays.tell(broken, 1)
+    told, _ = arrays.pass_order(broken, 1)
 
     again = arrays.count(told, [Moved(index=2, before=Status.SUBMITTED, after=Status.FAILED)], LATER)
 
@@ -143,7 +143,7 @@ def test_a_failure_under_an_order_tells_nobody_anything_else(order):
     after = arrays.count(ordered, [Moved(index=0, before=Status.RUNNING, after=Status.FAILED)], LATER)
 
     assert arrays.order(after) == arrays.order(ordered)
-    assert arrays.tell(after, 250)[1] == range(4)
+    assert arrays.pass_order(after, 250)[1] == range(4)
 
 
 def test_what_it_waited_for_is_behind_it():
@@ -170,7 +170,7 @@ def test_once_over_requests_change_nothing():
         (parent(), True),
         (with_children(), False),
         (asked(with_children(), CANCEL), True),
-        (arrays.tell(asked(with_children(), CANCEL), 250)[0], False),
+        (arrays.pass_order(asked(with_children(), CANCEL), 250)[0], False),
         (ended(with_children(), *(Status.FAILED,) * 3), False),
     ],
 )
@@ -211,7 +211,7 @@ def _happen(job, children, what, most, well):
             order = arrays.order(job)
             if order is None:
                 return job
-            job, indices = arrays.tell(job, most)
+            job, indices = arrays.pass_order(job, most)
             ends = [index for index in indices if children[index] not in FINISHED]
             moved = [Moved(index=index, before=children[index], after=Status.FAILED) for index in ends]
         case "cancel":

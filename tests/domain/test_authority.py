@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from batchq.domain.access.accounts import Account, Allowance, Role, User
+from batchq.domain.access.accounts import Account, ContainerPolicy, Role, User
 from batchq.domain.access.permissions import knows_user, manages, may_make, may_name, may_set
 from tests.domain.test_people import caller
 
@@ -64,7 +64,7 @@ def test_a_name_that_somebody_had_is_given_again_by_those_who_reach_what_he_left
 
 def test_what_containers_may_have_is_said_by_admins_and_the_rest_by_operators():
     before, limited = Account(name="lab"), Account(name="lab", queues=("night",))
-    given = replace(before, allowance=Allowance(privileged=True))
+    given = replace(before, allowance=ContainerPolicy(privileged=True))
 
     assert [may_set(caller(it), limited, before) for it in ("ada", "cora", "oda", "amy")] == [False, False, True, True]
     assert [may_set(caller(it), given, before) for it in ("ada", "cora", "oda", "amy")] == [False, False, False, True]

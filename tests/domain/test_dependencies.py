@@ -5,7 +5,7 @@ from batchq.domain import status_reasons
 from batchq.domain.container import Overrides
 from batchq.domain.ids import JobId
 from batchq.domain.job import Status
-from batchq.domain.scheduling.dependencies import invalid, judge
+from batchq.domain.scheduling.dependencies import evaluate, invalid
 from tests.support.builders import job
 
 DONE = job(status=Status.SUCCEEDED)
@@ -14,11 +14,11 @@ RUNS = job(status=Status.RUNNING)
 
 
 def judged(*dependencies):
-    return judge(job(depends_on=dependencies), {it.id: it for it in dependencies})
+    return evaluate(job(depends_on=dependencies), {it.id: it for it in dependencies})
 
 
 def test_a_job_that_depends_on_nothing_is_free():
-    assert judge(job(), {}) == on.DependenciesMet()
+    assert evaluate(job(), {}) == on.DependenciesMet()
 
 
 def test_a_job_is_free_when_all_it_depends_on_has_succeeded():
@@ -40,7 +40,7 @@ def test_one_that_failed_fails_the_job_though_others_still_run():
 def test_one_that_nobody_remembers_has_failed():
     forgetful = job(depends_on=(JobId("forgotten"), DONE))
 
-    assert judge(forgetful, {DONE.id: DONE}) == on.DependencyFailed(job_id=JobId("forgotten"))
+    assert evaluate(forgetful, {DONE.id: DONE}) == on.DependencyFailed(job_id=JobId("forgotten"))
 
 
 FRAME = len('{"command":[""],"environment":[]}')
@@ -65,4 +65,4 @@ def test_more_tags_do_not():
 
 
 def test_what_is_invalid_ends_the_job_whatever_it_depends_on():
-    assert judge(job(invalid="why", depends_on=(RUNS,)), {RUNS.id: RUNS}) == on.FoundInvalid(reason="why")
+    assert evaluate(job(invalid="why", depends_on=(RUNS,)), {RUNS.id: RUNS}) == on.FoundInvalid(reason="why")

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from batchq.domain.access.accounts import ROOT, Account, People, Role, User
+from batchq.domain.access.accounts import ROOT, Account, Directory, Role, User
 from batchq.domain.access.permissions import with_account, with_user, without_account, without_user
 from batchq.errors import Invalid, NotFound
 
 AMY = User(name="amy", role=Role.ADMIN)
-PEOPLE = People(
+PEOPLE = Directory(
     accounts={"lab": Account(name="lab"), "team": Account(name="team", parent="lab")},
     users={"amy": AMY, "ada": User(name="ada", account="team")},
 )
@@ -39,7 +39,7 @@ DEEDS = st.one_of(
 
 
 def done(deeds):
-    people = People(users={"amy": AMY})
+    people = Directory(users={"amy": AMY})
     for deed in deeds:
         with suppress(Invalid):
             people = deed(people)

@@ -6,19 +6,19 @@ from msgspec.structs import replace
 from batchq.domain.access.accounts import (
     ROOT,
     Account,
-    Allowance,
     Caller,
+    ContainerPolicy,
+    Directory,
     Owner,
-    People,
-    Reach,
-    Right,
+    Permission,
     Role,
     User,
+    Visibility,
 )
 
-PEOPLE = People(
+PEOPLE = Directory(
     accounts={
-        "lab": Account(name="lab", allowance=Allowance(volumes=("/data",)), queues=("default",)),
+        "lab": Account(name="lab", allowance=ContainerPolicy(volumes=("/data",)), queues=("default",)),
         "team": Account(name="team", parent="lab"),
         "other": Account(name="other"),
     },
@@ -55,19 +55,19 @@ def test_a_user_reaches_his_own_a_coordinator_his_accounts_and_others_everything
 @pytest.mark.parametrize(
     ("name", "rights"),
     [
-        ("ada", {Right.OWN}),
-        ("cora", {Right.OWN, Right.PEOPLE}),
-        ("oda", {Right.OWN, Right.PEOPLE, Right.GROUND}),
-        ("amy", set(Right)),
+        ("ada", {Permission.OWN}),
+        ("cora", {Permission.OWN, Permission.PEOPLE}),
+        ("oda", {Permission.OWN, Permission.PEOPLE, Permission.GROUND}),
+        ("amy", set(Permission)),
     ],
 )
 def test_each_role_has_its_rights(name, rights):
-    assert {it for it in Right if caller(name).has(it)} == rights
+    assert {it for it in Permission if caller(name).has(it)} == rights
 
 
 def test_a_coordinator_of_an_account_is_one_of_those_below():
     assert caller("cora").coordinates == {"lab", "team"}
-    assert caller("cora").reach == Reach(user="cora", accounts=frozenset({"lab", "team"}))
+    assert caller("cora").reach == Visibility(user="cora", accounts=frozenset({"lab", "team"}))
     assert caller("oda").reach is None
 
 
@@ -79,8 +79,8 @@ def test_what_is_of_the_accounts_above_may_be_used_and_is_not_reached():
 
 
 def test_what_an_account_does_not_say_its_parents_do():
-    assert PEOPLE.allowance("team") == Allowance(volumes=("/data",))
-    assert PEOPLE.allowance("other") == Allowance()
+    assert PEOPLE.allowance("team") == ContainerPolicy(volumes=("/data",))
+    assert PEOPLE.allowance("other") == ContainerPolicy()
     assert caller("ada").queues == {"default"}
     assert caller("amy").queues is None
 
@@ -98,14 +98,14 @@ def test_an_account_that_is_gone_stands_right_below_the_root():
 
 
 def test_containers_of_an_account_that_is_gone_may_have_least():
-    generous = People(accounts={ROOT: Account(name=ROOT, parent=None, allowance=Allowance(privileged=True))})
+    generous = Directory(accounts={ROOT: Account(name=ROOT, parent=None, allowance=ContainerPolicy(privileged=True))})
 
-    assert generous.allowance(ROOT) == Allowance(privileged=True)
-    assert generous.allowance("gone") == Allowance()
+    assert generous.allowance(ROOT) == ContainerPolicy(privileged=True)
+    assert generous.allowance("gone") == ContainerPolicy()
 
 
 def test_accounts_that_go_round_in_a_circle_end():
-    round_about = People(accounts={"a": Account(name="a", parent="b"), "b": Account(name="b", parent="a")})
+    round_about = Directory(accounts={"a": Account(name="a", parent="b"), "b": Account(name="b", parent="a")})
 
     assert [it.name for it in round_about.lineage("a")] == ["a", "b", ROOT]
     assert round_about.below("a") == {"a", "b"}

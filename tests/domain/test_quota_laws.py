@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as some
 
-from batchq.domain.access.accounts import ROOT, Account, Limits, Owner, People
+from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Directory, Owner
 from batchq.domain.container import Resources
 from batchq.domain.job import Status
 from batchq.domain.scheduling.capacity import Candidate, Fits, Room, Site, Waits
@@ -24,9 +24,9 @@ jobs = some.lists(some.tuples(accounts, sizes), max_size=12)
 
 def quotas(vcpus):
     return Quotas(
-        People(
+        Directory(
             accounts={
-                name: Account(name=name, parent=above, limits=Limits(vcpus=vcpus[name]))
+                name: Account(name=name, parent=above, limits=AccountLimits(vcpus=vcpus[name]))
                 for name, above in ABOVE.items()
             }
         )

@@ -2,13 +2,13 @@
 
 import pytest
 
-from batchq.domain.access.accounts import ROOT, Account, Limits, People
+from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Directory
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Child, Family, Status
 from batchq.domain.scheduling.quotas import Quotas, made, queued, too_many
 from tests.support.builders import job, job_id
 
-FEW, SOME, MANY = Limits(queued=1), Limits(queued=2), Limits(queued=3)
-TREE = People(
+FEW, SOME, MANY = AccountLimits(queued=1), AccountLimits(queued=2), AccountLimits(queued=3)
+TREE = Directory(
     accounts={
         ROOT: Account(name=ROOT, parent=None, limits=MANY),
         "lab": Account(name="lab", limits=SOME),
@@ -36,7 +36,7 @@ def test_the_limits_of_an_account_and_of_all_above_it_hold(account, binding):
 
 
 def test_where_nobody_set_a_limit_none_holds():
-    assert Quotas(People(accounts={"lab": Account(name="lab")})).on("lab") == ()
+    assert Quotas(Directory(accounts={"lab": Account(name="lab")})).on("lab") == ()
 
 
 @pytest.mark.parametrize("status", Status)
@@ -68,7 +68,7 @@ def test_a_child_counts_for_itself():
 
 
 def test_exactly_as_many_may_wait_as_the_limit_says():
-    lab = Account(name="lab", limits=Limits(queued=10))
+    lab = Account(name="lab", limits=AccountLimits(queued=10))
 
     assert too_many(lab, there=9, more=1) is None
     assert "Account lab may have 10 jobs that wait" in too_many(lab, there=10, more=1)

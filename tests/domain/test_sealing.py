@@ -9,7 +9,7 @@ from batchq.domain import events as on
 from batchq.domain.job import ACTIVE, QUEUED, Dependency, DependencyType, StopCause
 from batchq.domain.job import Status as Is
 from batchq.domain.lifecycle import arrays
-from batchq.domain.lifecycle.array_view import Sealed, hear, is_sealing
+from batchq.domain.lifecycle.array_view import Sealed, apply_order, is_sealing
 from batchq.domain.lifecycle.arrays import Moved
 from batchq.domain.lifecycle.transitions import step
 from tests.support import builders
@@ -48,7 +48,7 @@ def sealed(*parents):
 def test_a_cancel_of_its_array_ended_who_waits_at_that_moment(status):
     parent, (child,) = family(status)
 
-    over, effects = hear(child, told(parent, CANCEL), LATER)
+    over, effects = apply_order(child, told(parent, CANCEL), LATER)
 
     assert (over.status, over.status_reason, over.stopped_at) == (Is.FAILED, "enough", ORDERED)
     assert (over.is_cancelled, over.is_terminated, effects) == (True, False, ())
@@ -58,7 +58,7 @@ def test_a_cancel_of_its_array_ended_who_waits_at_that_moment(status):
 def test_so_did_a_terminate(status):
     parent, (child,) = family(status)
 
-    over, _ = hear(child, told(parent, TERMINATE), LATER)
+    over, _ = apply_order(child, told(parent, TERMINATE), LATER)
 
     assert (over.status, over.status_reason, over.stopped_at) == (Is.FAILED, "now", ORDERED)
     assert (over.stop.cause, over.stop.ordered_at, over.is_cancelled) == (StopCause.TERMINATED, ORDERED, False)
@@ -67,14 +67,14 @@ def test_so_did_a_terminate(status):
 def test_who_was_born_to_an_order_ended_at_its_birth():
     parent, (child,) = family(Is.SUBMITTED, born=THEN)
 
-    assert hear(child, told(parent, CANCEL), LATER)[0].stopped_at == THEN
+    assert apply_order(child, told(parent, CANCEL), LATER)[0].stopped_at == THEN
 
 
 @pytest.mark.parametrize("status", sorted(ACTIVE))
 def test_who_is_under_way_is_asked_when_it_hears(status):
     parent, (child,) = family(status)
 
-    asked, effects = hear(child, told(parent, TERMINATE), LATER)
+    asked, effects = apply_order(child, told(parent, TERMINATE), LATER)
 
     assert (asked.status, asked.stop.ordered_at, len(effects)) == (status, LATER, 1)
 
@@ -83,24 +83,24 @@ def test_to_who_waits_the_first_order_counts_and_to_who_runs_the_last():
     parent, (waiting, running) = family(Is.RUNNABLE, Is.RUNNING)
     both = told(told(parent, CANCEL), TERMINATE, at=THEN)
 
-    assert hear(waiting, both, LATER)[0].status_reason == "enough"
-    assert hear(waiting, both, LATER)[0].stopped_at == ORDERED
-    assert hear(running, both, LATER)[0].stop.reason == "now"
+    assert apply_order(waiting, both, LATER)[0].status_reason == "enough"
+    assert apply_order(waiting, both, LATER)[0].stopped_at == ORDERED
+    assert apply_order(running, both, LATER)[0].stop.reason == "now"
 
 
 def test_who_has_heard_hears_it_once():
     parent, (child, other) = family(Is.RUNNING, Is.RUNNING)
-    half, _ = arrays.tell(told(parent, TERMINATE), 1)
+    half, _ = arrays.pass_order(told(parent, TERMINATE), 1)
 
-    assert hear(child, half, LATER) == (child, ())
-    assert hear(other, half, LATER)[0].stop is not None
+    assert apply_order(child, half, LATER) == (child, ())
+    assert apply_order(other, half, LATER)[0].stop is not None
 
 
 @pytest.mark.parametrize("status", [Is.SUCCEEDED, Is.FAILED])
 def test_who_is_over_hears_nothing(status):
     parent, (child, _) = family(status, Is.RUNNING)
 
-    assert hear(child, told(parent, TERMINATE), LATER) == (child, ())
+    assert apply_order(child, told(parent, TERMINATE), LATER) == (child, ())
 
 
 def test_an_order_of_an_older_batchq_has_no_moment_and_counts_when_it_is_heard():
@@ -108,7 +108,7 @@ def test_an_order_of_an_older_batchq_has_no_moment_and_counts_when_it_is_heard()
     old = replace(parent, cancelled="enough")
 
     assert not is_sealing(old)
-    assert hear(child, old, LATER)[0].stopped_at == LATER
+    assert apply_order(child, old, LATER)[0].stopped_at == LATER
 
 
 def test_a_failure_in_a_sequential_array_is_told_to_none_that_may_run():
@@ -116,8 +116,8 @@ def test_a_failure_in_a_sequential_array_is_told_to_none_that_may_run():
     parent, (_, waits, runs) = family(Is.RUNNING, Is.PENDING, Is.RUNNING, depends_on=[SEQUENTIAL])
     broken = arrays.count(parent, [Moved(index=0, before=Is.RUNNING, after=Is.FAILED)], NOON)
 
-    assert hear(waits, broken, LATER)[0].status is Is.FAILED
-    assert hear(runs, broken, LATER) == (runs, ())
+    assert apply_order(waits, broken, LATER)[0].status is Is.FAILED
+    assert apply_order(runs, broken, LATER) == (runs, ())
 
 
 # -------------------------------------------------------------------------------------------------- how it is shown
@@ -129,7 +129,7 @@ def test_children_are_shown_as_they_will_hear_and_those_under_way_as_they_are(ev
     under_order = told(parent, event)
     shown = [sealed(under_order).shown(it) for it in children]
 
-    assert shown[:2] == [hear(it, under_order, LATER)[0] for it in children[:2]]
+    assert shown[:2] == [apply_order(it, under_order, LATER)[0] for it in children[:2]]
     assert shown[2:] == children[2:]
 
 

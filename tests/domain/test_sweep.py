@@ -15,7 +15,7 @@ from batchq.domain.bulk_stop import (
     request,
 )
 from batchq.domain.ids import child_id
-from batchq.domain.intervals import Spans
+from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import Family, Status
 from batchq.domain.lifecycle.transitions import step
 from tests.support.builders import NOON, attempt, job, job_id
@@ -96,7 +96,7 @@ def test_children_are_looked_at_where_they_may_be_meant_without_each_other(asked
 
 
 def test_orders_that_follow_on_each_other_are_one_run():
-    spans = Spans([(5, 5), (1, 1), (2, 4), (9, 12), (10, 11)])
+    spans = IntervalSet([(5, 5), (1, 1), (2, 4), (9, 12), (10, 11)])
 
     assert [it for it in range(15) if it in spans] == [1, 2, 3, 4, 5, 9, 10, 11, 12]
     assert [spans.end(it) for it in (0, 1, 5, 6, 9, 12)] == [0, 5, 5, 6, 12, 12]

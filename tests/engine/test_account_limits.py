@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from batchq.domain import status_reasons
-from batchq.domain.access.accounts import ROOT, Account, Limits, Owner, People
+from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Directory, Owner
 from batchq.domain.catalog import State
 from batchq.domain.scheduling.quotas import Quotas
 from batchq.engine.scheduling.queue_reader import FIRST_PAGE, PAGE
@@ -19,8 +19,8 @@ WIDE = [environment(max_millicpus=64_000)]
 
 
 def quotas(**vcpus):
-    limits = {it: Limits(vcpus=vcpus.get(it)) for it in ABOVE}
-    return Quotas(People(accounts={it: Account(name=it, parent=ABOVE[it], limits=limits[it]) for it in ABOVE}))
+    limits = {it: AccountLimits(vcpus=vcpus.get(it)) for it in ABOVE}
+    return Quotas(Directory(accounts={it: Account(name=it, parent=ABOVE[it], limits=limits[it]) for it in ABOVE}))
 
 
 def wide(*queues):

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from batchq.domain.catalog import ResourceKind
 from batchq.domain.ids import child_id
-from batchq.domain.intervals import Spans
+from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import Child, Need
 from batchq.engine.scheduling.placement_pass import MOST_LOOKED_AT
 from batchq.engine.scheduling.queue_reader import Skip
@@ -115,6 +115,6 @@ async def test_the_children_of_an_array_under_order_do_not_start():
     child, other = runnable(id=child_id(parent.id, 3), **index), runnable()
     store = await stored(parent, child, other)
 
-    turn = await filled(store, ground(), skip=Skip(children=Spans([(parent.order + 1, parent.order + 4)])))
+    turn = await filled(store, ground(), skip=Skip(children=IntervalSet([(parent.order + 1, parent.order + 4)])))
 
     assert placed_in(turn, child, other) == [None, "local"]

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.ports.runtime import ContainerState, Found, Looked
+from batchq.ports.runtime import ContainerState, DeathReport, Inspection
 from tests.domain.lives import after
 from tests.engine.test_executor import Outside, Several
 
@@ -25,7 +25,7 @@ async def outside():
 
 
 async def looked(outside):
-    return Looked(tag=outside.tag, found=await outside.simulated.inspect(outside.tag))
+    return DeathReport(tag=outside.tag, found=await outside.simulated.inspect(outside.tag))
 
 
 async def look_answered_after_the_end(outside):
@@ -62,7 +62,7 @@ async def test_an_end_that_nobody_looked_at_is_looked_at(outside):
 async def test_one_that_is_not_there_any_more_is_lost_when_a_look_of_our_own_finds_so(outside):
     outside.simulated.vanish(outside.tag)
 
-    outside.executor.hear(Looked(tag=outside.tag, found=None))
+    outside.executor.hear(DeathReport(tag=outside.tag, found=None))
 
     await outside.tasks.drain(patience=1000)
     assert (outside.news, outside.engine.looks) == ([on.ContainerLost(attempt=1)], 1)
@@ -90,7 +90,7 @@ async def test_one_that_looks_absent_on_its_way_to_its_start_is_not_lost():
     outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
     await asyncio.sleep(1)
 
-    outside.executor.hear(Looked(tag=outside.tag, found=None))
+    outside.executor.hear(DeathReport(tag=outside.tag, found=None))
 
     assert outside.news == []
     outside.saving.set()
@@ -102,7 +102,7 @@ async def test_an_end_before_the_start_is_answered_is_told():
     outside.engine.hold("start")
     outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
     await asyncio.sleep(1)
-    ran = Found(
+    ran = Inspection(
         tag=outside.tag,
         state=ContainerState.EXITED,
         started_at=outside.clock.now() - timedelta(seconds=1),
@@ -110,7 +110,7 @@ async def test_an_end_before_the_start_is_answered_is_told():
         exit_code=0,
     )
 
-    outside.executor.hear(Looked(tag=outside.tag, found=ran))
+    outside.executor.hear(DeathReport(tag=outside.tag, found=ran))
 
     assert kinds(outside.news) == ENDED
     outside.engine.let_go("start")
@@ -140,7 +140,7 @@ async def test_the_end_of_one_of_several_is_told_by_its_name_and_an_older_look_c
 async def test_of_one_that_nobody_has_to_do_with_nothing_is_kept(outside):
     other = replace(outside.tag, attempt=7)
 
-    outside.executor.hear(Looked(tag=other, found=None))
+    outside.executor.hear(DeathReport(tag=other, found=None))
 
     await outside.tasks.drain(patience=1000)
     assert outside.news == [on.ContainerLost(attempt=7)]

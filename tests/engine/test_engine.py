@@ -6,7 +6,7 @@ import weakref
 
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain import events as on
-from batchq.domain.bulk_stop import Kind, Outcome, Selection, SweepOrder, Told
+from batchq.domain.bulk_stop import JobOutcome, Kind, Outcome, Selection, SweepOrder
 from batchq.domain.container import Resources
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Inbox
@@ -102,7 +102,7 @@ async def test_many_requests_are_carried_out_though_their_caller_went_away_and_n
 
 
 async def test_for_whoever_went_away_nothing_is_kept_of_what_is_told():
-    inbox, told = Inbox(), frozenset({Told(job_id=builders.job_id(1), outcome=Outcome.CANCELLED)})
+    inbox, told = Inbox(), frozenset({JobOutcome(job_id=builders.job_id(1), outcome=Outcome.CANCELLED)})
     engine = unstarted(inbox)
     call = asyncio.create_task(
         engine.sweep(SweepOrder(kind=Kind.CANCEL, reason="not needed"), Selection(), caller=builders.ADMIN)

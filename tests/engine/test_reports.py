@@ -7,7 +7,7 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.ids import JobId, Tag
 from batchq.engine.containers.report import is_waited_for, report
-from batchq.ports.runtime import ContainerState, Found
+from batchq.ports.runtime import ContainerState, Inspection
 from tests.domain.lives import after, at, starting
 
 TAG = Tag(job_id=JobId("a-job"), attempt=2)
@@ -15,7 +15,7 @@ TERMINATED = after(starting(), on.TerminateRequested(reason="enough"))
 
 
 def found(state, **changes):
-    return Found(tag=TAG, state=state, **changes)
+    return Inspection(tag=TAG, state=state, **changes)
 
 
 def test_one_that_is_not_there_is_lost():

@@ -6,13 +6,13 @@ from hypothesis import strategies as any_
 from msgspec.structs import replace
 
 from batchq.domain import events as on
-from batchq.domain.access.audit import ActQuery
+from batchq.domain.access.audit import AuditQuery
 from batchq.domain.ids import QueueName, child_id
 from batchq.domain.job import FINISHED, QUEUED, Status
 from batchq.engine import arrays
 from batchq.engine.messages import Amend, Deliver, MoreToDo
 from batchq.ports.jobs import ChildQuery, JobQuery
-from batchq.services.jobs import Showing
+from batchq.services.jobs import PendingOrdersView
 from tests.engine.desk import LOOKED, ONE, TWO, answer, desk_over, submit
 from tests.support.builders import ADMIN, NOON
 
@@ -40,7 +40,7 @@ async def at_rest(desk):
 
 
 def shown_by(desk):
-    return Showing(desk.store, lambda: desk.loop.sealed, lambda: None)
+    return PendingOrdersView(desk.store, lambda: desk.loop.sealed, lambda: None)
 
 
 def family_of(size):
@@ -132,7 +132,7 @@ async def test_an_order_that_is_saved_while_the_store_is_read_is_shown_to_the_ne
     before, sealed_before = await shown(desk), desk.loop.sealed
     await desk.turn(to(ONE, CANCEL))
 
-    found = await Showing(desk.store, lambda: sealed_before, lambda: None).jobs(family_of(SIZE)[1:])
+    found = await PendingOrdersView(desk.store, lambda: sealed_before, lambda: None).jobs(family_of(SIZE)[1:])
 
     assert {it: _told(job) for it, job in found.items()} == {it: before[it] for it in family_of(SIZE)[1:]}
 
@@ -156,7 +156,7 @@ async def test_who_asks_for_the_end_of_a_child_that_is_over_has_not_ended_it():
     await desk.turn(replace(to(child_id(ONE, 5), TERMINATE), caller=ADMIN))
 
     assert (await desk.store.jobs([child_id(ONE, 5)]))[child_id(ONE, 5)].status_reason == "enough"
-    assert await desk.store.acts(ActQuery(limit=10, about=f"job/{child_id(ONE, 5)}")) == ()
+    assert await desk.store.acts(AuditQuery(limit=10, about=f"job/{child_id(ONE, 5)}")) == ()
 
 
 async def test_who_waits_for_it_is_judged_when_its_row_is_written():
@@ -301,7 +301,7 @@ async def test_an_order_that_is_carried_out_during_a_read_is_shown_by_that_read(
     desk = await array_of(SIZE)
     await desk.turn(to(ONE, CANCEL))
 
-    found = await read(Showing(ReadLate(desk), lambda: desk.loop.sealed, lambda: None))
+    found = await read(PendingOrdersView(ReadLate(desk), lambda: desk.loop.sealed, lambda: None))
 
     shown = list(found.values()) if isinstance(found, dict) else list(found)
     assert {it.status for it in shown} == {Status.FAILED}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchq.domain.intervals import Spans
+from batchq.domain.intervals import IntervalSet
 from batchq.engine.scheduling import queue_reader
 from batchq.engine.scheduling.queue_reader import Skip
 from tests.domain.lives import runnable
@@ -24,14 +24,14 @@ async def test_behind_a_cancelled_array_of_any_size_the_higher_queue_comes_first
     children = [runnable(queue="urgent") for _ in range(queue_reader.MOST_PASSED + 100)]
     orders = [it.order for it in children]
 
-    assert await placed_behind(children, Skip(children=Spans([(min(orders), max(orders))]))) == ["local", None]
+    assert await placed_behind(children, Skip(children=IntervalSet([(min(orders), max(orders))]))) == ["local", None]
 
 
 async def test_a_job_behind_many_small_arrays_under_order_starts():
     jobs = [runnable(queue="urgent") for _ in range(60)]
     children = jobs[::2]
 
-    skip = Skip(children=Spans([(it.order, it.order) for it in children]))
+    skip = Skip(children=IntervalSet([(it.order, it.order) for it in children]))
 
     assert await placed_behind(children, skip) == ["local", None]
 
@@ -41,4 +41,7 @@ async def test_where_a_line_is_not_read_to_its_end_nothing_of_a_lower_queue_star
     monkeypatch.setattr(queue_reader, "MOST_PASSED", 4)
     children = [runnable(queue="urgent") for _ in range(5)]
 
-    assert await placed_behind(children, Skip(meant=Spans([(it.order, it.order) for it in children]))) == [None, None]
+    assert await placed_behind(children, Skip(meant=IntervalSet([(it.order, it.order) for it in children]))) == [
+        None,
+        None,
+    ]

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain import events as on
-from batchq.domain.access.accounts import ROOT, Account, Limits, Owner, People
+from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Directory, Owner
 from batchq.domain.job import Dependency, Status
 from batchq.engine.account_limits import Accounts
 from batchq.errors import Invalid, Unavailable
@@ -25,8 +25,10 @@ class Said:
 
     def limit(self, **limits):
         above = {"lab": ROOT, "team": "lab", "other": ROOT, ROOT: None}
-        self.people = People(
-            accounts={it: Account(name=it, parent=above[it], limits=Limits(queued=limits.get(it))) for it in above}
+        self.people = Directory(
+            accounts={
+                it: Account(name=it, parent=above[it], limits=AccountLimits(queued=limits.get(it))) for it in above
+            }
         )
 
     def __call__(self):

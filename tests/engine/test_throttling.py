@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from batchq import throttling
-from batchq.domain.access.accounts import ROOT, Account, Limits, People
+from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Directory
 from batchq.engine.account_limits import Accounts, SubmitRateLimiter
 from batchq.errors import TooOften
 from batchq.throttling import RateLimiter
@@ -92,9 +92,11 @@ def test_full_buckets_are_forgotten(monkeypatch, watch):
 
 def submit_limiter(watch, **rates):
     accounts = {it: Account(name=it, parent=None if it == ROOT else ROOT) for it in ("lab", "other", ROOT)}
-    accounts |= {it: Account(name=it, parent=accounts[it].parent, limits=Limits(submits=rates[it])) for it in rates}
+    accounts |= {
+        it: Account(name=it, parent=accounts[it].parent, limits=AccountLimits(submits=rates[it])) for it in rates
+    }
     accounts["team"] = Account(name="team", parent="lab")
-    people = People(accounts=accounts)
+    people = Directory(accounts=accounts)
     return SubmitRateLimiter(Accounts(people=lambda: people, held=True), watch)
 
 

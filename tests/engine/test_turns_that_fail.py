@@ -14,7 +14,7 @@ from random import Random
 import pytest
 
 from batchq.domain import events as on
-from batchq.domain.access.accounts import Account, Limits, Owner, People, Reach
+from batchq.domain.access.accounts import Account, AccountLimits, Directory, Owner, Visibility
 from batchq.domain.bulk_stop import Kind, Selection, SweepOrder
 from batchq.domain.catalog import ResourceKind
 from batchq.domain.ids import child_id
@@ -36,10 +36,10 @@ TURNS = 60
 DECAY = timedelta(hours=1)
 MOST_OF_LAB = 3500
 OWNERS = [Owner(user="ada", account=it) for it in ("lab", "team", "other")]
-PEOPLE = People(
+PEOPLE = Directory(
     accounts={
-        "lab": Account(name="lab", limits=Limits(queued=20, vcpus=MOST_OF_LAB / 1000)),
-        "team": Account(name="team", parent="lab", limits=Limits(queued=9)),
+        "lab": Account(name="lab", limits=AccountLimits(queued=20, vcpus=MOST_OF_LAB / 1000)),
+        "team": Account(name="team", parent="lab", limits=AccountLimits(queued=9)),
         "other": Account(name="other"),
     }
 )
@@ -104,7 +104,7 @@ class Story:
             [
                 Selection(queues=frozenset({self.dice.choice(["default", "fair"])})),
                 Selection(statuses=frozenset(self.dice.sample([*Status], 3))),
-                Selection(accounts=frozenset({"team"}), reach=Reach(user="ada")),
+                Selection(accounts=frozenset({"team"}), reach=Visibility(user="ada")),
                 Selection(members=(*self.dice.sample(own, len(own) // 3), (self._any(), None))),
             ]
         )

@@ -3,7 +3,7 @@
 from batchq.domain.ids import Tag
 from batchq.domain.lifecycle.reconcile import Seen
 from batchq.engine.containers.watcher import Watcher
-from batchq.ports.runtime import ContainerState, EngineIdentity, Found
+from batchq.ports.runtime import ContainerState, EngineIdentity, Inspection
 from tests.support.builders import job_id, resources
 from tests.support.clock import VirtualClock
 
@@ -12,8 +12,8 @@ EXPECTED, OTHER, RUNS = (Tag(job_id=job_id(number), attempt=1) for number in ran
 
 class Engine:
     async def survey(self):
-        removing = [Found(tag=it, state=ContainerState.GOING) for it in (EXPECTED, OTHER)]
-        return [*removing, Found(tag=RUNS, state=ContainerState.RUNNING)]
+        removing = [Inspection(tag=it, state=ContainerState.GOING) for it in (EXPECTED, OTHER)]
+        return [*removing, Inspection(tag=RUNS, state=ContainerState.RUNNING)]
 
     async def capacity(self):
         return resources()

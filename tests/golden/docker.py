@@ -8,7 +8,7 @@ from batchq.compute.docker.network import pause_container
 from batchq.compute.docker.policy import STRICT
 from batchq.domain.container import ContainerSpec, Mount, Resources
 from batchq.domain.ids import JobId, Tag
-from batchq.ports.runtime import Launch
+from batchq.ports.runtime import LaunchSpec
 
 INSTANCE = "0123abcd"
 JOB = "8b1f1f7e-0000-4000-8000-000000000001"
@@ -57,6 +57,6 @@ def _volume() -> dict[str, object]:
     return {"name": mount["Source"], "labels": mount["VolumeOptions"]["Labels"]}
 
 
-def _launch(tag: Tag) -> Launch:
+def _launch(tag: Tag) -> LaunchSpec:
     spec = ContainerSpec(image="an-image", resources=Resources(millicpus=1000, memory_mib=128), command=())
-    return Launch(tag=tag, spec=spec, environment=())
+    return LaunchSpec(tag=tag, spec=spec, environment=())

@@ -13,11 +13,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.accounts.access_keys import Key, KeyFile
-from batchq.accounts.accounts_file import PeopleFile
+from batchq.accounts.access_keys import AccessKey, AccessKeyFile
+from batchq.accounts.accounts_file import AccountsFile
 from batchq.audit.journal import Journal
-from batchq.domain.access.accounts import People
-from batchq.domain.access.audit import Act, Noted
+from batchq.domain.access.accounts import Directory
+from batchq.domain.access.audit import AuditRecord, PendingAudit
 from batchq.domain.bulk_stop import SweepOrder
 from batchq.domain.catalog import (
     ComputeEnvironment,
@@ -88,7 +88,7 @@ VALUES: Mapping[str, Stored] = {
     "clock_anchor": Stored(of=ClockAnchor, write=rows.as_json, read=rows.CLOCK_ANCHOR.decode),
 }
 LOG_ID = "0123456789abcdef0123456789abcdef"
-FILES: Mapping[str, Any] = {"accounts.json": People, "keys.json": tuple[Key, ...], "acts.log": Noted}
+FILES: Mapping[str, Any] = {"accounts.json": Directory, "keys.json": tuple[AccessKey, ...], "acts.log": PendingAudit}
 
 
 def files() -> dict[str, str]:
@@ -130,9 +130,9 @@ def _without_comments(sql: str) -> str:
 
 def _written(data: Path) -> dict[str, str]:
     """The files that the product writes beside its database. What differs from run to run is masked."""
-    PeopleFile(data).change(lambda _: example(People))
-    KeyFile(data).add(example(Key))
-    Journal(data).note(example(Act))
+    AccountsFile(data).change(lambda _: example(Directory))
+    AccessKeyFile(data).add(example(AccessKey))
+    Journal(data).note(example(AuditRecord))
     with locked(data) as lock:
         lock.note("0123abcd", "a-seal", "http://127.0.0.1:8080")
     found = {path.name: text for path in sorted(data.iterdir()) if (text := path.read_text())}

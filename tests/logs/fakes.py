@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from batchq.errors import ContainerGone, EngineUnknown
 from batchq.ports.logs import LogLine
-from batchq.ports.runtime import ContainerState, Found
+from batchq.ports.runtime import ContainerState, Inspection
 from tests.support.builders import NOON
 
 SECOND = 10**9
@@ -64,7 +64,7 @@ class Engine:
         await self._answers(None)
         if self.silent_after is not None:
             raise EngineUnknown("silent")
-        return tuple(Found(tag=tag, state=ContainerState.RUNNING) for tag in self.written)
+        return tuple(Inspection(tag=tag, state=ContainerState.RUNNING) for tag in self.written)
 
     async def _answers(self, tag):
         if self._hanging(tag):

@@ -8,8 +8,8 @@ import pytest
 
 from batchq.clock import SystemClock
 from batchq.domain.container import ContainerSpec, Resources
-from batchq.logs.capture import Keeper
-from batchq.ports.runtime import Launch
+from batchq.logs.capture import LogCapture
+from batchq.ports.runtime import LaunchSpec
 from batchq.store.log_files import LogFiles
 from tests.support.builders import IMAGE
 from tests.support.containers import docker_runtime, new_tag, over, until
@@ -25,7 +25,7 @@ class Container:
 
     def __init__(self, runtime, files):
         self.runtime = runtime
-        self.keeper = Keeper(archive=files, runtime=runtime, clock=SystemClock(), quota=UNLIMITED)
+        self.keeper = LogCapture(archive=files, runtime=runtime, clock=SystemClock(), quota=UNLIMITED)
         self.tag = new_tag()
         self._files = files
 
@@ -33,7 +33,7 @@ class Container:
         spec = ContainerSpec(
             image=IMAGE, command=("sh", "-c", script), resources=Resources(millicpus=1000, memory_mib=64)
         )
-        await self.runtime.create(Launch(tag=self.tag, spec=spec, environment=()))
+        await self.runtime.create(LaunchSpec(tag=self.tag, spec=spec, environment=()))
         await self.runtime.start(self.tag)
 
     async def is_over(self):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from batchq.domain.ids import JobId, Tag
 from batchq.errors import EngineUnknown, StoreFailed
-from batchq.logs.capture import BATCH_CHARACTERS, BATCH_LINES, EVENT_BYTES, Keeper
+from batchq.logs.capture import BATCH_CHARACTERS, BATCH_LINES, EVENT_BYTES, LogCapture
 from batchq.logs.tail import FRESH
 from batchq.ports.logs import LogLine
 from batchq.store.log_files import LogFiles
@@ -24,7 +24,7 @@ ALL = 10**9
 
 @pytest.fixture
 def keeper(archive, engine, clock):
-    return Keeper(archive=archive, runtime=engine, clock=clock, quota=UNLIMITED)
+    return LogCapture(archive=archive, runtime=engine, clock=clock, quota=UNLIMITED)
 
 
 async def kept(archive):
@@ -130,7 +130,7 @@ def test_killed_at_any_byte_each_line_is_kept_once(tmp_path_factory, torn_at, st
 
 async def keep_in_files(directory, engine):
     with closing(LogFiles(directory)) as files:
-        await Keeper(archive=files, runtime=engine, clock=StillClock(), quota=UNLIMITED).keep(TAG)
+        await LogCapture(archive=files, runtime=engine, clock=StillClock(), quota=UNLIMITED).keep(TAG)
         return await kept(files)
 
 
@@ -249,7 +249,7 @@ async def test_the_archive_gets_no_more_at_a_time_than_a_batch(engine, archive, 
 
     engine.write(TAG, *["x"] * 5000, *["y" * 100_000] * 30)
 
-    await Keeper(archive=Counting(), runtime=engine, clock=clock, quota=UNLIMITED).keep(TAG)
+    await LogCapture(archive=Counting(), runtime=engine, clock=clock, quota=UNLIMITED).keep(TAG)
 
     assert max(lines for lines, _ in taken) <= BATCH_LINES
     assert max(characters for _, characters in taken) < BATCH_CHARACTERS + EVENT_BYTES
@@ -259,7 +259,7 @@ async def test_the_archive_gets_no_more_at_a_time_than_a_batch(engine, archive, 
 async def test_of_a_container_that_wrote_nothing_no_log_is_looked_for(engine, clock):
     engine.write(TAG)
 
-    await Keeper(archive=None, runtime=engine, clock=clock, quota=UNLIMITED).keep(TAG)
+    await LogCapture(archive=None, runtime=engine, clock=clock, quota=UNLIMITED).keep(TAG)
 
     assert engine.asked == [(TAG, 0)]
 
@@ -335,7 +335,7 @@ deeds = st.lists(
 @given(deeds=deeds)
 def test_whatever_is_done_in_whatever_order_each_line_is_kept_once(deeds):
     engine, archive, clock = Engine(), InlineLogFiles(), StillClock()
-    keeper = Keeper(archive=archive, runtime=engine, clock=clock, quota=UNLIMITED)
+    keeper = LogCapture(archive=archive, runtime=engine, clock=clock, quota=UNLIMITED)
     engine.written[TAG] = []
 
     asyncio.run(done(deeds, engine=engine, keeper=keeper, clock=clock))

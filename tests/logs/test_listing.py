@@ -4,12 +4,12 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.logs.streams import Listing, Order
+from batchq.logs.streams import Listing, StreamOrder
 from tests.logs.fakes import SECOND
 from tests.support.builders import ADMIN, NOON
 
-BY_NAME = Listing(order=Order.NAME, descending=False)
-NEWEST_FIRST = Listing(order=Order.LAST_EVENT, descending=True)
+BY_NAME = Listing(order=StreamOrder.NAME, descending=False)
+NEWEST_FIRST = Listing(order=StreamOrder.LAST_EVENT, descending=True)
 
 
 @pytest.fixture
@@ -35,10 +35,10 @@ async def pages(logs, listing, *, limit=2, before_second_page=None):
 @pytest.mark.parametrize(
     ("order", "descending", "found"),
     [
-        (Order.NAME, False, ["ab", "cd", "e"]),
-        (Order.NAME, True, ["ed", "cb", "a"]),
-        (Order.LAST_EVENT, True, ["bd", "ae", "c"]),
-        (Order.LAST_EVENT, False, ["ce", "ad", "b"]),
+        (StreamOrder.NAME, False, ["ab", "cd", "e"]),
+        (StreamOrder.NAME, True, ["ed", "cb", "a"]),
+        (StreamOrder.LAST_EVENT, True, ["bd", "ae", "c"]),
+        (StreamOrder.LAST_EVENT, False, ["ce", "ad", "b"]),
     ],
 )
 async def test_streams_are_listed_in_each_order(logs, five, order, descending, found):
@@ -47,12 +47,12 @@ async def test_streams_are_listed_in_each_order(logs, five, order, descending, f
 
 @pytest.mark.parametrize("descending", [True, False])
 async def test_a_full_last_page_says_that_it_is_the_last(logs, five, descending):
-    assert len(await pages(logs, Listing(order=Order.NAME, descending=descending), limit=5)) == 1
+    assert len(await pages(logs, Listing(order=StreamOrder.NAME, descending=descending), limit=5)) == 1
 
 
 @pytest.mark.parametrize("descending", [True, False])
 async def test_only_streams_with_the_prefix_are_listed(logs, five, descending):
-    assert await pages(logs, Listing(order=Order.NAME, descending=descending, prefix="d/")) == ["d"]
+    assert await pages(logs, Listing(order=StreamOrder.NAME, descending=descending, prefix="d/")) == ["d"]
 
 
 async def test_no_streams_are_an_empty_page(logs):
@@ -68,7 +68,7 @@ async def test_streams_that_come_meanwhile_repeat_none_on_the_next_page(logs, fi
 
 
 @pytest.mark.fault("CO10")
-@pytest.mark.parametrize("order", Order)
+@pytest.mark.parametrize("order", StreamOrder)
 @pytest.mark.parametrize("descending", [True, False])
 async def test_a_list_goes_on_behind_a_stream_that_is_deleted_between_two_pages(logs, five, store, order, descending):
     listing = Listing(order=order, descending=descending)

@@ -6,11 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.compute.docker.create_request import ROTATED
-from batchq.disk_guard import MIB, Floor
-from batchq.domain.access.accounts import Account, AccountName, Limits, Owner, People, UserName
+from batchq.disk_guard import MIB, DiskGuard
+from batchq.domain.access.accounts import Account, AccountLimits, AccountName, Directory, Owner, UserName
 from batchq.domain.job import Status
 from batchq.domain.scheduling.quotas import NO_QUOTAS, Quotas
-from batchq.logs.capture import ENGINE_STORES, Keeper
+from batchq.logs.capture import ENGINE_STORES, LogCapture
 from batchq.logs.quota import AccountLogs, LogQuota
 from batchq.ports.jobs import Changes
 from tests.logs.conftest import TAG
@@ -26,7 +26,7 @@ class Disk:
 
     def __init__(self):
         self.free = 2**40
-        self.floor = Floor(free=lambda: self.free, least=64 * MIB)
+        self.floor = DiskGuard(free=lambda: self.free, least=64 * MIB)
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def usage(store, archive):
 def keeper_with(engine, archive, clock, disk, usage):
     def make(*, each=None, quotas=NO_QUOTAS):
         quota = LogQuota(each=each, floor=disk.floor, quotas=lambda: quotas, usage=usage, clock=clock)
-        return Keeper(archive=archive, runtime=engine, clock=clock, quota=quota)
+        return LogCapture(archive=archive, runtime=engine, clock=clock, quota=quota)
 
     return make
 
@@ -116,7 +116,7 @@ async def job_of(store, account, number):
 @pytest.mark.fault("SE27")
 async def test_an_account_has_a_quota_together_with_those_below_it(keeper_with, engine, archive, store, usage):
     below = Account(name=LABB, parent=LABA)
-    quotas = Quotas(People(accounts={LABA: Account(name=LABA, limits=Limits(log_mib=2)), LABB: below}))
+    quotas = Quotas(Directory(accounts={LABA: Account(name=LABA, limits=AccountLimits(log_mib=2)), LABB: below}))
     keeper = keeper_with(quotas=quotas)
     first, second, third = [await job_of(store, it, n) for n, it in enumerate((LABA, LABB, LABA))]
     for tag in (first, second, third):

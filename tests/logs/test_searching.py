@@ -8,13 +8,13 @@ from batchq.domain.job import Status
 from batchq.errors import Invalid, NotFound
 from batchq.logs.pages import Span
 from batchq.logs.search_budget import SLICE
-from batchq.logs.service import PART, Place, Query
+from batchq.logs.service import PART, LogQuery, SearchPosition
 from batchq.ports.jobs import Changes
 from batchq.ports.logs import LogLine
 from tests.logs.fakes import SECOND
 from tests.support.builders import ADMIN, NOON, job, log_stream
 
-EVERYTHING = Query(span=Span())
+EVERYTHING = LogQuery(span=Span())
 MANY = PART + 20
 NOW = int(NOON.timestamp()) * SECOND
 
@@ -25,7 +25,7 @@ def messages(events):
 
 async def search(logs, query=EVERYTHING, *, limit=10_000):
     """Every page, as (page's messages, ...)."""
-    pages, place = [], Place()
+    pages, place = [], SearchPosition()
     while place is not None:
         events, place = await logs.filter(query, place=place, limit=limit, caller=ADMIN)
         pages.append(messages(events))
@@ -59,24 +59,24 @@ async def test_events_of_all_streams_come_by_time_however_they_are_paged(logs, t
 
 
 async def test_the_last_page_says_so(logs, three):
-    events, place = await logs.filter(EVERYTHING, place=Place(), limit=12, caller=ADMIN)
+    events, place = await logs.filter(EVERYTHING, place=SearchPosition(), limit=12, caller=ADMIN)
 
     assert (len(events), place) == (12, None)
 
 
 async def test_only_the_streams_named_are_searched(logs, three):
-    query = Query(names=(three[2].name, three[0].name, three[0].name), span=Span())
+    query = LogQuery(names=(three[2].name, three[0].name, three[0].name), span=Span())
 
     assert set(everything(await search(logs, query, limit=3))) == {it for it in BY_TIME if it[0] in "xz"}
 
 
 async def test_a_named_stream_that_is_not_there_does_not_exist(logs, three):
     with pytest.raises(NotFound, match=r"^The specified log stream does not exist\.$"):
-        await search(logs, Query(names=(three[0].name, "nobody"), span=Span()))
+        await search(logs, LogQuery(names=(three[0].name, "nobody"), span=Span()))
 
 
 async def test_only_streams_with_the_prefix_are_searched(logs, three):
-    assert everything(await search(logs, Query(prefix="y/", span=Span()))) == ["y0", "y1", "y2", "y3"]
+    assert everything(await search(logs, LogQuery(prefix="y/", span=Span()))) == ["y0", "y1", "y2", "y3"]
 
 
 async def test_nothing_is_found_where_nothing_is(logs):
@@ -85,21 +85,21 @@ async def test_nothing_is_found_where_nothing_is(logs):
 
 @pytest.mark.parametrize("limit", [1, 100])
 async def test_a_span_has_its_start_and_not_its_end(logs, three, limit):
-    pages = await search(logs, Query(span=Span(start=12, end=14)), limit=limit)
+    pages = await search(logs, LogQuery(span=Span(start=12, end=14)), limit=limit)
 
     assert sorted(everything(pages)) == ["x2", "x3", "y1", "y2", "z0", "z1"]
 
 
 @pytest.mark.parametrize("limit", [1, 100])
 async def test_only_what_matches_is_told(logs, three, limit):
-    pages = await search(logs, Query(span=Span(), pattern="?0 ?3 -y"), limit=limit)
+    pages = await search(logs, LogQuery(span=Span(), pattern="?0 ?3 -y"), limit=limit)
 
     assert sorted(everything(pages)) == ["x0", "x3", "z0", "z3"]
 
 
 async def test_a_pattern_that_is_not_served_is_refused(logs):
     with pytest.raises(Invalid):
-        await search(logs, Query(span=Span(), pattern="{ $.a = 1 }"))
+        await search(logs, LogQuery(span=Span(), pattern="{ $.a = 1 }"))
 
 
 async def test_a_page_holds_no_more_than_a_mebibyte(logs, running, engine):
@@ -116,7 +116,7 @@ async def test_a_search_may_pause_before_it_has_found_anything(logs, running, en
     engine.write(stream.tag, *["chaff"] * 60_000, "wheat")
     await logs.keep(stream.tag)
 
-    pages = await search(logs, Query(span=Span(), pattern="wheat"))
+    pages = await search(logs, LogQuery(span=Span(), pattern="wheat"))
 
     assert pages == [[], ["wheat"]]
 
@@ -139,7 +139,7 @@ async def test_more_streams_than_one_search_holds_are_searched_in_parts(logs, ma
 
 
 async def test_streams_that_come_into_a_part_while_it_is_searched_push_none_into_the_next(logs, many, running):
-    first, place = await logs.filter(EVERYTHING, place=Place(), limit=300, caller=ADMIN)
+    first, place = await logs.filter(EVERYTHING, place=SearchPosition(), limit=300, caller=ADMIN)
     for number in range(20):
         await running(name=f"a new one {number}")
 
@@ -152,7 +152,7 @@ async def test_streams_that_come_into_a_part_while_it_is_searched_push_none_into
 
 
 async def test_a_stream_that_comes_while_a_search_is_paged_breaks_nothing(logs, three, running, engine):
-    first, place = await logs.filter(EVERYTHING, place=Place(), limit=5, caller=ADMIN)
+    first, place = await logs.filter(EVERYTHING, place=SearchPosition(), limit=5, caller=ADMIN)
     new = await running(name="xx/default/0")
     engine.write(new.tag, "new", at=SECOND)
 
@@ -180,10 +180,12 @@ async def two_that_write_while_they_are_read(running, engine, clock):
 
 
 async def test_who_follows_from_the_newest_time_misses_nothing(logs, two_that_write_while_they_are_read, clock):
-    first, _ = await logs.filter(EVERYTHING, place=Place(), limit=100, caller=ADMIN)
+    first, _ = await logs.filter(EVERYTHING, place=SearchPosition(), limit=100, caller=ADMIN)
     newest = max(event.line.at for event in first)
     clock.pass_seconds(1)
-    second, _ = await logs.filter(Query(span=Span(start=newest + 1)), place=Place(), limit=100, caller=ADMIN)
+    second, _ = await logs.filter(
+        LogQuery(span=Span(start=newest + 1)), place=SearchPosition(), limit=100, caller=ADMIN
+    )
 
     assert [messages(first), messages(second)] == [["x0", "y0"], ["x1", "y1"]]
 
@@ -241,7 +243,7 @@ async def test_the_event_loop_goes_on_while_long_lines_are_searched_and_all_page
             await asyncio.sleep(0)
 
     watching = asyncio.create_task(watch())
-    searches = [asyncio.create_task(search(logs, Query(span=Span(), pattern=pattern))) for _ in range(3)]
+    searches = [asyncio.create_task(search(logs, LogQuery(span=Span(), pattern=pattern))) for _ in range(3)]
     pages = await asyncio.gather(*searches)
     watching.cancel()
 
@@ -256,7 +258,7 @@ async def test_a_search_ends_early_when_its_client_has_gone(logs, running, engin
     stream = await running()
     engine.write(stream.tag, *["chaff"] * 10)
 
-    _, place = await logs.filter(EVERYTHING, place=Place(), limit=10, caller=ADMIN, gone=lambda: True)
+    _, place = await logs.filter(EVERYTHING, place=SearchPosition(), limit=10, caller=ADMIN, gone=lambda: True)
 
     assert place is not None
     assert place.beyond is not None

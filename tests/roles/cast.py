@@ -14,16 +14,16 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from batchq.accounts.access_keys import KeyFile, new_key
-from batchq.accounts.accounts_file import PeopleFile
+from batchq.accounts.access_keys import AccessKeyFile, new_key
+from batchq.accounts.accounts_file import AccountsFile
 from batchq.bootstrap import serving
 from batchq.clock import wall_time
-from batchq.domain.access.accounts import Account, People, Role, User
+from batchq.domain.access.accounts import Account, Directory, Role, User
 from batchq.settings import Auth, Runtime, Settings
 from tests.support.answers import parsed
 
 # lab has team below it, and other beside it. `barred` is shut out of all queues but one.
-PEOPLE = People(
+PEOPLE = Directory(
     accounts={
         "lab": Account(name="lab"),
         "team": Account(name="team", parent="lab"),
@@ -123,10 +123,10 @@ def logs(operation, **asked):
 def stage(data):
     """A server on simulated containers, in a thread of its own; its people each have a key."""
     data.mkdir(mode=0o700)
-    PeopleFile(data).change(lambda _: PEOPLE)
+    AccountsFile(data).change(lambda _: PEOPLE)
     keys = {name: new_key(name, wall_time()) for name in PEOPLE.users}
     for key in keys.values():
-        KeyFile(data).add(key)
+        AccessKeyFile(data).add(key)
     settings = Settings(data=data, port=0, runtime=Runtime.SIMULATED, auth=Auth.SIGV4, requests_per_second=1_000_000)
     begun = Future()
     with ThreadPoolExecutor(1) as pool:

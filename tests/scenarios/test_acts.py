@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Role
-from batchq.domain.access.audit import ActQuery
+from batchq.domain.access.audit import AuditQuery
 from batchq.domain.job import Status
 from batchq.errors import BatchqError
 from tests.support import world as worlds
@@ -38,7 +38,7 @@ async def ada(world):
 
 async def acts(world, **asked):
     """What is known to have been done, the oldest first."""
-    found = [it.act for it in await world.store.acts(ActQuery(limit=1000, **asked))]
+    found = [it.act for it in await world.store.acts(AuditQuery(limit=1000, **asked))]
     assert {(it.user, it.account, it.key, it.request_id) for it in found} <= {("ada", "team", "BQIA1", "a-request")}
     return [(it.operation, it.outcome) for it in reversed(found)]
 

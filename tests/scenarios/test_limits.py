@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain import status_reasons
-from batchq.domain.access.accounts import Account, Caller, Limits, User
+from batchq.domain.access.accounts import Account, AccountLimits, Caller, User
 from batchq.domain.catalog import Network
 from batchq.domain.job import Status
 from batchq.errors import Invalid
@@ -25,7 +25,7 @@ async def callers(world):
 
 
 def limit(world, **limits):
-    lab = Account(name="lab", limits=Limits(**limits))
+    lab = Account(name="lab", limits=AccountLimits(**limits))
     world.people = replace(world.people, accounts=world.people.accounts | {"lab": lab})
 
 

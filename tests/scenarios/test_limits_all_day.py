@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from batchq.domain.access.accounts import ROOT, Account, Caller, Limits, People, Role
+from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Caller, Directory, Role
 from batchq.domain.job import ACTIVE, FINISHED, Status
 from batchq.domain.scheduling.quotas import Quotas
 from tests.support.history import ObservedStore
@@ -18,8 +18,8 @@ JOBS = 80
 
 
 def people(**changed):
-    limits = {name: Limits(vcpus=vcpus) for name, vcpus in (VCPUS | changed).items()}
-    return People(accounts={it: Account(name=it, parent=ABOVE[it], limits=limits[it]) for it in ABOVE})
+    limits = {name: AccountLimits(vcpus=vcpus) for name, vcpus in (VCPUS | changed).items()}
+    return Directory(accounts={it: Account(name=it, parent=ABOVE[it], limits=limits[it]) for it in ABOVE})
 
 
 class Books:

@@ -3,14 +3,14 @@
 import pytest
 from msgspec.structs import replace
 
-from batchq.domain.access.accounts import Account, Allowance, Caller, User
+from batchq.domain.access.accounts import Account, Caller, ContainerPolicy, User
 from batchq.domain.catalog import Network
 from batchq.domain.job import Status
 from batchq.errors import Invalid
 from tests.support.scripts import LASTING, Script, lasting
 
 NETWORK = Network.BRIDGE  # which each account may have, and the host's not
-LOOSE, TIGHT = Allowance(), Allowance(root=False)
+LOOSE, TIGHT = ContainerPolicy(), ContainerPolicy(root=False)
 REFUSED = (
     "CannotCreateContainerError: User '0' of a container, whose user and group are not numbers above 0, "
     "is not allowed to account lab."

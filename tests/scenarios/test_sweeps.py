@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from batchq.domain.access.accounts import Account, Caller, Owner, People
+from batchq.domain.access.accounts import Account, Caller, Directory, Owner
 from batchq.domain.bulk_stop import Kind, SweepOrder
 from batchq.domain.job import Status
 from tests.support import builders
@@ -207,7 +207,7 @@ async def test_nobody_stops_what_he_does_not_reach(pretended):
 
 async def test_an_account_stands_for_those_below_it(pretended):
     below, beside = await of(pretended, "ann", "optics"), await of(pretended, "bob", "maths")
-    pretended.people = People(accounts={"optics": Account(name="optics", parent="physics")})
+    pretended.people = Directory(accounts={"optics": Account(name="optics", parent="physics")})
     pretended.caller = builders.ADMIN
 
     assert await pretended.terminate_all(accounts={"physics"}) == {below: "STOPPING"}

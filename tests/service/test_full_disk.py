@@ -3,7 +3,7 @@
 import pytest
 from botocore.exceptions import ClientError
 
-from batchq.disk_guard import Floor
+from batchq.disk_guard import DiskGuard
 from batchq.errors import StoreFailed
 from batchq.store.log_files import free
 from tests.service.waiting import container
@@ -35,7 +35,7 @@ def test_what_is_free_is_asked_of_the_disk(tmp_path):
 
 
 def test_a_disk_that_does_not_tell_is_a_failing_store(tmp_path):
-    floor = Floor(free=lambda: free(tmp_path / "gone"), least=1)
+    floor = DiskGuard(free=lambda: free(tmp_path / "gone"), least=1)
 
     with pytest.raises(StoreFailed, match="does not tell how much is free"):
         floor.check()

@@ -22,7 +22,7 @@ from batchq.domain.ids import ConsumableName, JobId, QueueName
 from batchq.errors import BatchqError, Invalid
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import SubmissionKey
-from batchq.services.bulk_stop import Asked
+from batchq.services.bulk_stop import BulkStopRequest
 from batchq.services.jobs import Submission
 from tests.simulation import sweeper
 from tests.simulation.dice import Dice
@@ -226,7 +226,7 @@ class Client:
         await self.ask(lambda it: self._hear(it, order, asked), patience=dice.choice([None, None, 30.0, 0.0]))
         self._story.tell(f"client swept {asked}")
 
-    async def _hear(self, server: Server, order: SweepOrder, asked: Asked) -> None:
+    async def _hear(self, server: Server, order: SweepOrder, asked: BulkStopRequest) -> None:
         async for some in await server.stopping.stop(order, asked, caller=ADMIN):
             self._witness.sweepers.told(order, some)
 

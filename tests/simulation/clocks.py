@@ -14,7 +14,7 @@ from batchq.domain.ids import JobId
 from batchq.domain.job import Attempt, Job
 from batchq.domain.lifecycle.stop_order import KILL_AGAIN
 from batchq.ports.clock import Boot, Clock
-from batchq.ports.runtime import Found, Looked
+from batchq.ports.runtime import DeathReport, Inspection
 from tests.simulation.story import Story
 from tests.simulation.truth import Truth
 from tests.support.builders import NOON
@@ -40,7 +40,7 @@ class MachineClock:
         """What this clock showed at a true time."""
         return at + next((skew for since, skew in reversed(self._set) if since <= at), self._set[0][1])
 
-    def stamped(self, found: Found | None) -> Found | None:
+    def stamped(self, found: Inspection | None) -> Inspection | None:
         """What a container engine of this machine reports of a container."""
         if found is None or found.started_at is None:
             return found
@@ -78,7 +78,7 @@ class StampedNews:
 
     async def __anext__(self) -> Any:
         it = await anext(self._news)
-        return replace(it, found=self._clock.stamped(it.found)) if isinstance(it, Looked) else it
+        return replace(it, found=self._clock.stamped(it.found)) if isinstance(it, DeathReport) else it
 
 
 class StoredTimes:

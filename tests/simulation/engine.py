@@ -15,7 +15,7 @@ from batchq.domain.ids import Tag
 from batchq.errors import BatchqError, EngineUnknown
 from batchq.ports.clock import Clock
 from batchq.ports.logs import LogLine
-from batchq.ports.runtime import EngineIdentity, Found, Launch, Looked, Made
+from batchq.ports.runtime import Created, DeathReport, EngineIdentity, Inspection, LaunchSpec
 from tests.simulation.clocks import MachineClock, StampedNews
 from tests.simulation.dice import CHANGES, Dice
 from tests.simulation.life import Life
@@ -30,7 +30,7 @@ class WatchedEngine(SimulatedEngine):
         super().__init__(now, Network.SHARED)
         self._witness = witness
 
-    def create(self, launch: Launch) -> Made:
+    def create(self, launch: LaunchSpec) -> Created:
         known = self.containers.get(launch.tag)
         made = super().create(launch)
         if self.containers[launch.tag] is not known:
@@ -123,7 +123,7 @@ class Liar:
         self._story = story
         self._witness = witness
 
-    async def create(self, launch: Launch) -> Made:
+    async def create(self, launch: LaunchSpec) -> Created:
         return await self._call("create", launch.tag, lambda: self._runtime.create(launch))
 
     async def pull(self, image: str, platform: str | None, *, account: str = "") -> None:
@@ -132,7 +132,7 @@ class Liar:
     async def start(self, tag: Tag) -> None:
         await self._call("start", tag, lambda: self._runtime.start(tag))
 
-    async def inspect(self, tag: Tag) -> Found | None:
+    async def inspect(self, tag: Tag) -> Inspection | None:
         found = await self._call("inspect", tag, lambda: self._runtime.inspect(tag))
         return found if self._machine_clock is None else self._machine_clock.stamped(found)
 
@@ -153,12 +153,12 @@ class Liar:
             await self.remove(tag)
         return None if silent else self.logs(tag, after=0)
 
-    async def survey(self) -> tuple[Found, ...]:
+    async def survey(self) -> tuple[Inspection, ...]:
         seen = await self._call("survey", None, self._runtime.survey)
         return seen if self._machine_clock is None else tuple(self._machine_clock.stamped(it) for it in seen)
 
     @asynccontextmanager
-    async def deaths(self) -> AsyncIterator[AsyncIterator[Tag | Looked]]:
+    async def deaths(self) -> AsyncIterator[AsyncIterator[Tag | DeathReport]]:
         await self._life.point("before", "listening")
         async with self._runtime.deaths() as news:
             await self._life.point("after", "listening")

@@ -4,7 +4,7 @@ from zlib import crc32
 
 from msgspec.structs import replace
 
-from batchq.domain.access.accounts import Account, AccountName, Caller, Limits, Owner, People
+from batchq.domain.access.accounts import Account, AccountLimits, AccountName, Caller, Directory, Owner
 from batchq.engine.account_limits import Accounts
 from tests.support.builders import ADMIN, PEOPLE
 
@@ -14,8 +14,8 @@ MEMBER = replace(ADMIN, account=TEAM, lineage=(TEAM, *ADMIN.lineage))
 
 def accounts(vcpus: float | None) -> Accounts:
     """The account without a limit where that is None. What its jobs may have of the machine is not restricted."""
-    team = Account(name=TEAM, limits=Limits(vcpus=vcpus))
-    people = People(users=PEOPLE.users, accounts={TEAM: team})
+    team = Account(name=TEAM, limits=AccountLimits(vcpus=vcpus))
+    people = Directory(users=PEOPLE.users, accounts={TEAM: team})
     return Accounts(people=lambda: people, held=False)
 
 

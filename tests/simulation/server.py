@@ -6,18 +6,18 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from batchq.domain.access.accounts import People
+from batchq.domain.access.accounts import Directory
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job
 from batchq.engine.clock_alignment import align
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Inbox
 from batchq.errors import StoreFailed
-from batchq.logs.service import Logs
+from batchq.logs.service import LogService
 from batchq.ports.clock import Clock
 from batchq.ports.logs import LogArchive
-from batchq.services.bulk_stop import Stopping
-from batchq.services.catalog import Catalog
+from batchq.services.bulk_stop import BulkStopService
+from batchq.services.catalog import CatalogService
 from batchq.services.jobs import JobService
 from tests.simulation.clocks import ServerClock
 from tests.simulation.dice import Dice
@@ -80,9 +80,9 @@ class Server:
             story=story,
             witness=witness,
         )
-        logs = Logs(store=self.store, archive=archive, runtime=runtime, clock=clock, quota=UNLIMITED)
+        logs = LogService(store=self.store, archive=archive, runtime=runtime, clock=clock, quota=UNLIMITED)
         inbox = Inbox()
-        self.catalog = Catalog(
+        self.catalog = CatalogService(
             store=self.store, jobs=self.store, clock=clock, floor=BOTTOMLESS, changed=inbox.ground_changed
         )
         self.engine = Engine(
@@ -102,7 +102,9 @@ class Server:
             engine=dealing, store=self.store, catalog=self.catalog, floor=BOTTOMLESS, stop_grace=grace
         )
 
-        self.stopping = Stopping(engine=self.engine, store=self.store, people=People, queues=self.catalog.queues_of)
+        self.stopping = BulkStopService(
+            engine=self.engine, store=self.store, people=Directory, queues=self.catalog.queues_of
+        )
 
     async def align(self) -> None:
         """As bootstrap does. A world whose clock is never set spares it, and stays as it was."""

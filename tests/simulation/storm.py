@@ -6,7 +6,7 @@ from datetime import timedelta
 from batchq.domain.ids import Tag
 from batchq.domain.job import FINISHED
 from batchq.domain.lifecycle.container_gates import keys
-from batchq.ports.runtime import Launch
+from batchq.ports.runtime import LaunchSpec
 from tests.simulation import ending
 from tests.simulation.twin import Twin
 from tests.simulation.world import World
@@ -120,7 +120,7 @@ class Storm:
             self._story.counts["strays"] += 1
             tag = Tag(job_id=builders.job_id(10**9 + self._story.counts["strays"]), attempt=1)
             self._witness.strays[tag] = self._story.counts["boots"] if self._world.has_surveyed else None
-            self._machine.engine.create(Launch(tag=tag, spec=builders.container(), environment=()))
+            self._machine.engine.create(LaunchSpec(tag=tag, spec=builders.container(), environment=()))
 
     async def _calm(self) -> None:
         self._story.tell("calm")

@@ -6,11 +6,11 @@ from random import Random
 
 from msgspec.structs import replace
 
-from batchq.domain.bulk_stop import WHOLE, Kind, Outcome, Selection, SweepOrder, Told
+from batchq.domain.bulk_stop import WHOLE, JobOutcome, Kind, Outcome, Selection, SweepOrder
 from batchq.domain.ids import JobId, node_of
 from batchq.domain.job import FINISHED, QUEUED, Job, Status
 from batchq.domain.lifecycle.array_view import Sealed, is_sealing
-from batchq.services.bulk_stop import Asked
+from batchq.services.bulk_stop import BulkStopRequest
 from tests.simulation.story import Story
 from tests.simulation.wishes import ENVIRONMENTS, QUEUES
 from tests.support import filters
@@ -24,7 +24,7 @@ def order(dice: Random) -> SweepOrder:
     return SweepOrder(kind=kind, reason="a user sweeps", **(own if kind is Kind.TERMINATE else {}))
 
 
-def asked(dice: Random, known: list[JobId]) -> Asked:
+def asked(dice: Random, known: list[JobId]) -> BulkStopRequest:
     """A few jobs, their steps too, or what holds of some; sometimes both."""
     ids = None
     if dice.random() < 0.5 and known:
@@ -37,7 +37,7 @@ def asked(dice: Random, known: list[JobId]) -> Asked:
         "environments": frozenset({dice.choice(ENVIRONMENTS)}),
     }
     chosen = dice.sample(sorted(said), dice.choice([0, 1, 1, 2] if ids else [1, 1, 2]))
-    return Asked(ids=ids, rest=Selection(**{it: said[it] for it in chosen}))
+    return BulkStopRequest(ids=ids, rest=Selection(**{it: said[it] for it in chosen}))
 
 
 class Sweepers:
@@ -67,7 +67,7 @@ class Sweepers:
     def _decide(self, job: Job) -> None:
         self.decided.setdefault(job.id, len(job.attempts) + (job.attempt is not None))
 
-    def told(self, order: SweepOrder, some: tuple[Told, ...]) -> None:
+    def told(self, order: SweepOrder, some: tuple[JobOutcome, ...]) -> None:
         """What is told of each is so."""
         for it in some:
             job = self._jobs.get(node_of(it.job_id)[0])

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain import events as on
-from batchq.domain.bulk_stop import Kind, Outcome, SweepOrder, Told
+from batchq.domain.bulk_stop import JobOutcome, Kind, Outcome, SweepOrder
 from batchq.domain.job import Status
 from batchq.domain.lifecycle.arrays import begin, spawn, step
 from tests.simulation.story import Story
@@ -29,7 +29,7 @@ async def test_a_waiting_child_may_be_reported_as_finished_once_its_array_is_und
     story = Story()
     sweepers = Sweepers(jobs={it.id: it for it in (parent, child, other)}, story=story)
 
-    sweepers.told(CANCEL, (Told(job_id=child.id, outcome=Outcome.ALREADY_FINISHED),))
+    sweepers.told(CANCEL, (JobOutcome(job_id=child.id, outcome=Outcome.ALREADY_FINISHED),))
 
     assert (story.broken is None) is under_order
     assert sweepers.last_allowed(child) == 0

@@ -6,7 +6,7 @@ leftovers of a crash, running ones, and ones that go away between two calls. Dec
 
 from batchq.compute.simulated.script import Script, write
 from batchq.domain.ids import Tag
-from batchq.ports.runtime import Launch
+from batchq.ports.runtime import LaunchSpec
 from tests.simulation.world import World
 from tests.support import builders
 
@@ -40,7 +40,7 @@ class Twin:
         world.story.name(tag.job_id, f"twin-{counts['containers of a twin']}")
         world.witness.strays[tag] = counts["boots"] if world.has_surveyed else None
         script = Script(seconds=self._dice.choice([0.5, 5, 60]), output=("of the twin",))
-        self._engine.create(Launch(tag=tag, spec=builders.container(), environment=(write(script),)))
+        self._engine.create(LaunchSpec(tag=tag, spec=builders.container(), environment=(write(script),)))
         self._engine.start(tag)
         self._tags.append(tag)
 

@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from batchq.audit.audit_log import MOST, Audit
+from batchq.audit.audit_log import MOST, AuditLog
 from batchq.audit.journal import Journal
-from batchq.domain.access.accounts import Reach
-from batchq.domain.access.audit import ActQuery
+from batchq.domain.access.accounts import Visibility
+from batchq.domain.access.audit import AuditQuery
 from batchq.errors import Unavailable
 from batchq.ports.jobs import Changes
 from batchq.store import migrations
@@ -20,7 +20,7 @@ from tests.support.builders import NOON, job
 from tests.support.inline import InlineStore
 
 YEAR = timedelta(days=365)
-ALL = ActQuery(limit=100_000)
+ALL = AuditQuery(limit=100_000)
 
 
 class AtNoon:
@@ -54,7 +54,7 @@ def journal(tmp_path):
 
 @pytest.fixture
 def audit(store, journal):
-    return Audit(store=store, journal=journal, clock=AtNoon(), keep=YEAR)
+    return AuditLog(store=store, journal=journal, clock=AtNoon(), keep=YEAR)
 
 
 async def told(audit):
@@ -102,7 +102,7 @@ async def test_old_acts_are_forgotten_all_of_them_and_no_others(audit, store):
 async def test_without_an_end_nothing_is_forgotten(store, journal):
     await store.commit(Changes(inserted=(job(),), acts=(replace(DONE, at=NOON - 100 * YEAR),)))
 
-    await Audit(store=store, journal=journal, clock=AtNoon(), keep=None).round()
+    await AuditLog(store=store, journal=journal, clock=AtNoon(), keep=None).round()
 
     assert len(await store.acts(ALL)) == 1
 
@@ -110,14 +110,14 @@ async def test_without_an_end_nothing_is_forgotten(store, journal):
 @pytest.mark.parametrize(
     ("asked", "index"),
     [
-        (ActQuery(limit=5), "audit_log_by_time"),
-        (ActQuery(limit=5, since=NOON), "audit_log_by_time"),
-        (ActQuery(limit=5, user="ada"), "audit_log_by_user"),
-        (ActQuery(limit=5, about="job/1"), "audit_log_by_resource"),
-        (ActQuery(limit=5, about="job/1", user="ada"), "audit_log_by_resource"),
-        (ActQuery(limit=5, reach=Reach(user="ada")), "audit_log_by_user"),
-        (ActQuery(limit=5, reach=Reach(user="", accounts=frozenset({"team"}))), "audit_log_by_account"),
-        (ActQuery(limit=5, reach=Reach(user="ada"), before=(NOON, 7)), "audit_log_by_user"),
+        (AuditQuery(limit=5), "audit_log_by_time"),
+        (AuditQuery(limit=5, since=NOON), "audit_log_by_time"),
+        (AuditQuery(limit=5, user="ada"), "audit_log_by_user"),
+        (AuditQuery(limit=5, about="job/1"), "audit_log_by_resource"),
+        (AuditQuery(limit=5, about="job/1", user="ada"), "audit_log_by_resource"),
+        (AuditQuery(limit=5, reach=Visibility(user="ada")), "audit_log_by_user"),
+        (AuditQuery(limit=5, reach=Visibility(user="", accounts=frozenset({"team"}))), "audit_log_by_account"),
+        (AuditQuery(limit=5, reach=Visibility(user="ada"), before=(NOON, 7)), "audit_log_by_user"),
     ],
 )
 def test_a_page_is_read_from_an_index_in_its_order(asked, index):
@@ -127,12 +127,12 @@ def test_a_page_is_read_from_an_index_in_its_order(asked, index):
 @pytest.mark.parametrize(
     ("reach", "index"),
     [
-        (Reach(user="ada"), "audit_log_by_owner"),
-        (Reach(user="", accounts=frozenset({"team"})), "audit_log_by_owner_account"),
+        (Visibility(user="ada"), "audit_log_by_owner"),
+        (Visibility(user="", accounts=frozenset({"team"})), "audit_log_by_owner_account"),
     ],
 )
 def test_acts_of_others_about_jobs_are_read_from_an_index_in_its_order(reach, index):
-    assert_index(index, *select(ActQuery(limit=5, reach=reach), by_owner=True))
+    assert_index(index, *select(AuditQuery(limit=5, reach=reach), by_owner=True))
 
 
 def assert_index(index, statement, bound):

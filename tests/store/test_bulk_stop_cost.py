@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from batchq.domain.access.accounts import Reach
+from batchq.domain.access.accounts import Visibility
 from batchq.domain.bulk_stop import Kind, Selection, SweepOrder
 from batchq.domain.job import Status
 from batchq.engine.messages import SweepJobs
@@ -16,7 +16,7 @@ from tests.store.test_many_jobs import EACH, Counter
 from tests.support.builders import ADMIN, job
 
 PATTERNS = frozenset(f"no-such-{number}*" for number in range(100))
-REACHES = [Reach(user="ann"), Reach(user="cora", accounts=frozenset({"lab", "team"}))]
+REACHES = [Visibility(user="ann"), Visibility(user="cora", accounts=frozenset({"lab", "team"}))]
 
 
 async def costs(data, count):

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain import status_reasons
-from batchq.domain.access.accounts import Owner, Reach
+from batchq.domain.access.accounts import Owner, Visibility
 from batchq.domain.bulk_stop import Kind, Selection, Sweep, SweepOrder
 from batchq.domain.catalog import DefinitionStatus
 from batchq.domain.ids import DefinitionRef
@@ -76,8 +76,8 @@ async def test_a_damaged_job_is_still_its_owners(store, table):
     await change(store, f"UPDATE {table} = '{{' WHERE ord = 1")
 
     assert [it.spec.owner for it in (await store.jobs([job_id(1)])).values()] == [whose]
-    assert (await store.jobs([job_id(1)], reach=Reach(user="ada"))).keys() == {job_id(1)}
-    assert await store.jobs([job_id(1)], reach=Reach(user="bob")) == {}
+    assert (await store.jobs([job_id(1)], reach=Visibility(user="ada"))).keys() == {job_id(1)}
+    assert await store.jobs([job_id(1)], reach=Visibility(user="bob")) == {}
 
 
 async def test_a_row_that_tells_of_another_moment_than_its_columns_is_one_that_cannot_be_read(store):

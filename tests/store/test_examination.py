@@ -34,7 +34,7 @@ async def at_rest(tmp_path):
 def test_where_nothing_is_nothing_is_made(tmp_path):
     data = tmp_path / "none"
 
-    facts = examination.look(data)
+    facts = examination.examine_data(data)
 
     assert (facts.there, facts.held, facts.records) == (False, False, None)
     assert facts.room.free > 0
@@ -44,7 +44,7 @@ def test_where_nothing_is_nothing_is_made(tmp_path):
 async def test_data_at_rest_is_told_and_left_as_it_was(at_rest):
     before = everything_in(at_rest)
 
-    facts = examination.look(at_rest)
+    facts = examination.examine_data(at_rest)
 
     assert everything_in(at_rest) == before
     assert (facts.held, facts.refusal, facts.schema) == (False, None, migrations.newest())
@@ -56,7 +56,7 @@ async def test_data_that_is_in_use_is_told_with_who_holds_it(tmp_path):
     store = await SqliteStore.open(tmp_path)
     await store.commit(Changes(inserted=(job(number=1, status=Status.STARTING),)))
 
-    facts = examination.look(tmp_path)
+    facts = examination.examine_data(tmp_path)
 
     assert (facts.held, facts.holder) == (True, os.getpid())
     assert [it.id for it in facts.records.active] == [job_id(1)]
@@ -66,7 +66,7 @@ async def test_data_that_is_in_use_is_told_with_who_holds_it(tmp_path):
 
 
 async def test_jobs_are_found_by_the_ids_of_containers(at_rest):
-    facts = examination.with_named(examination.look(at_rest), {job_id(1), job_id(9)})
+    facts = examination.with_named(examination.examine_data(at_rest), {job_id(1), job_id(9)})
 
     assert set(facts.records.named) == {job_id(1)}
 
@@ -74,13 +74,13 @@ async def test_jobs_are_found_by_the_ids_of_containers(at_rest):
 async def test_whoever_cannot_tell_locks_says_so(at_rest, monkeypatch, tmp_path):
     monkeypatch.setattr(examination.lock, "LOCKS", tmp_path / "no such file")
 
-    assert examination.look(at_rest).held is None
+    assert examination.examine_data(at_rest).held is None
 
 
 async def test_modes_are_told_as_they_are_and_should_be(at_rest):
     (at_rest / "batchq.db").chmod(0o644)
 
-    modes = {it.path.name: (it.mode, it.wanted, it.owner) for it in examination.look(at_rest).files}
+    modes = {it.path.name: (it.mode, it.wanted, it.owner) for it in examination.examine_data(at_rest).files}
 
     assert modes["batchq.db"] == (0o644, 0o600, os.geteuid())
     assert modes["batchq.lock"] == (0o600, 0o600, os.geteuid())
@@ -89,14 +89,14 @@ async def test_modes_are_told_as_they_are_and_should_be(at_rest):
 async def test_a_database_that_is_missing_is_told(at_rest):
     (at_rest / "batchq.db").unlink()
 
-    assert "batchq.db" in examination.look(at_rest).refusal
+    assert "batchq.db" in examination.examine_data(at_rest).refusal
 
 
 async def test_what_is_no_database_is_told_and_left_as_it_was(at_rest):
     (at_rest / "batchq.db").write_bytes(b"no database at all, but long enough to be read as one" * 100)
     before = everything_in(at_rest)
 
-    facts = examination.look(at_rest)
+    facts = examination.examine_data(at_rest)
 
     assert "damaged, or no database" in facts.refusal
     assert everything_in(at_rest) == before
@@ -106,14 +106,14 @@ async def test_a_newer_schema_is_told(at_rest):
     with closing(sqlite3.connect(at_rest / "batchq.db")) as connection:
         connection.execute(f"PRAGMA user_version = {migrations.newest() + 1}")
 
-    assert "newer batchq" in examination.look(at_rest).refusal
+    assert "newer batchq" in examination.examine_data(at_rest).refusal
 
 
 async def test_the_rows_of_an_earlier_schema_are_not_read(at_rest, monkeypatch):
     earlier = migrations.newest()
     monkeypatch.setattr(migrations, "STEPS", second_version.STEPS)
 
-    facts = examination.look(at_rest)
+    facts = examination.examine_data(at_rest)
 
     assert (facts.refusal, facts.schema, facts.records) == (None, earlier, None)
 
@@ -124,7 +124,7 @@ async def test_what_an_operator_has_to_say_after_a_restore_is_told(at_rest):
     await store.commit(Changes(restoration=Restoration(at=NOON, spared=frozenset({spared}))))
     await store.close()
 
-    records = examination.look(at_rest).records
+    records = examination.examine_data(at_rest).records
 
     assert (records.restored_at, records.spared) == (NOON, {spared})
 
@@ -134,7 +134,7 @@ async def test_a_row_that_cannot_be_read_is_told(at_rest):
         connection.execute("UPDATE jobs SET state = 'no JSON' WHERE ord = 1")
         connection.commit()
 
-    assert examination.look(at_rest).records.fault
+    assert examination.examine_data(at_rest).records.fault
 
 
 @pytest.mark.fault("SE14")
@@ -143,6 +143,6 @@ async def test_what_others_may_read_of_people_and_keys_is_told(at_rest, name):
     (at_rest / name).touch()
     (at_rest / name).chmod(0o640)
 
-    found = {it.path.name: (it.mode, it.wanted) for it in examination.look(at_rest).files}
+    found = {it.path.name: (it.mode, it.wanted) for it in examination.examine_data(at_rest).files}
 
     assert found[name] == (0o640, 0o600)

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from batchq.domain.access.accounts import Owner, Reach
+from batchq.domain.access.accounts import Owner, Visibility
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
 from batchq.ports.jobs import Changes, Filter, JobQuery
@@ -77,7 +77,7 @@ async def costs_of_ones_own(data, count):
     asked = JobQuery(queue=QueueName("default"), limit=100)
     named = replace(asked, filter=Filter.JOB_NAME, values=("a*",))
     asked = [asked, named, replace(asked, status=Status.SUCCEEDED), replace(asked, status=Status.RUNNING)]
-    reaches = [Reach(user="ada"), Reach(user="cora", accounts=frozenset({"lab", "team"}))]
+    reaches = [Visibility(user="ada"), Visibility(user="cora", accounts=frozenset({"lab", "team"}))]
     costs = [await counter.cost(store.list(replace(query, reach=reach))) for query in asked for reach in reaches]
     costs += [await counter.cost(store.streams(reach=reach)) for reach in reaches]
     costs += [await counter.cost(store.newest_streams(reach=reach)) for reach in reaches]

@@ -218,8 +218,8 @@ async def test_a_copied_directory_is_not_served_before_it_is_taken_over(tmp_path
 
     with pytest.raises(StoreRefused, match="is a copy of the data of instance"):
         await SqliteStore.open(copied)
-    assert examination.look(copied).copied
-    assert not examination.look(moved).copied
+    assert examination.examine_data(copied).copied
+    assert not examination.examine_data(moved).copied
     assert (await last_order(moved)) == (1, Restoration())
 
     assert main(["restore", "--take-over", "--data", str(copied)]) == 0

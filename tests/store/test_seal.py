@@ -8,9 +8,9 @@ import pytest
 from batchq.errors import StoreLost, StoreRefused
 from batchq.store import lock
 from batchq.store.background_check import rereading
-from batchq.store.clean_shutdown import Seal
+from batchq.store.clean_shutdown import CleanShutdownMarker
 from batchq.store.database import NAME, opened
-from batchq.store.lock import Lock, locked
+from batchq.store.lock import DataLock, locked
 from batchq.store.sqlite_store import SqliteStore
 from tests.support.containers import until
 
@@ -25,7 +25,7 @@ def ruin(data):
 def seal_again(data):
     """As if what was done to the file had been done beneath it, by its disk."""
     with locked(data) as held:
-        seal = Seal(held, data / NAME)
+        seal = CleanShutdownMarker(held, data / NAME)
         seal.opened()
         seal.put()
 
@@ -65,7 +65,7 @@ async def test_what_its_disk_did_to_a_sealed_database_is_found_while_it_is_used_
 async def test_one_of_which_a_part_cannot_be_read_is_used_and_read_first_at_the_next_start(left, caplog):
     """As its disk may refuse it; here the whole file is not where it is looked for."""
     with locked(left) as held:
-        seal = Seal(held, left / NAME)
+        seal = CleanShutdownMarker(held, left / NAME)
         whole = seal.broken()
         seal.opened()
         with rereading(left / "nowhere" / NAME, after=0.0, doubted=seal.withhold) as reading:
@@ -120,7 +120,7 @@ async def test_what_stands_in_a_log_beside_it_is_under_no_seal(left):
     (left / "batchq.db-wal").touch()
 
     with locked(left) as held:
-        intact = Seal(held, left / NAME).broken()
+        intact = CleanShutdownMarker(held, left / NAME).broken()
 
     assert not intact
     assert not is_sealed(left)
@@ -133,7 +133,7 @@ async def test_a_note_of_before_or_one_that_was_cut_short_is_no_seal_and_says_wh
 
     with locked(left) as held:
         known = held.instance
-        intact = Seal(held, left / NAME).broken()
+        intact = CleanShutdownMarker(held, left / NAME).broken()
 
     assert known == instance.split()[0]
     assert not intact
@@ -151,9 +151,9 @@ async def test_a_sealed_database_that_was_replaced_by_a_copy_is_read_through_fir
 
 async def test_a_seal_that_cannot_be_written_is_none_and_no_failure(left):
     with locked(left) as held:
-        Seal(held, left / NAME).broken()
+        CleanShutdownMarker(held, left / NAME).broken()
     descriptor = os.open(left / lock.NAME, os.O_RDONLY)
-    seal = Seal(Lock(descriptor), left / NAME)
+    seal = CleanShutdownMarker(DataLock(descriptor), left / NAME)
     seal.opened()
 
     seal.put()

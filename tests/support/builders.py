@@ -8,7 +8,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from batchq.domain.access.accounts import Caller, People, Role, User, UserName
+from batchq.domain.access.accounts import Caller, Directory, Role, User, UserName
 from batchq.domain.catalog import (
     ComputeEnvironment,
     ConsumableResource,
@@ -49,7 +49,7 @@ from batchq.ports.logs import LogStream
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 IMAGE = "batchq-test:latest"
 ADMIN = Caller(user=UserName("tester"), role=Role.ADMIN)
-PEOPLE = People(users={ADMIN.user: User(name=ADMIN.user, role=Role.ADMIN)})
+PEOPLE = Directory(users={ADMIN.user: User(name=ADMIN.user, role=Role.ADMIN)})
 NO_ACCOUNTS = Accounts(people=lambda: PEOPLE, held=False)
 
 _numbers = count()

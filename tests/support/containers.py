@@ -13,7 +13,7 @@ from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain.catalog import Network
 from batchq.domain.ids import JobId, Tag
 from batchq.errors import EngineUnknown
-from batchq.ports.runtime import ContainerState, Launch, Looked
+from batchq.ports.runtime import ContainerState, DeathReport, LaunchSpec
 from tests.support import scripts
 from tests.support.docker_api import docker_api
 from tests.support.scripts import Script
@@ -34,7 +34,7 @@ def launch(*played, tag=None, **changes):
     """The launch of a container that plays the scripts; members of its spec may be given."""
     tag = tag or new_tag()
     environment = (("AWS_BATCH_JOB_ID", tag.job_id), ("AWS_BATCH_JOB_ATTEMPT", str(tag.attempt)))
-    return Launch(tag=tag, spec=scripts.spec(*(played or (Script(),)), **changes), environment=environment)
+    return LaunchSpec(tag=tag, spec=scripts.spec(*(played or (Script(),)), **changes), environment=environment)
 
 
 async def started(runtime, *played, **changes):
@@ -94,7 +94,7 @@ async def heard(news, tag):
 
 def whose(news):
     """The tag of the container that this is news of, whether or not somebody has looked at it."""
-    return news.tag if isinstance(news, Looked) else news
+    return news.tag if isinstance(news, DeathReport) else news
 
 
 async def until(holds):

@@ -1,12 +1,12 @@
 """A disk that is never full, and logs without a quota."""
 
 from batchq.clock import SystemClock
-from batchq.disk_guard import Floor
+from batchq.disk_guard import DiskGuard
 from batchq.domain.scheduling.quotas import NO_QUOTAS
 from batchq.logs.quota import AccountLogs, LogQuota
 from tests.support.inline import InlineLogFiles, InlineStore
 
-BOTTOMLESS = Floor(free=lambda: 2**40, least=0)
+BOTTOMLESS = DiskGuard(free=lambda: 2**40, least=0)
 UNLIMITED = LogQuota(
     each=None,
     floor=BOTTOMLESS,

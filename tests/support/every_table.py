@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import AccountName, UserName
-from batchq.domain.access.audit import Act, Noted
+from batchq.domain.access.audit import AuditRecord, PendingAudit
 from batchq.domain.bulk_stop import Kind, Selection, Sweep, SweepOrder
 from batchq.domain.catalog import ConsumableUpdate, Operation
 from batchq.domain.ids import ConsumableName, child_id
@@ -55,7 +55,9 @@ CHILD = job(
 UNREADABLE = job(number=8, status=Status.FAILED, stopped_at=NOON)
 JOBS = (RUNNABLE, RUNNING, WAITING, FINISHED, ARRAY, CHILD, UNREADABLE)
 
-RECORD = Act(at=NOON, user=UserName("ada"), account=AccountName("lab"), operation="SubmitJob", about=f"job/{job_id(1)}")
+RECORD = AuditRecord(
+    at=NOON, user=UserName("ada"), account=AccountName("lab"), operation="SubmitJob", about=f"job/{job_id(1)}"
+)
 BULK_STOP = SweepOrder(kind=Kind.CANCEL, reason="enough", act=RECORD)
 UPDATE = ConsumableUpdate(token="a-token", operation=Operation.ADD, quantity=1, at=NOON)
 
@@ -68,7 +70,9 @@ async def fill(data: Path) -> None:
         await store.commit(_changes())
         await store.anchor_clock(ClockAnchor(boot="a-boot", booted_at=NOON, since=NOON), None)
         await store.commit(Changes(sweeps=((Sweep(number=1, order=BULK_STOP), Selection(users=frozenset({""}))),)))
-        await store.take_over([Noted(mark="an-entry", act=replace(RECORD, operation="CreateUser", about="user/ada"))])
+        await store.take_over(
+            [PendingAudit(mark="an-entry", act=replace(RECORD, operation="CreateUser", about="user/ada"))]
+        )
         await _damage_and_repair(store, data)
         await store.prune(NOON + timedelta(days=1), keep=(), limit=1)
     finally:

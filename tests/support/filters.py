@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from batchq.domain.access.accounts import Reach
+from batchq.domain.access.accounts import Visibility
 from batchq.domain.bulk_stop import WHOLE, Selection, Target, has_children
 from batchq.domain.ids import DefinitionRef, JobId
 from batchq.domain.job import FINISHED, Job, Status
@@ -22,7 +22,7 @@ def listed_needing(jobs: Iterable[Job], query: NeedQuery) -> tuple[Job, ...]:
     return _newest((it for it in needing if query.name is None or _like_folded(it.spec.name, query.name)), query)
 
 
-def visible(owner, reach: Reach | None) -> bool:
+def visible(owner, reach: Visibility | None) -> bool:
     return reach is None or reach.has(owner)
 
 

@@ -10,7 +10,7 @@ from batchq.domain.container import Resources
 from batchq.domain.ids import Tag
 from batchq.errors import EngineUnknown
 from batchq.ports.logs import LogLine
-from batchq.ports.runtime import ContainerRuntime, EngineIdentity, Found, Launch, Looked, Made
+from batchq.ports.runtime import ContainerRuntime, Created, DeathReport, EngineIdentity, Inspection, LaunchSpec
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ class Recorder:
     def asked(self, tag: Tag) -> list[str]:
         return [what for of, what in self.all_asked if of == tag]
 
-    async def create(self, launch: Launch) -> Made:
+    async def create(self, launch: LaunchSpec) -> Created:
         return await self._ask(launch.tag, "create", self._runtime.create(launch))
 
     async def pull(self, image: str, platform: str | None, *, account: str = "") -> None:
@@ -51,7 +51,7 @@ class Recorder:
     async def start(self, tag: Tag) -> None:
         await self._ask(tag, "start", self._runtime.start(tag))
 
-    async def inspect(self, tag: Tag) -> Found | None:
+    async def inspect(self, tag: Tag) -> Inspection | None:
         self.looks += 1
         found = await self._reach(self._runtime.inspect(tag))
         if "inspect" in self._held:
@@ -71,11 +71,11 @@ class Recorder:
         """Each is removed by a call of its own, which can be held and refused."""
         return self.logs(tag, after=0)
 
-    async def survey(self) -> tuple[Found, ...]:
+    async def survey(self) -> tuple[Inspection, ...]:
         return await self._reach(self._runtime.survey())
 
     @asynccontextmanager
-    async def deaths(self) -> AsyncIterator[AsyncIterator[Tag | Looked]]:
+    async def deaths(self) -> AsyncIterator[AsyncIterator[Tag | DeathReport]]:
         async with self._runtime.deaths() as news:
             yield (self._as_answered(it) async for it in news if not self.deaf_to_deaths)
 
@@ -100,10 +100,10 @@ class Recorder:
     def let_go(self, what: str) -> None:
         self._held.pop(what).set()
 
-    def _as_answered(self, news: Tag | Looked) -> Tag | Looked:
+    def _as_answered(self, news: Tag | DeathReport) -> Tag | DeathReport:
         """What no look could tell now is told of nobody."""
         unanswered = self.away or "inspect" in self._held
-        return news.tag if unanswered and isinstance(news, Looked) else news
+        return news.tag if unanswered and isinstance(news, DeathReport) else news
 
     async def _ask(self, tag: Tag, what: str, call: Coroutine[None, None, T]) -> T:
         self.all_asked.append((tag, what))

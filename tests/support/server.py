@@ -7,7 +7,7 @@ from socket import SO_RCVBUF, SOL_SOCKET, create_server, socket
 from yarl import URL
 
 from batchq.api import app as api
-from batchq.api.server import LIMITS, Site
+from batchq.api.server import LIMITS, ListeningSite
 
 NARROW = 2**16  # bytes
 
@@ -24,7 +24,7 @@ async def _site(app, *, limits=LIMITS, certificate=None):
     runner = api.runner(app, drain_seconds=1)
     await runner.setup()
     try:
-        site = Site(runner, door=create_server(("127.0.0.1", 0)), certificate=certificate, limits=limits)
+        site = ListeningSite(runner, door=create_server(("127.0.0.1", 0)), certificate=certificate, limits=limits)
         await site.start()
         yield site
     finally:

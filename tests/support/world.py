@@ -35,14 +35,14 @@ from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Inbox
 from batchq.engine.messages import Deliver
 from batchq.errors import ContainerGone, EngineUnknown, StoreFailed
-from batchq.logs.service import Logs
+from batchq.logs.service import LogService
 from batchq.ports.catalog import CatalogStore
 from batchq.ports.clock import BootClock
 from batchq.ports.jobs import Changes, JobStore, Restoration
 from batchq.ports.logs import LogArchive, LogLine
 from batchq.ports.runtime import ContainerRuntime, ContainerState
-from batchq.services.bulk_stop import Asked, Stopping
-from batchq.services.catalog import Catalog
+from batchq.services.bulk_stop import BulkStopRequest, BulkStopService
+from batchq.services.catalog import CatalogService
 from batchq.services.jobs import JobService, Submission, specify
 from batchq.store.log_files import LogFiles
 from batchq.store.sqlite_store import SqliteStore
@@ -116,10 +116,10 @@ class World:
         """Start a server on what the store remembers."""
         await align(self.store, self.clock)
         inbox = Inbox()
-        self.catalog = Catalog(
+        self.catalog = CatalogService(
             store=self.store, jobs=self.store, clock=self.clock, floor=BOTTOMLESS, changed=inbox.ground_changed
         )
-        self.logs = Logs(
+        self.logs = LogService(
             store=self.store, archive=self._archive, runtime=self.runtime, clock=self.clock, quota=UNLIMITED
         )
         self.engine = Engine(
@@ -134,7 +134,7 @@ class World:
         )
         self.catalog.consumable_resources.usage = self.engine
         self.service = self._serving(GRACE)
-        self.stopping = Stopping(
+        self.stopping = BulkStopService(
             engine=self.engine, store=self.store, people=lambda: self.people, queues=self.catalog.queues_of
         )
         await self.catalog.load()
@@ -282,7 +282,7 @@ class World:
         return await self.sweep(SweepOrder(kind=Kind.TERMINATE, reason=reason), *ids, **of)
 
     async def sweep(self, order: SweepOrder, *ids: str, preview: bool = False, **of: Any) -> dict[str, str]:
-        asked = Asked(
+        asked = BulkStopRequest(
             ids=ids or None, accounts=of.pop("accounts", None), rest=Selection(**{it: frozenset(of[it]) for it in of})
         )
         stop = self.stopping.preview if preview else self.stopping.stop

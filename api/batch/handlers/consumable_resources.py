@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from batchq.api.batch.context import Answer, Call, Desk
+from batchq.api.batch.context import Answer, BatchContext, BatchRequest
 from batchq.api.batch.pages import page
 from batchq.api.batch.translate import consumable_resources, validation
 from batchq.api.batch.wire import consumable_resources as wire
@@ -12,7 +12,7 @@ from batchq.domain.ids import ConsumableName
 
 
 @takes(wire.CreateConsumableResource)
-async def create(desk: Desk, call: Call, given: wire.CreateConsumableResource) -> Answer:
+async def create(desk: BatchContext, call: BatchRequest, given: wire.CreateConsumableResource) -> Answer:
     made = await desk.catalog.consumable_resources.create(
         name=ConsumableName(validation.name(given.consumableResourceName, "consumableResourceName")),
         total=given.totalQuantity or 0,
@@ -24,7 +24,7 @@ async def create(desk: Desk, call: Call, given: wire.CreateConsumableResource) -
 
 
 @takes(wire.UpdateConsumableResource)
-async def update(desk: Desk, call: Call, given: wire.UpdateConsumableResource) -> Answer:
+async def update(desk: BatchContext, call: BatchRequest, given: wire.UpdateConsumableResource) -> Answer:
     name = consumable_resources.name_of(given.consumableResource, call.arns)
     operation, quantity = consumable_resources.operation(given)
     resources = desk.catalog.consumable_resources
@@ -35,7 +35,7 @@ async def update(desk: Desk, call: Call, given: wire.UpdateConsumableResource) -
 
 
 @takes(wire.DeleteConsumableResource)
-async def delete(desk: Desk, call: Call, given: wire.DeleteConsumableResource) -> Answer:
+async def delete(desk: BatchContext, call: BatchRequest, given: wire.DeleteConsumableResource) -> Answer:
     await desk.catalog.consumable_resources.delete(
         consumable_resources.name_of(given.consumableResource, call.arns), caller=call.caller
     )
@@ -43,14 +43,14 @@ async def delete(desk: Desk, call: Call, given: wire.DeleteConsumableResource) -
 
 
 @takes(wire.DescribeConsumableResource)
-async def describe(desk: Desk, call: Call, given: wire.DescribeConsumableResource) -> Answer:
+async def describe(desk: BatchContext, call: BatchRequest, given: wire.DescribeConsumableResource) -> Answer:
     resources = desk.catalog.consumable_resources
     found = resources.get(consumable_resources.name_of(given.consumableResource, call.arns))
     return consumable_resources.detail(found, resources.quantities(found), call.arns)
 
 
 @takes(wire.ListConsumableResources)
-async def list_(desk: Desk, call: Call, given: wire.ListConsumableResources) -> Answer:
+async def list_(desk: BatchContext, call: BatchRequest, given: wire.ListConsumableResources) -> Answer:
     wanted = consumable_resources.patterns(given.filters)
     resources = desk.catalog.consumable_resources
     found = {
@@ -62,7 +62,7 @@ async def list_(desk: Desk, call: Call, given: wire.ListConsumableResources) -> 
 
 
 @takes(wire.ListJobsByConsumableResource)
-async def list_jobs(desk: Desk, call: Call, given: wire.ListJobsByConsumableResource) -> Answer:
+async def list_jobs(desk: BatchContext, call: BatchRequest, given: wire.ListJobsByConsumableResource) -> Answer:
     query = consumable_resources.need_query(given, call.arns)
     asked = ("ListJobsByConsumableResource", query.resource, query.status, query.name)
     if given.nextToken:
@@ -73,6 +73,6 @@ async def list_jobs(desk: Desk, call: Call, given: wire.ListJobsByConsumableReso
     return answer | ({"nextToken": desk.tokens.make(asked, str(told[-1].order))} if len(jobs) > len(told) else {})
 
 
-def _named(resource: ConsumableResource, call: Call) -> Answer:
+def _named(resource: ConsumableResource, call: BatchRequest) -> Answer:
     arn = call.arns.consumable(resource.name)
     return {"consumableResourceName": resource.name, "consumableResourceArn": arn}

@@ -1,6 +1,6 @@
 """Job definitions: register, deregister, describe."""
 
-from batchq.api.batch.context import Answer, Call, Desk
+from batchq.api.batch.context import Answer, BatchContext, BatchRequest
 from batchq.api.batch.translate import job_definitions
 from batchq.api.batch.wire import job_definitions as wire
 from batchq.api.operations import takes
@@ -11,7 +11,7 @@ MOST = 100
 
 
 @takes(wire.RegisterJobDefinition, check=job_definitions.check_size)
-async def register(desk: Desk, call: Call, given: wire.RegisterJobDefinition) -> Answer:
+async def register(desk: BatchContext, call: BatchRequest, given: wire.RegisterJobDefinition) -> Answer:
     asked = job_definitions.definition(given, arns=call.arns, rules=desk.rules, now=desk.clock.now())
     made = await desk.catalog.definitions.register(asked, caller=call.caller)
     arn = call.arns.definition(made.ref)
@@ -19,7 +19,7 @@ async def register(desk: Desk, call: Call, given: wire.RegisterJobDefinition) ->
 
 
 @takes(wire.DeregisterJobDefinition)
-async def deregister(desk: Desk, call: Call, given: wire.DeregisterJobDefinition) -> Answer:
+async def deregister(desk: BatchContext, call: BatchRequest, given: wire.DeregisterJobDefinition) -> Answer:
     ref = job_definitions.ref_of(given.jobDefinition, call.arns)
     if ref is None:
         raise Invalid("jobDefinition must be name:revision or the ARN of a revision.")
@@ -28,7 +28,7 @@ async def deregister(desk: Desk, call: Call, given: wire.DeregisterJobDefinition
 
 
 @takes(wire.DescribeJobDefinitions)
-async def describe(desk: Desk, call: Call, given: wire.DescribeJobDefinitions) -> Answer:
+async def describe(desk: BatchContext, call: BatchRequest, given: wire.DescribeJobDefinitions) -> Answer:
     """AWS: those that are named, or all of a name or a status."""
     job_definitions.check_selector(given)
     found, more = await (_named(desk, given, call) if given.jobDefinitions else _page(desk, given, call))
@@ -38,14 +38,14 @@ async def describe(desk: Desk, call: Call, given: wire.DescribeJobDefinitions) -
 Page = tuple[list[JobDefinition], dict[str, str]]
 
 
-async def _named(desk: Desk, given: wire.DescribeJobDefinitions, call: Call) -> Page:
+async def _named(desk: BatchContext, given: wire.DescribeJobDefinitions, call: BatchRequest) -> Page:
     refs = dict.fromkeys(job_definitions.ref_of(text, call.arns) for text in given.jobDefinitions or ())
     return [
         it for ref in refs if ref and (it := await desk.catalog.definitions.see(ref, caller=call.caller)) is not None
     ], {}
 
 
-async def _page(desk: Desk, given: wire.DescribeJobDefinitions, call: Call) -> Page:
+async def _page(desk: BatchContext, given: wire.DescribeJobDefinitions, call: BatchRequest) -> Page:
     name, status, limit = given.jobDefinitionName or None, given.status or None, given.maxResults or MOST
     query = ("DescribeJobDefinitions", name, status)
     after = job_definitions.position(desk.tokens.read(query, given.nextToken)) if given.nextToken else None

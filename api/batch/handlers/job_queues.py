@@ -1,7 +1,7 @@
 """Job queues: create, update, delete, describe, and who is next."""
 
-from batchq.api.batch.arns import Kind
-from batchq.api.batch.context import Answer, Call, Desk
+from batchq.api.batch.arns import ArnKind
+from batchq.api.batch.context import Answer, BatchContext, BatchRequest
 from batchq.api.batch.pages import page
 from batchq.api.batch.translate import job_queues, snapshots, time_limits, validation
 from batchq.api.batch.wire import job_queues as wire
@@ -11,7 +11,7 @@ from batchq.domain.ids import QueueName
 
 
 @takes(wire.CreateJobQueue)
-async def create(desk: Desk, call: Call, given: wire.CreateJobQueue) -> Answer:
+async def create(desk: BatchContext, call: BatchRequest, given: wire.CreateJobQueue) -> Answer:
     job_queues.check_served(given)
     made = await desk.catalog.create_queue(
         name=QueueName(validation.name(given.jobQueueName, "jobQueueName")),
@@ -28,7 +28,7 @@ async def create(desk: Desk, call: Call, given: wire.CreateJobQueue) -> Answer:
 
 
 @takes(wire.UpdateJobQueue)
-async def update(desk: Desk, call: Call, given: wire.UpdateJobQueue) -> Answer:
+async def update(desk: BatchContext, call: BatchRequest, given: wire.UpdateJobQueue) -> Answer:
     job_queues.check_served(given)
     name = job_queues.name_of(given.jobQueue, call.arns)
     known = desk.catalog.environments
@@ -39,14 +39,14 @@ async def update(desk: Desk, call: Call, given: wire.UpdateJobQueue) -> Answer:
 
 
 @takes(wire.DeleteJobQueue)
-async def delete(desk: Desk, call: Call, given: wire.DeleteJobQueue) -> Answer:
+async def delete(desk: BatchContext, call: BatchRequest, given: wire.DeleteJobQueue) -> Answer:
     await desk.catalog.delete_queue(job_queues.name_of(given.jobQueue, call.arns), caller=call.caller)
     return {}
 
 
 @takes(wire.DescribeJobQueues)
-async def describe(desk: Desk, call: Call, given: wire.DescribeJobQueues) -> Answer:
-    names = call.arns.all_named(Kind.QUEUE, given.jobQueues or ())
+async def describe(desk: BatchContext, call: BatchRequest, given: wire.DescribeJobQueues) -> Answer:
+    names = call.arns.all_named(ArnKind.QUEUE, given.jobQueues or ())
     found = desk.catalog.describe_queues(names, caller=call.caller) if names or not given.jobQueues else ()
     query = ("DescribeJobQueues", names)
     told, more = page({it.name: it for it in found}, given, query=query, tokens=desk.tokens)
@@ -54,12 +54,12 @@ async def describe(desk: Desk, call: Call, given: wire.DescribeJobQueues) -> Ans
 
 
 @takes(wire.GetJobQueueSnapshot)
-async def snapshot(desk: Desk, call: Call, given: wire.GetJobQueueSnapshot) -> Answer:
+async def snapshot(desk: BatchContext, call: BatchRequest, given: wire.GetJobQueueSnapshot) -> Answer:
     name = job_queues.name_of(given.jobQueue, call.arns)
     queue = desk.catalog.queues.get(name)  # before the wait, in which it may be deleted
     found = await desk.jobs.snapshot(name, caller=call.caller)
     return snapshots.detail(found, call.arns, fair=queue is not None and queue.policy is not None)
 
 
-def _named(queue: JobQueue, call: Call) -> Answer:
+def _named(queue: JobQueue, call: BatchRequest) -> Answer:
     return {"jobQueueName": queue.name, "jobQueueArn": call.arns.queue(queue.name)}

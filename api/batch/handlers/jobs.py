@@ -5,8 +5,8 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from batchq.api.batch.arns import Kind, is_job_id
-from batchq.api.batch.context import Answer, Call, Desk
+from batchq.api.batch.arns import ArnKind, is_job_id
+from batchq.api.batch.context import Answer, BatchContext, BatchRequest
 from batchq.api.batch.translate import describe_jobs, list_jobs, submit_job, validation
 from batchq.api.batch.translate.job_summary import job_summary
 from batchq.api.batch.wire import jobs as wire
@@ -39,7 +39,7 @@ TOO_MANY = f"Maximum number of jobs supported is  {MOST_DESCRIBED} ."  # AWS: tw
 
 
 @takes(wire.SubmitJob, check=submit_job.check_size)
-async def submit(desk: Desk, call: Call, given: wire.SubmitJob) -> Answer:
+async def submit(desk: BatchContext, call: BatchRequest, given: wire.SubmitJob) -> Answer:
     definition = await _definition(desk, given.jobDefinition, call)
     job = await desk.jobs.submit(
         submit_job.submission(given, definition, arns=call.arns, rules=desk.rules, key=call.key), caller=call.caller
@@ -48,16 +48,16 @@ async def submit(desk: Desk, call: Call, given: wire.SubmitJob) -> Answer:
 
 
 @takes(wire.DescribeJobs)
-async def describe(desk: Desk, call: Call, given: wire.DescribeJobs) -> Answer:
+async def describe(desk: BatchContext, call: BatchRequest, given: wire.DescribeJobs) -> Answer:
     if len(given.jobs) > MOST_DESCRIBED:
         raise Invalid(TOO_MANY)
-    named = map(_checked, (call.arns.listed(Kind.JOB, text) for text in given.jobs))
+    named = map(_checked, (call.arns.listed(ArnKind.JOB, text) for text in given.jobs))
     found = await desk.jobs.describe([it for it in named if it is not None], caller=call.caller)
     return {"jobs": [describe_jobs.job_detail(job, definition, call.arns) for job, definition in found]}
 
 
 @takes(wire.ListJobs)
-async def list_(desk: Desk, call: Call, given: wire.ListJobs) -> Answer:
+async def list_(desk: BatchContext, call: BatchRequest, given: wire.ListJobs) -> Answer:
     """AWS: of a queue, of an array, or of a job of several nodes."""
     list_jobs.check_selector(given)
     if given.multiNodeJobId:
@@ -75,7 +75,7 @@ async def list_(desk: Desk, call: Call, given: wire.ListJobs) -> Answer:
     return _page(desk, call, page, token=token, on=page[-1].order if len(found) > len(page) else None)
 
 
-async def _list_nodes(desk: Desk, given: wire.ListJobs, call: Call) -> Answer:
+async def _list_nodes(desk: BatchContext, given: wire.ListJobs, call: BatchRequest) -> Answer:
     job_id, status = list_jobs.job_named(given.multiNodeJobId or "", call.arns), list_jobs.status(given)
     token = ("ListJobs", "nodes", job_id, status)
     after = int(desk.tokens.read(token, given.nextToken)) if given.nextToken else -1
@@ -92,32 +92,32 @@ def _number(node: Job) -> int:
     return node_of(node.id)[1] or 0
 
 
-def _page(desk: Desk, call: Call, page: Sequence[Job], *, token: TokenQuery, on: int | None) -> Answer:
+def _page(desk: BatchContext, call: BatchRequest, page: Sequence[Job], *, token: TokenQuery, on: int | None) -> Answer:
     answer: Answer = {"jobSummaryList": [job_summary(job, call.arns) for job in page]}
     return answer if on is None else answer | {"nextToken": desk.tokens.make(token, str(on))}
 
 
 @takes(wire.StopJob)
-async def cancel(desk: Desk, call: Call, given: wire.StopJob) -> Answer:
+async def cancel(desk: BatchContext, call: BatchRequest, given: wire.StopJob) -> Answer:
     return await _stop(desk.jobs.cancel, call, given)
 
 
 @takes(wire.StopJob)
-async def terminate(desk: Desk, call: Call, given: wire.StopJob) -> Answer:
+async def terminate(desk: BatchContext, call: BatchRequest, given: wire.StopJob) -> Answer:
     return await _stop(desk.jobs.terminate, call, given)
 
 
 @takes(wire.StopJobs)
-async def cancel_many(desk: Desk, call: Call, given: wire.StopJobs) -> Answer:
+async def cancel_many(desk: BatchContext, call: BatchRequest, given: wire.StopJobs) -> Answer:
     return await _stop_many(desk.jobs.cancel_many, call, given)
 
 
 @takes(wire.StopJobs)
-async def terminate_many(desk: Desk, call: Call, given: wire.StopJobs) -> Answer:
+async def terminate_many(desk: BatchContext, call: BatchRequest, given: wire.StopJobs) -> Answer:
     return await _stop_many(desk.jobs.terminate_many, call, given)
 
 
-async def _definition(desk: Desk, text: str, call: Call) -> JobDefinition:
+async def _definition(desk: BatchContext, text: str, call: BatchRequest) -> JobDefinition:
     name, revision = submit_job.definition_of(text, call.arns)
     try:
         return await desk.catalog.definitions.find(name, revision, caller=call.caller)
@@ -125,16 +125,16 @@ async def _definition(desk: Desk, text: str, call: Call) -> JobDefinition:
         raise submit_job.unknown_definition(text) from None
 
 
-def _job(text: str, call: Call) -> JobId | None:
+def _job(text: str, call: BatchRequest) -> JobId | None:
     """The id that an id or an ARN means; None if it is none this service could have given. Raises Invalid."""
-    return _checked(call.arns.named(Kind.JOB, text))
+    return _checked(call.arns.named(ArnKind.JOB, text))
 
 
 def _checked(name: str | None) -> JobId | None:
     return JobId(name) if name is not None and is_job_id(name) else None
 
 
-async def _stop(order: Order, call: Call, given: wire.StopJob) -> Answer:
+async def _stop(order: Order, call: BatchRequest, given: wire.StopJob) -> Answer:
     """AWS: an id that nobody has, even one that is no id, is no error."""
     reason = validation.reason(given.reason)
     job_id = _job(validation.required(given.jobId, "jobId"), call)
@@ -143,7 +143,7 @@ async def _stop(order: Order, call: Call, given: wire.StopJob) -> Answer:
     return {}
 
 
-async def _stop_many(order: OrderMany, call: Call, given: wire.StopJobs) -> Answer:
+async def _stop_many(order: OrderMany, call: BatchRequest, given: wire.StopJobs) -> Answer:
     reason = validation.reason(given.reason)
     errors: dict[str, dict[str, str]] = {}
     named: dict[str, JobId | None] = {}

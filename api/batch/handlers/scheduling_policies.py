@@ -1,7 +1,7 @@
 """Scheduling policies: create, update, delete, describe, list."""
 
-from batchq.api.batch.arns import Kind
-from batchq.api.batch.context import Answer, Call, Desk
+from batchq.api.batch.arns import ArnKind
+from batchq.api.batch.context import Answer, BatchContext, BatchRequest
 from batchq.api.batch.pages import page
 from batchq.api.batch.translate import scheduling_policies, validation
 from batchq.api.batch.wire import scheduling_policies as wire
@@ -10,7 +10,7 @@ from batchq.domain.catalog import PolicyName
 
 
 @takes(wire.CreateSchedulingPolicy)
-async def create(desk: Desk, call: Call, given: wire.CreateSchedulingPolicy) -> Answer:
+async def create(desk: BatchContext, call: BatchRequest, given: wire.CreateSchedulingPolicy) -> Answer:
     scheduling_policies.check_served(given)
     fair = given.fairsharePolicy
     made = await desk.catalog.scheduling_policies.create(
@@ -26,7 +26,7 @@ async def create(desk: Desk, call: Call, given: wire.CreateSchedulingPolicy) -> 
 
 
 @takes(wire.UpdateSchedulingPolicy)
-async def update(desk: Desk, call: Call, given: wire.UpdateSchedulingPolicy) -> Answer:
+async def update(desk: BatchContext, call: BatchRequest, given: wire.UpdateSchedulingPolicy) -> Answer:
     scheduling_policies.check_served(given)
     name = scheduling_policies.name_of(given.arn, call.arns, said="arn")
     await desk.catalog.scheduling_policies.update(
@@ -36,7 +36,7 @@ async def update(desk: Desk, call: Call, given: wire.UpdateSchedulingPolicy) -> 
 
 
 @takes(wire.DeleteSchedulingPolicy)
-async def delete(desk: Desk, call: Call, given: wire.DeleteSchedulingPolicy) -> Answer:
+async def delete(desk: BatchContext, call: BatchRequest, given: wire.DeleteSchedulingPolicy) -> Answer:
     await desk.catalog.scheduling_policies.delete(
         scheduling_policies.name_of(given.arn, call.arns, said="arn"), caller=call.caller
     )
@@ -44,12 +44,12 @@ async def delete(desk: Desk, call: Call, given: wire.DeleteSchedulingPolicy) -> 
 
 
 @takes(wire.DescribeSchedulingPolicies)
-async def describe(desk: Desk, call: Call, given: wire.DescribeSchedulingPolicies) -> Answer:
-    found = desk.catalog.scheduling_policies.describe(call.arns.all_named(Kind.POLICY, given.arns))
+async def describe(desk: BatchContext, call: BatchRequest, given: wire.DescribeSchedulingPolicies) -> Answer:
+    found = desk.catalog.scheduling_policies.describe(call.arns.all_named(ArnKind.POLICY, given.arns))
     return {"schedulingPolicies": [scheduling_policies.detail(it, call.arns) for it in found]}
 
 
 @takes(wire.ListSchedulingPolicies)
-async def list_(desk: Desk, call: Call, given: wire.ListSchedulingPolicies) -> Answer:
+async def list_(desk: BatchContext, call: BatchRequest, given: wire.ListSchedulingPolicies) -> Answer:
     told, more = page(desk.catalog.policies, given, query=("ListSchedulingPolicies",), tokens=desk.tokens)
     return {"schedulingPolicies": [{"arn": call.arns.policy(it.name)} for it in told], **more}

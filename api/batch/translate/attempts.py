@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from batchq.api.batch.arns import Arns
+from batchq.api.batch.arns import BatchArns
 from batchq.api.times import milliseconds
 from batchq.domain.created_paths import container_reason
 from batchq.domain.ids import Tag, node_of, stream_name
@@ -20,7 +20,7 @@ def latest(job: Job) -> Attempt | None:
     return job.attempt or (job.attempts[-1] if job.attempts else None)
 
 
-def attempt(job: Job, run: Attempt, arns: Arns, *, in_tasks: bool) -> Content:
+def attempt(job: Job, run: Attempt, arns: BatchArns, *, in_tasks: bool) -> Content:
     """One that is over. AWS: a job defined by ecsProperties tells its containers too."""
     return said(
         {
@@ -37,7 +37,7 @@ def outcome(run: Attempt | Part) -> Content:
     return said({"exitCode": run.exit_code, "reason": container_reason(run)})
 
 
-def whereabouts(job: Job, run: Attempt, arns: Arns) -> Content:
+def whereabouts(job: Job, run: Attempt, arns: BatchArns) -> Content:
     """Where an attempt runs or ran: of several containers the one by which the attempt is judged."""
     key = run.decided or _leading(job)
     part = next((it for it in run.parts if it.key == key), None)
@@ -52,7 +52,7 @@ def whereabouts(job: Job, run: Attempt, arns: Arns) -> Content:
     )
 
 
-def place(job: Job, run: Attempt, arns: Arns) -> Content:
+def place(job: Job, run: Attempt, arns: BatchArns) -> Content:
     return {"containerInstanceArn": arns.instance(run.environment), "taskArn": arns.task(_tag(job, run, _leading(job)))}
 
 
@@ -66,7 +66,7 @@ def container(job: Job, run: Attempt | None, name: str) -> Content:
     return said({**outcome(part), "logStreamName": stream, "networkInterfaces": _interfaces(part)})
 
 
-def _task(job: Job, run: Attempt, arns: Arns) -> Content:
+def _task(job: Job, run: Attempt, arns: BatchArns) -> Content:
     containers = [{"name": it.name, **container(job, run, it.name)} for it in run.parts]
     return {**place(job, run, arns), "containers": containers}
 

@@ -6,7 +6,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from msgspec.structs import replace
 
-from batchq.api.batch.arns import Arns, Kind
+from batchq.api.batch.arns import ArnKind, BatchArns
 from batchq.api.batch.server_limits import Rules
 from batchq.api.batch.translate import unsupported, validation
 from batchq.api.batch.wire.compute_environments import (
@@ -47,8 +47,8 @@ NOT_ON_FARGATE = (
 )
 
 
-def name_of(text: str, arns: Arns) -> EnvironmentName:
-    name = arns.named(Kind.ENVIRONMENT, validation.required(text, "computeEnvironment"))
+def name_of(text: str, arns: BatchArns) -> EnvironmentName:
+    name = arns.named(ArnKind.ENVIRONMENT, validation.required(text, "computeEnvironment"))
     if name is None:
         raise NotFound(f"ComputeEnvironment {text} not found.")
     return EnvironmentName(name)
@@ -97,7 +97,7 @@ def on_fargate(environment: ComputeEnvironment) -> bool:
     return json.loads(environment.document).get("computeResources", {}).get("type") in ON_FARGATE
 
 
-def detail(environment: ComputeEnvironment, arns: Arns) -> dict[str, object]:
+def detail(environment: ComputeEnvironment, arns: BatchArns) -> dict[str, object]:
     """AWS: VALID takes a moment, and a cluster. Here the machine is there."""
     return {
         "computeEnvironmentName": environment.name,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from batchq.api.batch.arns import Arns, Kind
+from batchq.api.batch.arns import ArnKind, BatchArns
 from batchq.api.batch.translate import validation
 from batchq.api.batch.wire.consumable_requirements import ConsumableResourceProperties, ConsumableResourceRequirement
 from batchq.domain.ids import ConsumableName
@@ -15,13 +15,13 @@ Needs = tuple[Need, ...]
 MOST = 2**63 - 1  # that clients can read
 
 
-def needs(given: ConsumableResourceProperties | None, arns: Arns) -> Needs:
+def needs(given: ConsumableResourceProperties | None, arns: BatchArns) -> Needs:
     made = tuple(_need(it, arns) for it in (given and given.consumableResourceList) or ())
     validation.once((it.resource for it in made), "A consumable resource")
     return made
 
 
-def of_gang(own: Needs, ranges: Sequence[ConsumableResourceProperties | None], gang: Nodes, arns: Arns) -> Needs:
+def of_gang(own: Needs, ranges: Sequence[ConsumableResourceProperties | None], gang: Nodes, arns: BatchArns) -> Needs:
     """What a gang needs in all: its own, and for each node what its range needs. `ranges` are in the gang's order.
 
     Raises Invalid where it is more than a client can read.
@@ -43,9 +43,9 @@ def _sum(listed: Iterable[Needs]) -> Needs:
     return tuple(Need(resource=name, quantity=quantity) for name, quantity in amounts.items())
 
 
-def _need(given: ConsumableResourceRequirement, arns: Arns) -> Need:
+def _need(given: ConsumableResourceRequirement, arns: BatchArns) -> Need:
     text = validation.required(given.consumableResource or "", "consumableResource")
-    name = arns.named(Kind.CONSUMABLE, text)
+    name = arns.named(ArnKind.CONSUMABLE, text)
     if name is None:
         raise NotFound(f"ConsumableResource {text} not found.")
     if given.quantity is None or given.quantity < 1:
@@ -53,7 +53,7 @@ def _need(given: ConsumableResourceRequirement, arns: Arns) -> Need:
     return Need(resource=ConsumableName(name), quantity=given.quantity)
 
 
-def shown(listed: Needs, arns: Arns) -> dict[str, object]:
+def shown(listed: Needs, arns: BatchArns) -> dict[str, object]:
     return {
         "consumableResourceList": [
             {"consumableResource": arns.consumable(it.resource), "quantity": it.quantity} for it in listed

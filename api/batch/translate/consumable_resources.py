@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from batchq.api.batch.arns import Arns, Kind
+from batchq.api.batch.arns import ArnKind, BatchArns
 from batchq.api.batch.translate import validation
 from batchq.api.batch.wire.consumable_resources import (
     Filter,
@@ -27,8 +27,8 @@ _BY_NAME = "CONSUMABLE_RESOURCE_NAME"
 _BY_STATUS, _BY_JOB_NAME = "JOB_STATUS", "JOB_NAME"
 
 
-def name_of(text: str, arns: Arns) -> ConsumableName:
-    name = arns.named(Kind.CONSUMABLE, validation.required(text, "consumableResource"))
+def name_of(text: str, arns: BatchArns) -> ConsumableName:
+    name = arns.named(ArnKind.CONSUMABLE, validation.required(text, "consumableResource"))
     if name is None:
         raise NotFound(f"ConsumableResource {text} not found.")
     return ConsumableName(name)
@@ -50,7 +50,7 @@ def operation(given: UpdateConsumableResource) -> tuple[Operation, int]:
     return Operation(name), given.quantity
 
 
-def detail(resource: ConsumableResource, there: Quantities, arns: Arns) -> Content:
+def detail(resource: ConsumableResource, there: Quantities, arns: BatchArns) -> Content:
     return {
         **summary(resource, there, arns),
         "availableQuantity": there.available,
@@ -59,7 +59,7 @@ def detail(resource: ConsumableResource, there: Quantities, arns: Arns) -> Conte
     }
 
 
-def summary(resource: ConsumableResource, there: Quantities, arns: Arns) -> Content:
+def summary(resource: ConsumableResource, there: Quantities, arns: BatchArns) -> Content:
     return {
         "consumableResourceArn": arns.consumable(resource.name),
         "consumableResourceName": resource.name,
@@ -82,7 +82,7 @@ def matches(name: str, wanted: Sequence[str]) -> bool:
     return any(said.startswith(it[:-1]) if it.endswith("*") else said == it for it in wanted)
 
 
-def need_query(given: ListJobsByConsumableResource, arns: Arns) -> NeedQuery:
+def need_query(given: ListJobsByConsumableResource, arns: BatchArns) -> NeedQuery:
     """The first page. The two filters may stand together; each takes one value."""
     named = {_named(it, (_BY_STATUS, _BY_JOB_NAME)): _value(it) for it in given.filters or ()}
     if len(named) != len(given.filters or ()):
@@ -95,7 +95,7 @@ def need_query(given: ListJobsByConsumableResource, arns: Arns) -> NeedQuery:
     )
 
 
-def needing(job: Job, resource: ConsumableName, arns: Arns) -> Content:
+def needing(job: Job, resource: ConsumableName, arns: BatchArns) -> Content:
     """A job that needs some of this resource. What there is nothing to say of is left out."""
     needs = job.spec.needs
     told: dict[str, object | None] = {

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import cast
 
-from batchq.api.batch.arns import Arns
+from batchq.api.batch.arns import BatchArns
 from batchq.api.batch.translate import attempts, container_properties
 from batchq.api.batch.translate.attempts import Content, latest, said
 from batchq.api.batch.translate.consumable_requirements import shown as needs_shown
@@ -17,7 +17,7 @@ from batchq.domain.ids import node_of
 from batchq.domain.job import Dependency, Job
 
 
-def job_detail(job: Job, definition: JobDefinition | None, arns: Arns) -> Content:
+def job_detail(job: Job, definition: JobDefinition | None, arns: BatchArns) -> Content:
     known = {} if definition is None else document(definition.document)
     registered = container_properties.registered(known, job.spec, node_of(job.id)[1])
     spec = job.spec
@@ -53,7 +53,7 @@ def job_detail(job: Job, definition: JobDefinition | None, arns: Arns) -> Conten
     )
 
 
-def _work(job: Job, registered: Registered, arns: Arns, over: Sequence[Content]) -> Content:
+def _work(job: Job, registered: Registered, arns: BatchArns, over: Sequence[Content]) -> Content:
     """What it runs, and how the latest attempt fares: `over` tells of those that are. AWS: each node tells its own."""
     if "nodeProperties" in registered and job.spec.nodes is not None:
         return {"nodeProperties": container_properties.of_nodes(registered["nodeProperties"], job.spec.nodes)}
@@ -63,13 +63,13 @@ def _work(job: Job, registered: Registered, arns: Arns, over: Sequence[Content])
     return {"container": {**container, "networkInterfaces": [], **_whereabouts(job, arns, over)}}
 
 
-def _whereabouts(job: Job, arns: Arns, over: Sequence[Content]) -> Content:
+def _whereabouts(job: Job, arns: BatchArns, over: Sequence[Content]) -> Content:
     if job.attempt is not None:
         return attempts.whereabouts(job, job.attempt, arns)
     return cast("Content", over[-1]["container"]) if over else {}  # as the latest of them has it
 
 
-def _ecs(job: Job, registered: Registered, arns: Arns) -> Content:
+def _ecs(job: Job, registered: Registered, arns: BatchArns) -> Content:
     task, run = job.spec.task, latest(job)
     assert task is not None, f"{job.id} has ecsProperties and no task"
     containers = [

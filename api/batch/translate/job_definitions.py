@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from batchq.api.batch.arns import Arns
+from batchq.api.batch.arns import BatchArns
 from batchq.api.batch.server_limits import Rules
 from batchq.api.batch.translate import (
     consumable_requirements,
@@ -59,7 +59,7 @@ def check_size(body: bytes) -> None:
         raise Invalid(f"Job definition size must be at most 24 KiB, got {len(body)} bytes")
 
 
-def definition(given: RegisterJobDefinition, *, arns: Arns, rules: Rules, now: datetime) -> JobDefinition:
+def definition(given: RegisterJobDefinition, *, arns: BatchArns, rules: Rules, now: datetime) -> JobDefinition:
     """What was registered. The revision is the catalog's to give."""
     ref = DefinitionRef(name=validation.name(given.jobDefinitionName, "jobDefinitionName"), revision=0)
     work = _work(given, arns)
@@ -99,7 +99,7 @@ class Work(Struct, frozen=True, kw_only=True):
         return any(it.privileged or it.devices for it in specs)
 
 
-def _work(given: RegisterJobDefinition, arns: Arns) -> Work:
+def _work(given: RegisterJobDefinition, arns: BatchArns) -> Work:
     """AWS: a job definition has exactly one kind of properties, the one that goes with its type."""
     unsupported.refuse({"eksProperties": given.eksProperties}, unsupported.KUBERNETES)
     fargate = "FARGATE" in (given.platformCapabilities or ())
@@ -118,7 +118,7 @@ def _work(given: RegisterJobDefinition, arns: Arns) -> Work:
     return Work(container=alone(given.containerProperties, on_fargate=fargate), needs=own)
 
 
-def _gang(given: RegisterJobDefinition, own: tuple[Need, ...], arns: Arns, *, fargate: bool) -> Work:
+def _gang(given: RegisterJobDefinition, own: tuple[Need, ...], arns: BatchArns, *, fargate: bool) -> Work:
     if given.containerProperties is not None or given.ecsProperties is not None:
         raise Invalid("A multinode job definition has the properties of its containers in nodeProperties only.")
     if fargate:
@@ -130,7 +130,7 @@ def _gang(given: RegisterJobDefinition, own: tuple[Need, ...], arns: Arns, *, fa
     return Work(container=gang.leading.spec, nodes=gang, needs=consumable_requirements.of_gang(own, each, gang, arns))
 
 
-def ref_of(text: str, arns: Arns) -> DefinitionRef | None:
+def ref_of(text: str, arns: BatchArns) -> DefinitionRef | None:
     """The revision that `name:revision` or an ARN means; None where it means none."""
     name, revision = arns.definition_named(text) or ("", None)
     return None if revision is None else DefinitionRef(name=name, revision=revision)
@@ -148,7 +148,7 @@ def check_selector(given: DescribeJobDefinitions) -> None:
         raise Invalid("jobDefinitions cannot be used with other parameters.")
 
 
-def detail(registered: JobDefinition, arns: Arns) -> dict[str, object]:
+def detail(registered: JobDefinition, arns: BatchArns) -> dict[str, object]:
     """What DescribeJobDefinitions tells of it: what was registered, and what became of it."""
     said = document(registered.document)
     return {

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from batchq.api.batch.arns import Arns, Kind
+from batchq.api.batch.arns import ArnKind, BatchArns
 from batchq.api.batch.translate import scheduling_policies, time_limits, unsupported, validation
 from batchq.api.batch.translate.compute_environments import on_fargate
 from batchq.api.batch.wire.job_queues import ComputeEnvironmentOrder, CreateJobQueue, UpdateJobQueue
@@ -25,8 +25,8 @@ MOST_ENVIRONMENTS = 3
 UNSERVED_TYPES = {"EKS": unsupported.KUBERNETES, "SAGEMAKER_TRAINING": unsupported.SERVICE_JOBS}
 
 
-def name_of(text: str, arns: Arns) -> QueueName:
-    name = arns.named(Kind.QUEUE, validation.required(text, "jobQueue"))
+def name_of(text: str, arns: BatchArns) -> QueueName:
+    name = arns.named(ArnKind.QUEUE, validation.required(text, "jobQueue"))
     if name is None:
         raise NotFound(f"JobQueue {text} not found.")
     return QueueName(name)
@@ -39,7 +39,9 @@ def check_served(given: CreateJobQueue | UpdateJobQueue) -> None:
         raise unsupported.refusal(f"jobQueueType {kind}", UNSERVED_TYPES[kind])
 
 
-def environments(given: Sequence[ComputeEnvironmentOrder], arns: Arns, known: Known) -> tuple[EnvironmentName, ...]:
+def environments(
+    given: Sequence[ComputeEnvironmentOrder], arns: BatchArns, known: Known
+) -> tuple[EnvironmentName, ...]:
     """Their names, in the order they are to be tried. AWS: those of one queue are all on Fargate, or none is."""
     if not 1 <= len(given) <= MOST_ENVIRONMENTS:
         raise Invalid(f"computeEnvironmentOrder must name 1 to {MOST_ENVIRONMENTS} compute environments.")
@@ -51,7 +53,7 @@ def environments(given: Sequence[ComputeEnvironmentOrder], arns: Arns, known: Kn
     return named
 
 
-def policy(text: str | None, arns: Arns) -> PolicyName | None:
+def policy(text: str | None, arns: BatchArns) -> PolicyName | None:
     """An empty ARN says nothing."""
     return scheduling_policies.name_of(text, arns, said="schedulingPolicyArn") if text else None
 
@@ -61,7 +63,7 @@ def document(given: CreateJobQueue) -> str:
     return json.dumps(told | {"orders": _orders(given.computeEnvironmentOrder or ())})
 
 
-def changed(before: JobQueue, given: UpdateJobQueue, arns: Arns, known: Known) -> JobQueue:
+def changed(before: JobQueue, given: UpdateJobQueue, arns: BatchArns, known: Known) -> JobQueue:
     """What is not said stays; jobStateTimeLimitActions that are empty take away those that were there."""
     order = given.computeEnvironmentOrder
     actions = given.jobStateTimeLimitActions
@@ -76,7 +78,7 @@ def changed(before: JobQueue, given: UpdateJobQueue, arns: Arns, known: Known) -
     )
 
 
-def detail(queue: JobQueue, arns: Arns) -> dict[str, object]:
+def detail(queue: JobQueue, arns: BatchArns) -> dict[str, object]:
     """AWS: VALID takes a moment. Here a queue is as soon as it is made."""
     told = json.loads(queue.document)
     numbers = told.pop("orders", range(1, len(queue.environments) + 1))
@@ -99,8 +101,8 @@ def detail(queue: JobQueue, arns: Arns) -> dict[str, object]:
     }
 
 
-def _environment(text: str, arns: Arns) -> EnvironmentName:
-    name = arns.named(Kind.ENVIRONMENT, text)
+def _environment(text: str, arns: BatchArns) -> EnvironmentName:
+    name = arns.named(ArnKind.ENVIRONMENT, text)
     if name is None:
         raise NotFound(f"ComputeEnvironment {text} not found.")
     return EnvironmentName(name)

@@ -1,6 +1,6 @@
 """A job in one line, as ListJobs tells it, and what DescribeJobs tells of arrays and nodes."""
 
-from batchq.api.batch.arns import Arns
+from batchq.api.batch.arns import BatchArns
 from batchq.api.batch.translate.attempts import Content, latest, outcome, said
 from batchq.api.times import milliseconds
 from batchq.domain.created_paths import status_reason
@@ -9,7 +9,7 @@ from batchq.domain.job import Job, Status
 from batchq.domain.lifecycle.arrays import is_parent
 
 
-def job_summary(job: Job, arns: Arns) -> Content:
+def job_summary(job: Job, arns: BatchArns) -> Content:
     """AWS: the two flags are told only where they are true."""
     run = latest(job)
     return said(

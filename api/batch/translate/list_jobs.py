@@ -2,7 +2,7 @@
 
 import re
 
-from batchq.api.batch.arns import Arns, Kind
+from batchq.api.batch.arns import ArnKind, BatchArns
 from batchq.api.batch.translate import job_queues
 from batchq.api.batch.wire.jobs import KeyValuesPair, ListJobs
 from batchq.api.page_tokens import TokenQuery
@@ -18,7 +18,7 @@ MOST_VALUES = 100
 _MILLISECONDS = re.compile(r"[0-9]{1,19}")
 
 
-def query(given: ListJobs, arns: Arns) -> JobQuery:
+def query(given: ListJobs, arns: BatchArns) -> JobQuery:
     """The first page. AWS: RUNNING where nothing is said; a filter looks at every status, but for SHARE_IDENTIFIER."""
     by, values = _filter(given.filters or [], arns)
     return JobQuery(
@@ -30,7 +30,7 @@ def query(given: ListJobs, arns: Arns) -> JobQuery:
     )
 
 
-def children(given: ListJobs, arns: Arns) -> ChildQuery:
+def children(given: ListJobs, arns: BatchArns) -> ChildQuery:
     """The first page of an array's children. AWS: filters are not applied to them."""
     return ChildQuery(parent=job_named(given.arrayJobId or "", arns), status=status(given), limit=limit(given))
 
@@ -41,9 +41,9 @@ def token_query(asked: JobQuery | ChildQuery) -> TokenQuery:
     return "ListJobs", "queue", asked.queue, asked.status, asked.filter, asked.values
 
 
-def job_named(text: str, arns: Arns) -> JobId:
+def job_named(text: str, arns: BatchArns) -> JobId:
     """The job that an id or an ARN means. What can be none lists nothing."""
-    return JobId(arns.named(Kind.JOB, text) or "")
+    return JobId(arns.named(ArnKind.JOB, text) or "")
 
 
 def limit(given: ListJobs, by: Filter | None = None) -> int:
@@ -68,7 +68,7 @@ def status(given: ListJobs, by: Filter | None = None) -> Status | None:
     return Status.RUNNING if by is None else None
 
 
-def _filter(given: list[KeyValuesPair], arns: Arns) -> tuple[Filter | None, tuple[str, ...]]:
+def _filter(given: list[KeyValuesPair], arns: BatchArns) -> tuple[Filter | None, tuple[str, ...]]:
     if not given:
         return None, ()
     if len(given) > 1:
@@ -84,12 +84,12 @@ def _filter(given: list[KeyValuesPair], arns: Arns) -> tuple[Filter | None, tupl
     return by, tuple(_value(by, value, arns) for value in values)
 
 
-def _value(by: Filter, text: str, arns: Arns) -> str:
+def _value(by: Filter, text: str, arns: BatchArns) -> str:
     if by in {Filter.BEFORE_CREATED_AT, Filter.AFTER_CREATED_AT} and not _MILLISECONDS.fullmatch(text):
         raise Invalid(f"The value of the filter {by} must be milliseconds since 1970.")
     if by is not Filter.JOB_DEFINITION:
         return text
-    name = arns.named(Kind.DEFINITION, text)
+    name = arns.named(ArnKind.DEFINITION, text)
     if name is None or (name != text and "*" in name):
         raise Invalid(f"{text} is not the ARN of a job definition.")
     return name

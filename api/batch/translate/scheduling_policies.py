@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from batchq.api.batch.arns import Arns, Kind
+from batchq.api.batch.arns import ArnKind, BatchArns
 from batchq.api.batch.translate import unsupported, validation
 from batchq.api.batch.wire.scheduling_policies import (
     CreateSchedulingPolicy,
@@ -26,9 +26,9 @@ LEAST_WEIGHT, MOST_WEIGHT = 0.0001, 999.9999
 _SHARE = re.compile(r"[A-Za-z0-9]{1,255}\*?")
 
 
-def name_of(text: str, arns: Arns, *, said: str) -> PolicyName:
+def name_of(text: str, arns: BatchArns, *, said: str) -> PolicyName:
     """`said` is the member it came in."""
-    name = arns.named(Kind.POLICY, validation.required(text, said))
+    name = arns.named(ArnKind.POLICY, validation.required(text, said))
     if name is None:
         raise NotFound(f"SchedulingPolicy {text} not found.")
     return PolicyName(name)
@@ -75,7 +75,7 @@ def changed(before: SchedulingPolicy, given: FairsharePolicy | None) -> Scheduli
     )
 
 
-def detail(policy: SchedulingPolicy, arns: Arns) -> dict[str, object]:
+def detail(policy: SchedulingPolicy, arns: BatchArns) -> dict[str, object]:
     fair: dict[str, Any] = json.loads(policy.document)
     return {
         "name": policy.name,

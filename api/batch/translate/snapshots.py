@@ -1,6 +1,6 @@
 """GetJobQueueSnapshot as it is answered."""
 
-from batchq.api.batch.arns import Arns
+from batchq.api.batch.arns import BatchArns
 from batchq.api.times import milliseconds
 from batchq.ports.catalog import Snapshot
 
@@ -10,7 +10,7 @@ UNIT = "VCPU"
 Content = dict[str, object]
 
 
-def detail(snapshot: Snapshot, arns: Arns, *, fair: bool) -> Content:
+def detail(snapshot: Snapshot, arns: BatchArns, *, fair: bool) -> Content:
     """`fair`: the queue goes by a policy, and so its shares are told."""
     updated = {"lastUpdatedAt": milliseconds(snapshot.updated_at)}
     shares = {"fairshareUtilization": _shares(snapshot)} if fair else {}

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 from pydantic import BaseModel
 
-from batchq.api.batch.arns import Arns, Kind
+from batchq.api.batch.arns import ArnKind, BatchArns
 from batchq.api.batch.server_limits import Rules
 from batchq.api.batch.translate import job_queues, nodes, resources, unsupported, validation
 from batchq.api.batch.translate.consumable_requirements import Needs, needs, of_gang
@@ -102,7 +102,7 @@ class Changes(Struct, frozen=True, kw_only=True):
     needs: Needs | None = None
 
 
-def changes(given: SubmitJob, definition: JobDefinition, arns: Arns) -> Changes:
+def changes(given: SubmitJob, definition: JobDefinition, arns: BatchArns) -> Changes:
     unsupported.refuse({"eksPropertiesOverride": given.eksPropertiesOverride}, unsupported.KUBERNETES)
     if definition.nodes is not None:
         _only(given, "nodeOverrides", "nodeProperties")
@@ -125,7 +125,7 @@ def _says(given: BaseModel | None) -> bool:
     return given is not None and any(vars(given).values())
 
 
-def _container(given: SubmitJob, definition: JobDefinition, arns: Arns) -> Changes:
+def _container(given: SubmitJob, definition: JobDefinition, arns: BatchArns) -> Changes:
     """What was checked when it was registered is not checked again for each job."""
     if not _says(given.containerOverrides):
         return Changes(overrides=Overrides(), needs=_needs(given, arns))
@@ -135,13 +135,13 @@ def _container(given: SubmitJob, definition: JobDefinition, arns: Arns) -> Chang
     return Changes(overrides=wanted, needs=_needs(given, arns))
 
 
-def _task(given: SubmitJob, task: Task, registered: Mapping[str, Any], arns: Arns) -> Changes:
+def _task(given: SubmitJob, task: Task, registered: Mapping[str, Any], arns: BatchArns) -> Changes:
     by_name = of_task(given.ecsPropertiesOverride, task)
     wanted = _checked(effective_task(task, by_name, ()), fargate=_fargate(registered))
     return Changes(overrides=together(by_name.values()), task=wanted, needs=_needs(given, arns))
 
 
-def _needs(given: SubmitJob, arns: Arns) -> Needs | None:
+def _needs(given: SubmitJob, arns: BatchArns) -> Needs | None:
     """None where the definition's hold."""
     return needs(given.consumableResourcePropertiesOverride, arns) or None
 
@@ -157,7 +157,7 @@ def _fargate(registered: Mapping[str, Any]) -> bool:
     return "FARGATE" in registered.get("platformCapabilities", ())
 
 
-def _gang(given: SubmitJob, defined: Nodes, registered: Mapping[str, Any], arns: Arns) -> Changes:
+def _gang(given: SubmitJob, defined: Nodes, registered: Mapping[str, Any], arns: BatchArns) -> Changes:
     if given.nodeOverrides is None and given.consumableResourcePropertiesOverride is None:
         return Changes(overrides=Overrides())
     asked = given.nodeOverrides or NodeOverrides()
@@ -248,7 +248,7 @@ def check_size(body: bytes) -> None:
 
 
 def submission(
-    given: SubmitJob, definition: JobDefinition, *, arns: Arns, rules: Rules, key: SubmissionKey | None
+    given: SubmitJob, definition: JobDefinition, *, arns: BatchArns, rules: Rules, key: SubmissionKey | None
 ) -> Submission:
     """Of that very revision, which may be another than the newest by the time the job is made."""
     if not _JOB_NAME.fullmatch(given.jobName):
@@ -276,7 +276,7 @@ def submission(
     )
 
 
-def definition_of(text: str, arns: Arns) -> tuple[str, int | None]:
+def definition_of(text: str, arns: BatchArns) -> tuple[str, int | None]:
     found = arns.definition_named(validation.required(text, "jobDefinition"))
     if found is None:
         raise unknown_definition(text)
@@ -307,20 +307,20 @@ def _share(text: str | None) -> str | None:
     return text or None
 
 
-def _dependencies(given: Sequence[JobDependency], arns: Arns) -> tuple[Dependency, ...]:
+def _dependencies(given: Sequence[JobDependency], arns: BatchArns) -> tuple[Dependency, ...]:
     if len(given) > MOST_DEPENDENCIES:
         raise Invalid(f"Job cannot have more than {MOST_DEPENDENCIES} dependencies")
     return tuple(_dependency(it, arns) for it in given)
 
 
-def _dependency(given: JobDependency, arns: Arns) -> Dependency:
+def _dependency(given: JobDependency, arns: BatchArns) -> Dependency:
     """AWS: without a job it is between the children of one array; N_TO_N is between two arrays."""
     if given.type and given.type not in set(DependencyType):
         raise Invalid(f"The type of a dependency must be one of {', '.join(DependencyType)}.")
     kind = DependencyType(given.type) if given.type else None
     if kind is DependencyType.SEQUENTIAL and not given.jobId:
         return Dependency(job_id=None, type=kind)
-    job_id = arns.named(Kind.JOB, validation.required(given.jobId or "", "jobId"))
+    job_id = arns.named(ArnKind.JOB, validation.required(given.jobId or "", "jobId"))
     if job_id is None:
         raise Invalid(f"Job {given.jobId} in dependsOn does not exist.")
     return Dependency(job_id=JobId(job_id), type=kind)

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from batchq.api.batch.wire.instances import ManagedInstancesProvider
 from batchq.api.batch.wire.job_queues import State
-from batchq.api.batch.wire.shape import Integer, Named, Page, Shape, Tags, Text, Unserved
+from batchq.api.batch.wire.shape import Integer, Named, Page, Tags, Text, Unserved, WireModel
 
 ResourceType = Literal["EC2", "SPOT", "FARGATE", "FARGATE_SPOT", "ECS_MANAGED_INSTANCES"]
 LaterStrategy = Literal[
@@ -22,7 +22,7 @@ Count = Annotated[Integer, Field(ge=0)]
 Label = Annotated[Text, Field(min_length=1, max_length=256)]
 
 
-class LaunchTemplateOverride(Shape):
+class LaunchTemplateOverride(WireModel):
     launchTemplateId: Text | None = None
     launchTemplateName: Text | None = None
     version: Text | None = None
@@ -30,7 +30,7 @@ class LaunchTemplateOverride(Shape):
     userdataType: UserdataType | None = None
 
 
-class LaunchTemplate(Shape):
+class LaunchTemplate(WireModel):
     launchTemplateId: Text | None = None
     launchTemplateName: Text | None = None
     version: Text | None = None
@@ -38,18 +38,18 @@ class LaunchTemplate(Shape):
     userdataType: UserdataType | None = None
 
 
-class Ec2Configuration(Shape):
+class Ec2Configuration(WireModel):
     imageType: Label
     imageIdOverride: Label | None = None
     batchImageStatus: Text | None = None
     imageKubernetesVersion: Label | None = None
 
 
-class ScalingPolicy(Shape):
+class ScalingPolicy(WireModel):
     minScaleDownDelayMinutes: Integer | None = None
 
 
-class Machines(Shape):
+class Machines(WireModel):
     """What may be said at first and changed later."""
 
     minvCpus: Count | None = None
@@ -84,16 +84,16 @@ class ComputeResourceUpdate(Machines):
     updateToLatestImageVersion: bool | None = None
 
 
-class UpdatePolicy(Shape):
+class UpdatePolicy(WireModel):
     terminateJobsOnUpdate: bool | None = None
     jobExecutionTimeoutMinutes: Annotated[int, Field(ge=1, le=7200)] | None = None
 
 
-class EcsSettings(Shape):
+class EcsSettings(WireModel):
     containerInsights: Literal["ENABLED", "ENHANCED", "DISABLED"] | None = None
 
 
-class CreateComputeEnvironment(Shape):
+class CreateComputeEnvironment(WireModel):
     computeEnvironmentName: Text
     type: Literal["MANAGED", "UNMANAGED"]
     state: State | None = None
@@ -106,7 +106,7 @@ class CreateComputeEnvironment(Shape):
     ecsSettings: EcsSettings | None = None
 
 
-class UpdateComputeEnvironment(Shape):
+class UpdateComputeEnvironment(WireModel):
     computeEnvironment: Text
     state: State | None = None
     unmanagedvCpus: Count | None = None
@@ -118,11 +118,11 @@ class UpdateComputeEnvironment(Shape):
     eksConfiguration: Unserved | None = None
 
 
-class DeleteComputeEnvironment(Shape):
+class DeleteComputeEnvironment(WireModel):
     computeEnvironment: Text
 
 
-class DescribeComputeEnvironments(Shape):
+class DescribeComputeEnvironments(WireModel):
     computeEnvironments: Named | None = None
     maxResults: Page | None = None
     nextToken: Text | None = None

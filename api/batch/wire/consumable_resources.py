@@ -4,43 +4,43 @@ from typing import Annotated
 
 from pydantic import Field
 
-from batchq.api.batch.wire.shape import Long, Page, Shape, Tags, Text
+from batchq.api.batch.wire.shape import Long, Page, Tags, Text, WireModel
 
 
-class Filter(Shape):
+class Filter(WireModel):
     name: Text | None = None
     values: list[Text] | None = None
 
 
-class CreateConsumableResource(Shape):
+class CreateConsumableResource(WireModel):
     consumableResourceName: Text
     totalQuantity: Long | None = None
     resourceType: Text | None = None
     tags: Tags | None = None
 
 
-class UpdateConsumableResource(Shape):
+class UpdateConsumableResource(WireModel):
     consumableResource: Text
     operation: Text | None = None
     quantity: Long | None = None
     clientToken: Annotated[Text, Field(min_length=1, max_length=64)] | None = None
 
 
-class DeleteConsumableResource(Shape):
+class DeleteConsumableResource(WireModel):
     consumableResource: Text
 
 
-class DescribeConsumableResource(Shape):
+class DescribeConsumableResource(WireModel):
     consumableResource: Text
 
 
-class ListConsumableResources(Shape):
+class ListConsumableResources(WireModel):
     filters: list[Filter] | None = None
     maxResults: Page | None = None
     nextToken: Text | None = None
 
 
-class ListJobsByConsumableResource(Shape):
+class ListJobsByConsumableResource(WireModel):
     consumableResource: Text
     filters: list[Filter] | None = None
     maxResults: Page | None = None

@@ -4,57 +4,57 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from batchq.api.batch.wire.shape import Integer, Shape, Text, Unserved
+from batchq.api.batch.wire.shape import Integer, Text, Unserved, WireModel
 
 
-class KeyValuePair(Shape):
+class KeyValuePair(WireModel):
     name: Text | None = None
     value: Text | None = None
 
 
-class ResourceRequirement(Shape):
+class ResourceRequirement(WireModel):
     """AWS: the value is a text. In job definitions written by hand the count of GPUs is often a number."""
 
     type: Literal["GPU", "VCPU", "MEMORY"]
     value: Annotated[Text, Field(strict=False, coerce_numbers_to_str=True)]
 
 
-class Host(Shape):
+class Host(WireModel):
     sourcePath: Text | None = None
 
 
-class Volume(Shape):
+class Volume(WireModel):
     name: Text | None = None
     host: Host | None = None
     efsVolumeConfiguration: Unserved | None = None
     s3filesVolumeConfiguration: Unserved | None = None
 
 
-class MountPoint(Shape):
+class MountPoint(WireModel):
     containerPath: Text | None = None
     readOnly: bool | None = None
     sourceVolume: Text | None = None
 
 
-class Ulimit(Shape):
+class Ulimit(WireModel):
     name: Text
     softLimit: Integer
     hardLimit: Integer
 
 
-class Device(Shape):
+class Device(WireModel):
     hostPath: Text
     containerPath: Text | None = None
     permissions: list[Literal["READ", "WRITE", "MKNOD"]] | None = None
 
 
-class Tmpfs(Shape):
+class Tmpfs(WireModel):
     containerPath: Text
     size: Integer
     mountOptions: list[Text] | None = None
 
 
-class LinuxParameters(Shape):
+class LinuxParameters(WireModel):
     devices: list[Device] | None = None
     initProcessEnabled: bool | None = None
     sharedMemorySize: Annotated[Integer, Field(ge=1)] | None = None
@@ -63,39 +63,39 @@ class LinuxParameters(Shape):
     swappiness: Annotated[int, Field(ge=0, le=100)] | None = None
 
 
-class Secret(Shape):
+class Secret(WireModel):
     name: Text
     valueFrom: Text
 
 
-class LogConfiguration(Shape):
+class LogConfiguration(WireModel):
     logDriver: Literal["json-file", "syslog", "journald", "gelf", "fluentd", "awslogs", "splunk", "awsfirelens"]
     options: dict[Text, Text] | None = None
     secretOptions: list[Secret] | None = None
 
 
-class NetworkConfiguration(Shape):
+class NetworkConfiguration(WireModel):
     assignPublicIp: Literal["ENABLED", "DISABLED"] | None = None
 
 
-class FargatePlatformConfiguration(Shape):
+class FargatePlatformConfiguration(WireModel):
     platformVersion: Text | None = None
 
 
-class EphemeralStorage(Shape):
+class EphemeralStorage(WireModel):
     sizeInGiB: Annotated[int, Field(ge=21, le=200)]
 
 
-class RuntimePlatform(Shape):
+class RuntimePlatform(WireModel):
     operatingSystemFamily: Text | None = None
     cpuArchitecture: Text | None = None
 
 
-class RepositoryCredentials(Shape):
+class RepositoryCredentials(WireModel):
     credentialsParameter: Text
 
 
-class ContainerProperties(Shape):
+class ContainerProperties(WireModel):
     image: Text | None = None
     vcpus: Integer | None = None
     memory: Integer | None = None
@@ -122,7 +122,7 @@ class ContainerProperties(Shape):
     repositoryCredentials: RepositoryCredentials | None = None
 
 
-class ContainerOverrides(Shape):
+class ContainerOverrides(WireModel):
     vcpus: Integer | None = None
     memory: Integer | None = None
     command: list[Text] | None = None

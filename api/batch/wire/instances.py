@@ -1,35 +1,35 @@
 """ECS managed instances, as a compute environment names them: kept and echoed. One shape serves create and update."""
 
-from batchq.api.batch.wire.shape import Integer, Shape, Text
+from batchq.api.batch.wire.shape import Integer, Text, WireModel
 
 
-class InfrastructureOptimization(Shape):
+class InfrastructureOptimization(WireModel):
     scaleInAfter: Integer | None = None
 
 
-class InstancesNetwork(Shape):
+class InstancesNetwork(WireModel):
     subnets: list[Text] | None = None
     securityGroups: list[Text] | None = None
 
 
-class InstanceRequirements(Shape):
+class InstanceRequirements(WireModel):
     allowedInstanceTypes: list[Text] | None = None
 
 
-class InstancesStorage(Shape):
+class InstancesStorage(WireModel):
     storageSizeGiB: Integer | None = None
 
 
-class CapacityReservations(Shape):
+class CapacityReservations(WireModel):
     reservationGroupArn: Text | None = None
     reservationPreference: Text | None = None
 
 
-class LocalStorage(Shape):
+class LocalStorage(WireModel):
     useLocalStorage: bool | None = None
 
 
-class InstanceLaunchTemplate(Shape):
+class InstanceLaunchTemplate(WireModel):
     ec2InstanceProfileArn: Text | None = None
     networkConfiguration: InstancesNetwork | None = None
     instanceRequirements: InstanceRequirements | None = None
@@ -42,7 +42,7 @@ class InstanceLaunchTemplate(Shape):
     localStorageConfiguration: LocalStorage | None = None
 
 
-class ManagedInstancesProvider(Shape):
+class ManagedInstancesProvider(WireModel):
     propagateTags: Text | None = None
     infrastructureRoleArn: Text | None = None
     instanceLaunchTemplate: InstanceLaunchTemplate | None = None

@@ -12,15 +12,15 @@ from batchq.api.batch.wire.shape import (
     LeftOutIfEmpty,
     Named,
     Page,
-    Shape,
     Tags,
     Text,
     Unserved,
+    WireModel,
 )
 from batchq.api.batch.wire.tasks import EcsProperties
 
 
-class EvaluateOnExit(Shape):
+class EvaluateOnExit(WireModel):
     """AWS: the action in capitals or not."""
 
     action: Text
@@ -29,16 +29,16 @@ class EvaluateOnExit(Shape):
     onExitCode: Text | None = None
 
 
-class RetryStrategy(Shape):
+class RetryStrategy(WireModel):
     attempts: Integer | None = None
     evaluateOnExit: list[EvaluateOnExit] | None = None
 
 
-class JobTimeout(Shape):
+class JobTimeout(WireModel):
     attemptDurationSeconds: Integer | None = None
 
 
-class RegisterJobDefinition(Shape):
+class RegisterJobDefinition(WireModel):
     jobDefinitionName: Text
     type: Literal["container", "multinode"]
     parameters: dict[Text, Text] | None = None
@@ -55,11 +55,11 @@ class RegisterJobDefinition(Shape):
     consumableResourceProperties: ConsumableResourceProperties | None = None
 
 
-class DeregisterJobDefinition(Shape):
+class DeregisterJobDefinition(WireModel):
     jobDefinition: Text
 
 
-class DescribeJobDefinitions(Shape):
+class DescribeJobDefinitions(WireModel):
     jobDefinitions: Named | None = None
     maxResults: Page | None = None
     jobDefinitionName: Text | None = None

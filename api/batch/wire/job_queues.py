@@ -2,25 +2,25 @@
 
 from typing import Literal
 
-from batchq.api.batch.wire.shape import Integer, Named, Page, Shape, Tags, Text, Unserved
+from batchq.api.batch.wire.shape import Integer, Named, Page, Tags, Text, Unserved, WireModel
 
 State = Literal["ENABLED", "DISABLED"]
 QueueType = Literal["EKS", "ECS", "ECS_FARGATE", "SAGEMAKER_TRAINING", "ECS_MANAGED_INSTANCES"]
 
 
-class ComputeEnvironmentOrder(Shape):
+class ComputeEnvironmentOrder(WireModel):
     order: Integer
     computeEnvironment: Text
 
 
-class JobStateTimeLimitAction(Shape):
+class JobStateTimeLimitAction(WireModel):
     reason: Text
     state: Literal["RUNNABLE"]
     maxTimeSeconds: Integer
     action: Literal["CANCEL", "TERMINATE"]
 
 
-class CreateJobQueue(Shape):
+class CreateJobQueue(WireModel):
     jobQueueName: Text
     priority: Integer
     state: State | None = None
@@ -32,7 +32,7 @@ class CreateJobQueue(Shape):
     jobStateTimeLimitActions: list[JobStateTimeLimitAction] | None = None
 
 
-class UpdateJobQueue(Shape):
+class UpdateJobQueue(WireModel):
     jobQueue: Text
     state: State | None = None
     schedulingPolicyArn: Text | None = None
@@ -42,15 +42,15 @@ class UpdateJobQueue(Shape):
     jobStateTimeLimitActions: list[JobStateTimeLimitAction] | None = None
 
 
-class DeleteJobQueue(Shape):
+class DeleteJobQueue(WireModel):
     jobQueue: Text
 
 
-class GetJobQueueSnapshot(Shape):
+class GetJobQueueSnapshot(WireModel):
     jobQueue: Text
 
 
-class DescribeJobQueues(Shape):
+class DescribeJobQueues(WireModel):
     jobQueues: Named | None = None
     maxResults: Page | None = None
     nextToken: Text | None = None

@@ -8,20 +8,20 @@ from batchq.api.batch.wire.consumable_requirements import ConsumableResourceProp
 from batchq.api.batch.wire.containers import ContainerOverrides
 from batchq.api.batch.wire.job_definitions import JobTimeout, RetryStrategy
 from batchq.api.batch.wire.nodes import NodeOverrides
-from batchq.api.batch.wire.shape import Integer, Shape, Tags, Text, Unserved
+from batchq.api.batch.wire.shape import Integer, Tags, Text, Unserved, WireModel
 from batchq.api.batch.wire.tasks import EcsPropertiesOverride
 
 
-class ArrayProperties(Shape):
+class ArrayProperties(WireModel):
     size: Integer | None = None
 
 
-class JobDependency(Shape):
+class JobDependency(WireModel):
     jobId: Text | None = None
     type: Text | None = None
 
 
-class SubmitJob(Shape):
+class SubmitJob(WireModel):
     jobName: Text
     jobQueue: Text
     jobDefinition: Text
@@ -41,16 +41,16 @@ class SubmitJob(Shape):
     consumableResourcePropertiesOverride: ConsumableResourceProperties | None = None
 
 
-class DescribeJobs(Shape):
+class DescribeJobs(WireModel):
     jobs: list[Text]
 
 
-class KeyValuesPair(Shape):
+class KeyValuesPair(WireModel):
     name: Text | None = None
     values: list[Text] | None = None
 
 
-class ListJobs(Shape):
+class ListJobs(WireModel):
     jobQueue: Text | None = None
     arrayJobId: Text | None = None
     multiNodeJobId: Text | None = None
@@ -60,14 +60,14 @@ class ListJobs(Shape):
     filters: list[KeyValuesPair] | None = None
 
 
-class StopJob(Shape):
+class StopJob(WireModel):
     """CancelJob and TerminateJob: one shape."""
 
     jobId: Text
     reason: Text
 
 
-class StopJobs(Shape):
+class StopJobs(WireModel):
     """CancelJobs and TerminateJobs."""
 
     jobs: Annotated[list[Text], Field(min_length=1, max_length=50)]

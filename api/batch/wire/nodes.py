@@ -4,11 +4,11 @@ from typing import Annotated
 
 from batchq.api.batch.wire.consumable_requirements import ConsumableResourceProperties
 from batchq.api.batch.wire.containers import ContainerOverrides, ContainerProperties
-from batchq.api.batch.wire.shape import Integer, LeftOutIfEmpty, Shape, Text, Unserved
+from batchq.api.batch.wire.shape import Integer, LeftOutIfEmpty, Text, Unserved, WireModel
 from batchq.api.batch.wire.tasks import EcsProperties, EcsPropertiesOverride
 
 
-class NodeRangeProperty(Shape):
+class NodeRangeProperty(WireModel):
     targetNodes: Text
     container: Annotated[ContainerProperties | None, LeftOutIfEmpty] = None
     instanceTypes: list[Text] | None = None
@@ -17,13 +17,13 @@ class NodeRangeProperty(Shape):
     consumableResourceProperties: ConsumableResourceProperties | None = None
 
 
-class NodeProperties(Shape):
+class NodeProperties(WireModel):
     numNodes: Integer
     mainNode: Integer
     nodeRangeProperties: list[NodeRangeProperty]
 
 
-class NodePropertyOverride(Shape):
+class NodePropertyOverride(WireModel):
     targetNodes: Text
     containerOverrides: ContainerOverrides | None = None
     ecsPropertiesOverride: EcsPropertiesOverride | None = None
@@ -32,6 +32,6 @@ class NodePropertyOverride(Shape):
     consumableResourcePropertiesOverride: ConsumableResourceProperties | None = None
 
 
-class NodeOverrides(Shape):
+class NodeOverrides(WireModel):
     numNodes: Integer | None = None
     nodePropertyOverrides: list[NodePropertyOverride] | None = None

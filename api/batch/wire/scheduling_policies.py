@@ -4,45 +4,45 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from batchq.api.batch.wire.shape import Integer, Named, Page, Shape, Tags, Text
+from batchq.api.batch.wire.shape import Integer, Named, Page, Tags, Text, WireModel
 
 
-class ShareAttributes(Shape):
+class ShareAttributes(WireModel):
     shareIdentifier: Text
     weightFactor: Annotated[float, Field(allow_inf_nan=False)] | None = None
 
 
-class FairsharePolicy(Shape):
+class FairsharePolicy(WireModel):
     shareDecaySeconds: Integer | None = None
     computeReservation: Integer | None = None
     shareDistribution: list[ShareAttributes] | None = None
 
 
-class QuotaSharePolicy(Shape):
+class QuotaSharePolicy(WireModel):
     idleResourceAssignmentStrategy: Literal["FIFO"]
 
 
-class CreateSchedulingPolicy(Shape):
+class CreateSchedulingPolicy(WireModel):
     name: Text
     quotaSharePolicy: QuotaSharePolicy | None = None
     fairsharePolicy: FairsharePolicy | None = None
     tags: Tags | None = None
 
 
-class UpdateSchedulingPolicy(Shape):
+class UpdateSchedulingPolicy(WireModel):
     arn: Text
     quotaSharePolicy: QuotaSharePolicy | None = None
     fairsharePolicy: FairsharePolicy | None = None
 
 
-class DeleteSchedulingPolicy(Shape):
+class DeleteSchedulingPolicy(WireModel):
     arn: Text
 
 
-class DescribeSchedulingPolicies(Shape):
+class DescribeSchedulingPolicies(WireModel):
     arns: Named
 
 
-class ListSchedulingPolicies(Shape):
+class ListSchedulingPolicies(WireModel):
     maxResults: Page | None = None
     nextToken: Text | None = None

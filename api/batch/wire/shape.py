@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 
-class Shape(BaseModel):
+class WireModel(BaseModel):
     """Strict: no number is taken from a text. AWS: unknown members are ignored, and of two alike the last counts."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True)

@@ -4,12 +4,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from batchq.api.batch.wire.shape import Shape, TagKey, Tags
+from batchq.api.batch.wire.shape import TagKey, Tags, WireModel
 
 
-class TagResource(Shape):
+class TagResource(WireModel):
     tags: Annotated[Tags, Field(min_length=1)]
 
 
-class UntagResource(Shape):
+class UntagResource(WireModel):
     tagKeys: Annotated[list[TagKey], Field(min_length=1, max_length=50)]

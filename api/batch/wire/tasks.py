@@ -18,22 +18,22 @@ from batchq.api.batch.wire.containers import (
     Ulimit,
     Volume,
 )
-from batchq.api.batch.wire.shape import Shape, Text
+from batchq.api.batch.wire.shape import Text, WireModel
 
 Seconds = Annotated[int, Field(ge=2, le=120)]
 
 
-class TaskContainerDependency(Shape):
+class TaskContainerDependency(WireModel):
     containerName: Text | None = None
     condition: Text | None = None
 
 
-class FirelensConfiguration(Shape):
+class FirelensConfiguration(WireModel):
     type: Literal["fluentd", "fluentbit"]
     options: dict[Text, Text] | None = None
 
 
-class TaskContainerProperties(Shape):
+class TaskContainerProperties(WireModel):
     command: list[Text] | None = None
     dependsOn: list[TaskContainerDependency] | None = None
     environment: list[KeyValuePair] | None = None
@@ -55,7 +55,7 @@ class TaskContainerProperties(Shape):
     stopTimeout: Seconds | None = None
 
 
-class EcsTaskProperties(Shape):
+class EcsTaskProperties(WireModel):
     containers: list[TaskContainerProperties]
     ephemeralStorage: EphemeralStorage | None = None
     executionRoleArn: Text | None = None
@@ -70,20 +70,20 @@ class EcsTaskProperties(Shape):
     networkMode: Text | None = None
 
 
-class EcsProperties(Shape):
+class EcsProperties(WireModel):
     taskProperties: list[EcsTaskProperties]
 
 
-class TaskContainerOverrides(Shape):
+class TaskContainerOverrides(WireModel):
     command: list[Text] | None = None
     environment: list[KeyValuePair] | None = None
     name: Text | None = None
     resourceRequirements: list[ResourceRequirement] | None = None
 
 
-class TaskPropertiesOverride(Shape):
+class TaskPropertiesOverride(WireModel):
     containers: list[TaskContainerOverrides] | None = None
 
 
-class EcsPropertiesOverride(Shape):
+class EcsPropertiesOverride(WireModel):
     taskProperties: list[TaskPropertiesOverride] | None = None

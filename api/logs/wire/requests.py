@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class Shape(BaseModel):
+class LogsWireModel(BaseModel):
     """Strict: no number is taken from a text. Unknown members are ignored, and of two alike the last one counts."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
@@ -20,7 +20,7 @@ Events = Annotated[int, Field(ge=1, le=10_000)]
 Described = Annotated[int, Field(ge=1, le=50)]
 
 
-class OfGroup(Shape):
+class OfGroup(LogsWireModel):
     """By its name, or by its name or ARN; AWS wants one of the two."""
 
     logGroupName: GroupName | None = None
@@ -58,7 +58,7 @@ class DescribeLogStreams(OfGroup):
     limit: Described | None = None
 
 
-class DescribeLogGroups(Shape):
+class DescribeLogGroups(LogsWireModel):
     accountIdentifiers: list[str] | None = None
     logGroupNamePrefix: GroupName | None = None
     logGroupNamePattern: Annotated[str, Field(max_length=512)] | None = None

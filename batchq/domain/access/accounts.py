@@ -28,7 +28,7 @@ class Role(StrEnum):
     ADMIN = "ADMIN"
 
 
-class Right(StrEnum):
+class Permission(StrEnum):
     """What an operation as a whole asks of its caller, before it is seen what it is about."""
 
     OWN = "OWN"  # everybody: about what belongs to somebody, whom the caller must reach
@@ -48,7 +48,7 @@ UNSAID = datetime.fromtimestamp(0, UTC)
 NOBODY = Owner()
 
 
-class Reach(Struct, frozen=True, kw_only=True):
+class Visibility(Struct, frozen=True, kw_only=True):
     """What is there for somebody who does not reach everything: his own, and what belongs to accounts."""
 
     user: UserName
@@ -58,7 +58,7 @@ class Reach(Struct, frozen=True, kw_only=True):
         return owner.user == self.user or owner.account in self.accounts
 
 
-class Allowance(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ContainerPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the containers of an account may have of the machine. The server's own settings stand above it.
 
     `volumes` and `devices` are paths of the host, with all below them. `root` is whether a container may run as root;
@@ -83,7 +83,7 @@ class Allowance(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return not self.volumes if self.root is None else self.root
 
 
-class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AccountLimits(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of an account and all below it together; None is without limit.
 
     `queued` jobs that have not reached STARTING (each child of an array counts), `submits` a second, `vcpus` in use,
@@ -102,8 +102,8 @@ class Account(Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: AccountName
     parent: AccountName | None = ROOT
     queues: tuple[QueueName, ...] | None = None
-    allowance: Allowance | None = None
-    limits: Limits = Limits()
+    allowance: ContainerPolicy | None = None
+    limits: AccountLimits = AccountLimits()
 
 
 class User(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -128,7 +128,7 @@ class Caller(Struct, frozen=True, kw_only=True):
     coordinates: frozenset[AccountName] = frozenset()
     lineage: tuple[AccountName, ...] = (ROOT,)
     queues: frozenset[QueueName] | None = None
-    allowance: Allowance = Allowance()
+    allowance: ContainerPolicy = ContainerPolicy()
     key: str = ""
     request_id: str = ""
     operation: str = ""
@@ -140,7 +140,7 @@ class Caller(Struct, frozen=True, kw_only=True):
         return Owner(user=self.user, account=self.account)
 
     @property
-    def held_to(self) -> Allowance | None:
+    def held_to(self) -> ContainerPolicy | None:
         """What his jobs may have of the machine. None is whatever the server gives."""
         return None if self.role is Role.ADMIN else self.allowance
 
@@ -149,9 +149,9 @@ class Caller(Struct, frozen=True, kw_only=True):
         return self.role in {Role.OPERATOR, Role.ADMIN}
 
     @property
-    def reach(self) -> Reach | None:
+    def reach(self) -> Visibility | None:
         """None is everything."""
-        return None if self.reaches_all else Reach(user=self.user, accounts=self.coordinates)
+        return None if self.reaches_all else Visibility(user=self.user, accounts=self.coordinates)
 
     def reaches(self, owner: Owner) -> bool:
         """Whether what is this owner's is there for him, to see and to stop."""
@@ -159,9 +159,9 @@ class Caller(Struct, frozen=True, kw_only=True):
         return reach is None or reach.has(owner)
 
     @property
-    def uses(self) -> Reach | None:
+    def uses(self) -> Visibility | None:
         """Whose definitions are there for him: also those of his account, and of the accounts above it."""
-        return None if self.reaches_all else Reach(user=self.user, accounts=self.coordinates.union(self.lineage))
+        return None if self.reaches_all else Visibility(user=self.user, accounts=self.coordinates.union(self.lineage))
 
     def may_use(self, owner: Owner) -> bool:
         """Whether he may make jobs of this owner's definitions."""
@@ -171,19 +171,19 @@ class Caller(Struct, frozen=True, kw_only=True):
     def sees_queue(self, name: QueueName) -> bool:
         return self.queues is None or name in self.queues
 
-    def has(self, right: Right) -> bool:
+    def has(self, right: Permission) -> bool:
         match right:
-            case Right.OWN:
+            case Permission.OWN:
                 return True
-            case Right.GROUND:
+            case Permission.GROUND:
                 return self.reaches_all
-            case Right.PEOPLE:
+            case Permission.PEOPLE:
                 return self.reaches_all or bool(self.coordinates)
-            case Right.DATA:
+            case Permission.DATA:
                 return self.role is Role.ADMIN
 
 
-class People(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Directory(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All accounts but `root`, where nothing is said of that, and all users; by name.
 
     `gone` are names that users had who were deleted: what they left behind belongs to whoever has the name.
@@ -210,17 +210,17 @@ class People(Struct, frozen=True, kw_only=True, omit_defaults=True):
         under = (it for it in self.accounts if any(above.name == name for above in self.lineage(it)))
         return frozenset({name, *under})
 
-    def allowance(self, name: AccountName) -> Allowance:
+    def allowance(self, name: AccountName) -> ContainerPolicy:
         """The nearest one that is said, of the account or of those above it; where none is, the strictest.
 
         So is that of an account that is gone: of what was said of it nobody knows.
         """
         if self.account(name) is None:
-            return Allowance()
+            return ContainerPolicy()
         said = (it.allowance for it in self.lineage(name) if it.allowance is not None)
-        return next(said, Allowance())
+        return next(said, ContainerPolicy())
 
-    def held_to(self, owner: Owner) -> Allowance | None:
+    def held_to(self, owner: Owner) -> ContainerPolicy | None:
         """What the jobs of an owner may have of the machine now: those of whoever is an admin now, anything."""
         user = self.users.get(owner.user)
         return None if user is not None and user.role is Role.ADMIN else self.allowance(owner.account)

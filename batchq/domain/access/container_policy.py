@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from typing import Protocol
 
 from batchq.domain.access import log_drivers, registries
-from batchq.domain.access.accounts import AccountName, Allowance, Caller
+from batchq.domain.access.accounts import AccountName, Caller, ContainerPolicy
 from batchq.domain.container import ContainerSpec, Resources
 from batchq.domain.task import Nodes, Task
 from batchq.errors import Invalid
@@ -24,7 +24,7 @@ MAX_ID = 2**31 - 1  # of the engine, for users and groups
 _ID = re.compile(r"0*([1-9][0-9]{0,9})", re.ASCII)
 
 
-class Work(Protocol):
+class Runnable(Protocol):
     """What a job, or a job definition, runs."""
 
     @property
@@ -35,14 +35,14 @@ class Work(Protocol):
     def nodes(self) -> Nodes | None: ...
 
 
-def check(work: Work, caller: Caller) -> None:
+def check(work: Runnable, caller: Caller) -> None:
     """Raises Invalid for what the caller's account may not have, and for what nobody may."""
     why = refusal(work, caller.held_to, caller.account)
     if why is not None:
         raise Invalid(why)
 
 
-def refusal(work: Work, allowance: Allowance | None, account: AccountName) -> str | None:
+def refusal(work: Runnable, allowance: ContainerPolicy | None, account: AccountName) -> str | None:
     """Why nothing of this may be started, None where all may. Without an allowance it is what nobody may have."""
     return next(_against(work, allowance, account), None)
 
@@ -86,7 +86,7 @@ def _number(text: str) -> int | None:
     return None if number is None or number > MAX_ID else number
 
 
-def _against(work: Work, allowance: Allowance | None, account: AccountName) -> Iterator[str]:
+def _against(work: Runnable, allowance: ContainerPolicy | None, account: AccountName) -> Iterator[str]:
     for spec in _containers(work):
         yield from _never(spec)
         if allowance is not None:
@@ -102,7 +102,7 @@ def _never(spec: ContainerSpec) -> Iterator[str]:
                 yield f"Host path {path!r} is, holds or lies in {never}, which no job may mount."
 
 
-def _beyond(spec: ContainerSpec, allowance: Allowance) -> Iterator[str]:
+def _beyond(spec: ContainerSpec, allowance: ContainerPolicy) -> Iterator[str]:
     if spec.privileged and not allowance.privileged:
         yield "A privileged container is not allowed"
     for device in spec.devices:
@@ -120,7 +120,7 @@ def _beyond(spec: ContainerSpec, allowance: Allowance) -> Iterator[str]:
         yield f"Registry {registries.registry_of(spec.image)!r} of image {spec.image!r} is not allowed"
 
 
-def _too_large(work: Work, allowance: Allowance) -> Iterator[str]:
+def _too_large(work: Runnable, allowance: ContainerPolicy) -> Iterator[str]:
     """Swap counts as memory."""
     asked, swap = _resources(work), _swap(work)
     if allowance.vcpus is not None and asked.millicpus > allowance.vcpus * 1000:
@@ -130,7 +130,7 @@ def _too_large(work: Work, allowance: Allowance) -> Iterator[str]:
         yield f"{said} are more than the {allowance.memory_mib} that are allowed"
 
 
-def _containers(work: Work) -> Iterator[ContainerSpec]:
+def _containers(work: Runnable) -> Iterator[ContainerSpec]:
     if work.nodes is None and work.task is None:
         yield work.container
     tasks = [it.task for it in work.nodes.ranges] if work.nodes is not None else [work.task] if work.task else []
@@ -138,13 +138,13 @@ def _containers(work: Work) -> Iterator[ContainerSpec]:
         yield from (it.spec for it in task.containers)
 
 
-def _resources(work: Work) -> Resources:
+def _resources(work: Runnable) -> Resources:
     if work.nodes is not None:
         return work.nodes.resources
     return work.container.resources if work.task is None else work.task.resources
 
 
-def _swap(work: Work) -> int:
+def _swap(work: Runnable) -> int:
     """MiB beside the memory, of all containers of all nodes."""
     if work.nodes is not None:
         return sum(_swap_of(work.nodes.task(node)) for node in range(work.nodes.count))

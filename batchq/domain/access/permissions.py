@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 
 from msgspec.structs import replace
 
-from batchq.domain.access.accounts import ROOT, Account, AccountName, Caller, People, Role, User, UserName
+from batchq.domain.access.accounts import ROOT, Account, AccountName, Caller, Directory, Role, User, UserName
 from batchq.errors import Invalid, NotFound
 
 
@@ -53,7 +53,7 @@ def may_set(caller: Caller, account: Account, before: Account | None) -> bool:
     return caller.role is Role.ADMIN or (caller.reaches_all and account.allowance == given)
 
 
-def with_account(people: People, account: Account) -> People:
+def with_account(people: Directory, account: Account) -> Directory:
     """It is new, or takes the place of the one of its name. Raises Invalid, and NotFound for its parent."""
     if account.name == ROOT and account.parent is not None:
         raise Invalid("the account root is above all others: it has no parent")
@@ -64,7 +64,7 @@ def with_account(people: People, account: Account) -> People:
     return replace(people, accounts={**people.accounts, account.name: account})
 
 
-def without_account(people: People, name: AccountName) -> People:
+def without_account(people: Directory, name: AccountName) -> Directory:
     """Jobs of it stay, and belong to an account right below the root that nobody is in. Raises Invalid, NotFound."""
     if name == ROOT:
         raise Invalid("the account root is above all others, and stays")
@@ -78,32 +78,32 @@ def without_account(people: People, name: AccountName) -> People:
     return replace(people, accounts={it: account for it, account in people.accounts.items() if it != name})
 
 
-def with_user(people: People, user: User) -> People:
+def with_user(people: Directory, user: User) -> Directory:
     """New, or in the place of the one of this name. Raises Invalid, and NotFound for an account."""
     must_know_accounts(people, [user.account, *sorted(user.coordinates)])
     return _with_an_admin(replace(people, users={**people.users, user.name: user}, gone=people.gone - {user.name}))
 
 
-def without_user(people: People, name: UserName) -> People:
+def without_user(people: Directory, name: UserName) -> Directory:
     """His name is remembered. Raises Invalid, NotFound."""
     must_know_user(people, name)
     left = {it: user for it, user in people.users.items() if it != name}
     return _with_an_admin(replace(people, users=left, gone=people.gone | {name}))
 
 
-def must_know_user(people: People, name: UserName) -> User:
+def must_know_user(people: Directory, name: UserName) -> User:
     if name not in people.users:
         raise NotFound(f"there is no user {name}")
     return people.users[name]
 
 
-def must_know_accounts(people: People, names: Iterable[AccountName]) -> None:
+def must_know_accounts(people: Directory, names: Iterable[AccountName]) -> None:
     for name in names:
         if people.account(name) is None:
             raise NotFound(f"there is no account {name}")
 
 
-def _with_an_admin(people: People) -> People:
+def _with_an_admin(people: Directory) -> Directory:
     """Else nobody could ever change anything again, but whoever can write the files."""
     if not any(it.role is Role.ADMIN for it in people.users.values()):
         raise Invalid("one user at least must be an ADMIN")

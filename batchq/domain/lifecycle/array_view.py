@@ -16,7 +16,7 @@ from batchq.domain.lifecycle.status import Outcome
 from batchq.domain.lifecycle.transitions import step
 
 
-def hear(child: Job, parent: Job, now: datetime) -> Outcome:
+def apply_order(child: Job, parent: Job, now: datetime) -> Outcome:
     """What its array was told and it has not heard. One that waits ended when the array was told, or at its birth."""
     order = arrays.order_to(child, parent)
     if order is None:
@@ -38,7 +38,7 @@ class Sealed(Struct, frozen=True):
         if job.child is None:
             return self._shown_array(job)
         parent = self.parents.get(job.child.parent)
-        return job if parent is None or job.status not in QUEUED else hear(job, parent, job.created_at)[0]
+        return job if parent is None or job.status not in QUEUED else apply_order(job, parent, job.created_at)[0]
 
     @property
     def over(self) -> frozenset[int]:

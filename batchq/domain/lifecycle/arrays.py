@@ -157,7 +157,7 @@ def ordered(child: Job, job: Job, now: datetime) -> Job:
     return end(replace(child, cancelled=order.reason), Status.FAILED, now, order.reason)
 
 
-def tell(job: Job, most: int) -> tuple[Job, range]:
+def pass_order(job: Job, most: int) -> tuple[Job, range]:
     """The indices of the next children to hear of the order, `most` at most, of those that are there."""
     family = _family(job)
     indices = range(family.told, min(family.told + most, family.spawned))

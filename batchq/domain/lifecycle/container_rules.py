@@ -18,7 +18,7 @@ from batchq.domain.lifecycle import container_gates
 from batchq.domain.lifecycle.status import attempt_of
 
 
-def settle(job: Job, now: datetime) -> Job:
+def apply_rules(job: Job, now: datetime) -> Job:
     """Nobody starts before it is clear who need not start any more."""
     while (after := _give_up(_close(_decide(job), now), now)) is not job:
         job = after

@@ -17,12 +17,12 @@ from batchq.domain.ids import Tag
 from batchq.domain.job import Attempt, Job, Part, PartState, Status
 from batchq.domain.lifecycle import container_gates, status, stop_order
 from batchq.domain.lifecycle.container_rules import (
+    apply_rules,
     cleared,
     each,
     ended,
     part_of,
     put,
-    settle,
     told_to_end,
     wanted,
     with_parts,
@@ -66,7 +66,7 @@ def _hear(job: Job, event: on.Event, now: datetime) -> Job:
 
 
 def _follow(before: Job, after: Job, now: datetime) -> Outcome:
-    settled = settle(after, now)
+    settled = apply_rules(after, now)
     parts = attempt_of(settled).parts
     effects = tuple(wanted(before.tag, attempt_of(before).parts, parts))
     over = all(it.state is PartState.ENDED for it in parts)

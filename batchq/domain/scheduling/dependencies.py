@@ -27,7 +27,7 @@ def invalid(overrides: Overrides, propagated: int) -> str | None:
     return status_reasons.TOO_MANY_TAGS if propagated > MOST_TAGS else None
 
 
-def judge(job: Job, known: Mapping[JobId, Job]) -> Judgement:
+def evaluate(job: Job, known: Mapping[JobId, Job]) -> Judgement:
     """A dependency that FAILED, or is no longer known, fails the job; all SUCCEEDED frees it; else it waits."""
     if job.spec.invalid is not None:
         return on.FoundInvalid(reason=job.spec.invalid)
@@ -59,7 +59,7 @@ def waits(job: Job) -> bool:
 
 
 def asked_of(job: Job) -> tuple[JobId, ...]:
-    """All that `judge` must know of: what the job waits for, and the child before it."""
+    """All that `evaluate` must know of: what the job waits for, and the child before it."""
     before = _predecessor(job)
     return waits_for(job) if before is None else (*waits_for(job), before)
 

@@ -2,17 +2,17 @@
 
 from collections.abc import Mapping
 
-from batchq.domain.access.accounts import ROOT, Account, AccountName, Limits, People
+from batchq.domain.access.accounts import ROOT, Account, AccountLimits, AccountName, Directory
 from batchq.domain.job import FINISHED, QUEUED, Job
 from batchq.domain.lifecycle.arrays import is_parent, size
 
-NO_LIMITS = Limits()
+NO_LIMITS = AccountLimits()
 
 
 class Quotas:
     """The limits of people as they are, worked out once. Of accounts that are not there any more the root's hold."""
 
-    def __init__(self, people: People) -> None:
+    def __init__(self, people: Directory) -> None:
         self.people = people
         limited = (it for name in {*people.accounts, ROOT} if (it := people.account(name)) is not None)
         self.limited: Mapping[AccountName, Account] = {it.name: it for it in limited if it.limits != NO_LIMITS}
@@ -39,7 +39,7 @@ class Quotas:
         return self._on_millicpus[name]
 
 
-NO_QUOTAS = Quotas(People())
+NO_QUOTAS = Quotas(Directory())
 
 
 class Closed:

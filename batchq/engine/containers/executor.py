@@ -28,7 +28,7 @@ from batchq.engine.messages import Deliver, Ring
 from batchq.engine.supervisor import Tasks
 from batchq.errors import ContainerGone, EngineUnknown, LogRefused, StoreFailed
 from batchq.ports.clock import Clock
-from batchq.ports.runtime import ContainerCalls, ContainerState, Found, Looked
+from batchq.ports.runtime import ContainerCalls, ContainerState, DeathReport, Inspection
 
 log = logging.getLogger(__name__)
 
@@ -106,15 +106,15 @@ class Executor:
             _abandon(case)  # over before its start was answered: nothing more is to be asked for it
             self._clearing[tag.job_id][tag] = task
 
-    def hear(self, news: Tag | Looked) -> None:
+    def hear(self, news: Tag | DeathReport) -> None:
         """Of a container that may have ended. What was found of it since is as good as a look of our own.
 
         That it is absent is for a look of our own to find: the engine may have been exchanged.
         """
-        if isinstance(news, Looked) and news.found is not None:
+        if isinstance(news, DeathReport) and news.found is not None:
             self._judge(news.tag, news.found, self._cases.get(news.tag))
         else:
-            self.look(news.tag if isinstance(news, Looked) else news)
+            self.look(news.tag if isinstance(news, DeathReport) else news)
 
     def look(self, tag: Tag) -> None:
         """Something was heard of this container: see what is true. A look under way may have been too early for it."""
@@ -255,7 +255,7 @@ class Executor:
         else:
             self._judge(tag, found, case)
 
-    def _judge(self, tag: Tag, found: Found | None, case: Case | None) -> None:
+    def _judge(self, tag: Tag, found: Inspection | None, case: Case | None) -> None:
         """A container on its way to its start may look absent or not begun; that is the start's business."""
         is_starting = case is not None and case.start is not None
         if not is_starting or (found is not None and found.stopped_at is not None):

@@ -4,12 +4,12 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.ids import Tag
 from batchq.domain.job import Job, Status
-from batchq.ports.runtime import ContainerState, Found
+from batchq.ports.runtime import ContainerState, Inspection
 
 NEVER_RAN = "Container state lost"
 
 
-def report(tag: Tag, found: Found | None) -> tuple[on.News, ...]:
+def report(tag: Tag, found: Inspection | None) -> tuple[on.News, ...]:
     """The news of an attempt that should be running. One that is over has run: both are told, in that order."""
     number, part = tag.attempt, tag.part
     if found is None:
@@ -42,7 +42,7 @@ def is_waited_for(event: on.News, job: Job | None) -> bool:
     return not isinstance(event, on.ContainerStarted) or bool(event.part) or job is None or job.stop is not None
 
 
-def exited(tag: Tag, found: Found) -> tuple[on.News, ...]:
+def exited(tag: Tag, found: Inspection) -> tuple[on.News, ...]:
     number, part = tag.attempt, tag.part
     assert found.started_at is not None, f"{found} is over and never started"
     assert found.stopped_at is not None, f"{found} is over and has no end"

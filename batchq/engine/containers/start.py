@@ -34,13 +34,13 @@ from batchq.errors import (
     Unavailable,
 )
 from batchq.ports.clock import Clock
-from batchq.ports.runtime import ContainerCalls, ContainerState, Launch, Made
+from batchq.ports.runtime import ContainerCalls, ContainerState, Created, LaunchSpec
 
 
-def launch(job: Job, tag: Tag, network: Network | None = None) -> Launch:
+def launch(job: Job, tag: Tag, network: Network | None = None) -> LaunchSpec:
     """How to make a container of the attempt under way. `network` is what its compute environment says of it."""
     attempt = attempt_of(job)
-    alone = Launch(
+    alone = LaunchSpec(
         tag=tag,
         spec=job.spec.container,
         environment=tuple(_environment(job, tag).items()),
@@ -232,7 +232,7 @@ class Start:
         why = refusal(self._spec, allowance, self._spec.owner.account)
         return None if why is None else StartRefused(f"CannotCreateContainerError: {why}", forbidden=True)
 
-    async def _remember(self, made: Made) -> None:
+    async def _remember(self, made: Created) -> None:
         if made.container == self._launch.container:
             return
         created = on.ContainerCreated(

@@ -3,7 +3,7 @@
 from batchq.domain.ids import Tag
 from batchq.engine.engine_identity import EngineCheck
 from batchq.errors import EngineUnknown
-from batchq.ports.runtime import ContainerRuntime, Found, Launch, Made
+from batchq.ports.runtime import ContainerRuntime, Created, Inspection, LaunchSpec
 
 
 class VerifiedRuntime:
@@ -19,7 +19,7 @@ class VerifiedRuntime:
             await self._compare()
             self._check.accepted = True
 
-    async def create(self, launch: Launch) -> Made:
+    async def create(self, launch: LaunchSpec) -> Created:
         await self.verify()
         return await self._runtime.create(launch)
 
@@ -31,7 +31,7 @@ class VerifiedRuntime:
         await self.verify()
         await self._runtime.start(tag)
 
-    async def inspect(self, tag: Tag) -> Found | None:
+    async def inspect(self, tag: Tag) -> Inspection | None:
         """That a container is absent is believed after the engine was compared again: it may have been exchanged."""
         await self.verify()
         found = await self._runtime.inspect(tag)

@@ -10,7 +10,7 @@ from batchq.engine.messages import EngineLost, Surveyed
 from batchq.engine.supervisor import within
 from batchq.errors import EngineUnknown
 from batchq.ports.clock import Clock
-from batchq.ports.runtime import ContainerRuntime, ContainerState, Looked
+from batchq.ports.runtime import ContainerRuntime, ContainerState, DeathReport
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ class Watcher:
         clock: Clock,
         survey_every: float,
         running: Callable[[], frozenset[Tag]],
-        hear: Callable[[Tag | Looked], None],
+        hear: Callable[[Tag | DeathReport], None],
         post: Callable[[Surveyed | EngineLost], None],
     ) -> None:
         self._runtime = runtime

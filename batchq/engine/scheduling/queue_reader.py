@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from batchq.domain.catalog import SchedulingPolicy
 from batchq.domain.ids import QueueName
-from batchq.domain.intervals import Spans
+from batchq.domain.intervals import IntervalSet
 from batchq.domain.scheduling.capacity import Candidate, candidate, stands_in_line
 from batchq.domain.scheduling.fairshare import Picker, ShareKey, ShareUse
 from batchq.domain.scheduling.quotas import Closed
@@ -27,9 +27,9 @@ class Skip(Struct, frozen=True, kw_only=True):
     """Both as orders of jobs."""
 
     #: Children to which an order to their array has not been applied yet.
-    children: Spans = field(default_factory=Spans)
+    children: IntervalSet = field(default_factory=IntervalSet)
     #: Jobs that a bulk stop under way will stop.
-    meant: Spans = field(default_factory=Spans)
+    meant: IntervalSet = field(default_factory=IntervalSet)
 
     def has(self, it: Candidate) -> bool:
         return it.order in self.children or it.order in self.meant
@@ -140,9 +140,9 @@ class Waiting:
         return _Line(self, stored, mine, rank)
 
     @cached_property
-    def _gone(self) -> Spans:
+    def _gone(self) -> IntervalSet:
         """The orders of those that the turn has changed, for whom reads on: most lines end on their first page."""
-        return Spans([(order, order) for order in self._orders])
+        return IntervalSet([(order, order) for order in self._orders])
 
     def is_offered(self, other: Candidate) -> bool:
         """Of one that is stored: the turn has not changed it, and its account's are not passed over."""

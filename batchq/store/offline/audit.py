@@ -6,21 +6,21 @@ from contextlib import closing
 from pathlib import Path
 
 from batchq.audit.journal import Journal
-from batchq.domain.access.audit import ActQuery, Kept, Noted
+from batchq.domain.access.audit import AuditQuery, PendingAudit, StoredAudit
 from batchq.errors import StoreRefused
 from batchq.store import audit, integrity, migrations
 from batchq.store.database import NAME
 from batchq.store.offline.backup import AT_REST, BESIDE_A_SERVER, looked_at
 
 
-def look(data: Path, query: ActQuery) -> tuple[Kept, ...]:
+def read_audit(data: Path, query: AuditQuery) -> tuple[StoredAudit, ...]:
     """The records of the database, and those of the journal that it has not ingested yet. Raises StoreRefused."""
     found = {(it.act.at, -it.number): it for it in _matching(Journal(data).read()[0], query)}
     found |= {(it.act.at, it.number): it for it in _saved(data / NAME, query)}
     return tuple(found[place] for place in sorted(found, reverse=True)[: query.limit])
 
 
-def _matching(noted: Sequence[Noted], query: ActQuery) -> tuple[Kept, ...]:
+def _matching(noted: Sequence[PendingAudit], query: AuditQuery) -> tuple[StoredAudit, ...]:
     """The records that match, by the database's own statements."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         migrations.migrate(connection, migrations.STEPS)
@@ -28,7 +28,7 @@ def _matching(noted: Sequence[Noted], query: ActQuery) -> tuple[Kept, ...]:
         return audit.page(connection, query)
 
 
-def _saved(path: Path, query: ActQuery) -> tuple[Kept, ...]:
+def _saved(path: Path, query: AuditQuery) -> tuple[StoredAudit, ...]:
     """Empty where no server has made a database yet."""
     if not path.exists():
         return ()

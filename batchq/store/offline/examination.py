@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from batchq import private_file
 from batchq.accounts import access_keys, accounts_file
 from batchq.audit import journal
-from batchq.doctor.facts import FileFacts, Records, Room, StoreFacts
+from batchq.doctor.facts import DiskSpace, FileFacts, Records, StoreFacts
 from batchq.domain.ids import JobId
 from batchq.errors import BatchqError, StoreRefused
 from batchq.store import integrity, job_reads, lock, migrations, quarantine
@@ -26,7 +26,7 @@ FOLDER_MODE, FILE_MODE = 0o700, 0o600
 Connection = sqlite3.Connection
 
 
-def look(data: Path) -> StoreFacts:
+def examine_data(data: Path) -> StoreFacts:
     """What there is to be known of a data directory."""
     path = data / NAME
     facts = StoreFacts(data=data, newest_schema=migrations.newest(), room=_room(data))
@@ -105,13 +105,13 @@ def _files(data: Path) -> tuple[FileFacts, ...]:
     )
 
 
-def _room(data: Path) -> Room | None:
+def _room(data: Path) -> DiskSpace | None:
     """Of the disk it is on, or will be."""
     there = next((it for it in (data, *data.absolute().parents) if it.exists()), None)
     if there is None:
         return None
     disk = os.statvfs(there)
-    return Room(free=disk.f_bavail * disk.f_frsize, size=disk.f_blocks * disk.f_frsize)
+    return DiskSpace(free=disk.f_bavail * disk.f_frsize, size=disk.f_blocks * disk.f_frsize)
 
 
 def _size(path: Path) -> int:

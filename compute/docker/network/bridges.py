@@ -11,7 +11,7 @@ from docker.errors import APIError
 from docker.types import IPAMConfig, IPAMPool
 
 from batchq.compute.docker.client import Client
-from batchq.compute.docker.errors import CONFLICT, told
+from batchq.compute.docker.errors import CONFLICT, message_of
 from batchq.compute.docker.inspection import labels_of, member
 from batchq.errors import EngineUnknown
 
@@ -76,16 +76,16 @@ def _make(client: Client, name: str, labels: Mapping[str, str], *, internal: boo
     try:
         return _create(client, name, labels, None, internal=internal)
     except APIError as error:
-        if "pool" not in told(error):
+        if "pool" not in message_of(error):
             raise
         refusal = error
     for subnet in islice(free(_taken(client)), TRIES):
         try:
             return _create(client, name, labels, subnet, internal=internal)
         except APIError as error:
-            if "overlap" not in told(error):
+            if "overlap" not in message_of(error):
                 raise
-    raise NoSubnet(f"no subnet is free for another network: {told(refusal)}") from refusal
+    raise NoSubnet(f"no subnet is free for another network: {message_of(refusal)}") from refusal
 
 
 def _create(client: Client, name: str, labels: Mapping[str, str], subnet: IPv4Network | None, *, internal: bool) -> str:

@@ -24,13 +24,13 @@ from batchq.compute.docker.create_request import (
     kept_for,
     shared_labels,
 )
-from batchq.compute.docker.errors import CONFLICT, reason, told, trouble_below
+from batchq.compute.docker.errors import CONFLICT, message_of, reason, trouble_below
 from batchq.compute.docker.inspection import labels_of, member, state_in
 from batchq.compute.docker.network import bridges, pause_container
 from batchq.compute.docker.start_failures import is_about_host
 from batchq.domain.ids import Tag
 from batchq.errors import EngineError, EngineUnknown, NameTaken, StartRefused
-from batchq.ports.runtime import ContainerState, Launch
+from batchq.ports.runtime import ContainerState, LaunchSpec
 
 
 class _Attempt(Struct, weakref=True):
@@ -41,7 +41,7 @@ class _Attempt(Struct, weakref=True):
     made: dict[str, Lock] = field(default_factory=dict)
 
 
-class Surroundings:
+class AttemptNetworks:
     def __init__(self, instance: str) -> None:
         self._instance = instance
         self._attempts: WeakValueDictionary[Tag, _Attempt] = WeakValueDictionary()
@@ -60,7 +60,7 @@ class Surroundings:
             with attempt.lock:
                 attempt.makers -= 1
 
-    def place(self, client: Client, launch: Launch, *, internal: bool) -> Place:
+    def place(self, client: Client, launch: LaunchSpec, *, internal: bool) -> Place:
         """Where to put the container; what is not there yet is made. Raises StartRefused and NameTaken.
 
         Only while it is `kept`. From an `internal` network no way leads out.
@@ -100,7 +100,7 @@ class Surroundings:
         name, labels = attempt_name(self._instance, tag), shared_labels(self._instance, tag)
         return bridges.ensure(client, name, labels, internal=internal)
 
-    def _keeper(self, client: Client, launch: Launch, network: str) -> str:
+    def _keeper(self, client: Client, launch: LaunchSpec, network: str) -> str:
         """The id of the node's keeper, which runs."""
         name = keeper_name(self._instance, launch.tag)
         inspected = self._inspect_keeper(client, name, launch.tag)
@@ -126,7 +126,7 @@ class Surroundings:
             raise NameTaken(f"The name {name} is in use, and not by one of ours.")
         return inspected
 
-    def _make_keeper(self, client: Client, launch: Launch, network: str) -> str:
+    def _make_keeper(self, client: Client, launch: LaunchSpec, network: str) -> str:
         tag = launch.tag
         wanted = pause_container.creation(
             network=network,
@@ -165,13 +165,13 @@ class Surroundings:
 def refused(error: APIError) -> EngineError:
     """What the engine's refusal of something shared means: it may well be had a moment later."""
     if trouble_below(error):
-        return EngineUnknown(f"create: {told(error)}")
+        return EngineUnknown(f"create: {message_of(error)}")
     return StartRefused(
-        reason("ResourceInitializationError", error), certain=False, host_failed=is_about_host(told(error))
+        reason("ResourceInitializationError", error), certain=False, host_failed=is_about_host(message_of(error))
     )
 
 
-def _beside(keeper_id: str, launch: Launch) -> Place:
+def _beside(keeper_id: str, launch: LaunchSpec) -> Place:
     shared = BESIDE + keeper_id
     return Place(network=shared, ipc=shared if launch.share_ipc else None, pid=shared if launch.share_pids else None)
 
@@ -201,5 +201,5 @@ def gone_is_well() -> Iterator[None]:
     except NotFound:
         pass
     except APIError as error:
-        if error.status_code != CONFLICT or "in progress" not in told(error):
+        if error.status_code != CONFLICT or "in progress" not in message_of(error):
             raise

@@ -9,25 +9,25 @@ from batchq.compute.docker.client import Client
 from batchq.compute.docker.create_request import BESIDE, Place, SharedNetwork
 from batchq.compute.docker.inspection import address_of, member
 from batchq.compute.docker.network import bridges
-from batchq.compute.docker.network.per_attempt import Surroundings
-from batchq.compute.docker.network.shared import Commons
+from batchq.compute.docker.network.per_attempt import AttemptNetworks
+from batchq.compute.docker.network.shared import SharedNetworks
 from batchq.domain.catalog import Network
 from batchq.domain.ids import Tag
-from batchq.ports.runtime import Launch
+from batchq.ports.runtime import LaunchSpec
 
 
-class Places:
+class NetworkPlacement:
     def __init__(self, instance: str, network: Network) -> None:
         """`network` is what jobs see of it where their compute environment does not say."""
         self._network = network
-        self._attempts = Surroundings(instance)
-        self._commons = Commons(instance)
+        self._attempts = AttemptNetworks(instance)
+        self._commons = SharedNetworks(instance)
 
     def kept(self, tag: Tag) -> AbstractContextManager[None]:
         """As long as nothing is taken away of what a container is to be made with."""
         return self._attempts.kept(tag) if tag.part else nullcontext()
 
-    def find(self, client: Client, launch: Launch) -> Place | None:
+    def find(self, client: Client, launch: LaunchSpec) -> Place | None:
         """None is the engine's own. What a place needs is made, if it is not there. Raises StartRefused and NameTaken.
 
         Of an attempt with several containers, only while it is `kept`. Where the engine has no subnet for another
@@ -40,10 +40,10 @@ class Places:
                 raise
             return self._find(client, launch)
 
-    def network_of(self, launch: Launch) -> Network:
+    def network_of(self, launch: LaunchSpec) -> Network:
         return self._network if launch.network is None else launch.network
 
-    def suits(self, client: Client, launch: Launch, inspected: object) -> bool:
+    def suits(self, client: Client, launch: LaunchSpec, inspected: object) -> bool:
         """Whether a container that was created has the place that it needs, still."""
         if not launch.tag.part:
             return self.holds(client, inspected)
@@ -89,7 +89,7 @@ class Places:
         """Remove the shared networks that no job is on."""
         self._commons.leave(client)
 
-    def _find(self, client: Client, launch: Launch) -> Place | None:
+    def _find(self, client: Client, launch: LaunchSpec) -> Place | None:
         network = self.network_of(launch)
         if launch.tag.part:
             return self._attempts.place(client, launch, internal=network is Network.NONE)

@@ -48,7 +48,7 @@ class _Place(Struct, frozen=True, kw_only=True):
     used: bool
 
 
-class Commons:
+class SharedNetworks:
     def __init__(self, instance: str, *, long: int = LONG) -> None:
         """`long`: for how many looks a network is left without a job. `seen`: there may be networks to remove."""
         self._instance = instance

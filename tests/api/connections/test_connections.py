@@ -12,7 +12,7 @@ from botocore.config import Config
 from yarl import URL
 
 from batchq.api.authentication import WHO
-from batchq.api.server import Limits
+from batchq.api.server import ConnectionLimits
 from tests.support.builders import ADMIN
 from tests.support.certificates import Authority
 from tests.support.server import Wire
@@ -21,7 +21,7 @@ GET = b"GET /quick HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LARGE = 32 * 2**20  # more than the kernel takes for a client that does not read
 
 PATIENCE = 2.0  # seconds, of a clock that stands; aiohttp itself waits ten of them for the rest of a body
-SHORT = Limits(patience=PATIENCE)
+SHORT = ConnectionLimits(patience=PATIENCE)
 
 
 class Place:
@@ -190,7 +190,7 @@ PIECE = 2**20  # more than the kernel holds for a client
 
 @pytest.mark.fault("SE26")
 async def test_clients_that_do_not_read_a_streamed_answer_make_room_for_others(place, opens):
-    connect = await opens(Limits(connections=3))
+    connect = await opens(ConnectionLimits(connections=3))
     readers = []
     for _ in range(3):
         readers.append(await connect(STREAM))
@@ -207,7 +207,7 @@ async def test_clients_that_do_not_read_a_streamed_answer_make_room_for_others(p
 
 @pytest.mark.fault("SE26")
 async def test_a_client_that_reads_a_streamed_answer_too_slowly_is_disconnected(place, opens):
-    connect = await opens(Limits(patience=PATIENCE, least_rate=1e9))
+    connect = await opens(ConnectionLimits(patience=PATIENCE, least_rate=1e9))
     reader, _ = await place.wire.connect_narrowly(STREAM)
     await place.reached.wait()
 
@@ -216,7 +216,7 @@ async def test_a_client_that_reads_a_streamed_answer_too_slowly_is_disconnected(
 
 
 async def test_a_client_that_reads_a_streamed_answer_fast_enough_may_take_long(place, opens):
-    connect = await opens(Limits(patience=PATIENCE, least_rate=1.0))
+    connect = await opens(ConnectionLimits(patience=PATIENCE, least_rate=1.0))
     reader, _ = await place.wire.connect_narrowly(STREAM)
     await place.reached.wait()
 
@@ -272,7 +272,7 @@ async def test_a_request_that_takes_long_is_not_cut_and_who_was_answered_is_wait
 
 
 async def test_what_is_asked_is_done_though_who_asked_is_gone(place, opens):
-    connect = await opens(Limits())
+    connect = await opens(ConnectionLimits())
     _, writer = await connect(b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n")
     await place.reached.wait()
 
@@ -293,7 +293,7 @@ CROWDS = {
 @pytest.mark.fault("IN10")
 @pytest.mark.parametrize("said", CROWDS.values(), ids=CROWDS)
 async def test_three_hundred_that_say_little_keep_nobody_out(place, opens, files, said):
-    connect = await opens(Limits())
+    connect = await opens(ConnectionLimits())
     crowd = [await connect(said) for _ in range(300)]
 
     asking = aiohttp.request("GET", place.wire.url + "/quick", ssl=files is None or files.trust())
@@ -306,7 +306,7 @@ async def test_three_hundred_that_say_little_keep_nobody_out(place, opens, files
 
 @pytest.mark.fault("SE42")
 async def test_connections_of_one_address_push_out_no_other(opens, place):
-    await opens(Limits(connections=8, per_address=4))
+    await opens(ConnectionLimits(connections=8, per_address=4))
     other, writer = await place.wire.connect(GET[:10])
     await place.wire.lets_in(1)
 
@@ -319,7 +319,7 @@ async def test_connections_of_one_address_push_out_no_other(opens, place):
 
 @pytest.mark.fault("SE42")
 async def test_connections_of_known_users_are_closed_last(opens):
-    connect = await opens(Limits(connections=2))
+    connect = await opens(ConnectionLimits(connections=2))
     known, writer = await connect(b"GET /known HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert await is_answered(known)
     let_pass(1)
@@ -335,7 +335,7 @@ async def test_connections_of_known_users_are_closed_last(opens):
 
 async def test_who_comes_while_it_is_busy_waits_at_the_door(opens, place):
     """One more than the kernel keeps there would knock again only after a second."""
-    await opens(Limits())
+    await opens(ConnectionLimits())
     here = "127.0.0.1", URL(place.wire.url).port
 
     with ExitStack() as stack:
@@ -345,7 +345,7 @@ async def test_who_comes_while_it_is_busy_waits_at_the_door(opens, place):
 
 
 async def test_the_one_that_waits_longest_makes_room(opens):
-    connect = await opens(Limits(connections=2))
+    connect = await opens(ConnectionLimits(connections=2))
     oldest, writer = await connect(GET)
     assert await is_answered(oldest)
     let_pass(1)
@@ -363,7 +363,7 @@ async def test_the_one_that_waits_longest_makes_room(opens):
 
 
 async def test_who_is_being_answered_makes_no_room(place, opens):
-    connect = await opens(Limits(connections=1))
+    connect = await opens(ConnectionLimits(connections=1))
     first, _ = await connect(b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n")
     await place.reached.wait()
 
@@ -375,7 +375,7 @@ async def test_who_is_being_answered_makes_no_room(place, opens):
 
 
 async def test_places_are_given_back(opens):
-    connect = await opens(Limits(connections=1))
+    connect = await opens(ConnectionLimits(connections=1))
     first, writer = await connect(GET)
     assert await is_answered(first)
     writer.close()

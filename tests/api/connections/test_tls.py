@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 from cryptography.hazmat.primitives import serialization
 
-from batchq.api.server import Limits
+from batchq.api.server import ConnectionLimits
 from batchq.errors import StartImpossible
 from tests.api.connections.test_connections import GET, PATIENCE, SHORT, all_is_heard, is_answered, is_cut, let_pass
 from tests.support.certificates import Authority
@@ -70,7 +70,7 @@ async def test_three_hundred_of_them_keep_nobody_out_and_hold_no_sockets(wire):
 
 @pytest.mark.fault("IN10")
 async def test_its_place_is_given_to_another(wire):
-    await wire.serve(Limits(connections=1))
+    await wire.serve(ConnectionLimits(connections=1))
     waiting, _ = await wire.connect_in_the_clear(HELLO)
 
     reader, _ = await wire.connect(GET)
@@ -81,7 +81,7 @@ async def test_its_place_is_given_to_another(wire):
 
 @pytest.mark.fault("IN10")
 async def test_and_given_back_when_it_was_hung_up_on(wire):
-    await wire.serve(Limits(connections=1, patience=PATIENCE))
+    await wire.serve(ConnectionLimits(connections=1, patience=PATIENCE))
     waiting, _ = await wire.connect_in_the_clear(HELLO)
     await wire.lets_in(1)
     let_pass(PATIENCE)
@@ -107,7 +107,7 @@ async def test_what_is_no_tls_is_hung_up_on_and_nothing_is_written_of_it(wire, c
 
 @pytest.mark.fault("IN11")
 async def test_who_leaves_within_the_handshake_leaves_nothing_behind(wire, caplog):
-    await wire.serve(Limits(connections=1))
+    await wire.serve(ConnectionLimits(connections=1))
     _, writer = await wire.connect_in_the_clear(HELLO)
     writer.close()
     await writer.wait_closed()

@@ -8,10 +8,10 @@ import pytest
 from batchq.api import app as api
 from batchq.api.authentication import open_gate
 from batchq.api.logs import routes
-from batchq.api.logs.context import Desk
-from batchq.api.page_tokens import Tokens
+from batchq.api.logs.context import LogsContext
+from batchq.api.page_tokens import PageTokens
 from batchq.domain.job import Status
-from batchq.logs.service import GROUP, Logs
+from batchq.logs.service import GROUP, LogService
 from batchq.ports.jobs import Changes
 from tests.api.conftest import ACCOUNT, REGION, boto_at
 from tests.logs.fakes import Engine, StillClock
@@ -32,7 +32,9 @@ class Ground:
         self.store = InlineStore()
         self.engine = Engine()
         self.clock = StillClock()
-        self.logs = Logs(store=self.store, archive=archive, runtime=self.engine, clock=self.clock, quota=UNLIMITED)
+        self.logs = LogService(
+            store=self.store, archive=archive, runtime=self.engine, clock=self.clock, quota=UNLIMITED
+        )
 
     async def runs(self, *lines, name=None, created_at=NOON):
         """A running job that has written lines, a millisecond between them. Answers its stream."""
@@ -77,7 +79,7 @@ def ground(archive):
 
 @pytest.fixture
 async def url(ground):
-    desk = Desk(logs=ground.logs, account=ACCOUNT, region="us-east-1", tokens=Tokens(bytes(32)), since=NOON)
+    desk = LogsContext(logs=ground.logs, account=ACCOUNT, region="us-east-1", tokens=PageTokens(bytes(32)), since=NOON)
 
     async def well():
         return {}

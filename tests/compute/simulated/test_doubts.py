@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from batchq.compute.docker.circuit_breaker import LONGEST_PAUSE, Doubts
-from batchq.ports.runtime import ContainerState, Found
+from batchq.compute.docker.circuit_breaker import LONGEST_PAUSE, SilentContainers
+from batchq.ports.runtime import ContainerState, Inspection
 from tests.support.containers import new_tag
 
 pytestmark = pytest.mark.fault("SP24")
@@ -18,7 +18,7 @@ def tag():
 
 @pytest.fixture
 def doubts(tag):
-    it = Doubts()
+    it = SilentContainers()
     it.grow(tag)
     return it
 
@@ -29,7 +29,7 @@ async def now():
 
 
 def found(tag, state):
-    return [Found(tag=tag, state=state)]
+    return [Inspection(tag=tag, state=state)]
 
 
 async def in_doubt(doubts, tag):

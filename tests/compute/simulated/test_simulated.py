@@ -15,7 +15,7 @@ from batchq.errors import (
     NameTaken,
     StartRefused,
 )
-from batchq.ports.runtime import ContainerState, Launch
+from batchq.ports.runtime import ContainerState, LaunchSpec
 from tests.support import builders
 from tests.support.containers import launch, output, started, whose
 from tests.support.scripts import Script
@@ -58,7 +58,7 @@ async def test_it_ends_when_its_script_says_so(runtime, clock):
 
 async def test_without_a_script_it_runs_a_second_and_exits_0(runtime, clock):
     it = launch()
-    await runtime.create(Launch(tag=it.tag, spec=builders.container(), environment=()))
+    await runtime.create(LaunchSpec(tag=it.tag, spec=builders.container(), environment=()))
     await runtime.start(it.tag)
 
     await clock.sleep(5)
@@ -72,7 +72,7 @@ async def test_a_script_that_cannot_be_read_refuses_the_container(runtime, scrip
     spec = builders.container(environment=(("BATCHQ_SIMULATED", script),))
 
     with pytest.raises(StartRefused, match=r"^CannotCreateContainerError: BATCHQ_SIMULATED: "):
-        await runtime.create(Launch(tag=it.tag, spec=spec, environment=()))
+        await runtime.create(LaunchSpec(tag=it.tag, spec=spec, environment=()))
 
     assert await runtime.survey() == ()
 
