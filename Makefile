@@ -6,8 +6,14 @@ KILL_ROUNDS ?= 400
 EXAMPLES ?= 500
 ONLY ?=
 
+# Whatever the environment says, bytecode is cached. Without it each worker of pytest and each server of a test compiles all modules.
+unexport PYTHONDONTWRITEBYTECODE
+
+PYTEST := $(BIN)/pytest -q -n auto --maxprocesses 4 --dist worksteal
+NEEDS_NOTHING := not docker and not strace and not million
+
 .DEFAULT_GOAL := help
-.PHONY: help install check engine docker-test trace-test test test-clients faults faults-night demo bench mutants simulate fuzz million format clean
+.PHONY: help install check exhaustive engine docker-test trace-test test test-clients faults faults-night demo bench mutants simulate fuzz million format clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,12 +24,15 @@ $(STAMP): pyproject.toml .ci/constraints.txt
 	@.ci/venv $(PYTHON)
 	@touch $@
 
-check: install ## Format, lint, types, imports and every test that needs no Docker. Five minutes.
+check: install ## Format, lint, types, imports and the quick tests that need no Docker. Two minutes.
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/pytest -q -m "not docker and not strace and not million" -n auto --maxprocesses 4 --dist worksteal
+	$(PYTEST) --hypothesis-profile=check -m "$(NEEDS_NOTHING) and not exhaustive"
+
+exhaustive: install ## What make check leaves out: the tests marked exhaustive, and all examples of hypothesis. Minutes.
+	$(PYTEST) -m "$(NEEDS_NOTHING) and (exhaustive or hypothesis)"
 
 engine: ## See to a Docker engine and the test images; installs nothing where an engine answers.
 	@.ci/engine
@@ -36,7 +45,7 @@ trace-test: install ## Kill a server at each of its commits, and fail its disk a
 	@.ci/tools
 	$(BIN)/pytest -q -m "strace and not docker" -n 2 --dist worksteal
 
-test: check trace-test docker-test ## Everything: make check, then what is done to a real disk and on real Docker.
+test: check exhaustive trace-test docker-test ## Everything: make check, the exhaustive tests, then a real disk and real Docker.
 
 test-clients: install engine ## Real clients (AWS CLI, Snakemake, Airflow, ...) against a real server; minutes.
 	@.ci/clients

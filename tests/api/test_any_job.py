@@ -7,6 +7,7 @@ from hypothesis import given, settings
 
 from tests.api.several import DUO, GANG, RANGES, WORKER, with_nodes, with_task, with_worker
 from tests.api.test_any_request import Asker, check, play, requests
+from tests.support.examples import examples
 
 NEEDS = {"consumableResourceList": [{"consumableResource": "licences", "quantity": 2}]}
 OVER = {
@@ -100,11 +101,12 @@ async def test_a_request_that_is_well_asked_is_carried_out(what):
     check(name, await desk.ask(name, asked))
 
 
+@pytest.mark.hypothesis  # it is given inside
 @pytest.mark.parametrize("what", WELL_ASKED)
 def test_no_request_breaks_the_server(what):
     name, well_asked = WELL_ASKED[what]
 
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=examples(30), deadline=None)
     @given(requests(well_asked))
     def any_request(asked):
         asyncio.run(play(name, asked, among=Desk))

@@ -23,6 +23,7 @@ from tests.api.model import OPERATIONS
 from tests.api.test_compute_environments import EC2
 from tests.api.test_register_job_definition import ALL_OF_IT
 from tests.support.builders import ADMIN
+from tests.support.examples import examples
 
 HANDLERS = {**JOBS, **RESOURCES}
 TELLING = {
@@ -283,9 +284,10 @@ async def test_a_request_that_is_well_asked_is_carried_out(name):
     check(name, await asker.ask(name, WELL_ASKED[name]))
 
 
+@pytest.mark.hypothesis  # it is given inside
 @pytest.mark.parametrize("name", HANDLERS)
 def test_no_request_breaks_the_server(name):
-    @settings(max_examples=50, deadline=None)
+    @settings(max_examples=examples(50), deadline=None)
     @given(requests(WELL_ASKED[name]))
     def any_request(asked):
         asyncio.run(play(name, asked))

@@ -11,6 +11,7 @@ from batchq.api.http import reply
 from batchq.errors import Invalid
 from tests.api.conftest import CONTAINER
 from tests.api.test_any_request import Asker
+from tests.support.examples import examples
 
 # All that UTF-8 can say, but for the NUL, which can reach neither a container nor a client written in C.
 ANY = some.text(some.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=60)
@@ -58,7 +59,7 @@ async def comes_back(text):
 
 
 @pytest.mark.fault("IN05")
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @example("\u202ertl \u200f")
 @example("👩‍🚀\U0001d518\U0010ffff")
 @example("\x1b[31m\r\n\t\x7f\x85\u2028")
@@ -70,7 +71,7 @@ def test_a_text_comes_back_as_it_went(text):
 
 
 @pytest.mark.fault("IN05")
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(TEXTS, some.sampled_from(["\0", "\ud800", "\udfff"]), TEXTS)
 def test_what_is_no_text_is_refused(before, wrong, after):
     with pytest.raises(Invalid):

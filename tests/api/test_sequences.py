@@ -16,6 +16,7 @@ from tests.api.conftest import CONTAINER
 from tests.api.fakes import ACCOUNT, Inside
 from tests.api.several import DUO, GANG
 from tests.support.builders import ADMIN
+from tests.support.examples import examples
 
 KINDS = {
     "one": {"type": "container", "containerProperties": CONTAINER},
@@ -131,7 +132,7 @@ async def play(steps):
 
 
 @pytest.mark.fault("IN26")
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(some.lists(STEPS, max_size=25))
 def test_after_any_sequence_of_requests_all_is_as_the_model_says(steps):
     asyncio.run(play([("register", "one", 0), *steps]))

@@ -11,7 +11,7 @@ from tests.support.clock import VirtualLoop
 ON_DOCKER = {"containers", "ends", "stop", "million"}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "group", [pytest.param(it, marks=pytest.mark.docker if it in ON_DOCKER else ()) for it in GROUPS]
 )

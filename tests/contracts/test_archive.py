@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from batchq.errors import Invalid
 from batchq.ports.logs import LogLine
 from batchq.store.log_files import LogFiles
+from tests.support.examples import examples
 from tests.support.inline import InlineLogFiles
 
 TASK = "0123456789abcdef" * 2
@@ -241,7 +242,7 @@ async def all_back(archive, limits):
     return found
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(batches=batches, limits=limits, at=st.integers(0, 60))
 def test_pages_tell_each_line_once_from_either_end(batches, limits, at):
     archive = InlineLogFiles()

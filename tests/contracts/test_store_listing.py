@@ -13,6 +13,7 @@ from batchq.domain.job import Status
 from batchq.ports.jobs import Changes, Filter, JobQuery
 from tests.support import filters
 from tests.support.builders import NOON, job
+from tests.support.examples import examples
 from tests.support.inline import InlineStore
 
 NOON_MS = 1795262400000
@@ -210,7 +211,7 @@ JOBS = st.lists(
 
 
 @pytest.mark.fault("SE18")
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(made=JOBS, asked=st.lists(QUERIES, min_size=1, max_size=10))
 async def test_any_filter_lists_the_jobs_of_its_specification(made, asked):
     jobs, store = [job(number=number, **of) for number, of in enumerate(made)], InlineStore()

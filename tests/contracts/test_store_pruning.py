@@ -13,6 +13,7 @@ from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.jobs import Changes, ChildQuery, JobQuery
 from tests.support.builders import NOON, attempt, job, job_id, log_stream, moment, submission
+from tests.support.examples import examples
 from tests.support.inline import InlineStore
 
 DEFAULT = QueueName("default")
@@ -291,7 +292,7 @@ def forgotten(families, keep, day):
     return {index for index, made in enumerate(families) if made["over"] and made["day"] < day} - kept
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(families=FAMILIES, keep=st.sets(st.integers(0, 9)), limit=st.integers(1, 6), day=st.integers(0, 5))
 async def test_any_families_that_nothing_keeps_are_forgotten_and_no_others(families, keep, limit, day):
     store, jobs = InlineStore(), [family(index, made) for index, made in enumerate(families)]

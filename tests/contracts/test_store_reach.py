@@ -13,6 +13,7 @@ from batchq.ports.catalog import NeedQuery
 from batchq.ports.jobs import Changes, Filter, JobQuery
 from tests.support import filters
 from tests.support.builders import NOON, definition, job, log_stream
+from tests.support.examples import examples
 from tests.support.inline import InlineStore
 
 ADA, BOB, CY = Owner(user="ada", account="lab"), Owner(user="bob", account="lab"), Owner(user="cy", account="team")
@@ -133,7 +134,7 @@ def specified(jobs, streams, definitions, queries):
 
 @pytest.mark.fault("SE08")
 @pytest.mark.fault("SE18")
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(owners=OWNERS, reach=REACHES, limit=st.integers(1, 5))
 async def test_any_reach_lists_what_belongs_to_it_and_nothing_else(owners, reach, limit):
     jobs = [

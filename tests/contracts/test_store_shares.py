@@ -17,6 +17,7 @@ from batchq.ports.catalog import NeedQuery
 from batchq.ports.jobs import Changes
 from tests.support import filters
 from tests.support.builders import NOON, attempt, container, job, resources
+from tests.support.examples import examples
 from tests.support.inline import InlineStore
 
 DEFAULT, OTHER = QueueName("default"), QueueName("other")
@@ -342,7 +343,7 @@ def _rank(of):
     return -of.priority, of.order
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(made=WAITING, moves=MOVES, asked=st.lists(PAGES, min_size=1, max_size=5))
 async def test_any_page_of_a_share_has_the_jobs_of_its_specification(made, moves, asked):
     jobs = {number: job(number=number, **of) for number, of in enumerate(made)}

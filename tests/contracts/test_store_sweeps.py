@@ -14,6 +14,7 @@ from batchq.domain.job import Child, Family, Status
 from batchq.ports.jobs import Changes, Moment
 from tests.support import filters
 from tests.support.builders import NOON, attempt, gang, job, job_id
+from tests.support.examples import examples
 from tests.support.inline import InlineStore
 
 ORDER = SweepOrder(kind=Kind.TERMINATE, reason="enough of it")
@@ -273,7 +274,7 @@ SELECTIONS = st.builds(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(made=JOBS, asked=st.lists(SELECTIONS, min_size=1, max_size=8))
 async def test_any_selection_previews_the_jobs_of_its_specification(made, asked):
     jobs, store = [job(number=number, **of) for number, of in enumerate(made)], InlineStore()
@@ -285,7 +286,7 @@ async def test_any_selection_previews_the_jobs_of_its_specification(made, asked)
     assert found == [[(it.order, it.id) for it in each][:5] for each in specified]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(made=JOBS, later=st.lists(st.none() | st.sampled_from(Status), max_size=12), asked=SELECTIONS)
 async def test_candidates_and_what_changed_since_mean_the_same_jobs_as_a_choice_at_the_commit(made, later, asked):
     parent = array(number=9)

@@ -27,6 +27,7 @@ from batchq.domain.scheduling.fairshare import (
 )
 from tests.domain.lives import after, at, cancel, exited, pending, placed, runnable, running, starting, submitted
 from tests.support.builders import NOON
+from tests.support.examples import examples
 
 TEN_MINUTES = timedelta(minutes=10)
 RED = ShareKey("default", "red")
@@ -273,7 +274,7 @@ class Shop:
         self.uses[share] = ShareUse(millicpus=known.millicpus + millicpus, used=known.used, as_of=at(self.second))
 
 
-@settings(max_examples=8, deadline=None, phases=[Phase.generate])
+@settings(max_examples=examples(8), deadline=None, phases=[Phase.generate])
 @given(
     weights=some.lists(some.sampled_from([0.25, 0.5, 1.0, 2.0]), min_size=2, max_size=4),
     data=some.data(),

@@ -1,5 +1,6 @@
 """What holds in every life of a job, whatever happens in whatever order."""
 
+import pytest
 from hypothesis import given, settings
 
 from batchq.domain import effects as do
@@ -8,6 +9,7 @@ from batchq.domain.job import ACTIVE, FINISHED, Status, StopCause
 from batchq.domain.lifecycle.status import EDGES
 from batchq.domain.lifecycle.transitions import next_wakeup, ring, step
 from tests.domain.random_lives import lives
+from tests.support.examples import examples
 
 LATER = set(Status) - {Status.SUBMITTED}
 LAWS = []
@@ -19,7 +21,7 @@ def law(holds):
     return holds
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(lives())
 def test_every_law_holds_in_every_life(life):
     for holds in LAWS:
@@ -174,6 +176,7 @@ def no_job_that_is_over_is_a_misfit(life):
     assert not [it.after for it in life if it.after.misfit and it.after.status in FINISHED]
 
 
+@pytest.mark.exhaustive
 def test_among_the_lives_is_everything_that_matters():
     seen = set()
 

@@ -13,6 +13,7 @@ from batchq.domain.job import Status
 from batchq.domain.scheduling.capacity import Candidate, Fits, Room, Site
 from batchq.domain.scheduling.usage import Held
 from tests.support.builders import NOON, attempt, environment, job, job_id
+from tests.support.examples import examples
 
 HOST = Resources(millicpus=0, memory_mib=10, gpus=1)
 ENVIRONMENTS = {"a": environment("a", max_millicpus=8), "b": environment("b", max_millicpus=6)}
@@ -73,7 +74,7 @@ class Machine:
 works = some.tuples(resources, minutes, longest)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     before=some.lists(works, min_size=1, max_size=6), head=resources, stream=some.lists(works, min_size=1, max_size=8)
 )

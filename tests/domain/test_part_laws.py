@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import given, settings
 
 from batchq.domain import effects as do
@@ -15,6 +16,7 @@ from batchq.domain.task import Condition
 from tests.domain.lives import placed
 from tests.domain.part_lives import ends, given_up, parts, runs
 from tests.domain.random_parts import part_lives
+from tests.support.examples import examples
 
 LAWS = []
 MOST_STEPS = 200
@@ -25,7 +27,7 @@ def law(holds):
     return holds
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(part_lives())
 def test_every_law_holds_in_every_life(life):
     for holds in LAWS if life else []:
@@ -194,6 +196,7 @@ def every_life_ends(life):
     raise AssertionError(f"it never ends: {job}")
 
 
+@pytest.mark.exhaustive
 def test_among_the_lives_is_everything_that_matters():
     seen = set()
 

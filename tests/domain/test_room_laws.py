@@ -11,6 +11,7 @@ from batchq.domain.job import Status
 from batchq.domain.scheduling.capacity import Candidate, Fits, Misfit, Room, Site, Waits
 from batchq.domain.scheduling.usage import Held
 from tests.support.builders import NOON, attempt, environment, job, job_id
+from tests.support.examples import examples
 
 HOST = Resources(millicpus=10, memory_mib=10, gpus=2)
 LIVING, DELETED = ["a", "b", "c"], "deleted"
@@ -103,7 +104,7 @@ def law(holds):
     return holds
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(offers())
 def test_every_law_holds_whatever_is_offered(made):
     for holds in LAWS:

@@ -14,6 +14,7 @@ from tests.domain.lives import after, cancel, placed, runnable, running
 from tests.engine.desk import LOOKED, Desk, request
 from tests.engine.turns import ground
 from tests.support.builders import NO_ACCOUNTS, environment
+from tests.support.examples import examples
 from tests.support.inline import InlineStore
 
 LAB, OTHER = (Owner(user="ada", account=it) for it in ("lab", "other"))
@@ -182,7 +183,7 @@ MOVES = st.lists(st.tuples(ORDERS, st.integers(1, 80), st.integers(-1, 600)), ma
 
 
 @given(MOVES)
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 async def test_whoever_comes_and_goes_it_tells_what_the_store_tells(moves):
     store, ahead = await ahead_of()
 

@@ -15,6 +15,7 @@ from batchq.ports.jobs import ChildQuery, JobQuery
 from batchq.services.jobs import PendingOrdersView
 from tests.engine.desk import LOOKED, ONE, TWO, answer, desk_over, submit
 from tests.support.builders import ADMIN, NOON
+from tests.support.examples import examples
 
 CANCEL, TERMINATE = on.CancelRequested(reason="enough"), on.TerminateRequested(reason="now")
 DEFAULT = QueueName("default")
@@ -211,7 +212,7 @@ DEEDS = any_.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(deeds=DEEDS, turns=any_.integers(0, 4), attempts=any_.integers(1, 2))
 async def test_what_was_once_shown_as_over_is_what_is_written_in_the_end(deeds, turns, attempts):
     desk = await desk_over()

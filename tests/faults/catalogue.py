@@ -7,6 +7,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -48,6 +49,7 @@ def rows() -> tuple[Row, ...]:
     )
 
 
+@cache
 def claims() -> Mapping[str, tuple[str, ...]]:
     """The files whose tests claim a row, by its id."""
     found: dict[str, set[str]] = defaultdict(set)

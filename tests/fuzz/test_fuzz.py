@@ -9,8 +9,8 @@ from tests.fuzz.fuzz import fuzz, grounded
 TROUBLE = re.compile(r"^\S+ \S+ (?:WARNING|ERROR|CRITICAL) .*|^ *Traceback.*", re.MULTILINE)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.fault("IN01")
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_no_request_that_can_be_made_up_breaks_the_server(tmp_path):
     with grounded(tmp_path / "data") as (service, there):

@@ -17,6 +17,7 @@ from batchq.store.log_files import LogFiles
 from tests.logs.conftest import TAG
 from tests.logs.fakes import SECOND, Engine, StillClock
 from tests.support.disk import UNLIMITED
+from tests.support.examples import examples
 from tests.support.inline import InlineLogFiles
 
 ALL = 10**9
@@ -112,7 +113,7 @@ async def test_after_a_disk_that_was_full_all_is_kept(keeper, engine, archive):
     assert await kept(archive) == ["a", "b"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(torn_at=st.integers(0, 2_000), stamps=st.lists(st.integers(1, 5 * SECOND), max_size=30))
 def test_killed_at_any_byte_each_line_is_kept_once(tmp_path_factory, torn_at, stamps):
     directory = tmp_path_factory.mktemp("torn")
@@ -331,7 +332,7 @@ deeds = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(deeds=deeds)
 def test_whatever_is_done_in_whatever_order_each_line_is_kept_once(deeds):
     engine, archive, clock = Engine(), InlineLogFiles(), StillClock()

@@ -5,6 +5,7 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 
 from tests.machine.deeds import Act, After, Order, Pass, Restart, Story, Submit, stories
 from tests.machine.tell import check
+from tests.support.examples import examples
 
 ONE_OF_EACH = Story(
     deeds=(
@@ -24,7 +25,7 @@ ONE_OF_EACH = Story(
 @example(story=ONE_OF_EACH)
 @given(story=stories)
 @settings(
-    max_examples=200,
+    max_examples=examples(200),
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # `check` shortens by itself, in seconds
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

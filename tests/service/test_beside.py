@@ -32,6 +32,7 @@ def run(*command):
     return subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=PATIENCE, check=True).stdout
 
 
+@pytest.mark.exhaustive
 @pytest.mark.fault("DB15")
 def test_nothing_is_lost_by_those_who_look_into_it_meanwhile(service, tmp_path):
     batch = service.client()

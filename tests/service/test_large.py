@@ -14,7 +14,7 @@ from tests.support.builders import job
 from tests.support.pauses import Pauses
 from tests.support.service import serving
 
-pytestmark = [pytest.mark.slow, pytest.mark.fault("LC11")]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.fault("LC11")]
 
 QUEUED, CHILDREN = 100_000, 10_000
 LONGEST_SUBMIT = 2.0  # seconds

@@ -115,7 +115,7 @@ def many(request, tmp_path):
     sweeps(service)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.fault("SP23")
 def test_all_of_them_end_and_others_are_answered_at_once_by_few_threads(many):
     many.wait("RUNNING")

@@ -28,6 +28,7 @@ def post(calling, operation, asked):
     return json.loads(calling.getresponse().read())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.fault("LC10")
 def test_under_load_and_with_a_large_array_nothing_holds_the_loop_up(simulated):
     batch = simulated.client()

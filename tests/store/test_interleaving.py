@@ -11,6 +11,7 @@ from batchq.errors import Conflict
 from batchq.ports.jobs import Changes
 from batchq.store.sqlite_store import SqliteStore
 from tests.support.builders import job, job_id
+from tests.support.examples import examples
 from tests.support.inline import InlineDatabase
 
 ID = job_id(1)
@@ -50,7 +51,7 @@ async def play(steps):
 
 
 @pytest.mark.fault("DB02")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(STEPS)
 def test_what_either_was_told_is_kept_and_nothing_else(steps):
     kept, told = asyncio.run(play(steps))

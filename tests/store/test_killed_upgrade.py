@@ -30,6 +30,7 @@ async def database(tmp_path):
     return tmp_path / "source" / NAME
 
 
+@pytest.mark.exhaustive
 @pytest.mark.fault("DB11")
 @pytest.mark.timeout(600)  # a process for each statement, on a machine that may be busy
 def test_a_kill_at_any_statement_leaves_one_version_or_the_other(database):

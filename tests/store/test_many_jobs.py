@@ -17,7 +17,7 @@ from batchq.store.sqlite_store import SqliteStore
 from tests.store.many import filled, its_id
 from tests.support.builders import NOON, job, log_stream
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(900)]
 
 FEW = 1000
 MANY = [50_000, pytest.param(1_000_000, marks=pytest.mark.million)]

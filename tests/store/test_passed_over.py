@@ -31,7 +31,7 @@ async def cost_of_passing(data, count):
     return steps
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_a_hundred_thousand_jobs_of_an_account_are_passed_over_at_once(tmp_path):
     few = await cost_of_passing(tmp_path / "few", 100)
 

@@ -30,6 +30,7 @@ from batchq.ports.jobs import Moment
 from batchq.ports.logs import LogStream
 from batchq.store import rows
 from tests.support.builders import NOON, attempt, job, job_id, stop
+from tests.support.examples import examples
 
 FIRST, LAST = datetime(1970, 1, 2), datetime(9000, 1, 1)  # noqa: DTZ001 - hypothesis adds the zone
 MOMENTS = st.datetimes(FIRST, LAST, timezones=st.just(UTC))
@@ -92,7 +93,7 @@ JOBS = st.builds(
 
 def all_of(values):
     """On a machine that has much else to do, large values are drawn slowly; that is no fault of theirs."""
-    few = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    few = settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
     return lambda test: few(given(values)(test))
 
 

@@ -290,6 +290,7 @@ CROWDS = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.fault("IN10")
 @pytest.mark.parametrize("said", CROWDS.values(), ids=CROWDS)
 async def test_three_hundred_that_say_little_keep_nobody_out(place, opens, files, said):

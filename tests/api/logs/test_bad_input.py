@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from batchq.api.logs.wire import requests
 from batchq.logs.service import GROUP
+from tests.support.examples import examples
 
 OPERATIONS = ["GetLogEvents", "FilterLogEvents", "DescribeLogStreams", "DescribeLogGroups"]
 OF_A_STREAM = f'"logGroupName": "{GROUP}", "logStreamName": "x"'.encode()
@@ -145,7 +146,7 @@ members = st.sampled_from(sorted({name for it in OPERATIONS for name in getattr(
 bodies = st.dictionaries(members, json_values, max_size=6).map(lambda body: {"logGroupName": GROUP, **body})
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(operation=st.sampled_from(OPERATIONS), body=bodies)
 async def test_no_shape_is_the_servers_fault(raw, operation, body):
     status, _, answer = await raw.post(operation, body)
