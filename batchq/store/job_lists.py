@@ -18,11 +18,15 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Visibility
-from batchq.domain.job import Job, Status
+from batchq.domain.ids import QueueName
+from batchq.domain.job import QUEUED, Job, Status
 from batchq.ports.catalog import NeedQuery
-from batchq.ports.jobs import Filter, JobQuery
+from batchq.ports.jobs import ChildQuery, Filter, JobQuery
 from batchq.store import job_reads, rows
 from batchq.store.matching import ANY_REST, folded, number
+from batchq.store.statements import named
+
+SQL = named("job_lists.sql")
 
 Row = tuple[Any, ...]
 
@@ -59,6 +63,24 @@ def page(connection: sqlite3.Connection, query: JobQuery) -> tuple[Job, ...]:
 
 def page_needing(connection: sqlite3.Connection, query: NeedQuery) -> tuple[Job, ...]:
     return job_reads.of_orders(connection, [order for (order,) in connection.execute(*select_needing(query))])
+
+
+def list_children(connection: sqlite3.Connection, query: ChildQuery) -> tuple[Job, ...]:
+    orders = job_reads.orders_of_children(connection, query.parent)
+    below = orders if query.before is None else range(orders.start, min(orders.stop, query.before))
+    asked = {**job_reads.bounds(below), "limit": query.limit}
+    if query.status is None:
+        return job_reads.jobs_of(connection.execute(SQL["children"], asked))
+    if query.over and query.status in QUEUED:
+        return ()
+    if query.over and query.status is Status.FAILED:
+        return job_reads.jobs_of(connection.execute(SQL["children_failed_or_queued"], asked))
+    return job_reads.jobs_of(connection.execute(SQL["children_with_status"], asked | {"status": query.status.value}))
+
+
+def unfinished_in(connection: sqlite3.Connection, queue: QueueName) -> int:
+    (count,) = connection.execute(SQL["count_unfinished_in_queue"], {"queue": rows.text(queue)}).fetchone()
+    return int(count)
 
 
 def select(query: JobQuery, owned: Whose | None = None, among: frozenset[int] | None = None) -> tuple[str, Bound]:

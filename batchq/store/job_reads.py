@@ -7,18 +7,17 @@ from typing import Any, TypeVar
 
 from batchq.domain.access.accounts import AccountName, Visibility
 from batchq.domain.ids import ConsumableName, JobId, QueueName
-from batchq.domain.job import QUEUED, Job, Status
+from batchq.domain.job import Job
 from batchq.domain.scheduling.capacity import Candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.errors import Unreadable
-from batchq.ports.jobs import ChildQuery, Moment, Restoration, SubmissionKey
+from batchq.ports.jobs import Moment, Restoration, SubmissionKey
 from batchq.store import rows
 from batchq.store.matching import EPOCH
 from batchq.store.repair import readable
 from batchq.store.statements import named
 
 SQL = named("job_reads.sql")
-LISTS = named("job_lists.sql")
 
 Connection = sqlite3.Connection
 T = TypeVar("T")
@@ -30,13 +29,15 @@ def find(connection: Connection, ids: Sequence[JobId], reach: Visibility | None)
     if reach is not None:
         owners = connection.execute(SQL["owners_by_id"], _named(wanted))
         wanted = dict.fromkeys(JobId(job_id) for job_id, *owner in owners if reach.has(rows.owner(*owner)))
-    found = {job.id: job for job in _jobs(connection.execute(SQL["jobs_by_id"], _named(wanted)))}
+    found = {job.id: job for job in jobs_of(connection.execute(SQL["jobs_by_id"], _named(wanted)))}
     return {job_id: found[job_id] for job_id in wanted if job_id in found}
 
 
 def of_orders(connection: Connection, orders: Sequence[int]) -> tuple[Job, ...]:
     """These jobs, in the order asked."""
-    found = {job.order: job for job in _jobs(connection.execute(SQL["jobs_by_order"], {"orders": json.dumps(orders)}))}
+    found = {
+        job.order: job for job in jobs_of(connection.execute(SQL["jobs_by_order"], {"orders": json.dumps(orders)}))
+    }
     return tuple(found[order] for order in orders if order in found)
 
 
@@ -46,7 +47,7 @@ def _named(ids: Iterable[JobId]) -> dict[str, str]:
 
 
 def active(connection: Connection) -> tuple[Job, ...]:
-    return _jobs(connection.execute(SQL["active_jobs"]))
+    return jobs_of(connection.execute(SQL["active_jobs"]))
 
 
 def runnable(
@@ -88,12 +89,12 @@ def waiting_shares(connection: Connection, queue: QueueName) -> tuple[str, ...]:
 
 def misfits(connection: Connection, limit: int, after: int) -> tuple[Job, ...]:
     asked = {"limit": limit, "after": rows.integer(after)}
-    return _jobs(connection.execute(SQL["unschedulable_jobs"], asked))
+    return jobs_of(connection.execute(SQL["unschedulable_jobs"], asked))
 
 
 def dependents(connection: Connection, ids: Sequence[JobId], after: int, limit: int | None) -> tuple[Job, ...]:
     asked = {**_named(ids), "after": after, "limit": -1 if limit is None else limit}
-    found = {job.order: job for job in _jobs(connection.execute(SQL["dependents"], asked))}
+    found = {job.order: job for job in jobs_of(connection.execute(SQL["dependents"], asked))}
     return tuple(found[order] for order in sorted(found))
 
 
@@ -107,35 +108,23 @@ def waiting_for_others(connection: Connection) -> int:
 
 
 def parents_at_work(connection: Connection) -> tuple[Job, ...]:
-    return _jobs(connection.execute(SQL["arrays_with_work"]))
+    return jobs_of(connection.execute(SQL["arrays_with_work"]))
 
 
 def children(connection: Connection, parent: JobId, first: int, limit: int) -> tuple[Job, ...]:
-    orders = _children(connection, parent)
+    orders = orders_of_children(connection, parent)
     asked = orders[max(first, 0) : max(first, 0) + limit]
-    return _jobs(connection.execute(SQL["unfinished_children"], _bounds(asked)))
+    return jobs_of(connection.execute(SQL["unfinished_children"], bounds(asked)))
 
 
-def list_children(connection: Connection, query: ChildQuery) -> tuple[Job, ...]:
-    orders = _children(connection, query.parent)
-    below = orders if query.before is None else range(orders.start, min(orders.stop, query.before))
-    asked = {**_bounds(below), "limit": query.limit}
-    if query.status is None:
-        return _jobs(connection.execute(LISTS["children"], asked))
-    if query.over and query.status in QUEUED:
-        return ()
-    if query.over and query.status is Status.FAILED:
-        return _jobs(connection.execute(LISTS["children_failed_or_queued"], asked))
-    return _jobs(connection.execute(LISTS["children_with_status"], asked | {"status": query.status.value}))
-
-
-def _children(connection: Connection, parent: JobId) -> range:
+def orders_of_children(connection: Connection, parent: JobId) -> range:
     """The orders that an array keeps for its children."""
     found = connection.execute(SQL["array"], {"id": rows.text(parent)}).fetchone()
     return range(0) if found is None else range(found[0] + 1, found[0] + 1 + found[1])
 
 
-def _bounds(orders: range) -> dict[str, str | int]:
+def bounds(orders: range) -> dict[str, str | int]:
+    """The values that a statement on a range of orders takes."""
     return {"first": orders.start, "last": orders.stop - 1}
 
 
@@ -147,11 +136,6 @@ def submissions(connection: Connection, keys: Sequence[SubmissionKey]) -> Mappin
 def last_order(connection: Connection) -> int:
     found = connection.execute(SQL["last_order"]).fetchone()
     return -1 if found is None else int(found[0])
-
-
-def unfinished_in(connection: Connection, queue: QueueName) -> int:
-    (count,) = connection.execute(LISTS["count_unfinished_in_queue"], {"queue": rows.text(queue)}).fetchone()
-    return int(count)
 
 
 def queued(connection: Connection) -> Mapping[AccountName, int]:
@@ -181,7 +165,8 @@ def history(connection: Connection, job_id: JobId) -> tuple[Moment, ...]:
     return tuple(readable(((job_id, value) for (value,) in found), rows.moment))
 
 
-def _jobs(found: Iterable[Any]) -> tuple[Job, ...]:
+def jobs_of(found: Iterable[Any]) -> tuple[Job, ...]:
+    """The jobs of these rows. Raises Unreadable."""
     return made(found, rows.stored, order=0)
 
 

@@ -169,13 +169,13 @@ class SqliteStore:
         return await self._browse(lambda it: job_lists.page(it, query))
 
     async def list_children(self, query: ChildQuery) -> tuple[Job, ...]:
-        return await self._browse(lambda it: job_reads.list_children(it, query))
+        return await self._browse(lambda it: job_lists.list_children(it, query))
 
     async def list_needing(self, query: NeedQuery) -> tuple[Job, ...]:
         return await self._browse(lambda it: job_lists.page_needing(it, query))
 
     async def unfinished_in(self, queue: QueueName) -> int:
-        return await self._browse(lambda it: job_reads.unfinished_in(it, queue))
+        return await self._browse(lambda it: job_lists.unfinished_in(it, queue))
 
     async def damaged(self) -> tuple[JobId, ...]:
         return await self._read(quarantine.unfinished)

@@ -171,8 +171,8 @@ DEAF_APPEND = """
 import asyncio, sys
 from pathlib import Path
 from batchq.errors import StoreFailed
-from batchq.store.logfiles import LogFiles
-from batchq.values import LogLine
+from batchq.store.log_files import LogFiles
+from batchq.ports.logs import LogLine
 from tests.store.deaf_disk import deafen
 files = LogFiles(Path(sys.argv[1]))
 deafen()

@@ -27,7 +27,7 @@ FILES = {
     "audit": audit.SQL,
     "bulk_stops": bulk_stops.SQL,
     "catalog": catalog.SQL,
-    "job_lists": job_reads.LISTS,
+    "job_lists": job_lists.SQL,
     "job_reads": job_reads.SQL,
     "job_writes": job_writes.SQL,
     "log_streams": log_streams.SQL,
