@@ -17,7 +17,7 @@ from docker.transport import UnixHTTPAdapter
 from docker.transport.unixconn import UnixHTTPConnection, UnixHTTPConnectionPool
 from docker.utils import convert_filters, kwargs_from_env, parse_host
 
-from batchq.compute.docker.connection import Line, Parameters, with_parameters
+from batchq.compute.docker.connection import EngineConnection, Parameters, with_parameters
 from batchq.compute.docker.errors import BAD_REQUEST
 from batchq.compute.docker.inspection import member
 from batchq.compute.docker.namespaces import shares_namespaces
@@ -111,7 +111,7 @@ class Client(docker.APIClient):
             self.mount("http+docker://", self._streams)
             self.trust_env = False  # proxies and .netrc are nothing to a socket, and looked for at each call
             self._socket = adapter.socket_path
-            self._line = Line(adapter.socket_path, patience=patience)
+            self._connection = EngineConnection(adapter.socket_path, patience=patience)
 
     @property
     def _general_configs(self) -> Mapping[str, object]:
@@ -144,20 +144,20 @@ class Client(docker.APIClient):
             asked = {"params": params, "data": data, "headers": headers, "timeout": self.patience}
             return super().request(method, url, **options | asked)
         target = with_parameters(url.removeprefix(self.base_url), params)
-        return self._line.ask(method, target, body=data, headers=headers or {})
+        return self._connection.ask(method, target, body=data, headers=headers or {})
 
     def read(self, url: str, params: Parameters, *, patience: float) -> requests.Response:
         """An answer that may be long, and is read as it comes, with a patience of its own."""
         if self._socket is None:
             return super().request("GET", url, params=params, stream=True, timeout=patience)
-        return self._line.open(with_parameters(url.removeprefix(self.base_url), params), patience=patience)
+        return self._connection.open(with_parameters(url.removeprefix(self.base_url), params), patience=patience)
 
     def hear(self, filters: dict[str, str]) -> Stream:
         """The engine's events from now on."""
         if self._socket is None:
             return self.events(filters=filters, decode=True)
         wanted = {"filters": convert_filters(filters)}
-        answer = self._line.open(with_parameters(f"/v{self.api_version}/events", wanted))
+        answer = self._connection.open(with_parameters(f"/v{self.api_version}/events", wanted))
         self._raise_for_status(answer)
         return Told(answer)
 
@@ -169,7 +169,7 @@ class Client(docker.APIClient):
     def close(self) -> None:
         super().close()
         if self._socket is not None:
-            self._line.close()
+            self._connection.close()
 
     def _raise_for_status(self, response: requests.Response) -> None:
         """As the SDK's, which stumbles where an error says nothing of itself."""

@@ -1,290 +1,262 @@
-"""A connection to the engine's unix socket, and one request after another on it.
+"""A connection to the engine's unix socket, which carries one request after another.
 
-The SDK says what is asked, and judges the answer, which is of the kind that it knows; `http.client` reads it.
-`requests` and what is below it spend three to four times as much: docs/decisions/0029.
-
-The head of the engine's answers, for `http.client`, which has a parser of mails read it: half of what a call costs.
-
-Only what says where the content ends is made use of. What is no head is an error, and never guessed at: a wrong end
-would give the next question the rest of this one's answer.
+The SDK composes requests and judges the responses, which are of the class that it knows; llhttp parses them. The
+layers of `requests` cost three to five times as much CPU: docs/decisions/0029.
 """
 
 import re
 import select
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
-from http.client import NO_CONTENT, NOT_MODIFIED, SWITCHING_PROTOCOLS, HTTPException, HTTPResponse, IncompleteRead
-from itertools import islice
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from http import HTTPStatus
+from http.client import HTTPException, IncompleteRead
 from socket import AF_UNIX, SHUT_RDWR, SOCK_STREAM, socket
 from threading import Lock
 from typing import Protocol
 from urllib.parse import urlencode
 
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from requests import Response
 from requests.exceptions import ChunkedEncodingError, ReadTimeout, RequestException
 from requests.exceptions import ConnectionError as NotConnected
 
-NEW_LINE, END = b"\r\n", b"\r\n\r\n"
-
-LONGEST_LINE, MOST_HEADERS = 65_536, 100
-
-STATUSES = range(100, 600)
-
-PROVISIONAL = range(100, 200)  # the answer is still to come
-
-LONGEST_SHOWN = 100  # characters of what is no head
-
-WITHOUT_CONTENT = frozenset({NO_CONTENT, NOT_MODIFIED})
-
-
-class Answer(HTTPResponse):
-    """Its content is read by `http.client`. Its headers are not kept."""
-
-    def begin(self) -> None:
-        version, status, reason, headers = self._head()
-        while status in PROVISIONAL:
-            version, status, reason, headers = self._head()
-        self.status, self.reason = status, reason
-        is_empty = status in WITHOUT_CONTENT
-        self.chunked, self.chunk_left = _is_chunked(headers) and not is_empty, None
-        self.length = 0 if is_empty else None if self.chunked else _length(headers)
-        says_last = version == "HTTP/1.0" or "close" in headers.get("connection", "").lower()
-        self.will_close = says_last or (self.length is None and not self.chunked)
-
-    def _head(self) -> tuple[str, int, str, dict[str, str]]:
-        first, *rest = self._lines()
-        return (*_of_first(first), _headers(rest))
-
-    def _lines(self) -> list[str]:
-        """Of the head. Most often all of them come at once."""
-        seen: bytes = self.fp.peek()
-        head, end, _ = seen.partition(END)
-        lines = head.split(NEW_LINE)
-        if not (end and head.count(b"\r") == head.count(b"\n") == len(lines) - 1):
-            return [self._line(), *islice(iter(self._line, ""), MOST_HEADERS + 1)]
-        self.fp.read(len(head) + len(END))
-        return [line.decode("latin-1") for line in lines]
-
-    def _line(self) -> str:
-        line: bytes = self.fp.readline(LONGEST_LINE)
-        if not line.endswith(b"\n"):
-            raise HTTPException(f"a head that breaks off, or has no end: {line!r}"[:LONGEST_SHOWN])
-        return line.rstrip(b"\r\n").decode("latin-1")
-
-
-def _of_first(line: str) -> tuple[str, int, str]:
-    version, _, rest = line.partition(" ")
-    status, _, reason = rest.partition(" ")
-    if not version.startswith("HTTP/1.") or not status.isdecimal() or int(status) not in STATUSES:
-        raise HTTPException(f"an answer that begins with {line!r}"[:LONGEST_SHOWN])
-    if int(status) == SWITCHING_PROTOCOLS:
-        raise HTTPException("an answer by another protocol, which nobody asked for")
-    return version, int(status), reason.strip()
-
-
-def _headers(lines: Sequence[str]) -> dict[str, str]:
-    """By their names in small letters; what is said twice, one after another."""
-    if len(lines) > MOST_HEADERS:
-        raise HTTPException(f"more than {MOST_HEADERS} headers")
-    headers: dict[str, str] = {}
-    for line in lines:
-        name, colon, value = line.partition(":")
-        if not colon or name != name.strip():
-            raise HTTPException(f"a header that is none: {line!r}"[:LONGEST_SHOWN])
-        name, value = name.lower(), value.strip()
-        headers[name] = f"{headers[name]}, {value}" if name in headers else value
-    return headers
-
-
-def answer_on(way: socket) -> Answer:
-    """The next one on the way, as far as its content."""
-    answer = Answer(way)
-    try:
-        answer.begin()
-    except BaseException:
-        answer.close()  # or it would keep the way open
-        raise
-    return answer
-
-
-def _is_chunked(headers: dict[str, str]) -> bool:
-    way = headers.get("transfer-encoding", "chunked")
-    if way.lower() != "chunked":
-        raise HTTPException(f"a content that comes by {way!r}"[:LONGEST_SHOWN])
-    return "transfer-encoding" in headers
-
-
-def _length(headers: dict[str, str]) -> int | None:
-    length = headers.get("content-length")
-    if length is None:
-        return None
-    if not length.isascii() or not length.isdecimal():
-        raise HTTPException(f"a content of {length!r} bytes"[:LONGEST_SHOWN])
-    return int(length)
-
-
 Parameters = Mapping[str, str | int | None] | None
 
-EACH_SAYS = ("Host: docker", "Accept-Encoding: identity")
+ALWAYS_SENT = ("Host: docker", "Accept-Encoding: identity")
+UNSAYABLE = re.compile(r"[^\x21-\x7e]")  # characters that end a target, or that HTTP has no place for
+WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
+RECEIVE_SIZE = 2**16  # bytes
 
-BLANK = vars(Response()) | {"encoding": "utf-8"}  # to make one is slow: it has a jar of cookies, and that a lock
 
-UNSAYABLE = re.compile(r"[^\x21-\x7e]")  # in a target: it would end there, or is none of HTTP
+class Body(Protocol):
+    """The body of a streamed response, as `requests` reads it."""
 
+    def read(self, size: int, /) -> bytes:
+        """Return at most `size` bytes, and none at the end."""
 
-class Content(Protocol):
-    """As `requests` reads it: at most so many bytes, none at the end."""
-
-    def read(self, size: int, /) -> bytes: ...
     def close(self) -> None: ...
 
 
-class Line:
-    """It waits for no byte longer than its patience, and is connected anew after whatever went wrong on it."""
+class _Parsed:
+    """A response, parsed as its bytes are received. httptools calls the methods whose names begin with `on_`."""
+
+    def __init__(self, connection: socket) -> None:
+        self._connection = connection
+        self._parser: HttpResponseParser | None = HttpResponseParser(self)
+        self.status = 0
+        self.reason = ""
+        #: Received and not read yet.
+        self.body = bytearray()
+        self.has_head = False
+        self.is_whole = False
+        #: Whether the connection may carry another request; known when the response is whole.
+        self.keep_alive = False
+
+    def receive(self) -> None:
+        """Wait for more bytes. Raises OSError, HTTPException and HttpParserError."""
+        received = self._connection.recv(RECEIVE_SIZE)
+        if not received:
+            raise IncompleteRead(bytes(self.body))
+        assert self._parser is not None
+        self._parser.feed_data(received)
+        if self.is_whole:
+            self._parser = None  # it refers to this object: without the cycle both are freed at once
+
+    def on_status(self, reason: bytes) -> None:
+        self.reason += reason.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        assert self._parser is not None
+        self.status = self._parser.get_status_code()
+        self.has_head = self.status >= HTTPStatus.OK
+        self.keep_alive = self._parser.should_keep_alive()
+        if not self.has_head:
+            self.reason = ""  # a provisional response: the final one is still to come
+        if self.status in WITHOUT_BODY:
+            self.is_whole = True
+
+    def on_body(self, received: bytes) -> None:
+        self.body += received
+
+    def on_message_complete(self) -> None:
+        self.is_whole = self.has_head
+
+
+class EngineConnection:
+    """Connects when a request is made, and again after any error. No byte is waited for longer than `patience`."""
 
     def __init__(self, path: str, *, patience: float) -> None:
         self._path = path
         self._patience = patience
-        self._way: socket | None = None
-        self._news = select.poll()
-        self._lent: _Lent | None = None
+        self._socket: socket | None = None
+        self._readable = select.poll()
+        self._streamed: StreamedBody | None = None
 
     def ask(self, method: str, target: str, *, body: str | None, headers: Mapping[str, str]) -> Response:
-        """The whole answer. Raises what `requests` would."""
+        """Return the whole response. Raises the errors of `requests`."""
         try:
-            told, _ = self._told(method, target, body, headers)
-            with _as_requests_says(ChunkedEncodingError), closing(told):
-                content = told.read()
+            parsed, _ = self._exchange(method, target, body, headers, self._patience)
+            with _as_errors_of_requests(ChunkedEncodingError):
+                while not parsed.is_whole:
+                    parsed.receive()
         except BaseException:
-            self.close()  # or what is left of it would be taken for the next answer
+            self.close()  # what is left of the response would be parsed as the next one
             raise
-        return _answer(target, told, _content=content, _content_consumed=True)
+        if not parsed.keep_alive:
+            self._disconnect()
+        response = _response(target, parsed)
+        response._content, response._content_consumed = bytes(parsed.body), True  # type: ignore[attr-defined]  # noqa: SLF001
+        return response
 
     def open(self, target: str, *, patience: float | None = None) -> Response:
-        """An answer that is read as it comes, by whichever thread. Until its end it has the connection for itself."""
+        """Return a response whose body is received as it is read, by any thread.
+
+        The connection is free again when the body is at its end; until then another one is made for other requests.
+        """
         try:
-            told, way = self._told("GET", target, None, {}, patience)
+            wait = self._patience if patience is None else patience
+            parsed, connection = self._exchange("GET", target, None, {}, wait)
         except BaseException:
             self.close()
             raise
-        self._lent = _Lent(told, way)
-        return _answer(target, told, raw=self._lent)
+        response = _response(target, parsed)
+        response.raw = self._streamed = StreamedBody(parsed, connection)
+        return response
 
     def close(self) -> None:
         self._take_back()
-        self._hang_up()
+        self._disconnect()
+
+    def _exchange(
+        self, method: str, target: str, body: str | None, headers: Mapping[str, str], patience: float
+    ) -> tuple[_Parsed, socket]:
+        self._take_back()
+        with _as_errors_of_requests(NotConnected):
+            sent = request(method, target, body, headers)
+            connection = self._connected(patience)
+            connection.sendall(sent)
+            parsed = _Parsed(connection)
+            while not parsed.has_head:
+                parsed.receive()
+        return parsed, connection
 
     def _take_back(self) -> None:
-        """A connection that is still read from is left to who reads it."""
-        if self._lent is not None and not self._lent.at_its_end:
-            self._hang_up()  # as soon as it has been read
-        self._lent = None
-
-    def _told(
-        self, method: str, target: str, body: str | None, headers: Mapping[str, str], patience: float | None = None
-    ) -> tuple[Answer, socket]:
-        self._take_back()
-        with _as_requests_says(NotConnected):
-            said = request(method, target, body, headers)
-            way = self._connected(self._patience if patience is None else patience)
-            way.sendall(said)
-            told = answer_on(way)
-        if told.will_close:
-            self._hang_up()
-        return told, way
+        """The connection of a streamed body that is not at its end is left to the body's reader."""
+        streamed, self._streamed = self._streamed, None
+        if streamed is not None and not streamed.is_reusable:
+            self._socket, self._readable = None, select.poll()
+            streamed.own_connection()
 
     def _connected(self, patience: float) -> socket:
-        """An engine that has hung up, and is back, was told nothing yet."""
-        if self._way is not None and self._news.poll(0):
-            self._hang_up()
-        if self._way is None:
-            self._way = socket(AF_UNIX, SOCK_STREAM)
-            self._way.settimeout(patience)
-            self._way.connect(self._path)
-            self._news.register(self._way, select.POLLIN)
-        elif self._way.gettimeout() != patience:
-            self._way.settimeout(patience)
-        return self._way
+        """A connection that the engine closed is readable before anything is sent: a new one is made."""
+        if self._socket is not None and self._readable.poll(0):
+            self._disconnect()
+        if self._socket is None:
+            self._socket = socket(AF_UNIX, SOCK_STREAM)
+            self._socket.settimeout(patience)
+            self._socket.connect(self._path)
+            self._readable.register(self._socket, select.POLLIN)
+        elif self._socket.gettimeout() != patience:
+            self._socket.settimeout(patience)
+        return self._socket
 
-    def _hang_up(self) -> None:
-        """What was not said to its end by then may yet be read."""
-        way, self._way, self._news = self._way, None, select.poll()
-        if way is not None:
-            way.close()
+    def _disconnect(self) -> None:
+        connection, self._socket, self._readable = self._socket, None, select.poll()
+        if connection is not None:
+            connection.close()
 
 
-class _Lent:
-    """Content that is read from a connection, which is the line's again when that has come to its end."""
+class StreamedBody:
+    """A body that one thread reads and any thread may close."""
 
-    def __init__(self, told: HTTPResponse, way: socket) -> None:
-        self.way = way
-        self._told = told
-        self._whole = self._left = False
+    def __init__(self, parsed: _Parsed, connection: socket) -> None:
+        self.connection = connection
+        self._parsed = parsed
         self._reading = Lock()
+        self._closed = False
+        self._owns_connection = False
 
     @property
-    def at_its_end(self) -> bool:
-        return self._whole and not self._left
+    def is_reusable(self) -> bool:
+        return self._parsed.is_whole and self._parsed.keep_alive and not self._closed
+
+    def own_connection(self) -> None:
+        """From now on the connection is closed with the body, or at its end."""
+        self._owns_connection = True
+        if self._closed or self._parsed.is_whole:
+            self.connection.close()
 
     def read(self, size: int, /) -> bytes:
-        with self._reading, _as_requests_says(ChunkedEncodingError):
-            read = self._told.read(size)
-            if not read and self._told.length:
-                raise IncompleteRead(read, self._told.length)
-        self._whole = self._told.isclosed()  # also what goes wrong may close it, and nobody knows what comes then
-        return read
+        """Return at most `size` bytes, and none at the end."""
+        with self._reading, _as_errors_of_requests(ChunkedEncodingError):
+            while not self._parsed.body and not self._parsed.is_whole:
+                self._receive()
+            return self._take(size)
 
     def lines(self) -> Iterator[bytes]:
-        """Each as soon as it has come."""
+        """Each line as soon as it is received."""
         while line := self._line():
             yield line
 
     def close(self) -> None:
-        """Whoever still reads in another thread is let go. Read to its end, the connection may be another's by now."""
-        if self._told.isclosed():
-            return
-        self._left = True
-        if not self._told.isclosed():
+        """A thread that still reads is interrupted. At its end, the connection may carry another request by now."""
+        self._closed = True  # before the next line: a connection that is shut down is not reused
+        is_cut = not self._parsed.is_whole
+        if is_cut:
             with suppress(OSError):
-                self.way.shutdown(SHUT_RDWR)
-        with self._reading:
-            self._told.close()
+                self.connection.shutdown(SHUT_RDWR)
+        if is_cut or self._owns_connection:
+            with self._reading:
+                self.connection.close()
 
     def _line(self) -> bytes:
-        with self._reading, _as_requests_says(ChunkedEncodingError):
-            line = self._told.readline()
-            if line and not line.endswith(b"\n"):
-                raise IncompleteRead(line)
-        return line
+        with self._reading, _as_errors_of_requests(ChunkedEncodingError):
+            while (end := self._parsed.body.find(b"\n")) < 0:
+                if self._parsed.is_whole:
+                    if self._parsed.body:
+                        raise IncompleteRead(bytes(self._parsed.body))
+                    return b""
+                self._receive()
+            return self._take(end + 1)
+
+    def _receive(self) -> None:
+        self._parsed.receive()
+        if self._parsed.is_whole and self._owns_connection:
+            self.connection.close()
+
+    def _take(self, size: int) -> bytes:
+        taken = bytes(self._parsed.body[:size])
+        del self._parsed.body[:size]
+        return taken
 
 
 def request(method: str, target: str, body: str | None, headers: Mapping[str, str]) -> bytes:
-    """As it is said on the way. Raises ValueError for what cannot be."""
+    """The bytes of a request. Raises ValueError for a target or a header that HTTP cannot carry."""
     content = b"" if body is None else body.encode()
-    said = [*EACH_SAYS, *(f"{name}: {value}" for name, value in headers.items())]
+    lines = [*ALWAYS_SENT, *(f"{name}: {value}" for name, value in headers.items())]
     length = [] if body is None and method != "POST" else [f"Content-Length: {len(content)}"]
-    if UNSAYABLE.search(target) or any("\r" in it or "\n" in it for it in said):
+    if UNSAYABLE.search(target) or any("\r" in it or "\n" in it for it in lines):
         raise ValueError(f"Invalid header or target: {target!r}")
-    return "\r\n".join((f"{method} {target} HTTP/1.1", *said, *length, "", "")).encode() + content
+    return "\r\n".join((f"{method} {target} HTTP/1.1", *lines, *length, "", "")).encode() + content
 
 
 def with_parameters(target: str, parameters: Parameters) -> str:
-    said = {name: it for name, it in (parameters or {}).items() if it is not None}
-    return f"{target}?{urlencode(said, doseq=True)}" if said else target
+    given = {name: it for name, it in (parameters or {}).items() if it is not None}
+    return f"{target}?{urlencode(given, doseq=True)}" if given else target
 
 
-def _answer(target: str, told: Answer, **content: Content | bytes | bool) -> Response:
-    answer = Response.__new__(Response)
-    said = {"url": target, "status_code": told.status, "reason": told.reason}
-    vars(answer).update(BLANK, **said, **content)
-    return answer
+def _response(target: str, parsed: _Parsed) -> Response:
+    response = Response()
+    response.url, response.status_code, response.reason = target, parsed.status, parsed.reason.strip()
+    response.encoding = "utf-8"
+    return response
 
 
 @contextmanager
-def _as_requests_says(broken: type[RequestException]) -> Iterator[None]:
+def _as_errors_of_requests(broken: type[RequestException]) -> Iterator[None]:
     try:
         yield
     except TimeoutError as silence:
         raise ReadTimeout(silence) from silence
-    except (OSError, HTTPException, ValueError, OverflowError, MemoryError) as garbage:  # also a length that cannot be
+    except (OSError, HTTPException, HttpParserError, HttpParserUpgrade, ValueError) as garbage:
         raise broken(garbage) from garbage

@@ -13,7 +13,7 @@ from requests.exceptions import ChunkedEncodingError, ReadTimeout, RequestExcept
 from urllib3.util.wait import wait_for_read
 
 from batchq.compute.docker.client import Told
-from batchq.compute.docker.connection import Line
+from batchq.compute.docker.connection import EngineConnection
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 LONG = b"x" * 100_000
@@ -39,7 +39,7 @@ def engine(folder, *connections):
         door.listen()
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
-        with closing(Line(str(folder / "engine.sock"), patience=5)) as line:
+        with closing(EngineConnection(str(folder / "engine.sock"), patience=5)) as line:
             yield line, told
         thread.join()
 
@@ -95,12 +95,12 @@ def test_of_a_request_that_cannot_be_said_nothing_is_said_with_the_next(tmp_path
         (b"HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", b""),
         (b"HTTP/1.1 200 OK\r\ncontent-length:0\r\n\r\n", b""),
         (b"HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nab", b"ab"),
-        (b"HTTP/1.1 200 OK\nCONTENT-LENGTH:2\n\nab", b"ab"),
+        (b"HTTP/1.1 200 OK\r\nCONTENT-LENGTH:2\r\n\r\nab", b"ab"),
         (b"HTTP/1.1 200 OK\r\nVary:\r\nName: a: b\r\nName: c\r\nContent-Length: 2\r\n\r\nab", b"ab"),
         (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab", b"ab"),
         (b"HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab", b"ab"),
         (b"HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\n\r\n", b""),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\nTransfer-Encoding: Chunked\r\n\r\n1\r\na\r\n0\r\n\r\n", b"a"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n1\r\na\r\n0\r\n\r\n", b"a"),
         (CHUNKED + b"3\r\nabc\r\nA;why=not\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\n", b"abc0123456789"),
         (CHUNKED + b"%x\r\n%b\r\n0\r\n\r\n" % (len(LONG), LONG), LONG),
         (CHUNKED + b"0\r\n\r\n", b""),
@@ -115,7 +115,6 @@ def test_an_answer_ends_where_it_says_and_the_next_begins_there(tmp_path, answer
 @pytest.mark.parametrize(
     "answer",
     [
-        b"HTTP/1.1 200 OK\r\n\r\nall",
         b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 3\r\n\r\nall",
         b"HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nall",
     ],
@@ -130,7 +129,7 @@ def test_to_an_engine_that_has_hung_up_it_speaks_anew(tmp_path):
     with engine(tmp_path, [OK], [OK]) as (line, _):
         asked(line)
 
-        assert wait_for_read(line._way, timeout=60)
+        assert wait_for_read(line._socket, timeout=60)
         assert asked(line).content == b"{}"
 
 
@@ -154,11 +153,11 @@ def test_to_an_engine_that_has_hung_up_it_speaks_anew(tmp_path):
         b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n{}" % 2**62,
         b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n{}" % 2**64,
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n{}",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\nContent-Length: 2\n\n{}",
+        b"HTTP/1.1 200 OK\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab",
-        b"HTTP/1.1 200 OK\r\n" + b"Name: value\r\n" * 1000 + b"\r\n",
-        b"HTTP/1.1 200 OK\r\nName: " + LONG + b"\r\n\r\n",
         CHUNKED + b"5\r\nab",
         CHUNKED + b"2\r\nab",
         CHUNKED + b"%x\r\nab" % 2**64,
@@ -180,22 +179,22 @@ def test_silence_is_told_as_such(tmp_path):
     with socket(AF_UNIX, SOCK_STREAM) as mute:
         mute.bind(str(tmp_path / "mute.sock"))
         mute.listen()
-        with closing(Line(str(tmp_path / "mute.sock"), patience=0.05)) as line, pytest.raises(ReadTimeout):
+        with closing(EngineConnection(str(tmp_path / "mute.sock"), patience=0.05)) as line, pytest.raises(ReadTimeout):
             asked(line)
 
 
 def test_how_long_it_waits_is_said_for_each_answer_that_is_read_as_it_comes(tmp_path):
     with engine(tmp_path, [CHUNKED + b"0\r\n\r\n", OK]) as (line, _):
         with closing(line.open("/log", patience=7)) as answer:
-            of_the_log = line._way.gettimeout()
+            of_the_log = line._socket.gettimeout()
             assert list(answer.iter_content(65_536)) == []
         asked(line)
 
-        assert (of_the_log, line._way.gettimeout()) == (7, 5)
+        assert (of_the_log, line._socket.gettimeout()) == (7, 5)
 
 
 def test_without_an_engine_it_says_so_each_time(tmp_path):
-    line = Line(str(tmp_path / "none.sock"), patience=5)
+    line = EngineConnection(str(tmp_path / "none.sock"), patience=5)
 
     with pytest.raises(RequestException, match="No such file"):
         asked(line)
@@ -222,13 +221,13 @@ def test_what_was_read_to_its_end_leaves_its_connection_to_the_next(tmp_path):
 
 
 def test_what_is_still_read_is_not_disturbed_by_the_next(tmp_path):
-    long = CHUNKED + b"3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n"
-    with engine(tmp_path, [long], [OK]) as (line, _), closing(line.open("/log")) as answer:
+    not_whole = CHUNKED + b"3\r\nabc\r\n3\r\ndef\r\n"
+    with engine(tmp_path, [not_whole], [OK]) as (line, _), closing(line.open("/log")) as answer:
         portions = answer.iter_content(3)
         assert next(portions) == b"abc"
 
         assert asked(line).content == b"{}"
-        assert list(portions) == [b"def"]
+        assert next(portions) == b"def"
 
 
 def test_on_what_was_left_in_the_middle_nothing_more_is_asked(tmp_path):
@@ -244,7 +243,6 @@ def test_on_what_was_left_in_the_middle_nothing_more_is_asked(tmp_path):
     [
         b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nabc",
         CHUNKED + b"3\r\nabc\r\n1",
-        CHUNKED + b"-2\r\nabc",
     ],
 )
 def test_what_breaks_off_while_it_is_read_is_told_as_such(tmp_path, answer):
@@ -256,9 +254,16 @@ def test_what_breaks_off_while_it_is_read_is_told_as_such(tmp_path, answer):
         list(log.iter_content(65_536))
 
 
+@pytest.mark.parametrize("size", [b"two", b"-2"])
+def test_a_body_that_is_not_valid_is_an_error(tmp_path, size):
+    answer = CHUNKED + b"3\r\nabc\r\n" + size + b"\r\n"
+    with engine(tmp_path, [answer]) as (line, _), pytest.raises(RequestException), closing(line.open("/log")) as log:
+        list(log.iter_content(65_536))
+
+
 def test_after_what_nobody_can_tell_the_end_of_it_speaks_anew(tmp_path):
-    with engine(tmp_path, [CHUNKED + b"two\r\n", b""], [OK]) as (line, _):
-        with closing(line.open("/log")) as log, pytest.raises(ChunkedEncodingError):
+    with engine(tmp_path, [CHUNKED + b"two\r\n"], [OK]) as (line, _):
+        with pytest.raises(RequestException), closing(line.open("/log")) as log:
             list(log.iter_content(65_536))
 
         assert asked(line).content == b"{}"
