@@ -41,7 +41,7 @@ from batchq.engine.scheduling.catalog_view import Ground
 from batchq.engine.scheduling.queue_reader import Skip
 from batchq.engine.scheduling.scheduler import Scheduler
 from batchq.engine.supervisor import Tasks
-from batchq.engine.transition_log import tell
+from batchq.engine.transition_log import log_transitions
 from batchq.engine.unit_of_work import Turn, Unjudged, unjudged
 from batchq.errors import BatchqError, Conflict, Outdated, StoreFailed, Unavailable
 from batchq.ports.catalog import Snapshot
@@ -307,7 +307,7 @@ class Loop:
         self._unjudged = tuple(turn.unjudged)
         for letter in (*turn.later, *([MoreToDo()] if self._more_to_do or turn.more else [])):
             self._inbox.post(letter)
-        tell(changed)
+        log_transitions(changed)
         for effect, subject in turn.effects:
             self._act(effect, subject)
 

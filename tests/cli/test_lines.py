@@ -1,14 +1,13 @@
 """Whatever is said in it, a record of the log is lines of its own, in the order in which they are read."""
 
 import logging
-from datetime import UTC, datetime, timedelta
 from io import StringIO
 
 import pytest
 
-from batchq.cli.log_format import Log, LogFormatter
-from batchq.clock import wall_time
-from batchq.engine.transition_log import Told, tell
+from batchq.cli.log_format import LogFormatter
+from batchq.domain.job import Status
+from batchq.engine.transition_log import log_transitions
 from batchq.ports.jobs import StatusChanged
 from tests.support.builders import job
 
@@ -54,58 +53,19 @@ def test_in_a_traceback_only_what_is_indented_follows(text):
     assert FORGED in rest[-1]
 
 
-def test_the_time_of_a_line_is_as_logging_itself_tells_it():
-    records = [logging.makeLogRecord({"created": at, "msecs": at % 1 * 1000}) for at in (12.5, 12.75, 13.001, 12.0)]
-    ours, theirs = LogFormatter("%(asctime)s"), logging.Formatter("%(asctime)s")
-
-    assert [ours.format(it) for it in records] == [theirs.format(it) for it in records]
-
-
 @pytest.mark.fault("SE12")
-@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
-def test_lines_that_are_told_together_are_each_as_if_told_alone(text):
-    together = Told(["job a: new -> SUBMITTED", f"job b: {text}{FORGED}"])
-
-    assert written(together) == "\n".join(written(it) for it in together)
-    assert str(together) == "\n".join(together)
-
-
-@pytest.mark.fault("SE12")
-@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
-def test_what_is_told_straight_is_written_as_a_record_of_it(text):
-    told, stream = Told(["job a: new -> SUBMITTED", f"job b: {text}{FORGED}"]), StringIO()
-    log = Log(stream, LogFormatter("%(levelname)s %(message)s"))
-
-    log.tell(told)
-
-    assert stream.getvalue() == f"INFO {told[0]}\nINFO job b: {ascii(text)[1:-1]}{FORGED}\n"
-
-
-def test_what_is_told_straight_has_the_time_of_now():
-    stream, before = StringIO(), wall_time()
-
-    Log(stream, LogFormatter("%(asctime)s")).tell(Told([""]))
-
-    told = datetime.strptime(stream.getvalue().strip(), "%Y-%m-%d %H:%M:%S,%f").astimezone(UTC)
-    assert before - timedelta(milliseconds=1) <= told <= wall_time()
-
-
-@pytest.mark.parametrize("beside", [[], [logging.NullHandler()]], ids=["alone", "beside another"])
-def test_a_servers_log_tells_of_a_turn_alone_or_beside_another(monkeypatch, caplog, beside):
+@pytest.mark.parametrize("text", ["", *HOSTILE], ids=ascii)
+def test_a_transition_is_a_line_of_the_servers_log(monkeypatch, caplog, text):
     stream = StringIO()
     caplog.set_level(logging.INFO, logger="batchq.engine.transition_log")
-    monkeypatch.setattr(logging.root, "handlers", [Log(stream, LogFormatter("%(levelname)s %(message)s")), *beside])
-    new = job()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(LogFormatter("%(levelname)s %(message)s"))
+    monkeypatch.setattr(logging.root, "handlers", [handler])
+    new, failed_job = job(), job(status=Status.FAILED, status_reason=f"{text}{FORGED}")
 
-    tell([StatusChanged(before=None, job=new)])
+    log_transitions([StatusChanged(before=None, job=new), StatusChanged(before=new.status, job=failed_job)])
 
-    assert stream.getvalue() == f"INFO job {new.id}: new -> {new.status} on {new.spec.queue}\n"
-
-
-def test_a_log_that_is_closed_stops_nobody(capsys):
-    stream = StringIO()
-    stream.close()
-
-    Log(stream, LogFormatter("%(message)s")).tell(Told(["job a: new -> SUBMITTED"]))
-
-    assert "I/O operation on closed file" in capsys.readouterr().err
+    first, second = stream.getvalue().splitlines()
+    assert first == f"INFO job {new.id}: new -> {new.status} on {new.spec.queue}"
+    assert second.startswith(f"INFO job {failed_job.id}: {new.status} -> FAILED on {new.spec.queue} (")
+    assert stream.getvalue().replace("\n", "").isprintable()
