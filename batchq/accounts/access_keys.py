@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 
 import msgspec
-from msgspec import DecodeError, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import UserName
@@ -92,7 +92,7 @@ class AccessKeyFile:
     def _parse(self, content: bytes) -> Keys:
         try:
             return {key.id: key for key in _KEYS.decode(content)}
-        except (DecodeError, UnicodeDecodeError):  # the error's text may show the file's content
+        except ValueError:  # the error's text may show the file's content
             raise Unavailable(
                 f"what stands in {self._path} are no keys: put a copy back, or remove it and give out new ones"
             ) from None

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
-from msgspec import DecodeError
 
 from batchq.domain.access.accounts import AccountName, Directory, UserName
 from batchq.errors import Invalid, Unavailable
@@ -58,7 +57,7 @@ class AccountsFile:
     def _parse(self, content: bytes) -> Directory:
         try:
             return _PEOPLE.decode(content)
-        except (DecodeError, UnicodeDecodeError) as why:
+        except ValueError as why:
             raise Unavailable(f"what stands in {self._path} are no accounts and users: {why}") from None
 
 

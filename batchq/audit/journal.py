@@ -59,5 +59,5 @@ def _noted(line: bytes) -> PendingAudit | None:
     """None for what a crash has left of a line."""
     try:
         return _NOTED.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except ValueError:
         return None

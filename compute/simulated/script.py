@@ -5,49 +5,49 @@ one serves for all that follow. BATCHQ_SIMULATED_7 is for child 7 of an array, t
 their own. A job without it runs for a second and exits 0.
 """
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from msgspec import Meta, Struct
+from msgspec.json import Decoder, encode
 
 VARIABLE = "BATCHQ_SIMULATED"
 
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Code = Annotated[int, Field(ge=0, le=255)]
+Seconds = Annotated[float, Meta(ge=0)]
+ExitCode = Annotated[int, Meta(ge=0, le=255)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Script:
-    """All times in seconds.
+class Script(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The behaviour of a simulated container. All times are in seconds."""
 
-    It ends by itself after `seconds` (None: never), with `exit_code`. At a stop signal it ends `term_delay` later with
-    `on_term`; where that is None it is deaf. Killed, it is dead `kill_delay` later. At its beginning it writes the
-    lines of `output` and the values of the variables in `prints_environment`. A start of it takes `start_delay`, and is
-    refused with the text `refuse`: always, or as many times as `refusals` says; as something that may pass, unless
-    `refuse_certain`.
-    """
-
+    #: Time from its start until it exits by itself; None: it never does.
     seconds: Seconds | None = 1.0
-    exit_code: Code = 0
+    #: With which it exits by itself.
+    exit_code: ExitCode = 0
+    #: Whether its exit is reported as an out-of-memory kill.
     out_of_memory: bool = False
-    on_term: Code | None = None
+    #: The exit code after a stop signal; None: it ignores the signal.
+    on_term: ExitCode | None = None
+    #: Time from the stop signal until it exits.
     term_delay: Seconds = 0.0
+    #: Time from a kill until it is dead.
     kill_delay: Seconds = 0.0
+    #: Lines that it writes when it starts.
     output: tuple[str, ...] = ()
+    #: Names of environment variables whose values it writes when it starts.
     prints_environment: tuple[str, ...] = ()
+    #: How long a start of it takes.
     start_delay: Seconds = 0.0
+    #: The text with which its start is refused; None: it is not refused.
     refuse: str | None = None
+    #: How many starts are refused before one succeeds; None: all.
     refusals: int | None = None
+    #: Whether a refusal is final; if not, the engine may try the start again.
     refuse_certain: bool = True
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
-
-_USUAL = asdict(Script())
-_READER: TypeAdapter[Script | list[Script]] = TypeAdapter(Script | Annotated[list[Script], Field(min_length=1)])
+_DECODER: Decoder[Script | list[Script]] = Decoder(Script | Annotated[list[Script], Meta(min_length=1)])
 
 
 def read(environment: Mapping[str, str], attempt: int) -> Script:
@@ -58,20 +58,16 @@ def read(environment: Mapping[str, str], attempt: int) -> Script:
         return Script()
     try:
         scripts = _scripts(text)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise ValueError(f"{VARIABLE}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    except ValueError as error:
+        raise ValueError(f"{VARIABLE}: {error}") from error
     return scripts if isinstance(scripts, Script) else scripts[min(attempt, len(scripts)) - 1]
 
 
 @lru_cache(maxsize=64)
 def _scripts(text: str) -> Script | list[Script]:
-    return _READER.validate_json(text)
+    return _DECODER.decode(text)
 
 
 def write(*scripts: Script, child: int | None = None) -> tuple[str, str]:
-    """The environment variable that says so, name and value."""
-    told = [
-        {name: it for name, usual in _USUAL.items() if (it := getattr(script, name)) != usual} for script in scripts
-    ]
-    return VARIABLE if child is None else f"{VARIABLE}_{child}", json.dumps(told)
+    """The name and the value of the environment variable that holds these scripts."""
+    return VARIABLE if child is None else f"{VARIABLE}_{child}", encode(scripts).decode()
