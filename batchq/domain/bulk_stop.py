@@ -38,15 +38,16 @@ class Outcome(StrEnum):
 
 
 class SweepOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What all of them are told. `grace` None is each job's own; `signal` None is the image's, or SIGTERM.
-
-    `act` is that of who orders it, None where nobody asked him who he is.
-    """
+    """The order that each of the selected jobs receives."""
 
     kind: Kind
+    #: The caller's reason.
     reason: str
+    #: The time between the stop signal and the kill; None: each job's own.
     grace: timedelta | None = None
+    #: The stop signal; None: the image's StopSignal, or SIGTERM.
     signal: str | None = None
+    #: The audit record of the request; None: the caller is not known.
     act: AuditRecord | None = None
 
 

@@ -54,33 +54,37 @@ def network_of(tags: Tags) -> Network | None:
 
 
 class ComputeEnvironment(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Capacity on this machine's engine: at most `max_millicpus` of jobs at a time. Memory and GPUs are the host's."""
+    """Capacity on this machine's container engine. Memory and GPUs are limited by the host only."""
 
     name: EnvironmentName
     state: State
+    #: Thousandths of a vCPU that its jobs may hold together.
     max_millicpus: int
+    #: The registered JSON, as text.
     document: str
     tags: Tags = ()
     created_at: datetime
 
 
 class ShareWeight(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One entry of a policy's shareDistribution. AWS: an `identifier` may end in `*`; the lower the more it gets."""
+    """One entry of a policy's shareDistribution."""
 
+    #: The share identifier. AWS: a trailing `*` matches any rest.
     identifier: str
+    #: AWS: the lower, the more vCPUs the share gets.
     weight: float = 1.0
 
 
 class SchedulingPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A fair-share policy: `decay` is how long use is held against a share, zero AWS's least window.
-
-    `reservation`, 0 to 99, is AWS's computeReservation: the percentage kept for shares that are not active yet.
-    """
+    """A fair-share policy."""
 
     name: PolicyName
     shares: tuple[ShareWeight, ...] = ()
+    #: AWS's shareDecaySeconds: how long past use counts against a share; zero: AWS's shortest window.
     decay: timedelta = timedelta()
+    #: AWS's computeReservation, 0 to 99: the percentage kept for shares that are not active yet.
     reservation: int = 0
+    #: The registered JSON, as text.
     document: str
     tags: Tags = ()
     created_at: datetime
@@ -102,9 +106,10 @@ class ResourceKind(StrEnum):
 
 
 class ConsumableResource(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`total` as set by its owner; of a NON_REPLENISHABLE one what jobs have used up comes off it."""
+    """Units that jobs hold or use up, as licences."""
 
     name: ConsumableName
+    #: Units, as set by its owner; the use of a NON_REPLENISHABLE resource is stored beside it and subtracted.
     total: int
     kind: ResourceKind
     tags: Tags = ()
@@ -120,53 +125,63 @@ class Operation(StrEnum):
 
 
 class ConsumableUpdate(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An UpdateConsumableResource that was made: by `token`, its clientToken, it is known when it comes again."""
+    """An UpdateConsumableResource that was applied, so that a repetition of it is not applied again."""
 
+    #: The request's clientToken.
     token: str
     operation: Operation
+    #: Units.
     quantity: int
+    #: When it was applied.
     at: datetime
 
 
 class TimeLimit(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One of jobStateTimeLimitActions: a RUNNABLE job blocked for `reason` (as `CAPACITY:...`) so long is cancelled."""
+    """One of jobStateTimeLimitActions: a RUNNABLE job that is blocked too long is cancelled."""
 
+    #: The status reason it applies to, as `CAPACITY:...`.
     reason: str
+    #: The longest time that a job may be blocked for that reason.
     most: timedelta
 
 
 class JobQueue(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where jobs wait. Higher priority first; environments are tried in the order given.
-
-    With a `policy` its shares take turns; without, it is first in, first out.
-    """
+    """A job queue."""
 
     name: QueueName
     state: State
+    #: Queues with a higher priority are placed first.
     priority: int
+    #: Compute environments, in the order in which they are tried.
     environments: tuple[EnvironmentName, ...]
+    #: The fair-share policy; None: first in, first out.
     policy: PolicyName | None = None
     time_limits: tuple[TimeLimit, ...] = ()
+    #: The registered JSON, as text.
     document: str
     tags: Tags = ()
     created_at: datetime
 
 
 class JobDefinition(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One revision. It never changes but for its status and tags, and is kept for ever. `owner` registered it."""
+    """One revision of a job definition. Only its status and tags change; it is never deleted."""
 
     ref: DefinitionRef
     status: DefinitionStatus
+    #: As in `JobSpec`, like the members below, before SubmitJob's overrides.
     container: ContainerSpec
     task: Task | None = None
     nodes: Nodes | None = None
     needs: tuple[Need, ...] = ()
+    #: Default values for `Ref::name`.
     parameters: tuple[tuple[str, str], ...] = ()
     retry: RetryStrategy
     timeout: timedelta | None = None
     scheduling_priority: int | None = None
     propagate_tags: bool = False
+    #: The registered JSON, as text.
     document: str
     tags: Tags = ()
     created_at: datetime
+    #: The user and account that registered it.
     owner: Owner = NOBODY

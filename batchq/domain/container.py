@@ -19,9 +19,11 @@ _VARIABLE = '{"name":,"value":}'
 
 
 class Resources(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a container reserves: thousandths of a vCPU, MiB of memory, whole GPUs."""
+    """The resources that a container reserves."""
 
+    #: Thousandths of a vCPU.
     millicpus: int
+    #: MiB.
     memory_mib: int
     gpus: int = 0
 
@@ -33,14 +35,19 @@ class DevicePermission(StrEnum):
 
 
 class Device(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    #: The device's path on the host.
     host_path: str
+    #: The device's path in the container.
     container_path: str
+    #: Empty: AWS's default, all of them.
     permissions: tuple[DevicePermission, ...] = ()
 
 
 class Tmpfs(Struct, frozen=True, kw_only=True, omit_defaults=True):
     container_path: str
+    #: MiB.
     size_mib: int
+    #: Mount options, as `noexec`.
     options: tuple[str, ...] = ()
 
 
@@ -51,32 +58,33 @@ class Ulimit(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Mount(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A volume at a path of the container. `host_path` None is a volume that dies with the attempt.
-
-    With a `volume` the containers of a task that name the same one share it; without, it is the container's own.
-    """
+    """A volume at a path of the container."""
 
     container_path: str
+    #: A path of the host; None: a volume that is removed with the attempt.
     host_path: str | None
     read_only: bool = False
+    #: The name under which the containers of a task share the volume; None: it is the container's own.
     volume: str | None = None
 
 
 class Secret(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An environment variable whose value is looked up when the container starts, and never stored."""
 
+    #: The environment variable, or the option of a log driver.
     name: str
+    #: Where the value is looked up.
     value_from: str
 
 
 class Logging(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where the output goes. Driver None is batchq's own capture, as AWS's awslogs is by default.
+    """The destination of a container's output."""
 
-    `secret_options` are options of the driver whose values are looked up when the container is made.
-    """
-
+    #: None: captured by batchq, as AWS's awslogs is by default.
     driver: str | None = None
+    #: Options of the driver, by name.
     options: tuple[tuple[str, str], ...] = ()
+    #: Options of the driver whose values are looked up when the container is created.
     secret_options: tuple[Secret, ...] = ()
 
     @property
@@ -86,34 +94,47 @@ class Logging(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ContainerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One container. An empty command is the image's own; `platform` is Docker's os/arch or None for the host's."""
+    """One container: AWS's containerProperties."""
 
     image: str
     resources: Resources
+    #: Empty: the image's own command.
     command: tuple[str, ...] = ()
+    #: Variables by name, without those of batchq.
     environment: tuple[tuple[str, str], ...] = ()
+    #: The user name or id of its process; None: the image's.
     user: str | None = None
     privileged: bool = False
+    #: Whether its root file system is read-only.
     read_only_root: bool = False
+    #: Whether an init process forwards signals and reaps processes.
     init: bool = False
     ulimits: tuple[Ulimit, ...] = ()
     devices: tuple[Device, ...] = ()
     tmpfs: tuple[Tmpfs, ...] = ()
+    #: The size of /dev/shm in MiB; None: the engine's default.
     shared_memory_mib: int | None = None
+    #: Swap in MiB beside its memory; None: the engine's default.
     max_swap_mib: int | None = None
+    #: 0 to 100; None: the engine's default.
     swappiness: int | None = None
     mounts: tuple[Mount, ...] = ()
     logging: Logging = Logging()
+    #: Environment variables whose values are looked up when the container starts.
     secrets: tuple[Secret, ...] = ()
+    #: Docker's `os/arch`; None: the host's.
     platform: str | None = None
 
 
 class Overrides(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What SubmitJob may change of a definition's container. None leaves the definition's value."""
+    """SubmitJob's changes of a job definition's container. None keeps the definition's value."""
 
     command: tuple[str, ...] | None = None
+    #: Variables that are added or replaced.
     environment: tuple[tuple[str, str], ...] = ()
+    #: Thousandths of a vCPU.
     millicpus: int | None = None
+    #: MiB.
     memory_mib: int | None = None
     gpus: int | None = None
 

@@ -25,13 +25,12 @@ class DefinitionRef(Struct, frozen=True, kw_only=True, order=True, omit_defaults
 
 
 class Tag(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which container of which attempt of which job: the name by which the outside knows it.
-
-    `part` is empty where the job has one container; else `NODE/CONTAINER`, as `0/default` or `3/sidecar`.
-    """
+    """The identity of one container of one attempt of a job."""
 
     job_id: JobId
+    #: The number of the attempt, from 1.
     attempt: int
+    #: `NODE/CONTAINER`, as `3/sidecar`; empty if the job has one container.
     part: str = ""
 
     def __hash__(self) -> int:

@@ -40,16 +40,22 @@ class Action(StrEnum):
 
 
 class ExitRule(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One entry of evaluateOnExit. A pattern that is None is not asked about; a trailing `*` matches any rest."""
+    """One entry of evaluateOnExit. A trailing `*` of a pattern matches any rest; a pattern of None matches all."""
 
+    #: What happens to a job whose attempt matches all patterns.
     action: Action
+    #: Pattern of the attempt's status reason.
     on_status_reason: str | None = None
+    #: Pattern of the reason that the container engine gave.
     on_reason: str | None = None
+    #: Pattern of the exit code in decimal digits.
     on_exit_code: str | None = None
 
 
 class RetryStrategy(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    #: How many attempts the job has at most, the first one included.
     attempts: int = 1
+    #: Rules for an attempt that failed: the first that matches decides. AWS: none matches, the job is retried.
     evaluate_on_exit: tuple[ExitRule, ...] = ()
 
 
@@ -59,48 +65,60 @@ class DependencyType(StrEnum):
 
 
 class Dependency(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Another job that must have SUCCEEDED first. `job_id` None: each child of an array waits for the one before it.
+    """Another job that must have SUCCEEDED before this one starts."""
 
-    N_TO_N: child i of an array waits for child i of the named one. Else `type` is echoed and makes no difference.
-    """
-
+    #: None: each child of the array waits for the child before it.
     job_id: JobId | None
+    #: N_TO_N: child i of the array waits for child i of the other array. Any other value is only echoed.
     type: DependencyType | None = None
 
 
 class Need(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How many units of a consumable resource a job takes while it holds its room."""
+    """The units of a consumable resource that a job holds while it holds its other resources."""
 
     resource: ConsumableName
+    #: Units.
     quantity: int
 
 
 class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was asked for: the definition and SubmitJob's overrides, merged once, at SubmitJob. It never changes.
+    """The job definition and SubmitJob's overrides, merged once, at SubmitJob. It never changes.
 
-    `task` is there when a job has several containers, `nodes` when it has several nodes; `container` is then the
-    first essential one, of the main node. The children of an array share its spec.
-    `invalid` is why AWS takes the job only to fail it; `owner` whose it is, for ever.
+    The children of an array share the spec of the array.
     """
 
     name: str
     queue: QueueName
     definition: DefinitionRef
+    #: The container; of a job with several, the first essential container (of the main node).
     container: ContainerSpec
+    #: The containers of a job with several containers on one node, else None.
     task: Task | None = None
+    #: The nodes of a multi-node parallel job, else None.
     nodes: Nodes | None = None
+    #: How many children the array has; None for a job that is no array.
     array_size: int | None = None
+    #: Consumable resources of the whole job.
     needs: tuple[Need, ...] = ()
+    #: SubmitJob's containerOverrides, already applied to `container`.
     overrides: Overrides = Overrides()
+    #: Names and values for `Ref::name`, already filled in.
     parameters: tuple[tuple[str, str], ...] = ()
     retry: RetryStrategy = RetryStrategy()
+    #: The longest that one attempt may run; None: without limit.
     timeout: timedelta | None = None
     depends_on: tuple[Dependency, ...] = ()
+    #: The higher starts first within a share; None counts as 0.
     scheduling_priority: int | None = None
+    #: The share of the queue's fair-share policy; None in a queue without a policy.
     share_identifier: str | None = None
+    #: AWS's propagateTags: validated and echoed; a container has no tags.
     propagate_tags: bool = False
+    #: Why the job is accepted and then FAILED, as AWS does; None for a valid job.
     invalid: str | None = None
+    #: The time between the stop signal and the kill.
     stop_grace: timedelta
+    #: The user and account that submitted the job.
     owner: Owner = NOBODY
 
     @property
@@ -126,29 +144,38 @@ class PartState(StrEnum):
 
 
 class Part(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One container of an attempt that has several.
+    """One container of an attempt that has several."""
 
-    `key` is the `part` of its tag. `begun_at` is when its start was asked for; `container` as in `Attempt`. `stopping`:
-    it is to end, and has its `grace`; `kill_at` and `killed_at` are as in `Stop`, for this container. `terminated`: its
-    node alone was, with this reason of the caller's. `signal`: what it is asked with, None the
-    image's own. `address` is its node's on the network of the attempt. `host_lost`: it ended with the host.
-    """
-
+    #: `NODE/CONTAINER`: the `part` of its tag.
     key: str
     state: PartState = PartState.WAITING
+    #: When its start was requested; None while it waits.
     begun_at: datetime | None = None
+    #: The engine's id of the container; None until it is created.
     container: str | None = None
+    #: As the engine reports it; None until it runs.
     started_at: datetime | None = None
+    #: As the engine reports it; None until it exits.
     stopped_at: datetime | None = None
+    #: None until it exits, and for a container that never ran.
     exit_code: int | None = None
+    #: Why it failed, or never started.
     reason: str | None = None
+    #: Whether it has been ordered to stop.
     stopping: bool = False
+    #: The caller's reason when its node alone was terminated, else None.
     terminated: str | None = None
+    #: The time between the stop signal and the kill; None until a stop is ordered.
     grace: timedelta | None = None
+    #: The stop signal; None: the image's StopSignal, or SIGTERM.
     signal: str | None = None
+    #: When it is killed, or killed again; None until the stop signal is delivered.
     kill_at: datetime | None = None
+    #: When it was killed first.
     killed_at: datetime | None = None
+    #: The address of its node on the attempt's network; None without one.
     address: str | None = None
+    #: Whether it ended because the engine or the machine went down.
     host_lost: bool = False
     #: Host paths of its mounts that did not exist and were created, as its mounts name them.
     created_host_paths: tuple[str, ...] = ()
@@ -163,27 +190,32 @@ class Part(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Attempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One placing of a job on an environment, at `placed_at`. The finished ones are a job's `attempts`.
+    """One placement of a job on a compute environment, and the containers that run for it."""
 
-    `container` is the engine's id of what was made for it, known before that is started: it is never made again.
-    `parts` are its containers where it has several, main node first; `decided` is the key of the essential one of the
-    main node whose end decides, or of one that waited in vain and so ended the task. `forbidden`: a container of it
-    was not started because the job may not have what it asks for.
-    """
-
+    #: From 1.
     number: int
+    #: The name of the compute environment.
     environment: str
     placed_at: datetime | None = None
+    #: The engine's id of its container, saved before the container is started; it is never created again.
     container: str | None = None
+    #: When its first container began to run; None until then.
     started_at: datetime | None = None
+    #: When the attempt ended; None until then.
     stopped_at: datetime | None = None
     exit_code: int | None = None
+    #: AWS: the reason of the container, as `OutOfMemoryError: ...`.
     reason: str | None = None
+    #: AWS: the reason of the attempt's end.
     status_reason: str | None = None
+    #: The containers of an attempt with several, main node first; empty for an attempt with one.
     parts: tuple[Part, ...] = ()
+    #: The key of the container whose end decided the attempt: an essential one of the main node, or one whose
+    #: condition can no longer be met. None until then.
     decided: str | None = None
+    #: Whether a container was refused because the job may not have what it requests: it is not retried.
     forbidden: bool = False
-    #: As in `Part`, where the attempt has one container.
+    #: As in `Part`, for an attempt with one container.
     created_host_paths: tuple[str, ...] = ()
 
 
@@ -193,89 +225,104 @@ class StopCause(StrEnum):
 
 
 class Stop(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An order to stop, beside the status: the job is over when its container is.
-
-    `kill_at` is None until the container has been asked (SIGTERM delivered); from then it is when to kill (again).
-    `killed_at` is the first kill. `signal` is what asks it, None the image's StopSignal or SIGTERM.
-    """
+    """An order to stop, beside the status: the job ends when its container has exited."""
 
     cause: StopCause
+    #: The caller's reason, or the text of the timeout.
     reason: str
     ordered_at: datetime
+    #: The time between the stop signal and the kill.
     grace: timedelta
+    #: The stop signal; None: the image's StopSignal, or SIGTERM.
     signal: str | None = None
+    #: When the container is killed, or killed again; None until the stop signal is delivered.
     kill_at: datetime | None = None
+    #: When it was killed first.
     killed_at: datetime | None = None
 
 
 class Child(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which child of which array a job is."""
+    """The position of a job in an array."""
 
+    #: The id of the array.
     parent: JobId
+    #: From 0.
     index: int
 
 
 class Family(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an array parent remembers of its children; there from when its own dependencies are met.
+    """The state of an array's children, kept with the array from when its own dependencies are met."""
 
-    `counts` of those spawned, by status. `broken_at` is the child of a SEQUENTIAL array whose failure fails all after
-    it. `told` is how many, from the first, have heard of the parent's order (or of that failure). `ordered_at` is when
-    its first order was given: none that waited then starts any more. `over_at` is when no other was under way any more
-    either: then it is over, whatever is yet to be written.
-    """
-
+    #: How many children have been inserted, from index 0.
     spawned: int = 0
+    #: How many children, from index 0, have received the array's order (or the failure at `broken_at`).
     told: int = 0
+    #: The index of the child of a SEQUENTIAL array whose failure fails all children after it.
     broken_at: int | None = None
+    #: How many of the spawned children have each status.
     counts: tuple[tuple[Status, int], ...] = ()
+    #: When `counts` last changed.
     counted_at: datetime | None = None
+    #: When the array was first ordered to stop: no child that waited then starts any more.
     ordered_at: datetime | None = None
+    #: When the array had an order and its last active child ended: it is over, whatever is still to be written.
     over_at: datetime | None = None
 
 
 class ChildOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A CancelJob, or with `terminate` a TerminateJob, to children that their array has not spawned yet."""
+    """A CancelJob or TerminateJob for children that their array has not spawned yet."""
 
-    #: In the order in which they were given.
+    #: The indices of the children, in the order of the requests.
     indices: tuple[int, ...]
+    #: The caller's reason.
     reason: str
+    #: Whether it is a TerminateJob.
     terminate: bool
-    #: None is the job's own.
+    #: The time between the stop signal and the kill; None: the job's own.
     grace: timedelta | None = None
-    #: None is the image's StopSignal, or SIGTERM.
+    #: The stop signal; None: the image's StopSignal, or SIGTERM.
     signal: str | None = None
 
 
 class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One job and all that is remembered of it.
-
-    `order` is its place in the order of submission. `attempt` is the one under way, there exactly while the job is
-    STARTING or RUNNING. `cancelled` is a CancelJob's reason: on a FAILED job the one that ended it, on an active one
-    a remembered one. `misfit` says that no environment of its queue could ever hold it; `blocked_at` since when that,
-    or its waiting at the head of its queue, is what `status_reason` says. `version` counts its saves.
-    """
+    """One job, as it is stored."""
 
     id: JobId
+    #: Its position in the order of submission: unique, ascending.
     order: int
+    #: Stored once for an array and its children.
     spec: JobSpec
     created_at: datetime
+    #: Written only by `lifecycle`.
     status: Status = Status.SUBMITTED
+    #: AWS's statusReason.
     status_reason: str | None = None
+    #: The attempts that have ended, oldest first.
     attempts: tuple[Attempt, ...] = ()
+    #: The attempt under way; not None exactly while the job is STARTING or RUNNING.
     attempt: Attempt | None = None
+    #: The latest order to stop the job or, on an array, its children; None: there was none.
     stop: Stop | None = None
+    #: The reason of a CancelJob: on a FAILED job the one that ended it, on an active job one that prevents a retry.
     cancelled: str | None = None
+    #: Whether no compute environment of its queue could ever hold it.
     misfit: bool = False
+    #: Since when `status_reason` says why it cannot be placed; None: it does not.
     blocked_at: datetime | None = None
-    #: While the job is blocked as the first of its queue: by when at the latest it starts. None: not known.
+    #: The latest start of a job that is blocked at the head of its queue; None: not known.
     promised_start: datetime | None = None
+    #: None for a job that is not the child of an array.
     child: Child | None = None
+    #: None for a job that is no array, and for an array whose dependencies are not met.
     family: Family | None = None
     #: Of an array, until its last child is spawned.
     child_orders: tuple[ChildOrder, ...] = ()
+    #: When its latest attempt began to run; None until then.
     started_at: datetime | None = None
+    #: When the job ended; None until then.
     stopped_at: datetime | None = None
     tags: tuple[tuple[str, str], ...] = ()
+    #: How many times the job was saved after its insertion.
     version: int = 0
 
     @property

@@ -19,33 +19,34 @@ class Condition(StrEnum):
 
 
 class ContainerDependency(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    #: The name of the other container of the task.
     container: str
     condition: Condition
 
 
 class TaskContainer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One container of a task. When an essential one ends, the others are stopped.
+    """One container of a task."""
 
-    AWS: within `start_timeout` it must reach what others wait for, or the task is given up; `stop_timeout` is its
-    grace, None the job's.
-    """
-
+    #: Unique in the task.
     name: str
     spec: ContainerSpec
+    #: Whether the other containers are stopped when it ends.
     essential: bool = True
     depends_on: tuple[ContainerDependency, ...] = ()
+    #: AWS: the time in which it must meet the conditions of others, or the task fails; None: without limit.
     start_timeout: timedelta | None = None
+    #: The time between its stop signal and its kill; None: the job's.
     stop_timeout: timedelta | None = None
 
 
 class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Containers that run side by side and share a network, and with `share_ipc` and `share_pids` those namespaces.
+    """Containers that run side by side on one node and share a network."""
 
-    At least one is essential. A mount of theirs with a `volume` is of a volume that they share.
-    """
-
+    #: At least one is essential.
     containers: tuple[TaskContainer, ...]
+    #: Whether they share one IPC namespace.
     share_ipc: bool = False
+    #: Whether they share one PID namespace.
     share_pids: bool = False
 
     @property
@@ -62,18 +63,23 @@ class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class NodeRange(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The nodes `first` to `last`, both included, and what each of them runs."""
+    """Nodes that run the same task."""
 
+    #: The index of the first node.
     first: int
+    #: The index of the last node, included.
     last: int
     task: Task
 
 
 class Nodes(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A gang of `count` nodes, placed all or none. Every node has a range; AWS: the narrower range wins."""
+    """The nodes of a multi-node parallel job: all of them are placed, or none."""
 
+    #: How many nodes there are.
     count: int
+    #: The index of the main node.
     main: int
+    #: Every node is in at least one range. AWS: the narrower range wins.
     ranges: tuple[NodeRange, ...]
 
     def range_of(self, node: int) -> NodeRange:

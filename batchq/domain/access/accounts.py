@@ -49,9 +49,11 @@ NOBODY = Owner()
 
 
 class Visibility(Struct, frozen=True, kw_only=True):
-    """What is there for somebody who does not reach everything: his own, and what belongs to accounts."""
+    """The owners whose resources are visible to a caller who does not see everything."""
 
+    #: Resources of this user are visible.
     user: UserName
+    #: Resources of every user of these accounts are visible.
     accounts: frozenset[AccountName] = frozenset()
 
     def has(self, owner: Owner) -> bool:
@@ -59,19 +61,21 @@ class Visibility(Struct, frozen=True, kw_only=True):
 
 
 class ContainerPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the containers of an account may have of the machine. The server's own settings stand above it.
+    """What the containers of an account may use of the machine. The server's settings take precedence."""
 
-    `volumes` and `devices` are paths of the host, with all below them. `root` is whether a container may run as root;
-    None: only where there are no `volumes`, for root can leave set-uid files there. `vcpus` and `memory_mib` are the
-    most that one job may ask for, None as much as there is.
-    """
-
+    #: Whether a container may be privileged.
     privileged: bool = False
+    #: Paths of host devices that a container may use, with all paths below them.
     devices: tuple[str, ...] = ()
+    #: Host paths that a container may mount, with all paths below them.
     volumes: tuple[str, ...] = ()
+    #: Whether a container may use the host's network.
     host_network: bool = False
+    #: Whether a container may run as root; None: only without `volumes`, because root can leave set-uid files there.
     root: bool | None = None
+    #: The most vCPUs that one job may request; None: without limit.
     vcpus: float | None = None
+    #: The most memory that one job may request, in MiB; None: without limit.
     memory_mib: int | None = None
     #: Log drivers of the engine beside json-file and awslogs.
     log_drivers: tuple[str, ...] = ()
@@ -84,54 +88,62 @@ class ContainerPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class AccountLimits(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Of an account and all below it together; None is without limit.
+    """The limits of an account and all accounts below it together. None: without limit."""
 
-    `queued` jobs that have not reached STARTING (each child of an array counts), `submits` a second, `vcpus` in use,
-    `log_mib` MiB of all stored logs.
-    """
-
+    #: Jobs that have not reached STARTING; each child of an array counts.
     queued: int | None = None
+    #: SubmitJob requests a second.
     submits: float | None = None
+    #: vCPUs in use.
     vcpus: float | None = None
+    #: All stored logs, in MiB.
     log_mib: int | None = None
 
 
 class Account(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`queues` are those its users may see and use, None those of its parent. `allowance` None is the parent's."""
+    """A node of the tree of accounts."""
 
     name: AccountName
+    #: None for the root alone.
     parent: AccountName | None = ROOT
+    #: The job queues that its users see and use; None: those of its parent.
     queues: tuple[QueueName, ...] | None = None
+    #: None: that of its parent.
     allowance: ContainerPolicy | None = None
     limits: AccountLimits = AccountLimits()
 
 
 class User(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`coordinates`: the accounts he is coordinator of; those below them need not be named."""
+    """A user, who belongs to one account."""
 
     name: UserName
     account: AccountName = ROOT
     role: Role = Role.USER
+    #: The accounts whose coordinator the user is; accounts below them are included without being named.
     coordinates: frozenset[AccountName] = frozenset()
 
 
 class Caller(Struct, frozen=True, kw_only=True):
-    """Whoever asks for something, by which request, and when.
-
-    `lineage` is his account with those above it, nearest first; `coordinates` has the accounts below as well. `queues`
-    None is all. `key` is the access key that signed the request, empty where nobody is asked.
-    """
+    """The user who made a request, and which request it is."""
 
     user: UserName
     account: AccountName = ROOT
     role: Role = Role.USER
+    #: The accounts whose coordinator the user is, with all accounts below them.
     coordinates: frozenset[AccountName] = frozenset()
+    #: The user's account and the accounts above it, nearest first.
     lineage: tuple[AccountName, ...] = (ROOT,)
+    #: The job queues that the user sees; None: all.
     queues: frozenset[QueueName] | None = None
+    #: That of the user's account.
     allowance: ContainerPolicy = ContainerPolicy()
+    #: The id of the access key that signed the request; empty if requests are not signed.
     key: str = ""
+    #: The id under which the request is logged.
     request_id: str = ""
+    #: The name of the operation, as `SubmitJob`.
     operation: str = ""
+    #: When the request arrived.
     asked_at: datetime = UNSAID
 
     @property
@@ -184,13 +196,13 @@ class Caller(Struct, frozen=True, kw_only=True):
 
 
 class Directory(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """All accounts but `root`, where nothing is said of that, and all users; by name.
+    """All accounts and users, as they are stored."""
 
-    `gone` are names that users had who were deleted: what they left behind belongs to whoever has the name.
-    """
-
+    #: By name; `root` only if it has members that differ from their defaults.
     accounts: Mapping[AccountName, Account] = field(default_factory=dict)
+    #: By name.
     users: Mapping[UserName, User] = field(default_factory=dict)
+    #: Names of deleted users: their jobs belong to whoever has the name next.
     gone: frozenset[UserName] = frozenset()
 
     def account(self, name: AccountName) -> Account | None:

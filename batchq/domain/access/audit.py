@@ -13,21 +13,26 @@ OWN_USER, OWN_ACCOUNT = UserName(""), AccountName("")
 
 
 class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One change that was asked for. `about` is what was changed, as `job/ID` or `user/NAME`.
-
-    `key` and `request_id` are empty where nobody is asked who he is, or a command changed the files itself.
-    """
+    """One requested change, as it is recorded for the audit."""
 
     at: datetime
+    #: The user who requested it.
     user: UserName
+    #: The account of that user.
     account: AccountName
+    #: The id of the access key; empty if requests are not signed, or a command changed the files itself.
     key: str = ""
+    #: Empty if a command changed the files itself.
     request_id: str = ""
+    #: As `SubmitJob`.
     operation: str
+    #: The resource that was changed, as `job/ID` or `user/NAME`.
     about: str
+    #: `done`, or why it was not.
     outcome: str = DONE
-    #: The owner of the job that it is about, and the owner's account, empty where they are the acting user's own.
+    #: The owner of the job it is about; empty if the owner is the acting user.
     owner: UserName = OWN_USER
+    #: The account of that owner; empty if it is the account of the acting user.
     owner_account: AccountName = OWN_ACCOUNT
 
     def about_job(self, job_id: JobId, owner: Owner, outcome: str) -> "AuditRecord":
@@ -37,15 +42,17 @@ class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PendingAudit(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An act that waits to be taken over, with a mark that no other has: taken over twice, it is one."""
+    """An audit record in the journal, not yet in the database."""
 
+    #: Unique, so that a record that is transferred twice is stored once.
     mark: str
     act: AuditRecord
 
 
 class StoredAudit(Struct, frozen=True, kw_only=True):
-    """An act with the number that it has in its store."""
+    """An audit record as it is stored."""
 
+    #: Ascending in the order of insertion.
     number: int
     act: AuditRecord
 

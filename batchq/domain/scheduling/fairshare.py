@@ -29,15 +29,15 @@ class ShareKey(NamedTuple):
 
 
 class ShareUse(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a share uses and has used of late.
+    """The present and the recent use of a share."""
 
-    `active`: its jobs that are not finished, an array counted as one. `millicpus`: what its placed jobs hold. `used`:
-    decayed thousandths of a vCPU-second, as of `as_of`.
-    """
-
+    #: Its jobs that are not finished; an array counts as one.
     active: int = 0
+    #: Thousandths of a vCPU that its placed jobs hold.
     millicpus: int = 0
+    #: Thousandths of a vCPU-second, decayed, at `as_of`.
     used: float = 0.0
+    #: The time of `used`.
     as_of: datetime
 
 
