@@ -89,7 +89,7 @@ async def until(world, holds, ends: datetime) -> None:
 def _is_endless(job: Job) -> bool:
     """One of its scripts never ends by itself."""
     environments = [dict(it.environment) for it in specs(job.spec.nodes, job.spec.task, job.spec.container)]
-    return any('"seconds": null' in text for it in environments for text in it.values())
+    return any('"seconds":null' in text for it in environments for text in it.values())
 
 
 def _is_hopeless(world, job_id) -> bool:

@@ -1,7 +1,8 @@
 """Dice that leave nothing to chance: all goes well but for one thing, at one point of what is always the same."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from batchq.compute.simulated.faults import CARRIED_OUT, NOT_CARRIED_OUT, Fault
 from tests.simulation.dice import A_MOMENT, Dice, Point, Spoilt
@@ -12,8 +13,7 @@ LATE = Fault(carried_out=True, late=5.0)
 UNANSWERED = {"is not carried out": NOT_CARRIED_OUT, "is carried out": CARRIED_OUT, "is carried out late": LATE}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Mishap:
+class Mishap(Struct, frozen=True, kw_only=True):
     """The numbers count points, calls of the engine, and transactions, from 0. `dies`: when no answer comes.
 
     `tells` are the seconds after which each death is told, and `looks` whether with what was found of it; `delays` are
