@@ -85,12 +85,23 @@ class EngineUnknown(EngineError):
     """No answer, or none that tells: the call may have been carried out, or may be later. Look, and ask again."""
 
 
+class EngineUnreachable(EngineUnknown):
+    """No connection to the engine: the call was not sent, and has no effect."""
+
+
 class LogRefused(EngineUnknown):
     """The engine answers, and refuses to read the log of a container: again and again, if nothing changes."""
 
 
 class ContainerGone(EngineError):
     """The engine has no such container, or it no longer runs. To a stop, kill or remove this is success."""
+
+
+class StartInterrupted(EngineError):
+    """The engine, or the runtime below it, ended in the start of a container: its program may have run.
+
+    Starting the container again could run the program twice.
+    """
 
 
 class ImageMissing(EngineError):

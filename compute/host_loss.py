@@ -2,16 +2,15 @@
 
 from datetime import datetime
 
-from batchq.ports.runtime import ContainerState, Inspection
+from batchq.ports.runtime import Inspection
 
 
-def went_down(it: Inspection, before: datetime | None, *, made_at: datetime | None) -> bool:
-    """Whether it failed, or was not even begun, with its host, and not by itself."""
-    began = made_at if it.state is ContainerState.CREATED else it.started_at
-    if before is None or began is None or not may_be_lost(it):
+def went_down(it: Inspection, before: datetime | None) -> bool:
+    """Whether it failed with its host, and not by itself."""
+    if before is None or it.started_at is None or not may_be_lost(it):
         return False
-    return began < before
+    return it.started_at < before
 
 
 def may_be_lost(it: Inspection) -> bool:
-    return it.state is ContainerState.CREATED or it.exit_code not in {None, 0}
+    return it.exit_code not in {None, 0}

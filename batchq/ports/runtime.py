@@ -40,6 +40,9 @@ class Created(Struct, frozen=True, kw_only=True):
 
     container: str
     state: ContainerState
+    #: It is CREATED, and the engine or the machine went down since it was made: if a start was requested before,
+    #: its program may have run. Only for a container that the launch names.
+    host_lost: bool = False
     #: Host paths of its mounts that did not exist and were created for it, by this call or one before it.
     created_host_paths: tuple[str, ...] = ()
 
@@ -116,7 +119,10 @@ class ContainerCalls(Protocol):
         """
 
     async def start(self, tag: Tag) -> None:
-        """Start a container that is CREATED: the one that `create` answered. Raises StartRefused; ContainerGone."""
+        """Start a container that is CREATED: the one that `create` answered.
+
+        Raises StartRefused; ContainerGone; StartInterrupted; EngineUnreachable where the request was not sent.
+        """
 
     async def inspect(self, tag: Tag) -> Inspection | None:
         """The truth about one container, None if there is none."""

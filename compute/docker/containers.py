@@ -13,6 +13,7 @@ from threading import Lock
 
 from docker.errors import APIError, NotFound
 from msgspec.structs import replace
+from requests.exceptions import RequestException
 
 from batchq.compute.docker import admission
 from batchq.compute.docker.client import Client
@@ -22,20 +23,14 @@ from batchq.compute.docker.errors import (
     NOT_FOUND,
     conceal,
     create_failed,
+    is_interrupted,
     message_of,
     start_failed,
     unknown_unless_told,
+    was_not_sent,
 )
-from batchq.compute.docker.host import free_gpus, knows_swappiness
-from batchq.compute.docker.inspection import (
-    found,
-    labels_of,
-    made_of,
-    member,
-    stop_signal,
-    surveyed,
-    time_of,
-)
+from batchq.compute.docker.host import ended_since_made, free_gpus, knows_swappiness
+from batchq.compute.docker.inspection import found, labels_of, made_of, member, stop_signal, surveyed
 from batchq.compute.docker.network.placement import NetworkPlacement
 from batchq.compute.docker.open_mounts import OpenMounts, Resolved
 from batchq.compute.docker.policy import Policy
@@ -45,8 +40,10 @@ from batchq.domain.ids import Tag
 from batchq.errors import (
     ContainerGone,
     EngineUnknown,
+    EngineUnreachable,
     ImageMissing,
     NameTaken,
+    StartInterrupted,
     StartRefused,
 )
 from batchq.ports.runtime import ContainerState, Created, Inspection, LaunchSpec
@@ -95,7 +92,7 @@ class Containers:
         # Which GPUs are taken stands in the labels of those created before.
         with self._choosing if launch.spec.resources.gpus else nullcontext():
             made = self._create(client, launch)
-        if made.state is not ContainerState.CREATED:
+        if made.state is not ContainerState.CREATED or made.host_lost:
             self._mounts.release(launch.tag)
         else:
             fresh = launch.tag in self._fresh
@@ -109,8 +106,9 @@ class Containers:
         return replace(made, created_host_paths=self._mounts.created(launch.tag))
 
     def start(self, client: Client, tag: Tag) -> None:
-        """What `create` answered, or has the name. One that runs, or ran, is left: the engine would run it again."""
-        if tag not in self._fresh and self._has_begun(client, tag):
+        """What `create` answered, or has the name. One that runs, or may have run, is left: it would run again."""
+        was_fresh = tag in self._fresh
+        if not was_fresh and self._has_begun(client, tag):
             self._mounts.release(tag)
             return
         self._fresh.discard(tag)
@@ -119,9 +117,15 @@ class Containers:
         except APIError as error:
             try:
                 self._judge_start(client, tag, error)
-            except StartRefused:
+            except (StartInterrupted, StartRefused):
                 self._mounts.release(tag)  # started again, it is made again
                 raise
+        except (OSError, RequestException) as error:
+            if not was_not_sent(error):
+                raise
+            if was_fresh:
+                self._fresh.add(tag)
+            raise EngineUnreachable(f"start: {message_of(error)}") from error
         self._mounts.release(tag)
         self._answered.pop(tag, None)
 
@@ -130,9 +134,10 @@ class Containers:
         if inspected is None:
             return None
         it = found(tag, inspected)
+        if it.state is ContainerState.CREATED:
+            return replace(it, host_lost=_may_have_run(client, inspected))
         if may_be_lost(it):
-            made_at = time_of(inspected, "Created")
-            return replace(it, host_lost=went_down(it, self._lost_before(), made_at=made_at))
+            return replace(it, host_lost=went_down(it, self._lost_before()))
         if not tag.part or it.state is not ContainerState.RUNNING:
             return it
         return replace(it, address=self._places.address(client, inspected))
@@ -199,7 +204,12 @@ class Containers:
         if inspected is None:
             return None
         made = made_of(launch.tag, inspected)
-        if made.state is not ContainerState.CREATED or self._suits(client, launch, inspected):
+        if made.state is not ContainerState.CREATED:
+            return made
+        start_requested = launch.container is not None and launch.tag not in self._fresh
+        if start_requested and _may_have_run(client, inspected):
+            return replace(made, host_lost=True)
+        if self._suits(client, launch, inspected):
             return made
         made = made_of(launch.tag, client.inspect_container(made.container))
         if made.state is not ContainerState.CREATED:
@@ -297,9 +307,13 @@ class Containers:
         return made
 
     def _has_begun(self, client: Client, tag: Tag) -> bool:
-        state = self._state(client, tag)
+        """Raises StartInterrupted where that is unknown."""
+        inspected = self._inspect(client, tag)
+        state = None if inspected is None else found(tag, inspected).state
         if state in ABSENT:
             raise ContainerGone(f"there is no container of {tag}")
+        if state is ContainerState.CREATED and _may_have_run(client, inspected):
+            raise StartInterrupted("the engine has ended since it made the container")
         return state is not ContainerState.CREATED
 
     def _judge_start(self, client: Client, tag: Tag, error: APIError) -> None:
@@ -359,6 +373,16 @@ def image_user(client: Client, image: str) -> str:
         raise create_failed(error) from error
     user = member(inspected, "Config", "User", of=object)
     return user if isinstance(user, str) else ""
+
+
+def _may_have_run(client: Client, inspected: object) -> bool:
+    """Whether the program of a container that is CREATED may have run, if a start of it was requested.
+
+    The engine saves that it runs a moment after it does. If it ends in between, or what is below it does, the state
+    stays CREATED, and the engine would run the program again.
+    """
+    error = member(inspected, "State", of=dict).get("Error")
+    return (isinstance(error, str) and is_interrupted(error)) or ended_since_made(client, inspected)
 
 
 def _look_closer(client: Client, container_id: str, tag: Tag) -> ContainerState:

@@ -20,6 +20,7 @@ from batchq.errors import (
     EngineError,
     EngineUnknown,
     ImageMissing,
+    StartInterrupted,
     StartRefused,
 )
 from batchq.ports.runtime import ContainerState
@@ -40,10 +41,13 @@ _TROUBLE_BELOW = (
     "ttrpc: closed",
     "context deadline exceeded",
 )
-# The engine ended in the middle of a start. Back, it can never start this one; and who knows how far it had come.
+# An earlier start of the container got as far as containerd, and the engine has no record of it: the program may run.
 _HALF_STARTED = re.compile(
     r"\btask [0-9a-f]{64}: already exists|failed to start shim: mkdir \S+/[0-9a-f]{64}: file exists"
+    r"|\A\W*id already in use\W*\Z"
 )
+# The engine could not connect to containerd, or the container could not be created in it: the program was not reached.
+_NOT_REACHED = ("while dialing", "dial unix", "failed to create", "failed to start shim", "oci runtime create failed")
 _WORD = re.compile(r"[\w.-]+")
 _MEMBER = r"[\w-]{0,40}(?:token|password|secret|signature|credential)[\w-]{0,40}"
 _CREDENTIALS = (
@@ -67,6 +71,15 @@ def unknown_unless_told(call: str) -> Iterator[None]:
 def was_silent(unknown: EngineUnknown) -> bool:
     """Whether the engine took the call and did not answer it in time."""
     return isinstance(unknown.__cause__, ReadTimeout | ReadTimeoutError)
+
+
+def was_not_sent(error: BaseException | None) -> bool:
+    """Whether no connection to the engine could be made for the call."""
+    while error is not None:
+        if isinstance(error, ConnectionRefusedError | FileNotFoundError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def message_of(error: Exception) -> str:
@@ -117,10 +130,10 @@ def start_failed(error: APIError, *, state: ContainerState | None, exit_code: in
         return ContainerGone(message_of(error))
     if state is not ContainerState.CREATED:
         return None
+    if is_server_error(error) and is_interrupted(message_of(error)):
+        return StartInterrupted(message_of(error))
     if trouble_below(error) or error.status_code == CONFLICT:
         return EngineUnknown(f"start: {message_of(error)}")
-    if _HALF_STARTED.search(message_of(error)):
-        return ContainerGone(message_of(error))
     return StartRefused(
         reason("CannotStartContainerError", error),
         exit_code=exit_code or None,
@@ -129,10 +142,23 @@ def start_failed(error: APIError, *, state: ContainerState | None, exit_code: in
     )
 
 
+def is_interrupted(text: str) -> bool:
+    """Whether a start failed so that the program may have run: containerd or the shim ended in it, or the engine did.
+
+    The engine gives the text in its answer to the start, and as the state's error afterwards.
+    """
+    if _HALF_STARTED.search(text):
+        return True
+    return reports_trouble_below(text) and not any(words in text.lower() for words in _NOT_REACHED)
+
+
 def trouble_below(error: APIError) -> bool:
     """Such words may only lengthen the wait for a start, never decide that it failed."""
-    is_server_error = error.status_code is not None and error.status_code >= SERVER_ERROR
-    return is_server_error and reports_trouble_below(message_of(error))
+    return is_server_error(error) and reports_trouble_below(message_of(error))
+
+
+def is_server_error(error: APIError) -> bool:
+    return error.status_code is not None and error.status_code >= SERVER_ERROR
 
 
 def reports_trouble_below(text: str) -> bool:

@@ -6,8 +6,10 @@ is no such bridge nothing can be told, and every end is taken for the container'
 """
 
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from docker.errors import APIError
 
@@ -83,6 +85,42 @@ def lost_before(client: Client, booted_at: datetime | None, unreliable: set[date
     if member(engine, "LiveRestoreEnabled", of=object) is not True:
         return began
     return None if booted_at is None else min(began, booted_at)
+
+
+def ended_since_made(client: Client, inspected: object) -> bool:
+    """Whether the engine may have ended since it made this container, as far as it can be known.
+
+    Docker remembers its last events (256 in Docker 20.10) until it ends; so the event of the creation proves that it
+    did not. Without the event the age of the bridge decides; with live-restore, or a clock that was set back, the
+    engine counts as ended. Engines other than Docker count as not ended.
+    """
+    engine: object = client.info()
+    if not member(engine, "InitBinary", of=object):
+        return False
+    made_at, now = time_of(inspected, "Created"), time_of(engine, "SystemTime")
+    if made_at is None or now is None:
+        return True
+    if _remembers_creation(client, member(inspected, "Id", of=str), made_at, now):
+        return False
+    if member(engine, "LiveRestoreEnabled", of=object) is True or now < made_at:
+        return True
+    try:
+        bridge: object = client.inspect_network(BRIDGE)
+    except APIError as refusal:
+        if refusal.is_client_error():
+            return True
+        raise
+    began = time_of(bridge, "Created")
+    return began is None or not began <= made_at
+
+
+def _remembers_creation(client: Client, container: str, made_at: datetime, now: datetime) -> bool:
+    """`now` is the engine's own time, so that it sends what it has, and nothing that is to come."""
+    filters = {"type": "container", "event": "create", "container": container}
+    moments = {"since": f"{min(made_at, now).timestamp() - 1:.6f}", "until": f"{now.timestamp():.6f}"}
+    events: Any = client.events(**moments, filters=filters, decode=True)  # type: ignore[call-overload]  # the stubs know whole seconds only
+    with closing(events):
+        return any(True for _ in events)
 
 
 def booted_at(kernel: Path) -> datetime | None:

@@ -32,6 +32,10 @@ class SimulatedContainer(Struct, kw_only=True):
     address: str | None = None
     keeper: str | None = None
     refused: int = 0
+    #: Which life of the engine it was made in.
+    engine_life: int = 0
+    #: How often its program ran without the engine saving that: the state is CREATED all the same.
+    unsaved_runs: int = 0
     started_at: datetime | None = None
     asked_at: datetime | None = None
     killed_at: datetime | None = None

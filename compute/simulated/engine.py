@@ -49,6 +49,8 @@ class SimulatedEngine:
         self.lacking: dict[str, str | None] = {}
         self.networks: dict[Tag, AttemptNetwork] = {}
         self.lost_before: datetime | None = None
+        #: Counts how often the engine ended.
+        self._life = 0
         self._addresses = count(1)
         self._ids = count(1)
 
@@ -58,6 +60,8 @@ class SimulatedEngine:
         if launch.tag in self.foreign:
             raise NameTaken(f"the name of {launch.tag} is in use, and not by one of ours")
         known = self.containers.get(launch.tag)
+        if known is not None and launch.container == known.id and self._may_have_run(known):
+            return replace(self._made(known), host_lost=True)
         if known is not None and not self._is_stranded(known):
             return self._made(known)
         if launch.spec.image in self.lacking:
@@ -72,6 +76,7 @@ class SimulatedEngine:
             script=script,
             address=self._join(launch.tag),
             keeper=self._keeper(launch),
+            engine_life=self._life,
         )
         self.containers[launch.tag] = made
         return self._made(made)
@@ -93,10 +98,19 @@ class SimulatedEngine:
         if tag not in self.containers:
             return None
         found = self.containers[tag].found(self._now())
-        return replace(found, host_lost=True) if went_down(found, self.lost_before, made_at=None) else found
+        lost = self._may_have_run(self.containers[tag]) or went_down(found, self.lost_before)
+        return replace(found, host_lost=True) if lost else found
+
+    def end(self, *, starting: Tag | None = None) -> None:
+        """Killed, it comes back with its containers, but for the start that it had not saved."""
+        self._life += 1
+        container = None if starting is None else self.containers.get(starting)
+        if container is not None and container.started_at is None and not self._is_stranded(container):
+            container.unsaved_runs += 1
 
     def go_down(self) -> None:
         """With every container that runs: the engine sees them dead when it is up again, all in one moment."""
+        self._life += 1
         self.lost_before = self._now()
         self.keepers.clear()
         for container in self.containers.values():
@@ -126,6 +140,10 @@ class SimulatedEngine:
 
     def _made(self, container: SimulatedContainer) -> Created:
         return Created(container=container.id, state=container.found(self._now()).state)
+
+    def _may_have_run(self, container: SimulatedContainer) -> bool:
+        """Whether the engine ended after it made a container that it says was not started."""
+        return container.started_at is None and container.engine_life != self._life
 
     def _id(self, tag: Tag) -> str | None:
         return self.containers[tag].id if tag in self.containers else None

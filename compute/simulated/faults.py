@@ -8,13 +8,19 @@ from batchq.domain.ids import Tag
 
 
 class Fault(Struct, frozen=True, kw_only=True):
-    """A call gets no answer. It was carried out or not; `late`, it will be carried out so many seconds from now."""
+    """A call gets no answer. It was carried out or not; `late`, it will be carried out so many seconds from now.
+
+    `engine_ends`: the engine is killed in the call, and comes back with its containers. A program that the call
+    started has run to its end meanwhile, and the engine says CREATED of its container.
+    """
 
     carried_out: bool
     late: float = 0.0
+    engine_ends: bool = False
 
 
 NOT_CARRIED_OUT, CARRIED_OUT = Fault(carried_out=False), Fault(carried_out=True)
+ENGINE_ENDS = Fault(carried_out=True, engine_ends=True)
 
 
 class Faults:

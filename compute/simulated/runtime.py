@@ -18,7 +18,12 @@ from batchq.compute.single_flight import SingleFlight
 from batchq.domain.catalog import Network
 from batchq.domain.container import Resources
 from batchq.domain.ids import Tag
-from batchq.errors import ContainerGone, EngineError, EngineUnknown
+from batchq.errors import (
+    ContainerGone,
+    EngineError,
+    EngineUnknown,
+    EngineUnreachable,
+)
 from batchq.ports.clock import Clock
 from batchq.ports.logs import LogLine
 from batchq.ports.runtime import ContainerState, Created, DeathReport, EngineIdentity, Inspection, LaunchSpec
@@ -169,13 +174,17 @@ class SimulatedRuntime:
         fault = self.faults.of(call, tag)
         if fault is None:
             return effect()
-        if fault.late > 0:
+        if fault.engine_ends:
+            self._engine.end(starting=tag if call == "start" else None)
+            self.break_streams()
+        elif fault.late > 0:
             self._late.append((self._clock.now() + timedelta(seconds=fault.late), effect))
             self._later(f"late {call}", fault.late, self._carry_out_late)
         elif fault.carried_out:
             with suppress(EngineError):
                 effect()
-        raise EngineUnknown(f"{call}: the simulated engine does not answer")
+        unknown = EngineUnreachable if self.faults.away else EngineUnknown
+        raise unknown(f"{call}: the simulated engine does not answer")
 
     def _carry_out_late(self) -> None:
         """Also calls whose time came while nobody was here to wait for it."""

@@ -16,8 +16,15 @@ from batchq.compute.docker.errors import (
     reason,
     start_failed,
     unknown_unless_told,
+    was_not_sent,
 )
-from batchq.errors import ContainerGone, EngineUnknown, ImageMissing, StartRefused
+from batchq.errors import (
+    ContainerGone,
+    EngineUnknown,
+    ImageMissing,
+    StartInterrupted,
+    StartRefused,
+)
 from batchq.ports.runtime import ContainerState
 
 CREATED = ContainerState.CREATED
@@ -132,7 +139,7 @@ def test_a_start_is_judged_by_the_inspected_code_and_not_by_the_status(status, e
     assert (refused.certain, refused.exit_code) == (certain, exit_code or None)
 
 
-@pytest.mark.parametrize("words", [TRANSPORT, "rpc error: code = Unknown: Unavailable", "context deadline exceeded"])
+@pytest.mark.parametrize("words", [TRANSPORT, "failed to create shim task: context deadline exceeded: unknown"])
 @pytest.mark.fault("EN22")
 def test_trouble_below_the_engine_refuses_no_start(words):
     assert isinstance(start_failed(answer(500, words), state=CREATED, exit_code=128), EngineUnknown)
@@ -143,10 +150,26 @@ def test_trouble_below_the_engine_refuses_no_start(words):
     [
         f"task {'7d6e50d4' * 8}: already exists",
         f"failed to start shim: mkdir /run/io.containerd.runtime.v2.task/moby/{'7d6e50d4' * 8}: file exists: unknown",
+        "id already in use",
+        "transport is closing: unavailable",
+        "error reading from server: EOF: unavailable",
+        "ttrpc: closed: unknown",
+        "rpc error: code = Unknown: Unavailable",
+        "context deadline exceeded",
     ],
 )
-def test_one_that_the_engine_left_half_started_is_as_good_as_gone(words):
-    assert isinstance(start_failed(answer(500, words), state=CREATED, exit_code=128), ContainerGone)
+@pytest.mark.fault("EN22")
+def test_a_start_that_may_have_run_the_program_is_interrupted(words):
+    assert isinstance(start_failed(answer(500, words), state=CREATED, exit_code=128), StartInterrupted)
+
+
+@pytest.mark.parametrize("error", [ConnectionRefusedError(111, "refused"), FileNotFoundError(2, "no socket")])
+def test_a_call_without_a_connection_was_not_sent(error):
+    lost = NoConnection(error)
+    lost.__cause__ = error
+
+    assert was_not_sent(lost)
+    assert not was_not_sent(NoConnection(ConnectionResetError(104, "reset")))
 
 
 def test_a_users_words_do_not_make_it_one_that_is_half_started():

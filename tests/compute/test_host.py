@@ -42,6 +42,17 @@ class Client:
     def info(self):
         return self._info
 
+    def events(self, *, since, until, filters, decode):
+        """Of the creation of the container `remembered`. Docker refuses a time that ends before it begins."""
+        assert (filters["event"], decode, float(since) < float(until)) == ("create", True, True)
+        return (it for it in ({"id": self.remembered},) if it["id"] == filters["container"])
+
+    remembered = ""
+
+
+def made(at):
+    return {"Id": "1", "Created": at.isoformat(), "State": {"Status": "created"}}
+
 
 class Inspected:
     """An engine with one container, which failed."""
@@ -125,14 +136,7 @@ def test_an_engine_that_is_in_trouble_is_asked_again():
 
 @pytest.mark.fault("EN05")
 def test_what_failed_and_began_before_went_down_with_it():
-    assert host_loss.went_down(failed(BEFORE), BEGAN, made_at=BEFORE)
-
-
-def test_what_was_made_before_and_not_begun_went_down_with_it_too():
-    made = Inspection(tag=new_tag(), state=ContainerState.CREATED)
-
-    assert host_loss.went_down(made, BEGAN, made_at=BEFORE)
-    assert not host_loss.went_down(made, BEGAN, made_at=AFTER)
+    assert host_loss.went_down(failed(BEFORE), BEGAN)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +151,7 @@ def test_what_was_made_before_and_not_begun_went_down_with_it_too():
     ids=["began after", "began just then", "nobody knows", "success", "runs"],
 )
 def test_all_else_did_not(it, before):
-    assert not host_loss.went_down(it, before, made_at=BEFORE)
+    assert not host_loss.went_down(it, before)
 
 
 @pytest.mark.parametrize(("began", "lost"), [(BEFORE, True), (AFTER, False)])
@@ -164,6 +168,34 @@ def test_an_inspection_tells_it(began, lost):
     )
 
     assert containers.inspect(Inspected(tag, began), tag).host_lost is lost
+
+
+@pytest.mark.fault("EN02")
+@pytest.mark.parametrize("live_restore", [False, True])
+def test_an_engine_that_remembers_a_creation_has_not_ended_since(live_restore):
+    client = Client(LiveRestoreEnabled=live_restore)
+    client.remembered = "1"
+
+    assert not host.ended_since_made(client, made(BEFORE))
+
+
+@pytest.mark.fault("EN02")
+@pytest.mark.parametrize(("at", "ended"), [(BEFORE, True), (AFTER, False)])
+def test_of_an_engine_that_has_forgotten_a_creation_the_bridge_decides(at, ended):
+    assert host.ended_since_made(Client(), made(at)) is ended
+
+
+@pytest.mark.parametrize(
+    "client",
+    [Client(None), Client(LiveRestoreEnabled=True), Client(SystemTime=BEFORE.isoformat())],
+    ids=["no bridge", "live-restore", "clock set back"],
+)
+def test_where_nothing_proves_that_the_engine_lasted_it_counts_as_ended(client):
+    assert host.ended_since_made(client, made(AFTER))
+
+
+def test_an_engine_other_than_docker_counts_as_not_ended():
+    assert not host.ended_since_made(Client(InitBinary=""), made(BEFORE))
 
 
 def test_the_kernel_tells_when_the_machine_was_booted(tmp_path):

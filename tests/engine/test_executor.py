@@ -10,6 +10,7 @@ from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.compute.simulated.script import Script
 from batchq.domain import effects as do
 from batchq.domain import events as on
+from batchq.domain import status_reasons
 from batchq.domain.container import Logging
 from batchq.domain.ids import Tag
 from batchq.engine.containers.executor import ASK_AGAIN, MAX_LOG_REFUSALS, Executor
@@ -17,7 +18,13 @@ from batchq.engine.containers.start import LONGEST_PAUSE
 from batchq.engine.containers.start_breaker import StartBreaker
 from batchq.engine.messages import Deliver, Ring
 from batchq.engine.supervisor import Tasks
-from batchq.errors import EngineUnknown, ImageMissing, LogRefused, StoreFailed
+from batchq.errors import (
+    EngineUnknown,
+    ImageMissing,
+    LogRefused,
+    StartInterrupted,
+    StoreFailed,
+)
 from batchq.ports.runtime import ContainerState
 from tests.domain.lives import after, started, starting
 from tests.domain.part_lives import tasked
@@ -424,3 +431,44 @@ async def test_output_that_a_log_driver_sends_elsewhere_is_not_read():
     assert await cleared(outside, 1) == ["remove"]
 
     assert outside.logs_read == 0
+
+
+@pytest.mark.fault("EN02")
+async def test_a_container_that_was_not_asked_to_start_is_started_after_the_engines_end():
+    outside = Outside(seconds=60)
+    outside.saving.clear()
+    outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
+    await asyncio.sleep(0.1)
+
+    outside.simulated._engine.end()
+    outside.saving.set()
+    await outside.tasks.drain(patience=1000)
+
+    assert outside.news == [on.ContainerStarted(attempt=1, started_at=outside.clock.now())]
+
+
+@pytest.mark.fault("EN02")
+async def test_nor_does_a_start_count_that_was_not_sent():
+    outside = Outside(seconds=60)
+    outside.saving.clear()
+    outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
+    await asyncio.sleep(0.1)
+
+    outside.engine.away = True
+    outside.saving.set()
+    await asyncio.sleep(2)
+    outside.simulated._engine.end()
+    outside.engine.away = False
+    await outside.tasks.drain(patience=1000)
+
+    assert [type(it) for it in outside.news] == [on.ContainerStarted]
+
+
+@pytest.mark.fault("EN02")
+async def test_a_start_that_was_interrupted_costs_the_attempt():
+    outside = Outside(seconds=60)
+    outside.engine.refusals["start"] = [StartInterrupted("ttrpc: closed")]
+
+    await outside.does(do.StartContainer(tag=outside.tag))
+
+    assert outside.news == [on.ContainerLost(attempt=1, reason=status_reasons.HOST_TERMINATED)]

@@ -1,7 +1,8 @@
 """The engine ends, as it should or not, and comes back, while jobs run on a real server. faults.md 6.3."""
 
+import signal
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from uuid import uuid4
 
 import pytest
@@ -82,6 +83,61 @@ def test_starts_that_its_end_cuts_in_two_are_lost_with_it_and_nothing_starts_twi
 
     assert {reason for job in jobs for _, reason in told(stage.then(job, "SUCCEEDED"))} <= {LOST, EXITED}
     assert set(stage.truth.said("start").values()) == {1}
+
+
+@pytest.mark.fault("EN02")
+@pytest.mark.parametrize("live_restore", [False, True])
+@pytest.mark.parametrize("ends", [pytest.param(True, id="ended"), pytest.param(False, id="runs on")])
+def test_a_start_that_the_engine_did_not_save_is_lost_and_not_made_again(tmp_path, live_restore, ends):
+    with slow_engine(tmp_path, live_restore=live_restore) as engine, staged(tmp_path, engine.url) as stage:
+        other = stage.submit(until_there("over"))
+        stage.begins(other)
+        (tmp_path / "hold").touch()
+        job = stage.submit("true" if ends else until_there("over"), attempts=2, rules=RULES)
+        stage.until(lambda: stage.truth.said("start")[job, 1] == 1)
+        time.sleep(0.5)  # so that it has ended, if it does
+        engine.kill()
+        (tmp_path / "hold").unlink()
+        engine.start()
+        stage.truth.leave("over")
+
+        done = stage.then(job, "SUCCEEDED")
+        assert set(stage.truth.said("start").values()) == {1}
+        assert [reason for _, reason in told(done)] == [LOST, EXITED]
+
+
+@pytest.mark.fault("EN22")
+def test_a_start_that_lost_its_shim_is_lost_and_not_made_again(tmp_path):
+    with slow_engine(tmp_path) as engine, staged(tmp_path, engine.url) as stage:
+        (tmp_path / "hold").touch()
+        job = stage.submit("true", attempts=2, rules=RULES)
+        stage.until(lambda: stage.truth.said("start")[job, 1] == 1)
+        time.sleep(0.5)
+        (container,) = stage.service.containers()
+        processes.send(signal.SIGKILL, *processes.shims(container["Id"]))
+        (tmp_path / "hold").unlink()
+
+        done = stage.then(job, "SUCCEEDED")
+        assert set(stage.truth.said("start").values()) == {1}
+        assert [reason for _, reason in told(done)] == [LOST, EXITED]
+
+
+@contextmanager
+def slow_engine(directory, *, live_restore=False):
+    """An engine to which its runtime does not report a start while there is a file `hold`, though the program runs."""
+    runtime = directory / "runtime"
+    runtime.write_text(
+        f"""#!/bin/sh
+runc "$@"
+code=$?
+case " $* " in *" start "*) while [ -e {directory}/hold ]; do sleep 0.05; done ;; esac
+exit $code
+"""
+    )
+    runtime.chmod(0o755)
+    options = ("--add-runtime", f"slow={runtime}", "--default-runtime", "slow")
+    with second_engine(live_restore=live_restore, options=options) as engine:
+        yield engine
 
 
 def restart_until(stage, engine, end, holds):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from batchq.compute.simulated.faults import ENGINE_ENDS
 from batchq.domain import status_reasons
 from batchq.domain.job import Action, ExitRule, Status
 from tests.support import world as worlds
@@ -57,3 +58,42 @@ async def test_where_containers_are_gone_with_it_that_is_the_reason_too(world):
 
     done = await world.then(job, Status.SUCCEEDED)
     assert done.attempts[0].status_reason == status_reasons.HOST_TERMINATED
+
+
+def runs(world, job):
+    """How often the program of each of its containers ran, as far as they are there."""
+    containers = [it for tag, it in world.machine._engine.containers.items() if tag.job_id == job]
+    return [it.unsaved_runs + (it.started_at is not None) for it in containers]
+
+
+@pytest.fixture
+async def cut_in_two(world):
+    """A job whose container has run, though the engine ended before it saved that, and says CREATED."""
+    world.machine.faults.plan("start", ENGINE_ENDS)
+    job = await world.submit(Script(seconds=1), attempts=2, rules=RULES)
+
+    async def has_run():
+        return runs(world, job) == [1]
+
+    await world._until(has_run, "the container was not started")
+    return job
+
+
+@pytest.mark.fault("EN02")
+async def test_a_start_that_the_engines_end_cut_in_two_is_lost_and_not_made_again(world, cut_in_two):
+    done = await world.then(cut_in_two, Status.SUCCEEDED)
+
+    told = [(it.exit_code, it.status_reason) for it in done.attempts]
+    assert told == [(None, status_reasons.HOST_TERMINATED), (0, status_reasons.EXITED)]
+    assert all(count <= 1 for count in runs(world, cut_in_two))
+
+
+@pytest.mark.fault("EN02")
+async def test_nor_is_it_made_again_by_the_next_server(world, cut_in_two):
+    await world.crash()
+    await world.boot()
+
+    done = await world.then(cut_in_two, Status.SUCCEEDED)
+
+    assert [it.status_reason for it in done.attempts] == [status_reasons.HOST_TERMINATED, status_reasons.EXITED]
+    assert all(count <= 1 for count in runs(world, cut_in_two))

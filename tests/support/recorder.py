@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from batchq.domain.container import Resources
 from batchq.domain.ids import Tag
-from batchq.errors import EngineUnknown
+from batchq.errors import EngineUnknown, EngineUnreachable
 from batchq.ports.logs import LogLine
 from batchq.ports.runtime import ContainerRuntime, Created, DeathReport, EngineIdentity, Inspection, LaunchSpec
 
@@ -125,7 +125,7 @@ class Recorder:
     async def _reach(self, call: Coroutine[None, None, T]) -> T:
         try:
             if self.away:
-                raise EngineUnknown("the engine is away")
+                raise EngineUnreachable("the engine is away")
             return await call
         finally:
             call.close()

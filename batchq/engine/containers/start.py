@@ -1,7 +1,8 @@
 """One start of one container, from whatever is there to a verdict. It can be given up until the engine is asked.
 
 What was made is started only when it is saved that it was made: from then on its absence means that it may have run,
-and it is not made again.
+and it is not made again. Nor is a container started for which a start may have been requested from an engine that has
+ended since: Docker says CREATED of one whose program ran when the engine ended before it saved that (decision 0013).
 
 What a container is told of its job: the environment of AWS Batch. Pure.
 """
@@ -13,6 +14,7 @@ from collections.abc import Awaitable, Callable, Collection
 from msgspec.structs import replace
 
 from batchq.domain import events as on
+from batchq.domain import status_reasons
 from batchq.domain.access.container_policy import refusal
 from batchq.domain.catalog import Network
 from batchq.domain.ids import Tag, node_id
@@ -27,9 +29,11 @@ from batchq.engine.supervisor import Tasks
 from batchq.errors import (
     ContainerGone,
     EngineUnknown,
+    EngineUnreachable,
     ImageMissing,
     ImageUnavailable,
     NameTaken,
+    StartInterrupted,
     StartRefused,
     Unavailable,
 )
@@ -139,6 +143,8 @@ class Start:
         self._save = save
         self._pulled = False
         self._refusals = 0
+        #: Whether a start of the container may have been requested, by this start or an earlier one.
+        self._start_requested = self._launch.container is not None
         self._pause = FIRST_PAUSE
         self.abandoned = asyncio.Event()
 
@@ -215,6 +221,8 @@ class Start:
             return report(self._tag, None)
         if made.state is not ContainerState.CREATED:
             return await self._look()
+        if made.host_lost and self._start_requested:
+            return self._interrupted("its engine has ended since a start of it may have been requested")
         if against is not None:
             raise against
         await self._remember(made)
@@ -246,14 +254,27 @@ class Start:
 
     async def _start(self) -> tuple[on.News, ...]:
         """Started is running from now, until an inspection knows better. One of several has an address to be learnt."""
+        requested_before, self._start_requested = self._start_requested, True
         try:
             await self._runtime.start(self._tag)
         except ContainerGone:
             return await self._look()
+        except EngineUnreachable:
+            self._start_requested = requested_before
+            raise
+        except StartInterrupted as interrupted:
+            return self._interrupted(str(interrupted))
         self._breaker.succeeded(self._launch.spec.image)
         if self._tag.part:
             return await self._look()
         return (on.ContainerStarted(attempt=self._tag.attempt, started_at=self._clock.now()),)
+
+    def _interrupted(self, why: str) -> tuple[on.News, ...]:
+        """The attempt is lost with the host: its program may have run, and is not run again."""
+        log.warning("container %s: not started again, its program may have run: %s", self._tag, why)
+        return (
+            on.ContainerLost(attempt=self._tag.attempt, part=self._tag.part, reason=status_reasons.HOST_TERMINATED),
+        )
 
     async def _look(self) -> tuple[on.News, ...]:
         return report(self._tag, await self._runtime.inspect(self._tag))
