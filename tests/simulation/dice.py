@@ -95,6 +95,9 @@ class Dice:
         self.twins = Random(f"{seed} twins")
         #: Whether a second server of the same instance runs containers on the engine.
         self.has_twin = self.twins.random() < 0.3
+        self.engine_ends = Random(f"{seed} engine ends")
+        #: How often the engine is killed in a start.
+        self.ending = self.engine_ends.choice([NONE, NONE, 0.03, 0.1])
         self.luck = luck(self.world)
         #: vCPUs that the jobs of an account may have in use together.
         self.account_limit: float | None = Random(f"{seed} accounts").choice([None, 2.0, 4.0])
@@ -137,6 +140,10 @@ class Dice:
             return None
         late = Fault(carried_out=True, late=self.engine.uniform(0.1, 20))
         return self.engine.choice([NOT_CARRIED_OUT, CARRIED_OUT, late]) if call in CHANGES else NOT_CARRIED_OUT
+
+    def ends_engine(self, call: str) -> bool:
+        """Whether the engine is killed in this call, when the program of the container runs and that is not saved."""
+        return call == "start" and self.luck is not SPARED and self.engine_ends.random() < self.ending
 
     def delay(self, call: str) -> float:
         """Seconds that a call of the engine takes."""

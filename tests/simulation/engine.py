@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from batchq.compute.simulated.engine import SimulatedEngine
-from batchq.compute.simulated.faults import NOT_CARRIED_OUT, Fault
+from batchq.compute.simulated.faults import ENGINE_ENDS, NOT_CARRIED_OUT, Fault
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain.catalog import Network
 from batchq.domain.container import Resources
@@ -41,10 +41,18 @@ class WatchedEngine(SimulatedEngine):
         return made
 
     def start(self, tag: Tag) -> None:
-        begun = tag in self.containers and self.containers[tag].started_at is not None
+        container = self.containers.get(tag)
+        begun = container is not None and container.started_at is not None
         super().start(tag)
         if not begun:
             self._witness.started(tag)
+        if container is not None and container.unsaved_runs:
+            self._witness.ran_twice(tag)
+
+    def end(self, *, starting: Tag | None = None) -> None:
+        super().end(starting=starting)
+        if starting is not None:
+            self._witness.interrupted(starting)
 
     def remove(self, tag: Tag) -> bool:
         self._witness.truth.removed(tag)
@@ -97,7 +105,7 @@ class Machine:
         if frozen_for > 0:
             thaws = Fault(carried_out=True, late=frozen_for + self._dice.engine.random())
             return thaws if call in CHANGES else NOT_CARRIED_OUT
-        return self._dice.fault(call)
+        return ENGINE_ENDS if self._dice.ends_engine(call) else self._dice.fault(call)
 
 
 class Liar:

@@ -43,6 +43,12 @@ MUTANTS = [
     ),
     Mutant(
         file="batchq/engine/containers/start.py",
+        breaks="a container whose start was interrupted is started again",
+        old="        if made.host_lost and self._start_requested:",
+        new="        if False:",
+    ),
+    Mutant(
+        file="batchq/engine/containers/start.py",
         breaks="each try has another name",
         old="        tag=tag,\n        spec=job",
         new="        tag=type(tag)(job_id=job.id, attempt=__import__('random').randrange(1, 99)),\n        spec=job",

@@ -269,6 +269,14 @@ class Witness:
         if job is not None and tag.part and not was_forced(job):
             self._company.started(job, tag)
 
+    def interrupted(self, tag: Tag) -> None:
+        """Its program has run, and the engine does not know."""
+        self._story.counts["starts interrupted"] += 1
+        self._story.tell(f"container {self._story.called(tag)} runs, and the engine ends before it has saved that")
+
+    def ran_twice(self, tag: Tag) -> None:
+        self._story.breaks("I5 an attempt starts once", f"{self._story.called(tag)} ran before its engine ended")
+
     def _came_too_late(self, job: Job | None, tag: Tag) -> bool:
         """A start that was given up, and carried out when another attempt had begun: a survey sees to it."""
         under_way = job is not None and job.attempt is not None and job.attempt.number == tag.attempt
