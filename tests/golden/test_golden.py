@@ -1,7 +1,11 @@
 """Nothing that is stored, and no name by which something is found again, changes unnoticed."""
 
+import re
+from typing import get_args
+
 import pytest
 
+from batchq.store import migrations
 from tests.golden import stored
 from tests.golden.__main__ import difference, generated, kept
 
@@ -36,3 +40,12 @@ def test_every_shape_and_name_has_a_golden_file(now):
 @pytest.mark.parametrize("name", sorted(stored.VALUES))
 def test_a_golden_value_is_read_back(name):
     assert stored.VALUES[name].read(kept()[f"database/{name}.json"]) == stored.example_of(name)
+
+
+def test_comments_of_the_schema_name_the_classes_that_are_stored():
+    text = "".join(migrations.STEPS.values())
+    named = set(re.findall(r"JSON of (?:a tuple of )?(\w+)", text)) | set(re.findall(r"(\w+) for '", text))
+
+    (requirement, _) = get_args(stored.VALUES["consumable_requirements"].of)
+    names = {it.of.__name__ for it in stored.VALUES.values() if isinstance(it.of, type)} | {requirement.__name__}
+    assert named == names
