@@ -75,7 +75,7 @@ async def test_a_list_goes_on_behind_a_stream_that_is_deleted_between_two_pages(
     whole = "".join(await pages(logs, listing))
 
     async def last_of_first_page_is_deleted():
-        store.connection.execute("DELETE FROM streams WHERE name = ?", (f"{whole[1]}/default/0",))
+        store.connection.execute("DELETE FROM log_streams WHERE name = ?", (f"{whole[1]}/default/0",))
 
     found = await pages(logs, listing, before_second_page=last_of_first_page_is_deleted)
 
