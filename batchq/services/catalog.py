@@ -7,9 +7,7 @@ What there is at the first start ever, for jobs to run at once: an environment a
 """
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
-
-from msgspec.structs import replace
+from collections.abc import Callable, Mapping, Sequence
 
 from batchq.disk_guard import DiskGuard
 from batchq.domain import catalog_rules as rules
@@ -31,6 +29,7 @@ from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
 from batchq.services.consumable_resources import ConsumableResourceService
 from batchq.services.job_definitions import JobDefinitionService
+from batchq.services.resource_table import ResourceTable
 from batchq.services.scheduling_policies import SchedulingPolicyService
 from batchq.services.serialized import WriteLock, one_at_a_time
 
@@ -49,12 +48,26 @@ class CatalogService:
         self._store = store
         self._jobs = jobs
         self._clock = clock
-        self._changed = changed
-        self._environments: dict[EnvironmentName, ComputeEnvironment] = {}
-        self._queues: dict[QueueName, JobQueue] = {}
+        self.compute_environments: ResourceTable[EnvironmentName, ComputeEnvironment] = ResourceTable(
+            _ENVIRONMENT,
+            turnstile=self.turnstile,
+            read=store.environments,
+            put=store.put_environment,
+            drop=store.drop_environment,
+            changed=changed,
+            tagged=rules.environment_tagged,
+        )
+        self.job_queues: ResourceTable[QueueName, JobQueue] = ResourceTable(
+            _QUEUE,
+            turnstile=self.turnstile,
+            read=store.queues,
+            put=store.put_queue,
+            drop=store.drop_queue,
+            changed=changed,
+        )
         self.definitions = JobDefinitionService(turnstile=self.turnstile, store=store, floor=floor)
         self.scheduling_policies = SchedulingPolicyService(
-            turnstile=self.turnstile, store=store, clock=clock, queues=self._queues, changed=changed
+            turnstile=self.turnstile, store=store, clock=clock, queues=self.job_queues.known, changed=changed
         )
         self.consumable_resources = ConsumableResourceService(
             turnstile=self.turnstile, store=store, clock=clock, changed=changed
@@ -62,11 +75,11 @@ class CatalogService:
 
     @property
     def environments(self) -> Mapping[EnvironmentName, ComputeEnvironment]:
-        return self._environments
+        return self.compute_environments.known
 
     @property
     def queues(self) -> Mapping[QueueName, JobQueue]:
-        return self._queues
+        return self.job_queues.known
 
     @property
     def policies(self) -> Mapping[PolicyName, SchedulingPolicy]:
@@ -78,8 +91,8 @@ class CatalogService:
 
     async def load(self) -> None:
         """Read what is remembered. Before this the catalog is empty."""
-        self._environments.update((it.name, it) for it in await self._store.environments())
-        self._queues.update((it.name, it) for it in await self._store.queues())
+        await self.compute_environments.load()
+        await self.job_queues.load()
         await self.scheduling_policies.load()
         await self.consumable_resources.load()
 
@@ -87,7 +100,7 @@ class CatalogService:
         """At the first start ever: environment `local` and queue `default`. Whoever deletes them is rid of them."""
         if await self._store.flag(_DEFAULTS_MADE):
             return
-        if LOCAL not in self._environments:
+        if LOCAL not in self.environments:
             await self.create_environment(
                 name=LOCAL,
                 state=State.ENABLED,
@@ -96,7 +109,7 @@ class CatalogService:
                 tags=(),
                 caller=None,
             )
-        if DEFAULT not in self._queues:
+        if DEFAULT not in self.queues:
             await self.create_queue(
                 name=DEFAULT,
                 state=State.ENABLED,
@@ -112,7 +125,7 @@ class CatalogService:
 
     def describe_environments(self, names: Sequence[str] = ()) -> tuple[ComputeEnvironment, ...]:
         """Those of them that exist, or all when none is named; by name."""
-        return tuple(it for name, it in sorted(self._environments.items()) if not names or name in names)
+        return tuple(it for name, it in sorted(self.environments.items()) if not names or name in names)
 
     @one_at_a_time
     async def create_environment(
@@ -126,7 +139,7 @@ class CatalogService:
         caller: Caller | None,
     ) -> ComputeEnvironment:
         """Raises Invalid when the name is taken."""
-        rules.must_be_free(name, self._environments)
+        rules.must_be_free(name, self.environments)
         made = ComputeEnvironment(
             name=name,
             state=state,
@@ -135,7 +148,7 @@ class CatalogService:
             tags=rules.environment_tagged((), tags),
             created_at=self._clock.now(),
         )
-        return await self._keep_environment(made, caller)
+        return await self.compute_environments.put(made, caller=caller)
 
     @one_at_a_time
     async def update_environment(
@@ -146,36 +159,24 @@ class CatalogService:
         caller: Caller,
     ) -> ComputeEnvironment:
         """`change` is given it as it is when its turn comes. Raises NotFound."""
-        return await self._keep_environment(change(self._environment(name)), caller)
+        return await self.compute_environments.put(change(self.compute_environments.get(name)), caller=caller)
 
     @one_at_a_time
     async def delete_environment(self, name: EnvironmentName, *, caller: Caller) -> None:
         """Jobs that run on it go on. Raises Invalid while it is ENABLED or a queue uses it; an unknown one is gone."""
-        if name not in self._environments:
+        if name not in self.environments:
             return
-        rules.must_be_disabled(_ENVIRONMENT, name, self._environments[name].state)
-        rules.must_be_unused(name, [queue.environments for queue in self._queues.values()])
-        await self._store.drop_environment(name, caller=caller)
-        del self._environments[name]
-        self._changed()
-
-    @one_at_a_time
-    async def tag_environment(self, name: EnvironmentName, tags: Tags, *, caller: Caller) -> None:
-        before = self._environment(name)
-        await self._keep_environment(replace(before, tags=rules.environment_tagged(before.tags, tags)), caller)
-
-    @one_at_a_time
-    async def untag_environment(self, name: EnvironmentName, keys: Collection[str], *, caller: Caller) -> None:
-        before = self._environment(name)
-        await self._keep_environment(replace(before, tags=rules.untagged(before.tags, keys)), caller)
+        rules.must_be_disabled(_ENVIRONMENT, name, self.environments[name].state)
+        rules.must_be_unused(name, [queue.environments for queue in self.queues.values()])
+        await self.compute_environments.drop(name, caller=caller)
 
     # -------------------------------------------------------------------------------------------------------- queues
 
     def queues_of(self, caller: Caller) -> Mapping[QueueName, JobQueue]:
         """Those that are there for the caller."""
         if caller.queues is None:
-            return self._queues
-        return {name: self._queues[name] for name in caller.queues if name in self._queues}
+            return self.queues
+        return {name: self.queues[name] for name in caller.queues if name in self.queues}
 
     def describe_queues(self, names: Sequence[str] = (), *, caller: Caller) -> tuple[JobQueue, ...]:
         """Those of them that exist, or all when none is named; by name."""
@@ -196,7 +197,7 @@ class CatalogService:
         caller: Caller | None,
     ) -> JobQueue:
         """Raises Invalid when the name is taken, NotFound when an environment or the policy is not there."""
-        rules.must_be_free(name, self._queues)
+        rules.must_be_free(name, self.queues)
         made = JobQueue(
             name=name,
             state=state,
@@ -209,7 +210,7 @@ class CatalogService:
             created_at=self._clock.now(),
         )
         self._check_footing(made)
-        return await self._keep_queue(made, caller)
+        return await self.job_queues.put(made, caller=caller)
 
     @one_at_a_time
     async def update_queue(
@@ -219,59 +220,27 @@ class CatalogService:
 
         Raises Invalid when a queue with a policy would lose it, or one without would get one.
         """
-        before = self._queue(name)
+        before = self.job_queues.get(name)
         after = change(before)
         rules.must_keep_its_kind(before, after)
         self._check_footing(after)
-        return await self._keep_queue(after, caller)
+        return await self.job_queues.put(after, caller=caller)
 
     @one_at_a_time
     async def delete_queue(self, name: QueueName, *, caller: Caller) -> None:
         """Raises Invalid while it is ENABLED or holds unfinished jobs (AWS terminates them); an unknown one is gone."""
-        if name not in self._queues:
+        if name not in self.queues:
             return
-        rules.must_be_disabled(_QUEUE, name, self._queues[name].state)
+        rules.must_be_disabled(_QUEUE, name, self.queues[name].state)
         rules.must_be_empty(name, await self._jobs.unfinished_in(name))
-        await self._store.drop_queue(name, caller=caller)
-        del self._queues[name]
-        self._changed()
-
-    @one_at_a_time
-    async def tag_queue(self, name: QueueName, tags: Tags, *, caller: Caller) -> None:
-        before = self._queue(name)
-        await self._keep_queue(replace(before, tags=rules.tagged(before.tags, tags)), caller)
-
-    @one_at_a_time
-    async def untag_queue(self, name: QueueName, keys: Collection[str], *, caller: Caller) -> None:
-        before = self._queue(name)
-        await self._keep_queue(replace(before, tags=rules.untagged(before.tags, keys)), caller)
+        await self.job_queues.drop(name, caller=caller)
 
     # -------------------------------------------------------------------------------------------------------- inside
 
-    def _environment(self, name: EnvironmentName) -> ComputeEnvironment:
-        rules.must_exist(_ENVIRONMENT, [name], self._environments)
-        return self._environments[name]
-
-    async def _keep_environment(self, environment: ComputeEnvironment, caller: Caller | None) -> ComputeEnvironment:
-        await self._store.put_environment(environment, caller=caller)
-        self._environments[environment.name] = environment
-        self._changed()
-        return environment
-
-    def _queue(self, name: QueueName) -> JobQueue:
-        rules.must_exist(_QUEUE, [name], self._queues)
-        return self._queues[name]
-
     def _check_footing(self, queue: JobQueue) -> None:
-        rules.must_exist(_ENVIRONMENT, queue.environments, self._environments)
+        rules.must_exist(_ENVIRONMENT, queue.environments, self.environments)
         if queue.policy is not None:
             rules.must_exist(_POLICY, [queue.policy], self.policies)
-
-    async def _keep_queue(self, queue: JobQueue, caller: Caller | None) -> JobQueue:
-        await self._store.put_queue(queue, caller=caller)
-        self._queues[queue.name] = queue
-        self._changed()
-        return queue
 
 
 LOCAL = EnvironmentName("local")

@@ -1,6 +1,6 @@
 """Consumable resources: made, changed, deleted and described. How much of them jobs hold, the engine knows."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Protocol
 
@@ -20,6 +20,7 @@ from batchq.domain.ids import ConsumableName
 from batchq.errors import Invalid
 from batchq.ports.catalog import CatalogStore
 from batchq.ports.clock import Clock
+from batchq.services.resource_table import ResourceTable
 from batchq.services.serialized import WriteLock, one_at_a_time
 
 KIND = "ConsumableResource"
@@ -56,28 +57,21 @@ class Quantities(Struct, frozen=True, kw_only=True):
     available: int
 
 
-class ConsumableResourceService:
+class ConsumableResourceService(ResourceTable[ConsumableName, ConsumableResource]):
     """`changed` is called after each change: other jobs may start now. Until it is told of a `usage`, none is used."""
 
     def __init__(self, *, turnstile: WriteLock, store: CatalogStore, clock: Clock, changed: Callable[[], None]) -> None:
-        self.turnstile = turnstile
+        super().__init__(
+            KIND,
+            turnstile=turnstile,
+            read=store.consumables,
+            put=store.put_consumable,
+            drop=store.drop_consumable,
+            changed=changed,
+        )
         self.usage: Usage = Unused()
         self._store = store
         self._clock = clock
-        self._changed = changed
-        self._known: dict[ConsumableName, ConsumableResource] = {}
-
-    @property
-    def known(self) -> Mapping[ConsumableName, ConsumableResource]:
-        return self._known
-
-    async def load(self) -> None:
-        self._known.update((it.name, it) for it in await self._store.consumables())
-
-    def get(self, name: ConsumableName) -> ConsumableResource:
-        """Raises NotFound."""
-        rules.must_exist(KIND, [name], self._known)
-        return self._known[name]
 
     def quantities(self, resource: ConsumableResource) -> Quantities:
         """AWS: units of a NON_REPLENISHABLE one leave its total when a job takes them, so they are not held as well."""
@@ -91,8 +85,8 @@ class ConsumableResourceService:
         self, *, name: ConsumableName, total: int, kind: ResourceKind, tags: Tags, caller: Caller
     ) -> ConsumableResource:
         """All of its total is there, whatever was used up of another of this name. Raises Invalid if it is taken."""
-        rules.must_be_free(name, self._known)
-        rules.must_leave_room(KIND, len(self._known), MOST)
+        rules.must_be_free(name, self.known)
+        rules.must_leave_room(KIND, len(self.known), MOST)
         made = ConsumableResource(
             name=name,
             total=rules.quantity(total),
@@ -101,8 +95,7 @@ class ConsumableResourceService:
             created_at=self._clock.now(),
         )
         made = replace(made, total=made.total + self._gone(made))
-        await self._store.put_consumable(made, caller=caller)
-        return self._keep(made)
+        return await self.put(made, caller=caller)
 
     @one_at_a_time
     async def update(
@@ -119,33 +112,16 @@ class ConsumableResourceService:
             return before
         after = self._updated(before, asked)
         if token is None:
-            await self._store.put_consumable(after, caller=caller)
-        else:
-            await self._store.update_consumable(after, asked, forget_before=now - REMEMBERED, caller=caller)
-        return self._keep(after)
+            return await self.put(after, caller=caller)
+        await self._store.update_consumable(after, asked, forget_before=now - REMEMBERED, caller=caller)
+        return self.saved(after)
 
     @one_at_a_time
     async def delete(self, name: ConsumableName, *, caller: Caller) -> None:
         """Jobs that hold some of it go on, jobs that need some wait for another so named. An unknown one is gone."""
-        if name not in self._known:
+        if name not in self.known:
             return
-        await self._store.drop_consumable(name, caller=caller)
-        del self._known[name]
-        self._changed()
-
-    @one_at_a_time
-    async def tag(self, name: ConsumableName, tags: Tags, *, caller: Caller) -> None:
-        before = self.get(name)
-        after = replace(before, tags=rules.tagged(before.tags, tags))
-        await self._store.put_consumable(after, caller=caller)
-        self._keep(after)
-
-    @one_at_a_time
-    async def untag(self, name: ConsumableName, keys: Collection[str], *, caller: Caller) -> None:
-        before = self.get(name)
-        after = replace(before, tags=rules.untagged(before.tags, keys))
-        await self._store.put_consumable(after, caller=caller)
-        self._keep(after)
+        await self.drop(name, caller=caller)
 
     def _left(self, resource: ConsumableResource) -> int:
         """Never negative: jobs may take what is there while a lower total is being saved."""
@@ -166,8 +142,3 @@ class ConsumableResourceService:
     def _updated(self, before: ConsumableResource, asked: ConsumableUpdate) -> ConsumableResource:
         total = rules.updated_total(self._left(before), asked.operation, asked.quantity)
         return replace(before, total=total + self._gone(before))
-
-    def _keep(self, resource: ConsumableResource) -> ConsumableResource:
-        self._known[resource.name] = resource
-        self._changed()
-        return resource

@@ -161,7 +161,7 @@ async def test_changes_made_at_once_are_all_made(catalog):
     await make_environment(catalog)
 
     await asyncio.gather(
-        *(catalog.tag_environment("local", ((f"key{number}", "v"),), caller=ADMIN) for number in range(20))
+        *(catalog.compute_environments.tag("local", ((f"key{number}", "v"),), caller=ADMIN) for number in range(20))
     )
 
     assert len(catalog.environments["local"].tags) == 20
@@ -249,10 +249,10 @@ async def test_tags_are_laid_over_those_that_are_there(catalog, reopened):
     await make_environment(catalog, tags=(("a", "1"), ("b", "2")))
     await make_queue(catalog, tags=(("a", "1"),))
 
-    await catalog.tag_environment("local", (("b", "3"), ("c", "4")), caller=ADMIN)
-    await catalog.untag_environment("local", ["a", "never was"], caller=ADMIN)
-    await catalog.tag_queue("default", (("b", "3"),), caller=ADMIN)
-    await catalog.untag_queue("default", ["a"], caller=ADMIN)
+    await catalog.compute_environments.tag("local", (("b", "3"), ("c", "4")), caller=ADMIN)
+    await catalog.compute_environments.untag("local", ["a", "never was"], caller=ADMIN)
+    await catalog.job_queues.tag("default", (("b", "3"),), caller=ADMIN)
+    await catalog.job_queues.untag("default", ["a"], caller=ADMIN)
 
     again = await reopened()
     assert again.environments["local"].tags == (("b", "3"), ("c", "4"))
@@ -264,19 +264,19 @@ async def test_fifty_tags_are_the_most_in_all(catalog):
     await make_queue(catalog, tags=MANY_TAGS[:50])
 
     with pytest.raises(Invalid, match="at most 50 tags"):
-        await catalog.tag_environment("local", MANY_TAGS[50:], caller=ADMIN)
+        await catalog.compute_environments.tag("local", MANY_TAGS[50:], caller=ADMIN)
     with pytest.raises(Invalid, match="at most 50 tags"):
-        await catalog.tag_queue("default", MANY_TAGS[50:], caller=ADMIN)
-    await catalog.tag_environment("local", (("key0", "changed"),), caller=ADMIN)
+        await catalog.job_queues.tag("default", MANY_TAGS[50:], caller=ADMIN)
+    await catalog.compute_environments.tag("local", (("key0", "changed"),), caller=ADMIN)
 
     assert len(catalog.environments["local"].tags) == 50
 
 
 async def test_what_is_not_there_takes_no_tags(catalog):
     with pytest.raises(NotFound):
-        await catalog.tag_environment("local", (), caller=ADMIN)
+        await catalog.compute_environments.tag("local", (), caller=ADMIN)
     with pytest.raises(NotFound):
-        await catalog.untag_queue("default", [], caller=ADMIN)
+        await catalog.job_queues.untag("default", [], caller=ADMIN)
 
 
 # ------------------------------------------------------------------------------------------------------ the first start

@@ -1,6 +1,7 @@
 """Tags of whatever an ARN names: lay on, take off, list."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any, Protocol
 
 from batchq.api.authorization import must_have
 from batchq.api.batch.arns import ArnKind, is_member_id, revision_of
@@ -14,49 +15,38 @@ from batchq.domain.catalog import EnvironmentName, PolicyName, Tags
 from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName
 from batchq.errors import Invalid, NotFound
 
-TAG: Mapping[ArnKind, Callable[[BatchContext, str, Tags, Caller], Awaitable[None]]] = {
-    ArnKind.ENVIRONMENT: lambda desk, name, tags, caller: desk.catalog.tag_environment(
-        EnvironmentName(name), tags, caller=caller
-    ),
-    ArnKind.QUEUE: lambda desk, name, tags, caller: desk.catalog.tag_queue(QueueName(name), tags, caller=caller),
-    ArnKind.DEFINITION: lambda desk, name, tags, caller: desk.catalog.definitions.tag(_ref(name), tags, caller=caller),
-    ArnKind.JOB: lambda desk, name, tags, caller: desk.jobs.tag(JobId(name), tags, caller=caller),
-    ArnKind.POLICY: lambda desk, name, tags, caller: desk.catalog.scheduling_policies.tag(
-        PolicyName(name), tags, caller=caller
-    ),
-    ArnKind.CONSUMABLE: lambda desk, name, tags, caller: desk.catalog.consumable_resources.tag(
-        ConsumableName(name), tags, caller=caller
-    ),
-}
-UNTAG: Mapping[ArnKind, Callable[[BatchContext, str, Collection[str], Caller], Awaitable[None]]] = {
-    ArnKind.ENVIRONMENT: lambda desk, name, keys, caller: desk.catalog.untag_environment(
-        EnvironmentName(name), keys, caller=caller
-    ),
-    ArnKind.QUEUE: lambda desk, name, keys, caller: desk.catalog.untag_queue(QueueName(name), keys, caller=caller),
-    ArnKind.DEFINITION: lambda desk, name, keys, caller: desk.catalog.definitions.untag(
-        _ref(name), keys, caller=caller
-    ),
-    ArnKind.JOB: lambda desk, name, keys, caller: desk.jobs.untag(JobId(name), keys, caller=caller),
-    ArnKind.POLICY: lambda desk, name, keys, caller: desk.catalog.scheduling_policies.untag(
-        PolicyName(name), keys, caller=caller
-    ),
-    ArnKind.CONSUMABLE: lambda desk, name, keys, caller: desk.catalog.consumable_resources.untag(
-        ConsumableName(name), keys, caller=caller
-    ),
+
+class Taggable(Protocol):
+    """A service that has the resources of one kind. `name` has the type of that kind's names."""
+
+    async def tag(self, name: Any, tags: Tags, /, *, caller: Caller) -> None: ...  # noqa: ANN401 - see above
+
+    async def untag(self, name: Any, keys: Collection[str], /, *, caller: Caller) -> None: ...  # noqa: ANN401 - see above
+
+
+_SERVICES: Mapping[ArnKind, Callable[[BatchContext], Taggable]] = {
+    ArnKind.ENVIRONMENT: lambda desk: desk.catalog.compute_environments,
+    ArnKind.QUEUE: lambda desk: desk.catalog.job_queues,
+    ArnKind.DEFINITION: lambda desk: desk.catalog.definitions,
+    ArnKind.JOB: lambda desk: desk.jobs,
+    ArnKind.POLICY: lambda desk: desk.catalog.scheduling_policies,
+    ArnKind.CONSUMABLE: lambda desk: desk.catalog.consumable_resources,
 }
 
 
 @takes(wire.TagResource)
 async def tag(desk: BatchContext, call: BatchRequest, given: wire.TagResource) -> Answer:
     kind, name = _resource(call)
-    await TAG[_changed(kind, call.caller)](desk, name, validation.tags(given.tags), call.caller)
+    service = _SERVICES[_changed(kind, call.caller)](desk)
+    await service.tag(_key(kind, name), validation.tags(given.tags), caller=call.caller)
     return {}
 
 
 async def _untag(desk: BatchContext, call: BatchRequest) -> Answer:
     given = check(wire.UntagResource, {"tagKeys": list(call.keys)})
     kind, name = _resource(call)
-    await UNTAG[_changed(kind, call.caller)](desk, name, given.tagKeys, call.caller)
+    service = _SERVICES[_changed(kind, call.caller)](desk)
+    await service.untag(_key(kind, name), given.tagKeys, caller=call.caller)
     return {}
 
 
@@ -127,6 +117,10 @@ def _changed(kind: ArnKind, caller: Caller) -> ArnKind:
     own = kind in {ArnKind.JOB, ArnKind.DEFINITION}
     must_have(caller, Permission.OWN if own else Permission.GROUND, caller.operation)
     return kind
+
+
+def _key(kind: ArnKind, name: str) -> str | DefinitionRef:
+    return _ref(name) if kind is ArnKind.DEFINITION else name
 
 
 def _ref(name: str) -> DefinitionRef:

@@ -1,0 +1,85 @@
+"""Named resources of the catalog: what environments, queues, policies and consumable resources have in common."""
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Generic, Protocol, TypeVar, cast
+
+from msgspec.structs import replace
+
+from batchq.domain import catalog_rules as rules
+from batchq.domain.access.accounts import Caller
+from batchq.domain.catalog import ComputeEnvironment, ConsumableResource, JobQueue, SchedulingPolicy, Tags
+from batchq.services.serialized import WriteLock, one_at_a_time
+
+K = TypeVar("K", bound=str)
+R = TypeVar("R", ComputeEnvironment, JobQueue, SchedulingPolicy, ConsumableResource)
+R_contra = TypeVar("R_contra", contravariant=True)
+K_contra = TypeVar("K_contra", contravariant=True)
+
+
+class Put(Protocol[R_contra]):
+    def __call__(self, resource: R_contra, /, *, caller: Caller | None) -> Awaitable[None]: ...
+
+
+class Drop(Protocol[K_contra]):
+    def __call__(self, name: K_contra, /, *, caller: Caller | None) -> Awaitable[None]: ...
+
+
+class ResourceTable(Generic[K, R]):
+    """The resources of one kind by their names, in memory as the store has them. `changed` is called after a change."""
+
+    def __init__(
+        self,
+        kind: str,
+        *,
+        turnstile: WriteLock,
+        read: Callable[[], Awaitable[Sequence[R]]],
+        put: Put[R],
+        drop: Drop[K],
+        changed: Callable[[], None],
+        tagged: Callable[[Tags, Tags], Tags] = rules.tagged,
+    ) -> None:
+        """`tagged` merges new tags into tags, and raises Invalid for those that the kind does not allow."""
+        self.turnstile = turnstile
+        self.known: dict[K, R] = {}
+        self._kind = kind
+        self._read: Callable[[], Awaitable[Sequence[R]]] = read
+        self._put: Put[R] = put
+        self._drop = drop
+        self._changed = changed
+        self._tagged = tagged
+
+    async def load(self) -> None:
+        """Read what is stored. Before this the table is empty."""
+        self.known.update((cast("K", it.name), it) for it in await self._read())  # K is the type of R's names
+
+    def get(self, name: K) -> R:
+        """Raises NotFound."""
+        rules.must_exist(self._kind, [name], self.known)
+        return self.known[name]
+
+    async def put(self, resource: R, *, caller: Caller | None) -> R:
+        await self._put(resource, caller=caller)
+        return self.saved(resource)
+
+    def saved(self, resource: R) -> R:
+        """Follow the store, which has the resource already."""
+        self.known[cast("K", resource.name)] = resource  # K is the type of R's names
+        self._changed()
+        return resource
+
+    async def drop(self, name: K, *, caller: Caller) -> None:
+        await self._drop(name, caller=caller)
+        del self.known[name]
+        self._changed()
+
+    @one_at_a_time
+    async def tag(self, name: K, tags: Tags, *, caller: Caller) -> None:
+        """Raises NotFound, and Invalid when the tags become too many."""
+        before = self.get(name)
+        await self.put(replace(before, tags=self._tagged(before.tags, tags)), caller=caller)
+
+    @one_at_a_time
+    async def untag(self, name: K, keys: Collection[str], *, caller: Caller) -> None:
+        """Raises NotFound."""
+        before = self.get(name)
+        await self.put(replace(before, tags=rules.untagged(before.tags, keys)), caller=caller)
