@@ -9,6 +9,8 @@ from socket import socket
 
 import pytest
 
+from batchq.cli import serve
+from batchq.cli.main import main
 from batchq.settings import check_names
 from tests.service.waiting import PATIENCE, reaches, register
 from tests.support.certificates import Authority
@@ -24,6 +26,28 @@ def refused(*arguments, **environment):
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("batchq:")]
     assert "Traceback" not in done.stderr
     return done.returncode, line
+
+
+@pytest.fixture
+def misused(capsys, monkeypatch):
+    """As `refused`, but in this process, since another takes a second: for flags and variables that are not valid."""
+
+    def accepted():
+        raise AssertionError("the settings are accepted")
+
+    def misused(*arguments, **environment):
+        for variable, value in environment.items():
+            monkeypatch.setenv(variable, value)
+        try:
+            status = main(["serve", *map(str, arguments)])
+        except SystemExit as ended:
+            status = ended.code
+        output, errors = capsys.readouterr()
+        assert (output, errors.count("\n")) == ("", 1)
+        return status, errors
+
+    monkeypatch.setattr(serve, "_see_to_streams", accepted)
+    return misused
 
 
 def test_it_says_in_one_line_where_it_is_ready(shared):
@@ -139,8 +163,8 @@ def test_a_port_that_is_taken_is_told_in_one_line(tmp_path):
 
 
 @pytest.mark.fault("LC08")
-def test_a_setting_that_cannot_be_is_told_in_one_line(tmp_path):
-    status, line = refused("--data", tmp_path, "--account-id", "12")
+def test_a_setting_that_cannot_be_is_told_in_one_line(tmp_path, misused):
+    status, line = misused("--data", tmp_path, "--account-id", "12")
 
     assert status == 2
     assert "account-id" in line
@@ -155,14 +179,28 @@ def test_a_setting_that_cannot_be_is_told_in_one_line(tmp_path):
         (["--colour", "red"], {}, "--colour"),
         (["--runtime", "podman"], {}, "podman"),
         ([], {"BATCHQ_STOP_GRACEE": "3"}, "BATCHQ_STOP_GRACEE"),
-        ([], {"DOCKER_HOST": "bogus"}, "DOCKER_HOST"),
-        ([], {"DOCKER_HOST": "tcp://127.0.0.1:port"}, "DOCKER_HOST"),
         (["--volumes", "/ok:relative"], {}, "--volumes: relative is not an absolute path"),
         ([], {"BATCHQ_VOLUMES": '["relative"]'}, "--volumes: relative is not an absolute path"),
+    ],
+)
+def test_a_setting_that_there_is_not_is_told_in_one_line(tmp_path, misused, flags, environment, named):
+    status, line = misused("--data", tmp_path, "--port", 0, *flags, **environment)
+
+    assert status == 2
+    assert named in line
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.fault("LC08")
+@pytest.mark.parametrize(
+    ("flags", "environment", "named"),
+    [
+        ([], {"DOCKER_HOST": "bogus"}, "DOCKER_HOST"),
+        ([], {"DOCKER_HOST": "tcp://127.0.0.1:port"}, "DOCKER_HOST"),
         (["--host", "batch.invalid", "--insecure-no-auth"], {}, "batch.invalid"),
     ],
 )
-def test_a_setting_that_there_is_not_is_told_in_one_line(tmp_path, flags, environment, named):
+def test_an_address_that_does_not_exist_is_reported_in_one_line(tmp_path, flags, environment, named):
     status, line = refused("--data", tmp_path, "--port", 0, *flags, **environment)
 
     assert status == 2
