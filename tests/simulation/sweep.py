@@ -1,8 +1,9 @@
 """A plot played over and over, each time with one thing going wrong at the next point, until there is no next."""
 
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from tests.simulation.dice import Point, Spoilt
 from tests.simulation.fate import NONE, UNANSWERED, Fate, Mishap
