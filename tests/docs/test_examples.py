@@ -22,6 +22,7 @@ def assert_current(page, folder, *, docker):
     assert current(text, plays) == text, f"run: python -m tests.docs.record {name(page)}"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("page", pages_with_examples(docker=False), ids=name)
 def test_examples_run_with_simulated_containers(page, tmp_path):
     assert_current(page, tmp_path, docker=False)
