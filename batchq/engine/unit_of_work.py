@@ -184,10 +184,6 @@ class Turn:
                 self._pairs.append(Change(self._active.get(job_id) or self._read[job_id], job))
         return self._pairs
 
-    def in_status(self, status: Status) -> list[Job]:
-        """Jobs that this turn has changed, and left in a status."""
-        return [job for job in (*self._inserted.values(), *self._updated.values()) if job.status is status]
-
     def waiting_for(self, ids: Iterable[JobId]) -> list[JobId]:
         """Jobs that this turn has changed, and that depend on one of these."""
         return [it for job_id in ids for it in self._waiting.get(job_id, ())]

@@ -113,7 +113,7 @@ def test_who_holds_room_is_as_the_turn_leaves_it():
     assert turn.get(stays.id).cancelled is not None
 
 
-def test_jobs_in_a_status_are_those_the_turn_left_there():
+def test_changed_jobs_are_paired_with_what_the_turn_made_of_them():
     new, again, untouched = submitted(), running(attempts=2), running()
     turn = turn_over(again, untouched)
 
@@ -121,8 +121,10 @@ def test_jobs_in_a_status_are_those_the_turn_left_there():
     turn.step(new.id, on.DependenciesMet())
     turn.step(again.id, exited(1))
 
-    assert [it.id for it in turn.in_status(Status.RUNNABLE)] == [new.id, again.id]
-    assert list(turn.in_status(Status.RUNNING)) == []
+    assert [(it.after.id, it.after.status) for it in turn.pairs()] == [
+        (new.id, Status.RUNNABLE),
+        (again.id, Status.RUNNABLE),
+    ]
     assert (turn.touched(again.id), turn.touched(untouched.id)) == (True, False)
 
 

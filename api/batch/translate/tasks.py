@@ -21,7 +21,6 @@ from batchq.errors import Invalid, NotSupported
 MOST_CONTAINERS = 10
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,255}")
-_OF_ITS_OWN = {None, "", "task"}  # and shared by its containers
 _NETWORKS = {None, "", "awsvpc", "bridge"}
 
 

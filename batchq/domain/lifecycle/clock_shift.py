@@ -6,7 +6,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.domain.job import Attempt, Family, Job, Part, Stop
-from batchq.domain.lifecycle.arrays import at_work
 from batchq.domain.lifecycle.stop_order import KILL_AGAIN
 
 
@@ -27,11 +26,6 @@ class ClockShift(Struct, frozen=True, kw_only=True):
     def of_deadline(self, at: datetime, within: timedelta) -> datetime:
         """A moment that was at most so far ahead when it was stamped."""
         return at + self.by if self.since <= at <= self.until + within else at
-
-
-def has_decisive_times(job: Job) -> bool:
-    """Whether anything that happens to the job depends on a time stored with it."""
-    return job.attempt is not None or job.blocked_at is not None or at_work(job)
 
 
 def shifted(job: Job, shift: ClockShift) -> Job:
