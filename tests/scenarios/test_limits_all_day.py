@@ -69,6 +69,7 @@ async def submit(world, chance):
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(4))
 async def test_no_account_has_more_in_use_than_its_limit_and_nobody_starves(day, seed):
     limited, chance = Quotas(day.people), Random(seed)

@@ -27,6 +27,7 @@ async def test_one_that_fails_at_once_is_started_as_often_as_allowed_one_after_t
     assert asked == ["create", "start", "remove"] * ATTEMPTS
 
 
+@pytest.mark.exhaustive
 @pytest.mark.fault("TM04", "TM07")
 async def test_a_storm_of_retries_keeps_the_order_of_a_long_queue_and_starves_nobody(world):
     failing = [await world.submit(Script(seconds=0, exit_code=1), attempts=ATTEMPTS) for _ in range(STORM)]
