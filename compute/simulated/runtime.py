@@ -176,6 +176,7 @@ class SimulatedRuntime:
             return effect()
         if fault.engine_ends:
             self._engine.end(starting=tag if call == "start" else None)
+            self._late.clear()  # requests that it had not carried out end with it
             self.break_streams()
         elif fault.late > 0:
             self._late.append((self._clock.now() + timedelta(seconds=fault.late), effect))
