@@ -244,7 +244,7 @@ def make_pruner(
         clock=clock,
         retention=settings.retention,
         between=engine.loop.between,
-        busy=lambda: engine.loop.busy,
+        busy=lambda: engine.loop.state.busy,
     )
 
 

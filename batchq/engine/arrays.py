@@ -7,7 +7,7 @@ from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import Job
 from batchq.domain.lifecycle import arrays
 from batchq.domain.lifecycle.array_view import Sealed, is_sealing
-from batchq.engine.unit_of_work import Turn
+from batchq.engine.unit_of_work import Committed, Turn
 from batchq.ports.jobs import JobStore
 
 MOST = 250  # children that one turn spawns, and tells
@@ -37,8 +37,11 @@ class Families:
         self._at_work = {job.id: job for job in await store.parents_at_work()}
         self._sealed = None
 
-    def adopt(self, job: Job) -> None:
-        """A saved job."""
+    def on_committed(self, committed: Committed) -> None:
+        for job in committed.jobs:
+            self._update(job)
+
+    def _update(self, job: Job) -> None:
         if arrays.at_work(job):
             self._at_work[job.id] = job
         elif self._at_work.pop(job.id, None) is None:

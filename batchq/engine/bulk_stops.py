@@ -23,7 +23,7 @@ from batchq.domain.bulk_stop import (
 from batchq.domain.intervals import IntervalSet
 from batchq.domain.lifecycle import node_view
 from batchq.engine.messages import SweepJobs
-from batchq.engine.unit_of_work import Turn
+from batchq.engine.unit_of_work import Committed, Turn
 from batchq.errors import TooOften
 from batchq.ports.bulk_stops import SweepStore
 
@@ -84,8 +84,8 @@ class Sweeps:
                 turn.progress.append(_progress(sweep, page, over=len(page) < most))
                 left -= len(page)
 
-    def adopt(self, turn: Turn) -> None:
-        """The turn is saved."""
+    def on_committed(self, committed: Committed) -> None:
+        turn = committed.turn
         for sweep, letter in turn.sweeps:
             self._under_way[sweep.number] = sweep
             self._hear[sweep.number] = letter.hear

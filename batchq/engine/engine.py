@@ -115,7 +115,7 @@ class Engine:
             keep_log=keep,
             clock=self._clock,
             tasks=self.tasks,
-            saved=lambda job_id: self.loop.active.get(job_id),  # noqa: PLW0108 - the loop is yet to come
+            saved=lambda job_id: self.loop.state.active.get(job_id),  # noqa: PLW0108 - the loop is yet to come
             post=self.inbox.post,
         )
 
@@ -193,7 +193,7 @@ class Engine:
     ) -> AsyncIterator[tuple[JobOutcome, ...]]:
         """What becomes of the jobs that are meant, as they are told. It is durable whom it means when this returns."""
         told: asyncio.Queue[tuple[JobOutcome, ...] | None] = asyncio.Queue()
-        hear, as_of = _ear(told), self.loop.next_order
+        hear, as_of = _ear(told), self.loop.state.next_order
         async with self.loop.choosing.turn_of(caller):
             try:
                 await self._begin_sweep(order, selection, as_of=as_of, hear=hear, final=False, caller=caller)
@@ -231,13 +231,13 @@ class Engine:
 
     def start_obstacle(self) -> str | None:
         """The statusReason of every queued job while no job can start; None where jobs start as there is room."""
-        if self.loop.held is not None:
+        if self.loop.state.held is not None:
             return status_reasons.SAFE_MODE
         return None if self._watcher.engine_fails is None else status_reasons.ENGINE_AWAY
 
     def in_use(self, name: ConsumableName) -> int:
         """Units of a consumable resource that jobs hold now."""
-        return self.loop.scheduler.in_use(name, self.loop.active.values())
+        return self.loop.scheduler.in_use(name, self.loop.state.active.values())
 
     def used_up(self, name: ConsumableName) -> int:
         """Units of a consumable resource that jobs took while it was NON_REPLENISHABLE."""
@@ -247,7 +247,7 @@ class Engine:
         return Health(
             store=self.loop.store_fails,
             engine=self._watcher.engine_fails or self._check.trouble or self._breaker.trouble,
-            held=self.loop.held,
+            held=self.loop.state.held,
             loops=self.tasks.health(),
             failing=self.tasks.failing,
         )

@@ -5,6 +5,7 @@ from collections.abc import Collection
 from batchq.domain.ids import Tag
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.containers import tags_under_way
+from batchq.engine.unit_of_work import Committed
 
 
 class EngineCheck:
@@ -43,7 +44,10 @@ class EngineCheck:
         self.foreign = None if self.accepted else engine
         return engine if self.accepted and engine != self.known else None
 
-    def saved(self, engine: str) -> None:
+    def on_committed(self, committed: Committed) -> None:
+        engine = committed.turn.engine_id
+        if engine is None:
+            return
         self.known = engine
         if self.foreign == engine:
             self.foreign = None

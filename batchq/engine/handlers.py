@@ -2,14 +2,13 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import assert_never
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import State
-from batchq.domain.container import Resources
 from batchq.domain.ids import JobId, QueueName, parent_of
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle import arrays
@@ -20,8 +19,6 @@ from batchq.domain.lifecycle.reconcile import Reconciled, reconcile
 from batchq.domain.lifecycle.transitions import due
 from batchq.domain.scheduling.capacity import usable
 from batchq.domain.scheduling.dependencies import named, refusal
-from batchq.engine.engine_identity import EngineCheck
-from batchq.engine.idempotency import Repeats
 from batchq.engine.messages import (
     Amend,
     Deliver,
@@ -36,10 +33,9 @@ from batchq.engine.messages import (
     Surveyed,
     SweepJobs,
 )
-from batchq.engine.orphan_containers import Strays
-from batchq.engine.safe_mode import Safety
 from batchq.engine.scheduling.catalog_view import Ground
 from batchq.engine.scheduling.queue_cache import Ahead
+from batchq.engine.state import EngineState
 from batchq.engine.unit_of_work import Turn, array_to_spawn, comes
 from batchq.errors import Invalid
 from batchq.ports.jobs import JobStore, SubmissionKey
@@ -48,36 +44,25 @@ log = logging.getLogger(__name__)
 
 
 class Reader:
-    """`host` is what jobs may have of the machine, None while its engine is away; `next_order` the next job's place.
+    """Handles messages: changes the turn, and the state that surveys and requests change.
 
-    `seen` are the jobs of the containers that the engine had when it was last looked at, and their arrays.
-
-    `admit` raises Invalid for a job that the scheduler may not take; `sweep` takes an order to stop many.
+    `admit` raises Invalid for a job that the scheduler must not take; `sweep` takes a bulk stop.
     """
 
     def __init__(
         self,
+        state: EngineState,
         ground: Ground,
-        engine_check: EngineCheck,
         *,
         admit: Callable[[Turn, JobSpec], None],
         sweep: Callable[[Turn, SweepJobs], None],
     ) -> None:
+        self._state = state
         self._ground = ground
         self._admit = admit
         self._sweep = sweep
-        self._strays = Strays()
-        self.safety = Safety(ground)
-        self.engine_check = engine_check
-        self.clock_since: datetime | None = None
-        self._engine_ahead: timedelta | None = None
         self._engine_trouble: str | None = None
-        self.repeats = Repeats()
         self._earlier: Mapping[SubmissionKey, JobId] = {}
-        self.seen: frozenset[JobId] = frozenset()
-        self.host: Resources | None = None
-        self.ground_changed = False
-        self.next_order = 0
 
     async def prepare(self, turn: Turn, letters: Sequence[Letter], store: JobStore, ahead: Ahead) -> None:
         """Fetch, in one go each, the jobs and the earlier submissions that the letters speak of."""
@@ -85,7 +70,11 @@ class Reader:
         again = []
         for letter in letters:
             asked.update(_asked(letter))
-            if isinstance(letter, Submit) and letter.key is not None and self.repeats.may_be_one(letter.key, turn.now):
+            if (
+                isinstance(letter, Submit)
+                and letter.key is not None
+                and self._state.repeats.may_be_one(letter.key, turn.now)
+            ):
                 again.append(letter.key)
             elif isinstance(letter, Ring):
                 ahead.doubt(letter.job_id)
@@ -109,24 +98,15 @@ class Reader:
             case SweepJobs():
                 self._sweep(turn, letter)
             case EngineLost():
-                self.host = None
+                self._state.host = None
             case GroundChanged():
-                self.ground_changed = True
+                self._state.ground_changed = True
             case MoreToDo():
                 turn.place = True
             case SearchQueues():
                 turn.search = True
             case _:
                 assert_never(letter)
-
-    def adopt(self, turn: Turn) -> None:
-        """The turn is saved."""
-        if turn.unknown is not None:
-            self.safety.note(turn.unknown)
-        if turn.restoration is not None:
-            self.safety.kept = turn.restoration
-        if turn.engine_id is not None:
-            self.engine_check.saved(turn.engine_id)
 
     def submitted_as(self, turn: Turn, letter: Submit) -> JobId:
         """The job that a submission made, now or the first time it came."""
@@ -141,8 +121,10 @@ class Reader:
         if letter.spec.depends_on:
             _check_dependencies(turn, letter.spec, letter.caller)
         self._admit(turn, letter.spec)
-        job = Job(id=letter.job_id, order=self.next_order, spec=letter.spec, created_at=turn.now, tags=letter.tags)
-        self.next_order += 1 + (letter.spec.array_size or 0)
+        job = Job(
+            id=letter.job_id, order=self._state.next_order, spec=letter.spec, created_at=turn.now, tags=letter.tags
+        )
+        self._state.next_order += 1 + (letter.spec.array_size or 0)
         turn.insert(job, letter.key)
 
     def _check_queue(self, name: QueueName, caller: Caller) -> None:
@@ -156,55 +138,55 @@ class Reader:
     def _reconcile(self, turn: Turn, letter: Surveyed) -> None:
         """A changed machine is changed ground."""
         tags = [it.tag for it in letter.seen]
-        renewed = self.engine_check.inspect(letter.engine.id, seen=tags, active=turn.active().values())
+        renewed = self._state.engine_check.inspect(letter.engine.id, seen=tags, active=turn.active().values())
         turn.engine_id = renewed or turn.engine_id  # that of a resume in this turn
-        if not self.engine_check.accepted:
+        if not self._state.engine_check.accepted:
             self._refuse_engine()
             return
         for job in turn.active().values():
             turn.keep(job, bounded(job, turn.now))
-        self._engine_ahead = None if letter.engine.time is None else letter.engine.time - turn.now
+        self._state.engine_ahead = None if letter.engine.time is None else letter.engine.time - turn.now
         host = usable(letter.capacity)
-        self.ground_changed = self.ground_changed or self.host != host
-        self.host = host
-        self.seen = frozenset(job_id for it in letter.seen for job_id in _with_array(it.tag.job_id))
-        self._strays.surveyed(tags)
-        if self.safety.holds:
-            self.safety.take_up(turn, letter.seen)
+        self._state.ground_changed = self._state.ground_changed or self._state.host != host
+        self._state.host = host
+        self._state.seen = frozenset(job_id for it in letter.seen for job_id in _with_array(it.tag.job_id))
+        self._state.strays.surveyed(tags)
+        if self._state.safety.holds:
+            self._state.safety.take_up(turn, letter.seen)
             return
         found = _reconciled(turn, letter)
         for job_id, lost in found.news:
             turn.step(job_id, lost)
         if found.news:  # the loss of one container may change what is wanted of others
             found = _reconciled(turn, letter)
-        spared = self.safety.spared(turn, tags)
+        spared = self._state.safety.spared(turn, tags)
         for effect in found.effects:
             if not isinstance(effect, do.ClearAway) or effect.tag not in spared:
                 turn.effects.append((effect, turn.get(effect.tag.job_id)))
         for job in turn.active().values():  # a look after a timeout may have had no answer
             looks = (tag_looked_at(job, alarm) for alarm in due(job, turn.now))
             turn.effects += ((do.InspectContainer(tag=tag), job) for tag in looks if tag is not None)
-        purged = self.safety.kept.purged.intersection(found.strays)
+        purged = self._state.safety.kept.purged.intersection(found.strays)
         strays = [it for it in found.strays if it not in spared and it not in purged]
-        going = (*sorted(purged, key=str), *self._strays.ripe(strays, turn.now))
+        going = (*sorted(purged, key=str), *self._state.strays.ripe(strays, turn.now))
         for tag in going:
             log.warning("container %s belongs to no known job; it is removed", tag)
         turn.effects += ((do.ClearAway(tag=tag), None) for tag in going)
 
     def _refuse_engine(self) -> None:
-        if self.host is not None or self._engine_trouble != self.engine_check.trouble:
-            log.warning("%s", self.engine_check.trouble)
-        self._engine_trouble = self.engine_check.trouble
-        self.host = None
+        if self._state.host is not None or self._engine_trouble != self._state.engine_check.trouble:
+            log.warning("%s", self._state.engine_check.trouble)
+        self._engine_trouble = self._state.engine_check.trouble
+        self._state.host = None
 
     def _resume(self, turn: Turn, letter: Resume) -> None:
         """The engine is accepted first: what restored data finds on it is to be seen before that is resumed."""
-        if self.engine_check.foreign is None:
-            self.safety.resume(turn, purge=letter.purge)
+        if self._state.engine_check.foreign is None:
+            self._state.safety.resume(turn, purge=letter.purge)
         elif letter.new_engine:
-            turn.engine_id = self.engine_check.foreign
+            turn.engine_id = self._state.engine_check.foreign
         else:
-            raise Invalid(f"{self.engine_check.trouble}.")
+            raise Invalid(f"{self._state.engine_check.trouble}.")
 
     def _tell(self, turn: Turn, letter: Deliver | Amend | Ring) -> None:
         """A letter about one job. One about an unknown job changes nothing; one about a child being spawned waits.
@@ -220,7 +202,7 @@ class Reader:
             return
         match letter:
             case Deliver(event=event):
-                if not self.safety.doubts(job, event):
+                if not self._state.safety.doubts(job, event):
                     turn.step(job.id, event)
             case Amend(change=change):
                 turn.keep(job, change(job))
@@ -247,11 +229,11 @@ class Reader:
         """Whether the time of a container of an earlier boot is over by its engine's clock too. Decision 0035."""
         assert letter.seen_alive is not None, f"{letter} is of no container"
         ours = part_of(job, letter.seen_alive.part).started_at if has_parts(job) else job.started_at
-        if letter.began is None or ours is None or self._engine_ahead is None or job.spec.timeout is None:
+        if letter.began is None or ours is None or self._state.engine_ahead is None or job.spec.timeout is None:
             return True
-        if self.clock_since is None or ours >= self.clock_since:
+        if self._state.clock_since is None or ours >= self._state.clock_since:
             return True
-        excess = (turn.now - ours) - (turn.now + self._engine_ahead - letter.began)
+        excess = (turn.now - ours) - (turn.now + self._state.engine_ahead - letter.began)
         started = job.started_at or ours
         return turn.now - max(excess, timedelta()) >= started + job.spec.timeout
 

@@ -11,11 +11,10 @@ from datetime import datetime, timedelta
 
 from batchq.domain import effects as do
 from batchq.domain.container import Resources
-from batchq.domain.ids import JobId, QueueName, Tag
+from batchq.domain.ids import QueueName, Tag
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.array_view import Sealed
 from batchq.domain.lifecycle.containers import tags_running
-from batchq.domain.lifecycle.damage import is_damaged
 from batchq.engine import idempotency
 from batchq.engine.account_limits import Accounts
 from batchq.engine.arrays import Families
@@ -40,6 +39,7 @@ from batchq.engine.messages import (
 from batchq.engine.scheduling.catalog_view import Ground
 from batchq.engine.scheduling.queue_reader import Skip
 from batchq.engine.scheduling.scheduler import Scheduler
+from batchq.engine.state import EngineState
 from batchq.engine.supervisor import Tasks
 from batchq.engine.transition_log import log_transitions
 from batchq.engine.unit_of_work import Turn, Unjudged, unjudged
@@ -90,39 +90,33 @@ class Loop:
         )
         self._sweeps = Sweeps(store)
         self.choosing = Choosing(store)
-        self._reader = Reader(ground, engine_check, admit=self.scheduler.admit, sweep=self._sweep)
+        self.state = EngineState(ground, engine_check)
+        self._reader = Reader(self.state, ground, admit=self.scheduler.admit, sweep=self._sweep)
         self.between = asyncio.Lock()
         self._place_due = self._missed = True
         self._search_due = self._search_waits = False
         self._behind = True
         self._unjudged: tuple[Unjudged, ...] = ()
-        self.active: dict[JobId, Job] = {}
         self.closing = False
         self._store_failed: tuple[str, datetime] | None = None
 
     async def load(self) -> None:
         """Take up what the store remembers, before the first turn and when memory may not be that."""
-        self.active = {job.id: job for job in await self._store.active() if not is_damaged(job)}
-        self._reader.next_order = await self._store.last_order() + 1
-        self._reader.repeats.load(self._clock.now(), empty=self._reader.next_order == 0)
-        self._reader.safety.kept = await self._store.restoration()
-        self._reader.engine_check.known = await self._store.engine_id()
-        anchor = await self._store.clock_anchor()
-        self._reader.clock_since = None if anchor is None else anchor.since
+        await self.state.load(self._store, self._clock.now())
         await self._families.load(self._store)
         await self._sweeps.load()
         self._unjudged = tuple(unjudged(await self._store.ended_dependencies()))
-        await self.scheduler.load(self.active.values())
+        await self.scheduler.load(self.state.active.values())
         if self._more_to_do:
             self._inbox.post(MoreToDo())
-        for job in self.active.values():
+        for job in self.state.active.values():
             self._wake(job)
         self._behind = False
 
     async def snapshot(self, queue: QueueName) -> Snapshot:
         """Who is next in a queue, and what its jobs hold."""
-        skip = self._skip(Turn(now=self._clock.now(), active=self.active))
-        return await self.scheduler.snapshot(queue, self.active.values(), skip)
+        skip = self._skip(Turn(now=self._clock.now(), active=self.state.active))
+        return await self.scheduler.snapshot(queue, self.state.active.values(), skip)
 
     async def run(self) -> None:
         while True:
@@ -133,29 +127,9 @@ class Loop:
                 await self.turn(letters)
 
     @property
-    def host(self) -> Resources | None:
-        """What jobs may have of the engine's machine, None while it does not answer."""
-        return self._reader.host
-
-    @property
-    def busy(self) -> frozenset[JobId] | None:
-        """The jobs that the engine had containers of when it was last looked at; None when that says nothing."""
-        return None if self.host is None or self._reader.safety.holds else self._reader.seen
-
-    @property
-    def held(self) -> str | None:
-        """Why nothing is started on restored data, None where it may be."""
-        return str(self._reader.safety) if self._reader.safety.holds else None
-
-    @property
     def sealed(self) -> Sealed:
         """What orders to arrays have decided, as last saved."""
         return self._families.sealed
-
-    @property
-    def next_order(self) -> int:
-        """Of the next job that is submitted."""
-        return self._reader.next_order
 
     @property
     def _more_to_do(self) -> bool:
@@ -164,7 +138,7 @@ class Loop:
 
     @property
     def _is_still(self) -> bool:
-        return self.closing or self._reader.safety.holds
+        return self.closing or self.state.safety.holds
 
     @property
     def store_fails(self) -> str | None:
@@ -174,11 +148,11 @@ class Loop:
         return self._store_failed[0]
 
     def running(self) -> frozenset[Tag]:
-        return frozenset(tag for job in self.active.values() for tag in tags_running(job))
+        return frozenset(tag for job in self.state.active.values() for tag in tags_running(job))
 
     async def turn(self, letters: Sequence[Letter]) -> None:
         """One turn. When the store fails nothing has happened: requests are told, and news is read again later."""
-        turn = Turn(now=self._clock.now(), active=self.active)
+        turn = Turn(now=self._clock.now(), active=self.state.active)
         try:
             await self._work(turn, letters)
         except StoreFailed as failure:
@@ -191,7 +165,7 @@ class Loop:
         else:
             self._behind = True  # and stays so if this fails: then memory is not what was saved
             self._answer(turn, letters)
-            self._adopt(turn)
+            self._on_committed(turn)
             self._behind = False
 
     async def _work(self, turn: Turn, letters: Sequence[Letter]) -> None:
@@ -200,8 +174,8 @@ class Loop:
         await self._sweeps.prepare()
         await self._reader.prepare(turn, letters, self._store, self.scheduler.ahead)
         self._read(turn, letters)
-        held = self._reader.safety.holds
-        await self.scheduler.cancel_overdue(turn, ground_changed=self._reader.ground_changed, held=held)
+        held = self.state.safety.holds
+        await self.scheduler.cancel_overdue(turn, ground_changed=self.state.ground_changed, held=held)
         await self._settle(turn)
         if self._more_to_do:
             await self._families.work(turn, self._store)
@@ -211,7 +185,7 @@ class Loop:
         if host is not None:
             await self._place(turn, host)
             await self._settle(turn)
-        self._reader.safety.start_nothing(turn)
+        self.state.safety.start_nothing(turn)
         changes = self.scheduler.written_to(turn, turn.changes(forget_before=turn.now - idempotency.KEPT))
         if not changes.empty:
             try:
@@ -239,12 +213,12 @@ class Loop:
 
     def _may_fill(self, turn: Turn) -> Resources | None:
         """While the engine does not answer nothing is placed; what waits is looked at when it may be."""
-        self._place_due = self._place_due or self._reader.ground_changed or self.scheduler.concerns(turn)
+        self._place_due = self._place_due or self.state.ground_changed or self.scheduler.concerns(turn)
         self._search_due = self._search_due or turn.search
-        return self.host if (self._place_due or self._search_due) and not self._is_still else None
+        return self.state.host if (self._place_due or self._search_due) and not self._is_still else None
 
     async def _place(self, turn: Turn, host: Resources) -> None:
-        looked = await self.scheduler.free_misfits(turn, host, ground_changed=self._reader.ground_changed)
+        looked = await self.scheduler.free_misfits(turn, host, ground_changed=self.state.ground_changed)
         turn.search = self._search_due
         filled = await self.scheduler.fill(turn, host, skip=self._skip(turn), grown=self._has_grown(turn))
         turn.more = not looked or not filled
@@ -261,7 +235,7 @@ class Loop:
 
     def _has_grown(self, turn: Turn) -> bool:
         """Whether there may be more room than at the last fill, and not only other jobs that wait for it."""
-        return self._missed or self._reader.ground_changed or turn.place
+        return self._missed or self.state.ground_changed or turn.place
 
     async def _search_later(self) -> None:
         try:
@@ -285,29 +259,23 @@ class Loop:
         else:
             self._sweeps.begin(turn, letter)
 
-    def _adopt(self, turn: Turn) -> None:
-        """The turn is saved: remember it, tell it, and act on it."""
-        if self.host is not None and not self._is_still:
-            self._place_due = self._search_due = self._missed = self._reader.ground_changed = False
+    def _on_committed(self, turn: Turn) -> None:
+        """The turn is saved: update the state in memory, log the transitions, then carry out the effects."""
+        if self.state.host is not None and not self._is_still:
+            self._place_due = self._search_due = self._missed = self.state.ground_changed = False
         elif self._place_due:
             self._missed = True
-        self._reader.adopt(turn)
+        committed = turn.committed()
+        for staged in (self.state, *self.scheduler.staged, self._families, self._sweeps):
+            staged.on_committed(committed)
+        for job in committed.jobs:
+            self._wake(job)
         if turn.restoration is not None:
             self._inbox.post(MoreToDo())
-        jobs, changed = turn.saved()
-        self.scheduler.adopt(turn, jobs)
-        for job in jobs:
-            if job.attempt is not None:
-                self.active[job.id] = job
-            else:
-                self.active.pop(job.id, None)
-            self._families.adopt(job)
-            self._wake(job)
-        self._sweeps.adopt(turn)
         self._unjudged = tuple(turn.unjudged)
         for letter in (*turn.later, *([MoreToDo()] if self._more_to_do or turn.more else [])):
             self._inbox.post(letter)
-        log_transitions(changed)
+        log_transitions(committed.transitions)
         for effect, subject in turn.effects:
             self._act(effect, subject)
 

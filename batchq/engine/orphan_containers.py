@@ -22,17 +22,18 @@ class Strays:
     def __init__(self) -> None:
         self._since: dict[Tag, datetime] = {}
         self._alarmed = False
-        self._first: frozenset[Tag] | None = None
+        #: The containers of the first survey, None before it.
+        self.first: frozenset[Tag] | None = None
         self._reported: set[Tag] = set()
 
     def surveyed(self, seen: Iterable[Tag]) -> None:
         """The containers that the engine has, those of known jobs included."""
-        if self._first is None:
-            self._first = frozenset(seen)
+        if self.first is None:
+            self.first = frozenset(seen)
 
     def ripe(self, seen: Collection[Tag], now: datetime) -> list[Tag]:
         """Those that have been there for the whole quarantine, unless there are too many."""
-        first = self._first or frozenset()
+        first = self.first or frozenset()
         self._report([it for it in seen if it not in first])
         seen = [it for it in seen if it in first]
         self._since = {tag: self._since.get(tag, now) for tag in seen}

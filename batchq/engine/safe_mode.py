@@ -16,7 +16,7 @@ from batchq.domain.lifecycle.container_rules import part_of
 from batchq.domain.lifecycle.containers import has_parts, tags_running, tags_under_way
 from batchq.domain.lifecycle.reconcile import Reconciled, Seen, reconcile
 from batchq.engine.scheduling.catalog_view import Ground
-from batchq.engine.unit_of_work import Turn, comes
+from batchq.engine.unit_of_work import Committed, Turn, comes
 from batchq.errors import Invalid
 from batchq.ports.jobs import Restoration
 
@@ -47,7 +47,7 @@ class Safety:
         self._begun = frozenset(it.tag for it in seen if it.begun)
         for it in seen:
             if it.begun:
-                self._adopt(turn, it.tag, there)
+                self._resume_attempt(turn, it.tag, there)
         known = {tag.job_id for tag in there if turn.knows(tag.job_id)}
         found = reconcile(active=turn.active(), known=known, seen=seen, expected=())
         over = {it.tag for it in seen if not it.lives and _is_over(turn, it.tag)}
@@ -88,7 +88,7 @@ class Safety:
         """Those of them that an operator has left alone."""
         return frozenset(it for it in tags if it in self.kept.spared and not _is_over(turn, it))
 
-    def _adopt(self, turn: Turn, tag: Tag, there: AbstractSet[Tag]) -> None:
+    def _resume_attempt(self, turn: Turn, tag: Tag, there: AbstractSet[Tag]) -> None:
         """The attempts before it are lost, but for one whose container can tell how it ended."""
         while (job := turn.hear(tag.job_id)) is not None and _is_behind(job, tag):
             queue = self._ground.queues.get(job.spec.queue)
@@ -99,8 +99,13 @@ class Safety:
             else:
                 _place(turn, job, queue.environments[0])
 
-    def note(self, unknown: frozenset[Tag]) -> None:
-        """What was taken up is saved, and these are left."""
+    def on_committed(self, committed: Committed) -> None:
+        if committed.turn.unknown is not None:
+            self._report_unknown(committed.turn.unknown)
+        if committed.turn.restoration is not None:
+            self.kept = committed.turn.restoration
+
+    def _report_unknown(self, unknown: frozenset[Tag]) -> None:
         for tag in sorted(unknown - (self.unknown or frozenset()), key=str):
             log.warning("container %s is of no job that the restored data knows; it is left alone", tag)
         self.unknown = unknown

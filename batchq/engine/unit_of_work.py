@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -41,6 +42,25 @@ class Unjudged(Struct, frozen=True, kw_only=True):
 def unjudged(ended: Sequence[JobId]) -> Iterator[Unjudged]:
     for first in range(0, len(ended), MAX_ENDED):
         yield Unjudged(ended=tuple(ended[first : first + MAX_ENDED]))
+
+
+class Committed(Struct, frozen=True, kw_only=True):
+    """A turn whose changes are saved."""
+
+    turn: "Turn"
+    #: The changed jobs, at the versions that they have in the store. The version of a finished job is not updated.
+    jobs: Sequence[Job]
+    #: Each changed job as it was stored before the turn, and as the turn leaves it.
+    changes: Sequence[Change]
+    #: The changes of a status, in their order.
+    transitions: Sequence[StatusChanged]
+
+
+class StagedState(Protocol):
+    """Memory beside the store. What a turn decides changes it only when the turn is saved."""
+
+    def on_committed(self, committed: Committed) -> None:
+        """Apply what the saved turn has changed. Called once for each saved turn, before its effects."""
 
 
 class Turn:
@@ -250,15 +270,17 @@ class Turn:
             if letter.candidates is not None
         )
 
-    def saved(self) -> tuple[list[Job], list[StatusChanged]]:
-        """The jobs at the versions they now have in the store, and the changes of status.
-
-        Nobody asks for the version of one that is over, and to copy many would take its time.
-        """
+    def committed(self) -> Committed:
+        """Call it when the turn is saved, and before any StagedState changes."""
         updated = [
             job if job.status in FINISHED else replace(job, version=job.version + 1) for job in self._updated.values()
         ]
-        return [*self._inserted.values(), *updated], self._changed
+        return Committed(
+            turn=self,
+            jobs=(*self._inserted.values(), *updated),
+            changes=self.pairs(),
+            transitions=self._changed,
+        )
 
     def _tell(self, before: Job | None, after: Job) -> None:
         attempt = after.attempt.number if after.attempt else None

@@ -267,11 +267,11 @@ READING = [
     ("whoever is seen alive will do", "if look_at == letter.seen_alive:", "if letter.seen_alive is not None:"),
     (
         "the engine's clock delays every timeout",
-        "if self.clock_since is None or ours >= self.clock_since:",
+        "if self._state.clock_since is None or ours >= self._state.clock_since:",
         "if False:",
     ),
     ("the engine's clock is not asked", "turn.now - max(excess, timedelta())", "turn.now"),
-    ("what runs on another engine is lost", "        if not self.engine_check.accepted:", "        if False:"),
+    ("what runs on another engine is lost", "        if not self._state.engine_check.accepted:", "        if False:"),
 ]
 TURN = [
     ("a saved job keeps its version", "version=job.version + 1", "version=job.version"),

@@ -164,10 +164,10 @@ OUTLOOK = [
         "            self._full |= self._staged.full\n",
     ),
     ("who comes to wait is not offered", " and not any(stands_in_line(after) for _, after in changes)", ""),
-    ("nobody stands where somebody was passed by", "if all(turn.touched(it.job_id) for it in line)}", "}"),
+    ("nobody stands where somebody was passed by", "if all(committed.turn.touched(it.job_id) for it in line)}", "}"),
     (
         "where nobody stood nobody ever stands",
-        "            self.nobody -= {after.spec.queue for _, after in changes if stands_in_line(after)}\n",
+        "            self.nobody -= {after.spec.queue for _, after in committed.changes if stands_in_line(after)}\n",
         "            pass\n",
     ),
 ]

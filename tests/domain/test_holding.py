@@ -28,7 +28,7 @@ def moments(draw):
 def adopted(turns):
     held = Held()
     for jobs in turns:
-        held.adopt(jobs)
+        held.update(jobs)
     return held
 
 

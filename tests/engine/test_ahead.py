@@ -9,6 +9,7 @@ from batchq.domain.access.accounts import Owner
 from batchq.domain.job import Status
 from batchq.domain.scheduling.capacity import stands_in_line
 from batchq.engine.scheduling.queue_cache import MOST, NEXT, PAGE, Ahead
+from batchq.engine.unit_of_work import Committed
 from batchq.ports.jobs import Changes
 from tests.domain.lives import after, cancel, placed, runnable, running
 from tests.engine.desk import LOOKED, Desk, request
@@ -49,7 +50,8 @@ async def save(store, ahead, *, new=(), gone=()):
     """As a turn does it."""
     updated = [after(it, placed()) for it in gone]
     await store.commit(Changes(inserted=tuple(new), updated=tuple(updated)))
-    ahead.adopt([*new, *(await InlineStore.jobs(store, [it.id for it in gone])).values()])
+    saved = [*new, *(await InlineStore.jobs(store, [it.id for it in gone])).values()]
+    ahead.on_committed(Committed(turn=None, jobs=saved, changes=(), transitions=()))
 
 
 async def tell_the_same(store, ahead, *asked, **beside):

@@ -93,7 +93,7 @@ async def test_wherever_it_is_and_whatever_is_wrong_it_fails_and_others_run(data
     assert await fate(desk, bad) == LOST
     assert await desk.status(good) is Status.STARTING
     assert await desk.store.damaged() == ()
-    assert bad.id not in desk.loop.active
+    assert bad.id not in desk.loop.state.active
 
 
 async def test_it_fails_though_it_stands_in_front_and_is_remembered_whole(database):
@@ -255,7 +255,7 @@ async def test_one_that_is_over_holds_no_room_whatever_its_record_says(database)
     )
 
     assert await desk.status(done) is Status.SUCCEEDED
-    assert desk.loop.active == {}
+    assert desk.loop.state.active == {}
 
 
 async def test_a_job_in_memory_is_not_harmed_by_what_was_done_to_its_row(database):
@@ -277,7 +277,7 @@ def test_learnt_twice_it_fails_once():
 
     turn.learn([bad])
 
-    _, told = turn.saved()
+    told = turn.committed().transitions
     assert [(it.before, it.job.status) for it in told] == [(Status.RUNNABLE, Status.FAILED)]
 
 
@@ -351,7 +351,7 @@ async def test_the_share_it_was_counted_in_is_rid_of_it(database, column):
     desk = await desk_over(database, on_ground=fair)
     await desk.loop.load()
     await desk.turn(LOOKED, submit(job_id(10**6), queue="fair", share_identifier="red"))
-    (bad,) = desk.loop.active.values()
+    (bad,) = desk.loop.state.active.values()
     ruin(database, bad, column)
     await desk.store.jobs([bad.id])
     await desk.loop.load()
@@ -396,13 +396,13 @@ async def test_an_array_that_is_damaged_takes_its_children_along(database, colum
 
     await look_at_damage(desk)
     await through(desk)
-    started = [news(it, exited(0)) for it in desk.loop.active.values()]
+    started = [news(it, exited(0)) for it in desk.loop.state.active.values()]
     await desk.turn(*started)
     await through(desk)
 
     assert await fate(desk, array) == LOST
     assert {it.status for it in await children(desk, array)} == {Status.FAILED}
-    assert desk.loop.active == {}
+    assert desk.loop.state.active == {}
 
 
 @pytest.mark.parametrize("damage", ["state = '{'", "status = 'PENDINH'"])
@@ -418,12 +418,12 @@ async def test_an_array_that_is_damaged_while_it_spawns_is_over_when_its_childre
 
     await look_at_damage(desk)
     await through(desk)
-    await desk.turn(*(news(it, exited(0)) for it in desk.loop.active.values()))
+    await desk.turn(*(news(it, exited(0)) for it in desk.loop.state.active.values()))
     await through(desk)
 
     over = (await desk.store.jobs([array]))[array]
     assert (over.status, over.status_reason) == LOST
-    assert desk.loop.active == {}
+    assert desk.loop.state.active == {}
 
 
 async def test_a_child_that_is_damaged_is_one_that_failed(database):

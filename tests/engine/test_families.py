@@ -62,7 +62,7 @@ async def test_a_server_that_comes_back_goes_on_where_it_was():
     await desk.turn(MoreToDo())
 
     await desk.loop.load()
-    assert desk.loop._reader.next_order == 8
+    assert desk.loop.state.next_order == 8
     await desk.turn(MoreToDo())
 
     assert len(await statuses(desk, 7)) == 6

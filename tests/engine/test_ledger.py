@@ -271,8 +271,8 @@ async def test_it_is_told_what_is_in_use_and_what_is_used_up():
 
     scheduler = desk.loop.scheduler
 
-    assert (scheduler.in_use("licence", desk.loop.active.values()), scheduler.used_up("licence")) == (2, 2)
-    assert (scheduler.in_use("other", desk.loop.active.values()), scheduler.used_up("other")) == (0, 0)
+    assert (scheduler.in_use("licence", desk.loop.state.active.values()), scheduler.used_up("licence")) == (2, 2)
+    assert (scheduler.in_use("other", desk.loop.state.active.values()), scheduler.used_up("other")) == (0, 0)
 
 
 async def test_what_is_deleted_while_its_use_is_saved_is_remembered_as_it_was_saved():

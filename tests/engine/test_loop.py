@@ -57,7 +57,7 @@ async def test_a_turn_the_store_refuses_has_not_happened():
     assert isinstance(wish.answer.exception(), StoreFailed)
     assert desk.asked == []
     assert await desk.store.history(job.id) == ()
-    assert desk.loop.active == {job.id: job}
+    assert desk.loop.state.active == {job.id: job}
     assert desk.loop.store_fails is not None
 
 
@@ -215,7 +215,7 @@ async def test_a_lost_container_is_tried_again_in_the_same_turn():
 
     await desk.turn(LOOKED, news(job, lost()))
 
-    again = desk.loop.active[job.id]
+    again = desk.loop.state.active[job.id]
     assert desk.asked == [do.ClearAway(tag=job.tag), do.StartContainer(tag=again.tag)]
 
 

@@ -26,7 +26,7 @@ async def test_terminate_before_the_timeout_is_the_one_order_and_its_reason_stan
 
     await desk.turn(LOOKED, request(job, terminate("enough")), rings(job))
 
-    assert desk.loop.active[job.id].status_reason == "enough"
+    assert desk.loop.state.active[job.id].status_reason == "enough"
     assert desk.asked.count(do.StopContainer(tag=job.tag)) == 1
 
 
@@ -37,7 +37,7 @@ async def test_the_timeout_before_terminate_is_the_one_order_and_its_reason_stan
 
     await desk.turn(LOOKED, rings(job), request(job, terminate("enough")))
 
-    assert desk.loop.active[job.id].status_reason == status_reasons.TIMED_OUT
+    assert desk.loop.state.active[job.id].status_reason == status_reasons.TIMED_OUT
     assert desk.asked.count(do.StopContainer(tag=job.tag)) == 1
 
 

@@ -14,7 +14,7 @@ from tests.support.builders import NOON, environment, policy, queue
 
 
 async def taken(desk, name="default"):
-    return await desk.loop.scheduler.snapshot(name, desk.loop.active.values(), Skip())
+    return await desk.loop.scheduler.snapshot(name, desk.loop.state.active.values(), Skip())
 
 
 async def ids(desk, name="default"):
@@ -69,7 +69,7 @@ async def test_shares_are_in_the_order_in_which_they_do_start():
 
     await desk.turn(LOOKED)
     for number in count():
-        under_way = list(desk.loop.active.values())
+        under_way = list(desk.loop.state.active.values())
         if not under_way:
             break
         assert [it.id for it in under_way] == [told[number]]

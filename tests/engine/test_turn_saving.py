@@ -37,7 +37,7 @@ def test_a_turn_in_which_nothing_changed_saves_nothing():
     turn.step(job.id, started())
 
     assert changes(turn).empty
-    assert turn.saved() == ([], [])
+    assert (turn.committed().jobs, turn.committed().transitions) == ((), [])
 
 
 def test_a_changed_job_is_saved_over_the_version_that_was_read():
@@ -48,7 +48,7 @@ def test_a_changed_job_is_saved_over_the_version_that_was_read():
     turn.step(job.id, started())
 
     assert [(it.version, it.status) for it in changes(turn).updated] == [(7, Status.RUNNING)]
-    assert [(it.version, it.status) for it in turn.saved()[0]] == [(8, Status.RUNNING)]
+    assert [(it.version, it.status) for it in turn.committed().jobs] == [(8, Status.RUNNING)]
 
 
 def test_a_new_job_is_inserted_as_the_turn_leaves_it():
@@ -61,7 +61,7 @@ def test_a_new_job_is_inserted_as_the_turn_leaves_it():
     assert turn.take_fresh() == [job.id]
     assert [(it.version, it.status) for it in changes(turn).inserted] == [(0, Status.RUNNABLE)]
     assert changes(turn).updated == ()
-    assert [(it.version, it.status) for it in turn.saved()[0]] == [(0, Status.RUNNABLE)]
+    assert [(it.version, it.status) for it in turn.committed().jobs] == [(0, Status.RUNNABLE)]
 
 
 def test_a_change_that_is_none_of_its_life_is_saved_and_has_no_history():
@@ -128,7 +128,7 @@ def test_each_status_change_has_the_status_before_and_after():
     turn.insert(job, None)
     turn.step(job.id, cancel())
 
-    assert [(it.before, it.job.status) for it in turn.saved()[1]] == [
+    assert [(it.before, it.job.status) for it in turn.committed().transitions] == [
         (None, Status.SUBMITTED),
         (Status.SUBMITTED, Status.FAILED),
     ]

@@ -81,7 +81,7 @@ class Story:
                 letter.answer.add_done_callback(Future.exception)
         meant = await self._meant()
         await self.desk.turn(*inbox, *more, *self._news())
-        assert meant.isdisjoint(self.desk.loop.active), "who is meant does not start"
+        assert meant.isdisjoint(self.desk.loop.state.active), "who is meant does not start"
         await asyncio.sleep(self.dice.choice([0, 0, 1.5, 60]))
 
     def _letter(self):
@@ -108,7 +108,7 @@ class Story:
                 Selection(members=(*self.dice.sample(own, len(own) // 3), (self._any(), None))),
             ]
         )
-        as_of = self.desk.loop.next_order
+        as_of = self.desk.loop.state.next_order
         return SweepJobs(order=order, selection=asked, as_of=as_of, hear=lambda _: None, answer=answer(), caller=ADMIN)
 
     async def _meant(self):
@@ -117,7 +117,7 @@ class Story:
         for sweep in await store.sweeps():
             for first, last in await store.meant_orders(sweep.number):
                 found |= {it.id for it in (await self.known()).values() if first <= it.order <= last}
-        return found - self.desk.loop.active.keys()
+        return found - self.desk.loop.state.active.keys()
 
     def _submit(self):
         new, size = job_id(2_000_000 + len(self.ids)), self.dice.choice([None, None, 2, 5, 9])
@@ -150,7 +150,7 @@ class Story:
         return chosen if size is None or self.dice.random() < 0.5 else child_id(chosen, self.dice.randrange(size))
 
     def _news(self, chance=0.4):
-        jobs = [it for it in self.desk.loop.active.values() if self.dice.random() < chance]
+        jobs = [it for it in self.desk.loop.state.active.values() if self.dice.random() < chance]
         return [Deliver(job_id=it.id, event=self._news_of(it)) for it in jobs]
 
     def _news_of(self, job):
@@ -178,7 +178,7 @@ class Story:
             await self.desk.loop.load()
             inbox = [] if self.desk.inbox.empty else await self.desk.inbox.take(1000)
             await self.desk.turn(*inbox, LOOKED, *self._news(chance=1))
-            if self.desk.inbox.empty and not self.desk.loop.active:
+            if self.desk.inbox.empty and not self.desk.loop.state.active:
                 return
 
 
@@ -186,7 +186,7 @@ async def memory_is_what_is_stored(desk):
     loop, store = desk.loop, desk.store
     if loop._behind:
         return
-    assert loop.active == {it.id: it for it in await store.active()}
+    assert loop.state.active == {it.id: it for it in await store.active()}
     assert loop._families._at_work == {it.id: it for it in await store.parents_at_work()}
     assert known_shares(loop) == {key: use for key, use in (await store.shares()).items() if counts(use, loop)}
     assert loop._sweeps._under_way == {it.number: it for it in await store.sweeps()}

@@ -32,7 +32,7 @@ async def gone(pid):
 
 
 def container_of(world, job_id):
-    return name_of(instance_of(world.machine), world.engine.loop.active[job_id].tag)
+    return name_of(instance_of(world.machine), world.engine.loop.state.active[job_id].tag)
 
 
 @pytest.mark.fault("EN06", "EN07", "EN08", "SP08")

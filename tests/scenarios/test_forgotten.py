@@ -31,7 +31,7 @@ async def forget(world):
         clock=world.clock,
         retention=HOUR,
         between=loop.between,
-        busy=lambda: loop.busy,
+        busy=lambda: loop.state.busy,
     )
     await pruner.round()
 

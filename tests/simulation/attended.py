@@ -64,7 +64,7 @@ class Attended(Storm):
             clock=server.clock,
             retention=retention,
             between=loop.between,
-            busy=lambda: loop.busy,
+            busy=lambda: loop.state.busy,
         )
         work = asyncio.create_task(pruner.round())
         died = asyncio.create_task(server.life.died.wait())

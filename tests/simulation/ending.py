@@ -51,9 +51,9 @@ async def check(world) -> None:
     await world.clock.sleep(REST)
     if not world.server.at_rest():
         await world.clock.sleep(0.5)  # a survey may be under way
-    if not world.server.at_rest() or world.server.engine.loop.active:
+    if not world.server.at_rest() or world.server.engine.loop.state.active:
         world.story.breaks(
-            "I9 nothing is left over", f"{world.server.engine.tasks.names} {world.server.engine.loop.active}"
+            "I9 nothing is left over", f"{world.server.engine.tasks.names} {world.server.engine.loop.state.active}"
         )
     health = world.server.engine.health()
     if health.engine is not None or (set(health.loops.values()) != {"ok"} and not world.story.counts["bugs told"]):
@@ -80,7 +80,7 @@ async def until(world, holds, ends: datetime) -> None:
             containers = [world.story.called(it) for it in world.machine.engine.containers]
             world.story.breaks(
                 "I12 everything settles",
-                f"{left} {containers} {world.server.engine.tasks.names} {world.server.engine.loop.active}",
+                f"{left} {containers} {world.server.engine.tasks.names} {world.server.engine.loop.state.active}",
             )
             return
         await world.clock.sleep(1)

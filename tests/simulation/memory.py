@@ -27,7 +27,7 @@ class Memory:
         loop, scheduler = self._loop, self._loop.scheduler
         under_way = {it.id: it for it in self._jobs.values() if it.attempt is not None}
         held = scheduler._held.after(())
-        self._agrees("what is under way", loop.active, under_way)
+        self._agrees("what is under way", loop.state.active, under_way)
         self._agrees("what is held", Counter(held.sums), _held(under_way.values()))
         self._agrees("what accounts hold", Counter(held.accounts), _held_by_accounts(under_way.values()))
         self._agrees("whose end is known", {it.id for it in held.timed()}, _timed(under_way.values()))

@@ -20,7 +20,7 @@ MUTANTS = [
     Mutant(
         file="batchq/engine/handlers.py",
         breaks="what is absent on another engine is lost",
-        old="        if not self.engine_check.accepted:",
+        old="        if not self._state.engine_check.accepted:",
         new="        if False:",
     ),
     Mutant(

@@ -126,7 +126,7 @@ class Server:
     @property
     def surveyed(self) -> bool:
         """Whether a survey has been read, not only made."""
-        return self.engine.loop._reader._strays._first is not None
+        return self.engine.loop.state.strays.first is not None
 
     def leave(self) -> None:
         """It is asked to stop, and does so in its own time."""

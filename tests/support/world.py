@@ -410,7 +410,7 @@ class World:
 
     async def end(self) -> None:
         """Nothing is left over: whatever still runs is terminated first, as a scenario may leave it."""
-        for job in [job for job in self.engine.loop.active.values() if job.status not in FINISHED]:
+        for job in [job for job in self.engine.loop.state.active.values() if job.status not in FINISHED]:
             await self.terminate(job.id, "the scenario is over")
         await self._until(self._all_gone, "containers or jobs are left over")
         await self.quiet()
@@ -448,7 +448,7 @@ class World:
         return between_turns and set(self.engine.tasks.names) <= loops
 
     async def _all_gone(self) -> bool:
-        return not self.engine.loop.active and await self._none_left()
+        return not self.engine.loop.state.active and await self._none_left()
 
     async def _none_left(self) -> bool:
         return not await self.runtime.survey()

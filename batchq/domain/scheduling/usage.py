@@ -41,9 +41,9 @@ class Held:
         self._sums: dict[Dimension, int] = {}
         self._accounts: dict[AccountName, int] = {}
         self._needed: dict[ConsumableName, int] = {}
-        self.adopt(jobs)
+        self.update(jobs)
 
-    def adopt(self, jobs: Iterable[Job]) -> None:
+    def update(self, jobs: Iterable[Job]) -> None:
         """Jobs as they are now; one that is not under way holds nothing."""
         for job in jobs:
             if not self._concerns(job):

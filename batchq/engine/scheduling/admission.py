@@ -1,16 +1,14 @@
 """How many jobs of each account wait, and how many for others: counted when read, and followed from turn to turn."""
 
 from collections import Counter
-from collections.abc import Iterable
 
 from batchq.domain.access.accounts import AccountName
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle.damage import is_damaged
 from batchq.domain.scheduling.dependencies import waits, waits_for
-from batchq.domain.scheduling.fairshare import Change
 from batchq.domain.scheduling.quotas import Quotas, made, queued, too_many
 from batchq.engine.account_limits import Accounts
-from batchq.engine.unit_of_work import Turn
+from batchq.engine.unit_of_work import Committed, Turn
 from batchq.errors import Invalid
 from batchq.ports.jobs import JobStore
 
@@ -48,9 +46,8 @@ class Tally:
             raise Invalid(why)
         self._there |= {name: number + more for name, number in there.items()}
 
-    def adopt(self, changes: Iterable[Change]) -> None:
-        """The turn with these changes is saved."""
-        for before, after in changes:
+    def on_committed(self, committed: Committed) -> None:
+        for before, after in committed.changes:
             if before is not None and before.status is after.status and before.family is after.family:
                 continue
             more = queued(after) - (0 if before is None else queued(before))

@@ -13,7 +13,7 @@ from batchq.domain.ids import JobId
 from batchq.domain.job import Job, Status
 from batchq.engine.scheduling.placement_pass import Head, Place
 from batchq.engine.scheduling.queue_cache import Ahead
-from batchq.engine.unit_of_work import Turn
+from batchq.engine.unit_of_work import Committed, Turn
 
 NOTICEABLE = timedelta(minutes=1)  # a promise that has come nearer by less is not written again
 
@@ -32,10 +32,18 @@ class Heads:
 
     def __init__(self) -> None:
         self.marks: Mapping[Place, Mark] = {}
+        self._staged: Mapping[Place, Mark] = {}
+
+    def begin(self) -> None:
+        """A turn begins: until it marks heads itself, the marks stay as last saved."""
+        self._staged = self.marks
+
+    def on_committed(self, committed: Committed) -> None:
+        self.marks = still_true(self._staged, committed.turn)
 
     async def mark(
         self, turn: Turn, ahead: Ahead, heads: Mapping[Place, Head], promises: Mapping[JobId, datetime]
-    ) -> dict[Place, Mark]:
+    ) -> Mapping[Place, Mark]:
         """Mark the heads, and free those that are heads no longer. The answer is what `marks` are, once it is saved."""
         fresh = {
             place: head for place, head in heads.items() if not self._is_written(place, head, promises.get(head.job_id))
@@ -55,7 +63,8 @@ class Heads:
             for place, head in fresh.items()
             if _waits(turn.get(head.job_id))
         }
-        return {place: self.marks[place] for place in heads if place not in fresh} | marked
+        self._staged = {place: self.marks[place] for place in heads if place not in fresh} | marked
+        return self._staged
 
     def _is_written(self, place: Place, head: Head, promise: datetime | None) -> bool:
         mark = self.marks.get(place)

@@ -5,7 +5,7 @@ Only turns change who waits, so what one has read or saved the next need not rea
 
 import math
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from operator import attrgetter
 
@@ -14,6 +14,7 @@ from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.damage import is_damaged
 from batchq.domain.scheduling.capacity import Candidate, candidate, stands_in_line
+from batchq.engine.unit_of_work import Committed
 from batchq.ports.jobs import JobStore
 from batchq.ports.queue import NONE, Names
 
@@ -131,9 +132,8 @@ class Ahead:
                 self.forget()
         return found
 
-    def adopt(self, jobs: Iterable[Job]) -> None:
-        """A turn is saved, and these jobs with it."""
-        for job in jobs:
+    def on_committed(self, committed: Committed) -> None:
+        for job in committed.jobs:
             self.whole.pop(job.id, None)
             front = self.fronts.get(job.spec.queue)
             if front is not None and front.follow(job):

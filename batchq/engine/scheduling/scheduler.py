@@ -15,12 +15,11 @@ from batchq.domain.scheduling.resources import Stocks
 from batchq.domain.scheduling.usage import Held
 from batchq.engine.account_limits import Accounts
 from batchq.engine.scheduling.admission import Tally
-from batchq.engine.scheduling.blocked import Heads, Mark, read_promises, still_true
+from batchq.engine.scheduling.blocked import Heads, read_promises
 from batchq.engine.scheduling.catalog_view import Ground
 from batchq.engine.scheduling.placement_pass import (
     NOBODY_WAITS,
     Filled,
-    Place,
     blocked_heads,
     fill_room,
     free_misfits,
@@ -28,11 +27,11 @@ from batchq.engine.scheduling.placement_pass import (
 from batchq.engine.scheduling.queue_cache import Ahead
 from batchq.engine.scheduling.queue_reader import Skip
 from batchq.engine.scheduling.queue_search import NO_SEARCH, Searches, follow
-from batchq.engine.scheduling.share_usage import Ledger, Page, Positions
+from batchq.engine.scheduling.share_usage import Ledger, Positions
 from batchq.engine.scheduling.skip_pass import Outlook
 from batchq.engine.scheduling.snapshot import snapshot
 from batchq.engine.scheduling.time_limits import Limits
-from batchq.engine.unit_of_work import Turn
+from batchq.engine.unit_of_work import Committed, StagedState, Turn
 from batchq.errors import Invalid
 from batchq.ports.catalog import Snapshot
 from batchq.ports.clock import Clock
@@ -60,15 +59,12 @@ class Scheduler:
         self._outlook = Outlook()
         self._promises = NO_PROMISES
         self._promises_read = False
-        self._staged_marks: Mapping[Place, Mark] = {}
         self._staged_promises = NO_PROMISES
         self._searches: Searches = NO_SEARCH
         self._staged_searches: Searches = NO_SEARCH
         self._misfits_after: int | None = None  # behind which order misfits are yet to be looked at
         self._staged_misfits_after: int | None = None
-        self._staged_page = Page(shares={}, used_up={})
-        self._staged_changes: Sequence[Change] = ()
-        self.limits = Limits(store=store, ground=ground, clock=clock, ring=ring)
+        self.limits = Limits(store=store, ground=ground, heads=self._heads, clock=clock, ring=ring)
 
     async def load(self, active: Iterable[Job]) -> None:
         """Take up what is stored, at the start and when memory may not be that."""
@@ -90,11 +86,11 @@ class Scheduler:
             self.limits.forget()
         self._outlook.begin()
         self._staged_promises = self._promises
-        self._staged_marks = self._heads.marks
+        self._heads.begin()
         self._staged_misfits_after = self._misfits_after
         self._staged_searches = self._searches
         if not held:
-            await self.limits.cancel(turn, self._heads.marks)
+            await self.limits.cancel(turn)
 
     def concerns(self, turn: Turn) -> bool:
         """Whether by what has happened so far somebody may start, or another stands first."""
@@ -146,9 +142,10 @@ class Scheduler:
         self._outlook.stage(filled)
         self._staged_searches = self._followed(turn, filled, grown=grown)
         if filled.finished:
-            self._staged_marks = await self._heads.mark(turn, self.ahead, filled.heads, promises)
+            marks = await self._heads.mark(turn, self.ahead, filled.heads, promises)
             self._staged_promises = promises
-        return filled.finished and not filled.worthwhile and len(self._staged_marks) == len(filled.heads)
+            return not filled.worthwhile and len(marks) == len(filled.heads)
+        return False
 
     @property
     def shares_wait(self) -> bool:
@@ -171,24 +168,20 @@ class Scheduler:
         return follow(searched, filled.cut, turn.stirred_lines, grown=grown)
 
     def written_to(self, turn: Turn, changes: Changes) -> Changes:
-        """What the turn saves, with the ledger's part of it, which is adopted as written whatever changes meanwhile."""
-        self._staged_changes = turn.pairs()
-        self._staged_page = self._ledger.page(self._staged_changes, turn.now)
-        return self._staged_page.written_to(changes)
+        """What the turn saves, with the use of shares and of consumable resources."""
+        return self._ledger.stage(turn.pairs(), turn.now).written_to(changes)
 
-    def adopt(self, turn: Turn, jobs: Sequence[Job]) -> None:
-        """The turn is saved, and these jobs with it."""
-        self._held.adopt(jobs)
-        self._ledger.adopt(self._staged_page, turn.now)
-        self.tally.adopt(self._staged_changes)
-        self._positions.adopt(self._staged_changes, turn.now)
-        self.ahead.adopt(jobs)
-        self._outlook.adopt(turn, self._staged_changes)
-        self._heads.marks = still_true(self._staged_marks, turn)
+    @property
+    def staged(self) -> tuple[StagedState, ...]:
+        """In the order in which they are updated: time limits read the blocked heads."""
+        queues = (self._ledger, self.tally, self._positions, self.ahead, self._outlook)
+        return self, *queues, self._heads, self.limits
+
+    def on_committed(self, committed: Committed) -> None:
+        self._held.update(committed.jobs)
         self._promises = self._staged_promises
         self._misfits_after = self._staged_misfits_after
         self._searches = self._staged_searches
-        self.limits.adopt(self._heads.marks, jobs)
 
     def admit(self, turn: Turn, spec: JobSpec) -> None:
         """AWS: a queue has 500 active shares at most. An account may have a most that waits. Raises Invalid."""

@@ -19,6 +19,7 @@ from batchq.domain.scheduling.capacity import stands_in_line
 from batchq.domain.scheduling.fairshare import Change, ShareKey, ShareUse, accrued, follow, window
 from batchq.domain.scheduling.resources import taken
 from batchq.engine.scheduling.catalog_view import Ground
+from batchq.engine.unit_of_work import Committed
 from batchq.ports.jobs import Changes, JobStore
 
 MOST = 128  # steps of a queue: nobody asks about later positions
@@ -34,9 +35,9 @@ class Positions:
         self._since = since
         self._stairs: dict[QueueName, tuple[list[int], list[datetime]]] = {}
 
-    def adopt(self, changes: Iterable[Change], now: datetime) -> None:
+    def on_committed(self, committed: Committed) -> None:
         first: dict[QueueName, int] = {}
-        for before, after in changes:
+        for before, after in committed.changes:
             if before is not None and before.status is after.status and before.misfit is after.misfit:
                 continue
             waited, waits = before is not None and stands_in_line(before), stands_in_line(after)
@@ -44,7 +45,7 @@ class Positions:
                 order = -1 if waited and after.spec.share_identifier is not None else after.order
                 first[after.spec.queue] = min(order, first.get(after.spec.queue, order))
         for queue, order in first.items():
-            self._step(queue, order, now)
+            self._step(queue, order, committed.turn.now)
 
     def since(self, queue: QueueName, order: int) -> datetime:
         orders, times = self._stairs.get(queue, ([], []))
@@ -89,6 +90,7 @@ class Ledger:
         self.shares: dict[ShareKey, ShareUse] = {}
         self.used_up: dict[ConsumableName, int] = {}
         self._most_kept = MOST_KEPT
+        self._staged = NOTHING_CHANGED
 
     async def load(self, store: JobStore, now: datetime) -> None:
         self.shares = dict(await store.shares())
@@ -116,12 +118,16 @@ class Ledger:
             return self.shares, self.used_up
         return ChainMap({**page.shares}, self.shares), ChainMap({**page.used_up}, self.used_up)
 
-    def adopt(self, page: Page, now: datetime) -> None:
-        """It is saved."""
-        self.shares |= page.shares
-        self.used_up |= page.used_up
+    def stage(self, changes: Iterable[Change], now: datetime) -> Page:
+        """The page that the turn saves. It is applied as it was written, also when the catalog changes meanwhile."""
+        self._staged = self.page(changes, now)
+        return self._staged
+
+    def on_committed(self, committed: Committed) -> None:
+        self.shares |= self._staged.shares
+        self.used_up |= self._staged.used_up
         if len(self.shares) > self._most_kept:
-            self.forget(now)
+            self.forget(committed.turn.now)
 
     def _counts(self, key: ShareKey, use: ShareUse, now: datetime) -> bool:
         queue = self._ground.queues.get(key.queue)

@@ -9,7 +9,7 @@ from batchq.domain.ids import QueueName
 from batchq.domain.scheduling.capacity import stands_in_line
 from batchq.domain.scheduling.fairshare import Change
 from batchq.engine.scheduling.placement_pass import Filled
-from batchq.engine.unit_of_work import Turn
+from batchq.engine.unit_of_work import Committed
 
 
 class Outlook:
@@ -39,11 +39,10 @@ class Outlook:
         """Whether somebody may start, or stand first, because of those who came to wait or went: the first by queue."""
         return any(order <= self._full.get(queue, order) for queue, order in stirred.items())
 
-    def adopt(self, turn: Turn, changes: Iterable[Change]) -> None:
-        """The turn with these changes is saved."""
+    def on_committed(self, committed: Committed) -> None:
         if self._staged is not None:
             self._full = self._staged.full
             seen = self._staged.through.items()
-            self.nobody |= {queue for queue, line in seen if all(turn.touched(it.job_id) for it in line)}
+            self.nobody |= {queue for queue, line in seen if all(committed.turn.touched(it.job_id) for it in line)}
         if self.nobody:
-            self.nobody -= {after.spec.queue for _, after in changes if stands_in_line(after)}
+            self.nobody -= {after.spec.queue for _, after in committed.changes if stands_in_line(after)}

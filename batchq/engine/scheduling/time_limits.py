@@ -16,11 +16,11 @@ from batchq.domain import status_reasons
 from batchq.domain.catalog import JobQueue
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job, Status
-from batchq.engine.scheduling.blocked import Mark
+from batchq.engine.scheduling.blocked import Heads, Mark
 from batchq.engine.scheduling.catalog_view import Ground
 from batchq.engine.scheduling.placement_pass import Place
 from batchq.engine.supervisor import within
-from batchq.engine.unit_of_work import Turn
+from batchq.engine.unit_of_work import Committed, Turn
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
 
@@ -39,9 +39,12 @@ class Look(Struct, frozen=True, kw_only=True):
 class Limits:
     """What a turn decides is staged: it holds when the turn is saved."""
 
-    def __init__(self, *, store: JobStore, ground: Ground, clock: Clock, ring: Callable[[], None]) -> None:
+    def __init__(
+        self, *, store: JobStore, ground: Ground, heads: Heads, clock: Clock, ring: Callable[[], None]
+    ) -> None:
         self._store = store
         self._ground = ground
+        self._heads = heads
         self._clock = clock
         self._ring = ring
         self._marks: Mapping[Place, Mark] | None = None
@@ -70,8 +73,9 @@ class Limits:
         """The limits of queues may be others."""
         self._marks = None
 
-    async def cancel(self, turn: Turn, marks: Mapping[Place, Mark]) -> None:
+    async def cancel(self, turn: Turn) -> None:
         """Cancel those that are due."""
+        marks = self._heads.marks
         if self._heads_due is not None and self._heads_due <= turn.now:
             ids = [it.job_id for it in marks.values() if not turn.knows(it.job_id)]
             turn.learn((await self._store.jobs(ids)).values())
@@ -81,8 +85,9 @@ class Limits:
         if self._look is not None and self._look.at <= turn.now:
             self._staged = await self._go_on(turn, self._look)
 
-    def adopt(self, marks: Mapping[Place, Mark], jobs: Iterable[Job]) -> None:
-        """These are the heads now, and these jobs are saved."""
+    def on_committed(self, committed: Committed) -> None:
+        """The blocked heads have been updated before."""
+        marks, jobs = self._heads.marks, committed.jobs
         before, self._look = self.due, self._staged
         if marks is not self._marks:
             self._marks, self._heads_due = marks, self._first_of(marks)
