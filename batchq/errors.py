@@ -74,7 +74,7 @@ class StartImpossible(Misused):
 
 
 class IllegalTransition(BatchqError):
-    """An event met a job in a status where it can never happen. The message carries the job's story."""
+    """An event met a job in a status where it can never happen. The message carries the job's recent history."""
 
 
 class EngineError(BatchqError):

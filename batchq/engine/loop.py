@@ -15,6 +15,7 @@ from batchq.domain.ids import QueueName, Tag
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.array_view import Sealed
 from batchq.domain.lifecycle.containers import tags_running
+from batchq.domain.lifecycle.status import with_history
 from batchq.engine import idempotency
 from batchq.engine.account_limits import Accounts
 from batchq.engine.arrays import Families
@@ -30,6 +31,7 @@ from batchq.engine.messages import (
     Letter,
     MoreToDo,
     Resume,
+    Ring,
     SearchQueues,
     Submit,
     Surveyed,
@@ -43,7 +45,14 @@ from batchq.engine.state import EngineState
 from batchq.engine.supervisor import Tasks
 from batchq.engine.transition_log import log_transitions
 from batchq.engine.unit_of_work import Turn, Unjudged, unjudged
-from batchq.errors import BatchqError, Conflict, Outdated, StoreFailed, Unavailable
+from batchq.errors import (
+    BatchqError,
+    Conflict,
+    IllegalTransition,
+    Outdated,
+    StoreFailed,
+    Unavailable,
+)
 from batchq.ports.catalog import Snapshot
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
@@ -205,9 +214,9 @@ class Loop:
                 self._reader.read(turn, letter)
             except BatchqError as refusal:
                 if not _refuse(letter, refusal):
-                    log.warning("a letter came to nothing: %s", refusal)
-            except Exception as bug:  # the one blind except: a letter that cannot be read must stop nobody else's
-                log.exception("a letter could not be read: %s", letter)
+                    log.warning("message rejected: %s", _with_history(refusal, turn, letter))
+            except Exception as bug:  # the one blind except: a message that fails must not stop the others
+                log.exception("message failed: %s", _with_history(letter, turn, letter))
                 _refuse(letter, Unavailable(f"{type(bug).__name__} in the scheduler; the log tells more"))
         turn.caller = None
 
@@ -307,6 +316,12 @@ class Loop:
         await self._clock.sleep(AFTER_FAILURE)
         for letter in letters:
             self._inbox.post(letter)
+
+
+def _with_history(what: object, turn: Turn, letter: Letter) -> str:
+    """What is reported, with the recent history of the job that the message is about, unless it has that already."""
+    job = turn.get(letter.job_id) if isinstance(letter, Deliver | Amend | Ring) else None
+    return str(what) if job is None or isinstance(what, IllegalTransition) else f"{what}; job {with_history(job)}"
 
 
 def _refuse(letter: Letter, error: BatchqError) -> bool:

@@ -31,15 +31,17 @@ Connection = sqlite3.Connection
 Columns = dict[str, Any]
 
 
-def set_aside(connection: Connection, orders: Iterable[int]) -> list[JobId]:
-    """What of these jobs cannot be read; the jobs."""
+def set_aside(connection: Connection, orders: Iterable[int]) -> list[Job]:
+    """Quarantine what of these jobs cannot be read. The jobs as they are stored from now on."""
     jobs = [found for order in orders if (found := _columns(connection, order)) is not None]
+    rewritten: list[Job] = []
     for found in jobs:
         array = None if found["parent_ord"] is None else _columns(connection, found["parent_ord"])
         spec = _spec(connection, array or found)
         state = _needing(connection, found, _state(connection, found, array, spec))
         connection.execute(SQL["update_state"], rows.state_row(state, version=state.version))
-    return [JobId(found["id"]) for found in jobs]
+        rewritten.append(state)
+    return rewritten
 
 
 def unfinished(connection: Connection) -> tuple[JobId, ...]:

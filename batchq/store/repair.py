@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from batchq.domain.lifecycle.status import with_history
 from batchq.errors import Unreadable
 from batchq.store import quarantine, rows
 
@@ -33,8 +34,10 @@ async def mended(read: Executes, work: Work[T], *, write: Executes) -> T:
         try:
             return await read(work)
         except Unreadable as found:
-            ids = await write(partial(quarantine.set_aside, orders=found.orders))
-            log.warning("jobs %s: their records could not be read, and were put aside", ", ".join(ids))
+            for job in await write(partial(quarantine.set_aside, orders=found.orders)):
+                log.warning(
+                    "job %s: record unreadable and quarantined; what is left of it: %s", job.id, with_history(job)
+                )
     return await read(work)
 
 

@@ -130,6 +130,20 @@ async def test_a_letter_that_cannot_be_read_stops_nobody_elses():
     assert [await desk.status(job), await desk.status(other)] == [Status.RUNNING, Status.SUCCEEDED]
 
 
+async def test_a_rejected_or_failed_message_is_logged_with_the_jobs_recent_history(caplog):
+    job = running()
+    desk = await desk_over(job)
+    amend = Amend(job_id=job.id, change=lambda _: 1 / 0, answer=answer(), caller=ADMIN)
+
+    await desk.turn(news(job, placed()), amend)
+
+    rejected, failed = [it.getMessage() for it in caplog.records]
+    assert rejected.startswith("message rejected: Placed cannot happen to ")
+    assert failed.startswith("message failed: ")
+    for line in (rejected, failed):
+        assert line.count("attempt 1 placed on local") == 1
+
+
 async def test_a_request_that_cannot_be_read_is_told_so():
     job = running()
     desk = await desk_over(job)

@@ -68,6 +68,17 @@ async def test_a_list_tells_of_all_jobs_and_of_a_damaged_one_what_its_columns_te
     assert await store.damaged() == (job_id(1),)
 
 
+async def test_a_quarantined_record_is_logged_with_what_is_left_of_the_jobs_history(store, caplog):
+    await store.commit(Changes(inserted=(job(number=1),)))
+    await change(store, "UPDATE jobs SET state = '{' WHERE ord = 1")
+
+    await store.jobs([job_id(1)])
+
+    (line,) = [it.getMessage() for it in caplog.records]
+    assert line.startswith(f"job {job_id(1)}: record unreadable and quarantined")
+    assert line.endswith("submitted")
+
+
 @pytest.mark.fault("SE08")
 @pytest.mark.parametrize("table", ["jobs SET state", "job_specs SET spec"])
 async def test_a_damaged_job_is_still_its_owners(store, table):

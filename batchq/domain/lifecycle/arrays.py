@@ -28,7 +28,7 @@ from batchq.domain.job import (
     Status,
 )
 from batchq.domain.lifecycle import stop_order
-from batchq.domain.lifecycle.status import end, story, to
+from batchq.domain.lifecycle.status import end, to, with_history
 from batchq.errors import IllegalTransition, Invalid
 
 MAX_CHILD_ORDERS = 32
@@ -60,7 +60,7 @@ def step(job: Job, event: on.Event, now: datetime) -> Outcome:
     """What follows from an event for a parent whose children live."""
     rule = _RULES.get(type(event))
     if rule is None:
-        raise IllegalTransition(f"{type(event).__name__} cannot happen to the parent {story(job)}")
+        raise IllegalTransition(f"{type(event).__name__} cannot happen to the parent {with_history(job)}")
     return rule(job, event, now), ()
 
 
@@ -249,12 +249,12 @@ def _ignored(job: Job, _: on.Event, __: datetime) -> Job:
 
 
 def _index(child: Job) -> int:
-    assert child.child is not None, f"no child: {story(child)}"
+    assert child.child is not None, f"no child: {with_history(child)}"
     return child.child.index
 
 
 def _family(job: Job) -> Family:
-    assert job.family is not None, f"no children yet: {story(job)}"
+    assert job.family is not None, f"no children yet: {with_history(job)}"
     return job.family
 
 

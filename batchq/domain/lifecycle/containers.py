@@ -27,7 +27,7 @@ from batchq.domain.lifecycle.container_rules import (
     wanted,
     with_parts,
 )
-from batchq.domain.lifecycle.status import Outcome, abandon, attempt_of, finish, story, to
+from batchq.domain.lifecycle.status import Outcome, abandon, attempt_of, finish, to, with_history
 from batchq.domain.task import Condition
 from batchq.errors import IllegalTransition
 
@@ -61,7 +61,7 @@ def _hear(job: Job, event: on.Event, now: datetime) -> Job:
     part = next((it for it in attempt_of(job).parts if it.key == getattr(event, "part", None)), None)
     rule = None if part is None else TRANSITIONS[part.state].get(type(event))
     if rule is None:
-        raise IllegalTransition(f"{type(event).__name__} cannot happen to {part} of {story(job)}")
+        raise IllegalTransition(f"{type(event).__name__} cannot happen to {part} of {with_history(job)}")
     return rule(job, part, event, now)
 
 
@@ -121,7 +121,7 @@ def _not_started(job: Job, part: Part, event: on.StartFailed, now: datetime) -> 
 
 
 def _abandoned(job: Job, part: Part, _: on.StartAbandoned, now: datetime) -> Job:
-    assert part.stopping, f"{part} was given up, and was not to stop: {story(job)}"
+    assert part.stopping, f"{part} was given up, and was not to stop: {with_history(job)}"
     return put(job, ended(part, now, None))
 
 

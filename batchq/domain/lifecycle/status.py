@@ -7,7 +7,7 @@ After an attempt has ended: is the job done, and how, or does it try again? Pure
 When a container began and ended, by our clock. The engine's is another, which may be set while containers run.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -15,9 +15,13 @@ from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain.events import ContainerExited
-from batchq.domain.job import Action, Attempt, ExitRule, Job, Status
+from batchq.domain.job import FINISHED, Action, Attempt, ExitRule, Job, Part, Status, Stop
 
 Outcome = tuple[Job, tuple[do.Effect, ...]]
+
+Move = tuple[datetime | None, str]
+
+MAX_MOVES = 8  # of a job, in an error or a line of the log
 
 EDGES: Mapping[Status, frozenset[Status]] = {
     Status.SUBMITTED: frozenset({Status.PENDING, Status.RUNNABLE, Status.FAILED}),
@@ -45,7 +49,7 @@ def finish(job: Job, ended: Attempt, now: datetime, status_reason: str) -> Job:
 
 def abandon(job: Job, now: datetime) -> Job:
     """It was ordered to stop, and nothing of it ran, so no attempt was used."""
-    assert job.stop is not None, f"given up, and was not to stop: {story(job)}"
+    assert job.stop is not None, f"given up, and was not to stop: {with_history(job)}"
     return end(replace(job, cancelled=None), Status.FAILED, now, job.stop.reason)
 
 
@@ -77,17 +81,52 @@ def to(job: Job, status: Status) -> Job:
 
 
 def _check_edge(job: Job, status: Status) -> None:
-    assert status in EDGES[job.status], f"no edge to {status} for {story(job)}"
+    assert status in EDGES[job.status], f"no edge to {status} for {with_history(job)}"
 
 
 def attempt_of(job: Job) -> Attempt:
-    assert job.attempt is not None, f"no attempt under way: {story(job)}"
+    assert job.attempt is not None, f"no attempt under way: {with_history(job)}"
     return job.attempt
 
 
-def story(job: Job) -> str:
-    """The job in a line, for whoever must understand how it came here."""
-    return f"{job.id}: {job.status}, attempt {_in_short(job.attempt)}, {len(job.attempts)} ended, stop {job.stop}"
+def with_history(job: Job) -> str:
+    """The job in one line for an error or a log: its present state, then its last moves, oldest first."""
+    state = f"{job.id}: {job.status}, attempt {_in_short(job.attempt)}, {len(job.attempts)} ended, stop {job.stop}"
+    return f"{state}; history: {', '.join(recent_moves(job))}"
+
+
+def recent_moves(job: Job) -> tuple[str, ...]:
+    """The last MAX_MOVES moves of the job, oldest first, each with its time. Known from the job alone."""
+    attempts = job.attempts if job.attempt is None else (*job.attempts, job.attempt)
+    known = [
+        (job.created_at, "submitted"),
+        *(move for attempt in attempts for move in _moves_of(attempt)),
+        (job.blocked_at, f"blocked ({job.status_reason})"),
+        *(() if job.stop is None else _moves_of_stop(job.stop)),
+        (job.stopped_at if job.status in FINISHED else None, f"{job.status} ({job.status_reason})"),
+    ]
+    moves = sorted(((at, move) for at, move in known if at is not None), key=_time_of)
+    return tuple(f"{at.isoformat(timespec='milliseconds')} {move}" for at, move in moves[-MAX_MOVES:])
+
+
+def _time_of(move: tuple[datetime, str]) -> float:
+    """Also where a damaged record has a time without a time zone."""
+    return move[0].timestamp()
+
+
+def _moves_of(attempt: Attempt) -> Iterator[Move]:
+    name = f"attempt {attempt.number}"
+    yield attempt.placed_at, f"{name} placed on {attempt.environment}"
+    timed: tuple[Attempt | Part, ...] = (attempt, *attempt.parts)
+    for it in timed:
+        whole = name if isinstance(it, Attempt) else f"{name} container {it.key}"
+        yield it.started_at, f"{whole} started"
+        yield it.stopped_at, f"{whole} ended (exit code {it.exit_code}, {it.reason})"
+
+
+def _moves_of_stop(stop: Stop) -> Iterator[Move]:
+    yield stop.ordered_at, f"stop ordered ({stop.cause}, {stop.reason})"
+    yield stop.killed_at, "first kill"
 
 
 def _in_short(attempt: Attempt | None) -> str:

@@ -21,7 +21,7 @@ from batchq.domain import status_reasons
 from batchq.domain.created_paths import merge
 from batchq.domain.job import FINISHED, Attempt, Job, Status
 from batchq.domain.lifecycle import arrays, containers, deadlines, force_fail, stop_order
-from batchq.domain.lifecycle.status import Outcome, abandon, attempt_of, began, end, finish, lasted, story, to
+from batchq.domain.lifecycle.status import Outcome, abandon, attempt_of, began, end, finish, lasted, to, with_history
 from batchq.errors import IllegalTransition
 
 Rule = Callable[..., Outcome]  # type: ignore[explicit-any]  # each takes the event of its own cell
@@ -37,7 +37,7 @@ def step(job: Job, event: on.Event, now: datetime) -> Outcome:
         return containers.step(job, event, now)
     rule = TRANSITIONS[job.status].get(type(event))
     if rule is None:
-        raise IllegalTransition(f"{type(event).__name__} cannot happen to {story(job)}")
+        raise IllegalTransition(f"{type(event).__name__} cannot happen to {with_history(job)}")
     return rule(job, event, now)
 
 
