@@ -36,10 +36,10 @@ class InspectContainer(Struct, frozen=True, kw_only=True):
     tag: Tag
 
 
-class ClearAway(Struct, frozen=True, kw_only=True):
+class CleanUpContainer(Struct, frozen=True, kw_only=True):
     """Keep its log, kill it if it still runs, and remove it with its volumes."""
 
     tag: Tag
 
 
-Effect = StartContainer | AbandonStart | StopContainer | KillContainer | InspectContainer | ClearAway
+Effect = StartContainer | AbandonStart | StopContainer | KillContainer | InspectContainer | CleanUpContainer

@@ -23,7 +23,7 @@ class Families:
 
     @property
     def busy(self) -> bool:
-        """Whether the next turn has something to do even without a letter."""
+        """Whether the next turn has something to do even without a message."""
         return bool(self._at_work)
 
     @property

@@ -9,7 +9,7 @@ from weakref import ref
 
 from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.bulk_stop import Candidates, Selection
-from batchq.engine.messages import SweepJobs
+from batchq.engine.messages import BulkStopRequest
 from batchq.ports.bulk_stops import SweepStore
 from batchq.ports.jobs import Changes
 from batchq.throttling import ConcurrencyLimit
@@ -47,9 +47,9 @@ class Choosing:
         return Candidates(places=await self._store.candidates(selection), changed=changed)
 
 
-def outdated(letter: SweepJobs) -> bool:
+def outdated(message: BulkStopRequest) -> bool:
     """Whether it is better to read anew than to look at all the jobs that have changed since."""
-    return not letter.final and letter.candidates is not None and len(letter.candidates.changed) > MAX_CHANGED
+    return not message.final and message.candidates is not None and len(message.candidates.changed) > MAX_CHANGED
 
 
 class _Orders(set[int]):

@@ -22,7 +22,7 @@ from batchq.domain.bulk_stop import (
 )
 from batchq.domain.intervals import IntervalSet
 from batchq.domain.lifecycle import node_view
-from batchq.engine.messages import SweepJobs
+from batchq.engine.messages import BulkStopRequest
 from batchq.engine.unit_of_work import Committed, Turn
 from batchq.errors import TooOften
 from batchq.ports.bulk_stops import SweepStore
@@ -31,7 +31,7 @@ ASKED = "asked"
 MOST = 500  # jobs that one turn tells
 AT_ONCE = 100  # orders that one user may have under way: to decide each of them may take part of a second
 
-Hear = Callable[[tuple[JobOutcome, ...] | None], None]
+Report = Callable[[tuple[JobOutcome, ...] | None], None]
 
 NOBODY = IntervalSet()
 
@@ -42,7 +42,7 @@ class Sweeps:
     def __init__(self, store: SweepStore) -> None:
         self._store = store
         self._under_way: dict[int, Sweep] = {}
-        self._hear: dict[int, Hear] = {}
+        self._report: dict[int, Report] = {}
         self._unknown = False
         self.meant = NOBODY
 
@@ -53,8 +53,8 @@ class Sweeps:
     async def load(self) -> None:
         self._under_way = {it.number: it for it in await self._store.sweeps()}
         self._unknown = True
-        for number in self._hear.keys() - self._under_way.keys():  # the next order may have this number
-            self._hear.pop(number)(None)
+        for number in self._report.keys() - self._under_way.keys():  # the next order may have this number
+            self._report.pop(number)(None)
 
     async def prepare(self) -> None:
         """Before anything is decided in a turn: whom those orders mean that the last one has saved."""
@@ -62,15 +62,15 @@ class Sweeps:
             self.meant = IntervalSet([run for it in self._under_way for run in await self._store.meant_orders(it)])
             self._unknown = False
 
-    def begin(self, turn: Turn, letter: SweepJobs) -> None:
+    def begin(self, turn: Turn, message: BulkStopRequest) -> None:
         """Raises TooOften."""
         known = [*self._under_way.values(), *(sweep for sweep, _ in turn.sweeps)]
         if turn.caller is not None and sum(_is_of(it, turn.caller) for it in known) >= AT_ONCE:
             raise TooOften(f"User {turn.caller.user} has {AT_ONCE} orders to stop jobs under way: Rate exceeded")
         number = max((it.number for it in known), default=0) + 1
         turn.note("jobs", ASKED)
-        order = replace(letter.order, act=turn.acts[-1]) if turn.caller is not None else letter.order
-        turn.sweeps.append((Sweep(number=number, order=order), letter))
+        order = replace(message.order, act=turn.acts[-1]) if turn.caller is not None else message.order
+        turn.sweeps.append((Sweep(number=number, order=order), message))
 
     async def work(self, turn: Turn) -> None:
         """The oldest order first, and each has its part: one for few jobs need not wait for one for very many."""
@@ -86,16 +86,16 @@ class Sweeps:
 
     def on_committed(self, committed: Committed) -> None:
         turn = committed.turn
-        for sweep, letter in turn.sweeps:
+        for sweep, message in turn.sweeps:
             self._under_way[sweep.number] = sweep
-            self._hear[sweep.number] = letter.hear
+            self._report[sweep.number] = message.report
             self._unknown = True
         for progress in turn.progress:
-            hear = self._hear.get(progress.sweep, _nobody)
-            hear(turn.told[progress.sweep])
+            report = self._report.get(progress.sweep, _nobody)
+            report(turn.told[progress.sweep])
             if progress.over:
                 del self._under_way[progress.sweep]
-                self._hear.pop(progress.sweep, _nobody)(None)
+                self._report.pop(progress.sweep, _nobody)(None)
         if not self._under_way:
             self.meant = NOBODY
 

@@ -15,7 +15,7 @@ from batchq.domain.ids import ConsumableName, JobId, QueueName, Tag
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle.array_view import Sealed
 from batchq.engine.account_limits import Accounts, SubmitRateLimiter
-from batchq.engine.bulk_stops import Hear
+from batchq.engine.bulk_stops import Report
 from batchq.engine.containers.executor import Executor
 from batchq.engine.containers.start_breaker import StartBreaker
 from batchq.engine.containers.verified_runtime import VerifiedRuntime
@@ -23,7 +23,7 @@ from batchq.engine.containers.watcher import Watcher
 from batchq.engine.engine_identity import EngineCheck
 from batchq.engine.loop import Loop
 from batchq.engine.mailbox import Inbox
-from batchq.engine.messages import Amend, Deliver, Resume, Submit, SweepJobs
+from batchq.engine.messages import BulkStopRequest, JobEvent, Resume, Submit, UpdateTags
 from batchq.engine.monitors.store_monitor import Guard
 from batchq.engine.scheduling.catalog_view import Ground, network_on
 from batchq.engine.supervisor import Tasks, within
@@ -91,9 +91,9 @@ class Engine:
             tasks=self.tasks,
             engine_check=self._check,
         )
-        running, hear = self.loop.running, executor.hear
+        running, on_death = self.loop.running, executor.on_death
         self._watcher = Watcher(
-            runtime=runtime, clock=clock, survey_every=survey_every, running=running, hear=hear, post=post
+            runtime=runtime, clock=clock, survey_every=survey_every, running=running, on_death=on_death, post=post
         )
         self.submit_rate = SubmitRateLimiter(accounts, clock)
         self.guard = Guard(store=store, clock=clock, post=inbox.post)
@@ -158,7 +158,7 @@ class Engine:
         Raises Invalid for one that cannot be, and StoreFailed.
         """
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.inbox.post(Deliver(job_id=job_id, event=event, caller=caller, answer=answer))
+        self.inbox.post(JobEvent(job_id=job_id, event=event, caller=caller, answer=answer))
         await answer
 
     async def deliver_all(
@@ -168,17 +168,17 @@ class Engine:
         answers = [asyncio.get_running_loop().create_future() for _ in requests]
         asked = zip(requests, answers, strict=True)
         self.inbox.post(
-            *(Deliver(job_id=it, event=event, caller=caller, answer=answer) for (it, event), answer in asked)
+            *(JobEvent(job_id=it, event=event, caller=caller, answer=answer) for (it, event), answer in asked)
         )
         try:
             return [await _refusal(it) for it in answers]
         finally:
             for it in answers:
-                _let_go(it)
+                _discard(it)
 
     async def amend(self, job_id: JobId, change: Callable[[Job], Job], *, caller: Caller) -> None:
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.inbox.post(Amend(job_id=job_id, change=change, caller=caller, answer=answer))
+        self.inbox.post(UpdateTags(job_id=job_id, change=change, caller=caller, answer=answer))
         await answer
 
     async def resume(self, *, purge: bool, new_engine: bool = False, caller: Caller) -> None:
@@ -191,28 +191,28 @@ class Engine:
     async def sweep(
         self, order: SweepOrder, selection: Selection, *, caller: Caller
     ) -> AsyncIterator[tuple[JobOutcome, ...]]:
-        """What becomes of the jobs that are meant, as they are told. It is durable whom it means when this returns."""
-        told: asyncio.Queue[tuple[JobOutcome, ...] | None] = asyncio.Queue()
-        hear, as_of = _ear(told), self.loop.state.next_order
+        """The outcome of each selected job as it is stopped. When this returns the selection is durable."""
+        outcomes: asyncio.Queue[tuple[JobOutcome, ...] | None] = asyncio.Queue()
+        report, as_of = _reporter(outcomes), self.loop.state.next_order
         async with self.loop.choosing.turn_of(caller):
             try:
-                await self._begin_sweep(order, selection, as_of=as_of, hear=hear, final=False, caller=caller)
+                await self._begin_sweep(order, selection, as_of=as_of, report=report, final=False, caller=caller)
             except Outdated:
-                await self._begin_sweep(order, selection, as_of=as_of, hear=hear, final=True, caller=caller)
-        return _heard(told)
+                await self._begin_sweep(order, selection, as_of=as_of, report=report, final=True, caller=caller)
+        return _outcomes(outcomes)
 
     async def _begin_sweep(
-        self, order: SweepOrder, selection: Selection, *, as_of: int, hear: Hear, final: bool, caller: Caller
+        self, order: SweepOrder, selection: Selection, *, as_of: int, report: Report, final: bool, caller: Caller
     ) -> None:
         """Raises Outdated, but not when `final`: the second read is as long ago as a read takes, and no longer."""
         candidates = await self.loop.choosing.candidates(selection)
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.inbox.post(
-            SweepJobs(
+            BulkStopRequest(
                 order=order,
                 selection=selection,
                 as_of=as_of,
-                hear=hear,
+                report=report,
                 candidates=candidates,
                 final=final,
                 caller=caller,
@@ -261,24 +261,26 @@ async def _refusal(answer: asyncio.Future[None]) -> BatchqError | None:
     return None
 
 
-def _let_go(answer: asyncio.Future[None]) -> None:
-    """Of whoever goes away before he has heard it all, asyncio is not to complain that he did not."""
+def _discard(answer: asyncio.Future[None]) -> None:
+    """Cancel the answer, or read its error: asyncio logs an error that was never read."""
     if not answer.cancel() and not answer.cancelled():
         answer.exception()
 
 
-def _ear(told: asyncio.Queue[tuple[JobOutcome, ...] | None]) -> Callable[[tuple[JobOutcome, ...] | None], None]:
-    """Of somebody who may go before all is told: for him nothing is kept any more."""
-    listens = ref(told)
+def _reporter(
+    outcomes: asyncio.Queue[tuple[JobOutcome, ...] | None],
+) -> Callable[[tuple[JobOutcome, ...] | None], None]:
+    """Holds a weak reference to the queue: outcomes are dropped once the client disconnects."""
+    listens = ref(outcomes)
 
-    def hear(some: tuple[JobOutcome, ...] | None) -> None:
+    def report(some: tuple[JobOutcome, ...] | None) -> None:
         queue = listens()
         if queue is not None:
             queue.put_nowait(some)
 
-    return hear
+    return report
 
 
-async def _heard(told: asyncio.Queue[tuple[JobOutcome, ...] | None]) -> AsyncIterator[tuple[JobOutcome, ...]]:
-    while (some := await told.get()) is not None:
+async def _outcomes(outcomes: asyncio.Queue[tuple[JobOutcome, ...] | None]) -> AsyncIterator[tuple[JobOutcome, ...]]:
+    while (some := await outcomes.get()) is not None:
         yield some

@@ -1,4 +1,4 @@
-"""What each kind of letter does to a turn."""
+"""What each kind of message does to a turn."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -20,18 +20,18 @@ from batchq.domain.lifecycle.transitions import due
 from batchq.domain.scheduling.capacity import usable
 from batchq.domain.scheduling.dependencies import named, refusal
 from batchq.engine.messages import (
-    Amend,
-    Deliver,
+    BulkStopRequest,
+    CatalogChanged,
+    ContinueWork,
     EngineLost,
-    GroundChanged,
-    Letter,
-    MoreToDo,
+    JobEvent,
+    Message,
     Resume,
-    Ring,
     SearchQueues,
     Submit,
-    Surveyed,
-    SweepJobs,
+    SurveyCompleted,
+    TimerFired,
+    UpdateTags,
 )
 from batchq.engine.scheduling.catalog_view import Ground
 from batchq.engine.scheduling.queue_cache import Ahead
@@ -55,7 +55,7 @@ class Reader:
         ground: Ground,
         *,
         admit: Callable[[Turn, JobSpec], None],
-        sweep: Callable[[Turn, SweepJobs], None],
+        sweep: Callable[[Turn, BulkStopRequest], None],
     ) -> None:
         self._state = state
         self._ground = ground
@@ -64,68 +64,68 @@ class Reader:
         self._engine_trouble: str | None = None
         self._earlier: Mapping[SubmissionKey, JobId] = {}
 
-    async def prepare(self, turn: Turn, letters: Sequence[Letter], store: JobStore, ahead: Ahead) -> None:
-        """Fetch, in one go each, the jobs and the earlier submissions that the letters speak of."""
+    async def prepare(self, turn: Turn, messages: Sequence[Message], store: JobStore, ahead: Ahead) -> None:
+        """Fetch, in one go each, the jobs and the earlier submissions that the messages speak of."""
         asked: set[JobId] = set()
         again = []
-        for letter in letters:
-            asked.update(_asked(letter))
+        for message in messages:
+            asked.update(_asked(message))
             if (
-                isinstance(letter, Submit)
-                and letter.key is not None
-                and self._state.repeats.may_be_one(letter.key, turn.now)
+                isinstance(message, Submit)
+                and message.key is not None
+                and self._state.repeats.may_be_one(message.key, turn.now)
             ):
-                again.append(letter.key)
-            elif isinstance(letter, Ring):
-                ahead.doubt(letter.job_id)
+                again.append(message.key)
+            elif isinstance(message, TimerFired):
+                ahead.doubt(message.job_id)
         self._earlier = await store.submissions(again) if again else {}
         asked.update(self._earlier.values())
         unknown = sorted(job_id for job_id in asked if not turn.knows(job_id)) if asked else ()
         if unknown:
             turn.learn((await ahead.jobs(unknown)).values())
 
-    def read(self, turn: Turn, letter: Letter) -> None:
-        match letter:
+    def read(self, turn: Turn, message: Message) -> None:
+        match message:
             case Submit():
-                self._submit(turn, letter)
-            case Deliver() | Amend() | Ring():
-                self._tell(turn, letter)
-            case Surveyed():
-                self._reconcile(turn, letter)
+                self._submit(turn, message)
+            case JobEvent() | UpdateTags() | TimerFired():
+                self._tell(turn, message)
+            case SurveyCompleted():
+                self._reconcile(turn, message)
             case Resume():
-                self._resume(turn, letter)
+                self._resume(turn, message)
                 turn.note("data")
-            case SweepJobs():
-                self._sweep(turn, letter)
+            case BulkStopRequest():
+                self._sweep(turn, message)
             case EngineLost():
                 self._state.host = None
-            case GroundChanged():
+            case CatalogChanged():
                 self._state.ground_changed = True
-            case MoreToDo():
+            case ContinueWork():
                 turn.place = True
             case SearchQueues():
                 turn.search = True
             case _:
-                assert_never(letter)
+                assert_never(message)
 
-    def submitted_as(self, turn: Turn, letter: Submit) -> JobId:
+    def submitted_as(self, turn: Turn, message: Submit) -> JobId:
         """The job that a submission made, now or the first time it came."""
-        if letter.key is None:
-            return letter.job_id
-        return self._earlier.get(letter.key) or turn.submitted.get(letter.key, letter.job_id)
+        if message.key is None:
+            return message.job_id
+        return self._earlier.get(message.key) or turn.submitted.get(message.key, message.job_id)
 
-    def _submit(self, turn: Turn, letter: Submit) -> None:
-        if turn.knows(self.submitted_as(turn, letter)):
+    def _submit(self, turn: Turn, message: Submit) -> None:
+        if turn.knows(self.submitted_as(turn, message)):
             return
-        self._check_queue(letter.spec.queue, letter.caller)
-        if letter.spec.depends_on:
-            _check_dependencies(turn, letter.spec, letter.caller)
-        self._admit(turn, letter.spec)
+        self._check_queue(message.spec.queue, message.caller)
+        if message.spec.depends_on:
+            _check_dependencies(turn, message.spec, message.caller)
+        self._admit(turn, message.spec)
         job = Job(
-            id=letter.job_id, order=self._state.next_order, spec=letter.spec, created_at=turn.now, tags=letter.tags
+            id=message.job_id, order=self._state.next_order, spec=message.spec, created_at=turn.now, tags=message.tags
         )
-        self._state.next_order += 1 + (letter.spec.array_size or 0)
-        turn.insert(job, letter.key)
+        self._state.next_order += 1 + (message.spec.array_size or 0)
+        turn.insert(job, message.key)
 
     def _check_queue(self, name: QueueName, caller: Caller) -> None:
         """Again, for the request was checked before it lay here: a queue that is being deleted takes no jobs."""
@@ -135,33 +135,33 @@ class Reader:
         if queue.state is not State.ENABLED:
             raise Invalid(f"JobQueue {name} is disabled and takes no jobs.")
 
-    def _reconcile(self, turn: Turn, letter: Surveyed) -> None:
+    def _reconcile(self, turn: Turn, message: SurveyCompleted) -> None:
         """A changed machine is changed ground."""
-        tags = [it.tag for it in letter.seen]
-        renewed = self._state.engine_check.inspect(letter.engine.id, seen=tags, active=turn.active().values())
+        tags = [it.tag for it in message.seen]
+        renewed = self._state.engine_check.inspect(message.engine.id, seen=tags, active=turn.active().values())
         turn.engine_id = renewed or turn.engine_id  # that of a resume in this turn
         if not self._state.engine_check.accepted:
             self._refuse_engine()
             return
         for job in turn.active().values():
             turn.keep(job, bounded(job, turn.now))
-        self._state.engine_ahead = None if letter.engine.time is None else letter.engine.time - turn.now
-        host = usable(letter.capacity)
+        self._state.engine_ahead = None if message.engine.time is None else message.engine.time - turn.now
+        host = usable(message.capacity)
         self._state.ground_changed = self._state.ground_changed or self._state.host != host
         self._state.host = host
-        self._state.seen = frozenset(job_id for it in letter.seen for job_id in _with_array(it.tag.job_id))
+        self._state.seen = frozenset(job_id for it in message.seen for job_id in _with_array(it.tag.job_id))
         self._state.strays.surveyed(tags)
         if self._state.safety.holds:
-            self._state.safety.take_up(turn, letter.seen)
+            self._state.safety.take_up(turn, message.seen)
             return
-        found = _reconciled(turn, letter)
+        found = _reconciled(turn, message)
         for job_id, lost in found.news:
             turn.step(job_id, lost)
         if found.news:  # the loss of one container may change what is wanted of others
-            found = _reconciled(turn, letter)
+            found = _reconciled(turn, message)
         spared = self._state.safety.spared(turn, tags)
         for effect in found.effects:
-            if not isinstance(effect, do.ClearAway) or effect.tag not in spared:
+            if not isinstance(effect, do.CleanUpContainer) or effect.tag not in spared:
                 turn.effects.append((effect, turn.get(effect.tag.job_id)))
         for job in turn.active().values():  # a look after a timeout may have had no answer
             looks = (tag_looked_at(job, alarm) for alarm in due(job, turn.now))
@@ -171,7 +171,7 @@ class Reader:
         going = (*sorted(purged, key=str), *self._state.strays.ripe(strays, turn.now))
         for tag in going:
             log.warning("container %s belongs to no known job; it is removed", tag)
-        turn.effects += ((do.ClearAway(tag=tag), None) for tag in going)
+        turn.effects += ((do.CleanUpContainer(tag=tag), None) for tag in going)
 
     def _refuse_engine(self) -> None:
         if self._state.host is not None or self._engine_trouble != self._state.engine_check.trouble:
@@ -179,37 +179,37 @@ class Reader:
         self._engine_trouble = self._state.engine_check.trouble
         self._state.host = None
 
-    def _resume(self, turn: Turn, letter: Resume) -> None:
+    def _resume(self, turn: Turn, message: Resume) -> None:
         """The engine is accepted first: what restored data finds on it is to be seen before that is resumed."""
         if self._state.engine_check.foreign is None:
-            self._state.safety.resume(turn, purge=letter.purge)
-        elif letter.new_engine:
+            self._state.safety.resume(turn, purge=message.purge)
+        elif message.new_engine:
             turn.engine_id = self._state.engine_check.foreign
         else:
             raise Invalid(f"{self._state.engine_check.trouble}.")
 
-    def _tell(self, turn: Turn, letter: Deliver | Amend | Ring) -> None:
-        """A letter about one job. One about an unknown job changes nothing; one about a child being spawned waits.
+    def _tell(self, turn: Turn, message: JobEvent | UpdateTags | TimerFired) -> None:
+        """A message about one job. One about an unknown job changes nothing; one about a child being spawned waits.
 
         A stop order to a child of an array that has not begun is kept by the array.
         """
-        job = turn.get(letter.job_id)
+        job = turn.get(message.job_id)
         if job is None:
-            if comes(turn, letter.job_id):
-                turn.later.append(letter)
-            elif isinstance(letter, Deliver):
-                _keep_order(turn, letter)
+            if comes(turn, message.job_id):
+                turn.later.append(message)
+            elif isinstance(message, JobEvent):
+                _keep_order(turn, message)
             return
-        match letter:
-            case Deliver(event=event):
+        match message:
+            case JobEvent(event=event):
                 if not self._state.safety.doubts(job, event):
                     turn.step(job.id, event)
-            case Amend(change=change):
+            case UpdateTags(change=change):
                 turn.keep(job, change(job))
-            case Ring():
-                self._ring(turn, job, letter)
+            case TimerFired():
+                self._ring(turn, job, message)
 
-    def _ring(self, turn: Turn, job: Job, letter: Ring) -> None:
+    def _ring(self, turn: Turn, job: Job, message: TimerFired) -> None:
         """A timeout is ordered when the container that may decide is seen alive: it may have ended in time, unseen.
 
         What waits for such a look holds up nothing else that is due.
@@ -219,38 +219,38 @@ class Reader:
             if look_at is None:
                 turn.step(job.id, alarm)
                 return
-            if look_at == letter.seen_alive:
-                if self._is_over_for_engine(turn, job, letter):
+            if look_at == message.seen_alive:
+                if self._is_over_for_engine(turn, job, message):
                     turn.step(job.id, alarm)
                 return
             turn.effects.append((do.InspectContainer(tag=look_at), job))
 
-    def _is_over_for_engine(self, turn: Turn, job: Job, letter: Ring) -> bool:
+    def _is_over_for_engine(self, turn: Turn, job: Job, message: TimerFired) -> bool:
         """Whether the time of a container of an earlier boot is over by its engine's clock too. Decision 0035."""
-        assert letter.seen_alive is not None, f"{letter} is of no container"
-        ours = part_of(job, letter.seen_alive.part).started_at if has_parts(job) else job.started_at
-        if letter.began is None or ours is None or self._state.engine_ahead is None or job.spec.timeout is None:
+        assert message.seen_alive is not None, f"{message} is of no container"
+        ours = part_of(job, message.seen_alive.part).started_at if has_parts(job) else job.started_at
+        if message.began is None or ours is None or self._state.engine_ahead is None or job.spec.timeout is None:
             return True
         if self._state.clock_since is None or ours >= self._state.clock_since:
             return True
-        excess = (turn.now - ours) - (turn.now + self._state.engine_ahead - letter.began)
+        excess = (turn.now - ours) - (turn.now + self._state.engine_ahead - message.began)
         started = job.started_at or ours
         return turn.now - max(excess, timedelta()) >= started + job.spec.timeout
 
 
-def _keep_order(turn: Turn, letter: Deliver) -> None:
+def _keep_order(turn: Turn, message: JobEvent) -> None:
     """The audit record is about the child, which has no row yet."""
-    array, child = array_to_spawn(turn, letter.job_id), parent_of(letter.job_id)
+    array, child = array_to_spawn(turn, message.job_id), parent_of(message.job_id)
     if array is None or array.family is not None or child is None:
         return
-    if not isinstance(letter.event, on.CancelRequested | on.TerminateRequested):
+    if not isinstance(message.event, on.CancelRequested | on.TerminateRequested):
         return
-    after = arrays.keep_order(array, child[1], letter.event)
+    after = arrays.keep_order(array, child[1], message.event)
     if after is not array:
         caller, turn.caller = turn.caller, None
         turn.keep(array, after)
         turn.caller = caller
-        turn.note_job(array, letter.job_id)
+        turn.note_job(array, message.job_id)
 
 
 def _check_dependencies(turn: Turn, spec: JobSpec, caller: Caller) -> None:
@@ -261,23 +261,23 @@ def _check_dependencies(turn: Turn, spec: JobSpec, caller: Caller) -> None:
         raise Invalid(why)
 
 
-def _reconciled(turn: Turn, letter: Surveyed) -> Reconciled:
+def _reconciled(turn: Turn, message: SurveyCompleted) -> Reconciled:
     return reconcile(
         active=turn.active(),
-        known={it.tag.job_id for it in letter.seen if turn.knows(it.tag.job_id)},
-        seen=letter.seen,
-        expected=letter.expected,
-        lost_before=letter.lost_before,
+        known={it.tag.job_id for it in message.seen if turn.knows(it.tag.job_id)},
+        seen=message.seen,
+        expected=message.expected,
+        lost_before=message.lost_before,
     )
 
 
-def _asked(letter: Letter) -> Sequence[JobId]:
-    match letter:
-        case Deliver(job_id=job_id) | Amend(job_id=job_id) | Ring(job_id=job_id):
+def _asked(message: Message) -> Sequence[JobId]:
+    match message:
+        case JobEvent(job_id=job_id) | UpdateTags(job_id=job_id) | TimerFired(job_id=job_id):
             return _with_array(job_id)
         case Submit(spec=spec):
             return named(spec) if spec.depends_on else ()
-        case Surveyed(seen=seen):
+        case SurveyCompleted(seen=seen):
             return [job_id for it in seen for job_id in _with_array(it.tag.job_id)]
         case _:
             return ()

@@ -1,4 +1,4 @@
-"""The inbox and its one reader: take every letter that waits, step each, save all of it in one transaction, then act.
+"""The inbox and its one reader: take every message that waits, step each, save all of it in one transaction, then act.
 
 Everything a job goes through is decided here, one turn after another, so no two decisions about a job can cross. One
 commit serves a whole turn, whoever is in it; a request is answered after the commit, an effect is done after it.
@@ -26,16 +26,16 @@ from batchq.engine.engine_identity import EngineCheck
 from batchq.engine.handlers import Reader
 from batchq.engine.mailbox import Inbox
 from batchq.engine.messages import (
-    Amend,
-    Deliver,
-    Letter,
-    MoreToDo,
+    BulkStopRequest,
+    ContinueWork,
+    JobEvent,
+    Message,
     Resume,
-    Ring,
     SearchQueues,
     Submit,
-    Surveyed,
-    SweepJobs,
+    SurveyCompleted,
+    TimerFired,
+    UpdateTags,
     caller_of,
 )
 from batchq.engine.scheduling.catalog_view import Ground
@@ -59,7 +59,7 @@ from batchq.ports.jobs import JobStore
 
 log = logging.getLogger(__name__)
 
-MOST_LETTERS = 1000
+MAX_MESSAGES = 1000
 AFTER_FAILURE = 1.0  # seconds
 SHARES_INTERVAL = 60.0  # seconds between looks at fair-share queues with a blocked head
 SEARCH_PAUSE = 0.1  # seconds between searches behind blocked heads
@@ -95,7 +95,7 @@ class Loop:
         self._inbox = inbox
         self._families = Families()
         self.scheduler = Scheduler(
-            store=store, ground=ground, accounts=accounts, clock=clock, ring=lambda: inbox.post(MoreToDo())
+            store=store, ground=ground, accounts=accounts, clock=clock, ring=lambda: inbox.post(ContinueWork())
         )
         self._sweeps = Sweeps(store)
         self.choosing = Choosing(store)
@@ -117,7 +117,7 @@ class Loop:
         self._unjudged = tuple(unjudged(await self._store.ended_dependencies()))
         await self.scheduler.load(self.state.active.values())
         if self._more_to_do:
-            self._inbox.post(MoreToDo())
+            self._inbox.post(ContinueWork())
         for job in self.state.active.values():
             self._wake(job)
         self._behind = False
@@ -131,9 +131,9 @@ class Loop:
         while True:
             if self._behind:
                 await self.load()
-            letters = await self._inbox.take(MOST_LETTERS)
+            messages = await self._inbox.take(MAX_MESSAGES)
             async with self.between:
-                await self.turn(letters)
+                await self.turn(messages)
 
     @property
     def sealed(self) -> Sealed:
@@ -142,7 +142,7 @@ class Loop:
 
     @property
     def _more_to_do(self) -> bool:
-        """Whether the next turn has something to do even without a letter."""
+        """Whether the next turn has something to do even without a message."""
         return self._families.busy or self._sweeps.busy or bool(self._unjudged)
 
     @property
@@ -159,30 +159,30 @@ class Loop:
     def running(self) -> frozenset[Tag]:
         return frozenset(tag for job in self.state.active.values() for tag in tags_running(job))
 
-    async def turn(self, letters: Sequence[Letter]) -> None:
+    async def turn(self, messages: Sequence[Message]) -> None:
         """One turn. When the store fails nothing has happened: requests are told, and news is read again later."""
         turn = Turn(now=self._clock.now(), active=self.state.active)
         try:
-            await self._work(turn, letters)
+            await self._work(turn, messages)
         except StoreFailed as failure:
             self._behind = isinstance(failure, Conflict)
-            self._put_off(letters, failure)
+            self._put_off(messages, failure)
         except Exception:
             self._behind = True  # who knows whether it was saved
-            self._put_off(letters, Unavailable("the scheduler failed; its log tells more"))
+            self._put_off(messages, Unavailable("the scheduler failed; its log tells more"))
             raise
         else:
             self._behind = True  # and stays so if this fails: then memory is not what was saved
-            self._answer(turn, letters)
+            self._answer(turn, messages)
             self._on_committed(turn)
             self._behind = False
 
-    async def _work(self, turn: Turn, letters: Sequence[Letter]) -> None:
+    async def _work(self, turn: Turn, messages: Sequence[Message]) -> None:
         self._families.join(turn)
         turn.unjudged.extend(self._unjudged)
         await self._sweeps.prepare()
-        await self._reader.prepare(turn, letters, self._store, self.scheduler.ahead)
-        self._read(turn, letters)
+        await self._reader.prepare(turn, messages, self._store, self.scheduler.ahead)
+        self._read(turn, messages)
         held = self.state.safety.holds
         await self.scheduler.cancel_overdue(turn, ground_changed=self.state.ground_changed, held=held)
         await self._settle(turn)
@@ -207,17 +207,17 @@ class Loop:
         if turn.unsettled:
             await settle(turn, self._store, waited_for=self.scheduler.tally.for_others > 0)
 
-    def _read(self, turn: Turn, letters: Sequence[Letter]) -> None:
-        for letter in letters:
-            turn.caller = caller_of(letter)
+    def _read(self, turn: Turn, messages: Sequence[Message]) -> None:
+        for message in messages:
+            turn.caller = caller_of(message)
             try:
-                self._reader.read(turn, letter)
+                self._reader.read(turn, message)
             except BatchqError as refusal:
-                if not _refuse(letter, refusal):
-                    log.warning("message rejected: %s", _with_history(refusal, turn, letter))
+                if not _refuse(message, refusal):
+                    log.warning("message rejected: %s", _with_history(refusal, turn, message))
             except Exception as bug:  # the one blind except: a message that fails must not stop the others
-                log.exception("message failed: %s", _with_history(letter, turn, letter))
-                _refuse(letter, Unavailable(f"{type(bug).__name__} in the scheduler; the log tells more"))
+                log.exception("message failed: %s", _with_history(message, turn, message))
+                _refuse(message, Unavailable(f"{type(bug).__name__} in the scheduler; the log tells more"))
         turn.caller = None
 
     def _may_fill(self, turn: Turn) -> Resources | None:
@@ -240,7 +240,7 @@ class Loop:
         while True:
             await self._clock.sleep(SHARES_INTERVAL)
             if self.scheduler.shares_wait:
-                self._inbox.post(MoreToDo())
+                self._inbox.post(ContinueWork())
 
     def _has_grown(self, turn: Turn) -> bool:
         """Whether there may be more room than at the last fill, and not only other jobs that wait for it."""
@@ -256,17 +256,17 @@ class Loop:
     def _skip(self, turn: Turn) -> Skip:
         return Skip(children=self._families.under_order(turn), meant=self._sweeps.meant)
 
-    def _sweep(self, turn: Turn, letter: SweepJobs) -> None:
+    def _sweep(self, turn: Turn, message: BulkStopRequest) -> None:
         """Where children are looked at, those that were still to come when it was asked have to be there first.
 
         Raises Outdated.
         """
-        if letter.selection.looks_at_children and self._families.spawning(letter.as_of):
-            turn.later.append(letter)
-        elif outdated(letter):
+        if message.selection.looks_at_children and self._families.spawning(message.as_of):
+            turn.later.append(message)
+        elif outdated(message):
             raise Outdated("too many jobs have changed since they were read")
         else:
-            self._sweeps.begin(turn, letter)
+            self._sweeps.begin(turn, message)
 
     def _on_committed(self, turn: Turn) -> None:
         """The turn is saved: update the state in memory, log the transitions, then carry out the effects."""
@@ -280,53 +280,56 @@ class Loop:
         for job in committed.jobs:
             self._wake(job)
         if turn.restoration is not None:
-            self._inbox.post(MoreToDo())
+            self._inbox.post(ContinueWork())
         self._unjudged = tuple(turn.unjudged)
-        for letter in (*turn.later, *([MoreToDo()] if self._more_to_do or turn.more else [])):
-            self._inbox.post(letter)
+        for message in (*turn.later, *([ContinueWork()] if self._more_to_do or turn.more else [])):
+            self._inbox.post(message)
         log_transitions(committed.transitions)
         for effect, subject in turn.effects:
             self._act(effect, subject)
 
-    def _answer(self, turn: Turn, letters: Sequence[Letter]) -> None:
-        later = {id(letter) for letter in turn.later}
-        for letter in [it for it in letters if id(it) not in later] if later else letters:
-            match letter:
+    def _answer(self, turn: Turn, messages: Sequence[Message]) -> None:
+        later = {id(message) for message in turn.later}
+        for message in [it for it in messages if id(it) not in later] if later else messages:
+            match message:
                 case Submit(answer=answer) if not answer.done():
-                    submitted = turn.get(self._reader.submitted_as(turn, letter))
-                    assert submitted is not None, f"{letter.job_id} was saved and is not known"
+                    submitted = turn.get(self._reader.submitted_as(turn, message))
+                    assert submitted is not None, f"{message.job_id} was saved and is not known"
                     answer.set_result(submitted)
                 case (
-                    Deliver(answer=answer) | Amend(answer=answer) | Resume(answer=answer) | SweepJobs(answer=answer)
+                    JobEvent(answer=answer)
+                    | UpdateTags(answer=answer)
+                    | Resume(answer=answer)
+                    | BulkStopRequest(answer=answer)
                 ) if answer is not None and not answer.done():
                     answer.set_result(None)
                 case _:
                     pass
 
-    def _put_off(self, letters: Sequence[Letter], failure: BatchqError) -> None:
+    def _put_off(self, messages: Sequence[Message], failure: BatchqError) -> None:
         """Requests are refused; what the outside told must not be lost, and is read again. Surveys come anew anyway."""
         if self.store_fails is None:
             log.warning("a turn was not saved: %s", failure)
         self._store_failed = str(failure), self._clock.now()
-        again = [it for it in letters if not _refuse(it, failure) and not isinstance(it, Surveyed)]
+        again = [it for it in messages if not _refuse(it, failure) and not isinstance(it, SurveyCompleted)]
         if again:
             self._tasks.spawn("read later", self._read_later(again))
 
-    async def _read_later(self, letters: Sequence[Letter]) -> None:
+    async def _read_later(self, messages: Sequence[Message]) -> None:
         await self._clock.sleep(AFTER_FAILURE)
-        for letter in letters:
-            self._inbox.post(letter)
+        for message in messages:
+            self._inbox.post(message)
 
 
-def _with_history(what: object, turn: Turn, letter: Letter) -> str:
+def _with_history(what: object, turn: Turn, message: Message) -> str:
     """What is reported, with the recent history of the job that the message is about, unless it has that already."""
-    job = turn.get(letter.job_id) if isinstance(letter, Deliver | Amend | Ring) else None
+    job = turn.get(message.job_id) if isinstance(message, JobEvent | UpdateTags | TimerFired) else None
     return str(what) if job is None or isinstance(what, IllegalTransition) else f"{what}; job {with_history(job)}"
 
 
-def _refuse(letter: Letter, error: BatchqError) -> bool:
+def _refuse(message: Message, error: BatchqError) -> bool:
     """Tell whoever waits for an answer; false if nobody does."""
-    answer = getattr(letter, "answer", None)
+    answer = getattr(message, "answer", None)
     if answer is None:
         return False
     if not answer.done():

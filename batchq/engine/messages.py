@@ -1,6 +1,7 @@
-"""What can lie in the inbox. Letters come from outside only; what follows inside a turn is applied in that turn.
+"""The messages of the mailbox. They come from outside only; what follows inside a turn is applied in that turn.
 
-`caller`: the user whose request the message carries, None for a message of the server's own.
+`caller`: the user whose request the message carries, None for a message of the server's own. `answer` is resolved when
+the turn that handled the message is saved, and gets the error otherwise.
 """
 
 from asyncio import Future
@@ -23,31 +24,31 @@ UNKNOWN_ENGINE = EngineIdentity(id=None, time=None)
 
 
 class Submit(Struct, frozen=True, kw_only=True):
-    """A new job, whoever asks for it. The answer is the job, or the one that the same call made before."""
+    """SubmitJob. The answer is the new job, or the job of the same call when it was made before."""
 
     job_id: JobId
     spec: JobSpec
     tags: tuple[tuple[str, str], ...]
+    #: What identifies a repetition of the call; None where the client marks no calls.
     key: SubmissionKey | None
     caller: Caller
     answer: Future[Job]
 
 
-class Deliver(Struct, frozen=True, kw_only=True):
-    """Something happened to a job. News from the outside wants no answer; a request's comes once it is durable.
-
-    `at_leisure`: nothing follows from it that anybody waits for.
-    """
+class JobEvent(Struct, frozen=True, kw_only=True):
+    """An event of one job: news of its containers, or a request."""
 
     job_id: JobId
     event: on.Event
     caller: Caller | None = None
+    #: None for news, which needs no answer.
     answer: Future[None] | None = None
-    at_leisure: bool = False
+    #: No request waits for what follows from it: it may be handled together with the next messages.
+    low_priority: bool = False
 
 
-class Amend(Struct, frozen=True, kw_only=True):
-    """A change of what is said of a job, not of its life."""
+class UpdateTags(Struct, frozen=True, kw_only=True):
+    """TagResource or UntagResource of a job."""
 
     job_id: JobId
     change: Callable[[Job], Job]
@@ -55,31 +56,33 @@ class Amend(Struct, frozen=True, kw_only=True):
     answer: Future[None]
 
 
-class Ring(Struct, frozen=True, kw_only=True):
-    """A job's alarm went off, or may have: this container of it has just been `seen_alive`."""
+class TimerFired(Struct, frozen=True, kw_only=True):
+    """A timer of the job may be due."""
 
     job_id: JobId
+    #: The container that was just inspected and runs; None when the clock fired the timer.
     seen_alive: Tag | None = None
-    #: When that container began, as the engine stamped it.
+    #: When that container began, by the engine's clock.
     began: datetime | None = None
 
 
-class Surveyed(Struct, frozen=True, kw_only=True):
-    """The engine answered: what containers there are, and what its machine has.
-
-    Those that began before `lost_before` have not outlived the engine, or the machine.
-    """
+class SurveyCompleted(Struct, frozen=True, kw_only=True):
+    """The engine has listed its containers."""
 
     engine: EngineIdentity = UNKNOWN_ENGINE
     seen: tuple[Seen, ...]
+    #: The containers that jobs were known to run when the survey began.
     expected: frozenset[Tag]
+    #: What the engine's machine has in all.
     capacity: Resources
+    #: Containers that began earlier did not survive a restart of the engine or of the machine; None: not known.
     lost_before: datetime | None = None
 
 
 class Resume(Struct, frozen=True, kw_only=True):
-    """An operator lets restored data go on. `purge`: containers that no job owns are cleared away, else left alone."""
+    """An operator ends safe mode, in which restored data is held."""
 
+    #: Whether containers that no job owns are removed; otherwise they are left alone.
     purge: bool
     #: Attempts are not looked for on the engine that they were placed on any more, but on the one that answers.
     new_engine: bool = False
@@ -87,57 +90,56 @@ class Resume(Struct, frozen=True, kw_only=True):
     answer: Future[None]
 
 
-class SweepJobs(Struct, frozen=True, kw_only=True):
-    """Many jobs are to be stopped. The answer comes once it is durable which.
-
-    `hear` is called with what became of them, as they are told, and with None at the end. `as_of`: the order that the
-    next job was to have when it was asked. Without `candidates` the commit chooses among all jobs.
-    Unless `final` it is refused as Outdated when too many jobs have changed since they were read.
-    """
+class BulkStopRequest(Struct, frozen=True, kw_only=True):
+    """Cancel or terminate many jobs. The answer comes when it is durable which jobs are selected."""
 
     order: SweepOrder
     selection: Selection
+    #: `Job.order` of the next job at the time of the request.
     as_of: int
-    hear: Callable[[tuple[JobOutcome, ...] | None], None]
+    #: Called with the outcomes of some jobs, again and again, and with None at the end.
+    report: Callable[[tuple[JobOutcome, ...] | None], None]
+    #: The jobs that were selected before the turn; None: the commit selects among all jobs.
     candidates: Candidates | None = None
+    #: Otherwise the request is refused as Outdated when too many jobs have changed since `candidates` were read.
     final: bool = True
     caller: Caller
     answer: Future[None]
 
 
 class EngineLost(Struct, frozen=True, kw_only=True):
-    """The engine does not answer. Nothing is placed until it does."""
+    """The container engine does not answer. Nothing is placed until it does."""
 
 
-class GroundChanged(Struct, frozen=True, kw_only=True):
-    """Queues or environments are not what they were."""
+class CatalogChanged(Struct, frozen=True, kw_only=True):
+    """A queue, an environment, a policy, a resource or an account changed."""
 
 
-class MoreToDo(Struct, frozen=True, kw_only=True):
-    """The last turn did as much as one turn may, and there is more."""
+class ContinueWork(Struct, frozen=True, kw_only=True):
+    """The last turn reached one of its limits and left work for the next one."""
 
 
 class SearchQueues(Struct, frozen=True, kw_only=True):
-    """Look at more of the jobs behind blocked heads: a turn looks at few."""
+    """Read more of the jobs behind blocked heads: a turn reads only some."""
 
 
-Letter = (
+Message = (
     Submit
-    | Deliver
-    | Amend
-    | Ring
-    | Surveyed
+    | JobEvent
+    | UpdateTags
+    | TimerFired
+    | SurveyCompleted
     | Resume
-    | SweepJobs
+    | BulkStopRequest
     | EngineLost
-    | GroundChanged
-    | MoreToDo
+    | CatalogChanged
+    | ContinueWork
     | SearchQueues
 )
 
 
-_Asked = (Submit, Deliver, Amend, Resume, SweepJobs)
+_Asked = (Submit, JobEvent, UpdateTags, Resume, BulkStopRequest)
 
 
-def caller_of(letter: Letter) -> Caller | None:
-    return letter.caller if isinstance(letter, _Asked) else None
+def caller_of(message: Message) -> Caller | None:
+    return message.caller if isinstance(message, _Asked) else None

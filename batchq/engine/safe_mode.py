@@ -52,7 +52,7 @@ class Safety:
         found = reconcile(active=turn.active(), known=known, seen=seen, expected=())
         over = {it.tag for it in seen if not it.lives and _is_over(turn, it.tag)}
         for effect in found.effects:
-            if not isinstance(effect, do.ClearAway) or effect.tag in over:
+            if not isinstance(effect, do.CleanUpContainer) or effect.tag in over:
                 turn.effects.append((effect, turn.get(effect.tag.job_id)))
         leftovers = _leftovers(found) - over
         if not any(comes(turn, it.job_id) for it in leftovers):
@@ -82,7 +82,7 @@ class Safety:
         going = frozenset(it for it in unknown if purge and not _is_of_attempt_under_way(turn, it))
         spared = frozenset() if purge else unknown
         turn.restoration = Restoration(spared=spared, purged=self.kept.purged | going)
-        turn.effects += [(do.ClearAway(tag=tag), None) for tag in sorted(going, key=str)]
+        turn.effects += [(do.CleanUpContainer(tag=tag), None) for tag in sorted(going, key=str)]
 
     def spared(self, turn: Turn, tags: Collection[Tag]) -> frozenset[Tag]:
         """Those of them that an operator has left alone."""
@@ -150,5 +150,5 @@ def _is_over(turn: Turn, tag: Tag) -> bool:
 
 
 def _leftovers(found: Reconciled) -> frozenset[Tag]:
-    cleared = (it.tag for it in found.effects if isinstance(it, do.ClearAway))
+    cleared = (it.tag for it in found.effects if isinstance(it, do.CleanUpContainer))
     return frozenset({*found.strays, *cleared})

@@ -1,4 +1,4 @@
-"""One heap of wake-ups, derived from the active jobs; it rings letters. A job has at most one that counts."""
+"""One heap of wake-ups, derived from the active jobs; it rings messages. A job has at most one that counts."""
 
 import asyncio
 import heapq
@@ -8,7 +8,7 @@ from datetime import datetime
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.transitions import next_wakeup
-from batchq.engine.messages import Ring
+from batchq.engine.messages import TimerFired
 from batchq.engine.supervisor import within
 from batchq.ports.clock import Clock
 
@@ -18,7 +18,7 @@ LONGEST_WAIT = (
 
 
 class Alarms:
-    def __init__(self, *, clock: Clock, post: Callable[[Ring], None]) -> None:
+    def __init__(self, *, clock: Clock, post: Callable[[TimerFired], None]) -> None:
         self._clock = clock
         self._post = post
         self._due: dict[JobId, datetime] = {}
@@ -54,7 +54,7 @@ class Alarms:
             due, job_id = heapq.heappop(self._heap)
             if self._due.get(job_id) == due:
                 del self._due[job_id]
-                self._post(Ring(job_id=job_id))
+                self._post(TimerFired(job_id=job_id))
 
     async def _wait(self) -> None:
         """Until the first is due, or a sooner one is set."""

@@ -23,7 +23,7 @@ from batchq.domain.lifecycle.status import Outcome
 from batchq.domain.lifecycle.transitions import step
 from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.domain.scheduling.fairshare import Change, ShareKey
-from batchq.engine.messages import Letter, SweepJobs
+from batchq.engine.messages import BulkStopRequest, Message
 from batchq.ports.jobs import Changes, Moment, Restoration, StatusChanged, SubmissionKey
 from batchq.ports.logs import LogStream
 
@@ -66,7 +66,7 @@ class StagedState(Protocol):
 class Turn:
     """A working copy over the active jobs. Jobs that are not active must be learnt before they are stepped.
 
-    `caller` is who asked for what is being read, while it is. `later` are letters that the next turn is to read again,
+    `caller` is who asked for what is being read, while it is. `later` are messages that the next turn is to read again,
     `unknown` the containers that a survey of restored data left over.
 
     `search`: more of the jobs behind heads are looked at. `more`: placement stopped before its end, at its share.
@@ -80,7 +80,7 @@ class Turn:
         self.search = False
         self.more = False
         self.stirred_lines: dict[QueueName, int] = {}
-        self.later: list[Letter] = []
+        self.later: list[Message] = []
         self.submitted: dict[SubmissionKey, JobId] = {}
         self.restoration: Restoration | None = None
         self.engine_id: str | None = None
@@ -89,7 +89,7 @@ class Turn:
         self.unjudged: deque[Unjudged] = deque()
         self.dependents_left = MAX_DEPENDENTS
         self._waiting: dict[JobId, dict[JobId, None]] = {}
-        self.sweeps: list[tuple[Sweep, SweepJobs]] = []
+        self.sweeps: list[tuple[Sweep, BulkStopRequest]] = []
         self.progress: list[Progress] = []
         self.told: dict[int, tuple[JobOutcome, ...]] = {}
         self.caller: Caller | None = None
@@ -254,7 +254,7 @@ class Turn:
             streams=tuple(self._streams),
             restoration=self.restoration,
             engine_id=self.engine_id,
-            sweeps=tuple([(sweep, letter.selection) for sweep, letter in self.sweeps]),
+            sweeps=tuple([(sweep, message.selection) for sweep, message in self.sweeps]),
             candidates=self._candidates(),
             progress=tuple(self.progress),
             acts=tuple(self.acts),
@@ -265,9 +265,9 @@ class Turn:
         """With each the jobs that changed since they were read, in the turns before and in this one."""
         own = {job.order for jobs in (self._inserted, self._updated) for job in jobs.values()} if self.sweeps else ()
         return tuple(
-            (sweep.number, replace(letter.candidates, changed=frozenset(letter.candidates.changed).union(own)))
-            for sweep, letter in self.sweeps
-            if letter.candidates is not None
+            (sweep.number, replace(message.candidates, changed=frozenset(message.candidates.changed).union(own)))
+            for sweep, message in self.sweeps
+            if message.candidates is not None
         )
 
     def committed(self) -> Committed:

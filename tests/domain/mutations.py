@@ -47,7 +47,7 @@ LIFECYCLE = [
     ),
     (
         "an abandoned start is not cleared away",
-        "return abandon(job, now), (do.ClearAway(tag=job.tag),)",
+        "return abandon(job, now), (do.CleanUpContainer(tag=job.tag),)",
         "return abandon(job, now), ()",
     ),
     ("a success is out of memory", "if event.out_of_memory and event.exit_code != 0", "if event.out_of_memory"),
@@ -264,7 +264,7 @@ SETTLING = [
 READING = [
     ("one lost container changes nothing for others", "        if found.news:", "        if False:"),
     ("a timeout is ordered unseen", "            if look_at is None:", "            if True:"),
-    ("whoever is seen alive will do", "if look_at == letter.seen_alive:", "if letter.seen_alive is not None:"),
+    ("whoever is seen alive will do", "if look_at == message.seen_alive:", "if message.seen_alive is not None:"),
     (
         "the engine's clock delays every timeout",
         "if self._state.clock_since is None or ours >= self._state.clock_since:",

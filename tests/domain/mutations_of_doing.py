@@ -1,12 +1,16 @@
 """Bugs in the code that does what was decided: the calls of the engine, and the transactions of the store."""
 
 EXECUTOR = [
-    ("calls about one container cross", "async with case.turn:", "async with asyncio.Lock():"),
-    ("what is under way is asked for again", "if type(effect) in case.under_way:", "if None:"),
-    ("a start is made again before its end is saved", "case.judged = case.judged or news != ()\n", "pass\n"),
+    ("calls about one container cross", "async with ops.lock:", "async with asyncio.Lock():"),
+    ("what is under way is asked for again", "if type(effect) in ops.under_way:", "if None:"),
+    (
+        "a start is made again before its end is saved",
+        "ops.start_reported = ops.start_reported or news != ()\n",
+        "pass\n",
+    ),
     (
         "another attempt begins beside the one before",
-        "await case.start.after(self._clearing_before(tag))\n",
+        "await ops.start.after(self._clearing_before(tag))\n",
         "pass\n",
     ),
     (
@@ -16,16 +20,16 @@ EXECUTOR = [
     ),
     (
         "a stop that finds nobody is the end of it",
-        "            except ContainerGone:\n                self.look(tag)\n                return\n",
+        "            except ContainerGone:\n                self.inspect_again(tag)\n                return\n",
         "            except ContainerGone:\n                return\n",
     ),
     (
         "a stop that was delivered is not told",
-        "self._tell(tag, (on.StopAsked(",
-        "self._tell(tag, () and (on.StopAsked(",
+        "self._post_events(tag, (on.StopAsked(",
+        "self._post_events(tag, () and (on.StopAsked(",
     ),
     ("a container goes before its log is kept", "if not await self._removed_with_log(tag, job):", "if True:"),
-    ("a look that came too early is the last", "while case.look_again:", "if case.look_again:"),
+    ("a look that came too early is the last", "while ops.outdated:", "if ops.outdated:"),
     (
         "a container on its way to its start is lost",
         "if not is_starting or (found is not None and found.stopped_at is not None):",
@@ -33,8 +37,8 @@ EXECUTOR = [
     ),
     (
         "who is heard of is judged as if nothing were under way",
-        "self._judge(news.tag, news.found, self._cases.get(news.tag))",
-        "self._judge(news.tag, news.found, None)",
+        "self._report_found(news.tag, news.found, self._ops.get(news.tag))",
+        "self._report_found(news.tag, news.found, None)",
     ),
     (
         "an end is told without its beginning",

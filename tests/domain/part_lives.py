@@ -17,7 +17,7 @@ VERBS = {
     do.StopContainer: "stop",
     do.KillContainer: "kill",
     do.InspectContainer: "look",
-    do.ClearAway: "clear",
+    do.CleanUpContainer: "clear",
 }
 
 

@@ -78,7 +78,7 @@ def test_an_attempt_that_ends_is_cleared_away():
 
     _, effects = lived(job, exited(1))
 
-    assert effects == (do.ClearAway(tag=job.tag),)
+    assert effects == (do.CleanUpContainer(tag=job.tag),)
 
 
 def test_a_failed_attempt_with_others_left_is_runnable_again():
@@ -89,7 +89,7 @@ def test_a_failed_attempt_with_others_left_is_runnable_again():
     assert (again.status, again.status_reason, again.attempt) == (Status.RUNNABLE, status_reasons.EXITED, None)
     assert again.stopped_at is None
     assert [it.exit_code for it in again.attempts] == [1]
-    assert effects == (do.ClearAway(tag=job.tag),)
+    assert effects == (do.CleanUpContainer(tag=job.tag),)
 
 
 def test_the_next_attempt_counts_on_and_keeps_the_ones_before():
@@ -129,7 +129,7 @@ def test_an_exit_before_we_heard_of_the_start_is_both():
     over, effects = lived(job, exited(0, started_at=at(1), stopped_at=at(2)), now=at(3))
 
     assert (over.status, over.started_at, over.stopped_at) == (Status.SUCCEEDED, at(1), at(2))
-    assert effects == (do.ClearAway(tag=job.tag),)
+    assert effects == (do.CleanUpContainer(tag=job.tag),)
 
 
 def test_being_told_twice_of_a_start_changes_nothing():

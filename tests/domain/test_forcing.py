@@ -53,7 +53,7 @@ def test_one_that_may_never_have_started_is_given_up_too():
     job, effects = lived(starting(), force_fail(), now=at(3))
 
     assert (job.status, job.attempts[0].started_at, job.attempts[0].stopped_at) == (Status.FAILED, None, at(3))
-    assert [type(it) for it in effects] == [do.ClearAway]
+    assert [type(it) for it in effects] == [do.CleanUpContainer]
 
 
 def test_an_end_before_the_beginning_is_not_told():

@@ -64,7 +64,7 @@ def what_is_written_of_an_attempt_that_is_over_stands(life):
 def each_attempt_is_cleared_away_once_when_it_is_over_and_not_before(life):
     under_way = [life[-1].after.tag] if life[-1].after.status in ACTIVE else []
 
-    assert asked(life, do.ClearAway) + under_way == asked(life, do.StartContainer)
+    assert asked(life, do.CleanUpContainer) + under_way == asked(life, do.StartContainer)
 
 
 @law
@@ -190,7 +190,7 @@ def test_among_the_lives_is_everything_that_matters():
 
     look()
 
-    assert seen >= {*LATER, do.StartContainer, do.StopContainer, do.KillContainer, do.AbandonStart, do.ClearAway}
+    assert seen >= {*LATER, do.StartContainer, do.StopContainer, do.KillContainer, do.AbandonStart, do.CleanUpContainer}
     assert seen >= {
         (None, False, 3),
         (None, True, 1),

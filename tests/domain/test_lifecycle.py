@@ -93,22 +93,22 @@ CELLS = {
     (Status.RUNNABLE, on.TerminateRequested): (Status.FAILED, []),
     (Status.STARTING, on.ContainerCreated): (Status.STARTING, []),
     (Status.STARTING, on.ContainerStarted): (Status.RUNNING, []),
-    (Status.STARTING, on.StartFailed): (Status.FAILED, [do.ClearAway]),
-    (Status.STARTING, on.StartAbandoned): (Status.FAILED, [do.ClearAway]),  # with a stop order
-    (Status.STARTING, on.ContainerExited): (Status.SUCCEEDED, [do.ClearAway]),
-    (Status.STARTING, on.ContainerLost): (Status.FAILED, [do.ClearAway]),
+    (Status.STARTING, on.StartFailed): (Status.FAILED, [do.CleanUpContainer]),
+    (Status.STARTING, on.StartAbandoned): (Status.FAILED, [do.CleanUpContainer]),  # with a stop order
+    (Status.STARTING, on.ContainerExited): (Status.SUCCEEDED, [do.CleanUpContainer]),
+    (Status.STARTING, on.ContainerLost): (Status.FAILED, [do.CleanUpContainer]),
     (Status.STARTING, on.CancelRequested): (Status.STARTING, []),
     (Status.STARTING, on.TerminateRequested): (Status.STARTING, [do.AbandonStart]),
-    (Status.STARTING, on.ForceFailed): (Status.FAILED, [do.ClearAway]),
+    (Status.STARTING, on.ForceFailed): (Status.FAILED, [do.CleanUpContainer]),
     (Status.RUNNING, on.ContainerStarted): (Status.RUNNING, []),
-    (Status.RUNNING, on.ContainerExited): (Status.SUCCEEDED, [do.ClearAway]),
-    (Status.RUNNING, on.ContainerLost): (Status.FAILED, [do.ClearAway]),
+    (Status.RUNNING, on.ContainerExited): (Status.SUCCEEDED, [do.CleanUpContainer]),
+    (Status.RUNNING, on.ContainerLost): (Status.FAILED, [do.CleanUpContainer]),
     (Status.RUNNING, on.StopAsked): (Status.RUNNING, []),  # with a stop order
     (Status.RUNNING, on.TimedOut): (Status.RUNNING, [do.StopContainer]),
     (Status.RUNNING, on.GraceExpired): (Status.RUNNING, [do.KillContainer]),  # with a stop order that was asked
     (Status.RUNNING, on.CancelRequested): (Status.RUNNING, []),
     (Status.RUNNING, on.TerminateRequested): (Status.RUNNING, [do.StopContainer]),
-    (Status.RUNNING, on.ForceFailed): (Status.FAILED, [do.ClearAway]),
+    (Status.RUNNING, on.ForceFailed): (Status.FAILED, [do.CleanUpContainer]),
 }
 LATE = {
     on.DependenciesPending,

@@ -86,7 +86,7 @@ def nothing_is_killed_that_was_not_asked_to_stop(life):
 @law
 def what_was_started_is_cleared_away_once_when_the_attempt_is_over_and_none_before_its_end(life):
     last = life[-1].after
-    begun, gone = asked(life, do.StartContainer), asked(life, do.ClearAway)
+    begun, gone = asked(life, do.StartContainer), asked(life, do.CleanUpContainer)
 
     assert [count for count in gone.values() if count > 1] == []
     assert begun.keys() - gone.keys() == {*(tags_under_way(last) + tags_kept(last) if last.attempt else ())}
@@ -96,7 +96,9 @@ def what_was_started_is_cleared_away_once_when_the_attempt_is_over_and_none_befo
 def while_a_container_is_yet_to_start_none_is_cleared_away(life):
     waits = {PartState.WAITING, PartState.STARTING}
     for it in life:
-        assert not (told(it, do.ClearAway) and it.after.attempt and {part.state for part in parts(it.after)} & waits)
+        assert not (
+            told(it, do.CleanUpContainer) and it.after.attempt and {part.state for part in parts(it.after)} & waits
+        )
 
 
 @law
@@ -210,7 +212,7 @@ def test_among_the_lives_is_everything_that_matters():
     look()
 
     assert seen >= {Status.RUNNABLE, Status.STARTING, Status.RUNNING, Status.SUCCEEDED, Status.FAILED}
-    assert seen >= {do.StartContainer, do.StopContainer, do.KillContainer, do.AbandonStart, do.ClearAway}
+    assert seen >= {do.StartContainer, do.StopContainer, do.KillContainer, do.AbandonStart, do.CleanUpContainer}
     assert seen >= {on.StartTimedOut, on.GraceExpired, on.TimedOut, on.StartAbandoned, on.ContainerLost, on.StopAsked}
 
 

@@ -143,14 +143,14 @@ def test_a_container_of_a_job_that_is_over_is_cleared_away():
     before = running()
     over = after(before, exited(0))
 
-    assert reconciled(over, seen=[is_over(before.tag)]) == ((), (do.ClearAway(tag=before.tag),), ())
+    assert reconciled(over, seen=[is_over(before.tag)]) == ((), (do.CleanUpContainer(tag=before.tag),), ())
 
 
 def test_a_container_that_outlived_its_job_is_cleared_away():
     over = succeeded()
     tag = Tag(job_id=over.id, attempt=1)
 
-    assert reconciled(over, seen=[lives(tag)]) == ((), (do.ClearAway(tag=tag),), ())
+    assert reconciled(over, seen=[lives(tag)]) == ((), (do.CleanUpContainer(tag=tag),), ())
 
 
 def test_the_container_of_an_earlier_attempt_is_cleared_away():
@@ -159,7 +159,7 @@ def test_the_container_of_an_earlier_attempt_is_cleared_away():
 
     assert reconciled(second, seen=[is_over(first.tag)])[1] == (
         do.StartContainer(tag=second.tag),
-        do.ClearAway(tag=first.tag),
+        do.CleanUpContainer(tag=first.tag),
     )
 
 
@@ -167,14 +167,14 @@ def test_a_container_of_a_job_that_waits_for_its_retry_is_cleared_away():
     first = running(attempts=2)
     waits = after(first, exited(1))
 
-    assert reconciled(waits, seen=[is_over(first.tag)]) == ((), (do.ClearAway(tag=first.tag),), ())
+    assert reconciled(waits, seen=[is_over(first.tag)]) == ((), (do.CleanUpContainer(tag=first.tag),), ())
 
 
 def test_a_container_of_a_queued_job_that_never_started_one_is_cleared_away():
     job = runnable()
     tag = Tag(job_id=job.id, attempt=1)
 
-    assert reconciled(job, seen=[lives(tag)]) == ((), (do.ClearAway(tag=tag),), ())
+    assert reconciled(job, seen=[lives(tag)]) == ((), (do.CleanUpContainer(tag=tag),), ())
 
 
 def test_a_container_nobody_remembers_is_a_stray_and_is_not_touched_here():

@@ -61,7 +61,7 @@ def test_a_terminated_job_is_failed_and_shows_how_its_container_ended():
 
     assert marks(over) == (Status.FAILED, "enough", False, True)
     assert (over.attempts[0].exit_code, over.attempts[0].status_reason) == (143, "enough")
-    assert isinstance(effects[-1], do.ClearAway)
+    assert isinstance(effects[-1], do.CleanUpContainer)
 
 
 def test_attempts_left_do_not_save_a_terminated_job():
@@ -106,7 +106,7 @@ def test_an_abandoned_start_uses_no_attempt():
 
     assert marks(over) == (Status.FAILED, "enough", False, True)
     assert (over.attempts, over.attempt, over.started_at, over.stopped_at) == ((), None, None, at(2))
-    assert effects == (do.ClearAway(tag=job.tag),)
+    assert effects == (do.CleanUpContainer(tag=job.tag),)
 
 
 def test_a_container_that_starts_in_spite_of_the_order_is_asked_at_once():
@@ -121,7 +121,7 @@ def test_a_container_over_before_it_could_be_asked_fails_the_job_all_the_same():
     over, effects = lived(after(starting(), terminate("enough")), exited(0))
 
     assert marks(over) == (Status.FAILED, "enough", False, True)
-    assert [type(it) for it in effects] == [do.ClearAway]
+    assert [type(it) for it in effects] == [do.CleanUpContainer]
 
 
 def test_a_start_that_failed_after_terminate_is_not_tried_again():

@@ -1,18 +1,18 @@
-"""A loop at its desk: it reads the letters a test hands it, over a store in memory."""
+"""A loop at its desk: it reads the messages a test hands it, over a store in memory."""
 
 import asyncio
 
 from batchq.engine.engine_identity import EngineCheck
 from batchq.engine.loop import Loop
 from batchq.engine.mailbox import Inbox
-from batchq.engine.messages import Deliver, Submit, Surveyed
+from batchq.engine.messages import JobEvent, Submit, SurveyCompleted
 from batchq.engine.supervisor import Tasks
 from tests.engine.turns import HOST, ground, stored
 from tests.support.builders import ADMIN, NO_ACCOUNTS, job_id, spec
 from tests.support.clock import VirtualClock
 
 ONE, TWO = job_id(1_000_000), job_id(1_000_001)
-LOOKED = Surveyed(seen=(), expected=frozenset(), capacity=HOST)
+LOOKED = SurveyCompleted(seen=(), expected=frozenset(), capacity=HOST)
 
 
 class Desk:
@@ -34,8 +34,8 @@ class Desk:
             engine_check=EngineCheck(),
         )
 
-    async def turn(self, *letters):
-        await self.loop.turn(letters)
+    async def turn(self, *messages):
+        await self.loop.turn(messages)
 
     async def status(self, job):
         return (await self.store.jobs([job.id]))[job.id].status
@@ -57,8 +57,8 @@ def submit(new, key=None, caller=ADMIN, **asked):
 
 
 def request(job, event):
-    return Deliver(job_id=job.id, event=event, answer=answer())
+    return JobEvent(job_id=job.id, event=event, answer=answer())
 
 
 def news(job, event):
-    return Deliver(job_id=job.id, event=event)
+    return JobEvent(job_id=job.id, event=event)

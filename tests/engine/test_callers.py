@@ -14,11 +14,11 @@ BOB = Owner(user="bob", account="team")
 UNKNOWN = job_id(77)
 
 
-async def answered(desk, letter):
+async def answered(desk, message):
     """What whoever submitted is told."""
-    await desk.turn(letter)
+    await desk.turn(message)
     try:
-        return (await letter.answer).id
+        return (await message.answer).id
     except Invalid as why:
         return str(why)
 

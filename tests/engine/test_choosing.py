@@ -10,7 +10,7 @@ from batchq.domain.bulk_stop import Kind, Selection, SweepOrder
 from batchq.domain.job import Status
 from batchq.engine import bulk_stop_selection
 from batchq.engine.bulk_stop_selection import Choosing
-from batchq.engine.messages import SweepJobs
+from batchq.engine.messages import BulkStopRequest
 from batchq.errors import Outdated, TooOften
 from tests.engine.desk import LOOKED, ONE, Desk, answer, desk_over, request, submit
 from tests.support.builders import ADMIN, job
@@ -20,12 +20,12 @@ WAITING = Selection(statuses=frozenset({Status.RUNNABLE}))
 ORDER = SweepOrder(kind=Kind.CANCEL, reason="enough")
 
 
-def letter(candidates, *, final=True):
-    return SweepJobs(
+def message(candidates, *, final=True):
+    return BulkStopRequest(
         order=ORDER,
         selection=WAITING,
         as_of=1000,
-        hear=lambda _: None,
+        report=lambda _: None,
         candidates=candidates,
         final=final,
         answer=answer(),
@@ -43,7 +43,7 @@ async def test_jobs_that_change_between_the_read_and_the_commit_are_looked_at_ag
     candidates = await desk.loop.choosing.candidates(WAITING)
 
     await desk.turn(LOOKED, request(ended, on.CancelRequested(reason="mine")))
-    await desk.turn(letter(candidates), submit(ONE, millicpus=64_000))
+    await desk.turn(message(candidates), submit(ONE, millicpus=64_000))
 
     assert (await desk.status(starts), await targets(desk)) == (Status.STARTING, [ONE, stays.id])
 
@@ -51,7 +51,7 @@ async def test_jobs_that_change_between_the_read_and_the_commit_are_looked_at_ag
 async def test_a_request_that_is_cancelled_after_it_was_sent_loses_no_change():
     starts = job(status=Status.RUNNABLE)
     desk = await desk_over(starts)
-    sent = letter(await desk.loop.choosing.candidates(WAITING))
+    sent = message(await desk.loop.choosing.candidates(WAITING))
     sent.answer.cancel()
 
     await desk.turn(LOOKED)
@@ -64,7 +64,7 @@ async def test_candidates_are_read_again_when_too_many_jobs_have_changed(monkeyp
     monkeypatch.setattr(bulk_stop_selection, "MAX_CHANGED", 0)
     starts = job(status=Status.RUNNABLE)
     desk = await desk_over(starts)
-    first = letter(await desk.loop.choosing.candidates(WAITING), final=False)
+    first = message(await desk.loop.choosing.candidates(WAITING), final=False)
 
     await desk.turn(LOOKED)
     await desk.turn(first)

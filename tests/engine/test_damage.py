@@ -10,7 +10,7 @@ from batchq.domain.job import Dependency, Status
 from batchq.domain.lifecycle.containers import tags_under_way
 from batchq.domain.lifecycle.reconcile import Seen
 from batchq.domain.scheduling.fairshare import ShareKey
-from batchq.engine.messages import Amend, Ring, Surveyed
+from batchq.engine.messages import SurveyCompleted, TimerFired, UpdateTags
 from batchq.ports.jobs import Changes
 from batchq.store import rows
 from batchq.store.sqlite_store import SqliteStore
@@ -57,7 +57,7 @@ async def desk_over(database, *jobs, on_ground=None):
 
 async def look_at_damage(desk):
     """What the guard does every few seconds."""
-    await desk.turn(*(Ring(job_id=it) for it in await desk.store.damaged()))
+    await desk.turn(*(TimerFired(job_id=it) for it in await desk.store.damaged()))
 
 
 async def read_what_rings(desk, *, turns):
@@ -251,7 +251,7 @@ async def test_one_that_is_over_holds_no_room_whatever_its_record_says(database)
     await desk.loop.load()
 
     await desk.turn(
-        Amend(job_id=done.id, change=lambda it: replace(it, tags=(("a", "b"),)), answer=answer(), caller=ADMIN)
+        UpdateTags(job_id=done.id, change=lambda it: replace(it, tags=(("a", "b"),)), answer=answer(), caller=ADMIN)
     )
 
     assert await desk.status(done) is Status.SUCCEEDED
@@ -315,9 +315,9 @@ async def test_its_container_is_cleared_away_and_its_room_is_free(database):
     await desk.loop.load()
 
     await look_at_damage(desk)
-    await desk.turn(Surveyed(seen=(Seen(tag=bad.tag, lives=True),), expected=frozenset(), capacity=HOST))
+    await desk.turn(SurveyCompleted(seen=(Seen(tag=bad.tag, lives=True),), expected=frozenset(), capacity=HOST))
 
-    assert do.ClearAway(tag=bad.tag) in desk.asked
+    assert do.CleanUpContainer(tag=bad.tag) in desk.asked
     assert await desk.status(good) is Status.STARTING
 
 
@@ -328,9 +328,9 @@ async def test_a_container_that_its_row_tells_nothing_of_is_found_by_a_survey(da
     await desk.loop.load()
 
     await look_at_damage(desk)
-    await desk.turn(Surveyed(seen=(Seen(tag=bad.tag, lives=True),), expected=frozenset(), capacity=HOST))
+    await desk.turn(SurveyCompleted(seen=(Seen(tag=bad.tag, lives=True),), expected=frozenset(), capacity=HOST))
 
-    assert desk.asked == [do.ClearAway(tag=bad.tag)]
+    assert desk.asked == [do.CleanUpContainer(tag=bad.tag)]
 
 
 async def test_all_containers_of_one_with_several_are_cleared_away(database):
@@ -341,7 +341,7 @@ async def test_all_containers_of_one_with_several_are_cleared_away(database):
 
     await look_at_damage(desk)
 
-    assert desk.asked == [do.ClearAway(tag=it) for it in tags_under_way(bad)]
+    assert desk.asked == [do.CleanUpContainer(tag=it) for it in tags_under_way(bad)]
     assert await fate(desk, bad) == LOST
 
 

@@ -30,9 +30,9 @@ async def looked(outside):
 
 async def look_answered_after_the_end(outside):
     outside.engine.hold("inspect")
-    outside.executor.look(outside.tag)
+    outside.executor.inspect_again(outside.tag)
     await asyncio.sleep(2)
-    outside.executor.hear(await looked(outside))
+    outside.executor.on_death(await looked(outside))
     outside.engine.let_go("inspect")
     await outside.tasks.drain(patience=1000)
 
@@ -44,7 +44,7 @@ def kinds(news):
 async def test_an_end_that_was_looked_at_is_told_as_found_and_nobody_is_asked(outside):
     await asyncio.sleep(2)
 
-    outside.executor.hear(await looked(outside))
+    outside.executor.on_death(await looked(outside))
 
     assert kinds(outside.news) == ENDED
     assert (outside.news[-1].exit_code, outside.engine.looks) == (3, 0)
@@ -53,7 +53,7 @@ async def test_an_end_that_was_looked_at_is_told_as_found_and_nobody_is_asked(ou
 async def test_an_end_that_nobody_looked_at_is_looked_at(outside):
     await asyncio.sleep(2)
 
-    outside.executor.hear(outside.tag)
+    outside.executor.on_death(outside.tag)
 
     await outside.tasks.drain(patience=1000)
     assert (kinds(outside.news), outside.engine.looks) == (ENDED, 1)
@@ -62,7 +62,7 @@ async def test_an_end_that_nobody_looked_at_is_looked_at(outside):
 async def test_one_that_is_not_there_any_more_is_lost_when_a_look_of_our_own_finds_so(outside):
     outside.simulated.vanish(outside.tag)
 
-    outside.executor.hear(DeathReport(tag=outside.tag, found=None))
+    outside.executor.on_death(DeathReport(tag=outside.tag, found=None))
 
     await outside.tasks.drain(patience=1000)
     assert (outside.news, outside.engine.looks) == ([on.ContainerLost(attempt=1)], 1)
@@ -70,7 +70,7 @@ async def test_one_that_is_not_there_any_more_is_lost_when_a_look_of_our_own_fin
 
 @pytest.mark.fault("EN11")
 async def test_one_that_died_and_was_started_again_is_alive(outside):
-    outside.executor.hear(await looked(outside))
+    outside.executor.on_death(await looked(outside))
 
     assert (kinds(outside.news), outside.alive) == ([on.ContainerStarted], 1)
 
@@ -79,7 +79,7 @@ async def test_nothing_but_its_end_is_news_of_one_that_is_known_to_run(outside):
     outside.saved[outside.job.id] = after(outside.job, on.ContainerStarted(attempt=1, started_at=outside.clock.now()))
     await asyncio.sleep(2)
 
-    outside.executor.hear(await looked(outside))
+    outside.executor.on_death(await looked(outside))
 
     assert kinds(outside.news) == [on.ContainerExited]
 
@@ -90,7 +90,7 @@ async def test_one_that_looks_absent_on_its_way_to_its_start_is_not_lost():
     outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
     await asyncio.sleep(1)
 
-    outside.executor.hear(DeathReport(tag=outside.tag, found=None))
+    outside.executor.on_death(DeathReport(tag=outside.tag, found=None))
 
     assert outside.news == []
     outside.saving.set()
@@ -110,7 +110,7 @@ async def test_an_end_before_the_start_is_answered_is_told():
         exit_code=0,
     )
 
-    outside.executor.hear(DeathReport(tag=outside.tag, found=ran))
+    outside.executor.on_death(DeathReport(tag=outside.tag, found=ran))
 
     assert kinds(outside.news) == ENDED
     outside.engine.let_go("start")
@@ -140,8 +140,8 @@ async def test_the_end_of_one_of_several_is_told_by_its_name_and_an_older_look_c
 async def test_of_one_that_nobody_has_to_do_with_nothing_is_kept(outside):
     other = replace(outside.tag, attempt=7)
 
-    outside.executor.hear(DeathReport(tag=other, found=None))
+    outside.executor.on_death(DeathReport(tag=other, found=None))
 
     await outside.tasks.drain(patience=1000)
     assert outside.news == [on.ContainerLost(attempt=7)]
-    assert other not in outside.executor._cases
+    assert other not in outside.executor._ops

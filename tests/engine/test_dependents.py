@@ -8,7 +8,7 @@ from batchq.domain import events as on
 from batchq.domain.job import Status
 from batchq.engine import unit_of_work as turns
 from batchq.engine.dependents import settle
-from batchq.engine.messages import MoreToDo
+from batchq.engine.messages import ContinueWork
 from tests.domain.lives import cancel, pending, runnable, submitted
 from tests.engine.desk import ONE, Desk, desk_over, request, submit
 from tests.engine.turns import ground, stored, turn_over
@@ -27,7 +27,7 @@ async def work_on(desk, most=1000):
     """Turns until nothing is left to do."""
     while not desk.inbox.empty and most > 0:
         await desk.inbox.take(1000)
-        await desk.turn(MoreToDo())
+        await desk.turn(ContinueWork())
         most -= 1
 
 

@@ -25,11 +25,11 @@ async def test_a_request_is_carried_out_though_its_caller_went_away():
     call = asyncio.create_task(
         engine.deliver(waiting.id, on.CancelRequested(reason="not needed"), caller=builders.ADMIN)
     )
-    (letter,) = await inbox.take(1)
+    (message,) = await inbox.take(1)
 
     call.cancel()
     await asyncio.wait([call])
-    await desk.turn(letter)
+    await desk.turn(message)
 
     assert await desk.status(waiting) == "FAILED"
 
@@ -37,13 +37,13 @@ async def test_a_request_is_carried_out_though_its_caller_went_away():
 async def test_a_caller_who_went_away_is_not_refused():
     engine, desk = unstarted(inbox := Inbox()), await desk_over()
     call = asyncio.create_task(engine.submit(job_id=ONE, spec=UNKNOWN, tags=(), key=None, caller=builders.ADMIN))
-    (letter,) = await inbox.take(1)
+    (message,) = await inbox.take(1)
 
     call.cancel()
     await asyncio.wait([call])
-    await desk.turn(letter)
+    await desk.turn(message)
 
-    assert letter.answer.cancelled()
+    assert message.answer.cancelled()
 
 
 async def test_nobody_complains_when_a_caller_goes_away_as_he_is_refused():
@@ -54,12 +54,12 @@ async def test_nobody_complains_when_a_caller_goes_away_as_he_is_refused():
     call = asyncio.create_task(
         engine.deliver(builders.job_id(1), on.CancelRequested(reason="not needed"), caller=builders.ADMIN)
     )
-    (letter,) = await inbox.take(1)
+    (message,) = await inbox.take(1)
 
-    letter.answer.set_exception(StoreFailed("no space left on device"))
+    message.answer.set_exception(StoreFailed("no space left on device"))
     call.cancel()
     await asyncio.wait([call])
-    del call, letter
+    del call, message
     gc.collect()
 
     assert complaints == []
@@ -88,13 +88,13 @@ async def test_many_requests_are_carried_out_though_their_caller_went_away_and_n
     call = asyncio.create_task(
         engine.deliver_all([(first.id, wish), (second.id, odd), (second.id, wish)], caller=builders.ADMIN)
     )
-    letters = await inbox.take(3)
+    messages = await inbox.take(3)
 
-    letters[1].answer.set_exception(Invalid("not this one"))
+    messages[1].answer.set_exception(Invalid("not this one"))
     call.cancel()
     await asyncio.wait([call])
-    await desk.turn(*letters)
-    del call, letters
+    await desk.turn(*messages)
+    del call, messages
     gc.collect()
 
     assert (await desk.status(first), await desk.status(second)) == ("FAILED", "FAILED")
@@ -107,16 +107,16 @@ async def test_for_whoever_went_away_nothing_is_kept_of_what_is_told():
     call = asyncio.create_task(
         engine.sweep(SweepOrder(kind=Kind.CANCEL, reason="not needed"), Selection(), caller=builders.ADMIN)
     )
-    (letter,) = await inbox.take(1)
-    letter.answer.set_result(None)
+    (message,) = await inbox.take(1)
+    message.answer.set_result(None)
     heard = await call
-    letter.hear(told)
+    message.report(told)
     kept = weakref.ref(told)
     assert await anext(heard) == told
 
     await heard.aclose()
     del heard, call
-    letter.hear(told)
+    message.report(told)
     del told
     gc.collect()
 
@@ -124,7 +124,7 @@ async def test_for_whoever_went_away_nothing_is_kept_of_what_is_told():
 
 
 def unstarted(inbox):
-    """One whose letters nobody reads."""
+    """One whose messages nobody reads."""
     clock = VirtualClock()
     return Engine(
         inbox=inbox,

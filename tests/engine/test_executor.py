@@ -16,7 +16,7 @@ from batchq.domain.ids import Tag
 from batchq.engine.containers.executor import ASK_AGAIN, MAX_LOG_REFUSALS, Executor
 from batchq.engine.containers.start import LONGEST_PAUSE
 from batchq.engine.containers.start_breaker import StartBreaker
-from batchq.engine.messages import Deliver, Ring
+from batchq.engine.messages import JobEvent, TimerFired
 from batchq.engine.supervisor import Tasks
 from batchq.errors import (
     EngineUnknown,
@@ -44,7 +44,7 @@ class Outside:
         self.clock = clock = VirtualClock()
         self.simulated = SimulatedRuntime(clock=clock, capacity=HOST)
         self.engine = Recorder(self.simulated)
-        self.news, self.at_leisure, self.alive, self.tasks = [], [], 0, Tasks(clock)
+        self.news, self.low_priority, self.alive, self.tasks = [], [], 0, Tasks(clock)
         self.saved, self.made, self.disk_full, self.saving = {}, [], False, asyncio.Event()
         self.saving.set()
         self.keeping = asyncio.Event()
@@ -68,15 +68,15 @@ class Outside:
     def tag(self) -> Tag:
         return self.job.tag
 
-    def _hear(self, letter):
-        match letter:
-            case Deliver(event=on.ContainerCreated() as made, answer=answer):
+    def _hear(self, message):
+        match message:
+            case JobEvent(event=on.ContainerCreated() as made, answer=answer):
                 self.made.append(made)
                 self.tasks.spawn("save", self._save(answer))
-            case Deliver(event=event, at_leisure=at_leisure):
+            case JobEvent(event=event, low_priority=low_priority):
                 self.news.append(event)
-                self.at_leisure.append(at_leisure)
-            case Ring(seen_alive=tag) if tag == self.tag:
+                self.low_priority.append(low_priority)
+            case TimerFired(seen_alive=tag) if tag == self.tag:
                 self.alive += 1
 
     async def _save(self, answer):
@@ -173,7 +173,7 @@ async def test_a_start_that_waits_for_what_is_left_of_an_earlier_attempt_hears_a
     outside = Outside(seconds=60)
     earlier = replace(outside.tag, attempt=outside.tag.attempt - 1)
     outside.keeping.clear()
-    outside.executor.act(do.ClearAway(tag=earlier), None)
+    outside.executor.act(do.CleanUpContainer(tag=earlier), None)
     outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
     await asyncio.sleep(1)
 
@@ -254,10 +254,10 @@ async def test_a_death_told_during_a_look_is_looked_at():
     outside = Outside(seconds=1, exit_code=3)
     await outside.does(do.StartContainer(tag=outside.tag))
     outside.engine.hold("inspect")
-    outside.executor.look(outside.tag)
+    outside.executor.inspect_again(outside.tag)
     await asyncio.sleep(2)
 
-    outside.executor.look(outside.tag)
+    outside.executor.inspect_again(outside.tag)
     outside.engine.let_go("inspect")
 
     await outside.tasks.drain(patience=1000)
@@ -287,7 +287,7 @@ async def test_that_it_runs_may_lie_a_while_and_its_end_may_not():
     await outside.does(do.InspectContainer(tag=outside.tag))
 
     assert [type(it) for it in outside.news] == [on.ContainerStarted, on.ContainerStarted, on.ContainerExited]
-    assert outside.at_leisure == [True, True, False]
+    assert outside.low_priority == [True, True, False]
 
 
 async def test_a_look_at_a_container_that_runs_tells_that_it_is_alive():
@@ -348,7 +348,7 @@ async def test_who_is_to_be_cleared_away_is_asked_to_stop_no_more():
     outside.executor.act(do.StopContainer(tag=outside.tag), outside.job)
     await asyncio.sleep(10)
 
-    outside.executor.act(do.ClearAway(tag=outside.tag), None)
+    outside.executor.act(do.CleanUpContainer(tag=outside.tag), None)
     await asyncio.sleep(2 * ASK_AGAIN)
 
     assert outside.engine.asked(outside.tag)[-1] == "remove"
@@ -360,7 +360,7 @@ async def test_who_is_removed_with_his_log_is_not_removed_again():
     outside = Outside(seconds=60)
     outside.goes_with_its_log = True
 
-    await outside.does(do.ClearAway(tag=outside.tag))
+    await outside.does(do.CleanUpContainer(tag=outside.tag))
 
     assert outside.engine.asked(outside.tag) == []
 
@@ -403,7 +403,7 @@ async def cleared(outside, times):
     await outside.does(do.StartContainer(tag=outside.tag))
     begun = len(outside.engine.asked(outside.tag))
     for _ in range(times):
-        await outside.does(do.ClearAway(tag=outside.tag))
+        await outside.does(do.CleanUpContainer(tag=outside.tag))
     return outside.engine.asked(outside.tag)[begun:]
 
 

@@ -12,7 +12,7 @@ async def test_a_container_is_not_cleared_away_in_the_midst_of_its_start():
     outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
     await asyncio.sleep(1)
 
-    outside.executor.act(do.ClearAway(tag=outside.tag), outside.job)
+    outside.executor.act(do.CleanUpContainer(tag=outside.tag), outside.job)
     await outside.tasks.drain(patience=1000)
 
     assert [type(it) for it in outside.news] == [on.ContainerStarted]
@@ -34,7 +34,7 @@ async def test_one_that_is_on_its_way_to_its_start_is_not_lost():
     outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
     await asyncio.sleep(1)
 
-    outside.executor.look(outside.tag)
+    outside.executor.inspect_again(outside.tag)
     await asyncio.sleep(1)
 
     assert outside.news == []

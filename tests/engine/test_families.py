@@ -7,7 +7,7 @@ from batchq.domain import events as on
 from batchq.domain.ids import child_id
 from batchq.domain.job import Dependency, DependencyType, Status
 from batchq.engine import arrays
-from batchq.engine.messages import Deliver, MoreToDo
+from batchq.engine.messages import ContinueWork, JobEvent
 from tests.engine.desk import LOOKED, ONE, TWO, answer, desk_over, submit
 
 CANCEL, TERMINATE = on.CancelRequested(reason="enough"), on.TerminateRequested(reason="now")
@@ -19,7 +19,7 @@ def few_at_a_time(monkeypatch):
 
 
 def request(parent, event):
-    return Deliver(job_id=parent, event=event, answer=answer())
+    return JobEvent(job_id=parent, event=event, answer=answer())
 
 
 async def statuses(desk, size, parent=ONE):
@@ -43,7 +43,7 @@ async def test_the_request_costs_no_child_and_each_turn_after_it_a_few():
 
     sizes = []
     while desk.loop._families.busy:
-        await desk.turn(MoreToDo())
+        await desk.turn(ContinueWork())
         sizes.append(len(await statuses(desk, 7)))
 
     assert sizes == [3, 6, 7]
@@ -59,11 +59,11 @@ async def test_orders_of_children_are_taken_when_the_array_is():
 async def test_a_server_that_comes_back_goes_on_where_it_was():
     desk = await desk_over()
     await desk.turn(submit(ONE, array_size=7))
-    await desk.turn(MoreToDo())
+    await desk.turn(ContinueWork())
 
     await desk.loop.load()
     assert desk.loop.state.next_order == 8
-    await desk.turn(MoreToDo())
+    await desk.turn(ContinueWork())
 
     assert len(await statuses(desk, 7)) == 6
 
@@ -73,12 +73,12 @@ async def test_no_child_starts_once_the_parent_is_told_to_end_however_late_it_he
     desk = await desk_over()
     await desk.turn(submit(ONE, array_size=9))
     while desk.loop._families.busy:
-        await desk.turn(MoreToDo())
+        await desk.turn(ContinueWork())
 
     await desk.turn(request(ONE, order), LOOKED)
     assert set(await statuses(desk, 9)) == {Status.RUNNABLE}
     while desk.loop._families.busy:
-        await desk.turn(MoreToDo())
+        await desk.turn(ContinueWork())
 
     assert started(desk) == []
     assert set(await statuses(desk, 9)) == {Status.FAILED}
@@ -88,11 +88,11 @@ async def test_no_child_starts_once_the_parent_is_told_to_end_however_late_it_he
 async def test_an_order_between_spawning_and_spawning_reaches_those_that_come_after_it():
     desk = await desk_over()
     await desk.turn(submit(ONE, array_size=9))
-    await desk.turn(MoreToDo())
+    await desk.turn(ContinueWork())
 
     await desk.turn(request(ONE, CANCEL), LOOKED)
     while desk.loop._families.busy:
-        await desk.turn(MoreToDo())
+        await desk.turn(ContinueWork())
 
     assert started(desk) == []
     assert await statuses(desk, 9) == [Status.FAILED] * 9
@@ -103,15 +103,15 @@ async def test_an_order_that_a_crash_left_half_told_is_told_to_the_end():
     desk = await desk_over()
     await desk.turn(submit(ONE, array_size=9))
     while desk.loop._families.busy:
-        await desk.turn(MoreToDo())
+        await desk.turn(ContinueWork())
     await desk.turn(request(ONE, TERMINATE))
-    await desk.turn(MoreToDo())
+    await desk.turn(ContinueWork())
     assert (await statuses(desk, 9)).count(Status.FAILED) == 3
 
     await desk.loop.load()
     await desk.turn(LOOKED)
     while desk.loop._families.busy:
-        await desk.turn(MoreToDo())
+        await desk.turn(ContinueWork())
 
     assert started(desk) == []
     assert await statuses(desk, 9) == [Status.FAILED] * 9
@@ -122,13 +122,13 @@ async def test_a_failure_in_a_sequential_array_is_decided_in_its_turn_and_told_i
     sequential = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
     await desk.turn(submit(ONE, array_size=9, depends_on=[sequential]), LOOKED)
     while desk.loop._families.busy:
-        await desk.turn(MoreToDo())
+        await desk.turn(ContinueWork())
     assert started(desk) == [child_id(ONE, 0)]
 
-    await desk.turn(Deliver(job_id=child_id(ONE, 0), event=on.StartFailed(attempt=1, reason="no image")))
+    await desk.turn(JobEvent(job_id=child_id(ONE, 0), event=on.StartFailed(attempt=1, reason="no image")))
     assert (await parent_of(desk)).family.broken_at == 0
     while desk.loop._families.busy:
-        await desk.turn(MoreToDo())
+        await desk.turn(ContinueWork())
 
     assert await statuses(desk, 9) == [Status.FAILED] * 9
 
@@ -140,8 +140,8 @@ async def test_a_request_about_a_child_that_is_about_to_come_is_answered_when_it
 
     await desk.turn(last)
     assert not last.answer.done()
-    for letter in await desk.inbox.take(10):
-        await desk.turn(letter)
+    for message in await desk.inbox.take(10):
+        await desk.turn(message)
     while not last.answer.done():
         await desk.turn(*await desk.inbox.take(10))
 
@@ -163,7 +163,7 @@ async def test_two_arrays_share_what_a_turn_may_do_the_older_first():
     desk = await desk_over()
     await desk.turn(submit(ONE, array_size=4), submit(TWO, array_size=4))
 
-    await desk.turn(MoreToDo())
-    await desk.turn(MoreToDo())
+    await desk.turn(ContinueWork())
+    await desk.turn(ContinueWork())
 
     assert (len(await statuses(desk, 4)), len(await statuses(desk, 4, TWO))) == (4, 2)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from batchq.engine.mailbox import Inbox
-from batchq.engine.messages import Ring
+from batchq.engine.messages import TimerFired
 from batchq.engine.monitors.store_monitor import LOOK_EVERY, Guard
 from batchq.errors import StoreFailed, StoreLost
 from tests.support.builders import job_id
@@ -70,6 +70,6 @@ async def test_one_that_does_not_answer_now_may_answer_again(watch):
 async def test_damaged_jobs_are_looked_at_in_a_turn(watch):
     _, inbox = watch(Store(damaged=(job_id(1), job_id(2))))
 
-    letters = await inbox.take(10)
+    messages = await inbox.take(10)
 
-    assert letters == [Ring(job_id=job_id(1)), Ring(job_id=job_id(2))]
+    assert messages == [TimerFired(job_id=job_id(1)), TimerFired(job_id=job_id(2))]

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.job import Status
-from batchq.engine.messages import Amend, GroundChanged, MoreToDo
+from batchq.engine.messages import CatalogChanged, ContinueWork, UpdateTags
 from batchq.engine.scheduling import placement_pass
 from tests.domain.lives import after, at, cancel, exited, not_started, runnable, running
 from tests.engine.desk import LOOKED, ONE, answer, desk_over, news, request, submit
@@ -110,7 +110,7 @@ async def test_a_head_that_started_and_comes_back_is_marked_anew_however_full_th
     assert await desk.status(head) is Status.STARTING
 
     await desk.turn(news(head, not_started()), submit(ONE, millicpus=4000, queue="urgent"))
-    await desk.turn(MoreToDo())
+    await desk.turn(ContinueWork())
 
     assert await blocked(desk, head) == (FOR_VCPUS, at(0))
 
@@ -121,7 +121,9 @@ async def test_a_head_that_was_tagged_loses_its_mark_when_it_is_the_head_no_long
     desk = await desk_over(wants_more, runs, head)
     await desk.turn(LOOKED)
     await desk.turn(
-        Amend(job_id=head.id, change=lambda it: replace(it, tags=(("team", "blue"),)), answer=answer(), caller=ADMIN)
+        UpdateTags(
+            job_id=head.id, change=lambda it: replace(it, tags=(("team", "blue"),)), answer=answer(), caller=ADMIN
+        )
     )
 
     await desk.turn(news(wants_more, exited(1)))
@@ -158,7 +160,7 @@ async def test_a_head_that_has_become_a_misfit_stays_one():
     await desk.turn(LOOKED)
     on_ground.environments["local"] = environment(max_millicpus=3000)
 
-    await desk.turn(GroundChanged())
+    await desk.turn(CatalogChanged())
 
     assert (await desk.store.jobs([head.id]))[head.id].misfit
     assert (await blocked(desk, head))[0] == status_reasons.too_many_vcpus(4000, 3000)

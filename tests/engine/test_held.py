@@ -6,7 +6,7 @@ from batchq.domain import effects as do
 from batchq.domain.ids import Tag, child_id
 from batchq.domain.job import Status
 from batchq.domain.lifecycle.reconcile import Seen
-from batchq.engine.messages import MoreToDo, Resume, Surveyed
+from batchq.engine.messages import ContinueWork, Resume, SurveyCompleted
 from batchq.errors import Invalid
 from batchq.ports.jobs import Changes, Restoration
 from tests.engine.desk import LOOKED, ONE, answer, desk_over, submit
@@ -20,11 +20,11 @@ async def test_a_child_that_its_array_has_yet_to_spawn_is_taken_up_and_not_purge
     await desk.store.commit(Changes(restoration=Restoration(at=NOON)))
     await desk.loop.load()
     tag = Tag(job_id=child_id(ONE, 2), attempt=1)
-    runs = Surveyed(seen=(Seen(tag=tag, lives=True),), expected=frozenset(), capacity=HOST)
+    runs = SurveyCompleted(seen=(Seen(tag=tag, lives=True),), expected=frozenset(), capacity=HOST)
     await desk.turn(runs)
     early, late = Resume(purge=True, answer=answer(), caller=ADMIN), Resume(purge=True, answer=answer(), caller=ADMIN)
 
-    await desk.turn(early, MoreToDo())
+    await desk.turn(early, ContinueWork())
     await desk.turn(runs)
     await desk.turn(late)
 
@@ -33,4 +33,4 @@ async def test_a_child_that_its_array_has_yet_to_spawn_is_taken_up_and_not_purge
     assert late.answer.done()
     assert (await desk.store.jobs([tag.job_id]))[tag.job_id].status is Status.STARTING
     assert do.StartContainer(tag=tag) in desk.asked
-    assert do.ClearAway(tag=tag) not in desk.asked
+    assert do.CleanUpContainer(tag=tag) not in desk.asked

@@ -7,8 +7,8 @@ from itertools import count
 import pytest
 
 from batchq.domain import events as on
-from batchq.engine.mailbox import ENOUGH, LEISURE, QUIET, Inbox
-from batchq.engine.messages import Deliver
+from batchq.engine.mailbox import ENOUGH, LOW_PRIORITY_DELAY, QUIET, Inbox
+from batchq.engine.messages import JobEvent
 from tests.support import builders
 
 
@@ -24,9 +24,9 @@ async def test_what_is_on_its_way_is_in_the_turn():
 
 async def test_those_who_were_answered_together_may_come_again_together():
     inbox = Inbox()
-    inbox.post(letter(1), letter(2), letter(3))
+    inbox.post(message(1), message(2), message(3))
     await inbox.take(10)
-    inbox.post(letter(4))
+    inbox.post(message(4))
     coming = asyncio.create_task(posted_after(inbox, QUIET + 1, [5, 6]))
 
     taken = await inbox.take(10)
@@ -37,18 +37,18 @@ async def test_those_who_were_answered_together_may_come_again_together():
 
 async def test_those_who_do_not_come_again_keep_no_turn_from_beginning():
     inbox = Inbox()
-    inbox.post(*(letter(it) for it in range(1, 200)))
+    inbox.post(*(message(it) for it in range(1, 200)))
     await inbox.take(1000)
-    inbox.post(letter(200))
+    inbox.post(message(200))
 
     assert of(await inbox.take(10)) == [200]
 
 
 async def test_news_never_comes_again_and_keeps_no_turn_from_beginning():
     inbox = Inbox()
-    inbox.post(letter(1), news(2), news(3), news(4))
+    inbox.post(message(1), news(2), news(3), news(4))
     await inbox.take(10)
-    inbox.post(letter(5))
+    inbox.post(message(5))
     coming = asyncio.create_task(posted_after(inbox, QUIET + 1, [6]))
 
     taken = await inbox.take(10)
@@ -57,7 +57,7 @@ async def test_news_never_comes_again_and_keeps_no_turn_from_beginning():
     await coming
 
 
-async def test_letters_that_never_end_keep_no_turn_from_beginning():
+async def test_messages_that_never_end_keep_no_turn_from_beginning():
     inbox = Inbox()
     stream = asyncio.create_task(posted(inbox, count(1)))
 
@@ -68,7 +68,7 @@ async def test_letters_that_never_end_keep_no_turn_from_beginning():
     await asyncio.wait([stream])
 
 
-async def test_each_letter_is_taken_once_in_the_order_it_came():
+async def test_each_message_is_taken_once_in_the_order_it_came():
     inbox = Inbox()
     coming = asyncio.create_task(posted(inbox, range(1, 201)))
     await coming
@@ -85,7 +85,7 @@ async def test_news_that_nobody_waits_for_is_read_with_what_comes_next():
     reader = asyncio.create_task(inbox.take(10))
     await gone_round(20)
     unread_alone = not reader.done()
-    inbox.post(letter(2))
+    inbox.post(message(2))
 
     taken = await reader
 
@@ -100,7 +100,7 @@ async def test_news_that_nobody_waits_for_has_a_turn_of_its_own_before_long():
     taken = await inbox.take(10)
 
     assert of(taken) == [1]
-    assert asyncio.get_running_loop().time() == pytest.approx(LEISURE)
+    assert asyncio.get_running_loop().time() == pytest.approx(LOW_PRIORITY_DELAY)
 
 
 async def test_and_so_has_what_comes_after_it():
@@ -109,7 +109,7 @@ async def test_and_so_has_what_comes_after_it():
     await inbox.take(10)
     inbox.post(news(2))
 
-    taken = await asyncio.wait_for(inbox.take(10), 2 * LEISURE)
+    taken = await asyncio.wait_for(inbox.take(10), 2 * LOW_PRIORITY_DELAY)
 
     assert of(taken) == [2]
 
@@ -117,12 +117,12 @@ async def test_and_so_has_what_comes_after_it():
 async def test_news_that_was_read_in_passing_wakes_nobody_later():
     inbox = Inbox()
     inbox.post(news(1))
-    inbox.post(letter(2))
+    inbox.post(message(2))
     inbox.post(news(3))
     await inbox.take(10)
     reader = asyncio.create_task(inbox.take(10))
 
-    await asyncio.sleep(2 * LEISURE)
+    await asyncio.sleep(2 * LOW_PRIORITY_DELAY)
 
     assert not reader.done()
     reader.cancel()
@@ -130,9 +130,9 @@ async def test_news_that_was_read_in_passing_wakes_nobody_later():
 
 
 @pytest.mark.parametrize("rounds", range(8))
-async def test_a_reader_who_is_stopped_takes_letters_whole_or_not_at_all(rounds):
+async def test_a_reader_who_is_stopped_takes_messages_whole_or_not_at_all(rounds):
     inbox = Inbox()
-    inbox.post(letter(1))
+    inbox.post(message(1))
     reader = asyncio.create_task(inbox.take(10))
     await gone_round(rounds)
 
@@ -142,25 +142,25 @@ async def test_a_reader_who_is_stopped_takes_letters_whole_or_not_at_all(rounds)
     assert inbox.empty is not reader.cancelled()
 
 
-def letter(number: int) -> Deliver:
+def message(number: int) -> JobEvent:
     asked = on.CancelRequested(reason="not needed")
-    return Deliver(job_id=builders.job_id(number), event=asked, caller=builders.ADMIN)
+    return JobEvent(job_id=builders.job_id(number), event=asked, caller=builders.ADMIN)
 
 
-def news(number: int) -> Deliver:
+def news(number: int) -> JobEvent:
     started = on.ContainerStarted(attempt=1, started_at=builders.NOON)
-    return Deliver(job_id=builders.job_id(number), event=started, at_leisure=True)
+    return JobEvent(job_id=builders.job_id(number), event=started, low_priority=True)
 
 
-def of(letters):
+def of(messages):
     numbers = {builders.job_id(it): it for it in range(1, 1000)}
-    return [numbers[it.job_id] for it in letters]
+    return [numbers[it.job_id] for it in messages]
 
 
 async def posted(inbox: Inbox, numbers: Iterable[int]) -> None:
-    """A letter each round of the event loop."""
+    """A message each round of the event loop."""
     for number in numbers:
-        inbox.post(letter(number))
+        inbox.post(message(number))
         await gone_round(1)
 
 

@@ -9,7 +9,7 @@ from batchq.domain import status_reasons
 from batchq.domain.catalog import ResourceKind
 from batchq.domain.job import Need, Status
 from batchq.domain.scheduling.fairshare import ShareKey
-from batchq.engine.messages import Deliver, EngineLost, GroundChanged
+from batchq.engine.messages import CatalogChanged, EngineLost, JobEvent
 from batchq.engine.scheduling import share_usage
 from tests.domain.lives import at, exited, runnable, running
 from tests.engine.desk import LOOKED, ONE, TWO, Desk, answer, desk_over, news, request, submit
@@ -145,7 +145,7 @@ async def test_a_new_queue_does_not_pay_for_one_that_had_its_name(restarted):
 
     on_ground.queues.update(fair(created_at=at(3601)).queues)
     await asyncio.sleep(2)
-    await desk.turn(GroundChanged(), EngineLost())
+    await desk.turn(CatalogChanged(), EngineLost())
     if restarted:
         await desk.loop.load()
     await desk.turn(submit(TWO, share_identifier="red"))
@@ -156,7 +156,7 @@ async def test_a_new_queue_does_not_pay_for_one_that_had_its_name(restarted):
 async def test_use_is_remembered_through_other_changes_of_the_ground():
     desk = await used_by_red(fair())
 
-    await desk.turn(GroundChanged())
+    await desk.turn(CatalogChanged())
 
     assert await known_shares(desk) == {RED}
 
@@ -169,7 +169,7 @@ async def test_shares_that_are_long_over_are_no_burden(monkeypatch):
     for number in range(8):
         new = job_id(3_000_000 + number)
         await desk.turn(submit(new, share_identifier=f"s{number}", millicpus=9000))
-        await desk.turn(Deliver(job_id=new, event=on.CancelRequested(reason="enough"), answer=answer()))
+        await desk.turn(JobEvent(job_id=new, event=on.CancelRequested(reason="enough"), answer=answer()))
 
     assert len(await known_shares(desk)) <= 4
     assert len(await desk.store.shares()) == 9
@@ -240,7 +240,7 @@ async def test_it_is_freed_when_there_is_more():
     await desk.turn(LOOKED)
     on_ground.consumables.update(licences(2).consumables)
 
-    await desk.turn(GroundChanged())
+    await desk.turn(CatalogChanged())
 
     assert await desk.status(job) is Status.STARTING
 
@@ -250,7 +250,7 @@ async def test_nothing_is_freed_by_what_is_used_up_already():
     desk = await desk_over(job, next_, on_ground=licences(3, USED_UP))
     await desk.turn(LOOKED)
 
-    await desk.turn(GroundChanged())
+    await desk.turn(CatalogChanged())
 
     assert (await desk.store.jobs([next_.id]))[next_.id].misfit
 

@@ -11,7 +11,7 @@ from batchq.domain import status_reasons
 from batchq.domain.catalog import TimeLimit
 from batchq.domain.ids import child_id
 from batchq.domain.job import Status
-from batchq.engine.messages import Amend, Deliver, EngineLost, GroundChanged
+from batchq.engine.messages import CatalogChanged, EngineLost, JobEvent, UpdateTags
 from batchq.engine.scheduling import time_limits
 from tests.domain.lives import after, at, exited, pending, runnable, running
 from tests.engine.desk import LOOKED, ONE, answer, desk_over, submit
@@ -34,7 +34,7 @@ def misfit(**asked):
 
 
 class Watched:
-    """A desk whose time limits ring it, and which reads its letters."""
+    """A desk whose time limits ring it, and which reads its messages."""
 
     def __init__(self, desk):
         self.desk = desk
@@ -121,7 +121,9 @@ async def test_a_head_that_is_tagged_meanwhile_is_cancelled_all_the_same(watch):
     desk = await desk_over(runs, head, on_ground=limited())
     await desk.turn(LOOKED)
     await desk.turn(
-        Amend(job_id=head.id, change=lambda it: replace(it, tags=(("team", "blue"),)), answer=answer(), caller=ADMIN)
+        UpdateTags(
+            job_id=head.id, change=lambda it: replace(it, tags=(("team", "blue"),)), answer=answer(), caller=ADMIN
+        )
     )
 
     await watch(desk, 601)
@@ -178,7 +180,7 @@ async def test_a_misfit_found_while_others_are_looked_through_is_not_forgotten(w
     desk = await desk_over(again, *(misfit(queue="unlimited") for _ in range(5)), on_ground=on_ground)
     await desk.turn(LOOKED)
     on_ground.environments.update({"local": environment(max_millicpus=500)})
-    await desk.turn(Deliver(job_id=again.id, event=exited(1)))
+    await desk.turn(JobEvent(job_id=again.id, event=exited(1)))
 
     await watch(desk, 700)
 
@@ -201,7 +203,7 @@ async def test_a_limit_that_comes_later_holds_for_those_who_wait(watch):
     desk = await desk_over(job, on_ground=on_ground)
     await desk.turn(LOOKED)
     on_ground.queues.update(limited(TOO_MANY).queues)
-    await desk.turn(GroundChanged())
+    await desk.turn(CatalogChanged())
 
     await watch(desk, 601)
 
@@ -215,7 +217,7 @@ async def test_a_limit_that_comes_while_nothing_is_placed_holds_for_the_head(wat
     await desk.turn(LOOKED)
     await desk.turn(EngineLost())
     on_ground.queues.update(limited().queues)
-    await desk.turn(GroundChanged())
+    await desk.turn(CatalogChanged())
 
     await watch(desk, 601)
 

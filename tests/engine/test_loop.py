@@ -1,4 +1,4 @@
-"""Turns of the loop: all letters, one commit, and only then the outside."""
+"""Turns of the loop: all messages, one commit, and only then the outside."""
 
 import asyncio
 
@@ -10,7 +10,13 @@ from batchq.domain.catalog import State
 from batchq.domain.ids import JobId
 from batchq.domain.job import Status
 from batchq.engine.loop import AFTER_FAILURE, OF_LATE
-from batchq.engine.messages import Amend, Deliver, EngineLost, GroundChanged, Surveyed
+from batchq.engine.messages import (
+    CatalogChanged,
+    EngineLost,
+    JobEvent,
+    SurveyCompleted,
+    UpdateTags,
+)
 from batchq.errors import Invalid, StoreFailed, Unavailable
 from batchq.ports.jobs import Changes
 from tests.domain.lives import (
@@ -112,17 +118,17 @@ async def test_a_request_is_answered_when_it_is_durable():
 
 async def test_a_request_about_a_job_nobody_knows_is_carried_out_by_doing_nothing():
     desk = await desk_over()
-    wish = Deliver(job_id=JobId("no such job"), event=cancel(), answer=answer())
+    wish = JobEvent(job_id=JobId("no such job"), event=cancel(), answer=answer())
 
     await desk.turn(wish)
 
     assert wish.answer.result() is None
 
 
-async def test_a_letter_that_cannot_be_read_stops_nobody_elses():
+async def test_a_message_that_cannot_be_read_stops_nobody_elses():
     job, other = running(), running()
     desk = await desk_over(job, other)
-    amend = Amend(job_id=job.id, change=lambda _: 1 / 0, answer=answer(), caller=ADMIN)
+    amend = UpdateTags(job_id=job.id, change=lambda _: 1 / 0, answer=answer(), caller=ADMIN)
 
     await desk.turn(news(job, placed()), amend, news(other, exited(0)))
 
@@ -133,7 +139,7 @@ async def test_a_letter_that_cannot_be_read_stops_nobody_elses():
 async def test_a_rejected_or_failed_message_is_logged_with_the_jobs_recent_history(caplog):
     job = running()
     desk = await desk_over(job)
-    amend = Amend(job_id=job.id, change=lambda _: 1 / 0, answer=answer(), caller=ADMIN)
+    amend = UpdateTags(job_id=job.id, change=lambda _: 1 / 0, answer=answer(), caller=ADMIN)
 
     await desk.turn(news(job, placed()), amend)
 
@@ -220,7 +226,7 @@ async def test_terminate_between_two_attempts_makes_it_the_last():
     await desk.turn(LOOKED, news(job, exited(1)), request(job, terminate()))
 
     assert await desk.status(job) is Status.FAILED
-    assert desk.asked == [do.ClearAway(tag=job.tag)]
+    assert desk.asked == [do.CleanUpContainer(tag=job.tag)]
 
 
 async def test_a_lost_container_is_tried_again_in_the_same_turn():
@@ -230,7 +236,7 @@ async def test_a_lost_container_is_tried_again_in_the_same_turn():
     await desk.turn(LOOKED, news(job, lost()))
 
     again = desk.loop.state.active[job.id]
-    assert desk.asked == [do.ClearAway(tag=job.tag), do.StartContainer(tag=again.tag)]
+    assert desk.asked == [do.CleanUpContainer(tag=job.tag), do.StartContainer(tag=again.tag)]
 
 
 # -------------------------------------------------------------------------------------------------------------- submits
@@ -238,12 +244,12 @@ async def test_a_lost_container_is_tried_again_in_the_same_turn():
 
 async def test_a_new_job_is_placed_in_its_first_turn():
     desk = await desk_over()
-    letter = submit(ONE)
+    message = submit(ONE)
 
-    await desk.turn(LOOKED, letter)
+    await desk.turn(LOOKED, message)
 
-    assert letter.answer.result().status is Status.STARTING
-    assert [it.status for it in await desk.store.history(ONE)] == [Status.SUBMITTED, Status.RUNNABLE, Status.STARTING]
+    assert message.answer.result().status is Status.STARTING
+    assert [status for _, status in desk.told] == [Status.SUBMITTED, Status.RUNNABLE, Status.STARTING]
 
 
 async def test_jobs_are_ordered_as_they_came_and_after_all_before():
@@ -286,21 +292,21 @@ async def test_two_submissions_without_a_key_are_two_jobs():
 
 async def test_a_job_for_a_queue_that_went_away_is_refused():
     desk = await desk_over()
-    letter = submit(ONE, queue="gone")
+    message = submit(ONE, queue="gone")
 
-    await desk.turn(letter)
+    await desk.turn(message)
 
-    assert isinstance(letter.answer.exception(), Invalid)
+    assert isinstance(message.answer.exception(), Invalid)
     assert await desk.store.jobs([ONE]) == {}
 
 
 async def test_nor_does_one_that_was_disabled_before_the_request_was_read_take_a_job():
     desk = await desk_over(on_ground=ground(queue(state=State.DISABLED)))
-    letter = submit(ONE)
+    message = submit(ONE)
 
-    await desk.turn(letter)
+    await desk.turn(message)
 
-    assert isinstance(letter.answer.exception(), Invalid)
+    assert isinstance(message.answer.exception(), Invalid)
     assert await desk.store.jobs([ONE]) == {}
 
 
@@ -309,11 +315,11 @@ async def test_nor_does_one_that_was_disabled_before_the_request_was_read_take_a
 
 async def test_nothing_is_placed_before_the_engine_was_seen():
     desk = await desk_over()
-    letter = submit(ONE)
+    message = submit(ONE)
 
-    await desk.turn(letter)
+    await desk.turn(message)
 
-    assert letter.answer.result().status is Status.RUNNABLE
+    assert message.answer.result().status is Status.RUNNABLE
     assert desk.asked == []
 
 
@@ -361,7 +367,7 @@ async def test_a_survey_that_misses_a_container_costs_the_attempt():
     job = running()
     desk = await desk_over(job)
 
-    await desk.turn(Surveyed(seen=(), expected=desk.loop.running(), capacity=HOST))
+    await desk.turn(SurveyCompleted(seen=(), expected=desk.loop.running(), capacity=HOST))
 
     assert await desk.status(job) is Status.FAILED
 
@@ -372,7 +378,7 @@ async def test_changed_ground_frees_misfits_and_places_them():
     await desk.turn(LOOKED)
     on_ground.environments.update(ground(environments=[environment(max_millicpus=9000)]).environments)
 
-    await desk.turn(GroundChanged())
+    await desk.turn(CatalogChanged())
 
     assert await desk.status(huge) is Status.STARTING
 
@@ -382,7 +388,7 @@ async def test_the_loss_of_one_container_gives_up_the_start_of_another_that_was_
     desk = await desk_over(job)
     app, other = (replace(job.tag, part=key) for key in ("0/app", "0/other"))
 
-    await desk.turn(Surveyed(seen=(), expected=frozenset({app}), capacity=HOST))
+    await desk.turn(SurveyCompleted(seen=(), expected=frozenset({app}), capacity=HOST))
 
     about_other = [it for it in desk.asked if it.tag == other]
     assert about_other[-2:] == [do.StartContainer(tag=other), do.AbandonStart(tag=other)]

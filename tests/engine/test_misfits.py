@@ -8,7 +8,7 @@ from batchq.domain import status_reasons
 from batchq.domain.job import Status
 from batchq.domain.scheduling.capacity import Room
 from batchq.domain.scheduling.usage import Held
-from batchq.engine.messages import EngineLost, GroundChanged, MoreToDo
+from batchq.engine.messages import CatalogChanged, ContinueWork, EngineLost
 from batchq.engine.scheduling import placement_pass
 from batchq.engine.scheduling.placement_pass import free_misfits as free_misfits_of
 from tests.domain.lives import after, cancel, runnable, running
@@ -104,11 +104,11 @@ async def test_a_page_that_was_not_saved_is_looked_at_again(few_at_a_time):
     desk = await desk_over(*jobs, on_ground=WIDER)
     await desk.turn(LOOKED)
     desk.store.failing = True
-    await desk.turn(MoreToDo())
+    await desk.turn(ContinueWork())
     desk.store.failing = False
 
-    await desk.turn(MoreToDo())
-    await desk.turn(MoreToDo())
+    await desk.turn(ContinueWork())
+    await desk.turn(ContinueWork())
 
     assert await misfits_of(desk, jobs) == 0
     await desk.tasks.cancel()
@@ -121,8 +121,8 @@ async def test_ground_that_changes_again_half_way_is_looked_at_from_the_first(fe
     await desk.turn(LOOKED)
     on_ground.environments.update({"local": environment(max_millicpus=10_000)})
 
-    await desk.turn(GroundChanged())
-    await desk.turn(MoreToDo())
+    await desk.turn(CatalogChanged())
+    await desk.turn(ContinueWork())
 
     assert await misfits_of(desk, jobs) == 0
 

@@ -3,7 +3,7 @@
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.job import Dependency, Status
-from batchq.engine.messages import GroundChanged
+from batchq.engine.messages import CatalogChanged
 from batchq.engine.scheduling.queue_cache import Ahead
 from tests.domain.lives import after, cancel, exited, pending, runnable, running, started, terminate
 from tests.engine.desk import LOOKED, ONE, desk_over, news, request, submit
@@ -74,7 +74,7 @@ async def test_who_came_so_starts_on_new_ground():
     await desk.turn(submit(ONE))
     on_ground.environments["local"] = environment(max_millicpus=2 * FULL)
 
-    await desk.turn(GroundChanged())
+    await desk.turn(CatalogChanged())
 
     assert (await desk.store.jobs([ONE]))[ONE].status is Status.STARTING
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from batchq.domain.job import Status
-from batchq.engine.messages import GroundChanged
+from batchq.engine.messages import CatalogChanged
 from tests.domain.lives import at, runnable, starting, terminate
 from tests.engine.desk import LOOKED, ONE, Desk, desk_over, request, submit
 from tests.engine.turns import ground
@@ -60,6 +60,6 @@ async def test_a_promise_that_comes_nearer_is_stored():
     await desk.turn(LOOKED)
     assert await promised(desk, head) == PROMISE
 
-    await desk.turn(request(late, terminate("stop it")), GroundChanged())
+    await desk.turn(request(late, terminate("stop it")), CatalogChanged())
 
     assert await promised(desk, head) <= at(120)

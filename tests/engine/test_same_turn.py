@@ -7,7 +7,7 @@ import pytest
 from batchq.domain import effects as do
 from batchq.domain import status_reasons
 from batchq.domain.job import Status
-from batchq.engine.messages import Ring
+from batchq.engine.messages import TimerFired
 from tests.domain.lives import exited, running, terminate
 from tests.engine.desk import LOOKED, desk_over, news, request
 
@@ -16,7 +16,7 @@ AT_ONCE = timedelta(0)
 
 def rings(job):
     """Its timeout, when its container is seen alive."""
-    return Ring(job_id=job.id, seen_alive=job.tag)
+    return TimerFired(job_id=job.id, seen_alive=job.tag)
 
 
 @pytest.mark.fault("SP26")

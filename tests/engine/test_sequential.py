@@ -7,7 +7,7 @@ from batchq.domain import status_reasons
 from batchq.domain.ids import child_id
 from batchq.domain.job import Dependency, DependencyType, Status
 from batchq.engine import arrays
-from batchq.engine.messages import Deliver, MoreToDo
+from batchq.engine.messages import ContinueWork, JobEvent
 from tests.engine.desk import LOOKED, ONE, desk_over, submit
 
 SEQUENTIAL = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
@@ -28,11 +28,11 @@ async def sequential_of(size):
 
 async def at_rest(desk):
     while desk.loop._families.busy:
-        await desk.turn(MoreToDo())
+        await desk.turn(ContinueWork())
 
 
 def told(index, event):
-    return Deliver(job_id=child_id(ONE, index), event=event)
+    return JobEvent(job_id=child_id(ONE, index), event=event)
 
 
 async def ends(desk, size):
@@ -73,7 +73,7 @@ async def test_a_failure_does_not_keep_those_before_it_from_hearing_of_an_order(
     desk = await sequential_of(5)
     await desk.turn(
         told(3, on.TerminateRequested(reason="this one first")),
-        Deliver(job_id=ONE, event=on.TerminateRequested(reason="all of it")),
+        JobEvent(job_id=ONE, event=on.TerminateRequested(reason="all of it")),
     )
     await at_rest(desk)
 
@@ -84,9 +84,9 @@ async def test_a_failure_does_not_keep_those_before_it_from_hearing_of_an_order(
 async def test_children_that_come_after_an_order_hear_that_and_not_of_each_other():
     desk = await desk_over()
     await desk.turn(submit(ONE, array_size=5, depends_on=[SEQUENTIAL]))
-    await desk.turn(MoreToDo())
+    await desk.turn(ContinueWork())
 
-    await desk.turn(Deliver(job_id=ONE, event=on.CancelRequested(reason="enough")), LOOKED)
+    await desk.turn(JobEvent(job_id=ONE, event=on.CancelRequested(reason="enough")), LOOKED)
     await at_rest(desk)
 
     assert await ends(desk, 5) == [(Status.FAILED, "enough")] * 5
@@ -98,7 +98,7 @@ async def test_an_order_to_an_array_that_is_broken_reaches_those_before_the_fail
     await desk.turn(told(3, on.TerminateRequested(reason="this one first")))
     await at_rest(desk)
 
-    await desk.turn(Deliver(job_id=ONE, event=order))
+    await desk.turn(JobEvent(job_id=ONE, event=order))
     await at_rest(desk)
 
     assert (await ends(desk, 5))[1:] == [

@@ -10,7 +10,7 @@ from batchq.domain.access.audit import AuditQuery
 from batchq.domain.ids import QueueName, child_id
 from batchq.domain.job import FINISHED, QUEUED, Status
 from batchq.engine import arrays
-from batchq.engine.messages import Amend, Deliver, MoreToDo
+from batchq.engine.messages import ContinueWork, JobEvent, UpdateTags
 from batchq.ports.jobs import ChildQuery, JobQuery
 from batchq.services.jobs import PendingOrdersView
 from tests.engine.desk import LOOKED, ONE, TWO, answer, desk_over, submit
@@ -27,17 +27,17 @@ def few_at_a_time(monkeypatch):
     monkeypatch.setattr(arrays, "MOST", 2)
 
 
-async def array_of(size, *letters, **asked):
+async def array_of(size, *messages, **asked):
     """A desk at which all children of an array are there."""
     desk = await desk_over()
-    await desk.turn(submit(ONE, array_size=size, **asked), *letters)
+    await desk.turn(submit(ONE, array_size=size, **asked), *messages)
     await at_rest(desk)
     return desk
 
 
 async def at_rest(desk):
     while desk.loop._families.busy:
-        await desk.turn(MoreToDo())
+        await desk.turn(ContinueWork())
 
 
 def shown_by(desk):
@@ -71,7 +71,7 @@ async def listed(desk, status):
 
 
 def to(job_id, event):
-    return Deliver(job_id=job_id, event=event, answer=answer())
+    return JobEvent(job_id=job_id, event=event, answer=answer())
 
 
 @pytest.mark.parametrize("order", [CANCEL, TERMINATE])
@@ -93,7 +93,7 @@ async def test_the_turn_that_saves_an_order_is_the_end_of_all_who_wait(order):
 async def test_pages_of_those_who_failed_go_on_where_they_ended():
     desk = await array_of(SIZE)
     await desk.turn(to(ONE, CANCEL))
-    await desk.turn(MoreToDo())
+    await desk.turn(ContinueWork())
     show, asked = shown_by(desk), ChildQuery(parent=ONE, status=Status.FAILED, limit=4)
 
     first = await show.list_children(asked)
@@ -106,7 +106,7 @@ async def test_pages_of_those_who_failed_go_on_where_they_ended():
 async def test_what_was_decided_is_known_to_a_server_that_comes_back():
     desk = await array_of(SIZE)
     await desk.turn(to(ONE, TERMINATE))
-    await desk.turn(MoreToDo())
+    await desk.turn(ContinueWork())
     before = await shown(desk)
 
     desk.loop._families = arrays.Families()
@@ -245,12 +245,12 @@ async def happen(desk, what, index):
         case "child":
             await desk.turn(to(child, on.CancelRequested(reason="this one")))
         case "tag":
-            await desk.turn(Amend(job_id=child, change=_tagged, caller=None, answer=answer()))
+            await desk.turn(UpdateTags(job_id=child, change=_tagged, caller=None, answer=answer()))
         case "runs":
-            await desk.turn(Deliver(job_id=child, event=on.ContainerStarted(attempt=attempt, started_at=NOON)))
+            await desk.turn(JobEvent(job_id=child, event=on.ContainerStarted(attempt=attempt, started_at=NOON)))
         case "ends" | "fails":
             ended = on.ContainerExited(attempt=attempt, exit_code=what == "fails", started_at=NOON, stopped_at=NOON)
-            await desk.turn(Deliver(job_id=child, event=ended))
+            await desk.turn(JobEvent(job_id=child, event=ended))
         case "restart":
             await desk.loop.load()
 

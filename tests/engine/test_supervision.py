@@ -76,16 +76,16 @@ async def test_a_loop_that_was_down_for_long_catches_up(world, name):
 
 
 async def test_a_job_that_cannot_be_thought_through_stops_no_other(world, monkeypatch):
-    """Each letter about one job comes to a bad end; the others are read all the same."""
+    """Each message about one job comes to a bad end; the others are read all the same."""
     poison = await world.submit(Script(seconds=5))
     await world.then(poison, Status.RUNNING)
     reader = world.engine.loop._reader
     read = reader.read
 
-    def stumbles(turn, letter):
-        if getattr(letter, "job_id", None) == poison:
+    def stumbles(turn, message):
+        if getattr(message, "job_id", None) == poison:
             raise Bug
-        return read(turn, letter)
+        return read(turn, message)
 
     monkeypatch.setattr(reader, "read", stumbles)
     others = [await world.submit(Script(seconds=1)) for _ in range(3)]

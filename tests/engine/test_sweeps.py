@@ -8,7 +8,7 @@ from batchq.domain.bulk_stop import Kind, Progress, Selection, SweepOrder
 from batchq.domain.ids import QueueName, child_id
 from batchq.domain.job import Status
 from batchq.engine import arrays, bulk_stops
-from batchq.engine.messages import MoreToDo, SweepJobs
+from batchq.engine.messages import BulkStopRequest, ContinueWork
 from batchq.engine.scheduling import queue_reader
 from batchq.errors import TooOften
 from batchq.ports.jobs import Changes
@@ -28,8 +28,10 @@ def few_at_a_time(monkeypatch):
 def order(selection=ALL, kind=Kind.CANCEL, as_of=1000):
     told = []
     asked = SweepOrder(kind=kind, reason="enough")
-    letter = SweepJobs(order=asked, selection=selection, as_of=as_of, hear=told.append, answer=answer(), caller=ADMIN)
-    return letter, told
+    message = BulkStopRequest(
+        order=asked, selection=selection, as_of=as_of, report=told.append, answer=answer(), caller=ADMIN
+    )
+    return message, told
 
 
 def runnable(**of):
@@ -46,13 +48,13 @@ def places(told):
 
 async def test_the_request_tells_nobody_and_each_turn_after_it_a_few_the_youngest_first():
     jobs = [runnable() for _ in range(5)]
-    desk, (letter, told) = await desk_over(*jobs), order()
+    desk, (message, told) = await desk_over(*jobs), order()
 
-    await desk.turn(letter)
-    assert (letter.answer.done(), told) == (True, [])
-    await desk.turn(MoreToDo())
+    await desk.turn(message)
+    assert (message.answer.done(), told) == (True, [])
+    await desk.turn(ContinueWork())
     assert not desk.inbox.empty
-    await desk.turn(MoreToDo())
+    await desk.turn(ContinueWork())
 
     ids = [it.id for it in jobs[::-1]]
     assert places(told) == [ids[:3], ids[3:], None]
@@ -62,11 +64,11 @@ async def test_the_request_tells_nobody_and_each_turn_after_it_a_few_the_younges
 
 async def test_as_many_as_one_turn_tells_are_told_and_then_it_is_seen_that_no_more_are():
     jobs = [runnable() for _ in range(3)]
-    desk, (letter, told) = await desk_over(*jobs), order()
+    desk, (message, told) = await desk_over(*jobs), order()
 
-    await desk.turn(letter)
-    await desk.turn(MoreToDo())
-    await desk.turn(MoreToDo())
+    await desk.turn(message)
+    await desk.turn(ContinueWork())
+    await desk.turn(ContinueWork())
 
     assert [some and len(some) for some in told] == [3, (), None]
     assert await desk.store.sweeps() == ()
@@ -85,10 +87,10 @@ async def test_who_is_meant_does_not_start_and_who_is_not_does():
 
 async def test_who_was_placed_in_the_turn_that_decides_is_meant_as_it_is_then():
     jobs = [runnable(), runnable(millicpus=64_000)]
-    desk, (letter, told) = await desk_over(*jobs), order(kind=Kind.TERMINATE)
-    await desk.turn(LOOKED, letter)
+    desk, (message, told) = await desk_over(*jobs), order(kind=Kind.TERMINATE)
+    await desk.turn(LOOKED, message)
 
-    await desk.turn(MoreToDo())
+    await desk.turn(ContinueWork())
 
     [outcomes, _] = told
     assert {it.job_id: str(it.outcome) for it in outcomes} == {jobs[0].id: "STOPPING", jobs[1].id: "TERMINATED"}
@@ -105,8 +107,8 @@ async def test_a_line_of_very_many_who_are_meant_is_not_looked_through_in_one_tu
     await desk.turn(LOOKED)
     assert behind.id not in started(desk)
     assert not desk.inbox.empty
-    await desk.turn(MoreToDo())
-    await desk.turn(MoreToDo())
+    await desk.turn(ContinueWork())
+    await desk.turn(ContinueWork())
 
     assert behind.id in started(desk)
 
@@ -116,10 +118,10 @@ async def test_two_orders_share_what_one_turn_tells():
     desk, (first, heard), (second, too) = await desk_over(*jobs), order(), order(kind=Kind.TERMINATE)
     await desk.turn(first, second)
 
-    await desk.turn(MoreToDo())
+    await desk.turn(ContinueWork())
     assert [[some and len(some) for some in told] for told in (heard, too)] == [[2], [1]]
-    await desk.turn(MoreToDo())
-    await desk.turn(MoreToDo())
+    await desk.turn(ContinueWork())
+    await desk.turn(ContinueWork())
 
     assert [some and len(some) for some in heard] == [2, 2, (), None]
     assert {str(it.outcome) for some in too[:-1] for it in some} == {"ALREADY_FINISHED"}
@@ -131,8 +133,8 @@ async def test_an_order_for_few_jobs_does_not_wait_for_one_for_many():
     small, told = order(Selection(queues=frozenset({"other"})))
     await desk.turn(large, small)
 
-    await desk.turn(MoreToDo())
-    await desk.turn(MoreToDo())
+    await desk.turn(ContinueWork())
+    await desk.turn(ContinueWork())
 
     assert places(told) == [[mine.id], [], None]
     assert None not in heard
@@ -153,8 +155,8 @@ async def test_one_user_has_so_many_orders_under_way_and_another_his_own(monkeyp
 
 
 async def test_who_waits_for_an_order_that_is_not_there_any_more_waits_no_longer():
-    desk, (letter, told) = await desk_over(runnable()), order()
-    await desk.turn(letter)
+    desk, (message, told) = await desk_over(runnable()), order()
+    await desk.turn(message)
     await desk.store.commit(Changes(progress=(Progress(sweep=1, order=-1, node=None, over=True),)))
 
     await desk.loop.load()
@@ -166,44 +168,44 @@ async def test_a_dependent_that_is_meant_too_carries_the_order_s_reason():
     first = runnable()
     others = [runnable() for _ in range(3)]
     waits = job(status=Status.PENDING, depends_on=[first.id])
-    desk, (letter, told) = await desk_over(first, *others, waits), order()
-    await desk.turn(letter)
+    desk, (message, told) = await desk_over(first, *others, waits), order()
+    await desk.turn(message)
 
-    await desk.turn(MoreToDo())
-    await desk.turn(MoreToDo())
+    await desk.turn(ContinueWork())
+    await desk.turn(ContinueWork())
 
     assert {str(it.outcome) for some in told[:-1] for it in some} == {"CANCELLED"}
     assert (await desk.store.jobs([waits.id]))[waits.id].status_reason == "enough"
 
 
 async def test_where_children_are_looked_at_those_that_are_to_come_come_first():
-    desk, (letter, told) = await desk_over(), order(Selection(statuses=frozenset(Status)))
+    desk, (message, told) = await desk_over(), order(Selection(statuses=frozenset(Status)))
     await desk.turn(submit(ONE, array_size=5))
 
-    await desk.turn(letter)
-    assert not letter.answer.done()
-    await desk.turn(letter)
-    await desk.turn(letter)
-    assert letter.answer.done()
-    await desk.turn(MoreToDo())
-    await desk.turn(MoreToDo())
+    await desk.turn(message)
+    assert not message.answer.done()
+    await desk.turn(message)
+    await desk.turn(message)
+    assert message.answer.done()
+    await desk.turn(ContinueWork())
+    await desk.turn(ContinueWork())
 
     assert [it for some in places(told)[:-1] for it in some] == [child_id(ONE, index) for index in (4, 3, 2, 1, 0)]
 
 
 async def test_arrays_that_came_later_are_not_waited_for():
-    desk, (letter, _) = await desk_over(), order(Selection(statuses=frozenset(Status)), as_of=0)
+    desk, (message, _) = await desk_over(), order(Selection(statuses=frozenset(Status)), as_of=0)
     await desk.turn(submit(ONE, array_size=5))
 
-    await desk.turn(letter)
+    await desk.turn(message)
 
-    assert letter.answer.done()
+    assert message.answer.done()
 
 
 async def test_the_children_of_an_array_that_is_meant_do_not_start_before_it_is_told():
-    desk, (letter, _) = await desk_over(*[runnable(number=number, millicpus=64_000) for number in range(3)]), order()
+    desk, (message, _) = await desk_over(*[runnable(number=number, millicpus=64_000) for number in range(3)]), order()
     await desk.turn(submit(TWO, array_size=3))
-    await desk.turn(letter)
+    await desk.turn(message)
 
     await desk.turn(LOOKED)
 
@@ -214,13 +216,13 @@ async def test_a_server_that_comes_back_goes_on_where_it_was():
     jobs = [runnable() for _ in range(8)]
     gone = await desk_over(*jobs)
     await gone.turn(order()[0])
-    await gone.turn(MoreToDo())
+    await gone.turn(ContinueWork())
 
     desk = Desk(gone.store, ground())
     await desk.loop.load()
     assert not desk.inbox.empty
     await desk.turn(LOOKED)
-    await desk.turn(MoreToDo())
+    await desk.turn(ContinueWork())
 
     assert [await desk.status(it) for it in jobs] == [Status.FAILED] * 8
     assert started(desk) == set()

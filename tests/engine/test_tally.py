@@ -51,20 +51,20 @@ def asked(number, owner=LAB, **changes):
     return submit(job_id(number), owner=owner, **{"container": LARGE} | changes)
 
 
-def taken(*letters):
+def taken(*messages):
     """Whether each was, and why the first that was not was not."""
-    assert all(it.answer.done() for it in letters)
-    return [it.answer.exception() is None for it in letters]
+    assert all(it.answer.done() for it in messages)
+    return [it.answer.exception() is None for it in messages]
 
 
 async def test_a_turn_takes_as_many_as_the_limit_lets_and_no_more(desk):
-    letters = [asked(number) for number in range(5)]
+    messages = [asked(number) for number in range(5)]
 
-    await desk.turn(*letters)
+    await desk.turn(*messages)
 
-    assert taken(*letters) == [True, True, True, False, False]
+    assert taken(*messages) == [True, True, True, False, False]
     with pytest.raises(Invalid, match="Account lab may have 3 jobs that wait"):
-        letters[3].answer.result()
+        messages[3].answer.result()
     assert desk.loop.scheduler.tally.waiting == {"lab": 3}
 
 
@@ -90,22 +90,22 @@ async def test_what_ended_before_it_started_waits_no_more(desk):
 
 
 async def test_accounts_below_count_for_those_above_and_others_do_not(desk):
-    letters = [asked(1), asked(2, TEAM), asked(3, TEAM), asked(4, TEAM), asked(5), asked(6, OTHER)]
+    messages = [asked(1), asked(2, TEAM), asked(3, TEAM), asked(4, TEAM), asked(5), asked(6, OTHER)]
 
-    await desk.turn(*letters)
+    await desk.turn(*messages)
 
-    assert taken(*letters) == [True, True, True, False, False, True]
+    assert taken(*messages) == [True, True, True, False, False, True]
 
 
 async def test_each_account_above_has_a_say(desk, said):
     said.limit(root=2, lab=3, team=1)
-    letters = [asked(1, TEAM), asked(2, TEAM), asked(3, OTHER), asked(4)]
+    messages = [asked(1, TEAM), asked(2, TEAM), asked(3, OTHER), asked(4)]
 
-    await desk.turn(*letters)
+    await desk.turn(*messages)
 
-    assert taken(*letters) == [True, False, True, False]
-    assert "Account team " in str(letters[1].answer.exception())
-    assert "Account root " in str(letters[3].answer.exception())
+    assert taken(*messages) == [True, False, True, False]
+    assert "Account team " in str(messages[1].answer.exception())
+    assert "Account root " in str(messages[3].answer.exception())
 
 
 async def test_an_array_counts_as_its_children_before_there_are_any(desk):
@@ -147,21 +147,21 @@ async def test_a_limit_that_is_lowered_takes_nothing_and_one_that_is_raised_lets
 async def test_limits_that_cannot_be_read_hold_as_they_were(desk, said):
     await desk.turn(asked(1), asked(2))
     said.unreadable = True
-    letters = [asked(3), asked(4)]
+    messages = [asked(3), asked(4)]
 
-    await desk.turn(*letters)
+    await desk.turn(*messages)
 
-    assert taken(*letters) == [True, False]
+    assert taken(*messages) == [True, False]
 
 
 async def test_a_restart_counts_what_is_there(said):
     waiting = [job(number=it, owner=TEAM, status=Status.RUNNABLE, container=LARGE) for it in (1, 2)]
     desk = await desk_over(*waiting, accounts=Accounts(people=said, held=True))
-    letters = [asked(3), asked(4)]
+    messages = [asked(3), asked(4)]
 
-    await desk.turn(*letters)
+    await desk.turn(*messages)
 
-    assert taken(*letters) == [True, False]
+    assert taken(*messages) == [True, False]
 
 
 # --------------------------------------------------------------------------------------------------------- for others

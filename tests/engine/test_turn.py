@@ -92,8 +92,8 @@ def test_effects_come_in_the_order_of_the_events():
 
     assert [effect for effect, _ in turn.effects] == [
         do.StopContainer(tag=second.tag),
-        do.ClearAway(tag=first.tag),
-        do.ClearAway(tag=second.tag),
+        do.CleanUpContainer(tag=first.tag),
+        do.CleanUpContainer(tag=second.tag),
     ]
 
 

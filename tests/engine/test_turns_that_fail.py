@@ -22,7 +22,7 @@ from batchq.domain.job import ACTIVE, FINISHED, Dependency, DependencyType, Need
 from batchq.domain.scheduling.fairshare import ShareKey, accrued
 from batchq.engine import arrays, bulk_stops
 from batchq.engine.account_limits import Accounts
-from batchq.engine.messages import Amend, Deliver, GroundChanged, SweepJobs
+from batchq.engine.messages import BulkStopRequest, CatalogChanged, JobEvent, UpdateTags
 from batchq.engine.scheduling import placement_pass
 from batchq.engine.scheduling.share_usage import NOTHING
 from batchq.errors import Conflict, StoreFailed
@@ -76,9 +76,9 @@ class Story:
         if self.desk.loop._behind or self.dice.random() < 0.1:
             await self.desk.loop.load()
         more = [self._letter() for _ in range(self.dice.randrange(4))]
-        for letter in more:
-            if not isinstance(letter, GroundChanged):
-                letter.answer.add_done_callback(Future.exception)
+        for message in more:
+            if not isinstance(message, CatalogChanged):
+                message.answer.add_done_callback(Future.exception)
         meant = await self._meant()
         await self.desk.turn(*inbox, *more, *self._news())
         assert meant.isdisjoint(self.desk.loop.state.active), "who is meant does not start"
@@ -89,13 +89,13 @@ class Story:
         if kind < 5 or not self.ids:
             return self._submit()
         if kind == 5:
-            return GroundChanged()
+            return CatalogChanged()
         if kind == 6:
-            return Amend(job_id=self._any(), change=lambda it: it, answer=answer(), caller=ADMIN)
+            return UpdateTags(job_id=self._any(), change=lambda it: it, answer=answer(), caller=ADMIN)
         if kind == 7:
             return self._sweep()
         order = self.dice.choice([on.CancelRequested(reason="enough"), on.TerminateRequested(reason="now")])
-        return Deliver(job_id=self._any(), event=order, answer=answer())
+        return JobEvent(job_id=self._any(), event=order, answer=answer())
 
     def _sweep(self):
         order = SweepOrder(kind=self.dice.choice([*Kind]), reason="all of them")
@@ -109,7 +109,9 @@ class Story:
             ]
         )
         as_of = self.desk.loop.state.next_order
-        return SweepJobs(order=order, selection=asked, as_of=as_of, hear=lambda _: None, answer=answer(), caller=ADMIN)
+        return BulkStopRequest(
+            order=order, selection=asked, as_of=as_of, report=lambda _: None, answer=answer(), caller=ADMIN
+        )
 
     async def _meant(self):
         """Those who wait, and are meant by an order that is decided; of an array its children."""
@@ -151,7 +153,7 @@ class Story:
 
     def _news(self, chance=0.4):
         jobs = [it for it in self.desk.loop.state.active.values() if self.dice.random() < chance]
-        return [Deliver(job_id=it.id, event=self._news_of(it)) for it in jobs]
+        return [JobEvent(job_id=it.id, event=self._news_of(it)) for it in jobs]
 
     def _news_of(self, job):
         number, now = job.attempt.number, self.desk.loop._clock.now()
@@ -294,7 +296,7 @@ async def test_turns_that_are_not_saved_do_not_ring_for_time_limits_each_time(mo
 
     monkeypatch.setattr(desk.store, "commit", full)
     turns = 0
-    await desk.turn(GroundChanged(), LOOKED)
+    await desk.turn(CatalogChanged(), LOOKED)
     while turns < 20 and (await asyncio.sleep(0) or not desk.inbox.empty):
         await desk.inbox.take(1000)
         await desk.turn(LOOKED)

@@ -32,7 +32,7 @@ async def test_containers_being_removed_are_left_out_of_a_survey_unless_they_are
         clock=VirtualClock(),
         survey_every=60,
         running=lambda: frozenset({EXPECTED}),
-        hear=posted.append,
+        on_death=posted.append,
         post=posted.append,
     )
 

@@ -63,7 +63,7 @@ MUTANTS = [
         file="batchq/domain/lifecycle/container_rules.py",
         breaks="what ends others is over before they are asked",
         old="return do.StopContainer",
-        new="return do.ClearAway",
+        new="return do.CleanUpContainer",
     ),
     Mutant(
         file="batchq/domain/lifecycle/containers.py",
@@ -178,8 +178,8 @@ MUTANTS = [
     Mutant(
         file="batchq/engine/handlers.py",
         breaks="a repeated submission is another job",
-        old="return self._earlier.get(letter.key) or turn.submitted.get(letter.key, letter.job_id)",
-        new="return letter.job_id",
+        old="return self._earlier.get(message.key) or turn.submitted.get(message.key, message.job_id)",
+        new="return message.job_id",
     ),
 ]
 

@@ -7,7 +7,7 @@ import pytest
 from batchq.domain.access.accounts import Visibility
 from batchq.domain.bulk_stop import Kind, Selection, SweepOrder
 from batchq.domain.job import Status
-from batchq.engine.messages import SweepJobs
+from batchq.engine.messages import BulkStopRequest
 from batchq.store.sqlite_store import SqliteStore
 from tests.engine.desk import Desk
 from tests.engine.turns import ground
@@ -33,11 +33,11 @@ async def costs(data, count):
         answer = asyncio.get_running_loop().create_future()
         order = SweepOrder(kind=Kind.CANCEL, reason="all")
         await desk.turn(
-            SweepJobs(
+            BulkStopRequest(
                 order=order,
                 selection=selection,
                 as_of=count,
-                hear=lambda _: None,
+                report=lambda _: None,
                 candidates=await desk.loop.choosing.candidates(selection),
                 answer=answer,
                 caller=ADMIN,

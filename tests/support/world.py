@@ -1,7 +1,7 @@
 """A world to tell scenarios in: batchq without its API, on pretended containers or on real ones.
 
 `then` waits for a status and holds the job against what is expected of it. What a world leaves behind is checked when
-it ends: no container, no unread letter, no call under way, and every job at its end or with a reason to move.
+it ends: no container, no unread message, no call under way, and every job at its end or with a reason to move.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from batchq.engine.account_limits import Accounts
 from batchq.engine.clock_alignment import align
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Inbox
-from batchq.engine.messages import Deliver
+from batchq.engine.messages import JobEvent
 from batchq.errors import ContainerGone, EngineUnknown, StoreFailed
 from batchq.logs.service import LogService
 from batchq.ports.catalog import CatalogStore
@@ -394,10 +394,10 @@ class World:
         """The news of the first attempt's end comes a second time, late."""
         moment = self.clock.now()
         news = on.ContainerExited(attempt=1, exit_code=1, started_at=moment, stopped_at=moment)
-        self.engine.inbox.post(Deliver(job_id=job_id, event=news))
+        self.engine.inbox.post(JobEvent(job_id=job_id, event=news))
 
     async def quiet(self) -> None:
-        """Wait until no letter is unread, no turn is on its way, and no call is under way but the loops.
+        """Wait until no message is unread, no turn is on its way, and no call is under way but the loops.
 
         What a turn saves can be read a little before the turn hears of it and acts on it.
         """

@@ -76,7 +76,7 @@ def wanted(tag: Tag, before: tuple[Part, ...], after: tuple[Part, ...]) -> Itera
     gone = cleared(before)
     for key in cleared(after):
         if key not in gone:
-            yield do.ClearAway(tag=replace(tag, part=key))
+            yield do.CleanUpContainer(tag=replace(tag, part=key))
 
 
 def _asks(old: Part, new: Part) -> Callable[..., do.Effect] | None:  # type: ignore[explicit-any]  # all take a tag

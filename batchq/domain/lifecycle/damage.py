@@ -31,5 +31,5 @@ def fail(job: Job, now: datetime) -> Outcome:
     stopped = max(now, job.attempt.started_at or now)
     ended = replace(job.attempt, stopped_at=stopped, status_reason=status_reasons.UNREADABLE)
     over = replace(job, attempts=(*job.attempts, ended), started_at=ended.started_at, stopped_at=stopped)
-    effects = tuple(do.ClearAway(tag=tag) for tag in tags_under_way(job))
+    effects = tuple(do.CleanUpContainer(tag=tag) for tag in tags_under_way(job))
     return end(over, Status.FAILED, now, status_reasons.UNREADABLE), effects

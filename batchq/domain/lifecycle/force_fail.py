@@ -27,7 +27,7 @@ def fail(job: Job, event: on.ForceFailed, now: datetime) -> Outcome:
         cancelled=None,
     )
     there = (*tags_under_way(job), *tags_kept(job))
-    return end(over, Status.FAILED, now, reason), tuple(do.ClearAway(tag=tag) for tag in there)
+    return end(over, Status.FAILED, now, reason), tuple(do.CleanUpContainer(tag=tag) for tag in there)
 
 
 def refuse(job: Job, _: on.ForceFailed, __: datetime) -> Outcome:

@@ -56,7 +56,7 @@ def reconcile(
         news=tuple((tag.job_id, _lost(under_way[tag], tag, lost_before)) for tag in lost),
         effects=(
             *(effect for tag, job in under_way.items() for effect in wanted(job, tag, there.get(tag))),
-            *(do.ClearAway(tag=tag) for tag in leftovers if tag.job_id in known),
+            *(do.CleanUpContainer(tag=tag) for tag in leftovers if tag.job_id in known),
         ),
         strays=tuple(tag for tag in leftovers if tag.job_id not in known),
     )

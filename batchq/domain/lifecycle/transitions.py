@@ -147,11 +147,11 @@ def _run(job: Job, event: on.ContainerStarted, now: datetime) -> Outcome:
 def _not_started(job: Job, event: on.StartFailed, now: datetime) -> Outcome:
     attempt = replace(attempt_of(job), forbidden=event.forbidden)
     ended = replace(attempt, stopped_at=now, exit_code=event.exit_code or None, reason=event.reason)
-    return finish(job, ended, now, status_reasons.NOT_STARTED), (do.ClearAway(tag=job.tag),)
+    return finish(job, ended, now, status_reasons.NOT_STARTED), (do.CleanUpContainer(tag=job.tag),)
 
 
 def _abandoned(job: Job, _: on.StartAbandoned, now: datetime) -> Outcome:
-    return abandon(job, now), (do.ClearAway(tag=job.tag),)
+    return abandon(job, now), (do.CleanUpContainer(tag=job.tag),)
 
 
 def _exit_unseen_start(job: Job, event: on.ContainerExited, now: datetime) -> Outcome:
@@ -171,13 +171,13 @@ def _exit(job: Job, event: on.ContainerExited, now: datetime) -> Outcome:
         reason=status_reasons.OUT_OF_MEMORY if event.out_of_memory and event.exit_code != 0 else None,
     )
     reason = status_reasons.of_exit(event.exit_code, host_lost=event.host_lost)
-    return finish(job, ended, now, reason), (do.ClearAway(tag=job.tag),)
+    return finish(job, ended, now, reason), (do.CleanUpContainer(tag=job.tag),)
 
 
 def _lose(job: Job, event: on.ContainerLost, now: datetime) -> Outcome:
     attempt = attempt_of(job)
     ended = replace(attempt, stopped_at=max(now, attempt.started_at or now))
-    return finish(job, ended, now, event.reason), (do.ClearAway(tag=job.tag),)
+    return finish(job, ended, now, event.reason), (do.CleanUpContainer(tag=job.tag),)
 
 
 def _remember_cancel(job: Job, event: on.CancelRequested, _: datetime) -> Outcome:

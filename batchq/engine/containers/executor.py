@@ -1,4 +1,4 @@
-"""Effects become calls of the runtime, and what is learnt from them becomes letters.
+"""Effects become calls of the runtime, and what is learnt from them becomes messages.
 
 Calls about one container wait for each other, so a stop can never slip in between a create and a start. No call waits
 for a container to end, and none takes an end from anything but an inspection. A call without an answer may have been
@@ -24,7 +24,7 @@ from batchq.engine.account_limits import Accounts
 from batchq.engine.containers.report import is_known_to_run, is_waited_for, report
 from batchq.engine.containers.start import Start
 from batchq.engine.containers.start_breaker import StartBreaker
-from batchq.engine.messages import Deliver, Ring
+from batchq.engine.messages import JobEvent, TimerFired
 from batchq.engine.supervisor import Tasks
 from batchq.errors import ContainerGone, EngineUnknown, LogRefused, StoreFailed
 from batchq.ports.clock import Clock
@@ -36,23 +36,24 @@ MAX_LOG_REFUSALS = 3  # of an engine that was asked for the log of a container t
 ASK_AGAIN = 1.0  # seconds after a stop signal that was not answered
 
 
-class Case(Struct, kw_only=True):
-    """What is known of one container, from the first call about it until it is cleared away.
+class ContainerOps(Struct, kw_only=True):
+    """The operations on one container: from the first effect until the container is removed."""
 
-    `turn` is held by the call that may change it. `judged`: the verdict of its start is told. `look_again`: something
-    was heard of it since it was last looked at.
-    """
-
+    #: The kinds of effects that are being carried out.
     under_way: set[type[do.Effect]] = field(default_factory=set)
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    #: Held by the operation that may change the container.
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     start: Start | None = None
-    judged: bool = False
-    signalled: bool = False
-    look_again: bool = False
+    #: Whether the outcome of the start was posted.
+    start_reported: bool = False
+    #: Whether the stop signal was delivered.
+    signal_delivered: bool = False
+    #: Whether news of the container arrived after the inspection under way began.
+    outdated: bool = False
 
     @property
     def closed(self) -> bool:
-        return not (self.under_way or self.judged or self.signalled)
+        return not (self.under_way or self.start_reported or self.signal_delivered)
 
 
 class Executor:
@@ -73,7 +74,7 @@ class Executor:
         clock: Clock,
         tasks: Tasks,
         saved: Callable[[JobId], Job | None],
-        post: Callable[[Deliver | Ring], None],
+        post: Callable[[JobEvent | TimerFired], None],
     ) -> None:
         self._runtime = runtime
         self._network_on = network_on
@@ -84,69 +85,69 @@ class Executor:
         self._tasks = tasks
         self._saved = saved
         self._post = post
-        self._cases: dict[Tag, Case] = {}
+        self._ops: dict[Tag, ContainerOps] = {}
         self._refused_logs: Counter[Tag] = Counter()
         self._clearing: defaultdict[JobId, dict[Tag, asyncio.Task[None]]] = defaultdict(dict)
 
     def act(self, effect: do.Effect, job: Job | None) -> None:
         tag = effect.tag
-        case = self._cases.get(tag)
+        ops = self._ops.get(tag)
         if isinstance(effect, do.AbandonStart):
-            _abandon(case)
+            _abandon(ops)
             return
-        if case is None:
-            case = self._cases[tag] = Case()
-        if type(effect) in case.under_way:
+        if ops is None:
+            ops = self._ops[tag] = ContainerOps()
+        if type(effect) in ops.under_way:
             return
-        case.under_way.add(type(effect))
+        ops.under_way.add(type(effect))
         if isinstance(effect, do.StartContainer):
-            case.start = self._prepared(tag, job)
-        task = self._tasks.task(f"{type(effect).__name__} {tag}", self._carry_out(effect, job, case))
-        if isinstance(effect, do.ClearAway):
-            _abandon(case)  # over before its start was answered: nothing more is to be asked for it
+            ops.start = self._prepared(tag, job)
+        task = self._tasks.task(f"{type(effect).__name__} {tag}", self._carry_out(effect, job, ops))
+        if isinstance(effect, do.CleanUpContainer):
+            _abandon(ops)  # over before its start was answered: nothing more is to be asked for it
             self._clearing[tag.job_id][tag] = task
 
-    def hear(self, news: Tag | DeathReport) -> None:
-        """Of a container that may have ended. What was found of it since is as good as a look of our own.
+    def on_death(self, news: Tag | DeathReport) -> None:
+        """The container may have ended. What an inspection found since is used as it is.
 
-        That it is absent is for a look of our own to find: the engine may have been exchanged.
+        That the container is absent is left to an inspection of the executor's own: the engine may have been replaced.
         """
         if isinstance(news, DeathReport) and news.found is not None:
-            self._judge(news.tag, news.found, self._cases.get(news.tag))
+            self._report_found(news.tag, news.found, self._ops.get(news.tag))
         else:
-            self.look(news.tag if isinstance(news, DeathReport) else news)
+            self.inspect_again(news.tag if isinstance(news, DeathReport) else news)
 
-    def look(self, tag: Tag) -> None:
-        """Something was heard of this container: see what is true. A look under way may have been too early for it."""
+    def inspect_again(self, tag: Tag) -> None:
+        """Inspect the container after news of it. An inspection that is under way may have been too early."""
         self.act(do.InspectContainer(tag=tag), None)
-        self._cases[tag].look_again = True
+        self._ops[tag].outdated = True
 
-    async def _carry_out(self, effect: do.Effect, job: Job | None, case: Case) -> None:
+    async def _carry_out(self, effect: do.Effect, job: Job | None, ops: ContainerOps) -> None:
         """One at a time for a container, but a look, which changes nothing, need not wait."""
         tag = effect.tag
         try:
             if isinstance(effect, do.InspectContainer):
-                await self._look_until_current(tag, case)
+                await self._inspect_until_current(tag, ops)
             else:
-                async with case.turn:
-                    await self._change(effect, job, case)
+                async with ops.lock:
+                    await self._change(effect, job, ops)
         finally:
-            case.under_way.discard(type(effect))
-            if isinstance(effect, do.ClearAway):
+            ops.under_way.discard(type(effect))
+            if isinstance(effect, do.CleanUpContainer):
                 self._cleared(tag)
-            if case.closed:
-                del self._cases[tag]
+            if ops.closed:
+                del self._ops[tag]
 
-    async def _change(self, effect: do.Effect, job: Job | None, case: Case) -> None:
+    async def _change(self, effect: do.Effect, job: Job | None, ops: ContainerOps) -> None:
         match effect:
             case do.StartContainer(tag=tag):
-                await self._start(tag, case)
+                await self._start(tag, ops)
             case do.StopContainer(tag=tag):
-                await self._stop(tag, case, None if job is None else signal_of(job, tag))
+                await self._stop(tag, ops, None if job is None else signal_of(job, tag))
             case do.KillContainer(tag=tag):
                 await self._kill(tag)
-            case do.ClearAway(tag=tag):
-                await self._clear(tag, job, case)
+            case do.CleanUpContainer(tag=tag):
+                await self._clean_up(tag, job, ops)
             case do.AbandonStart() | do.InspectContainer():
                 raise TypeError(effect)
 
@@ -165,19 +166,19 @@ class Executor:
             save=lambda made: self._save(tag, made),
         )
 
-    async def _start(self, tag: Tag, case: Case) -> None:
+    async def _start(self, tag: Tag, ops: ContainerOps) -> None:
         """To a verdict, and not again: until that is saved the job looks as if it still had to be started.
 
         What the engine still has of earlier attempts goes first.
         """
-        assert case.start is not None, f"the start of {tag} was not prepared"
+        assert ops.start is not None, f"the start of {tag} was not prepared"
         try:
-            await case.start.after(self._clearing_before(tag))
-            news = () if case.judged else await case.start.run()
+            await ops.start.after(self._clearing_before(tag))
+            news = () if ops.start_reported else await ops.start.run()
         finally:
-            case.start = None
-        case.judged = case.judged or news != ()
-        self._tell(tag, news)
+            ops.start = None
+        ops.start_reported = ops.start_reported or news != ()
+        self._post_events(tag, news)
 
     def _clearing_before(self, tag: Tag) -> list[asyncio.Task[None]]:
         """Of earlier attempts. Each ends when it was tried once: what the engine does not answer for is dead."""
@@ -188,13 +189,13 @@ class Executor:
         if not self._clearing[tag.job_id]:
             del self._clearing[tag.job_id]
 
-    async def _stop(self, tag: Tag, case: Case, signal: str | None) -> None:
+    async def _stop(self, tag: Tag, ops: ContainerOps, signal: str | None) -> None:
         """Until it is delivered, and not again: to many programs a second signal means to drop everything.
 
         Nor longer than it is wanted: what was given up is to be cleared away, whether or not it hears.
         """
-        while not case.signalled:
-            if do.ClearAway in case.under_way:
+        while not ops.signal_delivered:
+            if do.CleanUpContainer in ops.under_way:
                 return
             try:
                 await self._runtime.signal_stop(tag, signal)
@@ -202,11 +203,11 @@ class Executor:
                 log.warning("container %s: no answer to the stop signal, sent again: %s", tag, unknown)
                 await self._clock.sleep(ASK_AGAIN)
             except ContainerGone:
-                self.look(tag)
+                self.inspect_again(tag)
                 return
             else:
-                case.signalled = True
-        self._tell(tag, (on.StopAsked(attempt=tag.attempt, part=tag.part),))
+                ops.signal_delivered = True
+        self._post_events(tag, (on.StopAsked(attempt=tag.attempt, part=tag.part),))
 
     async def _kill(self, tag: Tag) -> None:
         """Once; the job's alarm asks again while it lives."""
@@ -215,11 +216,11 @@ class Executor:
         except EngineUnknown as unknown:
             log.warning("container %s: no answer to the kill: %s", tag, unknown)
         except ContainerGone:
-            self.look(tag)
+            self.inspect_again(tag)
 
-    async def _clear(self, tag: Tag, job: Job | None, case: Case) -> None:
+    async def _clean_up(self, tag: Tag, job: Job | None, ops: ContainerOps) -> None:
         """Its log first. What fails here is found by the next survey, which asks again."""
-        case.signalled = case.judged = False
+        ops.signal_delivered = ops.start_reported = False
         try:
             if not await self._removed_with_log(tag, job):
                 await self._runtime.remove(tag)
@@ -241,42 +242,42 @@ class Executor:
             log.warning("container %s: removed without its log, which cannot be read: %s", tag, refused)
             return False
 
-    async def _look_until_current(self, tag: Tag, case: Case) -> None:
-        case.look_again = True
-        while case.look_again:
-            case.look_again = False
-            await self._inspect(tag, case)
+    async def _inspect_until_current(self, tag: Tag, ops: ContainerOps) -> None:
+        ops.outdated = True
+        while ops.outdated:
+            ops.outdated = False
+            await self._inspect(tag, ops)
 
-    async def _inspect(self, tag: Tag, case: Case) -> None:
+    async def _inspect(self, tag: Tag, ops: ContainerOps) -> None:
         try:
             found = await self._runtime.inspect(tag)
         except EngineUnknown as unknown:
             log.warning("container %s could not be looked at: %s", tag, unknown)
         else:
-            self._judge(tag, found, case)
+            self._report_found(tag, found, ops)
 
-    def _judge(self, tag: Tag, found: Inspection | None, case: Case | None) -> None:
+    def _report_found(self, tag: Tag, found: Inspection | None, ops: ContainerOps | None) -> None:
         """A container on its way to its start may look absent or not begun; that is the start's business."""
-        is_starting = case is not None and case.start is not None
+        is_starting = ops is not None and ops.start is not None
         if not is_starting or (found is not None and found.stopped_at is not None):
             news = report(tag, found)
-            self._tell(tag, news[-1:] if is_known_to_run(tag, self._saved(tag.job_id)) else news)
+            self._post_events(tag, news[-1:] if is_known_to_run(tag, self._saved(tag.job_id)) else news)
         if found is not None and found.state is ContainerState.RUNNING:
-            self._post(Ring(job_id=tag.job_id, seen_alive=tag, began=found.started_at))
+            self._post(TimerFired(job_id=tag.job_id, seen_alive=tag, began=found.started_at))
 
     async def _save(self, tag: Tag, event: on.ContainerCreated) -> None:
         """Return when the event is saved. Raises Unavailable."""
         saved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._post(Deliver(job_id=tag.job_id, event=event, answer=saved))
+        self._post(JobEvent(job_id=tag.job_id, event=event, answer=saved))
         await saved
 
-    def _tell(self, tag: Tag, events: tuple[on.News, ...]) -> None:
+    def _post_events(self, tag: Tag, events: tuple[on.News, ...]) -> None:
         job = self._saved(tag.job_id)
         for event in events:
-            self._post(Deliver(job_id=tag.job_id, event=event, at_leisure=not is_waited_for(event, job)))
+            self._post(JobEvent(job_id=tag.job_id, event=event, low_priority=not is_waited_for(event, job)))
 
 
-def _abandon(case: Case | None) -> None:
-    """Where no start is under way there is nothing to give up: it has been made, and its letter is on its way."""
-    if case is not None and case.start is not None:
-        case.start.abandoned.set()
+def _abandon(ops: ContainerOps | None) -> None:
+    """Where no start is under way there is nothing to give up: it has been made, and its message is on its way."""
+    if ops is not None and ops.start is not None:
+        ops.start.abandoned.set()

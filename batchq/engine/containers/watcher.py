@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from batchq.domain.ids import Tag
 from batchq.domain.lifecycle.reconcile import Seen
-from batchq.engine.messages import EngineLost, Surveyed
+from batchq.engine.messages import EngineLost, SurveyCompleted
 from batchq.engine.supervisor import within
 from batchq.errors import EngineUnknown
 from batchq.ports.clock import Clock
@@ -18,7 +18,7 @@ RECONNECT_AFTER = 1.0  # seconds
 
 
 class Watcher:
-    """`hear` is told of containers that may have ended; `running` tells the attempts that a survey must find."""
+    """`on_death` is told of containers that may have ended; `running` tells the attempts that a survey must find."""
 
     def __init__(
         self,
@@ -27,14 +27,14 @@ class Watcher:
         clock: Clock,
         survey_every: float,
         running: Callable[[], frozenset[Tag]],
-        hear: Callable[[Tag | DeathReport], None],
-        post: Callable[[Surveyed | EngineLost], None],
+        on_death: Callable[[Tag | DeathReport], None],
+        post: Callable[[SurveyCompleted | EngineLost], None],
     ) -> None:
         self._runtime = runtime
         self._clock = clock
         self._survey_every = survey_every
         self._running = running
-        self._hear = hear
+        self._on_death = on_death
         self._post = post
         self._due = asyncio.Event()
         self.engine_fails: str | None = "not asked yet"
@@ -47,7 +47,7 @@ class Watcher:
                 async with self._runtime.deaths() as news:
                     self._due.set()
                     async for it in news:
-                        self._hear(it)
+                        self._on_death(it)
                 self._due.set()
             except EngineUnknown as unknown:
                 log.debug("the engine's news cannot be heard: %s", unknown)
@@ -82,7 +82,9 @@ class Watcher:
             for it in found
             if it.state is not ContainerState.GOING or it.tag in expected
         )
-        self._post(Surveyed(engine=engine, seen=seen, expected=expected, capacity=capacity, lost_before=lost_before))
+        self._post(
+            SurveyCompleted(engine=engine, seen=seen, expected=expected, capacity=capacity, lost_before=lost_before)
+        )
 
     def _lost(self, why: str) -> None:
         if self.engine_fails != why:

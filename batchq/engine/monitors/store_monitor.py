@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from batchq.engine.messages import Ring
+from batchq.engine.messages import TimerFired
 from batchq.errors import StoreFailed, StoreLost
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
@@ -19,7 +19,7 @@ LOOK_EVERY = 5.0  # seconds
 
 
 class Guard:
-    def __init__(self, *, store: JobStore, clock: Clock, post: Callable[[Ring], None]) -> None:
+    def __init__(self, *, store: JobStore, clock: Clock, post: Callable[[TimerFired], None]) -> None:
         self._store = store
         self._clock = clock
         self._post = post
@@ -41,7 +41,7 @@ class Guard:
         try:
             await self._store.check()
             for job_id in await self._store.damaged():
-                self._post(Ring(job_id=job_id))
+                self._post(TimerFired(job_id=job_id))
         except StoreLost as gone:
             self._why = str(gone)
             self._lost.set()
