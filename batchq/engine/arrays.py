@@ -1,4 +1,4 @@
-"""The part of a turn that works for arrays: a few children are spawned, and told what their parents were told."""
+"""The part of a unit that works for arrays: a few children are spawned, and told what their parents were told."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import Job
 from batchq.domain.lifecycle import arrays
 from batchq.domain.lifecycle.array_view import Sealed, is_sealing
-from batchq.engine.unit_of_work import Committed, Turn
+from batchq.engine.unit_of_work import Committed, UnitOfWork
 from batchq.ports.jobs import JobStore
 
 MOST = 250  # children that one turn spawns, and tells
@@ -23,7 +23,7 @@ class Families:
 
     @property
     def busy(self) -> bool:
-        """Whether the next turn has something to do even without a message."""
+        """Whether the next unit of work has something to do even without a message."""
         return bool(self._at_work)
 
     @property
@@ -48,54 +48,54 @@ class Families:
             return
         self._sealed = None
 
-    def join(self, turn: Turn) -> None:
-        """Before anything is decided in a turn: a child of theirs hears first what they were told."""
-        turn.learn(self._at_work.values())
+    def join(self, unit: UnitOfWork) -> None:
+        """Before anything is decided in a unit of work: a child of theirs hears first what they were told."""
+        unit.load(self._at_work.values())
 
-    def under_order(self, turn: Turn) -> IntervalSet:
+    def under_order(self, unit: UnitOfWork) -> IntervalSet:
         """The orders of the children that may not start: an order to their array is yet to be applied to them."""
-        known = {*self._at_work, *[job.id for job in turn.parents()]}
+        known = {*self._at_work, *[job.id for job in unit.parents()]}
         if not known:
             return NONE
-        return IntervalSet([arrays.untold(job) for job in self._of(turn, known) if arrays.order(job) is not None])
+        return IntervalSet([arrays.untold(job) for job in self._of(unit, known) if arrays.order(job) is not None])
 
     def spawning(self, before: int) -> bool:
         """Whether an array of an order below this one has children that are yet to come."""
         return any(it.order < before and arrays.spawning(it) for it in self._at_work.values())
 
-    async def work(self, turn: Turn, store: JobStore) -> None:
-        """For parents that were at work before this turn: who asked for something need not wait for this."""
+    async def work(self, unit: UnitOfWork, store: JobStore) -> None:
+        """For parents that were at work before this unit of work: who asked for something need not wait for this."""
         left = MOST
-        for parent in self._of(turn, self._at_work):
+        for parent in self._of(unit, self._at_work):
             if left > 0:
-                spawned = _spawn(turn, parent, left)
-                left -= spawned + await _tell(turn, store, parent.id, left)
+                spawned = _spawn(unit, parent, left)
+                left -= spawned + await _tell(unit, store, parent.id, left)
 
-    def _of(self, turn: Turn, parents: Iterable[JobId]) -> list[Job]:
-        """Those of them that are at work, as the turn leaves them, oldest first."""
-        self.join(turn)
-        jobs = (job for job in map(turn.get, parents) if job is not None and arrays.at_work(job))
+    def _of(self, unit: UnitOfWork, parents: Iterable[JobId]) -> list[Job]:
+        """Those of them that are at work, as the unit of work leaves them, oldest first."""
+        self.join(unit)
+        jobs = (job for job in map(unit.get, parents) if job is not None and arrays.at_work(job))
         return sorted(jobs, key=lambda it: it.order)
 
 
-def _spawn(turn: Turn, parent: Job, most: int) -> int:
-    after, children = arrays.spawn(parent, most, turn.now)
+def _spawn(unit: UnitOfWork, parent: Job, most: int) -> int:
+    after, children = arrays.spawn(parent, most, unit.now)
     if children:
-        turn.keep(parent, after)
+        unit.update(parent, after)
     for child in children:
-        turn.insert(child, None)
-        turn.keep(child, arrays.ordered(child, parent, turn.now))
+        unit.insert(child, None)
+        unit.update(child, arrays.ordered(child, parent, unit.now))
     return len(children)
 
 
-async def _tell(turn: Turn, store: JobStore, parent_id: JobId, most: int) -> int:
-    parent = turn.get(parent_id)
+async def _tell(unit: UnitOfWork, store: JobStore, parent_id: JobId, most: int) -> int:
+    parent = unit.get(parent_id)
     assert parent is not None, f"{parent_id} was at work and is not known"
     if arrays.order(parent) is None:
         return 0
     after, indices = arrays.pass_order(parent, most)
-    turn.learn(await store.children(parent_id, indices.start, len(indices)))
+    unit.load(await store.children(parent_id, indices.start, len(indices)))
     for index in indices:
-        turn.hear(child_id(parent_id, index))
-    turn.keep(parent, after)
+        unit.apply_parent_order(child_id(parent_id, index))
+    unit.update(parent, after)
     return len(indices)

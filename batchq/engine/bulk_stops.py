@@ -1,4 +1,4 @@
-"""The part of a turn that carries out orders to stop many jobs: a few of them are told in each turn.
+"""The part of a unit of work that carries out orders to stop many jobs: a few of them are told in each unit of work.
 
 Whom an order means is decided by the commit that saves it, and until they are told none of them may start.
 """
@@ -23,12 +23,12 @@ from batchq.domain.bulk_stop import (
 from batchq.domain.intervals import IntervalSet
 from batchq.domain.lifecycle import node_view
 from batchq.engine.messages import BulkStopRequest
-from batchq.engine.unit_of_work import Committed, Turn
+from batchq.engine.unit_of_work import Committed, UnitOfWork
 from batchq.errors import TooOften
 from batchq.ports.bulk_stops import SweepStore
 
 ASKED = "asked"
-MOST = 500  # jobs that one turn tells
+MOST = 500  # jobs that one unit of work tells
 AT_ONCE = 100  # orders that one user may have under way: to decide each of them may take part of a second
 
 Report = Callable[[tuple[JobOutcome, ...] | None], None]
@@ -37,7 +37,7 @@ NOBODY = IntervalSet()
 
 
 class Sweeps:
-    """Knows the orders under way, as last saved, and whom they mean; of those of the last turn not until `prepare`."""
+    """Knows the orders under way, as last saved, and whom they mean; of those of the last unit not until `prepare`."""
 
     def __init__(self, store: SweepStore) -> None:
         self._store = store
@@ -57,42 +57,42 @@ class Sweeps:
             self._report.pop(number)(None)
 
     async def prepare(self) -> None:
-        """Before anything is decided in a turn: whom those orders mean that the last one has saved."""
+        """Before anything is decided in a unit of work: whom those orders mean that the last one has saved."""
         if self._unknown:
             self.meant = IntervalSet([run for it in self._under_way for run in await self._store.meant_orders(it)])
             self._unknown = False
 
-    def begin(self, turn: Turn, message: BulkStopRequest) -> None:
+    def begin(self, unit: UnitOfWork, message: BulkStopRequest) -> None:
         """Raises TooOften."""
-        known = [*self._under_way.values(), *(sweep for sweep, _ in turn.sweeps)]
-        if turn.caller is not None and sum(_is_of(it, turn.caller) for it in known) >= AT_ONCE:
-            raise TooOften(f"User {turn.caller.user} has {AT_ONCE} orders to stop jobs under way: Rate exceeded")
+        known = [*self._under_way.values(), *(sweep for sweep, _ in unit.sweeps)]
+        if unit.caller is not None and sum(_is_of(it, unit.caller) for it in known) >= AT_ONCE:
+            raise TooOften(f"User {unit.caller.user} has {AT_ONCE} orders to stop jobs under way: Rate exceeded")
         number = max((it.number for it in known), default=0) + 1
-        turn.note("jobs", ASKED)
-        order = replace(message.order, act=turn.acts[-1]) if turn.caller is not None else message.order
-        turn.sweeps.append((Sweep(number=number, order=order), message))
+        unit.audit("jobs", ASKED)
+        order = replace(message.order, act=unit.acts[-1]) if unit.caller is not None else message.order
+        unit.sweeps.append((Sweep(number=number, order=order), message))
 
-    async def work(self, turn: Turn) -> None:
+    async def work(self, unit: UnitOfWork) -> None:
         """The oldest order first, and each has its part: one for few jobs need not wait for one for very many."""
         left = MOST
         for before, sweep in enumerate(self._under_way.values()):
             most = math.ceil(left / (len(self._under_way) - before))
             if most > 0:
                 page = await self._store.next_meant(sweep.number, most)
-                turn.learn(it.job for it in page)
-                turn.told[sweep.number] = tuple(_tell(turn, sweep.order, it) for it in page)
-                turn.progress.append(_progress(sweep, page, over=len(page) < most))
+                unit.load(it.job for it in page)
+                unit.outcomes[sweep.number] = tuple(_tell(unit, sweep.order, it) for it in page)
+                unit.progress.append(_progress(sweep, page, over=len(page) < most))
                 left -= len(page)
 
     def on_committed(self, committed: Committed) -> None:
-        turn = committed.turn
-        for sweep, message in turn.sweeps:
+        unit = committed.unit
+        for sweep, message in unit.sweeps:
             self._under_way[sweep.number] = sweep
             self._report[sweep.number] = message.report
             self._unknown = True
-        for progress in turn.progress:
+        for progress in unit.progress:
             report = self._report.get(progress.sweep, _nobody)
-            report(turn.told[progress.sweep])
+            report(unit.outcomes[progress.sweep])
             if progress.over:
                 del self._under_way[progress.sweep]
                 self._report.pop(progress.sweep, _nobody)(None)
@@ -104,14 +104,14 @@ def _is_of(sweep: Sweep, user: Caller) -> bool:
     return sweep.order.act is not None and sweep.order.act.user == user.user
 
 
-def _tell(turn: Turn, order: SweepOrder, meant: StopTarget) -> JobOutcome:
-    job = turn.hear(meant.job.id)
+def _tell(unit: UnitOfWork, order: SweepOrder, meant: StopTarget) -> JobOutcome:
+    job = unit.apply_parent_order(meant.job.id)
     assert job is not None, f"{meant.job.id} is meant and is not known"
-    turn.step(job.id, request(order, meant.node))
+    unit.step(job.id, request(order, meant.node))
     shown = job if meant.node is None else node_view.view(job, meant.node)
     became = outcome(order.kind, shown.status, has_children=has_children(shown))
-    if order.act is not None and turn.get(job.id) is not job:
-        turn.acts.append(replace(order.act, at=turn.now).about_job(shown.id, job.spec.owner, became))
+    if order.act is not None and unit.get(job.id) is not job:
+        unit.acts.append(replace(order.act, at=unit.now).about_job(shown.id, job.spec.owner, became))
     return JobOutcome(
         job_id=shown.id, name=job.spec.name, status=shown.status, outcome=became, note=note(order.kind, shown)
     )

@@ -45,7 +45,7 @@ class EngineCheck:
         return engine if self.accepted and engine != self.known else None
 
     def on_committed(self, committed: Committed) -> None:
-        engine = committed.turn.engine_id
+        engine = committed.unit.engine_id
         if engine is None:
             return
         self.known = engine

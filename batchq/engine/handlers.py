@@ -1,4 +1,4 @@
-"""What each kind of message does to a turn."""
+"""What each kind of message does to a unit of work."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +36,7 @@ from batchq.engine.messages import (
 from batchq.engine.scheduling.catalog_view import Ground
 from batchq.engine.scheduling.queue_cache import Ahead
 from batchq.engine.state import EngineState
-from batchq.engine.unit_of_work import Turn, array_to_spawn, comes
+from batchq.engine.unit_of_work import UnitOfWork, array_to_spawn, comes
 from batchq.errors import Invalid
 from batchq.ports.jobs import JobStore, SubmissionKey
 
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 
 class Reader:
-    """Handles messages: changes the turn, and the state that surveys and requests change.
+    """Handles messages: changes the unit of work, and the state that surveys and requests change.
 
     `admit` raises Invalid for a job that the scheduler must not take; `sweep` takes a bulk stop.
     """
@@ -54,8 +54,8 @@ class Reader:
         state: EngineState,
         ground: Ground,
         *,
-        admit: Callable[[Turn, JobSpec], None],
-        sweep: Callable[[Turn, BulkStopRequest], None],
+        admit: Callable[[UnitOfWork, JobSpec], None],
+        sweep: Callable[[UnitOfWork, BulkStopRequest], None],
     ) -> None:
         self._state = state
         self._ground = ground
@@ -64,7 +64,7 @@ class Reader:
         self._engine_trouble: str | None = None
         self._earlier: Mapping[SubmissionKey, JobId] = {}
 
-    async def prepare(self, turn: Turn, messages: Sequence[Message], store: JobStore, ahead: Ahead) -> None:
+    async def prepare(self, unit: UnitOfWork, messages: Sequence[Message], store: JobStore, ahead: Ahead) -> None:
         """Fetch, in one go each, the jobs and the earlier submissions that the messages speak of."""
         asked: set[JobId] = set()
         again = []
@@ -73,59 +73,59 @@ class Reader:
             if (
                 isinstance(message, Submit)
                 and message.key is not None
-                and self._state.repeats.may_be_one(message.key, turn.now)
+                and self._state.repeats.may_be_one(message.key, unit.now)
             ):
                 again.append(message.key)
             elif isinstance(message, TimerFired):
                 ahead.doubt(message.job_id)
         self._earlier = await store.submissions(again) if again else {}
         asked.update(self._earlier.values())
-        unknown = sorted(job_id for job_id in asked if not turn.knows(job_id)) if asked else ()
+        unknown = sorted(job_id for job_id in asked if not unit.knows(job_id)) if asked else ()
         if unknown:
-            turn.learn((await ahead.jobs(unknown)).values())
+            unit.load((await ahead.jobs(unknown)).values())
 
-    def read(self, turn: Turn, message: Message) -> None:
+    def read(self, unit: UnitOfWork, message: Message) -> None:
         match message:
             case Submit():
-                self._submit(turn, message)
+                self._submit(unit, message)
             case JobEvent() | UpdateTags() | TimerFired():
-                self._tell(turn, message)
+                self._tell(unit, message)
             case SurveyCompleted():
-                self._reconcile(turn, message)
+                self._reconcile(unit, message)
             case Resume():
-                self._resume(turn, message)
-                turn.note("data")
+                self._resume(unit, message)
+                unit.audit("data")
             case BulkStopRequest():
-                self._sweep(turn, message)
+                self._sweep(unit, message)
             case EngineLost():
                 self._state.host = None
             case CatalogChanged():
                 self._state.ground_changed = True
             case ContinueWork():
-                turn.place = True
+                unit.place = True
             case SearchQueues():
-                turn.search = True
+                unit.search = True
             case _:
                 assert_never(message)
 
-    def submitted_as(self, turn: Turn, message: Submit) -> JobId:
+    def submitted_as(self, unit: UnitOfWork, message: Submit) -> JobId:
         """The job that a submission made, now or the first time it came."""
         if message.key is None:
             return message.job_id
-        return self._earlier.get(message.key) or turn.submitted.get(message.key, message.job_id)
+        return self._earlier.get(message.key) or unit.submitted.get(message.key, message.job_id)
 
-    def _submit(self, turn: Turn, message: Submit) -> None:
-        if turn.knows(self.submitted_as(turn, message)):
+    def _submit(self, unit: UnitOfWork, message: Submit) -> None:
+        if unit.knows(self.submitted_as(unit, message)):
             return
         self._check_queue(message.spec.queue, message.caller)
         if message.spec.depends_on:
-            _check_dependencies(turn, message.spec, message.caller)
-        self._admit(turn, message.spec)
+            _check_dependencies(unit, message.spec, message.caller)
+        self._admit(unit, message.spec)
         job = Job(
-            id=message.job_id, order=self._state.next_order, spec=message.spec, created_at=turn.now, tags=message.tags
+            id=message.job_id, order=self._state.next_order, spec=message.spec, created_at=unit.now, tags=message.tags
         )
         self._state.next_order += 1 + (message.spec.array_size or 0)
-        turn.insert(job, message.key)
+        unit.insert(job, message.key)
 
     def _check_queue(self, name: QueueName, caller: Caller) -> None:
         """Again, for the request was checked before it lay here: a queue that is being deleted takes no jobs."""
@@ -135,43 +135,43 @@ class Reader:
         if queue.state is not State.ENABLED:
             raise Invalid(f"JobQueue {name} is disabled and takes no jobs.")
 
-    def _reconcile(self, turn: Turn, message: SurveyCompleted) -> None:
+    def _reconcile(self, unit: UnitOfWork, message: SurveyCompleted) -> None:
         """A changed machine is changed ground."""
         tags = [it.tag for it in message.seen]
-        renewed = self._state.engine_check.inspect(message.engine.id, seen=tags, active=turn.active().values())
-        turn.engine_id = renewed or turn.engine_id  # that of a resume in this turn
+        renewed = self._state.engine_check.inspect(message.engine.id, seen=tags, active=unit.active().values())
+        unit.engine_id = renewed or unit.engine_id  # that of a resume in this unit of work
         if not self._state.engine_check.accepted:
             self._refuse_engine()
             return
-        for job in turn.active().values():
-            turn.keep(job, bounded(job, turn.now))
-        self._state.engine_ahead = None if message.engine.time is None else message.engine.time - turn.now
+        for job in unit.active().values():
+            unit.update(job, bounded(job, unit.now))
+        self._state.engine_ahead = None if message.engine.time is None else message.engine.time - unit.now
         host = usable(message.capacity)
         self._state.ground_changed = self._state.ground_changed or self._state.host != host
         self._state.host = host
         self._state.seen = frozenset(job_id for it in message.seen for job_id in _with_array(it.tag.job_id))
         self._state.strays.surveyed(tags)
         if self._state.safety.holds:
-            self._state.safety.take_up(turn, message.seen)
+            self._state.safety.take_up(unit, message.seen)
             return
-        found = _reconciled(turn, message)
+        found = _reconciled(unit, message)
         for job_id, lost in found.news:
-            turn.step(job_id, lost)
+            unit.step(job_id, lost)
         if found.news:  # the loss of one container may change what is wanted of others
-            found = _reconciled(turn, message)
-        spared = self._state.safety.spared(turn, tags)
+            found = _reconciled(unit, message)
+        spared = self._state.safety.spared(unit, tags)
         for effect in found.effects:
             if not isinstance(effect, do.CleanUpContainer) or effect.tag not in spared:
-                turn.effects.append((effect, turn.get(effect.tag.job_id)))
-        for job in turn.active().values():  # a look after a timeout may have had no answer
-            looks = (tag_looked_at(job, alarm) for alarm in due(job, turn.now))
-            turn.effects += ((do.InspectContainer(tag=tag), job) for tag in looks if tag is not None)
+                unit.effects.append((effect, unit.get(effect.tag.job_id)))
+        for job in unit.active().values():  # a look after a timeout may have had no answer
+            looks = (tag_looked_at(job, alarm) for alarm in due(job, unit.now))
+            unit.effects += ((do.InspectContainer(tag=tag), job) for tag in looks if tag is not None)
         purged = self._state.safety.kept.purged.intersection(found.strays)
         strays = [it for it in found.strays if it not in spared and it not in purged]
-        going = (*sorted(purged, key=str), *self._state.strays.ripe(strays, turn.now))
+        going = (*sorted(purged, key=str), *self._state.strays.ripe(strays, unit.now))
         for tag in going:
             log.warning("container %s belongs to no known job; it is removed", tag)
-        turn.effects += ((do.CleanUpContainer(tag=tag), None) for tag in going)
+        unit.effects += ((do.CleanUpContainer(tag=tag), None) for tag in going)
 
     def _refuse_engine(self) -> None:
         if self._state.host is not None or self._engine_trouble != self._state.engine_check.trouble:
@@ -179,53 +179,53 @@ class Reader:
         self._engine_trouble = self._state.engine_check.trouble
         self._state.host = None
 
-    def _resume(self, turn: Turn, message: Resume) -> None:
+    def _resume(self, unit: UnitOfWork, message: Resume) -> None:
         """The engine is accepted first: what restored data finds on it is to be seen before that is resumed."""
         if self._state.engine_check.foreign is None:
-            self._state.safety.resume(turn, purge=message.purge)
+            self._state.safety.resume(unit, purge=message.purge)
         elif message.new_engine:
-            turn.engine_id = self._state.engine_check.foreign
+            unit.engine_id = self._state.engine_check.foreign
         else:
             raise Invalid(f"{self._state.engine_check.trouble}.")
 
-    def _tell(self, turn: Turn, message: JobEvent | UpdateTags | TimerFired) -> None:
+    def _tell(self, unit: UnitOfWork, message: JobEvent | UpdateTags | TimerFired) -> None:
         """A message about one job. One about an unknown job changes nothing; one about a child being spawned waits.
 
         A stop order to a child of an array that has not begun is kept by the array.
         """
-        job = turn.get(message.job_id)
+        job = unit.get(message.job_id)
         if job is None:
-            if comes(turn, message.job_id):
-                turn.later.append(message)
+            if comes(unit, message.job_id):
+                unit.deferred.append(message)
             elif isinstance(message, JobEvent):
-                _keep_order(turn, message)
+                _keep_order(unit, message)
             return
         match message:
             case JobEvent(event=event):
                 if not self._state.safety.doubts(job, event):
-                    turn.step(job.id, event)
+                    unit.step(job.id, event)
             case UpdateTags(change=change):
-                turn.keep(job, change(job))
+                unit.update(job, change(job))
             case TimerFired():
-                self._ring(turn, job, message)
+                self._ring(unit, job, message)
 
-    def _ring(self, turn: Turn, job: Job, message: TimerFired) -> None:
+    def _ring(self, unit: UnitOfWork, job: Job, message: TimerFired) -> None:
         """A timeout is ordered when the container that may decide is seen alive: it may have ended in time, unseen.
 
         What waits for such a look holds up nothing else that is due.
         """
-        for alarm in due(job, turn.now):
+        for alarm in due(job, unit.now):
             look_at = tag_looked_at(job, alarm)
             if look_at is None:
-                turn.step(job.id, alarm)
+                unit.step(job.id, alarm)
                 return
             if look_at == message.seen_alive:
-                if self._is_over_for_engine(turn, job, message):
-                    turn.step(job.id, alarm)
+                if self._is_over_for_engine(unit, job, message):
+                    unit.step(job.id, alarm)
                 return
-            turn.effects.append((do.InspectContainer(tag=look_at), job))
+            unit.effects.append((do.InspectContainer(tag=look_at), job))
 
-    def _is_over_for_engine(self, turn: Turn, job: Job, message: TimerFired) -> bool:
+    def _is_over_for_engine(self, unit: UnitOfWork, job: Job, message: TimerFired) -> bool:
         """Whether the time of a container of an earlier boot is over by its engine's clock too. Decision 0035."""
         assert message.seen_alive is not None, f"{message} is of no container"
         ours = part_of(job, message.seen_alive.part).started_at if has_parts(job) else job.started_at
@@ -233,38 +233,38 @@ class Reader:
             return True
         if self._state.clock_since is None or ours >= self._state.clock_since:
             return True
-        excess = (turn.now - ours) - (turn.now + self._state.engine_ahead - message.began)
+        excess = (unit.now - ours) - (unit.now + self._state.engine_ahead - message.began)
         started = job.started_at or ours
-        return turn.now - max(excess, timedelta()) >= started + job.spec.timeout
+        return unit.now - max(excess, timedelta()) >= started + job.spec.timeout
 
 
-def _keep_order(turn: Turn, message: JobEvent) -> None:
+def _keep_order(unit: UnitOfWork, message: JobEvent) -> None:
     """The audit record is about the child, which has no row yet."""
-    array, child = array_to_spawn(turn, message.job_id), parent_of(message.job_id)
+    array, child = array_to_spawn(unit, message.job_id), parent_of(message.job_id)
     if array is None or array.family is not None or child is None:
         return
     if not isinstance(message.event, on.CancelRequested | on.TerminateRequested):
         return
     after = arrays.keep_order(array, child[1], message.event)
     if after is not array:
-        caller, turn.caller = turn.caller, None
-        turn.keep(array, after)
-        turn.caller = caller
-        turn.note_job(array, message.job_id)
+        caller, unit.caller = unit.caller, None
+        unit.update(array, after)
+        unit.caller = caller
+        unit.audit_job(array, message.job_id)
 
 
-def _check_dependencies(turn: Turn, spec: JobSpec, caller: Caller) -> None:
-    """In the turn that takes the job, for what it names may have been forgotten a moment before."""
-    found = {job_id: job for job_id in named(spec) if (job := turn.get(job_id)) is not None}
+def _check_dependencies(unit: UnitOfWork, spec: JobSpec, caller: Caller) -> None:
+    """In the unit of work that takes the job, for what it names may have been forgotten a moment before."""
+    found = {job_id: job for job_id in named(spec) if (job := unit.get(job_id)) is not None}
     known = {job_id: job for job_id, job in found.items() if caller.reaches(job.spec.owner)}
     if why := refusal(spec, known):
         raise Invalid(why)
 
 
-def _reconciled(turn: Turn, message: SurveyCompleted) -> Reconciled:
+def _reconciled(unit: UnitOfWork, message: SurveyCompleted) -> Reconciled:
     return reconcile(
-        active=turn.active(),
-        known={it.tag.job_id for it in message.seen if turn.knows(it.tag.job_id)},
+        active=unit.active(),
+        known={it.tag.job_id for it in message.seen if unit.knows(it.tag.job_id)},
         seen=message.seen,
         expected=message.expected,
         lost_before=message.lost_before,

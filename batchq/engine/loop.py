@@ -1,7 +1,7 @@
 """The inbox and its one reader: take every message that waits, step each, save all of it in one transaction, then act.
 
-Everything a job goes through is decided here, one turn after another, so no two decisions about a job can cross. One
-commit serves a whole turn, whoever is in it; a request is answered after the commit, an effect is done after it.
+Everything a job goes through is decided here, one unit after another, so no two decisions about a job can cross. One
+commit serves a whole unit, whoever is in it; a request is answered after the commit, an effect is done after it.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ from batchq.engine.scheduling.scheduler import Scheduler
 from batchq.engine.state import EngineState
 from batchq.engine.supervisor import Tasks
 from batchq.engine.transition_log import log_transitions
-from batchq.engine.unit_of_work import Turn, Unjudged, unjudged
+from batchq.engine.unit_of_work import PendingDependents, UnitOfWork, pending_dependents
 from batchq.errors import (
     BatchqError,
     Conflict,
@@ -69,7 +69,7 @@ OF_LATE = timedelta(minutes=1)
 class Loop:
     """`act` is told each effect, with the job as saved; `wake` each job whose alarm may have changed.
 
-    `between` is held while a turn runs. While `closing` nothing more is placed. `_behind`: memory may not be what is
+    `between` is held while a unit runs. While `closing` nothing more is placed. `_behind`: memory may not be what is
     stored, and is to be read anew.
     """
 
@@ -105,16 +105,16 @@ class Loop:
         self._place_due = self._missed = True
         self._search_due = self._search_waits = False
         self._behind = True
-        self._unjudged: tuple[Unjudged, ...] = ()
+        self._pending_dependents: tuple[PendingDependents, ...] = ()
         self.closing = False
         self._store_failed: tuple[str, datetime] | None = None
 
     async def load(self) -> None:
-        """Take up what the store remembers, before the first turn and when memory may not be that."""
+        """Take up what the store remembers, before the first unit of work and when memory may not be that."""
         await self.state.load(self._store, self._clock.now())
         await self._families.load(self._store)
         await self._sweeps.load()
-        self._unjudged = tuple(unjudged(await self._store.ended_dependencies()))
+        self._pending_dependents = tuple(pending_dependents(await self._store.ended_dependencies()))
         await self.scheduler.load(self.state.active.values())
         if self._more_to_do:
             self._inbox.post(ContinueWork())
@@ -124,7 +124,7 @@ class Loop:
 
     async def snapshot(self, queue: QueueName) -> Snapshot:
         """Who is next in a queue, and what its jobs hold."""
-        skip = self._skip(Turn(now=self._clock.now(), active=self.state.active))
+        skip = self._skip(UnitOfWork(now=self._clock.now(), active=self.state.active))
         return await self.scheduler.snapshot(queue, self.state.active.values(), skip)
 
     async def run(self) -> None:
@@ -133,7 +133,7 @@ class Loop:
                 await self.load()
             messages = await self._inbox.take(MAX_MESSAGES)
             async with self.between:
-                await self.turn(messages)
+                await self.process(messages)
 
     @property
     def sealed(self) -> Sealed:
@@ -142,8 +142,8 @@ class Loop:
 
     @property
     def _more_to_do(self) -> bool:
-        """Whether the next turn has something to do even without a message."""
-        return self._families.busy or self._sweeps.busy or bool(self._unjudged)
+        """Whether the next unit of work has something to do even without a message."""
+        return self._families.busy or self._sweeps.busy or bool(self._pending_dependents)
 
     @property
     def _is_still(self) -> bool:
@@ -151,7 +151,7 @@ class Loop:
 
     @property
     def store_fails(self) -> str | None:
-        """Why a turn was not saved of late. What must be saved is tried again all the time, so silence is good news."""
+        """Why a unit was not saved of late. What must be saved is tried again all the time, so silence is good news."""
         if self._store_failed is None or self._clock.now() - self._store_failed[1] > OF_LATE:
             return None
         return self._store_failed[0]
@@ -159,11 +159,11 @@ class Loop:
     def running(self) -> frozenset[Tag]:
         return frozenset(tag for job in self.state.active.values() for tag in tags_running(job))
 
-    async def turn(self, messages: Sequence[Message]) -> None:
-        """One turn. When the store fails nothing has happened: requests are told, and news is read again later."""
-        turn = Turn(now=self._clock.now(), active=self.state.active)
+    async def process(self, messages: Sequence[Message]) -> None:
+        """One unit. When the store fails nothing has happened: requests are told, and news is read again later."""
+        unit = UnitOfWork(now=self._clock.now(), active=self.state.active)
         try:
-            await self._work(turn, messages)
+            await self._work(unit, messages)
         except StoreFailed as failure:
             self._behind = isinstance(failure, Conflict)
             self._put_off(messages, failure)
@@ -173,29 +173,29 @@ class Loop:
             raise
         else:
             self._behind = True  # and stays so if this fails: then memory is not what was saved
-            self._answer(turn, messages)
-            self._on_committed(turn)
+            self._answer(unit, messages)
+            self._on_committed(unit)
             self._behind = False
 
-    async def _work(self, turn: Turn, messages: Sequence[Message]) -> None:
-        self._families.join(turn)
-        turn.unjudged.extend(self._unjudged)
+    async def _work(self, unit: UnitOfWork, messages: Sequence[Message]) -> None:
+        self._families.join(unit)
+        unit.unresolved.extend(self._pending_dependents)
         await self._sweeps.prepare()
-        await self._reader.prepare(turn, messages, self._store, self.scheduler.ahead)
-        self._read(turn, messages)
+        await self._reader.prepare(unit, messages, self._store, self.scheduler.ahead)
+        self._read(unit, messages)
         held = self.state.safety.holds
-        await self.scheduler.cancel_overdue(turn, ground_changed=self.state.ground_changed, held=held)
-        await self._settle(turn)
+        await self.scheduler.cancel_overdue(unit, ground_changed=self.state.ground_changed, held=held)
+        await self._settle(unit)
         if self._more_to_do:
-            await self._families.work(turn, self._store)
-            await self._sweeps.work(turn)
-            await self._settle(turn)
-        host = self._may_fill(turn)
+            await self._families.work(unit, self._store)
+            await self._sweeps.work(unit)
+            await self._settle(unit)
+        host = self._may_fill(unit)
         if host is not None:
-            await self._place(turn, host)
-            await self._settle(turn)
-        self.state.safety.start_nothing(turn)
-        changes = self.scheduler.written_to(turn, turn.changes(forget_before=turn.now - idempotency.KEPT))
+            await self._place(unit, host)
+            await self._settle(unit)
+        self.state.safety.start_nothing(unit)
+        changes = self.scheduler.written_to(unit, unit.changes(forget_before=unit.now - idempotency.KEPT))
         if not changes.empty:
             try:
                 await self._store.commit(changes)
@@ -203,34 +203,34 @@ class Loop:
                 self.choosing.changed(changes)
             self._store_failed = None
 
-    async def _settle(self, turn: Turn) -> None:
-        if turn.unsettled:
-            await settle(turn, self._store, waited_for=self.scheduler.tally.for_others > 0)
+    async def _settle(self, unit: UnitOfWork) -> None:
+        if unit.unsettled:
+            await settle(unit, self._store, waited_for=self.scheduler.tally.for_others > 0)
 
-    def _read(self, turn: Turn, messages: Sequence[Message]) -> None:
+    def _read(self, unit: UnitOfWork, messages: Sequence[Message]) -> None:
         for message in messages:
-            turn.caller = caller_of(message)
+            unit.caller = caller_of(message)
             try:
-                self._reader.read(turn, message)
+                self._reader.read(unit, message)
             except BatchqError as refusal:
                 if not _refuse(message, refusal):
-                    log.warning("message rejected: %s", _with_history(refusal, turn, message))
+                    log.warning("message rejected: %s", _with_history(refusal, unit, message))
             except Exception as bug:  # the one blind except: a message that fails must not stop the others
-                log.exception("message failed: %s", _with_history(message, turn, message))
+                log.exception("message failed: %s", _with_history(message, unit, message))
                 _refuse(message, Unavailable(f"{type(bug).__name__} in the scheduler; the log tells more"))
-        turn.caller = None
+        unit.caller = None
 
-    def _may_fill(self, turn: Turn) -> Resources | None:
+    def _may_fill(self, unit: UnitOfWork) -> Resources | None:
         """While the engine does not answer nothing is placed; what waits is looked at when it may be."""
-        self._place_due = self._place_due or self.state.ground_changed or self.scheduler.concerns(turn)
-        self._search_due = self._search_due or turn.search
+        self._place_due = self._place_due or self.state.ground_changed or self.scheduler.concerns(unit)
+        self._search_due = self._search_due or unit.search
         return self.state.host if (self._place_due or self._search_due) and not self._is_still else None
 
-    async def _place(self, turn: Turn, host: Resources) -> None:
-        looked = await self.scheduler.free_misfits(turn, host, ground_changed=self.state.ground_changed)
-        turn.search = self._search_due
-        filled = await self.scheduler.fill(turn, host, skip=self._skip(turn), grown=self._has_grown(turn))
-        turn.more = not looked or not filled
+    async def _place(self, unit: UnitOfWork, host: Resources) -> None:
+        looked = await self.scheduler.free_misfits(unit, host, ground_changed=self.state.ground_changed)
+        unit.search = self._search_due
+        filled = await self.scheduler.fill(unit, host, skip=self._skip(unit), grown=self._has_grown(unit))
+        unit.more = not looked or not filled
         if self.scheduler.searching and not self._search_waits:
             self._search_waits = True
             self._tasks.spawn("search queues", self._search_later())
@@ -242,9 +242,9 @@ class Loop:
             if self.scheduler.shares_wait:
                 self._inbox.post(ContinueWork())
 
-    def _has_grown(self, turn: Turn) -> bool:
+    def _has_grown(self, unit: UnitOfWork) -> bool:
         """Whether there may be more room than at the last fill, and not only other jobs that wait for it."""
-        return self._missed or self.state.ground_changed or turn.place
+        return self._missed or self.state.ground_changed or unit.place
 
     async def _search_later(self) -> None:
         try:
@@ -253,47 +253,47 @@ class Loop:
             self._search_waits = False
         self._inbox.post(SearchQueues())
 
-    def _skip(self, turn: Turn) -> Skip:
-        return Skip(children=self._families.under_order(turn), meant=self._sweeps.meant)
+    def _skip(self, unit: UnitOfWork) -> Skip:
+        return Skip(children=self._families.under_order(unit), meant=self._sweeps.meant)
 
-    def _sweep(self, turn: Turn, message: BulkStopRequest) -> None:
+    def _sweep(self, unit: UnitOfWork, message: BulkStopRequest) -> None:
         """Where children are looked at, those that were still to come when it was asked have to be there first.
 
         Raises Outdated.
         """
         if message.selection.looks_at_children and self._families.spawning(message.as_of):
-            turn.later.append(message)
+            unit.deferred.append(message)
         elif outdated(message):
             raise Outdated("too many jobs have changed since they were read")
         else:
-            self._sweeps.begin(turn, message)
+            self._sweeps.begin(unit, message)
 
-    def _on_committed(self, turn: Turn) -> None:
-        """The turn is saved: update the state in memory, log the transitions, then carry out the effects."""
+    def _on_committed(self, unit: UnitOfWork) -> None:
+        """The unit of work is saved: update the state in memory, log the transitions, then carry out the effects."""
         if self.state.host is not None and not self._is_still:
             self._place_due = self._search_due = self._missed = self.state.ground_changed = False
         elif self._place_due:
             self._missed = True
-        committed = turn.committed()
+        committed = unit.committed()
         for staged in (self.state, *self.scheduler.staged, self._families, self._sweeps):
             staged.on_committed(committed)
         for job in committed.jobs:
             self._wake(job)
-        if turn.restoration is not None:
+        if unit.restoration is not None:
             self._inbox.post(ContinueWork())
-        self._unjudged = tuple(turn.unjudged)
-        for message in (*turn.later, *([ContinueWork()] if self._more_to_do or turn.more else [])):
+        self._pending_dependents = tuple(unit.unresolved)
+        for message in (*unit.deferred, *([ContinueWork()] if self._more_to_do or unit.more else [])):
             self._inbox.post(message)
         log_transitions(committed.transitions)
-        for effect, subject in turn.effects:
+        for effect, subject in unit.effects:
             self._act(effect, subject)
 
-    def _answer(self, turn: Turn, messages: Sequence[Message]) -> None:
-        later = {id(message) for message in turn.later}
+    def _answer(self, unit: UnitOfWork, messages: Sequence[Message]) -> None:
+        later = {id(message) for message in unit.deferred}
         for message in [it for it in messages if id(it) not in later] if later else messages:
             match message:
                 case Submit(answer=answer) if not answer.done():
-                    submitted = turn.get(self._reader.submitted_as(turn, message))
+                    submitted = unit.get(self._reader.submitted_as(unit, message))
                     assert submitted is not None, f"{message.job_id} was saved and is not known"
                     answer.set_result(submitted)
                 case (
@@ -309,7 +309,7 @@ class Loop:
     def _put_off(self, messages: Sequence[Message], failure: BatchqError) -> None:
         """Requests are refused; what the outside told must not be lost, and is read again. Surveys come anew anyway."""
         if self.store_fails is None:
-            log.warning("a turn was not saved: %s", failure)
+            log.warning("a unit of work was not saved: %s", failure)
         self._store_failed = str(failure), self._clock.now()
         again = [it for it in messages if not _refuse(it, failure) and not isinstance(it, SurveyCompleted)]
         if again:
@@ -321,9 +321,9 @@ class Loop:
             self._inbox.post(message)
 
 
-def _with_history(what: object, turn: Turn, message: Message) -> str:
+def _with_history(what: object, unit: UnitOfWork, message: Message) -> str:
     """What is reported, with the recent history of the job that the message is about, unless it has that already."""
-    job = turn.get(message.job_id) if isinstance(message, JobEvent | UpdateTags | TimerFired) else None
+    job = unit.get(message.job_id) if isinstance(message, JobEvent | UpdateTags | TimerFired) else None
     return str(what) if job is None or isinstance(what, IllegalTransition) else f"{what}; job {with_history(job)}"
 
 

@@ -5,9 +5,9 @@ from collections import deque
 
 from batchq.engine.messages import CatalogChanged, JobEvent, Message, caller_of
 
-ENOUGH = 64  # messages that share what a turn costs besides them
+ENOUGH = 64  # messages that share what a unit of work costs besides them
 QUIET = 3  # rounds of the event loop: what has come in by then needs so many to become a message
-AGAIN = 3  # rounds for each request of the last turn: whoever was answered may come again at once
+AGAIN = 3  # rounds for each request of the last unit of work: whoever was answered may come again at once
 LOW_PRIORITY_DELAY = 0.1  # seconds that news which nobody waits for lies until it has a turn of its own
 
 
@@ -35,7 +35,7 @@ class Inbox:
     async def take(self, most: int) -> list[Message]:
         """All that waits, oldest first, at least one and at most so many.
 
-        What is on its way is waited for, not what may come: a turn and its commit cost the same for one as for all.
+        What is on its way is waited for, not what may come: a unit and its commit cost the same for one as for all.
         """
         await self._mail.wait()
         await self._settled()

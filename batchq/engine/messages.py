@@ -1,7 +1,7 @@
-"""The messages of the mailbox. They come from outside only; what follows inside a turn is applied in that turn.
+"""The messages of the mailbox. They come from outside only; what follows inside a unit is applied in that unit.
 
 `caller`: the user whose request the message carries, None for a message of the server's own. `answer` is resolved when
-the turn that handled the message is saved, and gets the error otherwise.
+the unit of work that handled the message is saved, and gets the error otherwise.
 """
 
 from asyncio import Future
@@ -116,11 +116,11 @@ class CatalogChanged(Struct, frozen=True, kw_only=True):
 
 
 class ContinueWork(Struct, frozen=True, kw_only=True):
-    """The last turn reached one of its limits and left work for the next one."""
+    """The last unit of work reached one of its limits and left work for the next one."""
 
 
 class SearchQueues(Struct, frozen=True, kw_only=True):
-    """Read more of the jobs behind blocked heads: a turn reads only some."""
+    """Read more of the jobs behind blocked heads: a unit of work reads only some."""
 
 
 Message = (

@@ -1,4 +1,4 @@
-"""Finished jobs are forgotten when they have been over for a while, a few at a time between two turns. Decision 0017.
+"""Finished jobs are forgotten when they have been over for a while, a few at a time between two units. Decision 0017.
 
 First their rows go, and with them, in the same transaction, a note of their logs is made; then the files. So what is
 shown is always whole, and what a crash leaves is found by the next round.
@@ -25,7 +25,7 @@ OLD_SHARES = timedelta(days=70)  # ten of the longest decay windows: of use that
 
 
 class Pruner:
-    """`between` is held while a turn runs. `busy` are the jobs that the engine has containers of, None if not known.
+    """`between` is held while a unit runs. `busy` are the jobs that the engine has containers of, None if not known.
 
     `retention` None: jobs are kept for ever.
     """

@@ -16,7 +16,7 @@ from batchq.domain.lifecycle.container_rules import part_of
 from batchq.domain.lifecycle.containers import has_parts, tags_running, tags_under_way
 from batchq.domain.lifecycle.reconcile import Reconciled, Seen, reconcile
 from batchq.engine.scheduling.catalog_view import Ground
-from batchq.engine.unit_of_work import Committed, Turn, comes
+from batchq.engine.unit_of_work import Committed, UnitOfWork, comes
 from batchq.errors import Invalid
 from batchq.ports.jobs import Restoration
 
@@ -41,29 +41,29 @@ class Safety:
         seen = "what runs is not known yet" if self.unknown is None else f"{len(self.unknown)} unknown containers"
         return f"restored from a backup, {seen}: nothing is started until `batchq resume`"
 
-    def take_up(self, turn: Turn, seen: Sequence[Seen]) -> None:
+    def take_up(self, unit: UnitOfWork, seen: Sequence[Seen]) -> None:
         """What a survey means while this holds."""
         there = {it.tag for it in seen}
         self._begun = frozenset(it.tag for it in seen if it.begun)
         for it in seen:
             if it.begun:
-                self._resume_attempt(turn, it.tag, there)
-        known = {tag.job_id for tag in there if turn.knows(tag.job_id)}
-        found = reconcile(active=turn.active(), known=known, seen=seen, expected=())
-        over = {it.tag for it in seen if not it.lives and _is_over(turn, it.tag)}
+                self._resume_attempt(unit, it.tag, there)
+        known = {tag.job_id for tag in there if unit.knows(tag.job_id)}
+        found = reconcile(active=unit.active(), known=known, seen=seen, expected=())
+        over = {it.tag for it in seen if not it.lives and _is_over(unit, it.tag)}
         for effect in found.effects:
             if not isinstance(effect, do.CleanUpContainer) or effect.tag in over:
-                turn.effects.append((effect, turn.get(effect.tag.job_id)))
+                unit.effects.append((effect, unit.get(effect.tag.job_id)))
         leftovers = _leftovers(found) - over
-        if not any(comes(turn, it.job_id) for it in leftovers):
-            turn.unknown = leftovers
+        if not any(comes(unit, it.job_id) for it in leftovers):
+            unit.unknown = leftovers
 
-    def start_nothing(self, turn: Turn) -> None:
+    def start_nothing(self, unit: UnitOfWork) -> None:
         """While this holds, but what runs or ran, and what is to be given up before the engine is asked."""
         if not self.holds:
             return
-        may = self._begun | {it.tag for it, _ in turn.effects if isinstance(it, do.AbandonStart)}
-        turn.effects = [(it, job) for it, job in turn.effects if not isinstance(it, do.StartContainer) or it.tag in may]
+        may = self._begun | {it.tag for it, _ in unit.effects if isinstance(it, do.AbandonStart)}
+        unit.effects = [(it, job) for it, job in unit.effects if not isinstance(it, do.StartContainer) or it.tag in may]
 
     def doubts(self, job: Job, event: on.Event) -> bool:
         """Whether it is told that what the data thinks runs is not there, and nobody has ordered its end."""
@@ -73,37 +73,37 @@ class Safety:
             and _runs_unasked(job, Tag(job_id=job.id, attempt=event.attempt, part=event.part))
         )
 
-    def resume(self, turn: Turn, *, purge: bool) -> None:
+    def resume(self, unit: UnitOfWork, *, purge: bool) -> None:
         """Go on as ever. What nobody knows is cleared away, or left alone for good. Raises Invalid."""
-        seen = turn.unknown if turn.unknown is not None else self.unknown
+        seen = unit.unknown if unit.unknown is not None else self.unknown
         if self.holds and seen is None:
             raise Invalid("What runs is not known yet: the container engine has not answered yet, or an array spawns.")
         unknown = self.kept.spared | (seen or frozenset() if self.holds else frozenset())
-        going = frozenset(it for it in unknown if purge and not _is_of_attempt_under_way(turn, it))
+        going = frozenset(it for it in unknown if purge and not _is_of_attempt_under_way(unit, it))
         spared = frozenset() if purge else unknown
-        turn.restoration = Restoration(spared=spared, purged=self.kept.purged | going)
-        turn.effects += [(do.CleanUpContainer(tag=tag), None) for tag in sorted(going, key=str)]
+        unit.restoration = Restoration(spared=spared, purged=self.kept.purged | going)
+        unit.effects += [(do.CleanUpContainer(tag=tag), None) for tag in sorted(going, key=str)]
 
-    def spared(self, turn: Turn, tags: Collection[Tag]) -> frozenset[Tag]:
+    def spared(self, unit: UnitOfWork, tags: Collection[Tag]) -> frozenset[Tag]:
         """Those of them that an operator has left alone."""
-        return frozenset(it for it in tags if it in self.kept.spared and not _is_over(turn, it))
+        return frozenset(it for it in tags if it in self.kept.spared and not _is_over(unit, it))
 
-    def _resume_attempt(self, turn: Turn, tag: Tag, there: AbstractSet[Tag]) -> None:
+    def _resume_attempt(self, unit: UnitOfWork, tag: Tag, there: AbstractSet[Tag]) -> None:
         """The attempts before it are lost, but for one whose container can tell how it ended."""
-        while (job := turn.hear(tag.job_id)) is not None and _is_behind(job, tag):
+        while (job := unit.apply_parent_order(tag.job_id)) is not None and _is_behind(job, tag):
             queue = self._ground.queues.get(job.spec.queue)
             if queue is None or (job.status in ACTIVE and not there.isdisjoint(tags_under_way(job))):
                 return
             if job.status in ACTIVE:
-                _lose(turn, job)
+                _lose(unit, job)
             else:
-                _place(turn, job, queue.environments[0])
+                _place(unit, job, queue.environments[0])
 
     def on_committed(self, committed: Committed) -> None:
-        if committed.turn.unknown is not None:
-            self._report_unknown(committed.turn.unknown)
-        if committed.turn.restoration is not None:
-            self.kept = committed.turn.restoration
+        if committed.unit.unknown is not None:
+            self._report_unknown(committed.unit.unknown)
+        if committed.unit.restoration is not None:
+            self.kept = committed.unit.restoration
 
     def _report_unknown(self, unknown: frozenset[Tag]) -> None:
         for tag in sorted(unknown - (self.unknown or frozenset()), key=str):
@@ -123,29 +123,29 @@ def _runs_unasked(job: Job, tag: Tag) -> bool:
     return job.stop is None and not (has_parts(job) and part_of(job, tag.part).stopping)
 
 
-def _lose(turn: Turn, job: Job) -> None:
+def _lose(unit: UnitOfWork, job: Job) -> None:
     tag = tags_under_way(job)[0]
-    turn.step(job.id, on.ContainerLost(attempt=tag.attempt, part=tag.part))
+    unit.step(job.id, on.ContainerLost(attempt=tag.attempt, part=tag.part))
 
 
-def _place(turn: Turn, job: Job, environment: str) -> None:
+def _place(unit: UnitOfWork, job: Job, environment: str) -> None:
     """Its container runs, so all that it waited for has come."""
     if job.status is not Status.RUNNABLE:
-        turn.step(job.id, on.DependenciesMet())
+        unit.step(job.id, on.DependenciesMet())
     if job.misfit:
-        turn.step(job.id, on.FoundFitting())
-    turn.step(job.id, on.Placed(environment=environment))
+        unit.step(job.id, on.FoundFitting())
+    unit.step(job.id, on.Placed(environment=environment))
 
 
-def _is_of_attempt_under_way(turn: Turn, tag: Tag) -> bool:
+def _is_of_attempt_under_way(unit: UnitOfWork, tag: Tag) -> bool:
     """Of a task whose other containers have yet to be taken up, before its turn comes."""
-    job = turn.get(tag.job_id)
+    job = unit.get(tag.job_id)
     return job is not None and job.attempt is not None and job.attempt.number == tag.attempt
 
 
-def _is_over(turn: Turn, tag: Tag) -> bool:
+def _is_over(unit: UnitOfWork, tag: Tag) -> bool:
     """Whether the data knows how this attempt ended."""
-    job = turn.get(tag.job_id)
+    job = unit.get(tag.job_id)
     return job is not None and any(it.number == tag.attempt for it in job.attempts)
 
 

@@ -43,7 +43,7 @@ class EngineState:
         self.strays = Strays()
 
     async def load(self, store: JobStore, now: datetime) -> None:
-        """Read what is stored, before the first turn and after a turn of which it is not known whether it was saved."""
+        """Read what is stored: before the first unit of work, and after one whose commit may have been saved."""
         self.active = {job.id: job for job in await store.active() if not is_damaged(job)}
         self.next_order = await store.last_order() + 1
         self.repeats.load(now, empty=self.next_order == 0)

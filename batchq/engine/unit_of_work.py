@@ -1,4 +1,4 @@
-"""What one turn reads, changes and wants. Saved at once or not at all; until then nothing has happened outside."""
+"""What one unit reads, changes and wants. Saved at once or not at all; until then nothing has happened outside."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,11 +27,11 @@ from batchq.engine.messages import BulkStopRequest, Message
 from batchq.ports.jobs import Changes, Moment, Restoration, StatusChanged, SubmissionKey
 from batchq.ports.logs import LogStream
 
-MAX_DEPENDENTS = 500  # stored dependents of ended jobs that one turn judges
+MAX_DEPENDENTS = 500  # stored dependents of ended jobs that one unit of work judges
 MAX_ENDED = 50  # ended jobs whose dependents are read at once: as many of each as a page has are put in order
 
 
-class Unjudged(Struct, frozen=True, kw_only=True):
+class PendingDependents(Struct, frozen=True, kw_only=True):
     """Jobs that have ended, or arrays that have children now, and whose stored dependents are still to be judged."""
 
     ended: tuple[JobId, ...]
@@ -39,75 +39,74 @@ class Unjudged(Struct, frozen=True, kw_only=True):
     after: int = -1
 
 
-def unjudged(ended: Sequence[JobId]) -> Iterator[Unjudged]:
+def pending_dependents(ended: Sequence[JobId]) -> Iterator[PendingDependents]:
     for first in range(0, len(ended), MAX_ENDED):
-        yield Unjudged(ended=tuple(ended[first : first + MAX_ENDED]))
+        yield PendingDependents(ended=tuple(ended[first : first + MAX_ENDED]))
 
 
 class Committed(Struct, frozen=True, kw_only=True):
-    """A turn whose changes are saved."""
+    """A unit of work whose changes are saved."""
 
-    turn: "Turn"
+    unit: "UnitOfWork"
     #: The changed jobs, at the versions that they have in the store. The version of a finished job is not updated.
     jobs: Sequence[Job]
-    #: Each changed job as it was stored before the turn, and as the turn leaves it.
+    #: Each changed job as it was stored before the unit of work, and as the unit of work leaves it.
     changes: Sequence[Change]
     #: The changes of a status, in their order.
     transitions: Sequence[StatusChanged]
 
 
 class StagedState(Protocol):
-    """Memory beside the store. What a turn decides changes it only when the turn is saved."""
+    """Memory beside the store. What a unit of work decides changes it only when the unit of work is saved."""
 
     def on_committed(self, committed: Committed) -> None:
-        """Apply what the saved turn has changed. Called once for each saved turn, before its effects."""
+        """Apply what the saved unit has changed. Called once for each saved unit, before its effects."""
 
 
-class Turn:
-    """A working copy over the active jobs. Jobs that are not active must be learnt before they are stepped.
-
-    `caller` is who asked for what is being read, while it is. `later` are messages that the next turn is to read again,
-    `unknown` the containers that a survey of restored data left over.
-
-    `search`: more of the jobs behind heads are looked at. `more`: placement stopped before its end, at its share.
-    `place`: there may be more room. `stirred_lines`: the first, by queue, of those who came to wait for it or went.
-    """
+class UnitOfWork:
+    """A working copy over the active jobs. Jobs that are not active must be loaded before an event is applied."""
 
     def __init__(self, *, now: datetime, active: Mapping[JobId, Job]) -> None:
         self.now = now
+        #: Each with the job as the event left it; None for a container of an unknown job.
         self.effects: list[tuple[do.Effect, Job | None]] = []
-        self.place = False
-        self.search = False
-        self.more = False
-        self.stirred_lines: dict[QueueName, int] = {}
-        self.later: list[Message] = []
+        #: Whether more resources may be free; whether more jobs are searched; whether placement stopped at a limit.
+        self.place = self.search = self.more = False
+        #: By queue, the first `Job.order` of the jobs that began or ceased to wait in it.
+        self.changed_queues: dict[QueueName, int] = {}
+        #: Messages that the next unit of work handles again.
+        self.deferred: list[Message] = []
         self.submitted: dict[SubmissionKey, JobId] = {}
         self.restoration: Restoration | None = None
         self.engine_id: str | None = None
+        #: The containers without a job that a survey of restored data found; None: no such survey was handled.
         self.unknown: frozenset[Tag] | None = None
-        #: What is left of earlier turns, and of this one; the first first.
-        self.unjudged: deque[Unjudged] = deque()
+        #: Dependents that are yet to be examined, of earlier units of work and of this one, the oldest first.
+        self.unresolved: deque[PendingDependents] = deque()
+        #: How many stored dependents this unit of work may still examine.
         self.dependents_left = MAX_DEPENDENTS
-        self._waiting: dict[JobId, dict[JobId, None]] = {}
         self.sweeps: list[tuple[Sweep, BulkStopRequest]] = []
         self.progress: list[Progress] = []
-        self.told: dict[int, tuple[JobOutcome, ...]] = {}
+        #: By bulk stop, what became of its jobs.
+        self.outcomes: dict[int, tuple[JobOutcome, ...]] = {}
+        #: The user whose message is being handled; None between messages, and for a message of the server's own.
         self.caller: Caller | None = None
         self.acts: list[AuditRecord] = []
+        self._waiting: dict[JobId, dict[JobId, None]] = {}
         self._active = active
         self._read: dict[JobId, Job] = {}
         self._inserted: dict[JobId, Job] = {}
         self._updated: dict[JobId, Job] = {}
         self._history: list[Moment] = []
-        self._changed: list[StatusChanged] = []
+        self._transitions: list[StatusChanged] = []
         self._streams: list[LogStream] = []
-        self._fresh: list[JobId] = []
-        self._stirred: list[JobId] = []
-        self._moved: dict[JobId, list[Moved]] = {}
+        self._new: list[JobId] = []
+        self._changed: list[JobId] = []
+        self._children_changed: dict[JobId, list[Moved]] = {}
         self._pairs: list[Change] | None = None
 
-    def learn(self, jobs: Iterable[Job]) -> None:
-        """Jobs as stored; what this turn already did to them stands. One whose record was damaged fails at once."""
+    def load(self, jobs: Iterable[Job]) -> None:
+        """Jobs as stored; what this unit already did to them stands. One whose record was damaged fails at once."""
         for job in jobs:
             self._read.setdefault(job.id, job)
             if is_damaged(job) and self.get(job.id) is job:
@@ -125,28 +124,28 @@ class Turn:
     def insert(self, job: Job, key: SubmissionKey | None) -> None:
         self._inserted[job.id], self._pairs = job, None
         self._index(job)
-        self._fresh.append(job.id)
-        self._tell(None, job)
-        self.note_job(job)
+        self._new.append(job.id)
+        self._record_transition(None, job)
+        self.audit_job(job)
         if key is not None:
             self.submitted[key] = job.id
 
     def step(self, job_id: JobId, event: on.Event) -> None:
         """Apply an event. One about a job that nobody knows is pointless, not wrong."""
-        job = self.count(job_id) if job_id in self._moved else self.hear(job_id)
+        job = self.recount(job_id) if job_id in self._children_changed else self.apply_parent_order(job_id)
         if job is not None:
             self._follow(job, step(job, event, self.now))
 
-    def count(self, parent_id: JobId) -> Job:
+    def recount(self, parent_id: JobId) -> Job:
         """The array; its children that have moved are counted then, for what is decided of it hangs on that."""
         parent = self.get(parent_id)
         assert parent is not None, f"{parent_id} has children and is not known"
         caller, self.caller = self.caller, None
-        counted = self._follow(parent, (count(parent, self._moved.pop(parent_id), self.now), ()))
+        counted = self._follow(parent, (count(parent, self._children_changed.pop(parent_id), self.now), ()))
         self.caller = caller
         return counted
 
-    def hear(self, job_id: JobId) -> Job | None:
+    def apply_parent_order(self, job_id: JobId) -> Job | None:
         """The job; a child has heard then what its array was told, for that comes before anything else."""
         job = self.get(job_id)
         parent = None if job is None or job.child is None else self.get(job.child.parent)
@@ -159,12 +158,12 @@ class Turn:
 
     def _follow(self, job: Job, outcome: Outcome) -> Job:
         after, effects = outcome
-        self.keep(job, after)
+        self.update(job, after)
         for effect in effects:
             self.effects.append((effect, after))
         return after
 
-    def keep(self, before: Job, after: Job) -> None:
+    def update(self, before: Job, after: Job) -> None:
         if after is before:
             return
         self._pairs = None
@@ -174,30 +173,30 @@ class Turn:
             name = stream_name(after.spec.definition.name, tag)
             self._streams.append(LogStream(name=name, tag=tag, created_at=self.now, owner=after.spec.owner))
         if after.status is not before.status:
-            self._tell(before, after)
+            self._record_transition(before, after)
         if before.family is None and after.family is not None:
-            self._stirred.append(after.id)
-        self.note_job(after)
+            self._changed.append(after.id)
+        self.audit_job(after)
 
-    def note(self, about: str, outcome: str = DONE) -> None:
+    def audit(self, about: str, outcome: str = DONE) -> None:
         """The act of whoever asked for what is being read, if anybody did."""
         if self.caller is not None:
             self.acts.append(act(self.caller, at=self.now, about=about, outcome=outcome))
 
-    def note_job(self, job: Job, job_id: JobId | None = None) -> None:
+    def audit_job(self, job: Job, job_id: JobId | None = None) -> None:
         """The same about a job; or about a child of it that is not spawned yet."""
         if self.caller is not None:
             asked = act(self.caller, at=self.now, about="")
             self.acts.append(asked.about_job(job_id or job.id, job.spec.owner, job.status))
 
     def active(self) -> dict[JobId, Job]:
-        """The jobs that hold room, as this turn leaves them."""
+        """The jobs that hold room, as this unit of work leaves them."""
         changed = self._updated | self._inserted
         kept = {job_id: job for job_id, job in self._active.items() if job_id not in changed}
         return kept | {job_id: job for job_id, job in changed.items() if job.status in ACTIVE}
 
     def pairs(self) -> Sequence[Change]:
-        """The jobs that this turn has changed so far, as they are stored and as it leaves them."""
+        """The jobs that this unit of work has changed so far, as they are stored and as it leaves them."""
         if self._pairs is None:
             self._pairs = [Change(None, job) for job in self._inserted.values()]
             for job_id, job in self._updated.items():
@@ -205,42 +204,42 @@ class Turn:
         return self._pairs
 
     def waiting_for(self, ids: Iterable[JobId]) -> list[JobId]:
-        """Jobs that this turn has changed, and that depend on one of these."""
+        """Jobs that this unit of work has changed, and that depend on one of these."""
         return [it for job_id in ids for it in self._waiting.get(job_id, ())]
 
     def _index(self, job: Job) -> None:
-        """By what it waits for: never all that a turn has changed is looked through for the dependents of one."""
+        """By what it waits for: never all that a unit has changed is looked through for the dependents of one."""
         if job.spec.depends_on and waits(job):
             for on_id in waits_for(job):
                 self._waiting.setdefault(on_id, {})[job.id] = None
 
     @property
     def unsettled(self) -> bool:
-        """Whether something has happened that others hang on, and this turn may look at them."""
-        left = self.unjudged and self.dependents_left > 0
-        return bool(self._moved or self._fresh or self._stirred or left)
+        """Whether something has happened that others hang on, and this unit of work may look at them."""
+        left = self.unresolved and self.dependents_left > 0
+        return bool(self._children_changed or self._new or self._changed or left)
 
-    def take_fresh(self) -> list[JobId]:
+    def take_new(self) -> list[JobId]:
         """The jobs that are new since this was last asked."""
-        fresh, self._fresh = self._fresh, []
-        return fresh
+        new, self._new = self._new, []
+        return new
 
-    def take_stirred(self) -> list[JobId]:
+    def take_changed(self) -> list[JobId]:
         """The jobs that, since this was last asked, came to their end or (arrays) to have children."""
-        stirred, self._stirred = self._stirred, []
-        return stirred
+        changed, self._changed = self._changed, []
+        return changed
 
     @property
-    def moved(self) -> list[JobId]:
+    def children_changed(self) -> list[JobId]:
         """The arrays of which children have moved since they were counted."""
-        return list(self._moved)
+        return list(self._children_changed)
 
     def parents(self) -> list[Job]:
-        """The array parents that this turn has changed."""
+        """The array parents that this unit of work has changed."""
         return [job for job in (*self._inserted.values(), *self._updated.values()) if is_parent(job)]
 
     def opened(self) -> Iterator[ShareKey]:
-        """The shares of the jobs that are new in this turn."""
+        """The shares of the jobs that are new in this unit of work."""
         for job in self._inserted.values():
             if job.spec.share_identifier is not None:
                 yield ShareKey(job.spec.queue, job.spec.share_identifier)
@@ -262,7 +261,7 @@ class Turn:
         )
 
     def _candidates(self) -> tuple[tuple[int, Candidates], ...]:
-        """With each the jobs that changed since they were read, in the turns before and in this one."""
+        """With each the jobs that changed since they were read, in the units of work before and in this one."""
         own = {job.order for jobs in (self._inserted, self._updated) for job in jobs.values()} if self.sweeps else ()
         return tuple(
             (sweep.number, replace(message.candidates, changed=frozenset(message.candidates.changed).union(own)))
@@ -271,34 +270,34 @@ class Turn:
         )
 
     def committed(self) -> Committed:
-        """Call it when the turn is saved, and before any StagedState changes."""
+        """Call it when the unit of work is saved, and before any StagedState changes."""
         updated = [
             job if job.status in FINISHED else replace(job, version=job.version + 1) for job in self._updated.values()
         ]
         return Committed(
-            turn=self,
+            unit=self,
             jobs=(*self._inserted.values(), *updated),
             changes=self.pairs(),
-            transitions=self._changed,
+            transitions=self._transitions,
         )
 
-    def _tell(self, before: Job | None, after: Job) -> None:
+    def _record_transition(self, before: Job | None, after: Job) -> None:
         attempt = after.attempt.number if after.attempt else None
         at = _came(before, after) or self.now
         self._history.append(
             Moment(job_id=after.id, at=at, status=after.status, reason=after.status_reason, attempt=attempt)
         )
-        self._changed.append(StatusChanged(before=before.status if before else None, job=after))
+        self._transitions.append(StatusChanged(before=before.status if before else None, job=after))
         if after.status in FINISHED:
-            self._stirred.append(after.id)
+            self._changed.append(after.id)
         if after.child is not None:
             moved = Moved(index=after.child.index, before=before.status if before else None, after=after.status)
-            self._moved.setdefault(after.child.parent, []).append(moved)
+            self._children_changed.setdefault(after.child.parent, []).append(moved)
         if before is not None and before.status in ACTIVE:
             self.place = self.place or after.status not in ACTIVE
         elif Status.RUNNABLE in (after.status, before and before.status):
             queue, order = after.spec.queue, after.order
-            self.stirred_lines[queue] = min(order, self.stirred_lines.get(queue, order))
+            self.changed_queues[queue] = min(order, self.changed_queues.get(queue, order))
 
 
 def _came(before: Job | None, after: Job) -> datetime | None:
@@ -307,16 +306,16 @@ def _came(before: Job | None, after: Job) -> datetime | None:
     return after.stopped_at if waited and after.status in FINISHED else None
 
 
-def comes(turn: Turn, job_id: JobId) -> bool:
+def comes(unit: UnitOfWork, job_id: JobId) -> bool:
     """Whether it is a child that its array is spawning."""
-    parent = array_to_spawn(turn, job_id)
+    parent = array_to_spawn(unit, job_id)
     return parent is not None and at_work(parent)
 
 
-def array_to_spawn(turn: Turn, job_id: JobId) -> Job | None:
+def array_to_spawn(unit: UnitOfWork, job_id: JobId) -> Job | None:
     """The array that has this child and has not spawned it yet."""
     child = parent_of(job_id)
-    parent = None if child is None else turn.get(child[0])
-    if child is None or parent is None or turn.knows(job_id) or not is_parent(parent) or parent.status in FINISHED:
+    parent = None if child is None else unit.get(child[0])
+    if child is None or parent is None or unit.knows(job_id) or not is_parent(parent) or parent.status in FINISHED:
         return None
     return parent if child[1] < size(parent) and job_id == child_id(*child) else None

@@ -70,7 +70,7 @@ class Pruned(Struct, frozen=True, kw_only=True):
 
 
 class Changes(Struct, frozen=True, kw_only=True):
-    """All that one turn saves, in one transaction.
+    """All that one unit of work saves, in one transaction.
 
     `inserted` are new jobs, `updated` known ones: each `version` is that of the row as it was read; the store writes
     `version + 1`. `submissions` are remembered with `at`; those older than `forget_before` may be forgotten. `shares`

@@ -1,4 +1,4 @@
-"""What a turn saves: the rows of its jobs, and of all that goes with them. A part of one transaction."""
+"""What a unit of work saves: the rows of its jobs, and of all that goes with them. A part of one transaction."""
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from batchq.store.statements import Row, each, named
 
 SQL = named("job_writes.sql")
 
-MOST_FORGOTTEN = 1000  # at a time, so that no turn pays for all the turns before it
+MOST_FORGOTTEN = 1000  # at a time, so that no unit of work pays for all the units of work before it
 
 Connection = sqlite3.Connection
 

@@ -24,7 +24,7 @@ def each(connection: sqlite3.Connection, statement: str, told: Sequence[Row]) ->
 
     By place: to look up each name again for each row takes sqlite3 as long as to write the row.
     """
-    if not told:  # as a turn has nothing to say to most tables
+    if not told:  # as a unit of work has nothing to say to most tables
         return 0
     placed, names = _placed(statement)
     return connection.executemany(placed, [names(row) for row in told]).rowcount

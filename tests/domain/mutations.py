@@ -256,8 +256,8 @@ STARTS = [
 SETTLING = [
     (
         "the dependents of dependents wait",
-        "turn, store)\n\n\nasync def _count",
-        "turn, store)\n        return\n\n\nasync def _count",
+        "unit, store)\n\n\nasync def _count",
+        "unit, store)\n        return\n\n\nasync def _count",
     ),
     ("dependents that are new are forgotten", "return [*here, *after]", "return [*after]"),
 ]
@@ -270,13 +270,13 @@ READING = [
         "if self._state.clock_since is None or ours >= self._state.clock_since:",
         "if False:",
     ),
-    ("the engine's clock is not asked", "turn.now - max(excess, timedelta())", "turn.now"),
+    ("the engine's clock is not asked", "unit.now - max(excess, timedelta())", "unit.now"),
     ("what runs on another engine is lost", "        if not self._state.engine_check.accepted:", "        if False:"),
 ]
 TURN = [
     ("a saved job keeps its version", "version=job.version + 1", "version=job.version"),
-    ("what ended in this turn holds room", "if job_id not in changed}", "}"),
-    ("what began in this turn holds no room", "if job.status in ACTIVE}", "if job_id in self._active}"),
+    ("what ended in this unit holds room", "if job_id not in changed}", "}"),
+    ("what began in this unit holds no room", "if job.status in ACTIVE}", "if job_id in self._active}"),
     ("what comes to run has no log", "for tag in came_to_run(before, after):", "for tag in ():"),
     (
         "a cancel at the head of a queue frees nobody",

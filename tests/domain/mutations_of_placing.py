@@ -95,7 +95,7 @@ FAIRSHARE = [
         "self._each * self._weights[share], share))",
         "self._each / self._weights[share], share))",
     ),
-    ("what a turn places counts for the next only", "weighted + millicpus *", "weighted + 0 *"),
+    ("what a unit places counts for the next only", "weighted + millicpus *", "weighted + 0 *"),
     ("children of arrays are jobs of their own", "0 if after.child is not None else _lives(after)", "_lives(after)"),
     (
         "what is held is accrued after it has changed",
@@ -123,7 +123,7 @@ SCHEDULING = [
     ("nobody behind a head is looked at", "if line.looked_at <= MOST_LOOKED_AT and line", "if False and line"),
     ("everybody behind a head is looked at", "line.looked_at <= MOST_LOOKED_AT and line.read", "line.read"),
     ("a reservation keeps the first from starting", "self.held == 0 or", ""),
-    ("a reservation is not kept within a turn", "line.allowance.held += job.resources.millicpus", "pass"),
+    ("a reservation is not kept within a unit", "line.allowance.held += job.resources.millicpus", "pass"),
     ("a disabled environment counts for a reservation", " and it.state is State.ENABLED", ""),
 ]
 LINES = [
@@ -133,12 +133,12 @@ LINES = [
         "self._last, self._limit = page[0], PAGE",
     ),
     (
-        "what this turn has changed is offered as it was",
-        "return not self._turn.touched(other.job_id) and not",
+        "what this unit has changed is offered as it was",
+        "return not self._unit.touched(other.job_id) and not",
         "return not",
     ),
     ("a line of many who may not start has no end", "while self._passed < MOST_PASSED:", "while True:"),
-    ("what this turn has changed is offered last", "self._rank(self._mine[-1]) < self._rank(other)):", "False):"),
+    ("what this unit has changed is offered last", "self._rank(self._mine[-1]) < self._rank(other)):", "False):"),
     ("the lowest priority of a share goes first", "return -it.priority, it.order", "return it.priority, it.order"),
 ]
 AHEAD = [
@@ -153,7 +153,7 @@ AHEAD = [
     ("one whose record was damaged is remembered", " and not is_damaged(job)", ""),
 ]
 HEADS = [
-    ("an old head keeps its mark", "            if _is_marked(turn.get(job_id)):\n", "            if False:\n"),
+    ("an old head keeps its mark", "            if _is_marked(unit.get(job_id)):\n", "            if False:\n"),
     ("a misfit that was a head is freed", " and not job.misfit and job.blocked_at", " and job.blocked_at"),
 ]
 OUTLOOK = [
@@ -164,7 +164,7 @@ OUTLOOK = [
         "            self._full |= self._staged.full\n",
     ),
     ("who comes to wait is not offered", " and not any(stands_in_line(after) for _, after in changes)", ""),
-    ("nobody stands where somebody was passed by", "if all(committed.turn.touched(it.job_id) for it in line)}", "}"),
+    ("nobody stands where somebody was passed by", "if all(committed.unit.touched(it.job_id) for it in line)}", "}"),
     (
         "where nobody stood nobody ever stands",
         "            self.nobody -= {after.spec.queue for _, after in committed.changes if stands_in_line(after)}\n",
@@ -176,7 +176,7 @@ TALLY = [
     ("who waits for others is forgotten by a restart", "= await store.waiting_for_others()", "= 0"),
 ]
 LIMITS = [
-    ("who is not due is cancelled", " or due > turn.now:", ":"),
+    ("who is not due is cancelled", " or due > unit.now:", ":"),
     ("another reason counts as well", "if status_reasons.code(it.reason) == status_reasons.code(reason)]", "]"),
     ("the longest limit counts", "return since + min(asked)", "return since + max(asked)"),
     ("only a page of misfits is looked through", "if len(page) == PAGE:", "if False:"),
@@ -185,7 +185,7 @@ LIMITS = [
 ]
 LEDGER = [
     (
-        "what this turn has changed is not charged before the next",
+        "what this unit has changed is not charged before the next",
         "if page is NOTHING_CHANGED:",
         "if page is not None:",
     ),

@@ -14,7 +14,7 @@ SPANS = [
     ("the last of a run is not in it", "order <= self._lasts[run]", "order < self._lasts[run]"),
 ]
 SWEEPS = [
-    ("an order is carried out no further than one turn", "over=len(page) < most", "over=True"),
+    ("an order is carried out no further than one unit", "over=len(page) < most", "over=True"),
     (
         "whom an order means is not asked for",
         "            self._unknown = True\n        for progress",
@@ -27,7 +27,7 @@ SWEEPS = [
     ),
     ("an order goes on for ever", "del self._under_way[progress.sweep]", "pass"),
     ("one order holds up all others", "math.ceil(left / (len(self._under_way) - before))", "left"),
-    ("each order of a turn tells as many as one may", "left -= len(page)", "pass"),
+    ("each order of a unit tells as many as one may", "left -= len(page)", "pass"),
 ]
 SKIP = [
     ("the children of an array under order start", "it.order in self.children or ", ""),

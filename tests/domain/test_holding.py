@@ -51,7 +51,7 @@ def test_what_is_counted_as_jobs_change_is_what_they_hold_in_the_end(before, cha
     assert told(counted) == told(Held(last.values()).after(()))
 
 
-def test_a_turn_that_is_not_saved_has_changed_nothing():
+def test_a_unit_of_work_that_is_not_saved_has_changed_nothing():
     runs = job(number=1, status=Status.RUNNING)
     held = Held([runs])
     before = told(held.after(()))

@@ -34,15 +34,15 @@ class Desk:
             engine_check=EngineCheck(),
         )
 
-    async def turn(self, *messages):
-        await self.loop.turn(messages)
+    async def process(self, *messages):
+        await self.loop.process(messages)
 
     async def status(self, job):
         return (await self.store.jobs([job.id]))[job.id].status
 
 
 async def desk_over(*jobs, on_ground=None, accounts=NO_ACCOUNTS):
-    """A desk with these jobs in its store, before its first turn."""
+    """A desk with these jobs in its store, before its first unit of work."""
     desk = Desk(await stored(*jobs), on_ground or ground(), accounts)
     await desk.loop.load()
     return desk

@@ -31,9 +31,9 @@ async def test_an_account_has_no_more_in_use_than_its_limit():
     jobs = [runnable(owner=LAB, millicpus=2000) for _ in range(4)]
     store = await stored(running(owner=LAB, millicpus=500), *jobs)
 
-    turn = await filled(store, wide(), quotas=quotas(lab=4.5))
+    unit = await filled(store, wide(), quotas=quotas(lab=4.5))
 
-    assert placed_in(turn, *jobs) == ["local", "local", None, None]
+    assert placed_in(unit, *jobs) == ["local", "local", None, None]
 
 
 async def test_others_start_though_it_waits_before_them():
@@ -41,10 +41,10 @@ async def test_others_start_though_it_waits_before_them():
     other, below, nobodys = runnable(owner=OTHER), runnable(owner=TEAM), runnable()
     store = await stored(*many, other, below, nobodys)
 
-    turn = await filled(store, wide(), quotas=quotas(lab=1))
+    unit = await filled(store, wide(), quotas=quotas(lab=1))
 
-    assert placed_in(turn, *many).count("local") == 1
-    assert placed_in(turn, other, below, nobodys) == ["local", None, "local"]
+    assert placed_in(unit, *many).count("local") == 1
+    assert placed_in(unit, other, below, nobodys) == ["local", None, "local"]
 
 
 async def test_the_first_that_waits_says_so_and_those_behind_it_do_not_slip_past():
@@ -55,11 +55,11 @@ async def test_the_first_that_waits_says_so_and_those_behind_it_do_not_slip_past
         runnable(owner=TEAM, millicpus=10),
     )
     store = await stored(runs, first, small, below)
-    turn = turn_over(runs)
+    unit = turn_over(runs)
 
-    told = await fill(turn, store, wide(), quotas=quotas(lab=2))
+    told = await fill(unit, store, wide(), quotas=quotas(lab=2))
 
-    assert placed_in(turn, first, small, below) == [None, None, None]
+    assert placed_in(unit, first, small, below) == [None, None, None]
     (head,) = told.heads.values()
     assert (head.job_id, head.reason) == (first.id, status_reasons.at_limit("lab"))
     assert status_reasons.code(head.reason) == "ACCOUNT_LIMIT:VCPUS"
@@ -72,28 +72,28 @@ async def test_who_could_not_start_anyway_holds_up_nobody_of_his_account(dead):
     store = await stored(running(owner=OTHER, millicpus=2000), never, mate, below)
     there = ground(queue("nowhere", environments=["dead"]), queue(), environments=[*WIDE, dead])
 
-    turn = await filled(store, there, quotas=quotas(lab=2, root=3))
+    unit = await filled(store, there, quotas=quotas(lab=2, root=3))
 
-    assert placed_in(turn, never, mate, below) == [None, "local", "local"]
+    assert placed_in(unit, never, mate, below) == [None, "local", "local"]
 
 
 async def test_each_account_above_has_a_say():
     below, own, other = (runnable(owner=it, millicpus=1000) for it in (TEAM, LAB, OTHER))
     store = await stored(running(owner=TEAM, millicpus=1000), below, own, other)
 
-    turn = await filled(store, wide(), quotas=quotas(team=1, lab=2, root=64))
+    unit = await filled(store, wide(), quotas=quotas(team=1, lab=2, root=64))
 
-    assert placed_in(turn, below, own, other) == [None, "local", "local"]
+    assert placed_in(unit, below, own, other) == [None, "local", "local"]
 
 
 async def test_where_the_root_is_at_its_limit_nobody_starts():
     runs, jobs = running(owner=OTHER), [runnable(owner=it) for it in (LAB, OTHER, Owner(user="x", account="gone"))]
     store = await stored(runs, *jobs)
-    turn = turn_over(runs)
+    unit = turn_over(runs)
 
-    told = await fill(turn, store, wide(), quotas=quotas(root=1))
+    told = await fill(unit, store, wide(), quotas=quotas(root=1))
 
-    assert placed_in(turn, *jobs) == [None, None, None]
+    assert placed_in(unit, *jobs) == [None, None, None]
     assert [it.job_id for it in told.heads.values()] == [jobs[0].id]
 
 
@@ -102,9 +102,9 @@ async def test_nothing_is_set_aside_for_one_whose_account_is_at_its_limit():
     waits, other = runnable(owner=LAB, millicpus=1000), runnable(owner=OTHER, millicpus=2000)
     store = await stored(runs, waits, other)
 
-    turn = await filled(store, ground(), quotas=quotas(lab=2))
+    unit = await filled(store, ground(), quotas=quotas(lab=2))
 
-    assert placed_in(turn, waits, other) == [None, "local"]
+    assert placed_in(unit, waits, other) == [None, "local"]
 
 
 async def test_what_is_kept_of_a_limit_for_one_that_waits_for_room_its_own_account_does_not_take():
@@ -112,9 +112,9 @@ async def test_what_is_kept_of_a_limit_for_one_that_waits_for_room_its_own_accou
     head, small = runnable(owner=LAB, millicpus=2000), runnable(owner=LAB, millicpus=500)
     store = await stored(runs, head, small)
 
-    turn = await filled(store, ground(), quotas=quotas(lab=2))
+    unit = await filled(store, ground(), quotas=quotas(lab=2))
 
-    assert placed_in(turn, head, small) == [None, None]
+    assert placed_in(unit, head, small) == [None, None]
 
 
 @pytest.mark.fault("CO06")
@@ -128,11 +128,11 @@ async def test_a_short_job_does_not_bring_the_account_of_a_head_to_its_limit():
     )
     of_others = runnable(owner=OTHER, memory_mib=10, millicpus=600, timeout=hour / 2)
     store = await stored(runs, head, short, of_others, long)
-    turn = turn_over(runs)
+    unit = turn_over(runs)
 
-    told = await fill(turn, store, wide(), resources(millicpus=64_000, memory_mib=1000), quotas=quotas(lab=1))
+    told = await fill(unit, store, wide(), resources(millicpus=64_000, memory_mib=1000), quotas=quotas(lab=1))
 
-    assert placed_in(turn, head, short, of_others, long) == [None, None, "local", None]
+    assert placed_in(unit, head, short, of_others, long) == [None, None, "local", None]
     assert told.heads["default"].job_id == head.id
 
 
@@ -140,9 +140,9 @@ async def test_the_highest_account_at_its_limit_is_named_and_its_jobs_wait_as_on
     runs = running(owner=TEAM, millicpus=1000)
     below, own = runnable(owner=TEAM), runnable(owner=LAB)
     store = await stored(runs, below, own)
-    turn = turn_over(runs)
+    unit = turn_over(runs)
 
-    told = await fill(turn, store, wide(), quotas=quotas(team=1, lab=1))
+    told = await fill(unit, store, wide(), quotas=quotas(team=1, lab=1))
 
     assert [(it.job_id, it.reason) for it in told.heads.values()] == [(below.id, status_reasons.at_limit("lab"))]
 
@@ -151,29 +151,29 @@ async def test_a_limit_that_was_lowered_ends_nothing_and_starts_nothing():
     runs, waits = running(owner=LAB, millicpus=3000), runnable(owner=LAB, millicpus=1)
     store = await stored(runs, waits)
 
-    turn = await filled(store, wide(), quotas=quotas(lab=1))
+    unit = await filled(store, wide(), quotas=quotas(lab=1))
 
-    assert placed_in(turn, runs, waits) == ["local", None]
+    assert placed_in(unit, runs, waits) == ["local", None]
 
 
 async def test_one_that_is_more_than_the_limit_is_a_misfit_and_holds_up_not_even_its_own():
     large, small = runnable(owner=TEAM, millicpus=3000), runnable(owner=LAB, millicpus=1000)
     store = await stored(large, small)
 
-    turn = await filled(store, wide(), quotas=quotas(lab=2))
+    unit = await filled(store, wide(), quotas=quotas(lab=2))
 
-    assert placed_in(turn, large, small) == [None, "local"]
-    assert turn.get(large.id).misfit
-    assert turn.get(large.id).status_reason == status_reasons.beyond_limit("lab", 3000, 2000)
+    assert placed_in(unit, large, small) == [None, "local"]
+    assert unit.get(large.id).misfit
+    assert unit.get(large.id).status_reason == status_reasons.beyond_limit("lab", 3000, 2000)
 
 
 async def test_a_limit_holds_over_all_queues():
     first, second = (runnable(owner=LAB, queue=it, millicpus=1500) for it in ("default", "other"))
     store = await stored(first, second)
 
-    turn = await filled(store, wide(queue(), queue("other", priority=9)), quotas=quotas(lab=2))
+    unit = await filled(store, wide(queue(), queue("other", priority=9)), quotas=quotas(lab=2))
 
-    assert placed_in(turn, first, second) == [None, "local"]
+    assert placed_in(unit, first, second) == [None, "local"]
 
 
 @pytest.mark.parametrize("share", ["red", "blue"])
@@ -184,16 +184,16 @@ async def test_in_turns_of_shares_whoever_is_at_his_limit_is_passed_over(share):
     store = await stored(*many, *others)
     on_ground = ground(queue(policy="fair"), environments=WIDE, policies=[policy()])
 
-    turn = await filled(store, on_ground, quotas=quotas(lab=1))
+    unit = await filled(store, on_ground, quotas=quotas(lab=1))
 
-    assert placed_in(turn, *others) == ["local", "local"]
-    assert placed_in(turn, *many).count("local") == 1
+    assert placed_in(unit, *others) == ["local", "local"]
+    assert placed_in(unit, *many).count("local") == 1
 
 
 async def test_where_no_limit_is_set_accounts_make_no_difference():
     jobs = [runnable(owner=it, millicpus=1000) for it in (LAB, TEAM, OTHER)]
     store = await stored(*jobs)
 
-    turn = await filled(store, wide(), quotas=quotas())
+    unit = await filled(store, wide(), quotas=quotas())
 
-    assert placed_in(turn, *jobs) == ["local"] * 3
+    assert placed_in(unit, *jobs) == ["local"] * 3

@@ -47,11 +47,11 @@ async def ahead_of(*jobs):
 
 
 async def save(store, ahead, *, new=(), gone=()):
-    """As a turn does it."""
+    """As a unit of work does it."""
     updated = [after(it, placed()) for it in gone]
     await store.commit(Changes(inserted=tuple(new), updated=tuple(updated)))
     saved = [*new, *(await InlineStore.jobs(store, [it.id for it in gone])).values()]
-    ahead.on_committed(Committed(turn=None, jobs=saved, changes=(), transitions=()))
+    ahead.on_committed(Committed(unit=None, jobs=saved, changes=(), transitions=()))
 
 
 async def tell_the_same(store, ahead, *asked, **beside):
@@ -157,10 +157,10 @@ async def test_an_order_to_one_who_stands_in_front_reads_nothing_more():
     desk = Desk(Counting(), ground(), NO_ACCOUNTS)
     await desk.store.commit(Changes(inserted=line))
     await desk.loop.load()
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
     before = desk.store.read
 
-    await desk.turn(request(line[1], cancel()), request(line[2], cancel()))
+    await desk.process(request(line[1], cancel()), request(line[2], cancel()))
 
     assert desk.store.read == before
     assert await desk.status(line[2]) is Status.FAILED
@@ -171,10 +171,10 @@ async def test_who_follows_on_one_that_goes_and_goes_too_is_not_looked_at():
     desk = Desk(Counting(), ground(), NO_ACCOUNTS)
     await desk.store.commit(Changes(inserted=(runs, *line)))
     await desk.loop.load()
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
     before = desk.store.asked
 
-    await desk.turn(*(request(it, cancel()) for it in line[: 5 * PAGE]))
+    await desk.process(*(request(it, cancel()) for it in line[: 5 * PAGE]))
 
     assert desk.store.asked == before + 1
     assert (await desk.store.jobs([line[5 * PAGE].id]))[line[5 * PAGE].id].status_reason is not None

@@ -207,10 +207,12 @@ async def test_a_timeout_is_ordered_when_the_one_that_may_decide_is_seen_alive_a
     await asyncio.sleep(61)
     look = do.InspectContainer(tag=replace(job.tag, part="0/app"))
 
-    await desk.turn(TimerFired(job_id=job.id), TimerFired(job_id=job.id, seen_alive=replace(job.tag, part="0/sidecar")))
+    await desk.process(
+        TimerFired(job_id=job.id), TimerFired(job_id=job.id, seen_alive=replace(job.tag, part="0/sidecar"))
+    )
     assert desk.asked == [look, look]
 
-    await desk.turn(TimerFired(job_id=job.id, seen_alive=look.tag))
+    await desk.process(TimerFired(job_id=job.id, seen_alive=look.tag))
     assert desk.asked[2:] == [do.StopContainer(tag=replace(job.tag, part=key)) for key in ("0/sidecar", "0/app")]
 
 
@@ -221,10 +223,10 @@ async def test_one_that_is_late_is_looked_at_before_who_waits_for_it_gives_up():
     await asyncio.sleep(61)
     look = do.InspectContainer(tag=replace(job.tag, part="0/late"))
 
-    await desk.turn(TimerFired(job_id=job.id))
+    await desk.process(TimerFired(job_id=job.id))
     assert desk.asked == [look]
 
-    await desk.turn(TimerFired(job_id=job.id, seen_alive=look.tag))
+    await desk.process(TimerFired(job_id=job.id, seen_alive=look.tag))
     assert desk.asked[1:] == [do.StopContainer(tag=look.tag)]
 
 
@@ -238,7 +240,7 @@ async def test_a_look_that_is_not_answered_does_not_hold_up_a_kill():
     desk = await desk_over(job)
     await asyncio.sleep(61)
 
-    await desk.turn(TimerFired(job_id=job.id))
+    await desk.process(TimerFired(job_id=job.id))
 
     asked = [(type(it), it.tag.part) for it in desk.asked]
     assert asked == [(do.InspectContainer, "0/late"), (do.KillContainer, "1/deaf")]

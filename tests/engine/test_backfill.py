@@ -1,4 +1,4 @@
-"""Who may start behind the head of a queue, and how far a turn looks."""
+"""Who may start behind the head of a queue, and how far a unit of work looks."""
 
 from datetime import timedelta
 
@@ -23,9 +23,9 @@ async def test_one_that_fits_beside_the_head_starts():
     stays, goes = runnable(millicpus=3000), runnable(millicpus=2000)
     store = await stored(runs, head, stays, goes)
 
-    turn = await filled(store, ground(), host=replace(HOST, gpus=1))
+    unit = await filled(store, ground(), host=replace(HOST, gpus=1))
 
-    assert placed_in(turn, head, stays, goes) == [None, None, "local"]
+    assert placed_in(unit, head, stays, goes) == [None, None, "local"]
 
 
 async def test_one_that_ends_before_the_head_can_start_goes_first():
@@ -34,9 +34,9 @@ async def test_one_that_ends_before_the_head_can_start_goes_first():
     long, short = runnable(millicpus=1000), runnable(millicpus=1000, timeout=HOUR / 2)
     store = await stored(runs, head, long, short)
 
-    turn = await filled(store, ground())
+    unit = await filled(store, ground())
 
-    assert placed_in(turn, head, long, short) == [None, None, "local"]
+    assert placed_in(unit, head, long, short) == [None, None, "local"]
 
 
 async def test_a_short_job_takes_nothing_that_does_not_come_back_from_the_head():
@@ -46,9 +46,9 @@ async def test_a_short_job_takes_nothing_that_does_not_come_back_from_the_head()
     short = runnable(millicpus=500, timeout=HOUR / 2, needs=(Need(resource=tokens.name, quantity=1),))
     other = runnable(millicpus=500, timeout=HOUR / 2)
 
-    turn = await filled(await stored(runs, head, short, other), ground(consumables=[tokens]))
+    unit = await filled(await stored(runs, head, short, other), ground(consumables=[tokens]))
 
-    assert placed_in(turn, head, short, other) == [None, None, "local"]
+    assert placed_in(unit, head, short, other) == [None, None, "local"]
 
 
 async def test_of_a_lower_priority_too():
@@ -57,18 +57,18 @@ async def test_of_a_lower_priority_too():
     short = runnable(millicpus=1000, timeout=HOUR / 2, queue="low")
     store = await stored(runs, head, short)
 
-    turn = await filled(store, ground(queue("high", priority=2), queue("low", priority=1)))
+    unit = await filled(store, ground(queue("high", priority=2), queue("low", priority=1)))
 
-    assert placed_in(turn, head, short) == [None, "local"]
+    assert placed_in(unit, head, short) == [None, "local"]
 
 
 async def test_a_misfit_behind_the_head_is_found():
     runs, head, huge = running(timeout=HOUR), runnable(millicpus=4000), runnable(millicpus=9000)
     store = await stored(runs, head, huge)
 
-    turn = await filled(store, ground())
+    unit = await filled(store, ground())
 
-    assert turn.get(huge.id).misfit
+    assert unit.get(huge.id).misfit
 
 
 async def test_so_many_behind_the_head_are_looked_at_and_no_more():
@@ -77,9 +77,9 @@ async def test_so_many_behind_the_head_are_looked_at_and_no_more():
     last, beyond = (runnable(millicpus=1, timeout=HOUR / 2) for _ in range(2))
     store = await stored(runs, head, *long, last, beyond)
 
-    turn = await filled(store, ground(environments=[WIDE]))
+    unit = await filled(store, ground(environments=[WIDE]))
 
-    assert placed_in(turn, last, beyond) == ["local", None]
+    assert placed_in(unit, last, beyond) == ["local", None]
 
 
 async def test_60_different_jobs_that_do_not_fit_hide_none_behind_them():
@@ -87,17 +87,17 @@ async def test_60_different_jobs_that_do_not_fit_hide_none_behind_them():
     long, short = [runnable(millicpus=1 + number) for number in range(60)], runnable(millicpus=1, timeout=HOUR / 2)
     store = await stored(runs, head, *long, short)
 
-    turn = await filled(store, ground(environments=[WIDE]))
+    unit = await filled(store, ground(environments=[WIDE]))
 
-    assert placed_in(turn, short) == ["local"]
+    assert placed_in(unit, short) == ["local"]
 
 
 async def test_the_head_is_told_with_what_it_waits_for():
     runs, head = running(millicpus=1000), runnable(millicpus=4000)
     store = await stored(runs, head, runnable())
-    turn = turn_over(runs)
+    unit = turn_over(runs)
 
-    told = await fill(turn, store, ground())
+    told = await fill(unit, store, ground())
 
     assert told.heads["default"].job_id == head.id
     assert told.heads["default"].reason.endswith("waits for vCPUs of compute environment local.")
@@ -115,6 +115,6 @@ async def test_the_children_of_an_array_under_order_do_not_start():
     child, other = runnable(id=child_id(parent.id, 3), **index), runnable()
     store = await stored(parent, child, other)
 
-    turn = await filled(store, ground(), skip=Skip(children=IntervalSet([(parent.order + 1, parent.order + 4)])))
+    unit = await filled(store, ground(), skip=Skip(children=IntervalSet([(parent.order + 1, parent.order + 4)])))
 
-    assert placed_in(turn, child, other) == [None, "local"]
+    assert placed_in(unit, child, other) == [None, "local"]

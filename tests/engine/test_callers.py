@@ -16,7 +16,7 @@ UNKNOWN = job_id(77)
 
 async def answered(desk, message):
     """What whoever submitted is told."""
-    await desk.turn(message)
+    await desk.process(message)
     try:
         return (await message.answer).id
     except Invalid as why:
@@ -58,7 +58,7 @@ async def test_a_queue_that_was_taken_from_somebody_meanwhile_is_not_there_for_h
     desk = await desk_over()
     barred = Caller(user="ada", queues=frozenset({"night"}))
 
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     assert await answered(desk, submit(ONE, caller=barred)) == "JobQueue default not found."
     assert await answered(desk, submit(TWO, caller=ADA)) == TWO

@@ -42,8 +42,8 @@ async def test_jobs_that_change_between_the_read_and_the_commit_are_looked_at_ag
     desk = await desk_over(ended, starts, stays)
     candidates = await desk.loop.choosing.candidates(WAITING)
 
-    await desk.turn(LOOKED, request(ended, on.CancelRequested(reason="mine")))
-    await desk.turn(message(candidates), submit(ONE, millicpus=64_000))
+    await desk.process(LOOKED, request(ended, on.CancelRequested(reason="mine")))
+    await desk.process(message(candidates), submit(ONE, millicpus=64_000))
 
     assert (await desk.status(starts), await targets(desk)) == (Status.STARTING, [ONE, stays.id])
 
@@ -54,8 +54,8 @@ async def test_a_request_that_is_cancelled_after_it_was_sent_loses_no_change():
     sent = message(await desk.loop.choosing.candidates(WAITING))
     sent.answer.cancel()
 
-    await desk.turn(LOOKED)
-    await desk.turn(sent)
+    await desk.process(LOOKED)
+    await desk.process(sent)
 
     assert (await desk.status(starts), await targets(desk)) == (Status.STARTING, [])
 
@@ -66,8 +66,8 @@ async def test_candidates_are_read_again_when_too_many_jobs_have_changed(monkeyp
     desk = await desk_over(starts)
     first = message(await desk.loop.choosing.candidates(WAITING), final=False)
 
-    await desk.turn(LOOKED)
-    await desk.turn(first)
+    await desk.process(LOOKED)
+    await desk.process(first)
 
     assert isinstance(first.answer.exception(), Outdated)
     assert await desk.store.sweeps() == ()

@@ -57,14 +57,14 @@ async def desk_over(database, *jobs, on_ground=None):
 
 async def look_at_damage(desk):
     """What the guard does every few seconds."""
-    await desk.turn(*(TimerFired(job_id=it) for it in await desk.store.damaged()))
+    await desk.process(*(TimerFired(job_id=it) for it in await desk.store.damaged()))
 
 
 async def read_what_rings(desk, *, turns):
-    """Until nothing does, in at most so many turns."""
+    """Until nothing does, in at most so many units of work."""
     for _ in range(turns):
         if not desk.inbox.empty:
-            await desk.turn(*await desk.inbox.take(99))
+            await desk.process(*await desk.inbox.take(99))
 
 
 async def fate(desk, job):
@@ -88,7 +88,7 @@ async def test_wherever_it_is_and_whatever_is_wrong_it_fails_and_others_run(data
     await desk.store.jobs([bad.id])
 
     await look_at_damage(desk)
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     assert await fate(desk, bad) == LOST
     assert await desk.status(good) is Status.STARTING
@@ -100,7 +100,7 @@ async def test_it_fails_though_it_stands_in_front_and_is_remembered_whole(databa
     holds, bad = running(millicpus=ALL), runnable()
     desk = await desk_over(database, holds, bad)
     await desk.loop.load()
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
     assert bad.id in desk.loop.scheduler.ahead.whole
     ruin(database, bad)
     await desk.store.jobs([bad.id])
@@ -110,16 +110,16 @@ async def test_it_fails_though_it_stands_in_front_and_is_remembered_whole(databa
     assert await fate(desk, bad) == LOST
 
 
-async def test_no_turn_rings_for_ever_for_one_that_stands_in_front_and_lost_its_id(database):
+async def test_no_unit_of_work_rings_for_ever_for_one_that_stands_in_front_and_lost_its_id(database):
     holds, bad = running(millicpus=ALL), runnable(millicpus=ALL)
     desk = await desk_over(database, holds, bad)
     await desk.loop.load()
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
     desk.loop.scheduler.ahead.doubt(bad.id)
     lost = job_id(7_000_000)
     ruin(database, bad, "id", lost)
 
-    await desk.turn(news(holds, exited(0)))
+    await desk.process(news(holds, exited(0)))
     await read_what_rings(desk, turns=9)
 
     assert await fate(desk, replace(bad, id=lost)) == LOST
@@ -132,8 +132,8 @@ async def test_nothing_of_it_is_started_though_its_columns_offer_it(database):
     ruin(database, bad)
     await desk.loop.load()
 
-    await desk.turn(LOOKED)
-    await desk.turn(*await desk.inbox.take(10))
+    await desk.process(LOOKED)
+    await desk.process(*await desk.inbox.take(10))
 
     assert await fate(desk, bad) == LOST
     assert [it.tag.job_id for it in desk.asked if isinstance(it, do.StartContainer)] == [good.id]
@@ -145,8 +145,8 @@ async def test_one_that_stands_first_and_waits_for_room_holds_nobody_up(database
     ruin(database, bad)
     await desk.loop.load()
 
-    await desk.turn(LOOKED)
-    await desk.turn(LOOKED, news(holds, exited(0)))
+    await desk.process(LOOKED)
+    await desk.process(LOOKED, news(holds, exited(0)))
 
     assert await fate(desk, bad) == LOST
     assert await desk.status(behind) is Status.STARTING
@@ -161,7 +161,7 @@ async def test_who_waits_for_another_is_found_though_one_that_waited_once_seems_
     await desk.store.jobs([bad.id])
 
     await look_at_damage(desk)
-    await desk.turn(LOOKED, news(first, exited(0)))
+    await desk.process(LOOKED, news(first, exited(0)))
 
     assert await fate(desk, bad) == LOST
     assert await desk.status(waits) is Status.STARTING
@@ -173,7 +173,7 @@ async def test_what_was_kept_for_one_that_stands_first_is_another_s_at_once(data
     ruin(database, bad)
     await desk.loop.load()
 
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     assert await fate(desk, bad) == LOST
     assert await desk.status(behind) is Status.STARTING
@@ -185,7 +185,7 @@ async def test_what_placing_reads_of_it_is_damaged_too(database):
     ruin(database, bad, "consumable_requirements", '[{"resource"')
     await desk.loop.load()
 
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
     await look_at_damage(desk)
 
     assert await fate(desk, bad) == LOST
@@ -199,7 +199,7 @@ async def test_a_misfit_that_is_damaged_keeps_no_other_misfit_waiting(database):
     ruin(database, bad)
     await desk.loop.load()
 
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     assert await fate(desk, bad) == LOST
     assert await desk.status(good) is Status.STARTING
@@ -236,7 +236,7 @@ async def test_one_that_is_over_stays_as_its_columns_tell(database):
     ruin(database, done)
     await desk.loop.load()
 
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     assert (await fate(desk, done)) == (Status.SUCCEEDED, status_reasons.UNREADABLE)
     assert await desk.store.damaged() == ()
@@ -250,7 +250,7 @@ async def test_one_that_is_over_holds_no_room_whatever_its_record_says(database)
     database.connection.execute("UPDATE jobs SET state = ? WHERE ord = ?", (told, done.order))
     await desk.loop.load()
 
-    await desk.turn(
+    await desk.process(
         UpdateTags(job_id=done.id, change=lambda it: replace(it, tags=(("a", "b"),)), answer=answer(), caller=ADMIN)
     )
 
@@ -266,28 +266,28 @@ async def test_a_job_in_memory_is_not_harmed_by_what_was_done_to_its_row(databas
     await desk.store.jobs([job.id])
 
     await look_at_damage(desk)
-    await desk.turn(news(job, exited(0)))
+    await desk.process(news(job, exited(0)))
 
     assert await desk.status(job) is Status.SUCCEEDED
 
 
 def test_learnt_twice_it_fails_once():
     bad = replace(runnable(), status_reason=status_reasons.UNREADABLE)
-    turn = learnt(bad)
+    unit = learnt(bad)
 
-    turn.learn([bad])
+    unit.load([bad])
 
-    told = turn.committed().transitions
+    told = unit.committed().transitions
     assert [(it.before, it.job.status) for it in told] == [(Status.RUNNABLE, Status.FAILED)]
 
 
 def test_what_is_in_memory_counts_whatever_was_left_of_its_row():
     good = running()
-    turn = turn_over(good)
+    unit = turn_over(good)
 
-    turn.learn([replace(good, status_reason=status_reasons.UNREADABLE)])
+    unit.load([replace(good, status_reason=status_reasons.UNREADABLE)])
 
-    assert turn.get(good.id) is good
+    assert unit.get(good.id) is good
 
 
 # -------------------------------------------------------------------------------------------------- what hangs on it
@@ -301,7 +301,7 @@ async def test_those_that_depend_on_it_fail_as_after_any_failure(database):
     ruin(database, bad)
     await desk.loop.load()
 
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     assert await fate(desk, bad) == LOST
     assert await fate(desk, waits) == (Status.FAILED, status_reasons.dependency_failed(bad.id))
@@ -315,7 +315,7 @@ async def test_its_container_is_cleared_away_and_its_room_is_free(database):
     await desk.loop.load()
 
     await look_at_damage(desk)
-    await desk.turn(SurveyCompleted(seen=(Seen(tag=bad.tag, lives=True),), expected=frozenset(), capacity=HOST))
+    await desk.process(SurveyCompleted(seen=(Seen(tag=bad.tag, lives=True),), expected=frozenset(), capacity=HOST))
 
     assert do.CleanUpContainer(tag=bad.tag) in desk.asked
     assert await desk.status(good) is Status.STARTING
@@ -328,7 +328,7 @@ async def test_a_container_that_its_row_tells_nothing_of_is_found_by_a_survey(da
     await desk.loop.load()
 
     await look_at_damage(desk)
-    await desk.turn(SurveyCompleted(seen=(Seen(tag=bad.tag, lives=True),), expected=frozenset(), capacity=HOST))
+    await desk.process(SurveyCompleted(seen=(Seen(tag=bad.tag, lives=True),), expected=frozenset(), capacity=HOST))
 
     assert desk.asked == [do.CleanUpContainer(tag=bad.tag)]
 
@@ -350,7 +350,7 @@ async def test_the_share_it_was_counted_in_is_rid_of_it(database, column):
     fair = ground(queue("fair", policy="fair"), policies=[policy()])
     desk = await desk_over(database, on_ground=fair)
     await desk.loop.load()
-    await desk.turn(LOOKED, submit(job_id(10**6), queue="fair", share_identifier="red"))
+    await desk.process(LOOKED, submit(job_id(10**6), queue="fair", share_identifier="red"))
     (bad,) = desk.loop.state.active.values()
     ruin(database, bad, column)
     await desk.store.jobs([bad.id])
@@ -370,7 +370,7 @@ async def spawned(database, size=3):
     desk = await desk_over(database)
     await desk.loop.load()
     array = job_id(10**6)
-    await desk.turn(LOOKED, submit(array, array_size=size))
+    await desk.process(LOOKED, submit(array, array_size=size))
     await through(desk)
     return desk, (await desk.store.jobs([array]))[array]
 
@@ -380,7 +380,7 @@ async def through(desk):
     for _ in range(20):
         if desk.inbox.empty:
             return
-        await desk.turn(*await desk.inbox.take(100))
+        await desk.process(*await desk.inbox.take(100))
 
 
 async def children(desk, array):
@@ -397,7 +397,7 @@ async def test_an_array_that_is_damaged_takes_its_children_along(database, colum
     await look_at_damage(desk)
     await through(desk)
     started = [news(it, exited(0)) for it in desk.loop.state.active.values()]
-    await desk.turn(*started)
+    await desk.process(*started)
     await through(desk)
 
     assert await fate(desk, array) == LOST
@@ -410,15 +410,15 @@ async def test_an_array_that_is_damaged_while_it_spawns_is_over_when_its_childre
     desk = await desk_over(database)
     await desk.loop.load()
     array = job_id(10**6)
-    await desk.turn(LOOKED, submit(array, array_size=300))
-    await desk.turn(*await desk.inbox.take(10))
+    await desk.process(LOOKED, submit(array, array_size=300))
+    await desk.process(*await desk.inbox.take(10))
     database.connection.execute(f"UPDATE jobs SET {damage} WHERE id = '{array}'")
     await desk.loop.load()
     await desk.store.jobs([array])
 
     await look_at_damage(desk)
     await through(desk)
-    await desk.turn(*(news(it, exited(0)) for it in desk.loop.state.active.values()))
+    await desk.process(*(news(it, exited(0)) for it in desk.loop.state.active.values()))
     await through(desk)
 
     over = (await desk.store.jobs([array]))[array]
@@ -433,7 +433,7 @@ async def test_a_child_that_is_damaged_is_one_that_failed(database):
     await desk.loop.load()
 
     await look_at_damage(desk)
-    await desk.turn(*(news(it, exited(0)) for it in others if it.status is Status.STARTING))
+    await desk.process(*(news(it, exited(0)) for it in others if it.status is Status.STARTING))
     await through(desk)
 
     assert await fate(desk, bad) == LOST

@@ -1,4 +1,4 @@
-"""Dependents of an ended job are judged a page a turn: others are served meanwhile, and a crash loses none."""
+"""Dependents of an ended job are judged a page a unit of work: others are served meanwhile, and a crash loses none."""
 
 import sys
 
@@ -27,7 +27,7 @@ async def work_on(desk, most=1000):
     """Turns until nothing is left to do."""
     while not desk.inbox.empty and most > 0:
         await desk.inbox.take(1000)
-        await desk.turn(ContinueWork())
+        await desk.process(ContinueWork())
         most -= 1
 
 
@@ -49,9 +49,9 @@ async def test_others_are_served_between_the_pages_of_a_cascade(made):
     jobs = made(100)
     desk, new = await desk_over(*jobs), submit(ONE)
 
-    await desk.turn(request(jobs[0], on.CancelRequested(reason="enough")))
+    await desk.process(request(jobs[0], on.CancelRequested(reason="enough")))
     first_page = len(failed(desk.store))
-    await desk.turn(new)
+    await desk.process(new)
 
     assert 1 < first_page <= 21
     assert new.answer.done()
@@ -65,7 +65,7 @@ async def test_others_are_served_between_the_pages_of_a_cascade(made):
 async def test_a_cascade_goes_on_after_a_crash(made):
     jobs = made(100)
     desk = await desk_over(*jobs)
-    await desk.turn(request(jobs[0], on.CancelRequested(reason="enough")))
+    await desk.process(request(jobs[0], on.CancelRequested(reason="enough")))
 
     after = Desk(desk.store, ground())
     await after.loop.load()
@@ -75,7 +75,7 @@ async def test_a_cascade_goes_on_after_a_crash(made):
 
 
 @pytest.mark.fault("CO11")
-async def test_a_chain_that_comes_and_ends_in_one_turn_costs_what_it_is_long():
+async def test_a_chain_that_comes_and_ends_in_one_unit_of_work_costs_what_it_is_long():
     few, many = await calls_of_a_chain(50), await calls_of_a_chain(200)
 
     assert many < 6 * few
@@ -86,18 +86,18 @@ async def calls_of_a_chain(number):
     jobs, store = [submitted()], await stored()
     for _ in range(number):
         jobs.append(submitted(depends_on=[jobs[-1]]))
-    turn, calls = turn_over(), 0
+    unit, calls = turn_over(), 0
     for job in jobs:
-        turn.insert(job, None)
-    await settle(turn, store, waited_for=False)
+        unit.insert(job, None)
+    await settle(unit, store, waited_for=False)
 
     def count(_, event, __):
         nonlocal calls
         calls += event == "call"
 
-    turn.step(jobs[0].id, cancel())
+    unit.step(jobs[0].id, cancel())
     sys.setprofile(count)
-    await settle(turn, store, waited_for=False)
+    await settle(unit, store, waited_for=False)
     sys.setprofile(None)
-    assert {turn.get(it.id).status for it in jobs} == {Status.FAILED}
+    assert {unit.get(it.id).status for it in jobs} == {Status.FAILED}
     return calls

@@ -29,7 +29,7 @@ async def test_a_request_is_carried_out_though_its_caller_went_away():
 
     call.cancel()
     await asyncio.wait([call])
-    await desk.turn(message)
+    await desk.process(message)
 
     assert await desk.status(waiting) == "FAILED"
 
@@ -41,7 +41,7 @@ async def test_a_caller_who_went_away_is_not_refused():
 
     call.cancel()
     await asyncio.wait([call])
-    await desk.turn(message)
+    await desk.process(message)
 
     assert message.answer.cancelled()
 
@@ -72,7 +72,7 @@ async def test_what_one_of_many_requests_comes_to_is_none_of_the_others_business
     asked = [(first.id, wish), (second.id, on.ForceFailed(reason="it hangs")), (second.id, wish)]
     call = asyncio.create_task(engine.deliver_all(asked, caller=builders.ADMIN))
 
-    await desk.turn(*await inbox.take(len(asked)))
+    await desk.process(*await inbox.take(len(asked)))
 
     accepted, refused, accepted_too = await call
     assert (accepted, type(refused), accepted_too) == (None, Invalid, None)
@@ -93,7 +93,7 @@ async def test_many_requests_are_carried_out_though_their_caller_went_away_and_n
     messages[1].answer.set_exception(Invalid("not this one"))
     call.cancel()
     await asyncio.wait([call])
-    await desk.turn(*messages)
+    await desk.process(*messages)
     del call, messages
     gc.collect()
 

@@ -35,15 +35,15 @@ def started(desk):
     return [it.tag.job_id for it in desk.asked if isinstance(it, do.StartContainer)]
 
 
-async def test_the_request_costs_no_child_and_each_turn_after_it_a_few():
+async def test_the_request_costs_no_child_and_each_unit_of_work_after_it_a_few():
     desk = await desk_over()
-    await desk.turn(submit(ONE, array_size=7))
+    await desk.process(submit(ONE, array_size=7))
     assert await statuses(desk, 7) == []
     assert not desk.inbox.empty
 
     sizes = []
     while desk.loop._families.busy:
-        await desk.turn(ContinueWork())
+        await desk.process(ContinueWork())
         sizes.append(len(await statuses(desk, 7)))
 
     assert sizes == [3, 6, 7]
@@ -51,19 +51,19 @@ async def test_the_request_costs_no_child_and_each_turn_after_it_a_few():
 
 async def test_orders_of_children_are_taken_when_the_array_is():
     desk = await desk_over()
-    await desk.turn(submit(ONE, array_size=7), submit(TWO))
+    await desk.process(submit(ONE, array_size=7), submit(TWO))
 
     assert (await parent_of(desk, TWO)).order == (await parent_of(desk)).order + 8
 
 
 async def test_a_server_that_comes_back_goes_on_where_it_was():
     desk = await desk_over()
-    await desk.turn(submit(ONE, array_size=7))
-    await desk.turn(ContinueWork())
+    await desk.process(submit(ONE, array_size=7))
+    await desk.process(ContinueWork())
 
     await desk.loop.load()
     assert desk.loop.state.next_order == 8
-    await desk.turn(ContinueWork())
+    await desk.process(ContinueWork())
 
     assert len(await statuses(desk, 7)) == 6
 
@@ -71,14 +71,14 @@ async def test_a_server_that_comes_back_goes_on_where_it_was():
 @pytest.mark.parametrize("order", [CANCEL, TERMINATE])
 async def test_no_child_starts_once_the_parent_is_told_to_end_however_late_it_hears(order):
     desk = await desk_over()
-    await desk.turn(submit(ONE, array_size=9))
+    await desk.process(submit(ONE, array_size=9))
     while desk.loop._families.busy:
-        await desk.turn(ContinueWork())
+        await desk.process(ContinueWork())
 
-    await desk.turn(request(ONE, order), LOOKED)
+    await desk.process(request(ONE, order), LOOKED)
     assert set(await statuses(desk, 9)) == {Status.RUNNABLE}
     while desk.loop._families.busy:
-        await desk.turn(ContinueWork())
+        await desk.process(ContinueWork())
 
     assert started(desk) == []
     assert set(await statuses(desk, 9)) == {Status.FAILED}
@@ -87,12 +87,12 @@ async def test_no_child_starts_once_the_parent_is_told_to_end_however_late_it_he
 
 async def test_an_order_between_spawning_and_spawning_reaches_those_that_come_after_it():
     desk = await desk_over()
-    await desk.turn(submit(ONE, array_size=9))
-    await desk.turn(ContinueWork())
+    await desk.process(submit(ONE, array_size=9))
+    await desk.process(ContinueWork())
 
-    await desk.turn(request(ONE, CANCEL), LOOKED)
+    await desk.process(request(ONE, CANCEL), LOOKED)
     while desk.loop._families.busy:
-        await desk.turn(ContinueWork())
+        await desk.process(ContinueWork())
 
     assert started(desk) == []
     assert await statuses(desk, 9) == [Status.FAILED] * 9
@@ -101,17 +101,17 @@ async def test_an_order_between_spawning_and_spawning_reaches_those_that_come_af
 
 async def test_an_order_that_a_crash_left_half_told_is_told_to_the_end():
     desk = await desk_over()
-    await desk.turn(submit(ONE, array_size=9))
+    await desk.process(submit(ONE, array_size=9))
     while desk.loop._families.busy:
-        await desk.turn(ContinueWork())
-    await desk.turn(request(ONE, TERMINATE))
-    await desk.turn(ContinueWork())
+        await desk.process(ContinueWork())
+    await desk.process(request(ONE, TERMINATE))
+    await desk.process(ContinueWork())
     assert (await statuses(desk, 9)).count(Status.FAILED) == 3
 
     await desk.loop.load()
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
     while desk.loop._families.busy:
-        await desk.turn(ContinueWork())
+        await desk.process(ContinueWork())
 
     assert started(desk) == []
     assert await statuses(desk, 9) == [Status.FAILED] * 9
@@ -120,30 +120,30 @@ async def test_an_order_that_a_crash_left_half_told_is_told_to_the_end():
 async def test_a_failure_in_a_sequential_array_is_decided_in_its_turn_and_told_in_the_next():
     desk = await desk_over()
     sequential = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
-    await desk.turn(submit(ONE, array_size=9, depends_on=[sequential]), LOOKED)
+    await desk.process(submit(ONE, array_size=9, depends_on=[sequential]), LOOKED)
     while desk.loop._families.busy:
-        await desk.turn(ContinueWork())
+        await desk.process(ContinueWork())
     assert started(desk) == [child_id(ONE, 0)]
 
-    await desk.turn(JobEvent(job_id=child_id(ONE, 0), event=on.StartFailed(attempt=1, reason="no image")))
+    await desk.process(JobEvent(job_id=child_id(ONE, 0), event=on.StartFailed(attempt=1, reason="no image")))
     assert (await parent_of(desk)).family.broken_at == 0
     while desk.loop._families.busy:
-        await desk.turn(ContinueWork())
+        await desk.process(ContinueWork())
 
     assert await statuses(desk, 9) == [Status.FAILED] * 9
 
 
 async def test_a_request_about_a_child_that_is_about_to_come_is_answered_when_it_has():
     desk = await desk_over()
-    await desk.turn(submit(ONE, array_size=7))
+    await desk.process(submit(ONE, array_size=7))
     last = request(child_id(ONE, 6), CANCEL)
 
-    await desk.turn(last)
+    await desk.process(last)
     assert not last.answer.done()
     for message in await desk.inbox.take(10):
-        await desk.turn(message)
+        await desk.process(message)
     while not last.answer.done():
-        await desk.turn(*await desk.inbox.take(10))
+        await desk.process(*await desk.inbox.take(10))
 
     assert (await statuses(desk, 7))[6] is Status.FAILED
     assert len(await statuses(desk, 7)) == 7
@@ -151,19 +151,19 @@ async def test_a_request_about_a_child_that_is_about_to_come_is_answered_when_it
 
 async def test_one_about_a_child_that_never_comes_is_answered_at_once():
     desk = await desk_over()
-    await desk.turn(submit(ONE, array_size=7))
+    await desk.process(submit(ONE, array_size=7))
     beyond = request(child_id(ONE, 7), CANCEL)
 
-    await desk.turn(beyond)
+    await desk.process(beyond)
 
     assert beyond.answer.result() is None
 
 
-async def test_two_arrays_share_what_a_turn_may_do_the_older_first():
+async def test_two_arrays_share_what_a_unit_of_work_may_do_the_older_first():
     desk = await desk_over()
-    await desk.turn(submit(ONE, array_size=4), submit(TWO, array_size=4))
+    await desk.process(submit(ONE, array_size=4), submit(TWO, array_size=4))
 
-    await desk.turn(ContinueWork())
-    await desk.turn(ContinueWork())
+    await desk.process(ContinueWork())
+    await desk.process(ContinueWork())
 
     assert (len(await statuses(desk, 4)), len(await statuses(desk, 4, TWO))) == (4, 2)

@@ -67,7 +67,7 @@ async def test_one_that_does_not_answer_now_may_answer_again(watch):
 
 
 @pytest.mark.fault("LC06")
-async def test_damaged_jobs_are_looked_at_in_a_turn(watch):
+async def test_damaged_jobs_are_looked_at_in_a_unit_of_work(watch):
     _, inbox = watch(Store(damaged=(job_id(1), job_id(2))))
 
     messages = await inbox.take(10)

@@ -25,7 +25,7 @@ async def test_the_head_says_what_it_waits_for_and_since_when():
     runs, head, behind = running(millicpus=4000), runnable(), runnable()
     desk = await desk_over(runs, head, behind)
 
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     assert await blocked(desk, head) == (FOR_VCPUS, at(0))
     assert await blocked(desk, behind) == (None, None)
@@ -35,7 +35,7 @@ async def test_each_queue_has_its_head():
     runs, one, two = running(millicpus=4000), runnable(), runnable(queue="other")
     desk = await desk_over(runs, one, two, on_ground=ground(queue(), queue("other")))
 
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     assert [await blocked(desk, it) for it in (one, two)] == [(FOR_VCPUS, at(0))] * 2
 
@@ -43,9 +43,9 @@ async def test_each_queue_has_its_head():
 async def test_what_is_written_is_not_written_again():
     runs, head = running(millicpus=4000), runnable()
     desk = await desk_over(runs, head)
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
-    await desk.turn(LOOKED, submit(ONE))
+    await desk.process(LOOKED, submit(ONE))
 
     assert (await desk.store.jobs([head.id]))[head.id].version == 1
 
@@ -54,7 +54,7 @@ async def test_nor_after_a_restart():
     runs, head = running(millicpus=4000), runnable()
     desk = await desk_over(runs, after(head, on.FoundBlocked(reason=FOR_VCPUS)))
 
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     assert (await desk.store.jobs([head.id]))[head.id].version == 0
 
@@ -63,7 +63,7 @@ async def test_another_explanation_of_one_reason_keeps_the_time():
     runs, head = running(millicpus=4000), runnable()
     desk = await desk_over(runs, after(head, on.FoundBlocked(reason=status_reasons.no_room("memory")), now=at(-60)))
 
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     assert await blocked(desk, head) == (FOR_VCPUS, at(-60))
 
@@ -71,9 +71,9 @@ async def test_another_explanation_of_one_reason_keeps_the_time():
 async def test_one_that_is_placed_says_nothing_any_more():
     runs, head = running(millicpus=4000), runnable()
     desk = await desk_over(runs, head)
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
-    await desk.turn(news(runs, exited(0)))
+    await desk.process(news(runs, exited(0)))
 
     assert (await blocked(desk, head), await desk.status(head)) == ((None, None), Status.STARTING)
 
@@ -81,9 +81,9 @@ async def test_one_that_is_placed_says_nothing_any_more():
 async def test_when_the_head_is_cancelled_the_next_is_marked():
     runs, head, behind = running(millicpus=4000), runnable(), runnable()
     desk = await desk_over(runs, head, behind)
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
-    await desk.turn(request(head, cancel()))
+    await desk.process(request(head, cancel()))
 
     assert await desk.status(head) is Status.FAILED
     assert await blocked(desk, behind) == (FOR_VCPUS, at(0))
@@ -93,24 +93,24 @@ async def test_an_older_job_that_comes_back_takes_the_place_of_the_head():
     again, runs, head = running(attempts=2, millicpus=2000), running(millicpus=2000), runnable(millicpus=4000)
     wants_more = replace(again, spec=replace(again.spec, container=head.spec.container))
     desk = await desk_over(wants_more, runs, head)
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
-    await desk.turn(news(wants_more, exited(1)))
+    await desk.process(news(wants_more, exited(1)))
 
     assert await blocked(desk, head) == (None, None)
     assert await blocked(desk, wants_more) == (FOR_VCPUS, at(0))
 
 
-async def test_a_head_that_started_and_comes_back_is_marked_anew_however_full_those_turns_were(monkeypatch):
+async def test_a_head_that_started_and_comes_back_is_marked_anew_however_full_those_units_of_work_were(monkeypatch):
     monkeypatch.setattr(placement_pass, "MOST_FOUND", 1)
     runs, head = running(millicpus=4000), runnable(millicpus=4000, attempts=2)
     desk = await desk_over(runs, head, on_ground=ground(queue(), queue("urgent", priority=9)))
-    await desk.turn(LOOKED)
-    await desk.turn(news(runs, exited(0)))
+    await desk.process(LOOKED)
+    await desk.process(news(runs, exited(0)))
     assert await desk.status(head) is Status.STARTING
 
-    await desk.turn(news(head, not_started()), submit(ONE, millicpus=4000, queue="urgent"))
-    await desk.turn(ContinueWork())
+    await desk.process(news(head, not_started()), submit(ONE, millicpus=4000, queue="urgent"))
+    await desk.process(ContinueWork())
 
     assert await blocked(desk, head) == (FOR_VCPUS, at(0))
 
@@ -119,26 +119,26 @@ async def test_a_head_that_was_tagged_loses_its_mark_when_it_is_the_head_no_long
     again, runs, head = running(attempts=2, millicpus=2000), running(millicpus=2000), runnable(millicpus=4000)
     wants_more = replace(again, spec=replace(again.spec, container=head.spec.container))
     desk = await desk_over(wants_more, runs, head)
-    await desk.turn(LOOKED)
-    await desk.turn(
+    await desk.process(LOOKED)
+    await desk.process(
         UpdateTags(
             job_id=head.id, change=lambda it: replace(it, tags=(("team", "blue"),)), answer=answer(), caller=ADMIN
         )
     )
 
-    await desk.turn(news(wants_more, exited(1)))
+    await desk.process(news(wants_more, exited(1)))
 
     assert await blocked(desk, head) == (None, None)
 
 
-async def test_a_turn_that_is_not_saved_has_marked_nobody():
+async def test_a_unit_of_work_that_is_not_saved_has_marked_nobody():
     runs, head = running(millicpus=4000), runnable()
     desk = await desk_over(runs, head)
     desk.store.failing = True
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     desk.store.failing = False
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     assert await blocked(desk, head) == (FOR_VCPUS, at(0))
     await desk.tasks.cancel()
@@ -148,7 +148,7 @@ async def test_with_its_environment_disabled_the_head_says_so():
     head = runnable()
     desk = await desk_over(head, on_ground=ground(environments=[environment(state="DISABLED")]))
 
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     assert (await blocked(desk, head))[0] == status_reasons.NO_ENVIRONMENT
 
@@ -157,10 +157,10 @@ async def test_a_head_that_has_become_a_misfit_stays_one():
     runs, head = running(millicpus=1000), runnable(millicpus=4000)
     on_ground = ground()
     desk = await desk_over(runs, head, on_ground=on_ground)
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
     on_ground.environments["local"] = environment(max_millicpus=3000)
 
-    await desk.turn(CatalogChanged())
+    await desk.process(CatalogChanged())
 
     assert (await desk.store.jobs([head.id]))[head.id].misfit
     assert (await blocked(desk, head))[0] == status_reasons.too_many_vcpus(4000, 3000)

@@ -16,17 +16,17 @@ from tests.support.builders import ADMIN, NOON
 
 async def test_a_child_that_its_array_has_yet_to_spawn_is_taken_up_and_not_purged():
     desk = await desk_over()
-    await desk.turn(LOOKED, submit(ONE, array_size=3))
+    await desk.process(LOOKED, submit(ONE, array_size=3))
     await desk.store.commit(Changes(restoration=Restoration(at=NOON)))
     await desk.loop.load()
     tag = Tag(job_id=child_id(ONE, 2), attempt=1)
     runs = SurveyCompleted(seen=(Seen(tag=tag, lives=True),), expected=frozenset(), capacity=HOST)
-    await desk.turn(runs)
+    await desk.process(runs)
     early, late = Resume(purge=True, answer=answer(), caller=ADMIN), Resume(purge=True, answer=answer(), caller=ADMIN)
 
-    await desk.turn(early, ContinueWork())
-    await desk.turn(runs)
-    await desk.turn(late)
+    await desk.process(early, ContinueWork())
+    await desk.process(runs)
+    await desk.process(late)
 
     with pytest.raises(Invalid, match="an array spawns"):
         await early.answer

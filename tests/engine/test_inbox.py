@@ -12,7 +12,7 @@ from batchq.engine.messages import JobEvent
 from tests.support import builders
 
 
-async def test_what_is_on_its_way_is_in_the_turn():
+async def test_what_is_on_its_way_is_in_the_unit_of_work():
     inbox = Inbox()
     coming = asyncio.create_task(posted(inbox, [1, 2, 3]))
 
@@ -35,7 +35,7 @@ async def test_those_who_were_answered_together_may_come_again_together():
     await coming
 
 
-async def test_those_who_do_not_come_again_keep_no_turn_from_beginning():
+async def test_those_who_do_not_come_again_keep_no_unit_of_work_from_beginning():
     inbox = Inbox()
     inbox.post(*(message(it) for it in range(1, 200)))
     await inbox.take(1000)
@@ -44,7 +44,7 @@ async def test_those_who_do_not_come_again_keep_no_turn_from_beginning():
     assert of(await inbox.take(10)) == [200]
 
 
-async def test_news_never_comes_again_and_keeps_no_turn_from_beginning():
+async def test_news_never_comes_again_and_keeps_no_unit_of_work_from_beginning():
     inbox = Inbox()
     inbox.post(message(1), news(2), news(3), news(4))
     await inbox.take(10)
@@ -57,7 +57,7 @@ async def test_news_never_comes_again_and_keeps_no_turn_from_beginning():
     await coming
 
 
-async def test_messages_that_never_end_keep_no_turn_from_beginning():
+async def test_messages_that_never_end_keep_no_unit_of_work_from_beginning():
     inbox = Inbox()
     stream = asyncio.create_task(posted(inbox, count(1)))
 

@@ -1,4 +1,4 @@
-"""What shares and consumable resources are charged, saved with the turn that charges it."""
+"""What shares and consumable resources are charged, saved with the unit of work that charges it."""
 
 import asyncio
 
@@ -56,46 +56,46 @@ class Meanwhile:
 # --------------------------------------------------------------------------------------------------------------- shares
 
 
-async def test_a_share_is_charged_in_the_turn_that_places_its_job():
+async def test_a_share_is_charged_in_the_unit_of_work_that_places_its_job():
     desk = await desk_over(on_ground=FAIR)
 
-    await desk.turn(LOOKED, submit(ONE, share_identifier="red", millicpus=3000))
+    await desk.process(LOOKED, submit(ONE, share_identifier="red", millicpus=3000))
 
     assert await share(desk) == (1, 3000)
 
 
 async def test_a_share_gets_back_what_its_job_held():
     desk = await desk_over(on_ground=FAIR)
-    await desk.turn(LOOKED, submit(ONE, share_identifier="red"), submit(TWO, share_identifier="red", millicpus=4000))
+    await desk.process(LOOKED, submit(ONE, share_identifier="red"), submit(TWO, share_identifier="red", millicpus=4000))
     (job,) = (await desk.store.jobs([ONE])).values()
 
-    await desk.turn(news(job, exited(0)))
+    await desk.process(news(job, exited(0)))
 
     assert await share(desk) == (1, 4000)
 
 
-async def test_room_is_given_out_to_shares_as_this_turn_leaves_them():
+async def test_room_is_given_out_to_shares_as_this_unit_of_work_leaves_them():
     blue, red = job_id(1), job_id(2)
     desk = await desk_over(on_ground=FAIR)
-    await desk.turn(LOOKED, caller_of(ONE, "red"), caller_of(TWO, "blue"))
-    await desk.turn(caller_of(blue, "blue"), caller_of(red, "red"))
+    await desk.process(LOOKED, caller_of(ONE, "red"), caller_of(TWO, "blue"))
+    await desk.process(caller_of(blue, "blue"), caller_of(red, "red"))
     (job,) = (await desk.store.jobs([ONE])).values()
 
-    await desk.turn(news(job, exited(0)))
+    await desk.process(news(job, exited(0)))
 
     found = await desk.store.jobs([blue, red])
     assert (found[blue].status, found[red].status) == (Status.RUNNABLE, Status.STARTING)
 
 
-async def test_a_turn_that_is_not_saved_charges_nobody():
+async def test_a_unit_of_work_that_is_not_saved_charges_nobody():
     desk = await desk_over(on_ground=FAIR)
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
     desk.store.failing = True
     lost = submit(ONE, share_identifier="red")
-    await desk.turn(lost)
+    await desk.process(lost)
     desk.store.failing = False
 
-    await desk.turn(submit(TWO, share_identifier="red"))
+    await desk.process(submit(TWO, share_identifier="red"))
 
     assert lost.answer.exception() is not None
     assert await share(desk) == (1, 1000)
@@ -103,10 +103,10 @@ async def test_a_turn_that_is_not_saved_charges_nobody():
 
 async def test_a_new_life_of_the_engine_goes_on_with_what_was_kept():
     desk = await desk_over(on_ground=FAIR)
-    await desk.turn(LOOKED, submit(ONE, share_identifier="red"))
+    await desk.process(LOOKED, submit(ONE, share_identifier="red"))
     await desk.loop.load()
 
-    await desk.turn(submit(TWO, share_identifier="red"))
+    await desk.process(submit(TWO, share_identifier="red"))
 
     assert await share(desk) == (2, 2000)
 
@@ -114,7 +114,7 @@ async def test_a_new_life_of_the_engine_goes_on_with_what_was_kept():
 async def test_a_queue_without_a_policy_keeps_no_shares():
     desk = await desk_over()
 
-    await desk.turn(LOOKED, submit(ONE))
+    await desk.process(LOOKED, submit(ONE))
 
     assert await desk.store.shares() == {}
 
@@ -126,10 +126,10 @@ async def known_shares(desk):
 async def used_by_red(on_ground):
     """A desk where a job of this share ran for an hour, and is over."""
     desk = await desk_over(on_ground=on_ground)
-    await desk.turn(LOOKED, submit(ONE, share_identifier="red"))
+    await desk.process(LOOKED, submit(ONE, share_identifier="red"))
     await asyncio.sleep(3600)
     (job,) = (await desk.store.jobs([ONE])).values()
-    await desk.turn(news(job, exited(0)))
+    await desk.process(news(job, exited(0)))
     return desk
 
 
@@ -145,10 +145,10 @@ async def test_a_new_queue_does_not_pay_for_one_that_had_its_name(restarted):
 
     on_ground.queues.update(fair(created_at=at(3601)).queues)
     await asyncio.sleep(2)
-    await desk.turn(CatalogChanged(), EngineLost())
+    await desk.process(CatalogChanged(), EngineLost())
     if restarted:
         await desk.loop.load()
-    await desk.turn(submit(TWO, share_identifier="red"))
+    await desk.process(submit(TWO, share_identifier="red"))
 
     assert (await desk.store.shares())[RED].used == 0
 
@@ -156,7 +156,7 @@ async def test_a_new_queue_does_not_pay_for_one_that_had_its_name(restarted):
 async def test_use_is_remembered_through_other_changes_of_the_ground():
     desk = await used_by_red(fair())
 
-    await desk.turn(CatalogChanged())
+    await desk.process(CatalogChanged())
 
     assert await known_shares(desk) == {RED}
 
@@ -168,8 +168,8 @@ async def test_shares_that_are_long_over_are_no_burden(monkeypatch):
 
     for number in range(8):
         new = job_id(3_000_000 + number)
-        await desk.turn(submit(new, share_identifier=f"s{number}", millicpus=9000))
-        await desk.turn(JobEvent(job_id=new, event=on.CancelRequested(reason="enough"), answer=answer()))
+        await desk.process(submit(new, share_identifier=f"s{number}", millicpus=9000))
+        await desk.process(JobEvent(job_id=new, event=on.CancelRequested(reason="enough"), answer=answer()))
 
     assert len(await known_shares(desk)) <= 4
     assert len(await desk.store.shares()) == 9
@@ -181,12 +181,12 @@ async def test_shares_that_are_long_over_are_no_burden(monkeypatch):
 async def test_units_come_back_with_the_end_of_the_job():
     runs, waits = running(needs=need(2)), runnable(needs=need(2))
     desk = await desk_over(runs, waits, on_ground=licences(3))
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
     assert (await desk.store.jobs([waits.id]))[waits.id].status_reason == status_reasons.no_room(
         "consumable resource licence"
     )
 
-    await desk.turn(news(runs, exited(0)))
+    await desk.process(news(runs, exited(0)))
 
     assert await desk.status(waits) is Status.STARTING
     assert await desk.store.used_up() == {}
@@ -195,9 +195,9 @@ async def test_units_come_back_with_the_end_of_the_job():
 async def test_units_come_back_between_two_attempts():
     runs, waits = running(needs=need(2), attempts=2), runnable(needs=need(1))
     desk = await desk_over(runs, waits, on_ground=licences(2))
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
-    await desk.turn(news(runs, exited(1)))
+    await desk.process(news(runs, exited(1)))
 
     assert (await desk.status(runs), await desk.status(waits)) == (Status.STARTING, Status.RUNNABLE)
 
@@ -205,7 +205,7 @@ async def test_units_come_back_between_two_attempts():
 async def test_what_is_not_replenished_is_used_up_when_a_job_is_placed():
     desk = await desk_over(runnable(needs=need(2)), on_ground=licences(5, USED_UP))
 
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     assert await desk.store.used_up() == {"licence": 2}
 
@@ -213,11 +213,11 @@ async def test_what_is_not_replenished_is_used_up_when_a_job_is_placed():
 async def test_and_again_with_each_attempt_but_not_with_what_happens_in_one():
     job = runnable(needs=need(2), attempts=3)
     desk = await desk_over(job, on_ground=licences(4, USED_UP))
-    await desk.turn(LOOKED)
-    await desk.turn(news(job, on.ContainerStarted(attempt=1, started_at=job.created_at)))
+    await desk.process(LOOKED)
+    await desk.process(news(job, on.ContainerStarted(attempt=1, started_at=job.created_at)))
     assert await desk.store.used_up() == {"licence": 2}
 
-    await desk.turn(news(job, exited(1)))
+    await desk.process(news(job, exited(1)))
 
     assert await desk.store.used_up() == {"licence": 4}
 
@@ -226,7 +226,7 @@ async def test_when_all_is_used_up_the_next_is_a_misfit_and_stops_nobody():
     first, next_, other = runnable(needs=need(2)), runnable(needs=need(2)), runnable()
     desk = await desk_over(first, next_, other, on_ground=licences(3, USED_UP))
 
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     (stored,) = (await desk.store.jobs([next_.id])).values()
     assert (stored.misfit, stored.status_reason) == (True, status_reasons.too_many_units("licence", 2, 1))
@@ -237,10 +237,10 @@ async def test_it_is_freed_when_there_is_more():
     job = runnable(needs=need(2))
     on_ground = licences(1)
     desk = await desk_over(job, on_ground=on_ground)
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
     on_ground.consumables.update(licences(2).consumables)
 
-    await desk.turn(CatalogChanged())
+    await desk.process(CatalogChanged())
 
     assert await desk.status(job) is Status.STARTING
 
@@ -248,9 +248,9 @@ async def test_it_is_freed_when_there_is_more():
 async def test_nothing_is_freed_by_what_is_used_up_already():
     job, next_ = runnable(needs=need(2)), runnable(needs=need(2))
     desk = await desk_over(job, next_, on_ground=licences(3, USED_UP))
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
-    await desk.turn(CatalogChanged())
+    await desk.process(CatalogChanged())
 
     assert (await desk.store.jobs([next_.id]))[next_.id].misfit
 
@@ -258,16 +258,16 @@ async def test_nothing_is_freed_by_what_is_used_up_already():
 async def test_a_job_cancelled_before_it_starts_has_taken_nothing():
     runs, waits = running(millicpus=4000), runnable(needs=need(2))
     desk = await desk_over(runs, waits, on_ground=licences(5, USED_UP))
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
-    await desk.turn(request(waits, on.CancelRequested(reason="enough")))
+    await desk.process(request(waits, on.CancelRequested(reason="enough")))
 
     assert await desk.store.used_up() == {}
 
 
 async def test_it_is_told_what_is_in_use_and_what_is_used_up():
     desk = await desk_over(runnable(needs=need(2)), on_ground=licences(5, USED_UP))
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     scheduler = desk.loop.scheduler
 
@@ -280,7 +280,7 @@ async def test_what_is_deleted_while_its_use_is_saved_is_remembered_as_it_was_sa
     store = Meanwhile(await stored(runnable(needs=need(2))), on_ground.consumables.clear)
     desk = Desk(store, on_ground)
 
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     assert await store.used_up() == {"licence": 2}
     assert desk.loop.scheduler.used_up("licence") == 2

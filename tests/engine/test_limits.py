@@ -42,7 +42,7 @@ class Watched:
 
     async def _read(self):
         while True:
-            await self.desk.turn(*await self.desk.inbox.take(100))
+            await self.desk.process(*await self.desk.inbox.take(100))
 
     async def stop(self):
         for task in self._tasks:
@@ -76,7 +76,7 @@ def text(code):
 async def test_a_head_that_is_blocked_too_long_is_cancelled(watch):
     runs, head = running(millicpus=4000), runnable()
     desk = await desk_over(runs, head, on_ground=limited())
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     await watch(desk, 601)
 
@@ -86,7 +86,7 @@ async def test_a_head_that_is_blocked_too_long_is_cancelled(watch):
 async def test_and_not_a_second_before(watch):
     runs, head = running(millicpus=4000), runnable()
     desk = await desk_over(runs, head, on_ground=limited())
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     await watch(desk, 599)
 
@@ -96,7 +96,7 @@ async def test_and_not_a_second_before(watch):
 async def test_the_next_head_has_its_own_time(watch):
     runs, head, behind = running(millicpus=4000), runnable(), runnable()
     desk = await desk_over(runs, head, behind, on_ground=limited())
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     await watch(desk, 1199)
     assert (await ended(desk, head), await ended(desk, behind)) == (text(CAPACITY), None)
@@ -107,8 +107,8 @@ async def test_the_next_head_has_its_own_time(watch):
 
 async def test_who_comes_to_stand_first_later_is_cancelled_in_his_time(watch):
     desk = await desk_over(running(millicpus=4000), on_ground=limited())
-    await desk.turn(LOOKED)
-    await desk.turn(submit(ONE))
+    await desk.process(LOOKED)
+    await desk.process(submit(ONE))
     head = (await desk.store.jobs([ONE]))[ONE]
 
     await watch(desk, 601)
@@ -119,8 +119,8 @@ async def test_who_comes_to_stand_first_later_is_cancelled_in_his_time(watch):
 async def test_a_head_that_is_tagged_meanwhile_is_cancelled_all_the_same(watch):
     runs, head = running(millicpus=4000), runnable()
     desk = await desk_over(runs, head, on_ground=limited())
-    await desk.turn(LOOKED)
-    await desk.turn(
+    await desk.process(LOOKED)
+    await desk.process(
         UpdateTags(
             job_id=head.id, change=lambda it: replace(it, tags=(("team", "blue"),)), answer=answer(), caller=ADMIN
         )
@@ -135,7 +135,7 @@ async def test_a_head_that_is_tagged_meanwhile_is_cancelled_all_the_same(watch):
 async def test_without_an_action_for_its_reason_it_waits(watch, on_ground):
     runs, head = running(millicpus=4000), runnable()
     desk = await desk_over(runs, head, on_ground=on_ground)
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     await watch(desk, 10_000)
 
@@ -146,7 +146,7 @@ async def test_time_that_passed_before_a_restart_counts(watch):
     runs = running(millicpus=4000)
     head = after(runnable(), on.FoundBlocked(reason=status_reasons.no_room("memory")), now=at(-300))
     desk = await desk_over(runs, head, on_ground=limited())
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     await watch(desk, 301)
 
@@ -156,7 +156,7 @@ async def test_time_that_passed_before_a_restart_counts(watch):
 async def test_misfits_are_cancelled_wherever_they_stand(watch):
     huge, runs, head = runnable(millicpus=9000), running(millicpus=4000), runnable()
     desk = await desk_over(huge, runs, head, on_ground=limited(TOO_MANY))
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     await watch(desk, 601)
 
@@ -178,9 +178,9 @@ async def test_a_misfit_found_while_others_are_looked_through_is_not_forgotten(w
     again = running(attempts=2)
     on_ground = limited(TOO_MANY)
     desk = await desk_over(again, *(misfit(queue="unlimited") for _ in range(5)), on_ground=on_ground)
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
     on_ground.environments.update({"local": environment(max_millicpus=500)})
-    await desk.turn(JobEvent(job_id=again.id, event=exited(1)))
+    await desk.process(JobEvent(job_id=again.id, event=exited(1)))
 
     await watch(desk, 700)
 
@@ -189,7 +189,7 @@ async def test_a_misfit_found_while_others_are_looked_through_is_not_forgotten(w
 
 async def test_the_array_of_cancelled_children_fails_with_them(watch):
     desk = await desk_over(on_ground=limited(TOO_MANY))
-    await desk.turn(LOOKED, submit(ONE, millicpus=9000, array_size=3))
+    await desk.process(LOOKED, submit(ONE, millicpus=9000, array_size=3))
 
     await watch(desk, 601)
 
@@ -201,9 +201,9 @@ async def test_a_limit_that_comes_later_holds_for_those_who_wait(watch):
     job = misfit()
     on_ground = ground()
     desk = await desk_over(job, on_ground=on_ground)
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
     on_ground.queues.update(limited(TOO_MANY).queues)
-    await desk.turn(CatalogChanged())
+    await desk.process(CatalogChanged())
 
     await watch(desk, 601)
 
@@ -214,10 +214,10 @@ async def test_a_limit_that_comes_while_nothing_is_placed_holds_for_the_head(wat
     runs, head = running(millicpus=4000), runnable()
     on_ground = ground()
     desk = await desk_over(runs, head, on_ground=on_ground)
-    await desk.turn(LOOKED)
-    await desk.turn(EngineLost())
+    await desk.process(LOOKED)
+    await desk.process(EngineLost())
     on_ground.queues.update(limited().queues)
-    await desk.turn(CatalogChanged())
+    await desk.process(CatalogChanged())
 
     await watch(desk, 601)
 
@@ -228,7 +228,7 @@ async def test_the_shortest_of_two_limits_for_one_reason_counts(watch):
     runs, head = running(millicpus=4000), runnable()
     limits_ = tuple(TimeLimit(reason=CAPACITY, most=it * TEN_MINUTES) for it in (2, 1))
     desk = await desk_over(runs, head, on_ground=ground(queue(time_limits=limits_)))
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     await watch(desk, 601)
 
@@ -238,7 +238,7 @@ async def test_the_shortest_of_two_limits_for_one_reason_counts(watch):
 async def test_who_depends_on_a_cancelled_job_fails_with_it(watch):
     runs, head = running(millicpus=4000), runnable()
     desk = await desk_over(runs, head, pending(depends_on=[head], number=9_000_000), on_ground=limited())
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     await watch(desk, 601)
 

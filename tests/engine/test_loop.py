@@ -40,25 +40,25 @@ from tests.support.builders import ADMIN, environment, queue, submission, task_c
 # -------------------------------------------------------------------------------------------------------- one at a time
 
 
-async def test_a_turn_saves_first_and_acts_then():
+async def test_a_unit_of_work_saves_first_and_acts_then():
     job = runnable()
     desk = await desk_over(job)
     saved_when_asked = []
     desk.loop._act = lambda effect, asked: saved_when_asked.append((effect, desk.store.all_jobs()[asked.id].status))
 
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     (stored_job,) = (await desk.store.jobs([job.id])).values()
     assert saved_when_asked == [(do.StartContainer(tag=stored_job.tag), Status.STARTING)]
 
 
-async def test_a_turn_the_store_refuses_has_not_happened():
+async def test_a_unit_of_work_the_store_refuses_has_not_happened():
     job = running()
     desk = await desk_over(job)
     wish = request(job, terminate())
     desk.store.failing = True
 
-    await desk.turn(wish)
+    await desk.process(wish)
 
     assert isinstance(wish.answer.exception(), StoreFailed)
     assert desk.asked == []
@@ -71,11 +71,11 @@ async def test_news_the_store_refuses_is_read_again_later():
     job = running()
     desk = await desk_over(job)
     desk.store.failing = True
-    await desk.turn(news(job, exited(0)))
+    await desk.process(news(job, exited(0)))
 
     desk.store.failing = False
     await asyncio.sleep(AFTER_FAILURE)
-    await desk.turn(*await desk.inbox.take(10))
+    await desk.process(*await desk.inbox.take(10))
 
     assert await desk.status(job) is Status.SUCCEEDED
     assert desk.loop.store_fails is None
@@ -85,7 +85,7 @@ async def test_a_store_that_refused_only_a_request_is_not_called_ill_for_ever():
     job = running()
     desk = await desk_over(job)
     desk.store.failing = True
-    await desk.turn(request(job, terminate()))
+    await desk.process(request(job, terminate()))
     ill = desk.loop.store_fails
 
     await asyncio.sleep(2 * OF_LATE.total_seconds())
@@ -99,7 +99,7 @@ async def test_surveys_the_store_refuses_do_not_pile_up():
     desk.store.failing = True
     ended = news(job, exited(0))
 
-    await desk.turn(LOOKED, ended, LOOKED)
+    await desk.process(LOOKED, ended, LOOKED)
 
     await asyncio.sleep(AFTER_FAILURE)
     assert await desk.inbox.take(10) == [ended]
@@ -110,7 +110,7 @@ async def test_a_request_is_answered_when_it_is_durable():
     desk = await desk_over(job)
     wish = request(job, terminate("enough"))
 
-    await desk.turn(wish)
+    await desk.process(wish)
 
     assert wish.answer.done()
     assert (await desk.store.jobs([job.id]))[job.id].stop.reason == "enough"
@@ -120,7 +120,7 @@ async def test_a_request_about_a_job_nobody_knows_is_carried_out_by_doing_nothin
     desk = await desk_over()
     wish = JobEvent(job_id=JobId("no such job"), event=cancel(), answer=answer())
 
-    await desk.turn(wish)
+    await desk.process(wish)
 
     assert wish.answer.result() is None
 
@@ -130,7 +130,7 @@ async def test_a_message_that_cannot_be_read_stops_nobody_elses():
     desk = await desk_over(job, other)
     amend = UpdateTags(job_id=job.id, change=lambda _: 1 / 0, answer=answer(), caller=ADMIN)
 
-    await desk.turn(news(job, placed()), amend, news(other, exited(0)))
+    await desk.process(news(job, placed()), amend, news(other, exited(0)))
 
     assert isinstance(amend.answer.exception(), Unavailable)
     assert [await desk.status(job), await desk.status(other)] == [Status.RUNNING, Status.SUCCEEDED]
@@ -141,7 +141,7 @@ async def test_a_rejected_or_failed_message_is_logged_with_the_jobs_recent_histo
     desk = await desk_over(job)
     amend = UpdateTags(job_id=job.id, change=lambda _: 1 / 0, answer=answer(), caller=ADMIN)
 
-    await desk.turn(news(job, placed()), amend)
+    await desk.process(news(job, placed()), amend)
 
     rejected, failed = [it.getMessage() for it in caplog.records]
     assert rejected.startswith("message rejected: Placed cannot happen to ")
@@ -155,7 +155,7 @@ async def test_a_request_that_cannot_be_read_is_told_so():
     desk = await desk_over(job)
     wish = request(job, placed())
 
-    await desk.turn(wish)
+    await desk.process(wish)
 
     assert "Placed cannot happen" in str(wish.answer.exception())
 
@@ -167,7 +167,7 @@ async def test_a_failure_after_the_save_leaves_no_request_without_its_answer():
     wish = request(job, terminate())
 
     with pytest.raises(ZeroDivisionError):
-        await desk.turn(wish)
+        await desk.process(wish)
 
     assert wish.answer.result() is None
 
@@ -185,7 +185,7 @@ async def test_a_job_that_somebody_else_has_changed_is_read_again():
     assert await desk.status(job) is Status.SUCCEEDED
 
 
-# ---------------------------------------------------------------------------------------------------- races in one turn
+# ---------------------------------------------------------------------------------------------------- races in one unit
 
 
 @pytest.mark.fault("SP08")
@@ -193,7 +193,7 @@ async def test_terminate_before_an_exit_makes_it_failed():
     job = running(attempts=3)
     desk = await desk_over(job)
 
-    await desk.turn(LOOKED, news(job, started()), request(job, terminate()), news(job, exited(0)))
+    await desk.process(LOOKED, news(job, started()), request(job, terminate()), news(job, exited(0)))
 
     assert await desk.status(job) is Status.FAILED
 
@@ -203,7 +203,7 @@ async def test_an_exit_before_terminate_stands():
     job = running()
     desk = await desk_over(job)
 
-    await desk.turn(LOOKED, news(job, exited(0)), request(job, terminate()))
+    await desk.process(LOOKED, news(job, exited(0)), request(job, terminate()))
 
     assert await desk.status(job) is Status.SUCCEEDED
 
@@ -213,7 +213,7 @@ async def test_a_cancel_that_comes_before_the_placing_wins():
     job = runnable()
     desk = await desk_over(job)
 
-    await desk.turn(LOOKED, request(job, cancel()))
+    await desk.process(LOOKED, request(job, cancel()))
 
     assert (await desk.status(job), desk.asked) == (Status.FAILED, [])
 
@@ -223,17 +223,17 @@ async def test_terminate_between_two_attempts_makes_it_the_last():
     job = running(attempts=3)
     desk = await desk_over(job)
 
-    await desk.turn(LOOKED, news(job, exited(1)), request(job, terminate()))
+    await desk.process(LOOKED, news(job, exited(1)), request(job, terminate()))
 
     assert await desk.status(job) is Status.FAILED
     assert desk.asked == [do.CleanUpContainer(tag=job.tag)]
 
 
-async def test_a_lost_container_is_tried_again_in_the_same_turn():
+async def test_a_lost_container_is_tried_again_in_the_same_unit_of_work():
     job = running(attempts=2)
     desk = await desk_over(job)
 
-    await desk.turn(LOOKED, news(job, lost()))
+    await desk.process(LOOKED, news(job, lost()))
 
     again = desk.loop.state.active[job.id]
     assert desk.asked == [do.CleanUpContainer(tag=job.tag), do.StartContainer(tag=again.tag)]
@@ -242,14 +242,14 @@ async def test_a_lost_container_is_tried_again_in_the_same_turn():
 # -------------------------------------------------------------------------------------------------------------- submits
 
 
-async def test_a_new_job_is_placed_in_its_first_turn():
+async def test_a_new_job_is_placed_in_its_first_unit_of_work():
     desk = await desk_over()
     message = submit(ONE)
 
-    await desk.turn(LOOKED, message)
+    await desk.process(LOOKED, message)
 
     assert message.answer.result().status is Status.STARTING
-    assert [status for _, status in desk.told] == [Status.SUBMITTED, Status.RUNNABLE, Status.STARTING]
+    assert [it.status for it in await desk.store.history(ONE)] == [Status.SUBMITTED, Status.RUNNABLE, Status.STARTING]
 
 
 async def test_jobs_are_ordered_as_they_came_and_after_all_before():
@@ -257,27 +257,27 @@ async def test_jobs_are_ordered_as_they_came_and_after_all_before():
     desk = await desk_over(before)
     first, second = submit(ONE), submit(TWO)
 
-    await desk.turn(first, second)
+    await desk.process(first, second)
 
     assert [first.answer.result().order, second.answer.result().order] == [before.order + 1, before.order + 2]
 
 
-async def test_a_submission_repeated_in_a_later_turn_is_the_first_job():
+async def test_a_submission_repeated_in_a_later_unit_of_work_is_the_first_job():
     desk = await desk_over()
     first, again = submit(ONE, submission()), submit(TWO, submission())
-    await desk.turn(first)
+    await desk.process(first)
 
-    await desk.turn(again)
+    await desk.process(again)
 
     assert again.answer.result().id == ONE
     assert await desk.store.jobs([TWO]) == {}
 
 
-async def test_a_submission_repeated_in_the_same_turn_is_the_first_job():
+async def test_a_submission_repeated_in_the_same_unit_of_work_is_the_first_job():
     desk = await desk_over()
     first, again = submit(ONE, submission()), submit(TWO, submission())
 
-    await desk.turn(first, again)
+    await desk.process(first, again)
 
     assert again.answer.result().id == first.answer.result().id == ONE
 
@@ -285,7 +285,7 @@ async def test_a_submission_repeated_in_the_same_turn_is_the_first_job():
 async def test_two_submissions_without_a_key_are_two_jobs():
     desk = await desk_over()
 
-    await desk.turn(submit(ONE), submit(TWO))
+    await desk.process(submit(ONE), submit(TWO))
 
     assert len(await desk.store.jobs([ONE, TWO])) == 2
 
@@ -294,7 +294,7 @@ async def test_a_job_for_a_queue_that_went_away_is_refused():
     desk = await desk_over()
     message = submit(ONE, queue="gone")
 
-    await desk.turn(message)
+    await desk.process(message)
 
     assert isinstance(message.answer.exception(), Invalid)
     assert await desk.store.jobs([ONE]) == {}
@@ -304,7 +304,7 @@ async def test_nor_does_one_that_was_disabled_before_the_request_was_read_take_a
     desk = await desk_over(on_ground=ground(queue(state=State.DISABLED)))
     message = submit(ONE)
 
-    await desk.turn(message)
+    await desk.process(message)
 
     assert isinstance(message.answer.exception(), Invalid)
     assert await desk.store.jobs([ONE]) == {}
@@ -317,7 +317,7 @@ async def test_nothing_is_placed_before_the_engine_was_seen():
     desk = await desk_over()
     message = submit(ONE)
 
-    await desk.turn(message)
+    await desk.process(message)
 
     assert message.answer.result().status is Status.RUNNABLE
     assert desk.asked == []
@@ -326,18 +326,18 @@ async def test_nothing_is_placed_before_the_engine_was_seen():
 async def test_what_waited_for_the_engine_is_placed_when_it_answers():
     job = runnable()
     desk = await desk_over(job)
-    await desk.turn(EngineLost())
+    await desk.process(EngineLost())
 
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     assert await desk.status(job) is Status.STARTING
 
 
 async def test_nothing_is_placed_while_the_engine_is_lost():
     desk = await desk_over()
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
-    await desk.turn(EngineLost(), submit(ONE))
+    await desk.process(EngineLost(), submit(ONE))
 
     assert desk.asked == []
 
@@ -346,7 +346,7 @@ async def test_a_running_job_outlives_an_engine_that_does_not_answer():
     job = running()
     desk = await desk_over(job)
 
-    await desk.turn(EngineLost())
+    await desk.process(EngineLost())
 
     assert await desk.status(job) is Status.RUNNING
 
@@ -358,7 +358,7 @@ async def test_a_survey_starts_again_what_was_starting():
     job = starting()
     desk = await desk_over(job)
 
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     assert desk.asked == [do.StartContainer(tag=job.tag)]
 
@@ -367,7 +367,7 @@ async def test_a_survey_that_misses_a_container_costs_the_attempt():
     job = running()
     desk = await desk_over(job)
 
-    await desk.turn(SurveyCompleted(seen=(), expected=desk.loop.running(), capacity=HOST))
+    await desk.process(SurveyCompleted(seen=(), expected=desk.loop.running(), capacity=HOST))
 
     assert await desk.status(job) is Status.FAILED
 
@@ -375,10 +375,10 @@ async def test_a_survey_that_misses_a_container_costs_the_attempt():
 async def test_changed_ground_frees_misfits_and_places_them():
     huge, on_ground = runnable(millicpus=9000), ground()
     desk = await desk_over(huge, on_ground=on_ground)
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
     on_ground.environments.update(ground(environments=[environment(max_millicpus=9000)]).environments)
 
-    await desk.turn(CatalogChanged())
+    await desk.process(CatalogChanged())
 
     assert await desk.status(huge) is Status.STARTING
 
@@ -388,7 +388,7 @@ async def test_the_loss_of_one_container_gives_up_the_start_of_another_that_was_
     desk = await desk_over(job)
     app, other = (replace(job.tag, part=key) for key in ("0/app", "0/other"))
 
-    await desk.turn(SurveyCompleted(seen=(), expected=frozenset({app}), capacity=HOST))
+    await desk.process(SurveyCompleted(seen=(), expected=frozenset({app}), capacity=HOST))
 
     about_other = [it for it in desk.asked if it.tag == other]
     assert about_other[-2:] == [do.StartContainer(tag=other), do.AbandonStart(tag=other)]

@@ -24,9 +24,9 @@ def misfit(**asked):
 WIDER = ground(environments=[environment(max_millicpus=9000)])
 
 
-async def free_misfits(turn, store, on_ground):
+async def free_misfits(unit, store, on_ground):
     await free_misfits_of(
-        turn, store, on_ground, room=Room(site=site(on_ground), held=Held().after(()), now=turn.now), after=-1
+        unit, store, on_ground, room=Room(site=site(on_ground), held=Held().after(()), now=unit.now), after=-1
     )
 
 
@@ -35,44 +35,44 @@ async def test_a_misfit_is_marked_and_those_behind_it_go_on():
     huge, small = runnable(millicpus=9000), runnable()
     store = await stored(huge, small)
 
-    turn = await filled(store, ground())
+    unit = await filled(store, ground())
 
-    assert (turn.get(huge.id).misfit, turn.get(huge.id).status_reason) == (
+    assert (unit.get(huge.id).misfit, unit.get(huge.id).status_reason) == (
         True,
         status_reasons.too_many_vcpus(9000, 4000),
     )
-    assert placed_in(turn, huge, small) == [None, "local"]
+    assert placed_in(unit, huge, small) == [None, "local"]
 
 
 async def test_a_marked_misfit_is_not_asked_about_again():
     huge = misfit(millicpus=9000)
     store = await stored(huge)
 
-    turn = await filled(store, ground())
+    unit = await filled(store, ground())
 
-    assert not turn.knows(huge.id)
+    assert not unit.knows(huge.id)
 
 
 async def test_misfits_are_free_when_the_ground_could_hold_them():
     huge, still = misfit(millicpus=9000), misfit(millicpus=10_000)
     store = await stored(huge, still)
-    turn = turn_over()
+    unit = turn_over()
 
-    await free_misfits(turn, store, WIDER)
+    await free_misfits(unit, store, WIDER)
 
-    assert (turn.get(huge.id).misfit, turn.get(huge.id).status_reason) == (False, None)
-    assert turn.get(still.id) == still
+    assert (unit.get(huge.id).misfit, unit.get(huge.id).status_reason) == (False, None)
+    assert unit.get(still.id) == still
 
 
-async def test_a_freed_misfit_is_placed_in_the_same_turn_at_its_own_place_in_the_line():
+async def test_a_freed_misfit_is_placed_in_the_same_unit_of_work_at_its_own_place_in_the_line():
     huge, small = misfit(millicpus=9000), runnable(millicpus=1000)
     store = await stored(huge, small)
-    turn = turn_over()
-    await free_misfits(turn, store, WIDER)
+    unit = turn_over()
+    await free_misfits(unit, store, WIDER)
 
-    await filled(store, WIDER, turn)
+    await filled(store, WIDER, unit)
 
-    assert placed_in(turn, huge, small) == ["local", None]
+    assert placed_in(unit, huge, small) == ["local", None]
 
 
 async def misfits_of(desk, jobs):
@@ -85,15 +85,15 @@ def few_at_a_time(monkeypatch):
     monkeypatch.setattr(placement_pass, "MISFIT_PAGE", 2)
 
 
-async def test_misfits_are_freed_however_many_they_are_a_few_a_turn(few_at_a_time):
+async def test_misfits_are_freed_however_many_they_are_a_few_a_unit_of_work(few_at_a_time):
     jobs = [misfit(millicpus=9000) for _ in range(5)]
     desk = await desk_over(*jobs, on_ground=WIDER)
 
     left = []
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
     while not desk.inbox.empty:
         left.append(await misfits_of(desk, jobs))
-        await desk.turn(*await desk.inbox.take(10))
+        await desk.process(*await desk.inbox.take(10))
 
     assert left == [3, 1]
     assert await misfits_of(desk, jobs) == 0
@@ -102,13 +102,13 @@ async def test_misfits_are_freed_however_many_they_are_a_few_a_turn(few_at_a_tim
 async def test_a_page_that_was_not_saved_is_looked_at_again(few_at_a_time):
     jobs = [misfit(millicpus=9000) for _ in range(5)]
     desk = await desk_over(*jobs, on_ground=WIDER)
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
     desk.store.failing = True
-    await desk.turn(ContinueWork())
+    await desk.process(ContinueWork())
     desk.store.failing = False
 
-    await desk.turn(ContinueWork())
-    await desk.turn(ContinueWork())
+    await desk.process(ContinueWork())
+    await desk.process(ContinueWork())
 
     assert await misfits_of(desk, jobs) == 0
     await desk.tasks.cancel()
@@ -118,11 +118,11 @@ async def test_ground_that_changes_again_half_way_is_looked_at_from_the_first(fe
     jobs = [misfit(millicpus=it) for it in (10_000, 9000, 9000)]
     on_ground = ground(environments=[environment(max_millicpus=9000)])
     desk = await desk_over(*jobs, on_ground=on_ground)
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
     on_ground.environments.update({"local": environment(max_millicpus=10_000)})
 
-    await desk.turn(CatalogChanged())
-    await desk.turn(ContinueWork())
+    await desk.process(CatalogChanged())
+    await desk.process(ContinueWork())
 
     assert await misfits_of(desk, jobs) == 0
 
@@ -130,12 +130,12 @@ async def test_ground_that_changes_again_half_way_is_looked_at_from_the_first(fe
 async def test_while_the_engine_is_away_nobody_is_forgotten(few_at_a_time):
     jobs = [misfit(millicpus=9000) for _ in range(5)]
     desk = await desk_over(*jobs, on_ground=WIDER)
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
-    await desk.turn(*await desk.inbox.take(10), EngineLost())
-    await desk.turn(LOOKED)
+    await desk.process(*await desk.inbox.take(10), EngineLost())
+    await desk.process(LOOKED)
     while not desk.inbox.empty:
-        await desk.turn(*await desk.inbox.take(10))
+        await desk.process(*await desk.inbox.take(10))
 
     assert await misfits_of(desk, jobs) == 0
 
@@ -143,42 +143,42 @@ async def test_while_the_engine_is_away_nobody_is_forgotten(few_at_a_time):
 async def test_what_runs_does_not_make_a_misfit_of_anybody():
     runs, huge = running(millicpus=9000), misfit(millicpus=9000)
     store = await stored(runs, huge)
-    turn = turn_over(runs)
+    unit = turn_over(runs)
 
-    await free_misfits(turn, store, WIDER)
+    await free_misfits(unit, store, WIDER)
 
-    assert not turn.get(huge.id).misfit
+    assert not unit.get(huge.id).misfit
 
 
-async def test_a_misfit_that_was_cancelled_in_this_turn_stays_so():
+async def test_a_misfit_that_was_cancelled_in_this_unit_of_work_stays_so():
     huge = misfit(millicpus=9000)
     store = await stored(huge)
-    turn = turn_over()
-    turn.learn([huge])
-    turn.step(huge.id, cancel())
+    unit = turn_over()
+    unit.load([huge])
+    unit.step(huge.id, cancel())
 
-    await free_misfits(turn, store, WIDER)
+    await free_misfits(unit, store, WIDER)
 
-    assert statuses(turn, huge) == [Status.FAILED]
+    assert statuses(unit, huge) == [Status.FAILED]
 
 
-async def test_a_misfit_that_was_tagged_in_this_turn_is_freed_too():
+async def test_a_misfit_that_was_tagged_in_this_unit_of_work_is_freed_too():
     huge = misfit(millicpus=9000)
     store = await stored(huge)
-    turn = turn_over()
-    turn.learn([huge])
-    turn.keep(huge, replace(huge, tags=(("team", "blue"),)))
+    unit = turn_over()
+    unit.load([huge])
+    unit.update(huge, replace(huge, tags=(("team", "blue"),)))
 
-    await free_misfits(turn, store, WIDER)
+    await free_misfits(unit, store, WIDER)
 
-    assert (turn.get(huge.id).misfit, turn.get(huge.id).tags) == (False, (("team", "blue"),))
+    assert (unit.get(huge.id).misfit, unit.get(huge.id).tags) == (False, (("team", "blue"),))
 
 
 async def test_a_misfit_whose_queue_is_gone_stops_nobody():
     orphan, huge = misfit(millicpus=9000, queue="gone"), misfit(millicpus=9000)
     store = await stored(orphan, huge)
-    turn = turn_over()
+    unit = turn_over()
 
-    await free_misfits(turn, store, WIDER)
+    await free_misfits(unit, store, WIDER)
 
-    assert not turn.get(huge.id).misfit
+    assert not unit.get(huge.id).misfit

@@ -1,4 +1,4 @@
-"""The start that a head was promised is not put off: not by time, by other turns, nor by a restart of the server."""
+"""The start that a head was promised is not put off: not by time, by other units, nor by a restart of the server."""
 
 from datetime import timedelta
 
@@ -19,7 +19,7 @@ async def desk_with_a_head():
     """A head that is promised its start when the job that has no container yet is over; 50 minutes have gone by."""
     head = runnable(millicpus=4000)
     desk = await desk_over(starting(millicpus=1000, timeout=HOUR), head)
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
     await VirtualClock().sleep(50 * 60)
     return desk, head
 
@@ -36,7 +36,7 @@ def short_job():
 async def test_a_later_estimate_lets_no_job_pass_that_ends_after_the_promise():
     desk, head = await desk_with_a_head()
 
-    await desk.turn(short_job())
+    await desk.process(short_job())
 
     assert (await desk.store.jobs([ONE]))[ONE].status is Status.RUNNABLE
     assert await promised(desk, head) == PROMISE
@@ -48,7 +48,7 @@ async def test_a_restart_does_not_put_off_the_promise():
     desk = Desk(before.store, ground())
     await desk.loop.load()
 
-    await desk.turn(LOOKED, short_job())
+    await desk.process(LOOKED, short_job())
 
     assert (await desk.store.jobs([ONE]))[ONE].status is Status.RUNNABLE
     assert await promised(desk, head) == PROMISE
@@ -57,9 +57,9 @@ async def test_a_restart_does_not_put_off_the_promise():
 async def test_a_promise_that_comes_nearer_is_stored():
     late, head = starting(millicpus=1000, timeout=HOUR), runnable(millicpus=4000)
     desk = await desk_over(late, head)
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
     assert await promised(desk, head) == PROMISE
 
-    await desk.turn(request(late, terminate("stop it")), CatalogChanged())
+    await desk.process(request(late, terminate("stop it")), CatalogChanged())
 
     assert await promised(desk, head) <= at(120)

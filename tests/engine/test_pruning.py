@@ -118,7 +118,7 @@ async def test_however_many_there_are_they_go_a_few_at_a_time_with_time_for_othe
     assert yard.clock.now() - before >= timedelta(seconds=2 * PAUSE)
 
 
-async def test_no_turn_runs_meanwhile(yard):
+async def test_no_unit_of_work_runs_meanwhile(yard):
     await yard.end(1)
     await yard.clock.sleep(31 * 86400.0)
 

@@ -84,12 +84,12 @@ async def test_each_search_reads_so_many_jobs_and_the_next_goes_on_behind_them(m
         consumables=[consumable(LICENCE, total=1, kind=ResourceKind.REPLENISHABLE)],
     )
     desk = await desk_over(licensed(millicpus=1, **share), *blocked, last, on_ground=there)
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     searches = 0
     while await desk.status(last) is Status.RUNNABLE:
         searches += 1
-        await desk.turn(SearchQueues())
+        await desk.process(SearchQueues())
 
     assert searches == 4
 

@@ -35,7 +35,7 @@ async def test_the_store_is_asked_for_no_call_that_comes_for_the_first_time():
     desk = Desk(store, ground(), NO_ACCOUNTS)
     await desk.loop.load()
 
-    await desk.turn(LOOKED, submit(ONE, key=submission()), submit(TWO, key=submission(invocation_id="another")))
+    await desk.process(LOOKED, submit(ONE, key=submission()), submit(TWO, key=submission(invocation_id="another")))
 
     assert store.looked == []
     assert set(await store.jobs([ONE, TWO])) == {ONE, TWO}
@@ -45,8 +45,8 @@ async def test_one_that_comes_again_is_the_job_that_it_made():
     desk = await desk_over()
     first, again = submit(ONE, key=submission()), submit(TWO, key=submission())
 
-    await desk.turn(first)
-    await desk.turn(again)
+    await desk.process(first)
+    await desk.process(again)
 
     assert again.answer.result().id == first.answer.result().id == ONE
 
@@ -56,10 +56,10 @@ async def test_one_that_another_server_took_is_the_job_that_it_made_there():
     before, desk = Desk(store, ground(), NO_ACCOUNTS), Desk(store, ground(), NO_ACCOUNTS)
     again = submit(TWO, key=submission())
     await before.loop.load()
-    await before.turn(submit(ONE, key=submission()))
+    await before.process(submit(ONE, key=submission()))
 
     await desk.loop.load()
-    await desk.turn(again)
+    await desk.process(again)
 
     assert again.answer.result().id == ONE
 
@@ -67,14 +67,14 @@ async def test_one_that_another_server_took_is_the_job_that_it_made_there():
 async def test_a_call_that_comes_again_after_very_long_is_taken_anew():
     desk = await desk_over()
     late = submit(TWO, key=submission())
-    await desk.turn(submit(job_id(1_000_002), key=submission(invocation_id="first of all")))
+    await desk.process(submit(job_id(1_000_002), key=submission(invocation_id="first of all")))
     await VirtualClock().sleep(KEPT / MOMENT - 1)
-    await desk.turn(submit(ONE, key=submission()))
+    await desk.process(submit(ONE, key=submission()))
     await VirtualClock().sleep(1)
-    await desk.turn(submit(job_id(1_000_003), key=submission(invocation_id="another")))
+    await desk.process(submit(job_id(1_000_003), key=submission(invocation_id="another")))
 
     await VirtualClock().sleep(KEPT / MOMENT)
-    await desk.turn(late)
+    await desk.process(late)
 
     assert late.answer.result().id == TWO
 

@@ -1,4 +1,4 @@
-"""Two things about one job that are read in one turn: one of them wins, by the order in which they came."""
+"""Two things about one job that are read in one unit of work: one of them wins, by the order in which they came."""
 
 from datetime import timedelta
 
@@ -24,7 +24,7 @@ async def test_terminate_before_the_timeout_is_the_one_order_and_its_reason_stan
     job = running(timeout=AT_ONCE)
     desk = await desk_over(job)
 
-    await desk.turn(LOOKED, request(job, terminate("enough")), rings(job))
+    await desk.process(LOOKED, request(job, terminate("enough")), rings(job))
 
     assert desk.loop.state.active[job.id].status_reason == "enough"
     assert desk.asked.count(do.StopContainer(tag=job.tag)) == 1
@@ -35,7 +35,7 @@ async def test_the_timeout_before_terminate_is_the_one_order_and_its_reason_stan
     job = running(timeout=AT_ONCE)
     desk = await desk_over(job)
 
-    await desk.turn(LOOKED, rings(job), request(job, terminate("enough")))
+    await desk.process(LOOKED, rings(job), request(job, terminate("enough")))
 
     assert desk.loop.state.active[job.id].status_reason == status_reasons.TIMED_OUT
     assert desk.asked.count(do.StopContainer(tag=job.tag)) == 1
@@ -46,7 +46,7 @@ async def test_an_end_before_the_timeout_is_its_own():
     job = running(timeout=AT_ONCE)
     desk = await desk_over(job)
 
-    await desk.turn(LOOKED, news(job, exited(0)), rings(job))
+    await desk.process(LOOKED, news(job, exited(0)), rings(job))
 
     assert await desk.status(job) is Status.SUCCEEDED
 
@@ -57,7 +57,7 @@ async def test_an_end_after_the_timeout_is_a_failure_that_is_not_tried_again(cod
     job = running(timeout=AT_ONCE, attempts=3)
     desk = await desk_over(job)
 
-    await desk.turn(LOOKED, rings(job), news(job, exited(code)))
+    await desk.process(LOOKED, rings(job), news(job, exited(code)))
 
     done = (await desk.store.jobs([job.id]))[job.id]
     assert (done.status, done.status_reason) == (Status.FAILED, status_reasons.TIMED_OUT)
@@ -70,7 +70,7 @@ async def test_a_failure_after_terminate_is_not_tried_again():
     job = running(attempts=3)
     desk = await desk_over(job)
 
-    await desk.turn(LOOKED, request(job, terminate("enough")), news(job, exited(1)))
+    await desk.process(LOOKED, request(job, terminate("enough")), news(job, exited(1)))
 
     done = (await desk.store.jobs([job.id]))[job.id]
     assert (done.status, done.status_reason, len(done.attempts)) == (Status.FAILED, "enough", 1)

@@ -1,4 +1,4 @@
-"""Filling free room, out of the store's index and what the turn itself has changed."""
+"""Filling free room, out of the store's index and what the unit of work itself has changed."""
 
 import pytest
 
@@ -18,9 +18,9 @@ async def test_the_oldest_start_first():
     old, young = runnable(millicpus=3000), runnable(millicpus=3000)
     store = await stored(young, old)
 
-    turn = await filled(store, ground())
+    unit = await filled(store, ground())
 
-    assert placed_in(turn, old, young) == ["local", None]
+    assert placed_in(unit, old, young) == ["local", None]
 
 
 async def test_order_is_kept_over_many_pages():
@@ -28,24 +28,24 @@ async def test_order_is_kept_over_many_pages():
     jobs = [runnable(millicpus=1) for _ in range(many)]
     store = await stored(*jobs[::-1])
 
-    turn = await filled(store, ground(environments=[environment(max_millicpus=many - 5)]))
+    unit = await filled(store, ground(environments=[environment(max_millicpus=many - 5)]))
 
-    assert [it.after.id for it in turn.pairs() if it.after.status is Status.STARTING] == [
+    assert [it.after.id for it in unit.pairs() if it.after.status is Status.STARTING] == [
         job.id for job in jobs[: many - 5]
     ]
-    assert placed_in(turn, *jobs[many - 5 :]) == [None] * 5
+    assert placed_in(unit, *jobs[many - 5 :]) == [None] * 5
 
 
-async def test_one_turn_places_so_many_and_says_that_there_are_more():
+async def test_one_unit_of_work_places_so_many_and_says_that_there_are_more():
     jobs = [runnable(millicpus=1, memory_mib=1) for _ in range(MOST_FOUND + 1)]
     store = await stored(*jobs)
-    turn = turn_over()
+    unit = turn_over()
 
-    told = await fill(turn, store, ground())
+    told = await fill(unit, store, ground())
 
     assert not told.finished
-    assert statuses(turn, *jobs[:-1]) == [Status.STARTING] * MOST_FOUND
-    assert not turn.knows(jobs[-1].id)
+    assert statuses(unit, *jobs[:-1]) == [Status.STARTING] * MOST_FOUND
+    assert not unit.knows(jobs[-1].id)
 
 
 async def test_it_says_when_there_is_nothing_more():
@@ -59,9 +59,9 @@ async def test_a_head_that_waits_is_not_passed_by_a_smaller_one():
     head, small = runnable(millicpus=3000), runnable(millicpus=1000)
     store = await stored(runs, head, small)
 
-    turn = await filled(store, ground())
+    unit = await filled(store, ground())
 
-    assert placed_in(turn, head, small) == [None, None]
+    assert placed_in(unit, head, small) == [None, None]
 
 
 async def test_a_head_that_waits_is_not_passed_by_queues_of_lower_priority():
@@ -70,9 +70,9 @@ async def test_a_head_that_waits_is_not_passed_by_queues_of_lower_priority():
     small = runnable(millicpus=1000, queue="low")
     store = await stored(runs, head, small)
 
-    turn = await filled(store, ground(queue("low", priority=1), queue("high", priority=9)))
+    unit = await filled(store, ground(queue("low", priority=1), queue("high", priority=9)))
 
-    assert placed_in(turn, head, small) == [None, None]
+    assert placed_in(unit, head, small) == [None, None]
 
 
 async def test_elsewhere_queues_of_lower_priority_go_on():
@@ -82,9 +82,9 @@ async def test_elsewhere_queues_of_lower_priority_go_on():
     store = await stored(runs, head, small)
     queues = queue("high", priority=9), queue("low", priority=1, environments=("other",))
 
-    turn = await filled(store, ground(*queues, environments=[environment("local"), environment("other")]))
+    unit = await filled(store, ground(*queues, environments=[environment("local"), environment("other")]))
 
-    assert placed_in(turn, head, small) == [None, "other"]
+    assert placed_in(unit, head, small) == [None, "other"]
 
 
 async def test_the_queue_of_higher_priority_comes_first_though_its_jobs_are_younger():
@@ -92,9 +92,9 @@ async def test_the_queue_of_higher_priority_comes_first_though_its_jobs_are_youn
     young = runnable(millicpus=4000, queue="high")
     store = await stored(old, young)
 
-    turn = await filled(store, ground(queue("low", priority=1), queue("high", priority=2)))
+    unit = await filled(store, ground(queue("low", priority=1), queue("high", priority=2)))
 
-    assert placed_in(turn, old, young) == [None, "local"]
+    assert placed_in(unit, old, young) == [None, "local"]
 
 
 async def test_queues_of_equal_priority_are_merged_by_age():
@@ -103,18 +103,18 @@ async def test_queues_of_equal_priority_are_merged_by_age():
     third = runnable(millicpus=1500, queue="b")
     store = await stored(first, second, third)
 
-    turn = await filled(store, ground(queue("a"), queue("b")))
+    unit = await filled(store, ground(queue("a"), queue("b")))
 
-    assert placed_in(turn, first, second, third) == ["local", "local", None]
+    assert placed_in(unit, first, second, third) == ["local", "local", None]
 
 
 async def test_of_equal_priority_the_older_job_goes_first_whatever_its_queue_is_called():
     old, young = runnable(millicpus=3000, queue="b"), runnable(millicpus=3000, queue="a")
     store = await stored(old, young)
 
-    turn = await filled(store, ground(queue("a"), queue("b")))
+    unit = await filled(store, ground(queue("a"), queue("b")))
 
-    assert placed_in(turn, old, young) == ["local", None]
+    assert placed_in(unit, old, young) == ["local", None]
 
 
 async def test_a_queue_whose_head_waits_does_not_stop_one_of_equal_priority_elsewhere():
@@ -123,9 +123,9 @@ async def test_a_queue_whose_head_waits_does_not_stop_one_of_equal_priority_else
     store = await stored(*waits, goes)
     queues = queue("a"), queue("b", environments=("other",))
 
-    turn = await filled(store, ground(*queues, environments=[environment("local"), environment("other")]))
+    unit = await filled(store, ground(*queues, environments=[environment("local"), environment("other")]))
 
-    assert placed_in(turn, *waits, goes) == ["local", None, "other"]
+    assert placed_in(unit, *waits, goes) == ["local", None, "other"]
 
 
 @pytest.mark.fault("SP27")
@@ -133,106 +133,106 @@ async def test_jobs_of_a_disabled_queue_are_placed_too():
     job = runnable()
     store = await stored(job)
 
-    turn = await filled(store, ground(queue(state=State.DISABLED)))
+    unit = await filled(store, ground(queue(state=State.DISABLED)))
 
-    assert placed_in(turn, job) == ["local"]
-
-
-# ------------------------------------------------------------------------------------------- what this turn has changed
+    assert placed_in(unit, job) == ["local"]
 
 
-async def test_a_job_that_became_runnable_in_this_turn_is_placed_in_it():
+# ------------------------------------------------------------------------------------------- what this unit has changed
+
+
+async def test_a_job_that_became_runnable_in_this_unit_of_work_is_placed_in_it():
     job, store = submitted(), await stored()
-    turn = turn_over()
-    turn.insert(job, None)
-    turn.step(job.id, on.DependenciesMet())
+    unit = turn_over()
+    unit.insert(job, None)
+    unit.step(job.id, on.DependenciesMet())
 
-    await filled(store, ground(), turn)
+    await filled(store, ground(), unit)
 
-    assert placed_in(turn, job) == ["local"]
+    assert placed_in(unit, job) == ["local"]
 
 
 async def test_a_new_job_stands_behind_the_older_ones():
     old, new = runnable(millicpus=3000), submitted(millicpus=3000)
     store = await stored(old)
-    turn = turn_over()
-    turn.insert(new, None)
-    turn.step(new.id, on.DependenciesMet())
+    unit = turn_over()
+    unit.insert(new, None)
+    unit.step(new.id, on.DependenciesMet())
 
-    await filled(store, ground(), turn)
+    await filled(store, ground(), unit)
 
-    assert placed_in(turn, old, new) == ["local", None]
+    assert placed_in(unit, old, new) == ["local", None]
 
 
 @pytest.mark.fault("TM07")
 async def test_a_retried_job_stands_where_it_stood():
     again, waited = running(attempts=2, millicpus=3000), runnable(millicpus=3000)
     store = await stored(again, waited)
-    turn = turn_over(again)
-    turn.step(again.id, exited(1))
+    unit = turn_over(again)
+    unit.step(again.id, exited(1))
 
-    await filled(store, ground(), turn)
+    await filled(store, ground(), unit)
 
-    assert placed_in(turn, again, waited) == ["local", None]
-    assert turn.get(again.id).attempt.number == 2
+    assert placed_in(unit, again, waited) == ["local", None]
+    assert unit.get(again.id).attempt.number == 2
 
 
-async def test_a_job_that_was_cancelled_in_this_turn_is_not_placed():
+async def test_a_job_that_was_cancelled_in_this_unit_of_work_is_not_placed():
     job, other = runnable(millicpus=3000), runnable(millicpus=3000)
     store = await stored(job, other)
-    turn = turn_over()
-    turn.learn([job])
-    turn.step(job.id, cancel())
+    unit = turn_over()
+    unit.load([job])
+    unit.step(job.id, cancel())
 
-    await filled(store, ground(), turn)
+    await filled(store, ground(), unit)
 
-    assert statuses(turn, job, other) == [Status.FAILED, Status.STARTING]
+    assert statuses(unit, job, other) == [Status.FAILED, Status.STARTING]
 
 
-async def test_a_job_that_was_amended_in_this_turn_is_placed_once():
+async def test_a_job_that_was_amended_in_this_unit_of_work_is_placed_once():
     job = runnable()
     store = await stored(job)
-    turn = turn_over()
-    turn.learn([job])
-    turn.keep(job, after(after(job, on.FoundMisfit(reason="x")), on.FoundFitting()))
+    unit = turn_over()
+    unit.load([job])
+    unit.update(job, after(after(job, on.FoundMisfit(reason="x")), on.FoundFitting()))
 
-    await filled(store, ground(), turn)
+    await filled(store, ground(), unit)
 
-    assert placed_in(turn, job) == ["local"]
-    assert len(turn.effects) == 1
+    assert placed_in(unit, job) == ["local"]
+    assert len(unit.effects) == 1
 
 
-async def test_room_that_this_turn_made_is_filled_in_it():
+async def test_room_that_this_unit_of_work_made_is_filled_in_it():
     runs, waits = running(millicpus=4000), runnable(millicpus=4000)
     store = await stored(runs, waits)
-    turn = turn_over(runs)
-    turn.step(runs.id, exited(0))
+    unit = turn_over(runs)
+    unit.step(runs.id, exited(0))
 
-    await filled(store, ground(), turn)
+    await filled(store, ground(), unit)
 
-    assert placed_in(turn, waits) == ["local"]
+    assert placed_in(unit, waits) == ["local"]
 
 
-async def test_room_that_this_turn_filled_is_full():
+async def test_room_that_this_unit_of_work_filled_is_full():
     waits, other = runnable(millicpus=4000), runnable(millicpus=4000)
     store = await stored(waits, other)
-    turn = turn_over()
-    turn.learn([waits])
-    turn.step(waits.id, placed())
+    unit = turn_over()
+    unit.load([waits])
+    unit.step(waits.id, placed())
 
-    await filled(store, ground(), turn)
+    await filled(store, ground(), unit)
 
-    assert statuses(turn, waits) == [Status.STARTING]
-    assert placed_in(turn, other) == [None]
+    assert statuses(unit, waits) == [Status.STARTING]
+    assert placed_in(unit, other) == [None]
 
 
 async def test_vcpus_are_the_environments_and_memory_is_the_hosts():
     jobs = [runnable(millicpus=1000, memory_mib=128) for _ in range(2)]
     store = await stored(*jobs)
 
-    turn = await filled(store, ground(), host=resources(millicpus=1, memory_mib=255))
+    unit = await filled(store, ground(), host=resources(millicpus=1, memory_mib=255))
 
-    assert placed_in(turn, *jobs) == ["local", None]
+    assert placed_in(unit, *jobs) == ["local", None]
 
 
 # ------------------------------------------------------------------------------------------- less than what jobs hold
@@ -244,12 +244,12 @@ async def test_an_environment_that_shrank_below_what_runs_takes_nobody_until_the
     store = await stored(runs, small)
     shrunk = ground(environments=[environment(max_millicpus=1000)])
 
-    turn = await filled(store, shrunk, turn_over(runs))
-    assert (placed_in(turn, small), turn.get(runs.id)) == ([None], runs)
-    turn.step(runs.id, exited(0))
-    await fill(turn, store, shrunk)
+    unit = await filled(store, shrunk, turn_over(runs))
+    assert (placed_in(unit, small), unit.get(runs.id)) == ([None], runs)
+    unit.step(runs.id, exited(0))
+    await fill(unit, store, shrunk)
 
-    assert placed_in(turn, small) == ["local"]
+    assert placed_in(unit, small) == ["local"]
 
 
 async def test_a_resource_that_was_made_anew_while_a_job_holds_of_the_old_one_gives_only_the_rest():
@@ -257,9 +257,9 @@ async def test_a_resource_that_was_made_anew_while_a_job_holds_of_the_old_one_gi
     one, two = (runnable(needs=(Need(resource="licences", quantity=2),)) for _ in range(2))
     store = await stored(runs, one, two)
 
-    turn = await filled(store, ground(consumables=[consumable(total=6)]), turn_over(runs))
+    unit = await filled(store, ground(consumables=[consumable(total=6)]), turn_over(runs))
 
-    assert placed_in(turn, one, two) == ["local", None]
+    assert placed_in(unit, one, two) == ["local", None]
 
 
 async def test_a_total_below_what_is_in_use_takes_nothing_from_those_who_hold_it():
@@ -267,6 +267,6 @@ async def test_a_total_below_what_is_in_use_takes_nothing_from_those_who_hold_it
     waits, other = runnable(needs=(Need(resource="licences", quantity=1),)), runnable()
     store = await stored(runs, waits, other)
 
-    turn = await filled(store, ground(consumables=[consumable(total=1)]), turn_over(runs))
+    unit = await filled(store, ground(consumables=[consumable(total=1)]), turn_over(runs))
 
-    assert (turn.get(runs.id), placed_in(turn, waits, other)) == (runs, [None, "local"])
+    assert (unit.get(runs.id), placed_in(unit, waits, other)) == (runs, [None, "local"])

@@ -21,14 +21,14 @@ def few_at_a_time(monkeypatch):
 
 async def sequential_of(size):
     desk = await desk_over()
-    await desk.turn(submit(ONE, array_size=size, depends_on=[SEQUENTIAL]), LOOKED)
+    await desk.process(submit(ONE, array_size=size, depends_on=[SEQUENTIAL]), LOOKED)
     await at_rest(desk)
     return desk
 
 
 async def at_rest(desk):
     while desk.loop._families.busy:
-        await desk.turn(ContinueWork())
+        await desk.process(ContinueWork())
 
 
 def told(index, event):
@@ -43,10 +43,10 @@ async def ends(desk, size):
 
 async def test_a_later_child_that_failed_first_hides_no_failure_before_it():
     desk = await sequential_of(4)
-    await desk.turn(told(3, on.TerminateRequested(reason="not this one")))
+    await desk.process(told(3, on.TerminateRequested(reason="not this one")))
     await at_rest(desk)
 
-    await desk.turn(told(0, FAILS))
+    await desk.process(told(0, FAILS))
     await at_rest(desk)
 
     assert await ends(desk, 4) == [
@@ -60,10 +60,10 @@ async def test_a_later_child_that_failed_first_hides_no_failure_before_it():
 @pytest.mark.fault("CO08")
 async def test_a_cancelled_child_does_not_keep_an_earlier_child_from_its_start():
     desk = await desk_over()
-    await desk.turn(submit(ONE, array_size=6, depends_on=[SEQUENTIAL]))
+    await desk.process(submit(ONE, array_size=6, depends_on=[SEQUENTIAL]))
     await at_rest(desk)
 
-    await desk.turn(LOOKED, told(1, on.CancelRequested(reason="not this one")))
+    await desk.process(LOOKED, told(1, on.CancelRequested(reason="not this one")))
 
     assert desk.loop._families.busy
     assert [it.tag.job_id for it in desk.asked] == [child_id(ONE, 0)]
@@ -71,7 +71,7 @@ async def test_a_cancelled_child_does_not_keep_an_earlier_child_from_its_start()
 
 async def test_a_failure_does_not_keep_those_before_it_from_hearing_of_an_order():
     desk = await sequential_of(5)
-    await desk.turn(
+    await desk.process(
         told(3, on.TerminateRequested(reason="this one first")),
         JobEvent(job_id=ONE, event=on.TerminateRequested(reason="all of it")),
     )
@@ -83,10 +83,10 @@ async def test_a_failure_does_not_keep_those_before_it_from_hearing_of_an_order(
 
 async def test_children_that_come_after_an_order_hear_that_and_not_of_each_other():
     desk = await desk_over()
-    await desk.turn(submit(ONE, array_size=5, depends_on=[SEQUENTIAL]))
-    await desk.turn(ContinueWork())
+    await desk.process(submit(ONE, array_size=5, depends_on=[SEQUENTIAL]))
+    await desk.process(ContinueWork())
 
-    await desk.turn(JobEvent(job_id=ONE, event=on.CancelRequested(reason="enough")), LOOKED)
+    await desk.process(JobEvent(job_id=ONE, event=on.CancelRequested(reason="enough")), LOOKED)
     await at_rest(desk)
 
     assert await ends(desk, 5) == [(Status.FAILED, "enough")] * 5
@@ -95,10 +95,10 @@ async def test_children_that_come_after_an_order_hear_that_and_not_of_each_other
 @pytest.mark.parametrize("order", [on.CancelRequested(reason="enough"), on.TerminateRequested(reason="enough")])
 async def test_an_order_to_an_array_that_is_broken_reaches_those_before_the_failure(order):
     desk = await sequential_of(5)
-    await desk.turn(told(3, on.TerminateRequested(reason="this one first")))
+    await desk.process(told(3, on.TerminateRequested(reason="this one first")))
     await at_rest(desk)
 
-    await desk.turn(JobEvent(job_id=ONE, event=order))
+    await desk.process(JobEvent(job_id=ONE, event=order))
     await at_rest(desk)
 
     assert (await ends(desk, 5))[1:] == [
@@ -111,10 +111,10 @@ async def test_an_order_to_an_array_that_is_broken_reaches_those_before_the_fail
 
 async def test_a_failure_in_an_array_whose_children_are_on_their_own_is_told_to_nobody():
     desk = await desk_over()
-    await desk.turn(submit(ONE, array_size=5, millicpus=4000), LOOKED)
+    await desk.process(submit(ONE, array_size=5, millicpus=4000), LOOKED)
     await at_rest(desk)
 
-    await desk.turn(told(0, FAILS))
+    await desk.process(told(0, FAILS))
 
     parent = (await desk.store.jobs([ONE]))[ONE]
     assert (parent.family.broken_at, desk.loop._families.busy) == (None, False)

@@ -39,9 +39,9 @@ async def test_shares_take_turns_though_one_came_first():
     second = [waiting("blue") for _ in range(4)]
     store = await stored(*first, *second)
 
-    turn = await filled(store, fair())
+    unit = await filled(store, fair())
 
-    assert placed_in(turn, *first, *second) == ["local", "local", None, None] * 2
+    assert placed_in(unit, *first, *second) == ["local", "local", None, None] * 2
 
 
 async def test_a_share_of_half_the_weight_gets_twice_as_much():
@@ -49,19 +49,19 @@ async def test_a_share_of_half_the_weight_gets_twice_as_much():
     second = [waiting("blue", millicpus=500) for _ in range(8)]
     store = await stored(*first, *second)
 
-    turn = await filled(store, fair(environment(max_millicpus=3000), red=1.0, blue=0.5))
+    unit = await filled(store, fair(environment(max_millicpus=3000), red=1.0, blue=0.5))
 
-    assert placed_in(turn, *first).count("local") == 2
-    assert placed_in(turn, *second).count("local") == 4
+    assert placed_in(unit, *first).count("local") == 2
+    assert placed_in(unit, *second).count("local") == 4
 
 
 async def test_who_has_used_less_comes_first():
     red, blue = waiting("red", millicpus=4000), waiting("blue", millicpus=4000)
     store = await stored(red, blue)
 
-    turn = await filled(store, fair(), uses={ShareKey("default", "red"): ShareUse(used=1.0, as_of=NOON)})
+    unit = await filled(store, fair(), uses={ShareKey("default", "red"): ShareUse(used=1.0, as_of=NOON)})
 
-    assert placed_in(turn, red, blue) == [None, "local"]
+    assert placed_in(unit, red, blue) == [None, "local"]
 
 
 async def test_within_a_share_the_highest_priority_goes_first_and_then_the_oldest():
@@ -69,33 +69,33 @@ async def test_within_a_share_the_highest_priority_goes_first_and_then_the_oldes
     urgent = waiting("red", millicpus=2000, scheduling_priority=9)
     store = await stored(old, young, urgent)
 
-    turn = await filled(store, fair())
+    unit = await filled(store, fair())
 
-    assert placed_in(turn, old, young, urgent) == ["local", None, "local"]
+    assert placed_in(unit, old, young, urgent) == ["local", None, "local"]
 
 
-async def test_what_this_turn_has_changed_takes_its_place_in_its_share():
+async def test_what_this_unit_of_work_has_changed_takes_its_place_in_its_share():
     old = waiting("red", millicpus=4000)
     urgent = submitted(share_identifier="red", scheduling_priority=9, millicpus=4000)
     store = await stored(old)
-    turn = turn_over()
-    turn.insert(urgent, None)
-    turn.step(urgent.id, on.DependenciesMet())
+    unit = turn_over()
+    unit.insert(urgent, None)
+    unit.step(urgent.id, on.DependenciesMet())
 
-    await fill(turn, store, fair())
+    await fill(unit, store, fair())
 
-    assert placed_in(turn, old, urgent) == [None, "local"]
+    assert placed_in(unit, old, urgent) == [None, "local"]
 
 
-async def test_a_share_that_is_new_in_this_turn_has_its_turn():
+async def test_a_share_that_is_new_in_this_unit_of_work_has_its_turn():
     new, store = submitted(share_identifier="green"), await stored()
-    turn = turn_over()
-    turn.insert(new, None)
-    turn.step(new.id, on.DependenciesMet())
+    unit = turn_over()
+    unit.insert(new, None)
+    unit.step(new.id, on.DependenciesMet())
 
-    await fill(turn, store, fair())
+    await fill(unit, store, fair())
 
-    assert placed_in(turn, new) == ["local"]
+    assert placed_in(unit, new) == ["local"]
 
 
 async def test_a_job_that_does_not_fit_is_not_passed_by_another_share():
@@ -103,10 +103,10 @@ async def test_a_job_that_does_not_fit_is_not_passed_by_another_share():
     head, small = waiting("a", millicpus=3000), waiting("b", millicpus=1000)
     store = await stored(runs, head, small)
 
-    turn = turn_over(runs)
-    told = await fill(turn, store, fair())
+    unit = turn_over(runs)
+    told = await fill(unit, store, fair())
 
-    assert placed_in(turn, head, small) == [None, None]
+    assert placed_in(unit, head, small) == [None, None]
     assert told.heads["default"].job_id == head.id
 
 
@@ -115,11 +115,11 @@ async def test_a_reservation_keeps_room_for_shares_to_come(active, placed_of_fou
     jobs = [waiting("red") for _ in range(4)]
     store = await stored(*jobs)
     uses = {ShareKey("default", str(number)): ShareUse(active=1, as_of=NOON) for number in range(active)}
-    turn = turn_over()
+    unit = turn_over()
 
-    told = await fill(turn, store, fair(reservation=50), uses=uses)
+    told = await fill(unit, store, fair(reservation=50), uses=uses)
 
-    assert placed_in(turn, *jobs).count("local") == placed_of_four
+    assert placed_in(unit, *jobs).count("local") == placed_of_four
     assert told.heads["default"].reason == status_reasons.KEPT_FOR_SHARES
 
 
@@ -129,9 +129,9 @@ async def test_what_is_kept_for_shares_is_there_for_other_queues():
     on_ground = ground(queue(policy="fair"), queue("other", priority=0), policies=[policy(reservation=50)])
     uses = {ShareKey("default", "red"): ShareUse(active=4, as_of=NOON)}
 
-    turn = await filled(store, on_ground, uses=uses)
+    unit = await filled(store, on_ground, uses=uses)
 
-    assert placed_in(turn, other) == ["local"]
+    assert placed_in(unit, other) == ["local"]
 
 
 async def test_a_job_larger_than_a_reservation_leaves_is_placed_when_nothing_of_its_queue_runs():
@@ -139,9 +139,9 @@ async def test_a_job_larger_than_a_reservation_leaves_is_placed_when_nothing_of_
     store = await stored(large)
     uses = {ShareKey("default", "red"): ShareUse(active=1, as_of=NOON)}
 
-    turn = await filled(store, fair(reservation=50), uses=uses)
+    unit = await filled(store, fair(reservation=50), uses=uses)
 
-    assert placed_in(turn, large) == ["local"]
+    assert placed_in(unit, large) == ["local"]
 
 
 async def test_what_the_queue_holds_already_counts_for_the_reservation():
@@ -150,9 +150,9 @@ async def test_what_the_queue_holds_already_counts_for_the_reservation():
     store = await stored(runs, waits)
     uses = {ShareKey("default", "red"): ShareUse(active=2, millicpus=2000, as_of=NOON)}
 
-    turn = await filled(store, fair(environment(max_millicpus=5000), reservation=50), uses=uses)
+    unit = await filled(store, fair(environment(max_millicpus=5000), reservation=50), uses=uses)
 
-    assert placed_in(turn, waits) == [None]
+    assert placed_in(unit, waits) == [None]
 
 
 async def test_disabled_environments_do_not_count_for_the_reservation():
@@ -165,9 +165,9 @@ async def test_disabled_environments_do_not_count_for_the_reservation():
     )
     uses = {ShareKey("default", "red"): ShareUse(active=1, as_of=NOON)}
 
-    turn = await filled(store, on_ground, uses=uses)
+    unit = await filled(store, on_ground, uses=uses)
 
-    assert placed_in(turn, *jobs).count("local") == 2
+    assert placed_in(unit, *jobs).count("local") == 2
 
 
 @pytest.mark.fault("TM07")
@@ -175,13 +175,13 @@ async def test_a_retried_job_goes_before_the_younger_ones_of_its_share():
     again = running(share_identifier="red", attempts=2, millicpus=4000)
     waits = waiting("red", millicpus=4000)
     store = await stored(again, waits)
-    turn = turn_over(again)
-    turn.step(again.id, exited(1))
+    unit = turn_over(again)
+    unit.step(again.id, exited(1))
 
-    await fill(turn, store, fair())
+    await fill(unit, store, fair())
 
-    assert placed_in(turn, again, waits) == ["local", None]
-    assert turn.get(again.id).status is Status.STARTING
+    assert placed_in(unit, again, waits) == ["local", None]
+    assert unit.get(again.id).status is Status.STARTING
 
 
 async def test_one_active_share_too_many_is_refused():
@@ -192,7 +192,7 @@ async def test_one_active_share_too_many_is_refused():
     await desk.loop.load()
     last, known, more = (submit(job_id(it), share_identifier=name) for it, name in ((1, "new"), (2, "7"), (3, "more")))
 
-    await desk.turn(last, known, more)
+    await desk.process(last, known, more)
 
     assert (last.answer.exception(), known.answer.exception()) == (None, None)
     assert isinstance(more.answer.exception(), Invalid)
@@ -202,12 +202,12 @@ async def test_a_misfit_does_not_wait_for_its_share_of_what_it_can_never_have():
     runs, huge, small = running(millicpus=1000), waiting("red", millicpus=9000), waiting("red")
     store = await stored(runs, huge, small)
     uses = {ShareKey("default", "red"): ShareUse(active=3, millicpus=1000, as_of=NOON)}
-    turn = turn_over(runs)
+    unit = turn_over(runs)
 
-    await fill(turn, store, fair(reservation=50), uses=uses)
+    await fill(unit, store, fair(reservation=50), uses=uses)
 
-    assert turn.get(huge.id).misfit
-    assert placed_in(turn, small) == ["local"]
+    assert unit.get(huge.id).misfit
+    assert placed_in(unit, small) == ["local"]
 
 
 async def test_the_order_of_shares_is_followed_though_nothing_but_time_changes_it():
@@ -217,12 +217,12 @@ async def test_the_order_of_shares_is_followed_though_nothing_but_time_changes_i
     uses = {"red": ShareUse(active=2, millicpus=2000, as_of=NOON), "blue": ShareUse(active=1, used=6e5, as_of=NOON)}
     await desk.store.commit(Changes(shares=tuple((ShareKey("default", it), use) for it, use in uses.items())))
     await desk.loop.load()
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
     assert await desk.status(blue) is Status.RUNNABLE
     following = asyncio.create_task(desk.loop.follow_shares())
 
     while await desk.status(blue) is Status.RUNNABLE:
-        await desk.turn(*await desk.inbox.take(10))
+        await desk.process(*await desk.inbox.take(10))
 
     following.cancel()
     assert desk.loop._clock.now() - NOON < timedelta(minutes=20)

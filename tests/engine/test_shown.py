@@ -30,14 +30,14 @@ def few_at_a_time(monkeypatch):
 async def array_of(size, *messages, **asked):
     """A desk at which all children of an array are there."""
     desk = await desk_over()
-    await desk.turn(submit(ONE, array_size=size, **asked), *messages)
+    await desk.process(submit(ONE, array_size=size, **asked), *messages)
     await at_rest(desk)
     return desk
 
 
 async def at_rest(desk):
     while desk.loop._families.busy:
-        await desk.turn(ContinueWork())
+        await desk.process(ContinueWork())
 
 
 def shown_by(desk):
@@ -75,10 +75,10 @@ def to(job_id, event):
 
 
 @pytest.mark.parametrize("order", [CANCEL, TERMINATE])
-async def test_the_turn_that_saves_an_order_is_the_end_of_all_who_wait(order):
+async def test_the_unit_of_work_that_saves_an_order_is_the_end_of_all_who_wait(order):
     desk = await array_of(SIZE)
 
-    await desk.turn(to(ONE, order))
+    await desk.process(to(ONE, order))
     at_once, rows = await shown(desk), await stored(desk)
     lists = {status: set(await listed(desk, status)) for status in Status}
     await at_rest(desk)
@@ -92,8 +92,8 @@ async def test_the_turn_that_saves_an_order_is_the_end_of_all_who_wait(order):
 
 async def test_pages_of_those_who_failed_go_on_where_they_ended():
     desk = await array_of(SIZE)
-    await desk.turn(to(ONE, CANCEL))
-    await desk.turn(ContinueWork())
+    await desk.process(to(ONE, CANCEL))
+    await desk.process(ContinueWork())
     show, asked = shown_by(desk), ChildQuery(parent=ONE, status=Status.FAILED, limit=4)
 
     first = await show.list_children(asked)
@@ -105,8 +105,8 @@ async def test_pages_of_those_who_failed_go_on_where_they_ended():
 
 async def test_what_was_decided_is_known_to_a_server_that_comes_back():
     desk = await array_of(SIZE)
-    await desk.turn(to(ONE, TERMINATE))
-    await desk.turn(ContinueWork())
+    await desk.process(to(ONE, TERMINATE))
+    await desk.process(ContinueWork())
     before = await shown(desk)
 
     desk.loop._families = arrays.Families()
@@ -121,7 +121,7 @@ async def test_what_is_not_saved_is_not_shown():
     desk.store.failing = True
     order = to(ONE, CANCEL)
 
-    await desk.turn(order)
+    await desk.process(order)
 
     assert order.answer.exception() is not None
     assert await shown(desk) == before
@@ -131,7 +131,7 @@ async def test_an_order_that_is_saved_while_the_store_is_read_is_shown_to_the_ne
     """Whoever is shown an end is shown it ever after; this one was not."""
     desk = await array_of(SIZE)
     before, sealed_before = await shown(desk), desk.loop.sealed
-    await desk.turn(to(ONE, CANCEL))
+    await desk.process(to(ONE, CANCEL))
 
     found = await PendingOrdersView(desk.store, lambda: sealed_before, lambda: None).jobs(family_of(SIZE)[1:])
 
@@ -140,11 +140,11 @@ async def test_an_order_that_is_saved_while_the_store_is_read_is_shown_to_the_ne
 
 async def test_an_end_that_was_shown_stands_whatever_is_asked_of_the_child_then():
     desk = await array_of(SIZE)
-    await desk.turn(to(ONE, CANCEL))
+    await desk.process(to(ONE, CANCEL))
     before = await shown(desk)
 
-    await desk.turn(to(child_id(ONE, 5), on.TerminateRequested(reason="this one too")))
-    await desk.turn(to(ONE, TERMINATE))
+    await desk.process(to(child_id(ONE, 5), on.TerminateRequested(reason="this one too")))
+    await desk.process(to(ONE, TERMINATE))
     await at_rest(desk)
 
     assert await shown(desk) == await stored(desk) == before
@@ -152,9 +152,9 @@ async def test_an_end_that_was_shown_stands_whatever_is_asked_of_the_child_then(
 
 async def test_who_asks_for_the_end_of_a_child_that_is_over_has_not_ended_it():
     desk = await array_of(SIZE)
-    await desk.turn(to(ONE, CANCEL))
+    await desk.process(to(ONE, CANCEL))
 
-    await desk.turn(replace(to(child_id(ONE, 5), TERMINATE), caller=ADMIN))
+    await desk.process(replace(to(child_id(ONE, 5), TERMINATE), caller=ADMIN))
 
     assert (await desk.store.jobs([child_id(ONE, 5)]))[child_id(ONE, 5)].status_reason == "enough"
     assert await desk.store.acts(AuditQuery(limit=10, about=f"job/{child_id(ONE, 5)}")) == ()
@@ -162,8 +162,8 @@ async def test_who_asks_for_the_end_of_a_child_that_is_over_has_not_ended_it():
 
 async def test_who_waits_for_it_is_judged_when_its_row_is_written():
     desk = await array_of(SIZE)
-    await desk.turn(submit(TWO, depends_on=[child_id(ONE, 5)]))
-    await desk.turn(to(ONE, CANCEL))
+    await desk.process(submit(TWO, depends_on=[child_id(ONE, 5)]))
+    await desk.process(to(ONE, CANCEL))
     waits = (await shown_by(desk).jobs([TWO]))[TWO]
 
     await at_rest(desk)
@@ -174,8 +174,8 @@ async def test_who_waits_for_it_is_judged_when_its_row_is_written():
 
 async def test_nobody_is_next_in_a_queue_who_is_shown_as_over():
     desk = await array_of(SIZE)
-    await desk.turn(submit(TWO))
-    await desk.turn(to(ONE, CANCEL))
+    await desk.process(submit(TWO))
+    await desk.process(to(ONE, CANCEL))
 
     assert [job_id for job_id, _ in (await desk.loop.snapshot(DEFAULT)).jobs] == [TWO]
 
@@ -183,7 +183,7 @@ async def test_nobody_is_next_in_a_queue_who_is_shown_as_over():
 async def test_history_tells_the_end_that_was_shown():
     desk = await array_of(SIZE)
     await desk.loop._clock.sleep(1)
-    await desk.turn(to(ONE, CANCEL))
+    await desk.process(to(ONE, CANCEL))
     ends = {job_id: job.stopped_at for job_id, job in (await shown(desk)).items()}
     await desk.loop._clock.sleep(1)
     await at_rest(desk)
@@ -192,12 +192,12 @@ async def test_history_tells_the_end_that_was_shown():
     assert set(ends.values()) == {(await desk.store.jobs([ONE]))[ONE].family.ordered_at}
 
 
-async def test_a_child_that_comes_to_run_in_the_turn_that_takes_the_order_keeps_its_array_from_being_over():
+async def test_a_child_that_comes_to_run_in_the_unit_of_work_that_takes_the_order_keeps_its_array_from_being_over():
     """As what restored data does not know of is taken up."""
     desk = await array_of(2)
     runs, waits = family_of(2)[1:]
 
-    await desk.turn(to(runs, on.Placed(environment="local")), to(ONE, CANCEL))
+    await desk.process(to(runs, on.Placed(environment="local")), to(ONE, CANCEL))
     at_once = await shown(desk, 2)
 
     assert [at_once[it].status for it in (ONE, runs, waits)] == [Status.PENDING, Status.STARTING, Status.FAILED]
@@ -216,7 +216,7 @@ DEEDS = any_.lists(
 @given(deeds=DEEDS, turns=any_.integers(0, 4), attempts=any_.integers(1, 2))
 async def test_what_was_once_shown_as_over_is_what_is_written_in_the_end(deeds, turns, attempts):
     desk = await desk_over()
-    await desk.turn(submit(ONE, array_size=SIZE, attempts=attempts, millicpus=2000))
+    await desk.process(submit(ONE, array_size=SIZE, attempts=attempts, millicpus=2000))
     over = {}
     for deed in [*[("turn", 0)] * turns, ("cancel", 0), *deeds, ("terminate", 0)]:
         await happen(desk, *deed)
@@ -237,20 +237,20 @@ async def happen(desk, what, index):
     await desk.loop._clock.sleep(0.5)
     match what:
         case "turn":
-            await desk.turn(LOOKED)
+            await desk.process(LOOKED)
         case "cancel":
-            await desk.turn(to(ONE, CANCEL))
+            await desk.process(to(ONE, CANCEL))
         case "terminate":
-            await desk.turn(to(ONE, TERMINATE))
+            await desk.process(to(ONE, TERMINATE))
         case "child":
-            await desk.turn(to(child, on.CancelRequested(reason="this one")))
+            await desk.process(to(child, on.CancelRequested(reason="this one")))
         case "tag":
-            await desk.turn(UpdateTags(job_id=child, change=_tagged, caller=None, answer=answer()))
+            await desk.process(UpdateTags(job_id=child, change=_tagged, caller=None, answer=answer()))
         case "runs":
-            await desk.turn(JobEvent(job_id=child, event=on.ContainerStarted(attempt=attempt, started_at=NOON)))
+            await desk.process(JobEvent(job_id=child, event=on.ContainerStarted(attempt=attempt, started_at=NOON)))
         case "ends" | "fails":
             ended = on.ContainerExited(attempt=attempt, exit_code=what == "fails", started_at=NOON, stopped_at=NOON)
-            await desk.turn(JobEvent(job_id=child, event=ended))
+            await desk.process(JobEvent(job_id=child, event=ended))
         case "restart":
             await desk.loop.load()
 
@@ -300,7 +300,7 @@ class ReadLate:
 )
 async def test_an_order_that_is_carried_out_during_a_read_is_shown_by_that_read(read):
     desk = await array_of(SIZE)
-    await desk.turn(to(ONE, CANCEL))
+    await desk.process(to(ONE, CANCEL))
 
     found = await read(PendingOrdersView(ReadLate(desk), lambda: desk.loop.sealed, lambda: None))
 

@@ -15,8 +15,8 @@ TWO_QUEUES = ground(queue("urgent", priority=2), queue("low", priority=1))
 async def placed_behind(skipped, skip):
     """Where a job behind those that are skipped is placed, and one of a lower queue, with room for one."""
     behind, low = runnable(queue="urgent", millicpus=4000), runnable(queue="low", millicpus=4000)
-    turn = await filled(await stored(*skipped, behind, low), TWO_QUEUES, skip=skip)
-    return placed_in(turn, behind, low)
+    unit = await filled(await stored(*skipped, behind, low), TWO_QUEUES, skip=skip)
+    return placed_in(unit, behind, low)
 
 
 @pytest.mark.fault("CO07")

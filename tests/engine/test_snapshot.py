@@ -50,7 +50,7 @@ async def test_only_the_first_hundred_are_told():
 async def test_misfits_and_jobs_of_other_queues_are_not_in_it():
     huge, other, runs = runnable(millicpus=9000), runnable(queue="other"), full()
     desk = await desk_over(huge, runs, other, on_ground=ground(queue(), queue("other")))
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     assert await ids(desk) == []
 
@@ -67,13 +67,13 @@ async def test_shares_are_in_the_order_in_which_they_do_start():
     await desk.loop.load()
     told = await ids(desk)
 
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
     for number in count():
         under_way = list(desk.loop.state.active.values())
         if not under_way:
             break
         assert [it.id for it in under_way] == [told[number]]
-        await desk.turn(news(under_way[0], exited(0)))
+        await desk.process(news(under_way[0], exited(0)))
 
     assert number == len(told) == 6
 
@@ -83,9 +83,9 @@ async def test_shares_are_in_the_order_in_which_they_do_start():
 
 async def test_who_came_last_stands_there_since_it_came():
     desk = await desk_over(full())
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
     await asyncio.sleep(5)
-    await desk.turn(submit(ONE))
+    await desk.process(submit(ONE))
 
     assert await since(desk) == [5]
 
@@ -93,10 +93,10 @@ async def test_who_came_last_stands_there_since_it_came():
 async def test_when_the_first_goes_all_move_up():
     first = runnable()
     desk = await desk_over(full(), first, runnable(), runnable())
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
     await asyncio.sleep(5)
 
-    await desk.turn(request(first, cancel()))
+    await desk.process(request(first, cancel()))
 
     assert await since(desk) == [5, 5]
 
@@ -105,7 +105,7 @@ async def test_so_do_those_behind_one_that_is_found_to_fit_nowhere():
     desk = await desk_over(full(), runnable(millicpus=9000), runnable())
     await asyncio.sleep(5)
 
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     assert await since(desk) == [5]
 
@@ -114,10 +114,10 @@ async def test_who_stands_before_one_that_goes_stays():
     one, two, four = runnable(number=8_000_001), runnable(number=8_000_002), runnable(number=8_000_004)
     third = runnable(number=8_000_003)
     desk = await desk_over(full(), one, two, third, four)
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
     await asyncio.sleep(5)
 
-    await desk.turn(request(third, cancel()))
+    await desk.process(request(third, cancel()))
 
     assert await since(desk) == [0, 0, 5]
 
@@ -125,10 +125,10 @@ async def test_who_stands_before_one_that_goes_stays():
 async def test_in_a_queue_that_goes_by_shares_all_may_move_when_one_goes():
     jobs = [runnable(share_identifier=it) for it in ("red", "blue")]
     desk = await desk_over(full(), *jobs, on_ground=ground(queue(policy="fair"), policies=[policy()]))
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
     await asyncio.sleep(5)
 
-    await desk.turn(request(jobs[1], cancel()))
+    await desk.process(request(jobs[1], cancel()))
 
     assert await since(desk) == [5]
 

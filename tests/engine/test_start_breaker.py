@@ -61,9 +61,9 @@ async def test_starts_are_let_through_one_after_a_pause_that_grows_and_all_after
     turns = [breaker.permit() for _ in range(9)]
 
     waited = []
-    for turn in turns[:7]:
+    for unit in turns[:7]:
         before = CLOCK.now()
-        await turn
+        await unit
         waited.append((CLOCK.now() - before).total_seconds())
         breaker.host_failed(JobId("job"), "one", "no cgroups")
     assert waited == [1, 1, 2, 4, 8, 16, LONGEST_PAUSE]
@@ -75,7 +75,7 @@ async def test_starts_are_let_through_one_after_a_pause_that_grows_and_all_after
     assert breaker.permit() is None
 
 
-async def test_a_start_given_up_or_failed_for_a_cause_of_its_own_takes_no_turn(breaker):
+async def test_a_start_given_up_or_failed_for_a_cause_of_its_own_takes_no_unit_of_work(breaker):
     fail(breaker, MIN_JOBS, "one", "other")
     given_up, bad, good = [breaker.permit() for _ in range(3)]
     given_up.cancel()
@@ -92,8 +92,8 @@ async def test_starts_that_are_given_up_are_forgotten_at_once(breaker):
     fail(breaker, MIN_JOBS, "one", "two")
     last, *others = [breaker.permit() for _ in range(100)]
 
-    for turn in others:
-        turn.cancel()
+    for unit in others:
+        unit.cancel()
     await CLOCK.sleep(0)
 
     assert list(breaker._waiting) == [last]

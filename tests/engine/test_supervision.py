@@ -82,10 +82,10 @@ async def test_a_job_that_cannot_be_thought_through_stops_no_other(world, monkey
     reader = world.engine.loop._reader
     read = reader.read
 
-    def stumbles(turn, message):
+    def stumbles(unit, message):
         if getattr(message, "job_id", None) == poison:
             raise Bug
-        return read(turn, message)
+        return read(unit, message)
 
     monkeypatch.setattr(reader, "read", stumbles)
     others = [await world.submit(Script(seconds=1)) for _ in range(3)]

@@ -46,15 +46,15 @@ def places(told):
     return [None if some is None else [it.job_id for it in some] for some in told]
 
 
-async def test_the_request_tells_nobody_and_each_turn_after_it_a_few_the_youngest_first():
+async def test_the_request_tells_nobody_and_each_unit_of_work_after_it_a_few_the_youngest_first():
     jobs = [runnable() for _ in range(5)]
     desk, (message, told) = await desk_over(*jobs), order()
 
-    await desk.turn(message)
+    await desk.process(message)
     assert (message.answer.done(), told) == (True, [])
-    await desk.turn(ContinueWork())
+    await desk.process(ContinueWork())
     assert not desk.inbox.empty
-    await desk.turn(ContinueWork())
+    await desk.process(ContinueWork())
 
     ids = [it.id for it in jobs[::-1]]
     assert places(told) == [ids[:3], ids[3:], None]
@@ -62,13 +62,13 @@ async def test_the_request_tells_nobody_and_each_turn_after_it_a_few_the_younges
     assert not desk.loop._sweeps.busy
 
 
-async def test_as_many_as_one_turn_tells_are_told_and_then_it_is_seen_that_no_more_are():
+async def test_as_many_as_one_unit_of_work_tells_are_told_and_then_it_is_seen_that_no_more_are():
     jobs = [runnable() for _ in range(3)]
     desk, (message, told) = await desk_over(*jobs), order()
 
-    await desk.turn(message)
-    await desk.turn(ContinueWork())
-    await desk.turn(ContinueWork())
+    await desk.process(message)
+    await desk.process(ContinueWork())
+    await desk.process(ContinueWork())
 
     assert [some and len(some) for some in told] == [3, (), None]
     assert await desk.store.sweeps() == ()
@@ -78,50 +78,50 @@ async def test_who_is_meant_does_not_start_and_who_is_not_does():
     jobs = [runnable(number=number) for number in range(7)]
     other = runnable(number=7, queue=QueueName("other"))
     desk = await desk_over(*jobs, other, on_ground=ground(queue(), queue("other")))
-    await desk.turn(order()[0])
+    await desk.process(order()[0])
 
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     assert started(desk) == {other.id}
 
 
-async def test_who_was_placed_in_the_turn_that_decides_is_meant_as_it_is_then():
+async def test_who_was_placed_in_the_unit_of_work_that_decides_is_meant_as_it_is_then():
     jobs = [runnable(), runnable(millicpus=64_000)]
     desk, (message, told) = await desk_over(*jobs), order(kind=Kind.TERMINATE)
-    await desk.turn(LOOKED, message)
+    await desk.process(LOOKED, message)
 
-    await desk.turn(ContinueWork())
+    await desk.process(ContinueWork())
 
     [outcomes, _] = told
     assert {it.job_id: str(it.outcome) for it in outcomes} == {jobs[0].id: "STOPPING", jobs[1].id: "TERMINATED"}
     assert started(desk) == {jobs[0].id}
 
 
-async def test_a_line_of_very_many_who_are_meant_is_not_looked_through_in_one_turn(monkeypatch):
+async def test_a_line_of_very_many_who_are_meant_is_not_looked_through_in_one_unit_of_work(monkeypatch):
     monkeypatch.setattr(queue_reader, "MOST_PASSED", 4)
     mine = [runnable(number=number, name="mine") for number in range(0, 20, 2)]
     behind = runnable(number=20, name="not mine")
     desk = await desk_over(*mine, behind)
-    await desk.turn(order(Selection(names=frozenset({"mine"})))[0])
+    await desk.process(order(Selection(names=frozenset({"mine"})))[0])
 
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
     assert behind.id not in started(desk)
     assert not desk.inbox.empty
-    await desk.turn(ContinueWork())
-    await desk.turn(ContinueWork())
+    await desk.process(ContinueWork())
+    await desk.process(ContinueWork())
 
     assert behind.id in started(desk)
 
 
-async def test_two_orders_share_what_one_turn_tells():
+async def test_two_orders_share_what_one_unit_of_work_tells():
     jobs = [runnable() for _ in range(4)]
     desk, (first, heard), (second, too) = await desk_over(*jobs), order(), order(kind=Kind.TERMINATE)
-    await desk.turn(first, second)
+    await desk.process(first, second)
 
-    await desk.turn(ContinueWork())
+    await desk.process(ContinueWork())
     assert [[some and len(some) for some in told] for told in (heard, too)] == [[2], [1]]
-    await desk.turn(ContinueWork())
-    await desk.turn(ContinueWork())
+    await desk.process(ContinueWork())
+    await desk.process(ContinueWork())
 
     assert [some and len(some) for some in heard] == [2, 2, (), None]
     assert {str(it.outcome) for some in too[:-1] for it in some} == {"ALREADY_FINISHED"}
@@ -131,10 +131,10 @@ async def test_an_order_for_few_jobs_does_not_wait_for_one_for_many():
     many, mine = [runnable() for _ in range(30)], runnable(queue=QueueName("other"))
     desk, (large, heard) = await desk_over(*many, mine, on_ground=ground(queue(), queue("other"))), order()
     small, told = order(Selection(queues=frozenset({"other"})))
-    await desk.turn(large, small)
+    await desk.process(large, small)
 
-    await desk.turn(ContinueWork())
-    await desk.turn(ContinueWork())
+    await desk.process(ContinueWork())
+    await desk.process(ContinueWork())
 
     assert places(told) == [[mine.id], [], None]
     assert None not in heard
@@ -146,8 +146,8 @@ async def test_one_user_has_so_many_orders_under_way_and_another_his_own(monkeyp
     ann, bob = (replace(ADMIN, user=name) for name in ("ann", "bob"))
     first, second, third, fourth = (replace(order()[0], caller=caller) for caller in (ann, ann, ann, bob))
 
-    await desk.turn(first, second)
-    await desk.turn(third, fourth)
+    await desk.process(first, second)
+    await desk.process(third, fourth)
 
     assert isinstance(third.answer.exception(), TooOften)
     assert fourth.answer.result() is None
@@ -156,7 +156,7 @@ async def test_one_user_has_so_many_orders_under_way_and_another_his_own(monkeyp
 
 async def test_who_waits_for_an_order_that_is_not_there_any_more_waits_no_longer():
     desk, (message, told) = await desk_over(runnable()), order()
-    await desk.turn(message)
+    await desk.process(message)
     await desk.store.commit(Changes(progress=(Progress(sweep=1, order=-1, node=None, over=True),)))
 
     await desk.loop.load()
@@ -169,10 +169,10 @@ async def test_a_dependent_that_is_meant_too_carries_the_order_s_reason():
     others = [runnable() for _ in range(3)]
     waits = job(status=Status.PENDING, depends_on=[first.id])
     desk, (message, told) = await desk_over(first, *others, waits), order()
-    await desk.turn(message)
+    await desk.process(message)
 
-    await desk.turn(ContinueWork())
-    await desk.turn(ContinueWork())
+    await desk.process(ContinueWork())
+    await desk.process(ContinueWork())
 
     assert {str(it.outcome) for some in told[:-1] for it in some} == {"CANCELLED"}
     assert (await desk.store.jobs([waits.id]))[waits.id].status_reason == "enough"
@@ -180,34 +180,34 @@ async def test_a_dependent_that_is_meant_too_carries_the_order_s_reason():
 
 async def test_where_children_are_looked_at_those_that_are_to_come_come_first():
     desk, (message, told) = await desk_over(), order(Selection(statuses=frozenset(Status)))
-    await desk.turn(submit(ONE, array_size=5))
+    await desk.process(submit(ONE, array_size=5))
 
-    await desk.turn(message)
+    await desk.process(message)
     assert not message.answer.done()
-    await desk.turn(message)
-    await desk.turn(message)
+    await desk.process(message)
+    await desk.process(message)
     assert message.answer.done()
-    await desk.turn(ContinueWork())
-    await desk.turn(ContinueWork())
+    await desk.process(ContinueWork())
+    await desk.process(ContinueWork())
 
     assert [it for some in places(told)[:-1] for it in some] == [child_id(ONE, index) for index in (4, 3, 2, 1, 0)]
 
 
 async def test_arrays_that_came_later_are_not_waited_for():
     desk, (message, _) = await desk_over(), order(Selection(statuses=frozenset(Status)), as_of=0)
-    await desk.turn(submit(ONE, array_size=5))
+    await desk.process(submit(ONE, array_size=5))
 
-    await desk.turn(message)
+    await desk.process(message)
 
     assert message.answer.done()
 
 
 async def test_the_children_of_an_array_that_is_meant_do_not_start_before_it_is_told():
     desk, (message, _) = await desk_over(*[runnable(number=number, millicpus=64_000) for number in range(3)]), order()
-    await desk.turn(submit(TWO, array_size=3))
-    await desk.turn(message)
+    await desk.process(submit(TWO, array_size=3))
+    await desk.process(message)
 
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
 
     assert child_id(TWO, 0) not in started(desk)
 
@@ -215,14 +215,14 @@ async def test_the_children_of_an_array_that_is_meant_do_not_start_before_it_is_
 async def test_a_server_that_comes_back_goes_on_where_it_was():
     jobs = [runnable() for _ in range(8)]
     gone = await desk_over(*jobs)
-    await gone.turn(order()[0])
-    await gone.turn(ContinueWork())
+    await gone.process(order()[0])
+    await gone.process(ContinueWork())
 
     desk = Desk(gone.store, ground())
     await desk.loop.load()
     assert not desk.inbox.empty
-    await desk.turn(LOOKED)
-    await desk.turn(ContinueWork())
+    await desk.process(LOOKED)
+    await desk.process(ContinueWork())
 
     assert [await desk.status(it) for it in jobs] == [Status.FAILED] * 8
     assert started(desk) == set()

@@ -1,4 +1,4 @@
-"""How many jobs of an account may wait: decided in the turn that takes them, and never one more."""
+"""How many jobs of an account may wait: decided in the unit of work that takes them, and never one more."""
 
 import pytest
 from msgspec.structs import replace
@@ -57,10 +57,10 @@ def taken(*messages):
     return [it.answer.exception() is None for it in messages]
 
 
-async def test_a_turn_takes_as_many_as_the_limit_lets_and_no_more(desk):
+async def test_a_unit_of_work_takes_as_many_as_the_limit_lets_and_no_more(desk):
     messages = [asked(number) for number in range(5)]
 
-    await desk.turn(*messages)
+    await desk.process(*messages)
 
     assert taken(*messages) == [True, True, True, False, False]
     with pytest.raises(Invalid, match="Account lab may have 3 jobs that wait"):
@@ -68,23 +68,23 @@ async def test_a_turn_takes_as_many_as_the_limit_lets_and_no_more(desk):
     assert desk.loop.scheduler.tally.waiting == {"lab": 3}
 
 
-async def test_what_started_in_an_earlier_turn_waits_no_more(desk):
+async def test_what_started_in_an_earlier_unit_of_work_waits_no_more(desk):
     first, second, third = [asked(1), asked(2), asked(3)], [asked(4), asked(5)], [asked(6)]
 
-    await desk.turn(LOOKED, *first)
-    await desk.turn(*second)
-    await desk.turn(*third)
+    await desk.process(LOOKED, *first)
+    await desk.process(*second)
+    await desk.process(*third)
 
     assert taken(*first, *second, *third) == [True, True, True, True, False, False]
 
 
 async def test_what_ended_before_it_started_waits_no_more(desk):
     jobs = [asked(1), asked(2), asked(3)]
-    await desk.turn(*jobs)
+    await desk.process(*jobs)
 
-    await desk.turn(request(jobs[0].answer.result(), on.CancelRequested(reason="enough")))
+    await desk.process(request(jobs[0].answer.result(), on.CancelRequested(reason="enough")))
     again = asked(4)
-    await desk.turn(again)
+    await desk.process(again)
 
     assert taken(again) == [True]
 
@@ -92,7 +92,7 @@ async def test_what_ended_before_it_started_waits_no_more(desk):
 async def test_accounts_below_count_for_those_above_and_others_do_not(desk):
     messages = [asked(1), asked(2, TEAM), asked(3, TEAM), asked(4, TEAM), asked(5), asked(6, OTHER)]
 
-    await desk.turn(*messages)
+    await desk.process(*messages)
 
     assert taken(*messages) == [True, True, True, False, False, True]
 
@@ -101,7 +101,7 @@ async def test_each_account_above_has_a_say(desk, said):
     said.limit(root=2, lab=3, team=1)
     messages = [asked(1, TEAM), asked(2, TEAM), asked(3, OTHER), asked(4)]
 
-    await desk.turn(*messages)
+    await desk.process(*messages)
 
     assert taken(*messages) == [True, False, True, False]
     assert "Account team " in str(messages[1].answer.exception())
@@ -113,8 +113,8 @@ async def test_an_array_counts_as_its_children_before_there_are_any(desk):
     too_large = asked(2, array_size=2)
     last = asked(3)
 
-    await desk.turn(held, too_large, last)
-    await desk.turn(LOOKED)
+    await desk.process(held, too_large, last)
+    await desk.process(LOOKED)
 
     assert taken(held, too_large, last) == [True, False, True]
     assert desk.loop.scheduler.tally.waiting == {"lab": 2}  # one of the three has started
@@ -123,33 +123,33 @@ async def test_an_array_counts_as_its_children_before_there_are_any(desk):
 async def test_one_that_comes_again_is_no_other(desk):
     key = submission()
     first = [asked(1, key=key), asked(2), asked(3)]
-    await desk.turn(*first)
+    await desk.process(*first)
 
     again = replace(asked(4), key=key)
-    await desk.turn(again)
+    await desk.process(again)
 
     assert again.answer.result().id == job_id(1)
 
 
 async def test_a_limit_that_is_lowered_takes_nothing_and_one_that_is_raised_lets_more_in(desk, said):
-    await desk.turn(asked(1), asked(2), asked(3))
+    await desk.process(asked(1), asked(2), asked(3))
 
     said.limit(lab=1)
     lowered = asked(4)
-    await desk.turn(lowered)
+    await desk.process(lowered)
     said.limit(lab=4)
     raised = asked(5)
-    await desk.turn(raised)
+    await desk.process(raised)
 
     assert taken(lowered, raised) == [False, True]
 
 
 async def test_limits_that_cannot_be_read_hold_as_they_were(desk, said):
-    await desk.turn(asked(1), asked(2))
+    await desk.process(asked(1), asked(2))
     said.unreadable = True
     messages = [asked(3), asked(4)]
 
-    await desk.turn(*messages)
+    await desk.process(*messages)
 
     assert taken(*messages) == [True, False]
 
@@ -159,7 +159,7 @@ async def test_a_restart_counts_what_is_there(said):
     desk = await desk_over(*waiting, accounts=Accounts(people=said, held=True))
     messages = [asked(3), asked(4)]
 
-    await desk.turn(*messages)
+    await desk.process(*messages)
 
     assert taken(*messages) == [True, False]
 
@@ -171,10 +171,10 @@ async def test_where_nobody_waits_for_another_none_is_looked_for_and_later_ones_
     first = running()
     desk = await desk_over(first)
     assert desk.loop.scheduler.tally.for_others == 0
-    await desk.turn(LOOKED, submit(job_id(900), depends_on=(Dependency(job_id=first.id),)))
+    await desk.process(LOOKED, submit(job_id(900), depends_on=(Dependency(job_id=first.id),)))
     assert desk.loop.scheduler.tally.for_others == 1
 
-    await desk.turn(news(first, exited(0)))
+    await desk.process(news(first, exited(0)))
 
     assert (await desk.store.jobs([job_id(900)]))[job_id(900)].status is Status.STARTING
     assert desk.loop.scheduler.tally.for_others == 0

@@ -1,4 +1,4 @@
-"""What one turn reads, changes and wants."""
+"""What one unit of work reads, changes and wants."""
 
 import pytest
 from msgspec.structs import replace
@@ -32,41 +32,41 @@ from tests.support.builders import job_id
 
 def test_active_jobs_are_known_and_others_when_they_were_learnt():
     active, queued, stranger = running(), runnable(), runnable()
-    turn = turn_over(active)
+    unit = turn_over(active)
 
-    turn.learn([queued])
+    unit.load([queued])
 
-    assert (turn.get(active.id), turn.get(queued.id), turn.get(stranger.id)) == (active, queued, None)
+    assert (unit.get(active.id), unit.get(queued.id), unit.get(stranger.id)) == (active, queued, None)
 
 
-def test_what_the_turn_did_to_a_job_stands_when_it_is_learnt_again():
+def test_what_the_unit_of_work_did_to_a_job_stands_when_it_is_learnt_again():
     job = runnable()
-    turn = learnt(job)
-    turn.step(job.id, placed())
+    unit = learnt(job)
+    unit.step(job.id, placed())
 
-    turn.learn([job])
+    unit.load([job])
 
-    assert turn.get(job.id).status is Status.STARTING
+    assert unit.get(job.id).status is Status.STARTING
 
 
 def test_an_event_about_a_job_nobody_knows_is_pointless():
-    turn = turn_over()
+    unit = turn_over()
 
-    turn.step(JobId("nobody"), cancel())
+    unit.step(JobId("nobody"), cancel())
 
-    assert changes(turn).empty
-    assert turn.effects == []
+    assert changes(unit).empty
+    assert unit.effects == []
 
 
-def test_an_event_that_cannot_happen_leaves_the_turn_as_it_was():
+def test_an_event_that_cannot_happen_leaves_the_unit_of_work_as_it_was():
     job = running()
-    turn = turn_over(job)
+    unit = turn_over(job)
 
     with pytest.raises(IllegalTransition):
-        turn.step(job.id, placed())
+        unit.step(job.id, placed())
 
-    assert changes(turn).empty
-    assert turn.effects == []
+    assert changes(unit).empty
+    assert unit.effects == []
 
 
 # -------------------------------------------------------------------------------------------------------------- effects
@@ -74,23 +74,23 @@ def test_an_event_that_cannot_happen_leaves_the_turn_as_it_was():
 
 def test_an_effect_goes_with_the_job_as_it_is_after_the_step():
     job = runnable()
-    turn = learnt(job)
+    unit = learnt(job)
 
-    turn.step(job.id, placed())
+    unit.step(job.id, placed())
 
-    assert turn.effects == [(do.StartContainer(tag=Tag(job_id=job.id, attempt=1)), turn.get(job.id))]
-    assert turn.get(job.id).attempt is not None
+    assert unit.effects == [(do.StartContainer(tag=Tag(job_id=job.id, attempt=1)), unit.get(job.id))]
+    assert unit.get(job.id).attempt is not None
 
 
 def test_effects_come_in_the_order_of_the_events():
     first, second = running(), running()
-    turn = turn_over(first, second)
+    unit = turn_over(first, second)
 
-    turn.step(second.id, terminate())
-    turn.step(first.id, exited(0))
-    turn.step(second.id, exited(143))
+    unit.step(second.id, terminate())
+    unit.step(first.id, exited(0))
+    unit.step(second.id, exited(143))
 
-    assert [effect for effect, _ in turn.effects] == [
+    assert [effect for effect, _ in unit.effects] == [
         do.StopContainer(tag=second.tag),
         do.CleanUpContainer(tag=first.tag),
         do.CleanUpContainer(tag=second.tag),
@@ -100,41 +100,41 @@ def test_effects_come_in_the_order_of_the_events():
 # ------------------------------------------------------------------------------------------------------- who holds room
 
 
-def test_who_holds_room_is_as_the_turn_leaves_it():
+def test_who_holds_room_is_as_the_unit_of_work_leaves_it():
     stays, ends, begins = running(), running(), runnable()
-    turn = turn_over(stays, ends)
-    turn.learn([begins])
+    unit = turn_over(stays, ends)
+    unit.load([begins])
 
-    turn.step(ends.id, exited(0))
-    turn.step(begins.id, placed())
-    turn.step(stays.id, cancel())
+    unit.step(ends.id, exited(0))
+    unit.step(begins.id, placed())
+    unit.step(stays.id, cancel())
 
-    assert turn.active() == {stays.id: turn.get(stays.id), begins.id: turn.get(begins.id)}
-    assert turn.get(stays.id).cancelled is not None
+    assert unit.active() == {stays.id: unit.get(stays.id), begins.id: unit.get(begins.id)}
+    assert unit.get(stays.id).cancelled is not None
 
 
-def test_changed_jobs_are_paired_with_what_the_turn_made_of_them():
+def test_changed_jobs_are_paired_with_what_the_unit_of_work_made_of_them():
     new, again, untouched = submitted(), running(attempts=2), running()
-    turn = turn_over(again, untouched)
+    unit = turn_over(again, untouched)
 
-    turn.insert(new, None)
-    turn.step(new.id, on.DependenciesMet())
-    turn.step(again.id, exited(1))
+    unit.insert(new, None)
+    unit.step(new.id, on.DependenciesMet())
+    unit.step(again.id, exited(1))
 
-    assert [(it.after.id, it.after.status) for it in turn.pairs()] == [
+    assert [(it.after.id, it.after.status) for it in unit.pairs()] == [
         (new.id, Status.RUNNABLE),
         (again.id, Status.RUNNABLE),
     ]
-    assert (turn.touched(again.id), turn.touched(untouched.id)) == (True, False)
+    assert (unit.touched(again.id), unit.touched(untouched.id)) == (True, False)
 
 
 def test_who_has_ended_is_told_once():
     done, goes_on = running(), running(attempts=2)
-    turn = turn_over(done, goes_on)
-    turn.step(done.id, exited(0))
-    turn.step(goes_on.id, exited(1))
+    unit = turn_over(done, goes_on)
+    unit.step(done.id, exited(0))
+    unit.step(goes_on.id, exited(1))
 
-    assert (turn.take_stirred(), turn.take_stirred()) == ([done.id], [])
+    assert (unit.take_changed(), unit.take_changed()) == ([done.id], [])
 
 
 @pytest.mark.parametrize(
@@ -146,12 +146,12 @@ def test_who_has_ended_is_told_once():
     ],
 )
 def test_there_may_be_more_room_when(job, event):
-    turn = turn_over(job)
-    turn.learn([job])
+    unit = turn_over(job)
+    unit.load([job])
 
-    turn.step(job.id, event)
+    unit.step(job.id, event)
 
-    assert turn.place
+    assert unit.place
 
 
 @pytest.mark.parametrize(
@@ -164,14 +164,14 @@ def test_there_may_be_more_room_when(job, event):
     ],
 )
 def test_a_line_is_another_when(job, event):
-    turn = turn_over()
+    unit = turn_over()
     later = replace(job, id=job_id(999_999), order=job.order + 1)
-    turn.learn([job, later])
+    unit.load([job, later])
 
-    turn.step(later.id, event)
-    turn.step(job.id, event)
+    unit.step(later.id, event)
+    unit.step(job.id, event)
 
-    assert (turn.stirred_lines, turn.place) == ({"default": job.order}, False)
+    assert (unit.changed_queues, unit.place) == ({"default": job.order}, False)
 
 
 @pytest.mark.parametrize(
@@ -186,9 +186,9 @@ def test_a_line_is_another_when(job, event):
     ],
 )
 def test_there_is_nothing_more_to_place_when(job, event):
-    turn = turn_over(job)
-    turn.learn([job])
+    unit = turn_over(job)
+    unit.load([job])
 
-    turn.step(job.id, event)
+    unit.step(job.id, event)
 
-    assert (turn.place, turn.stirred_lines) == (False, {})
+    assert (unit.place, unit.changed_queues) == (False, {})

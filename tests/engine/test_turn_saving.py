@@ -1,4 +1,4 @@
-"""What is saved of a turn, and told of it."""
+"""What is saved of a unit of work, and told of it."""
 
 from datetime import timedelta
 
@@ -30,68 +30,68 @@ from tests.support.builders import NOON, submission
 # --------------------------------------------------------------------------------------------------------------- saving
 
 
-def test_a_turn_in_which_nothing_changed_saves_nothing():
+def test_a_unit_of_work_in_which_nothing_changed_saves_nothing():
     job = running()
-    turn = turn_over(job)
+    unit = turn_over(job)
 
-    turn.step(job.id, started())
+    unit.step(job.id, started())
 
-    assert changes(turn).empty
-    assert (turn.committed().jobs, turn.committed().transitions) == ((), [])
+    assert changes(unit).empty
+    assert (unit.committed().jobs, unit.committed().transitions) == ((), [])
 
 
 def test_a_changed_job_is_saved_over_the_version_that_was_read():
     job = replace(runnable(), version=7)
-    turn = learnt(job)
+    unit = learnt(job)
 
-    turn.step(job.id, placed())
-    turn.step(job.id, started())
+    unit.step(job.id, placed())
+    unit.step(job.id, started())
 
-    assert [(it.version, it.status) for it in changes(turn).updated] == [(7, Status.RUNNING)]
-    assert [(it.version, it.status) for it in turn.committed().jobs] == [(8, Status.RUNNING)]
+    assert [(it.version, it.status) for it in changes(unit).updated] == [(7, Status.RUNNING)]
+    assert [(it.version, it.status) for it in unit.committed().jobs] == [(8, Status.RUNNING)]
 
 
-def test_a_new_job_is_inserted_as_the_turn_leaves_it():
+def test_a_new_job_is_inserted_as_the_unit_of_work_leaves_it():
     job = submitted()
-    turn = turn_over()
+    unit = turn_over()
 
-    turn.insert(job, None)
-    turn.step(job.id, on.DependenciesMet())
+    unit.insert(job, None)
+    unit.step(job.id, on.DependenciesMet())
 
-    assert turn.take_fresh() == [job.id]
-    assert [(it.version, it.status) for it in changes(turn).inserted] == [(0, Status.RUNNABLE)]
-    assert changes(turn).updated == ()
-    assert [(it.version, it.status) for it in turn.committed().jobs] == [(0, Status.RUNNABLE)]
+    assert unit.take_new() == [job.id]
+    assert [(it.version, it.status) for it in changes(unit).inserted] == [(0, Status.RUNNABLE)]
+    assert changes(unit).updated == ()
+    assert [(it.version, it.status) for it in unit.committed().jobs] == [(0, Status.RUNNABLE)]
 
 
 def test_a_change_that_is_none_of_its_life_is_saved_and_has_no_history():
     job = runnable()
-    turn = learnt(job)
+    unit = learnt(job)
 
-    turn.keep(job, replace(job, tags=(("team", "blue"),)))
+    unit.update(job, replace(job, tags=(("team", "blue"),)))
 
-    assert [it.tags for it in changes(turn).updated] == [(("team", "blue"),)]
-    assert changes(turn).history == ()
+    assert [it.tags for it in changes(unit).updated] == [(("team", "blue"),)]
+    assert changes(unit).history == ()
 
 
 def test_a_submission_is_remembered_with_its_job_and_old_ones_may_go():
     job, key = submitted(), submission()
-    turn = turn_over()
+    unit = turn_over()
 
-    turn.insert(job, key)
+    unit.insert(job, key)
 
-    assert turn.submitted == {key: job.id}
-    assert changes(turn).submissions == ((key, job.id, NOON),)
-    assert changes(turn).forget_before == NOON
+    assert unit.submitted == {key: job.id}
+    assert changes(unit).submissions == ((key, job.id, NOON),)
+    assert changes(unit).forget_before == NOON
 
 
-def test_a_turn_without_submissions_forgets_none():
+def test_a_unit_of_work_without_submissions_forgets_none():
     job = running()
-    turn = turn_over(job)
+    unit = turn_over(job)
 
-    turn.step(job.id, cancel())
+    unit.step(job.id, cancel())
 
-    assert changes(turn).forget_before is None
+    assert changes(unit).forget_before is None
 
 
 # -------------------------------------------------------------------------------------------------------------- history
@@ -99,18 +99,18 @@ def test_a_turn_without_submissions_forgets_none():
 
 def test_history_has_a_line_for_each_status_the_job_came_into():
     job = submitted()
-    turn = turn_over(now=at(5))
+    unit = turn_over(now=at(5))
 
-    turn.insert(job, None)
-    turn.step(job.id, on.DependenciesMet())
-    turn.step(job.id, on.FoundMisfit(reason="too large"))
-    turn.step(job.id, on.FoundFitting())
-    turn.step(job.id, placed())
-    turn.step(job.id, started())
-    turn.step(job.id, cancel())
-    turn.step(job.id, exited(1))
+    unit.insert(job, None)
+    unit.step(job.id, on.DependenciesMet())
+    unit.step(job.id, on.FoundMisfit(reason="too large"))
+    unit.step(job.id, on.FoundFitting())
+    unit.step(job.id, placed())
+    unit.step(job.id, started())
+    unit.step(job.id, cancel())
+    unit.step(job.id, exited(1))
 
-    history = changes(turn).history
+    history = changes(unit).history
     assert [(it.status, it.reason, it.attempt) for it in history] == [
         (Status.SUBMITTED, None, None),
         (Status.RUNNABLE, None, None),
@@ -123,12 +123,12 @@ def test_history_has_a_line_for_each_status_the_job_came_into():
 
 def test_each_status_change_has_the_status_before_and_after():
     job = submitted()
-    turn = turn_over()
+    unit = turn_over()
 
-    turn.insert(job, None)
-    turn.step(job.id, cancel())
+    unit.insert(job, None)
+    unit.step(job.id, cancel())
 
-    assert [(it.before, it.job.status) for it in turn.committed().transitions] == [
+    assert [(it.before, it.job.status) for it in unit.committed().transitions] == [
         (None, Status.SUBMITTED),
         (Status.SUBMITTED, Status.FAILED),
     ]
@@ -139,11 +139,11 @@ def test_each_status_change_has_the_status_before_and_after():
 
 def test_an_attempt_that_began_to_run_has_a_log_stream():
     job = starting()
-    turn = turn_over(job, now=at(3))
+    unit = turn_over(job, now=at(3))
 
-    turn.step(job.id, started())
+    unit.step(job.id, started())
 
-    (stream,) = changes(turn).streams
+    (stream,) = changes(unit).streams
     assert stream.name == stream_name("a-definition", job.tag) == f"a-definition/default/{job.tag.task_id}"
     assert (stream.tag, stream.created_at) == (job.tag, at(3))
 
@@ -151,21 +151,21 @@ def test_an_attempt_that_began_to_run_has_a_log_stream():
 @pytest.mark.parametrize("attempts", [1, 2])
 def test_one_that_was_over_before_it_was_seen_running_has_one_too(attempts):
     job = starting(attempts=attempts)
-    turn = turn_over(job)
+    unit = turn_over(job)
 
-    turn.step(job.id, exited(1))
+    unit.step(job.id, exited(1))
 
-    assert [it.tag for it in changes(turn).streams] == [job.tag]
+    assert [it.tag for it in changes(unit).streams] == [job.tag]
 
 
 def test_an_attempt_has_one_stream_however_much_is_heard_of_it():
     job = starting()
-    turn = turn_over(job, now=NOON + timedelta(seconds=1))
+    unit = turn_over(job, now=NOON + timedelta(seconds=1))
 
-    turn.step(job.id, started())
-    turn.step(job.id, exited(0))
+    unit.step(job.id, started())
+    unit.step(job.id, exited(0))
 
-    assert [it.tag for it in changes(turn).streams] == [job.tag]
+    assert [it.tag for it in changes(unit).streams] == [job.tag]
 
 
 @pytest.mark.parametrize(
@@ -178,41 +178,41 @@ def test_an_attempt_has_one_stream_however_much_is_heard_of_it():
     ],
 )
 def test_what_never_ran_or_ran_before_has_no_new_stream(job, event):
-    turn = turn_over(job)
+    unit = turn_over(job)
 
-    turn.step(job.id, event)
+    unit.step(job.id, event)
 
-    assert changes(turn).streams == ()
+    assert changes(unit).streams == ()
 
 
 def test_each_container_that_comes_to_run_has_a_stream_of_its_own():
     job = tasked(app(), sidecar())
-    turn = turn_over(job)
+    unit = turn_over(job)
 
-    turn.step(job.id, runs("0/app"))
-    turn.step(job.id, runs("0/sidecar"))
-    turn.step(job.id, runs("0/sidecar"))
+    unit.step(job.id, runs("0/app"))
+    unit.step(job.id, runs("0/sidecar"))
+    unit.step(job.id, runs("0/sidecar"))
 
     tags = [replace(job.tag, part=key) for key in ("0/app", "0/sidecar")]
-    assert [(it.tag, it.name) for it in changes(turn).streams] == [
+    assert [(it.tag, it.name) for it in changes(unit).streams] == [
         (tag, stream_name("a-definition", tag)) for tag in tags
     ]
 
 
 def test_one_that_was_over_before_it_was_seen_to_run_has_a_stream_also_if_it_was_the_last():
     job = tasked(app())
-    turn = turn_over(job)
+    unit = turn_over(job)
 
-    turn.step(job.id, ends("0/app"))
+    unit.step(job.id, ends("0/app"))
 
-    assert [it.tag.part for it in changes(turn).streams] == ["0/app"]
+    assert [it.tag.part for it in changes(unit).streams] == ["0/app"]
 
 
 def test_what_is_given_up_has_none():
     job = tasked(app(), attempts=2)
-    turn = turn_over(job)
+    unit = turn_over(job)
 
-    turn.step(job.id, terminate())
-    turn.step(job.id, given_up("0/app"))
+    unit.step(job.id, terminate())
+    unit.step(job.id, given_up("0/app"))
 
-    assert changes(turn).streams == ()
+    assert changes(unit).streams == ()

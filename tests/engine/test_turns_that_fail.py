@@ -70,7 +70,7 @@ class Story:
         self.desk, self.dice = desk, dice
         self.ids, self.sizes = [], {}
 
-    async def turn(self):
+    async def process(self):
         """All that lies in the inbox, and a little more. Now and then the server is another one."""
         inbox = [] if self.desk.inbox.empty else await self.desk.inbox.take(1000)
         if self.desk.loop._behind or self.dice.random() < 0.1:
@@ -80,7 +80,7 @@ class Story:
             if not isinstance(message, CatalogChanged):
                 message.answer.add_done_callback(Future.exception)
         meant = await self._meant()
-        await self.desk.turn(*inbox, *more, *self._news())
+        await self.desk.process(*inbox, *more, *self._news())
         assert meant.isdisjoint(self.desk.loop.state.active), "who is meant does not start"
         await asyncio.sleep(self.dice.choice([0, 0, 1.5, 60]))
 
@@ -179,7 +179,7 @@ class Story:
             await asyncio.sleep(2)
             await self.desk.loop.load()
             inbox = [] if self.desk.inbox.empty else await self.desk.inbox.take(1000)
-            await self.desk.turn(*inbox, LOOKED, *self._news(chance=1))
+            await self.desk.process(*inbox, LOOKED, *self._news(chance=1))
             if self.desk.inbox.empty and not self.desk.loop.state.active:
                 return
 
@@ -256,11 +256,11 @@ async def test_memory_is_what_is_stored_whatever_fails(seed):
     on_ground = ground(queue(), queue("fair", policy="fair"), policies=[policy(decay=DECAY)], consumables=[licences])
     desk = Desk(Trouble(await stored(), dice), on_ground, Accounts(people=lambda: PEOPLE, held=True))
     await desk.loop.load()
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
     story = Story(desk, dice)
 
     for _ in range(TURNS):
-        await story.turn()
+        await story.process()
         await memory_is_what_is_stored(desk)
         await what_is_kept_is_true(story)
     await story.end()
@@ -271,7 +271,7 @@ async def test_memory_is_what_is_stored_whatever_fails(seed):
     await desk.tasks.cancel()
 
 
-async def test_a_turn_that_places_its_share_and_is_not_saved_does_not_begin_again_at_once(monkeypatch):
+async def test_a_unit_of_work_that_places_its_share_and_is_not_saved_does_not_begin_again_at_once(monkeypatch):
     monkeypatch.setattr(placement_pass, "MOST_FOUND", 1)
     desk = await desk_over(*(runnable() for _ in range(3)))
 
@@ -280,10 +280,10 @@ async def test_a_turn_that_places_its_share_and_is_not_saved_does_not_begin_agai
 
     with monkeypatch.context() as while_full:
         while_full.setattr(desk.store, "commit", full)
-        await desk.turn(LOOKED)
+        await desk.process(LOOKED)
 
     assert desk.inbox.empty
-    await desk.turn(LOOKED)
+    await desk.process(LOOKED)
     assert not desk.inbox.empty
 
 
@@ -296,10 +296,10 @@ async def test_turns_that_are_not_saved_do_not_ring_for_time_limits_each_time(mo
 
     monkeypatch.setattr(desk.store, "commit", full)
     turns = 0
-    await desk.turn(CatalogChanged(), LOOKED)
+    await desk.process(CatalogChanged(), LOOKED)
     while turns < 20 and (await asyncio.sleep(0) or not desk.inbox.empty):
         await desk.inbox.take(1000)
-        await desk.turn(LOOKED)
+        await desk.process(LOOKED)
         turns += 1
         for _ in range(5):
             await asyncio.sleep(0)

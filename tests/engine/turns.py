@@ -16,7 +16,7 @@ from batchq.domain.scheduling.usage import Held
 from batchq.engine.scheduling.placement_pass import fill_room
 from batchq.engine.scheduling.queue_cache import Ahead
 from batchq.engine.scheduling.queue_reader import Skip
-from batchq.engine.unit_of_work import Turn
+from batchq.engine.unit_of_work import UnitOfWork
 from batchq.ports.jobs import Changes
 from tests.support.builders import NOON, environment, queue, resources
 from tests.support.inline import InlineStore
@@ -51,36 +51,36 @@ async def stored(*jobs: Job) -> InlineStore:
     return store
 
 
-def turn_over(*jobs: Job, now=NOON) -> Turn:
-    """A turn; those of the jobs that are active are known to it."""
-    return Turn(now=now, active={job.id: job for job in jobs if job.status in ACTIVE})
+def turn_over(*jobs: Job, now=NOON) -> UnitOfWork:
+    """A unit of work; those of the jobs that are active are known to it."""
+    return UnitOfWork(now=now, active={job.id: job for job in jobs if job.status in ACTIVE})
 
 
-def changes(turn):
-    return turn.changes(forget_before=NOON)
+def changes(unit):
+    return unit.changes(forget_before=NOON)
 
 
-def statuses(turn, *jobs):
-    """How the turn leaves them."""
-    return [turn.get(job.id).status for job in jobs]
+def statuses(unit, *jobs):
+    """How the unit of work leaves them."""
+    return [unit.get(job.id).status for job in jobs]
 
 
-def placed_in(turn, *jobs):
+def placed_in(unit, *jobs):
     """The environments they came to, None for those that wait."""
-    now = [turn.get(job.id) for job in jobs]
+    now = [unit.get(job.id) for job in jobs]
     return [job and job.attempt and job.attempt.environment for job in now]
 
 
-async def filled(store, on_ground, turn=None, host=HOST, *, skip=NOTHING, uses=None, quotas=NO_QUOTAS):
-    """The turn, after it has filled what room there is."""
-    turn = turn or turn_over(*await store.active())
-    await fill(turn, store, on_ground, host, skip=skip, uses=uses, quotas=quotas)
-    return turn
+async def filled(store, on_ground, unit=None, host=HOST, *, skip=NOTHING, uses=None, quotas=NO_QUOTAS):
+    """The unit of work, after it has filled what room there is."""
+    unit = unit or turn_over(*await store.active())
+    await fill(unit, store, on_ground, host, skip=skip, uses=uses, quotas=quotas)
+    return unit
 
 
-async def fill(turn, store, on_ground, host=HOST, *, skip=NOTHING, uses=None, quotas=NO_QUOTAS):
-    room = Room(site=site(on_ground, host, quotas), held=Held(turn.active().values()).after(()), now=turn.now)
-    return await fill_room(turn, Ahead(store), on_ground, room=room, uses=uses or {}, skip=skip, nobody=())
+async def fill(unit, store, on_ground, host=HOST, *, skip=NOTHING, uses=None, quotas=NO_QUOTAS):
+    room = Room(site=site(on_ground, host, quotas), held=Held(unit.active().values()).after(()), now=unit.now)
+    return await fill_room(unit, Ahead(store), on_ground, room=room, uses=uses or {}, skip=skip, nobody=())
 
 
 def site(on_ground, host=HOST, quotas=NO_QUOTAS):
@@ -90,7 +90,7 @@ def site(on_ground, host=HOST, quotas=NO_QUOTAS):
 
 
 def learnt(job, **changes):
-    """A turn that knows this job."""
-    turn = turn_over(**changes)
-    turn.learn([job])
-    return turn
+    """A unit of work that knows this job."""
+    unit = turn_over(**changes)
+    unit.load([job])
+    return unit

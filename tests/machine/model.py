@@ -90,7 +90,7 @@ def ends_of_leaf(facts, job_id, leaf, seen) -> set[End]:
     for order in own:
         before = seen.at(order.sent)
         if before is not None and before.status not in OVER and seen.over.commit <= order.granted:
-            ends.add(_fold(leaf, seen, [it for it in orders if it != order], facts))  # both in one turn
+            ends.add(_fold(leaf, seen, [it for it in orders if it != order], facts))  # both in one unit of work
     failed = [it for it in (facts.seen[other].over for other in leaf.after if other in facts.seen) if it is not None]
     failed = [it for it in failed if it.status == "FAILED"]
     if any(it.at == order.at or _born_to_both(seen, it, order) for it in failed for order in orders):
@@ -226,7 +226,7 @@ def ends_of_array(facts, job_id, array, seen) -> set[End]:
     ends = {_end_begun(facts, array, kept)}
     for order in kept:
         if seen.over.commit <= order.granted:
-            ends.add(_end_begun(facts, array, [it for it in kept if it != order]))  # both in one turn
+            ends.add(_end_begun(facts, array, [it for it in kept if it != order]))  # both in one unit of work
     return ends
 
 

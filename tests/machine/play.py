@@ -19,7 +19,7 @@ from tests.support.clock import VirtualClock, VirtualLoop
 from tests.support.inline import InlineLogFiles
 from tests.support.world import HOST, World
 
-FEW = 2  # children that one turn spawns, and tells: so that much comes in between
+FEW = 2  # children that one unit of work spawns, and tells: so that much comes in between
 LOOKS = 200  # ten seconds apart
 RULES = (ExitRule(action=Action.EXIT, on_exit_code="3"), ExitRule(action=Action.RETRY, on_reason="*"))
 NOBODY = JobId(str(UUID(int=10**9, version=4)))

@@ -1,7 +1,7 @@
 """The event loop and the clock of a simulated world: time jumps to the next timer, and nothing is outside.
 
-`tests.support.clock` has the same for tests with threads and sockets, for which it looks at each turn; a life here is
-tens of thousands of turns, and without either.
+`tests.support.clock` has the same for tests with threads and sockets, for which it looks at each unit; a life here is
+tens of thousands of units of work, and without either.
 """
 
 import asyncio

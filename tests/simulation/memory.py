@@ -1,6 +1,6 @@
 """What a server's memory says of jobs, held against what was committed, counted anew. Neither may be behind the other.
 
-It is asked as a turn is about to be saved: what it decided came of that memory. A turn that is not saved leaves it.
+It is asked as a unit is about to be saved: what it decided came of that memory. A unit that is not saved leaves it.
 """
 
 from collections import Counter

@@ -178,7 +178,7 @@ MUTANTS = [
     Mutant(
         file="batchq/engine/handlers.py",
         breaks="a repeated submission is another job",
-        old="return self._earlier.get(message.key) or turn.submitted.get(message.key, message.job_id)",
+        old="return self._earlier.get(message.key) or unit.submitted.get(message.key, message.job_id)",
         new="return message.job_id",
     ),
 ]

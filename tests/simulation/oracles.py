@@ -128,7 +128,7 @@ class Witness:
             self._story.breaks("a head's promise is not put off", how)
 
     def _walks_edges(self, before: Job, after: Job) -> None:
-        """Two steps of a turn may be one change here; the history is walked at the end."""
+        """Two steps of a unit of work may be one change here; the history is walked at the end."""
         reachable, todo = {before.status}, [before.status]
         while todo:
             fresh = EDGES[todo.pop()] - reachable

@@ -53,7 +53,7 @@ class World:
         self.client = Client(
             server=lambda: self.server, clock=self.clock, dice=self.dice, story=story, witness=self.witness
         )
-        arrays.MOST = self.dice.world.choice([1, 3, arrays.MOST])  # of an array, in a turn
+        arrays.MOST = self.dice.world.choice([1, 3, arrays.MOST])  # of an array, in a unit of work
         bulk_stops.MOST = self.dice.sweeps.choice([1, 3, bulk_stops.MOST])  # of an order
         self._grace = timedelta(seconds=self.dice.grace())
         self._tasks: set[asyncio.Task[None]] = set()

@@ -32,7 +32,7 @@ async def costs(data, count):
             costs.append(counter)
         answer = asyncio.get_running_loop().create_future()
         order = SweepOrder(kind=Kind.CANCEL, reason="all")
-        await desk.turn(
+        await desk.process(
             BulkStopRequest(
                 order=order,
                 selection=selection,

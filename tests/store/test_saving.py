@@ -1,4 +1,4 @@
-"""How much of the database a turn writes."""
+"""How much of the database a unit of work writes."""
 
 from msgspec.structs import replace
 

@@ -397,9 +397,9 @@ class World:
         self.engine.inbox.post(JobEvent(job_id=job_id, event=news))
 
     async def quiet(self) -> None:
-        """Wait until no message is unread, no turn is on its way, and no call is under way but the loops.
+        """Wait until no message is unread, no unit of work is on its way, and no call is under way but the loops.
 
-        What a turn saves can be read a little before the turn hears of it and acts on it.
+        What a unit of work saves can be read a little before the unit of work hears of it and acts on it.
         """
         await self._until(self._is_quiet, f"never quiet: {self.engine.tasks.names}")
 

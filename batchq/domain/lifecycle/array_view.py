@@ -1,7 +1,7 @@
 """What an order to an array has decided, though the rows of its children do not say so yet. Pure.
 
 From the commit that saves the order none of them starts any more. So each that waits is over from then on, and so is
-the array when none is under way. Their rows are written a few a turn; what is shown meanwhile is what they will say.
+the array when none is under way. Their rows are written a few a unit; what is shown meanwhile is what they will say.
 """
 
 from collections.abc import Mapping

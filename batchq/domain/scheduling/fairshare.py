@@ -42,7 +42,7 @@ class ShareUse(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Change(NamedTuple):
-    """A job before and after a turn; `before` None is its submission."""
+    """A job before and after a unit of work; `before` None is its submission."""
 
     before: Job | None
     after: Job

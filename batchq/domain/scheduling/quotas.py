@@ -43,7 +43,7 @@ NO_QUOTAS = Quotas(Directory())
 
 
 class Closed:
-    """Accounts of which, with all below them, no job may start in a turn any more."""
+    """Accounts of which, with all below them, no job may start in a unit of work any more."""
 
     def __init__(self, quotas: Quotas) -> None:
         self._quotas = quotas

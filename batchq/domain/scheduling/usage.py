@@ -1,4 +1,4 @@
-"""What the jobs under way hold, added up: a turn pays for the few that it changes, and not for all of them. Pure.
+"""What the jobs under way hold, added up: a unit pays for the few that it changes, and not for all of them. Pure.
 
 Most end by nothing but themselves; only those that something ends at a known time are looked at one by one.
 """

@@ -198,13 +198,13 @@ class Start:
         self._pause = min(self._pause * 2, LONGEST_PAUSE)
 
     async def _permitted(self) -> None:
-        """Wait for the turn to probe while the host cannot start containers, unless the start is given up."""
-        turn = None if self.abandoned.is_set() else self._breaker.permit()
-        if turn is not None:
+        """Wait for the unit of work to probe while the host cannot start containers, unless the start is given up."""
+        unit = None if self.abandoned.is_set() else self._breaker.permit()
+        if unit is not None:
             try:
-                await self._unless_abandoned(turn)
+                await self._unless_abandoned(unit)
             finally:
-                turn.cancel()
+                unit.cancel()
 
     async def _try(self) -> tuple[on.News, ...]:
         if self.abandoned.is_set():

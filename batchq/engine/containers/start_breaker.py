@@ -33,7 +33,7 @@ class StartBreaker:
         self._started_images: dict[str, None] = {}
         self._reason = ""
         self._open = False
-        #: The first first; a turn that is given up leaves.
+        #: The first first; a unit of work that is given up leaves.
         self._waiting: dict[asyncio.Future[None], None] = {}
         self._probing = False
         self._pause = FIRST_PAUSE
@@ -50,17 +50,17 @@ class StartBreaker:
     def permit(self) -> asyncio.Future[None] | None:
         """None where a start may be tried now. Otherwise done when it is this start's turn to probe, or all may start.
 
-        Cancel it to give up the turn.
+        Cancel it to give up the unit of work.
         """
         if not self._open:
             return None
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting[turn] = None
-        turn.add_done_callback(lambda done: self._waiting.pop(done, None))
+        unit: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[unit] = None
+        unit.add_done_callback(lambda done: self._waiting.pop(done, None))
         if not self._probing:
             self._probing = True
             self._tasks.spawn("probe starts", self._probe())
-        return turn
+        return unit
 
     def succeeded(self, image: str) -> None:
         self.successes += 1
@@ -102,10 +102,10 @@ class StartBreaker:
 
     def _admit_next(self) -> None:
         while self._waiting:
-            turn = next(iter(self._waiting))
-            del self._waiting[turn]
-            if not turn.done():
-                turn.set_result(None)
+            unit = next(iter(self._waiting))
+            del self._waiting[unit]
+            if not unit.done():
+                unit.set_result(None)
                 return
 
     def _remember(self, image: str) -> None:

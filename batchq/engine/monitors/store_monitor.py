@@ -1,6 +1,6 @@
 """An eye on the store: whether there still is one, and whether records were found damaged.
 
-Without a store nothing can be decided, and the server has to end. A job with a damaged record is looked at in a turn,
+Without a store nothing can be decided, and the server has to end. A job with a damaged record is looked at in a unit,
 which finds out and decides.
 """
 

@@ -1,4 +1,4 @@
-"""How many jobs of each account wait, and how many for others: counted when read, and followed from turn to turn."""
+"""How many jobs of each account wait, and how many for others: counted when read, and followed from unit to unit."""
 
 from collections import Counter
 
@@ -8,13 +8,13 @@ from batchq.domain.lifecycle.damage import is_damaged
 from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.domain.scheduling.quotas import Quotas, made, queued, too_many
 from batchq.engine.account_limits import Accounts
-from batchq.engine.unit_of_work import Committed, Turn
+from batchq.engine.unit_of_work import Committed, UnitOfWork
 from batchq.errors import Invalid
 from batchq.ports.jobs import JobStore
 
 
 class Tally:
-    """`waiting` is as last saved; beside it, what the turn under way has taken.
+    """`waiting` is as last saved; beside it, what the unit of work under way has taken.
 
     `for_others`: how many times one that is stored waits for another job. Where none does, nobody need be looked for.
     """
@@ -23,19 +23,19 @@ class Tally:
         self._accounts = accounts
         self.waiting: Counter[AccountName] = Counter()
         self.for_others = 0
-        self._turn: Turn | None = None
+        self._unit: UnitOfWork | None = None
         self._quotas: Quotas
         self._there: dict[AccountName, int] = {}
 
     async def load(self, store: JobStore) -> None:
         self.waiting = Counter(await store.queued())
         self.for_others = await store.waiting_for_others()
-        self._turn = None
+        self._unit = None
 
-    def admit(self, turn: Turn, spec: JobSpec) -> None:
-        """Count a job that the turn takes. Raises Invalid when it would be more than some account may have."""
-        if turn is not self._turn:
-            self._turn, self._quotas, self._there = turn, self._accounts.quotas(), {}
+    def admit(self, unit: UnitOfWork, spec: JobSpec) -> None:
+        """Count a job that the unit of work takes. Raises Invalid when it would be more than some account may have."""
+        if unit is not self._unit:
+            self._unit, self._quotas, self._there = unit, self._accounts.quotas(), {}
         more, binding = made(spec.array_size), self._quotas.on(spec.owner.account)
         if not binding:
             return
@@ -55,7 +55,7 @@ class Tally:
                 self._count(after.spec.owner.account, more)
             if after.spec.depends_on:
                 self.for_others += _for_others(after) - (0 if before is None else _for_others(before))
-        self._turn = None
+        self._unit = None
 
     def _count(self, account: AccountName, more: int) -> None:
         """An account of which none waits is forgotten."""
@@ -64,7 +64,7 @@ class Tally:
             del self.waiting[account]
 
     def _have(self, limited: AccountName) -> int:
-        """What it and all below it have, summed once a turn."""
+        """What it and all below it have, summed once a unit of work."""
         if limited in self._there:
             return self._there[limited]
         bound = (it for it in self.waiting if any(above.name == limited for above in self._quotas.on(it)))

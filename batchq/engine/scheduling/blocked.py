@@ -13,7 +13,7 @@ from batchq.domain.ids import JobId
 from batchq.domain.job import Job, Status
 from batchq.engine.scheduling.placement_pass import Head, Place
 from batchq.engine.scheduling.queue_cache import Ahead
-from batchq.engine.unit_of_work import Committed, Turn
+from batchq.engine.unit_of_work import Committed, UnitOfWork
 
 NOTICEABLE = timedelta(minutes=1)  # a promise that has come nearer by less is not written again
 
@@ -35,14 +35,14 @@ class Heads:
         self._staged: Mapping[Place, Mark] = {}
 
     def begin(self) -> None:
-        """A turn begins: until it marks heads itself, the marks stay as last saved."""
+        """A unit of work begins: until it marks heads itself, the marks stay as last saved."""
         self._staged = self.marks
 
     def on_committed(self, committed: Committed) -> None:
-        self.marks = still_true(self._staged, committed.turn)
+        self.marks = still_true(self._staged, committed.unit)
 
     async def mark(
-        self, turn: Turn, ahead: Ahead, heads: Mapping[Place, Head], promises: Mapping[JobId, datetime]
+        self, unit: UnitOfWork, ahead: Ahead, heads: Mapping[Place, Head], promises: Mapping[JobId, datetime]
     ) -> Mapping[Place, Mark]:
         """Mark the heads, and free those that are heads no longer. The answer is what `marks` are, once it is saved."""
         fresh = {
@@ -52,16 +52,16 @@ class Heads:
             it.job_id for place, it in self.marks.items() if place not in heads or heads[place].job_id != it.job_id
         ]
         named = {*stale, *[head.job_id for head in fresh.values()]}
-        unknown = [it for it in named if not turn.knows(it)]
+        unknown = [it for it in named if not unit.knows(it)]
         if unknown:
-            turn.learn((await ahead.jobs(sorted(unknown))).values())
+            unit.load((await ahead.jobs(sorted(unknown))).values())
         for job_id in stale:
-            if _is_marked(turn.get(job_id)):
-                turn.step(job_id, on.FoundFitting())
+            if _is_marked(unit.get(job_id)):
+                unit.step(job_id, on.FoundFitting())
         marked = {
-            place: _mark(turn, head, promises.get(head.job_id))
+            place: _mark(unit, head, promises.get(head.job_id))
             for place, head in fresh.items()
-            if _waits(turn.get(head.job_id))
+            if _waits(unit.get(head.job_id))
         }
         self._staged = {place: self.marks[place] for place in heads if place not in fresh} | marked
         return self._staged
@@ -73,18 +73,18 @@ class Heads:
         return not _is_nearer(promise, mark.promise)
 
 
-async def read_promises(turn: Turn, ahead: Ahead, heads: Collection[JobId]) -> Mapping[JobId, datetime]:
+async def read_promises(unit: UnitOfWork, ahead: Ahead, heads: Collection[JobId]) -> Mapping[JobId, datetime]:
     """By when these are to start, as it is stored: after a restart of the server nothing else knows."""
-    unknown = [it for it in heads if not turn.knows(it)]
+    unknown = [it for it in heads if not unit.knows(it)]
     if unknown:
-        turn.learn((await ahead.jobs(unknown)).values())
-    stored = {it: job.promised_start for it in heads if (job := turn.get(it)) is not None}
+        unit.load((await ahead.jobs(unknown)).values())
+    stored = {it: job.promised_start for it in heads if (job := unit.get(it)) is not None}
     return {it: promise for it, promise in stored.items() if promise is not None}
 
 
-def still_true(marks: Mapping[Place, Mark], turn: Turn) -> Mapping[Place, Mark]:
-    """Those of jobs that the turn has not looked at, or that are marked as it leaves them; mostly all."""
-    fallen = {place for place, it in marks.items() if (job := turn.get(it.job_id)) is not None and not _is_marked(job)}
+def still_true(marks: Mapping[Place, Mark], unit: UnitOfWork) -> Mapping[Place, Mark]:
+    """Those of jobs that the unit of work has not looked at, or that are marked as it leaves them; mostly all."""
+    fallen = {place for place, it in marks.items() if (job := unit.get(it.job_id)) is not None and not _is_marked(job)}
     return {place: it for place, it in marks.items() if place not in fallen} if fallen else marks
 
 
@@ -98,12 +98,12 @@ def _is_nearer(promise: datetime | None, written: datetime | None) -> bool:
     return promise is not None and (written is None or written - promise >= NOTICEABLE)
 
 
-def _mark(turn: Turn, head: Head, promise: datetime | None) -> Mark:
-    job = turn.get(head.job_id)
+def _mark(unit: UnitOfWork, head: Head, promise: datetime | None) -> Mark:
+    job = unit.get(head.job_id)
     assert job is not None, f"{head.job_id} was offered and is not known"
     if job.status_reason != head.reason or job.blocked_at is None or _is_nearer(promise, job.promised_start):
-        turn.step(head.job_id, on.FoundBlocked(reason=head.reason, promise=promise))
-        job = turn.get(head.job_id)
+        unit.step(head.job_id, on.FoundBlocked(reason=head.reason, promise=promise))
+        job = unit.get(head.job_id)
     assert job is not None
     assert job.blocked_at is not None, f"{head.job_id} is blocked and does not say since when"
     return Mark(job_id=head.job_id, reason=head.reason, since=job.blocked_at, promise=job.promised_start)

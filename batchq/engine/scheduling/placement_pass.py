@@ -1,4 +1,4 @@
-"""The part of a turn that fills free room.
+"""The part of a unit of work that fills free room.
 
 Queues of higher priority come first; of equal priority, the oldest job. The first of a queue that does not fit is its
 head: what it needs is set aside, and a few behind it are looked at that would not delay it. One whose account is at a
@@ -24,12 +24,14 @@ from batchq.engine.scheduling.catalog_view import Ground
 from batchq.engine.scheduling.queue_cache import Ahead
 from batchq.engine.scheduling.queue_reader import Skip, Waiting
 from batchq.engine.scheduling.queue_search import NO_SEARCH, Position, Searches
-from batchq.engine.unit_of_work import Turn
+from batchq.engine.unit_of_work import UnitOfWork
 from batchq.ports.jobs import JobStore
 
-MOST_FOUND = 500  # jobs that one turn places or sets aside
-MOST_LOOKED_AT = 64  # jobs behind the head of a queue, in one turn; those that are like one that did not fit are free
-MOST_READ = 128  # jobs behind the head of a queue, in one turn, those among them
+MOST_FOUND = 500  # jobs that one unit of work places or sets aside
+MOST_LOOKED_AT = (
+    64  # jobs behind the head of a queue, in one unit of work; those that are like one that did not fit are free
+)
+MOST_READ = 128  # jobs behind the head of a queue, in one unit of work, those among them
 MOST_SEARCHED = 512  # jobs of a queue that one search reads
 SEARCH_PAGE = 64
 MISFIT_PAGE = 500
@@ -48,11 +50,11 @@ class Head(Struct, frozen=True, kw_only=True):
 
 
 class Filled(Struct, frozen=True, kw_only=True):
-    """`finished` is false where it stopped at what one turn may do; then `heads` are not all.
+    """`finished` is false where it stopped at what one unit of work may do; then `heads` are not all.
 
     `full`: queues behind whose head, of this order, nobody can start before something else ends. `through`: who stood
     in the queues all of which was read. `cut`: queues that were left though there is room, with the last order that was
-    looked at; so many jobs started that it is `worthwhile` to go on at once. `searches`: as the turn leaves them.
+    looked at; so many jobs started that it is `worthwhile` to go on at once. `searches`: as the unit leaves them.
     """
 
     finished: bool
@@ -96,7 +98,7 @@ Found = tuple[JobId, on.Placed | on.FoundMisfit]
 class Filling(Struct, frozen=True, kw_only=True):
     """Offers one line after another to a room."""
 
-    turn: Turn
+    unit: UnitOfWork
     waiting: Waiting
     ground: Ground
     room: Room
@@ -245,7 +247,7 @@ class Filling(Struct, frozen=True, kw_only=True):
 
 
 def _filling(
-    turn: Turn,
+    unit: UnitOfWork,
     ahead: Ahead,
     ground: Ground,
     *,
@@ -255,20 +257,20 @@ def _filling(
     nobody: Collection[QueueName],
 ) -> Filling:
     closed = Closed(room.quotas)
-    waiting = Waiting(turn, ahead, skip, closed, nobody=nobody)
-    return Filling(turn=turn, waiting=waiting, ground=ground, room=room, uses=uses, closed=closed)
+    waiting = Waiting(unit, ahead, skip, closed, nobody=nobody)
+    return Filling(unit=unit, waiting=waiting, ground=ground, room=room, uses=uses, closed=closed)
 
 
 async def blocked_heads(
-    turn: Turn, ahead: Ahead, ground: Ground, *, room: Room, uses: Mapping[ShareKey, ShareUse], skip: Skip
+    unit: UnitOfWork, ahead: Ahead, ground: Ground, *, room: Room, uses: Mapping[ShareKey, ShareUse], skip: Skip
 ) -> tuple[JobId, ...]:
     """The jobs that would be heads if the room were filled now; nothing is placed."""
-    heads = await _filling(turn, ahead, ground, room=room, uses=uses, skip=skip, nobody=()).fill()
+    heads = await _filling(unit, ahead, ground, room=room, uses=uses, skip=skip, nobody=()).fill()
     return tuple(it.job_id for it in heads.values())
 
 
 async def fill_room(
-    turn: Turn,
+    unit: UnitOfWork,
     ahead: Ahead,
     ground: Ground,
     *,
@@ -282,15 +284,15 @@ async def fill_room(
 
     After the front of each queue comes what `searches` reads behind it.
     """
-    filling = _filling(turn, ahead, ground, room=room, uses=uses, skip=skip, nobody=nobody)
+    filling = _filling(unit, ahead, ground, room=room, uses=uses, skip=skip, nobody=nobody)
     heads = await filling.fill()
     searched = await filling.search_all(searches)
-    unknown = [job_id for job_id, _ in filling.found if not turn.knows(job_id)]
+    unknown = [job_id for job_id, _ in filling.found if not unit.knows(job_id)]
     if unknown:
-        turn.learn((await ahead.jobs(unknown)).values())
-    found = [(job_id, event) for job_id, event in filling.found if _waits(turn, job_id)]
+        unit.load((await ahead.jobs(unknown)).values())
+    found = [(job_id, event) for job_id, event in filling.found if _waits(unit, job_id)]
     for job_id, event in found:
-        turn.step(job_id, event)
+        unit.step(job_id, event)
     finished = not filling.over and len(found) == len(filling.found)
     full = _full(heads, room, ground) if finished else {}
     return Filled(
@@ -313,23 +315,23 @@ def _full(heads: Mapping[Place, Head], room: Room, ground: Ground) -> dict[Queue
     return {queue.name: head.order for queue, head in in_order if room.full(queue.environments)}
 
 
-async def free_misfits(turn: Turn, store: JobStore, ground: Ground, *, room: Room, after: int) -> int | None:
+async def free_misfits(unit: UnitOfWork, store: JobStore, ground: Ground, *, room: Room, after: int) -> int | None:
     """A page of misfits, from the first above `after`: those that could now be held are misfits no longer.
 
     The answer is the order to go on behind, None after the last.
     """
     page = await store.misfits(MISFIT_PAGE, after)
-    turn.learn(page)
-    for job in filter(None, [turn.get(it.id) for it in page]):
+    unit.load(page)
+    for job in filter(None, [unit.get(it.id) for it in page]):
         queue = ground.queues.get(job.spec.queue)
         if job.misfit and queue is not None and room.could_hold(candidate(job), queue.environments):
-            turn.step(job.id, on.FoundFitting())
+            unit.step(job.id, on.FoundFitting())
     return page[-1].order if len(page) == MISFIT_PAGE else None
 
 
-def _waits(turn: Turn, job_id: JobId) -> bool:
+def _waits(unit: UnitOfWork, job_id: JobId) -> bool:
     """One whose record was damaged was offered by its columns, and has failed since: another may have its room."""
-    job = turn.get(job_id)
+    job = unit.get(job_id)
     return job is not None and job.status is Status.RUNNABLE
 
 

@@ -1,6 +1,6 @@
-"""The front of each queue's line, as it is stored: read ahead once, and followed from turn to turn.
+"""The front of each queue's line, as it is stored: read ahead once, and followed from unit to unit.
 
-Only turns change who waits, so what one has read or saved the next need not read. What is asked beyond that is read.
+Only units of work change which jobs wait, so what one has read or saved the next one need not read.
 """
 
 import math
@@ -84,7 +84,7 @@ class Front:
 
 
 class Ahead:
-    """Beside the candidates the jobs of some of them are remembered. To be asked within a turn only."""
+    """Beside the candidates the jobs of some of them are remembered. To be asked within a unit of work only."""
 
     def __init__(self, store: JobStore) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""The jobs that wait, in the order they should start: the stored ones, with what the turn has changed laid over.
+"""The jobs that wait, in the order they should start: the stored ones, with what the unit has changed laid over.
 
 They are read from the store's indexes, a page at a time, no further than somebody asks.
 
@@ -19,7 +19,7 @@ from batchq.domain.intervals import IntervalSet
 from batchq.domain.scheduling.capacity import Candidate, candidate, stands_in_line
 from batchq.domain.scheduling.fairshare import Picker, ShareKey, ShareUse
 from batchq.domain.scheduling.quotas import Closed
-from batchq.engine.unit_of_work import Turn
+from batchq.engine.unit_of_work import UnitOfWork
 from batchq.ports.queue import Lines
 
 
@@ -51,7 +51,7 @@ _order = attrgetter("order")
 
 
 class Waiting:
-    """What waits, as the turn leaves it. Those in `skip` may not start.
+    """What waits, as the unit of work leaves it. Those in `skip` may not start.
 
     `gave_up`: so many of them stand in a line that what is behind them was not looked at: then nothing that comes
     after it may start either. Nor may those of accounts
@@ -60,9 +60,9 @@ class Waiting:
     """
 
     def __init__(
-        self, turn: Turn, lines: Lines, skip: Skip, closed: Closed, *, nobody: Collection[QueueName] = ()
+        self, unit: UnitOfWork, lines: Lines, skip: Skip, closed: Closed, *, nobody: Collection[QueueName] = ()
     ) -> None:
-        self._turn = turn
+        self._unit = unit
         self._lines = lines
         self._skip = skip
         self._closed = closed
@@ -72,7 +72,7 @@ class Waiting:
         self._changed: dict[QueueName, dict[str | None, list[Candidate]]] = defaultdict(lambda: defaultdict(list))
         self._touched: dict[QueueName, int] = {}
         self._orders: list[int] = []
-        for before, after in turn.pairs():
+        for before, after in unit.pairs():
             if stands_in_line(after):
                 self._changed[after.spec.queue][after.spec.share_identifier].append(candidate(after))
             if before is not None and stands_in_line(before):
@@ -98,7 +98,7 @@ class Waiting:
         return self._lay_over(_Pages(read, place, self._first(queue)), changed, _order)
 
     async def after(self, queue: QueueName, order: int, limit: int) -> tuple[Candidate, ...]:
-        """Those in the store above this order that this turn has not changed, at most so many; whatever its policy."""
+        """Those in the store above this order that this unit has not changed, at most so many; whatever its policy."""
         return await self._lines.runnable(queue, limit, order, beside=self._closed.names)
 
     async def in_turns(
@@ -109,7 +109,7 @@ class Waiting:
         if not stored:
             self.through[queue] = ()
         shares = {*stored, *(it for it in self._changed[queue] if it is not None)}
-        now = self._turn.now
+        now = self._unit.now
         known = {it: uses.get(ShareKey(queue, it)) or ShareUse(as_of=now) for it in sorted(shares)}
         picker = Picker(uses=known, policy=policy, now=now)
         lines: dict[str, AsyncIterator[Candidate]] = {}
@@ -145,8 +145,8 @@ class Waiting:
         return IntervalSet([(order, order) for order in self._orders])
 
     def is_offered(self, other: Candidate) -> bool:
-        """Of one that is stored: the turn has not changed it, and its account's are not passed over."""
-        return not self._turn.touched(other.job_id) and not self._closed.has(other.account)
+        """Of one that is stored: the unit of work has not changed it, and its account's are not passed over."""
+        return not self._unit.touched(other.job_id) and not self._closed.has(other.account)
 
     def may_start(self, it: Candidate) -> bool:
         return not self._skip.has(it)
@@ -156,7 +156,7 @@ class Waiting:
         return self._gone.end(self._skip.end(order))
 
     def _first(self, queue: QueueName) -> int:
-        """So many that some are left when those are passed over that the turn has changed, if they stand in front.
+        """So many that some are left when those are passed over that the unit has changed, if they stand in front.
 
         Of very many a few will do: they mostly follow on each other, and the next page begins behind them.
         """
@@ -191,7 +191,7 @@ class _Pages(Generic[Place]):
 
 
 class _Line(Generic[Place]):
-    """Those, and before each of them the ones of the turn's that come first."""
+    """Those, and before each of them the ones of the unit of work's that come first."""
 
     def __init__(
         self, waiting: Waiting, stored: _Pages[Place], mine: list[Candidate], rank: Callable[[Candidate], Place]

@@ -1,4 +1,4 @@
-"""Where the search behind blocked heads goes on: a turn looks at few jobs, the next searches continue behind them.
+"""Where the search behind blocked heads goes on: a unit looks at few jobs, the next searches continue behind them.
 
 A search passes each job of a queue once after room may have come free, in a circle: what happens meanwhile, at whatever
 rate, lengthens it by at most one circle and never makes it begin at the front again. Decision 0039.
@@ -36,9 +36,9 @@ NO_SEARCH: Searches = {}
 def follow(
     searched: Searches, cut: Mapping[QueueName, int], stirred: Mapping[QueueName, int], *, grown: bool
 ) -> Searches:
-    """The searches after a turn. `searched`: as far as this turn took them, those that are over left out.
+    """The searches after a unit. `searched`: as far as this unit took them, those that are over left out.
 
-    `cut`: the queues behind whose head there are more jobs than a turn looks at, and room for some, with the last job
+    `cut`: the queues behind whose head there are more jobs than a unit looks at, and room for some, with the last job
     that was looked at. `stirred`: the first job of a queue that came to wait in it. `grown`: there may be more room.
     """
     positions = {}

@@ -1,6 +1,6 @@
-"""All that placing needs beside the turn: the ledger of shares, the marks of heads, time limits, positions.
+"""All that placing needs beside the unit of work: the ledger of shares, the marks of heads, time limits, positions.
 
-What a turn decides is staged here and adopted when the turn is saved; a turn that is not saved has changed nothing.
+What a unit decides is staged here and adopted when the unit is saved; a unit that is not saved has changed nothing.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,7 +31,7 @@ from batchq.engine.scheduling.share_usage import Ledger, Positions
 from batchq.engine.scheduling.skip_pass import Outlook
 from batchq.engine.scheduling.snapshot import snapshot
 from batchq.engine.scheduling.time_limits import Limits
-from batchq.engine.unit_of_work import Committed, StagedState, Turn
+from batchq.engine.unit_of_work import Committed, StagedState, UnitOfWork
 from batchq.errors import Invalid
 from batchq.ports.catalog import Snapshot
 from batchq.ports.clock import Clock
@@ -41,7 +41,7 @@ NO_PROMISES: Mapping[JobId, datetime] = {}
 
 
 class Scheduler:
-    """`ring` is called when a turn is due because a job was blocked too long."""
+    """`ring` is called when a unit of work is due because a job was blocked too long."""
 
     def __init__(
         self, *, store: JobStore, ground: Ground, accounts: Accounts, clock: Clock, ring: Callable[[], None]
@@ -77,10 +77,10 @@ class Scheduler:
         self._outlook.forget()
         self.limits.look_through(self._clock.now())
 
-    async def cancel_overdue(self, turn: Turn, *, ground_changed: bool, held: bool) -> None:
-        """At the beginning of a turn: those that were blocked too long are over. While `held` nobody knows who is."""
+    async def cancel_overdue(self, unit: UnitOfWork, *, ground_changed: bool, held: bool) -> None:
+        """At the beginning of a unit: those that were blocked too long are over. While `held` nobody knows who is."""
         if ground_changed:
-            self._ledger.forget(turn.now)
+            self._ledger.forget(unit.now)
             self.ahead.forget()
             self._outlook.forget()
             self.limits.forget()
@@ -90,59 +90,59 @@ class Scheduler:
         self._staged_misfits_after = self._misfits_after
         self._staged_searches = self._searches
         if not held:
-            await self.limits.cancel(turn)
+            await self.limits.cancel(unit)
 
-    def concerns(self, turn: Turn) -> bool:
+    def concerns(self, unit: UnitOfWork) -> bool:
         """Whether by what has happened so far somebody may start, or another stands first."""
-        return turn.place or self._outlook.concerns(turn.stirred_lines)
+        return unit.place or self._outlook.concerns(unit.changed_queues)
 
-    async def free_misfits(self, turn: Turn, host: Resources, *, ground_changed: bool) -> bool:
-        """After the ground has changed, a page of them a turn; False if there are more."""
+    async def free_misfits(self, unit: UnitOfWork, host: Resources, *, ground_changed: bool) -> bool:
+        """After the ground has changed, a page of them a unit of work; False if there are more."""
         if ground_changed:
-            self.limits.look_through(turn.now)
+            self.limits.look_through(unit.now)
             self._misfits_after = -1
         if self._misfits_after is None:
             return True
-        _, used_up = self._ledger_after(turn, turn.pairs())
-        room = Room(site=self._site(host, used_up), held=Held().after(()), now=turn.now)
+        _, used_up = self._ledger_after(unit, unit.pairs())
+        room = Room(site=self._site(host, used_up), held=Held().after(()), now=unit.now)
         self._staged_misfits_after = await free_misfits(
-            turn, self._store, self._ground, room=room, after=self._misfits_after
+            unit, self._store, self._ground, room=room, after=self._misfits_after
         )
         return self._staged_misfits_after is None
 
-    async def fill(self, turn: Turn, host: Resources, *, skip: Skip, grown: bool) -> bool:
-        """Place what fits; False if it stopped before that, at what one turn may do, or a head has failed.
+    async def fill(self, unit: UnitOfWork, host: Resources, *, skip: Skip, grown: bool) -> bool:
+        """Place what fits; False if it stopped before that, at what one unit of work may do, or a head has failed.
 
         `grown`: there may be more room than when this was called last.
         """
-        changes = turn.pairs()
+        changes = unit.pairs()
         if self._outlook.is_bare(self._ground.queues, changes):
             filled, promises = NOBODY_WAITS, NO_PROMISES
         else:
-            uses, used_up = self._ledger_after(turn, changes)
+            uses, used_up = self._ledger_after(unit, changes)
             held = self._held.after([change.after for change in changes])
             site = self._site(host, used_up)
             if not self._promises_read:
-                room = Room(site=site, held=held, now=turn.now)
-                ids = await blocked_heads(turn, self.ahead, self._ground, room=room, uses=uses, skip=skip)
-                self._promises = await read_promises(turn, self.ahead, ids)
+                room = Room(site=site, held=held, now=unit.now)
+                ids = await blocked_heads(unit, self.ahead, self._ground, room=room, uses=uses, skip=skip)
+                self._promises = await read_promises(unit, self.ahead, ids)
                 self._promises_read = True
-            room = Room(site=site, held=held, now=turn.now, promised=self._promises)
+            room = Room(site=site, held=held, now=unit.now, promised=self._promises)
             filled = await fill_room(
-                turn,
+                unit,
                 self.ahead,
                 self._ground,
                 room=room,
                 uses=uses,
                 skip=skip,
                 nobody=self._outlook.nobody,
-                searches=self._searches if turn.search else NO_SEARCH,
+                searches=self._searches if unit.search else NO_SEARCH,
             )
             promises = room.promises
         self._outlook.stage(filled)
-        self._staged_searches = self._followed(turn, filled, grown=grown)
+        self._staged_searches = self._followed(unit, filled, grown=grown)
         if filled.finished:
-            marks = await self._heads.mark(turn, self.ahead, filled.heads, promises)
+            marks = await self._heads.mark(unit, self.ahead, filled.heads, promises)
             self._staged_promises = promises
             return not filled.worthwhile and len(marks) == len(filled.heads)
         return False
@@ -158,18 +158,18 @@ class Scheduler:
         """Whether there are jobs behind heads that are yet to be looked at."""
         return bool(self._staged_searches)
 
-    def _followed(self, turn: Turn, filled: Filled, *, grown: bool) -> Searches:
+    def _followed(self, unit: UnitOfWork, filled: Filled, *, grown: bool) -> Searches:
         """A head that left its place gives its reservation back."""
         heads = {it.job_id for it in filled.heads.values()}
         grown = grown or any(it.job_id not in heads for it in self._heads.marks.values())
-        searched = filled.searches if turn.search else self._searches
+        searched = filled.searches if unit.search else self._searches
         if not filled.finished:
             return searched
-        return follow(searched, filled.cut, turn.stirred_lines, grown=grown)
+        return follow(searched, filled.cut, unit.changed_queues, grown=grown)
 
-    def written_to(self, turn: Turn, changes: Changes) -> Changes:
-        """What the turn saves, with the use of shares and of consumable resources."""
-        return self._ledger.stage(turn.pairs(), turn.now).written_to(changes)
+    def written_to(self, unit: UnitOfWork, changes: Changes) -> Changes:
+        """What the unit of work saves, with the use of shares and of consumable resources."""
+        return self._ledger.stage(unit.pairs(), unit.now).written_to(changes)
 
     @property
     def staged(self) -> tuple[StagedState, ...]:
@@ -183,13 +183,13 @@ class Scheduler:
         self._misfits_after = self._staged_misfits_after
         self._searches = self._staged_searches
 
-    def admit(self, turn: Turn, spec: JobSpec) -> None:
+    def admit(self, unit: UnitOfWork, spec: JobSpec) -> None:
         """AWS: a queue has 500 active shares at most. An account may have a most that waits. Raises Invalid."""
         if spec.share_identifier is not None:
             key = ShareKey(spec.queue, spec.share_identifier)
-            if not may_open(self._ledger.shares, key, turn.opened()):
+            if not may_open(self._ledger.shares, key, unit.opened()):
                 raise Invalid(f"JobQueue {spec.queue} has {MOST_SHARES} active share identifiers, which is the most.")
-        self.tally.admit(turn, spec)
+        self.tally.admit(unit, spec)
 
     def in_use(self, name: ConsumableName, active: Iterable[Job]) -> int:
         """How many units of a resource the jobs under way hold."""
@@ -200,12 +200,12 @@ class Scheduler:
 
     async def snapshot(self, queue: QueueName, active: Iterable[Job], skip: Skip) -> Snapshot:
         """Who is next in a queue, and what its jobs hold."""
-        turn = Turn(now=self._clock.now(), active={})
+        unit = UnitOfWork(now=self._clock.now(), active={})
         held = sum(it.spec.resources.millicpus for it in active if it.spec.queue == queue)
         asked = self._ground.queues[queue]
         policy = None if asked.policy is None else self._ground.policies.get(asked.policy)
         return await snapshot(
-            turn,
+            unit,
             self._store,
             asked,
             policy=policy,
@@ -216,10 +216,10 @@ class Scheduler:
         )
 
     def _ledger_after(
-        self, turn: Turn, changes: Sequence[Change]
+        self, unit: UnitOfWork, changes: Sequence[Change]
     ) -> tuple[Mapping[ShareKey, ShareUse], Mapping[ConsumableName, int]]:
-        """What is used, and used up, as the turn leaves it so far."""
-        return self._ledger.with_page(self._ledger.page(changes, turn.now))
+        """What is used, and used up, as the unit of work leaves it so far."""
+        return self._ledger.with_page(self._ledger.page(changes, unit.now))
 
     def _site(self, host: Resources, used_up: Mapping[ConsumableName, int]) -> Site:
         """As it is now: the catalog may change while the store is read."""

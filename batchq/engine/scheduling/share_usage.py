@@ -1,4 +1,4 @@
-"""What shares have used, and what jobs have used up of consumable resources: as saved, and as a turn leaves it.
+"""What shares have used, and what jobs have used up of consumable resources: as saved, and as a unit leaves it.
 
 Since when a waiting job stands where it stands: the last time that one before it came or went.
 
@@ -45,7 +45,7 @@ class Positions:
                 order = -1 if waited and after.spec.share_identifier is not None else after.order
                 first[after.spec.queue] = min(order, first.get(after.spec.queue, order))
         for queue, order in first.items():
-            self._step(queue, order, committed.turn.now)
+            self._step(queue, order, committed.unit.now)
 
     def since(self, queue: QueueName, order: int) -> datetime:
         orders, times = self._stairs.get(queue, ([], []))
@@ -68,7 +68,7 @@ NOTHING = 1.0  # thousandths of a vCPU-second: less was not used
 
 
 class Page(Struct, frozen=True, kw_only=True):
-    """What a turn has changed in the ledger."""
+    """What a unit of work has changed in the ledger."""
 
     shares: Mapping[ShareKey, ShareUse]
     used_up: Mapping[ConsumableName, int]
@@ -106,20 +106,20 @@ class Ledger:
         self._most_kept = max(MOST_KEPT, 2 * len(self.shares))
 
     def page(self, changes: Iterable[Change], now: datetime) -> Page:
-        """What these changes change, all those of a turn so far."""
+        """What these changes change, all those of a unit of work so far."""
         listed = [it for it in changes if it.after.spec.share_identifier is not None or it.after.spec.needs]
         if not listed:
             return NOTHING_CHANGED
         return Page(shares=self._shares(listed, now), used_up=self._used_up(listed))
 
     def with_page(self, page: Page) -> tuple[Mapping[ShareKey, ShareUse], Mapping[ConsumableName, int]]:
-        """The ledger as the turn leaves it."""
+        """The ledger as the unit of work leaves it."""
         if page is NOTHING_CHANGED:
             return self.shares, self.used_up
         return ChainMap({**page.shares}, self.shares), ChainMap({**page.used_up}, self.used_up)
 
     def stage(self, changes: Iterable[Change], now: datetime) -> Page:
-        """The page that the turn saves. It is applied as it was written, also when the catalog changes meanwhile."""
+        """The page that the unit saves. It is applied as it was written, also when the catalog changes meanwhile."""
         self._staged = self.page(changes, now)
         return self._staged
 
@@ -127,7 +127,7 @@ class Ledger:
         self.shares |= self._staged.shares
         self.used_up |= self._staged.used_up
         if len(self.shares) > self._most_kept:
-            self.forget(committed.turn.now)
+            self.forget(committed.unit.now)
 
     def _counts(self, key: ShareKey, use: ShareUse, now: datetime) -> bool:
         queue = self._ground.queues.get(key.queue)

@@ -1,6 +1,6 @@
-"""What the last look at the lines has shown, so that no turn looks again where it can find nothing.
+"""What the last look at the lines has shown, so that no unit of work looks again where it can find nothing.
 
-It holds from one saved turn to the next: whoever comes to wait, or waits no more, is held against it.
+It holds from one saved unit of work to the next: whoever comes to wait, or waits no more, is held against it.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -43,6 +43,6 @@ class Outlook:
         if self._staged is not None:
             self._full = self._staged.full
             seen = self._staged.through.items()
-            self.nobody |= {queue for queue, line in seen if all(committed.turn.touched(it.job_id) for it in line)}
+            self.nobody |= {queue for queue, line in seen if all(committed.unit.touched(it.job_id) for it in line)}
         if self.nobody:
             self.nobody -= {after.spec.queue for _, after in committed.changes if stands_in_line(after)}

@@ -12,7 +12,7 @@ from batchq.domain.scheduling.capacity import Candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse, active_shares
 from batchq.domain.scheduling.quotas import NO_QUOTAS, Closed
 from batchq.engine.scheduling.queue_reader import Skip, Waiting
-from batchq.engine.unit_of_work import Turn
+from batchq.engine.unit_of_work import UnitOfWork
 from batchq.ports.catalog import Snapshot
 from batchq.ports.jobs import JobStore
 
@@ -21,7 +21,7 @@ MOST_SHARES = 20
 
 
 async def snapshot(
-    turn: Turn,
+    unit: UnitOfWork,
     store: JobStore,
     queue: JobQueue,
     *,
@@ -31,11 +31,11 @@ async def snapshot(
     since: Callable[[QueueName, int], datetime],
     skip: Skip,
 ) -> Snapshot:
-    """The queue at the time of a turn that does nothing. `since` tells when an order came to where it stands.
+    """The queue at the time of a unit of work that does nothing. `since` tells when an order came to where it stands.
 
     `held` is what the jobs of the queue hold, in thousandths of a vCPU.
     """
-    waiting = Waiting(turn, store, skip, Closed(NO_QUOTAS))
+    waiting = Waiting(unit, store, skip, Closed(NO_QUOTAS))
     line = waiting.in_order(queue.name) if policy is None else waiting.in_turns(queue.name, policy, uses)
     first = await _first(line)
     born = {it.id: it.created_at for it in (await store.jobs([it.job_id for it in first])).values()}
@@ -43,8 +43,8 @@ async def snapshot(
         ((key.share, use.millicpus) for key, use in uses.items() if key.queue == queue.name), key=_most_first
     )
     return Snapshot(
-        jobs=tuple((it.job_id, max(born.get(it.job_id, turn.now), since(queue.name, it.order))) for it in first),
-        updated_at=turn.now,
+        jobs=tuple((it.job_id, max(born.get(it.job_id, unit.now), since(queue.name, it.order))) for it in first),
+        updated_at=unit.now,
         millicpus=held,
         shares=tuple(it for it in shares if it[1] > 0)[:MOST_SHARES],
         active_shares=active_shares(uses, queue.name),

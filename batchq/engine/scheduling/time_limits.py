@@ -1,7 +1,7 @@
 """AWS's jobStateTimeLimitActions: a RUNNABLE job that has been blocked too long for a reason is cancelled.
 
 Who is blocked is a queue's head or a misfit. Heads are few and known; misfits may be many, and stay in the store: they
-are looked through, a page a turn, when the first of them may be due.
+are looked through, a page a unit of work, when the first of them may be due.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from batchq.engine.scheduling.blocked import Heads, Mark
 from batchq.engine.scheduling.catalog_view import Ground
 from batchq.engine.scheduling.placement_pass import Place
 from batchq.engine.supervisor import within
-from batchq.engine.unit_of_work import Committed, Turn
+from batchq.engine.unit_of_work import Committed, UnitOfWork
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
 
@@ -37,7 +37,7 @@ class Look(Struct, frozen=True, kw_only=True):
 
 
 class Limits:
-    """What a turn decides is staged: it holds when the turn is saved."""
+    """What a unit of work decides is staged: it holds when the unit of work is saved."""
 
     def __init__(
         self, *, store: JobStore, ground: Ground, heads: Heads, clock: Clock, ring: Callable[[], None]
@@ -61,7 +61,7 @@ class Limits:
     def look_through(self, now: datetime) -> None:
         """Which jobs are due is not known: after a start, or when the limits may have changed.
 
-        A look that is due has rung: a turn that is not saved asks for it again each time.
+        A look that is due has rung: a unit of work that is not saved asks for it again each time.
         """
         has_rung = self._look is not None and self._look.at <= now
         self._look = self._staged = Look(at=now)
@@ -73,17 +73,17 @@ class Limits:
         """The limits of queues may be others."""
         self._marks = None
 
-    async def cancel(self, turn: Turn) -> None:
+    async def cancel(self, unit: UnitOfWork) -> None:
         """Cancel those that are due."""
         marks = self._heads.marks
-        if self._heads_due is not None and self._heads_due <= turn.now:
-            ids = [it.job_id for it in marks.values() if not turn.knows(it.job_id)]
-            turn.learn((await self._store.jobs(ids)).values())
+        if self._heads_due is not None and self._heads_due <= unit.now:
+            ids = [it.job_id for it in marks.values() if not unit.knows(it.job_id)]
+            unit.load((await self._store.jobs(ids)).values())
             for mark in marks.values():
-                self._judge(turn, mark.job_id)
+                self._judge(unit, mark.job_id)
         self._staged = self._look
-        if self._look is not None and self._look.at <= turn.now:
-            self._staged = await self._go_on(turn, self._look)
+        if self._look is not None and self._look.at <= unit.now:
+            self._staged = await self._go_on(unit, self._look)
 
     def on_committed(self, committed: Committed) -> None:
         """The blocked heads have been updated before."""
@@ -114,24 +114,24 @@ class Limits:
                 self._ring()
             await within(left if left > 0 else LOOK_AGAIN, self._sooner, self._clock)
 
-    async def _go_on(self, turn: Turn, look: Look) -> Look | None:
+    async def _go_on(self, unit: UnitOfWork, look: Look) -> Look | None:
         """A page of misfits; after the last it is known when to look again."""
         if not any(it.time_limits for it in self._ground.queues.values()):
             return None
         page = await self._store.misfits(PAGE, look.after)
-        turn.learn(page)
-        first = _first((look.first_due, *(self._judge(turn, job.id) for job in page)))
+        unit.load(page)
+        first = _first((look.first_due, *(self._judge(unit, job.id) for job in page)))
         if len(page) == PAGE:
-            return Look(at=turn.now, after=page[-1].order, first_due=first)
-        return None if first is None else Look(at=max(first, turn.now + timedelta(seconds=LOOK_AGAIN)))
+            return Look(at=unit.now, after=page[-1].order, first_due=first)
+        return None if first is None else Look(at=max(first, unit.now + timedelta(seconds=LOOK_AGAIN)))
 
-    def _judge(self, turn: Turn, job_id: JobId) -> datetime | None:
+    def _judge(self, unit: UnitOfWork, job_id: JobId) -> datetime | None:
         """Cancel it if it is due; else when it is."""
-        job = turn.get(job_id)
+        job = unit.get(job_id)
         due = None if job is None else self._due_of(job)
-        if job is None or job.status_reason is None or due is None or due > turn.now:
+        if job is None or job.status_reason is None or due is None or due > unit.now:
             return due
-        turn.step(job.id, on.BlockedTooLong(reason=status_reasons.code(job.status_reason)))
+        unit.step(job.id, on.BlockedTooLong(reason=status_reasons.code(job.status_reason)))
         return None
 
     def _due_of(self, job: Job) -> datetime | None:
