@@ -1,1 +1,1 @@
-"""Who did what: the audit log."""
+"""The audit log: which user changed what."""

@@ -1,4 +1,4 @@
-"""Who did what: told from one place, and forgotten when it is old. Decision 0024."""
+"""The audit log service: queries, ingestion of the journal, and retention. Decision 0024."""
 
 import asyncio
 import logging
@@ -13,14 +13,15 @@ from batchq.ports.clock import Clock
 log = logging.getLogger(__name__)
 
 EVERY = 600.0  # seconds between two rounds
-MOST = 500  # acts that are forgotten at a time: some milliseconds of the writer
-PAUSE = 0.05  # seconds that others have after that
+MOST = 500  # records deleted in one transaction: the writer is busy for a few milliseconds
+PAUSE = 0.05  # seconds between two deletions, in which other writes are committed
 
 
 class AuditLog:
-    """Over the database and the journal beside it. `keep` None: acts are kept for ever."""
+    """The audit log of a server: the records in the database and those in the journal beside it."""
 
     def __init__(self, *, store: AuditStore, journal: Journal, clock: Clock, keep: timedelta | None) -> None:
+        """`keep`: the retention of records; None: records are never deleted."""
         self._store = store
         self._journal = journal
         self._clock = clock
@@ -28,7 +29,7 @@ class AuditLog:
         self._one_at_a_time = asyncio.Lock()
 
     async def acts(self, query: AuditQuery) -> tuple[StoredAudit, ...]:
-        """What was noted beside the database until now is among them. Raises Unavailable."""
+        """The records that match `query`, those in the journal included. Raises Unavailable."""
         await self._take_over()
         return await self._store.acts(query)
 
@@ -48,7 +49,11 @@ class AuditLog:
             await self._clock.sleep(PAUSE)
 
     async def _take_over(self) -> None:
-        """Into the database first: a crash between the two leaves what is taken over again, and known by its mark."""
+        """Move the journal's records into the database.
+
+        They are inserted before they are dropped from the journal. After a crash in between they are inserted again,
+        which their `mark` makes a no-op.
+        """
         async with self._one_at_a_time:
             noted, length = await asyncio.to_thread(self._journal.read)
             if length:

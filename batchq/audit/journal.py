@@ -1,8 +1,9 @@
-"""Acts that are no matter of the database: `acts.log` beside the data, a line of JSON each, mode 0600.
+"""The audit journal: `acts.log` in the data directory, one line of JSON a record, mode 0600.
 
-What is done to accounts, users and keys stands here before it is done. A server takes the lines over into its database
-before it tells of acts, so this holds few of them. Killed between the line and the deed, the line tells of what was
-asked and did not happen; nothing happens without a line.
+Changes of accounts, users and keys are written to files, not to the database; their audit records are appended here
+before the change is made. The server moves the records into its database before it answers a query, so the journal
+stays short. If the process is killed between the record and the change, the record describes a change that was not
+made; no change is made without a record.
 """
 
 from collections.abc import Sequence
@@ -22,22 +23,22 @@ _NOTED = msgspec.json.Decoder(PendingAudit)
 
 
 class Journal:
-    """Of a data directory. Raises Unavailable when the file cannot be used."""
+    """The audit journal of a data directory. Every method raises Unavailable if the file cannot be read or written."""
 
     def __init__(self, data: Path) -> None:
         self._path = data / NAME
 
     def note(self, act: AuditRecord) -> None:
-        """It is durable when this returns."""
+        """Append a record. It is durable when this method returns."""
         line = msgspec.json.encode(PendingAudit(mark=uuid4().hex, act=act))
         try:
             with locked(self._path):
-                append(self._path, b"\n" + line + b"\n")  # what a crash left of the line before ends here
+                append(self._path, b"\n" + line + b"\n")  # the first \n ends a line that a crash cut off
         except OSError as why:
             raise Unavailable(f"cannot write {self._path}: {why.strerror}") from None
 
     def read(self) -> tuple[Sequence[PendingAudit], int]:
-        """All of them, oldest first, and how long the file is with them."""
+        """All records, oldest first, and the length of the file in bytes."""
         try:
             content = self._path.read_bytes()
         except FileNotFoundError:
@@ -47,7 +48,7 @@ class Journal:
         return tuple(it for line in content.splitlines() if (it := _noted(line)) is not None), len(content)
 
     def drop(self, length: int) -> None:
-        """Forget so much of the beginning of the file."""
+        """Remove the first `length` bytes of the file."""
         try:
             with locked(self._path):
                 put(self._path, self._path.read_bytes()[length:])
@@ -56,7 +57,7 @@ class Journal:
 
 
 def _noted(line: bytes) -> PendingAudit | None:
-    """None for what a crash has left of a line."""
+    """The record in a line; None for a line that a crash cut off."""
     try:
         return _NOTED.decode(line)
     except ValueError:

@@ -1,1 +1,1 @@
-"""The narrow interfaces to the outside, each with its values."""
+"""The ports: protocols for the store, the container runtime, the log archive and the clock, with their values."""

@@ -8,12 +8,12 @@ from batchq.domain.access.audit import AuditQuery, PendingAudit, StoredAudit
 
 
 class AuditStore(Protocol):
-    """Each call is a transaction of its own, and raises StoreFailed as a commit does."""
+    """Stored audit records. Each call is one transaction, and raises StoreFailed if it cannot be committed."""
 
     async def acts(self, query: AuditQuery) -> tuple[StoredAudit, ...]: ...
 
     async def take_over(self, noted: Sequence[PendingAudit]) -> None:
-        """Keep them, each once, however often it is brought."""
+        """Insert records of the journal. A record whose `mark` is stored already is skipped."""
 
     async def prune_acts(self, before: datetime, *, limit: int) -> int:
-        """Forget acts older than that, the oldest first; how many they were, `limit` at most."""
+        """Delete at most `limit` records from before `before`, oldest first. Returns how many were deleted."""

@@ -7,21 +7,24 @@ from batchq.domain.bulk_stop import Preview, Selection, StopTarget, Sweep, Targe
 
 
 class SweepStore(Protocol):
-    """Orders come, and go on, by `commit`. Every method raises StoreFailed, as a JobStore's do."""
+    """Reads of bulk stops. They are created and advanced by `JobStore.commit`. Every method may raise StoreFailed."""
 
     async def sweeps(self) -> tuple[Sweep, ...]:
-        """Those that are not carried out yet, the oldest first."""
+        """The bulk stops that are not complete, oldest first."""
 
     async def meant_orders(self, sweep: int) -> Sequence[tuple[int, int]]:
-        """The orders of the jobs that are yet to be told, with those of their children: as few runs as they come to."""
+        """The `order` values of all targets that are not stopped yet and of their children, as disjoint intervals.
+
+        Each interval is (first, last), both included; adjacent intervals are merged.
+        """
 
     async def next_meant(self, sweep: int, limit: int) -> tuple[StopTarget, ...]:
-        """The next to be told, the last by order and node first."""
+        """The next targets to stop: at most `limit`, by order and node, highest first."""
 
     async def candidates(self, selection: Selection) -> tuple[Target, ...]:
-        """The jobs that an order would mean now, ascending, for `Changes.candidates`. Waits for no commit."""
+        """The jobs that `selection` matches now, ascending, for `Changes.candidates`. Does not wait for commits."""
 
     async def preview(
         self, selection: Selection, limit: int, after: tuple[int, int | None] | None = None
     ) -> tuple[Preview, ...]:
-        """Whom an order would mean now, by order and node, from the first behind `after`. It changes nothing."""
+        """The jobs that `selection` matches now, by order and node: the first `limit` after `after`. Read-only."""

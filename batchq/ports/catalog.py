@@ -1,4 +1,7 @@
-"""The store of environments, queues, definitions, policies and consumable resources: its port and its values."""
+"""The port of the store for the catalog, and its values.
+
+The catalog: compute environments, job queues, job definitions, scheduling policies and consumable resources.
+"""
 
 from datetime import datetime
 from typing import Protocol
@@ -20,44 +23,46 @@ from batchq.domain.job import Status
 
 
 class NeedQuery(Struct, frozen=True, kw_only=True):
-    """Jobs that need a consumable resource, newest first, finished ones too. None is any; a name as in JOB_NAME.
-
-    `over` as in JobQuery.
-    """
+    """A query for the jobs that require a consumable resource, newest first. Finished jobs are included."""
 
     resource: ConsumableName
+    #: None: every status.
     status: Status | None = None
+    #: A job name, matched as by `Filter.JOB_NAME`; None: every name.
     name: str | None = None
     limit: int
+    #: Only jobs with an `order` below this; None: from the newest.
     before: int | None = None
+    #: Only jobs of these owners; None: of all owners.
     reach: Visibility | None = None
+    #: As `JobQuery.over`.
     over: frozenset[int] = frozenset()
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
-    """GetJobQueueSnapshot: who is next in a queue, in dispatch order and since when, and what its jobs hold.
+    """The answer to GetJobQueueSnapshot: the front of a queue and the resources that its jobs hold."""
 
-    `shares` are those that hold most, with their thousandths of a vCPU, most first. Both they and `active_shares` are
-    of a queue with a policy.
-    """
-
+    #: The next jobs in dispatch order, each with the time since which it has had its position.
     jobs: tuple[tuple[JobId, datetime], ...]
     updated_at: datetime
+    #: Thousandths of a vCPU that the jobs of the queue hold.
     millicpus: int
+    #: The shares that hold most, with their thousandths of a vCPU, most first; empty without a scheduling policy.
     shares: tuple[tuple[str, int], ...] = ()
+    #: The number of active shares; 0 without a scheduling policy.
     active_shares: int = 0
 
 
 class CatalogStore(Protocol):
-    """Compute environments, queues, job definitions and the like, durable. Each write is a transaction of its own.
+    """Durable storage of the catalog. Each write is one transaction.
 
-    A write for a `caller` saves the caller's audit record in the same transaction; None: the server itself writes.
+    A write for a `caller` inserts the audit record in the same transaction; None: the server itself writes.
     """
 
     async def policies(self) -> tuple[SchedulingPolicy, ...]: ...
 
     async def put_policy(self, policy: SchedulingPolicy, *, caller: Caller | None) -> None:
-        """Insert it, or replace the one of its name."""
+        """Insert the policy, or replace the policy with the same name."""
 
     async def drop_policy(self, name: PolicyName, *, caller: Caller | None) -> None: ...
 
@@ -68,20 +73,23 @@ class CatalogStore(Protocol):
     async def update_consumable(
         self, resource: ConsumableResource, update: ConsumableUpdate, *, forget_before: datetime, caller: Caller | None
     ) -> None:
-        """Replace it, and remember what update did so, in one. Updates older than `forget_before` may be forgotten."""
+        """Replace the resource and store the update that changed it, in one transaction.
+
+        Updates older than `forget_before` may be deleted.
+        """
 
     async def consumable_update(self, name: ConsumableName, token: str) -> ConsumableUpdate | None:
-        """The update of this token, if it is remembered."""
+        """The update with this client token; None if there was none, or it has been deleted."""
 
     async def drop_consumable(self, name: ConsumableName, *, caller: Caller | None) -> None:
-        """With it go the updates that are remembered of it."""
+        """Delete the resource and its stored updates."""
 
     async def environments(self) -> tuple[ComputeEnvironment, ...]: ...
 
     async def queues(self) -> tuple[JobQueue, ...]: ...
 
     async def put_environment(self, environment: ComputeEnvironment, *, caller: Caller | None) -> None:
-        """Insert it, or replace the one of its name."""
+        """Insert the environment, or replace the environment with the same name."""
 
     async def put_queue(self, queue: JobQueue, *, caller: Caller | None) -> None: ...
 
@@ -90,20 +98,21 @@ class CatalogStore(Protocol):
     async def drop_queue(self, name: str, *, caller: Caller | None) -> None: ...
 
     async def add_definition(self, definition: JobDefinition, *, caller: Caller | None) -> JobDefinition:
-        """Save it as the next revision of its name (its own `ref.revision` is ignored), and answer it as saved.
+        """Store the definition as the next revision of its name, and return it as stored.
 
-        Revisions of a name count from 1 without gaps, also when many are added at once.
+        Its own `ref.revision` is ignored. The revisions of a name count from 1 without gaps, even if several callers
+        add revisions concurrently.
         """
 
     async def put_definition(self, definition: JobDefinition, *, caller: Caller | None) -> None:
-        """Replace the revision of this ref."""
+        """Replace the revision `definition.ref`."""
 
     async def definition(self, ref: DefinitionRef) -> JobDefinition | None: ...
 
     async def newest_active(self, name: str) -> JobDefinition | None: ...
 
     async def definition_owner(self, name: str) -> Owner | None:
-        """Whose the name is: that of its first revision. None for a name that nobody has registered."""
+        """The owner of a definition name: the owner of its first revision. None for an unregistered name."""
 
     async def definitions(
         self,
@@ -114,10 +123,10 @@ class CatalogStore(Protocol):
         after: DefinitionRef | None,
         reach: Visibility | None = None,
     ) -> tuple[JobDefinition, ...]:
-        """By name ascending, then revision ascending, from the first beyond `after`."""
+        """The first `limit` revisions after `after`, by name, then by revision, both ascending. None: no filter."""
 
     async def flag(self, name: str) -> bool:
-        """Whether this was ever set."""
+        """Whether the flag has been set."""
 
     async def set_flag(self, name: str) -> None:
-        """Set it for ever: something that happens once in the life of the data has happened."""
+        """Set the flag permanently. A flag marks something that happens once in the lifetime of the data directory."""

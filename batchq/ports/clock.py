@@ -1,4 +1,4 @@
-"""The clock: its port, and what is stored of it."""
+"""The ports of the clock and of the store for its anchor, and their values."""
 
 from datetime import datetime
 from typing import Protocol
@@ -9,44 +9,47 @@ from batchq.domain.lifecycle.clock_shift import ClockShift
 
 
 class ClockAnchor(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The clock of the server that was started last, as far as the next server can compare it with its own."""
+    """The stored reference point of the last server's clock, with which the next server compares its own clock."""
 
-    #: The boot of the machine, as in `Boot`.
+    #: The id of the machine's boot, as `Boot.id`.
     boot: str
-    #: When that boot was, by this clock.
+    #: The time of that boot by this clock.
     booted_at: datetime
-    #: The first moment that a server of this boot can have stamped, by this clock.
+    #: The earliest timestamp that a server of this boot can have stored, by this clock.
     since: datetime
 
 
 class Clock(Protocol):
     def now(self) -> datetime:
-        """The time, aware UTC. It never goes back, and a jump of the machine's clock does not move it."""
+        """The time, aware UTC. It never goes back, and steps of the system clock do not change it."""
 
     async def sleep(self, seconds: float) -> None: ...
 
 
 class Boot(Struct, frozen=True, kw_only=True):
-    """One running of the machine, from its boot to its end."""
+    """One boot of the machine."""
 
-    #: The same for all programs until the machine is booted again.
+    #: The same for all processes until the next boot.
     id: str
-    #: When that was, by the clock that is asked; by a clock that was set meanwhile it is another moment.
+    #: The time of the boot by the clock that returned this value; a clock that was set since then returns another.
     at: datetime
 
 
 class BootClock(Clock, Protocol):
-    """A Clock of which two can be compared that were started in one boot."""
+    """A Clock that knows the machine's boot, so that two clocks of the same boot can be compared."""
 
     def boot(self) -> Boot | None:
-        """None where the system does not tell boots apart."""
+        """The present boot; None if the operating system has no boot id."""
 
 
 class ClockStore(Protocol):
-    """What the clock of the last server was. Both methods raise StoreFailed."""
+    """Storage of the last server's clock anchor. Both methods may raise StoreFailed."""
 
     async def clock_anchor(self) -> ClockAnchor | None:
-        """None before the first server."""
+        """The anchor of the last server; None before the first start."""
 
     async def anchor_clock(self, anchor: ClockAnchor, shift: ClockShift | None) -> None:
-        """Save it, and move by `shift` all stored times on which decisions depend, in one transaction."""
+        """Store the anchor, and apply `shift` to all stored times that decisions depend on, in one transaction.
+
+        None: no stored time changes. Decision 0035.
+        """

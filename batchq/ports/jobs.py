@@ -1,4 +1,4 @@
-"""The store of jobs: its port, its queries and its values."""
+"""The port of the store for jobs, with its queries and values."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -21,79 +21,90 @@ from batchq.ports.queue import WaitingStore
 
 
 class Moment(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A line of a job's history: when it came into a status, and what was said of it then."""
+    """One entry of a job's history: a status that the job entered."""
 
     job_id: JobId
     at: datetime
     status: Status
+    #: The statusReason at that time.
     reason: str | None
+    #: The number of the attempt; None without an attempt.
     attempt: int | None
 
 
 class SubmissionKey(Struct, frozen=True, kw_only=True):
-    """By this a repeated SubmitJob is known: the client's own mark on the call, who called, and what was asked."""
+    """The idempotency key of a SubmitJob request: a retry by the client's SDK has the same key."""
 
+    #: The caller.
     principal: str
+    #: The header `amz-sdk-invocation-id` of the request.
     invocation_id: str
+    #: SHA-256 of the request body, in hexadecimal digits.
     body_sha256: str
 
 
 Age = tuple[datetime, str]
 
-"""When a log stream was created, and its name: in this order streams are listed by age."""
+"""The creation time and the name of a log stream: the sort key of a list by age."""
 
 
 class Restoration(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is remembered of the last time the data was replaced by a backup.
+    """The state of the last restore from a backup. Decision 0016."""
 
-    `at` is there until an operator says that the engine's containers are as they should be. `spared` are those that
-    nobody knew when he said so, and that he did not have cleared away; `purged` those that he did.
-    """
-
+    #: The time of the restore, until an operator ends safe mode with `resume`; None outside safe mode.
     at: datetime | None = None
+    #: Containers without a known job at the time of `resume`, which are left alone.
     spared: frozenset[Tag] = frozenset()
+    #: Containers without a known job at the time of `resume --purge`, which are removed.
     purged: frozenset[Tag] = frozenset()
 
 
 class Finished(NamedTuple):
-    """Where a finished job stands among them all, the oldest first: when it ended, in microseconds, and its order."""
+    """The sort key of finished jobs, oldest first."""
 
+    #: When the job ended, in microseconds since the epoch.
     at: int
+    #: `Job.order`.
     order: int
 
 
 class Pruned(Struct, frozen=True, kw_only=True):
-    """How many jobs were forgotten, and behind which to go on; None when nothing that is old enough is left."""
+    """The result of one call of `RetentionStore.prune`."""
 
+    #: How many jobs were deleted.
     jobs: int
+    #: Where the next call continues; None if no job is left that is old enough.
     after: Finished | None
 
 
 class Changes(Struct, frozen=True, kw_only=True):
-    """All that one unit of work saves, in one transaction.
+    """All changes of one unit of work, which `JobStore.commit` saves in one transaction."""
 
-    `inserted` are new jobs, `updated` known ones: each `version` is that of the row as it was read; the store writes
-    `version + 1`. `submissions` are remembered with `at`; those older than `forget_before` may be forgotten. `shares`
-    and `used_up` replace what was kept of that share, and of that NON_REPLENISHABLE resource; `restoration` all of it.
-    Which jobs a new one of `sweeps` means is decided here, by all else that is saved; `progress` is of those before.
-    `candidates`, by the number of a sweep, spare the store to look for jobs that have not changed since they were read.
-    `acts` are those by which all this was asked for.
-    """
-
+    #: New jobs.
     inserted: tuple[Job, ...] = ()
+    #: Changed jobs. `version` is that of the row as it was read; the store writes `version + 1`.
     updated: tuple[Job, ...] = ()
     history: tuple[Moment, ...] = ()
+    #: Idempotency keys, each with the job that the request created and the time of the request.
     submissions: tuple[tuple[SubmissionKey, JobId, datetime], ...] = ()
+    #: Each replaces the stored usage of its share.
     shares: tuple[tuple[ShareKey, ShareUse], ...] = ()
+    #: Units used up of NON_REPLENISHABLE resources; each replaces the stored number.
     used_up: tuple[tuple[ConsumableName, int], ...] = ()
     streams: tuple[LogStream, ...] = ()
+    #: Replaces the stored value; None: no change.
     restoration: Restoration | None = None
-    #: The container engine that attempts are on, if it is another than before.
+    #: The container engine that attempts run on, if it has changed; None: no change.
     engine_id: str | None = None
+    #: New bulk stops. The store selects their targets last, so that the selection sees all other changes.
     sweeps: tuple[tuple[Sweep, Selection], ...] = ()
+    #: Targets that were selected in advance, by the number of the bulk stop: only changed jobs are matched again.
     candidates: tuple[tuple[int, Candidates], ...] = ()
+    #: Progress of earlier bulk stops.
     progress: tuple[Progress, ...] = ()
+    #: The audit records of the requests that caused these changes.
     acts: tuple[AuditRecord, ...] = ()
+    #: Submissions older than this may be deleted; None: none is deleted.
     forget_before: datetime | None = None
 
     @property
@@ -104,129 +115,140 @@ class Changes(Struct, frozen=True, kw_only=True):
 
 
 class ChildQuery(Struct, frozen=True, kw_only=True):
-    """The children of an array, highest index first. None is every status; `before` the `order` to go on below.
-
-    Where they are `over`, those that wait count as FAILED.
-    """
+    """A query for the children of an array, highest index first."""
 
     parent: JobId
+    #: None: every status.
     status: Status | None = None
     limit: int
+    #: Only children with an `order` below this; None: from the highest index.
     before: int | None = None
+    #: Whether an order to the array has ended its queued children: they count as FAILED. Decision 0027.
     over: bool = False
 
 
 class Filter(StrEnum):
-    """ListJobs' filters; SHARE_IDENTIFIER alone goes together with a status."""
+    """AWS: the filters of ListJobs. Only SHARE_IDENTIFIER may be combined with a status."""
 
+    #: Case-insensitive; a trailing `*` matches any rest.
     JOB_NAME = "JOB_NAME"
+    #: Case-sensitive: `name` (all revisions), `name*` or `name:revision`.
     JOB_DEFINITION = "JOB_DEFINITION"
+    #: Milliseconds since the epoch as text, exclusive.
     BEFORE_CREATED_AT = "BEFORE_CREATED_AT"
+    #: Milliseconds since the epoch as text, exclusive.
     AFTER_CREATED_AT = "AFTER_CREATED_AT"
     SHARE_IDENTIFIER = "SHARE_IDENTIFIER"
 
 
 class JobQuery(Struct, frozen=True, kw_only=True):
-    """Jobs of one queue, newest first (by `order`, descending).
-
-    JOB_NAME: case-insensitive, a trailing `*` is any rest. JOB_DEFINITION: case-sensitive; `name` (all revisions),
-    `name*`, or `name:revision`. BEFORE/AFTER_CREATED_AT: milliseconds since the epoch as text, exclusive. Several
-    values are alternatives. `status` None is every status. `before` is the `order` to go on below. Of jobs outside a
-    `reach` nothing is told. Jobs of the orders `over` that are PENDING count as FAILED.
-    """
+    """A query for the jobs of one queue, newest first (by `order`, descending)."""
 
     queue: QueueName
+    #: None: every status.
     status: Status | None = None
+    #: None: no filter.
     filter: Filter | None = None
+    #: The values of the filter; a job that matches one of them matches.
     values: tuple[str, ...] = ()
     limit: int
+    #: Only jobs with an `order` below this; None: from the newest.
     before: int | None = None
+    #: Only jobs of these owners; None: of all owners.
     reach: Visibility | None = None
+    #: `order` values of arrays that an order has ended: while they are PENDING they count as FAILED. Decision 0027.
     over: frozenset[int] = frozenset()
 
 
 class StatusChanged(Struct, frozen=True, kw_only=True):
     """A saved change of a job's status."""
 
+    #: None for a new job.
     before: Status | None
     job: Job
 
 
 class JobStore(ClockStore, WaitingStore, SweepStore, Protocol):
-    """Jobs, durable. One writer: the engine's loop. Reads see every commit that has returned.
+    """Durable storage of jobs. The only writer is the engine's loop. Reads see every commit that has returned.
 
-    Every method raises StoreFailed when the database does not do it; a failed commit has changed nothing.
+    Every method raises StoreFailed if the database reports an error; a failed commit has changed nothing.
     """
 
     async def commit(self, changes: Changes) -> None:
-        """Save all of it or nothing, durably. Raises Conflict when a job is not at the version it names."""
+        """Save all changes in one durable transaction. Raises Conflict if a job's stored version is another."""
 
     async def jobs(self, ids: Sequence[JobId], *, reach: Visibility | None = None) -> Mapping[JobId, Job]:
-        """Those of them that exist, however many are asked for. What is outside a reach is as if it did not."""
+        """The jobs with these ids; missing ids are omitted. Jobs outside `reach` are treated as missing.
+
+        The number of ids is not limited.
+        """
 
     async def active(self) -> tuple[Job, ...]:
         """Every job that is STARTING or RUNNING."""
 
     async def dependents(self, ids: Sequence[JobId], *, after: int = -1, limit: int | None = None) -> tuple[Job, ...]:
-        """SUBMITTED and PENDING jobs that depend on one of these, by order, the first `limit` behind `after`."""
+        """SUBMITTED and PENDING jobs that depend on one of these, by `order`: the first `limit` above `after`.
+
+        `limit` None: all of them.
+        """
 
     async def ended_dependencies(self) -> tuple[JobId, ...]:
-        """Jobs that others wait for and that have ended, and arrays that others wait for."""
+        """Finished jobs, and arrays in any status, that waiting jobs depend on."""
 
     async def waiting_for_others(self) -> int:
-        """How many times one of those waits for a job: once for each that it names."""
+        """The number of dependencies of waiting jobs: a job counts once for each job that it depends on."""
 
     async def parents_at_work(self) -> tuple[Job, ...]:
-        """Array parents that have children to spawn, or to tell of an order."""
+        """Array parents that have children to spawn, or an order to pass on to their children."""
 
     async def children(self, parent: JobId, first: int, limit: int) -> tuple[Job, ...]:
-        """The children of an array that are not finished, by index, from `first` on, among the next `limit` indices."""
+        """The unfinished children of an array among the `limit` indices from `first` on, by index."""
 
     async def shares(self) -> Mapping[ShareKey, ShareUse]:
-        """What is kept of each share that ever had a job."""
+        """The usage of every share that is stored."""
 
     async def used_up(self) -> Mapping[ConsumableName, int]:
         """How much of each NON_REPLENISHABLE resource jobs have used up."""
 
     async def restoration(self) -> Restoration:
-        """What is kept of it; nothing where the data is no backup's."""
+        """The state of the last restore; an empty value if the data was never restored."""
 
     async def engine_id(self) -> str | None:
-        """The container engine that the unfinished attempts are on, None before the first."""
+        """The container engine that the unfinished attempts run on; None before the first attempt."""
 
     async def submissions(self, keys: Sequence[SubmissionKey]) -> Mapping[SubmissionKey, JobId]:
-        """Those of them that are remembered."""
+        """The job that each of these requests created; unknown keys are omitted."""
 
     async def last_order(self) -> int:
-        """The highest `order` given so far, -1 before the first; an array has taken those of all its children."""
+        """The highest `order` in use; -1 before the first job. An array takes the orders of all its children."""
 
     async def list(self, query: JobQuery) -> tuple[Job, ...]:
-        """Jobs of a queue: no children of arrays among them."""
+        """The jobs of a queue that match `query`. Children of arrays are not included."""
 
     async def list_children(self, query: ChildQuery) -> tuple[Job, ...]: ...
 
     async def list_needing(self, query: NeedQuery) -> tuple[Job, ...]: ...
 
     async def unfinished_in(self, queue: QueueName) -> int:
-        """How many jobs of a queue are not SUCCEEDED or FAILED."""
+        """The number of jobs of a queue that are neither SUCCEEDED nor FAILED."""
 
     async def check(self) -> None:
-        """Raise StoreFailed if it does not answer; StoreLost if it never will again."""
+        """Raises StoreFailed if the store does not respond; StoreLost if it never will again."""
 
     async def damaged(self) -> tuple[JobId, ...]:
-        """Jobs that are not over and whose record could not be read: what is told of them is what was left of it."""
+        """Unfinished jobs with an unreadable record: their values are what could be recovered of it. Decision 0015."""
 
     async def history(self, job_id: JobId) -> tuple[Moment, ...]:
-        """The job's walk through the statuses, oldest first."""
+        """The history of a job, oldest first."""
 
     async def stream(self, name: str) -> LogStream | None: ...
 
     async def streams(
         self, *, prefix: str = "", after: str = "", limit: int = 50, reach: Visibility | None = None
     ) -> tuple[LogStream, ...]:
-        """Log streams by name, ascending, whose names begin with `prefix` and come after `after`."""
+        """The first `limit` log streams whose names begin with `prefix` and sort after `after`, by name, ascending."""
 
     async def newest_streams(
         self, *, limit: int = 50, before: Age | None = None, reach: Visibility | None = None
     ) -> tuple[LogStream, ...]:
-        """Log streams, the last created first, and those of one moment by name, the last first; behind `before`."""
+        """The first `limit` log streams after `before`, by creation time, then by name, both descending."""

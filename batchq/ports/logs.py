@@ -1,4 +1,4 @@
-"""Logs of containers: the ports of the archive, and its values."""
+"""The ports of the archive of container logs, and their values."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -11,77 +11,87 @@ from batchq.domain.ids import Tag
 
 
 class RetentionArchive(Protocol):
-    """A LogArchive that forgets."""
+    """The part of the log archive that retention uses."""
 
     async def discard(self, log_id: str) -> None:
-        """Keep nothing of it any more."""
+        """Delete the log."""
 
 
 class LogStream(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The output of one attempt; `name` is as AWS Batch names it, unique. It is its job's owner's."""
+    """The log stream of one container of an attempt."""
 
+    #: Unique. AWS: `DEFINITION/default/TASK`.
     name: str
+    #: The container that writes it.
     tag: Tag
     created_at: datetime
+    #: The owner of the job.
     owner: Owner = NOBODY
 
 
 class LogLine(Struct, frozen=True, kw_only=True):
-    """One line of output, without its end. `at` in nanoseconds since the epoch, as the engine stamped it."""
+    """One line of output."""
 
+    #: The container engine's timestamp, in nanoseconds since the epoch.
     at: int
+    #: The text without the line end.
     message: str
 
 
 class StoredLine(Struct, frozen=True, kw_only=True):
-    """A line in the archive. `at` never goes back from line to line; `stamped`, the engine's own, may.
+    """A line in the archive."""
 
-    `position` is where it begins: an opaque integer that grows from line to line, and stays the line's for ever.
-    """
-
+    #: Where the line begins: an opaque integer that increases from line to line and never changes.
     position: int
+    #: In nanoseconds since the epoch; never decreases from line to line.
     at: int
+    #: The container engine's timestamp, in nanoseconds since the epoch; may decrease. 0: a line that batchq wrote.
     stamped: int
     message: str
 
 
 class LogPage(Struct, frozen=True, kw_only=True):
-    """Lines with the positions just before the first and just after the last of them."""
+    """Consecutive lines of a log."""
 
     lines: tuple[StoredLine, ...]
+    #: The position where the first line begins.
     start: int
+    #: The position behind the last line.
     end: int
 
 
 class LogArchive(Protocol):
-    """Output kept beyond its container, one append-only log a container, by its log id (32 hex digits).
+    """Storage of container output: one append-only log for each container, named by a log id (32 hex digits).
 
-    Every method raises Invalid for what is no log id, and StoreFailed when the disk does not do it.
+    Every method raises Invalid if `log_id` is not a valid log id, and StoreFailed if the disk reports an error.
     """
 
     async def last(self, log_id: str) -> int:
-        """The latest stamp kept, 0 if there is none."""
+        """The latest timestamp stored, in nanoseconds since the epoch; 0 for an empty log."""
 
     async def append(self, log_id: str, lines: Sequence[LogLine]) -> int:
-        """Keep them, durably. Killed half-way, it has kept the first few of them, each whole. Returns their bytes."""
+        """Append the lines durably; returns their size in bytes.
+
+        If the process is killed meanwhile, the first lines are stored, each of them complete.
+        """
 
     async def annotate(self, log_id: str, line: LogLine) -> None:
-        """Store a line of batchq's own among the container's, stamped 0, which no line of a container is."""
+        """Append a line that batchq wrote. Its `stamped` is 0, which no line of a container has."""
 
     async def read(self, log_id: str, *, position: int, limit: int, max_bytes: int) -> LogPage:
-        """Lines from a position on, oldest first; one at least, if there is one. A log nobody wrote to is empty.
+        """Lines from `position` on, oldest first: at least one if there is one. An unknown log is empty.
 
-        Raises Invalid when no line begins there and the log does not end there.
+        Raises Invalid if `position` is neither the beginning of a line nor the end of the log.
         """
 
     async def read_back(self, log_id: str, *, position: int | None, limit: int, max_bytes: int) -> LogPage:
-        """The lines that end at a position (None: the end of the log), oldest first. Raises as `read`."""
+        """The lines before `position`, oldest first; None: the last lines of the log. Raises as `read`."""
 
     async def seek(self, log_id: str, at: int) -> int:
-        """The position of the first line at or after a time in nanoseconds; the end of the log if there is none."""
+        """The position of the first line whose `at` is not before `at` (nanoseconds); else the end of the log."""
 
     async def size(self, log_id: str) -> int:
-        """Bytes kept."""
+        """The stored size of the log in bytes."""
 
     async def total(self, log_ids: Sequence[str]) -> int:
-        """Bytes kept of all these logs."""
+        """The stored size of all these logs together, in bytes."""

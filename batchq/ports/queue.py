@@ -1,4 +1,4 @@
-"""The jobs of a queue that wait for a place: the port by which the scheduler reads them."""
+"""The port by which the scheduler reads RUNNABLE jobs from the store."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -8,7 +8,7 @@ from batchq.domain.ids import QueueName
 from batchq.domain.job import Job
 from batchq.domain.scheduling.capacity import Candidate
 
-Rank = tuple[int, int]  # a priority, and an order
+Rank = tuple[int, int]  # (priority, Job.order)
 
 Names = frozenset[AccountName]
 
@@ -16,33 +16,36 @@ NONE: Names = frozenset()
 
 
 class Lines(Protocol):
-    """Those who stand in the queues. Every method raises StoreFailed, as a JobStore's do."""
+    """Reads of the RUNNABLE jobs of queues. Every method may raise StoreFailed.
+
+    An unschedulable job ("misfit"), which no compute environment of its queue can ever hold, is not included.
+    """
 
     async def runnable(
         self, queue: QueueName, limit: int, after: int = -1, *, beside: Names = NONE
     ) -> tuple[Candidate, ...]:
-        """RUNNABLE jobs of a queue that are no misfits, in `order`, from the first above `after`.
+        """The first `limit` RUNNABLE jobs of a queue above `after`, by `order`.
 
-        None of the accounts in `beside`, and at no cost of what waits there.
+        Jobs of the accounts in `beside` are excluded; they are skipped without being read.
         """
 
     async def runnable_in_share(
         self, queue: QueueName, share: str, limit: int, after: Rank | None = None, *, beside: Names = NONE
     ) -> tuple[Candidate, ...]:
-        """RUNNABLE jobs of one share of a queue that are no misfits, by priority (highest first), then `order`.
+        """The first `limit` RUNNABLE jobs of a share after `after`, by priority, highest first, then by `order`.
 
-        From the first beyond `after`, a priority and an order; `beside` as above.
+        `beside` as in `runnable`.
         """
 
     async def waiting_shares(self, queue: QueueName) -> tuple[str, ...]:
-        """The shares of a queue that have RUNNABLE jobs that are no misfits."""
+        """The shares of a queue that have RUNNABLE jobs."""
 
 
 class WaitingStore(Lines, Protocol):
-    """And those who do not."""
+    """Reads of all jobs that wait: those of `Lines`, unschedulable jobs, and counts for quotas."""
 
     async def misfits(self, limit: int, after: int = -1) -> tuple[Job, ...]:
-        """RUNNABLE jobs that are misfits, in `order`, from the first above `after`."""
+        """The first `limit` unschedulable RUNNABLE jobs above `after`, by `order`."""
 
     async def queued(self) -> Mapping[AccountName, int]:
-        """How many jobs of each account wait: `quotas.queued` of all of them. Accounts with none may be left out."""
+        """The number of queued jobs of each account, as `quotas.queued` counts. Accounts without any may be omitted."""

@@ -1,4 +1,4 @@
-"""The port by which finished jobs are deleted once their retention has passed."""
+"""The port of the store for retention: the deletion of old finished jobs."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -10,22 +10,26 @@ from batchq.ports.jobs import Finished, Pruned
 
 
 class RetentionStore(Protocol):
-    """A JobStore that forgets. Each call is a small transaction of its own, and raises StoreFailed as a commit does."""
+    """Deletion of old rows. Each call is one small transaction, and raises StoreFailed if it cannot be committed."""
 
     async def prune(
         self, before: datetime, *, keep: Collection[JobId], after: Finished | None = None, limit: int
     ) -> Pruned:
-        """Forget jobs that ended before then, from the first behind `after` on, oldest first, about `limit` of them.
+        """Delete about `limit` jobs that ended before `before`, oldest first, beginning after `after`.
 
-        With a job goes all that is kept of it, its log streams too; an array goes with its children, which go before
-        it. Those to `keep` stay, those that an unfinished job waits for, and the newest of all.
+        All rows of a job are deleted with it, its log streams included. The children of an array are deleted with it,
+        before its own row. Three kinds of jobs are never deleted: those in `keep`, dependencies of unfinished jobs,
+        and the newest job of all.
         """
 
     async def discarded(self, limit: int) -> tuple[str, ...]:
-        """Logs of forgotten jobs, by log id, until each is told to be gone."""
+        """Log ids of deleted jobs whose files may still exist; each is listed until `forget_discarded`."""
 
     async def forget_discarded(self, log_ids: Sequence[str]) -> None:
-        """They are gone."""
+        """Remove these log ids from the list: their files have been deleted."""
 
     async def prune_shares(self, before: datetime, *, after: ShareKey | None = None, limit: int) -> ShareKey | None:
-        """Forget shares that hold nothing, and held nothing since; behind which to go on, None at the end."""
+        """Delete the usage of shares without active jobs that last changed before `before`.
+
+        Examines `limit` shares after `after`. Returns where the next call continues; None at the end.
+        """

@@ -1,4 +1,4 @@
-"""The container runtime: its port and its values."""
+"""The port of the container runtime, and its values."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager
@@ -18,158 +18,176 @@ from batchq.ports.logs import LogLine
 
 
 class EngineIdentity(Struct, frozen=True, kw_only=True):
-    """The container engine that answers."""
+    """The identity of the container engine that the runtime is connected to."""
 
-    #: The same as long as it has its data; None where the engine has no such id.
+    #: Constant as long as the engine has the same data directory; None if the engine has no such id.
     id: str | None
-    #: Its clock, None where it does not say.
+    #: The engine's clock; None if the engine does not report it.
     time: datetime | None
 
 
 class ContainerState(StrEnum):
-    """CREATED never ran. RUNNING may be paused. GOING is being removed. EXITED ran, and is over."""
+    """The state of a container."""
 
+    #: The container has never run.
     CREATED = "CREATED"
+    #: The container runs, or is paused.
     RUNNING = "RUNNING"
+    #: The container has run and has ended.
     EXITED = "EXITED"
+    #: The container is being removed.
     GOING = "GOING"
 
 
 class Created(Struct, frozen=True, kw_only=True):
-    """A container that was made, or adopted: the engine's id of it, which no other will ever have."""
+    """The result of `create`: a new container, or an existing one with the same tag."""
 
+    #: The engine's id of the container, which is never used again.
     container: str
     state: ContainerState
-    #: It is CREATED, and the engine or the machine went down since it was made: if a start was requested before,
-    #: its program may have run. Only for a container that the launch names.
+    #: The container is CREATED, and the engine or the machine went down since it was created: if a start was
+    #: requested before that, its program may have run. Only set for a container whose id is in the launch.
     host_lost: bool = False
-    #: Host paths of its mounts that did not exist and were created for it, by this call or one before it.
+    #: Host paths of its mounts that did not exist and were created for it, by this call or an earlier one.
     created_host_paths: tuple[str, ...] = ()
 
 
 class Inspection(Struct, frozen=True, kw_only=True):
-    """A container of ours, as the engine tells it.
+    """A container of this instance, as the engine reports it.
 
-    From a survey only `tag` and `state` are sure. From an inspection a container that ran has `started_at`, one that
-    is over also `stopped_at` (never before `started_at`) and `exit_code`, and one that runs on a network of its attempt
-    its node's `address`. `host_lost`: it failed, or never began, and its engine or machine went down since.
+    A survey reports only `tag` and `state` reliably; all other fields need an inspection.
     """
 
     tag: Tag
     state: ContainerState
+    #: None for a container that has never run.
     started_at: datetime | None = None
+    #: Never before `started_at`; None for a container that has not ended.
     stopped_at: datetime | None = None
+    #: None for a container that has not ended.
     exit_code: int | None = None
     out_of_memory: bool = False
+    #: The IP address of its node; only for a container that runs on the network of its attempt.
     address: str | None = None
+    #: The container failed, or never started, and the engine or the machine went down since then.
     host_lost: bool = False
 
 
 class DeathReport(Struct, frozen=True, kw_only=True):
-    """What was found of a container when news of its end came; None: it is not there."""
+    """The inspection of a container whose end the engine reported."""
 
     tag: Tag
+    #: None: the container does not exist any more.
     found: Inspection | None
 
 
 class LaunchSpec(Struct, frozen=True, kw_only=True):
-    """All that is needed to make a container: its tag, what it is made of, and batchq's own variables, which win.
+    """All that is needed to create a container.
 
-    A tag with a `part` is of an attempt with several containers: they are on a private network of the attempt, those of
-    a node share one address (and localhost), each is found by its name, and `share_ipc`, `share_pids` hold for a node.
-    `beside` are the names of the other containers of its node, begun or not: all who are launched for a node know each
-    other. Another node N is found as `node-N`. `container`: the engine's id of the one that was made for it before. It
-    may have run, so when it is not there any more none is made in its place. `network` is what a container that is
-    alone sees of it (None: what the runtime was made for); where it is SHARED, it is so with those `placed_on` the same
-    compute environment that are of the same `account` (empty: of all accounts). `allowance` is what its account may
-    have of the machine, None whatever the server gives.
+    A tag with a `part` belongs to an attempt with several containers. They are on a private network of the attempt;
+    the containers of a node share one IP address and localhost, and find each other by name. Node N is found as
+    `node-N`.
     """
 
     tag: Tag
     spec: ContainerSpec
+    #: Environment variables that batchq sets; they take precedence over those of `spec`.
     environment: tuple[tuple[str, str], ...]
+    #: The engine's id of the container that was created for this launch before; None: it has not been created.
+    #: That container may have run, so it is not replaced if it does not exist any more.
     container: str | None = None
+    #: Whether the containers of the node share an IPC namespace.
     share_ipc: bool = False
+    #: Whether the containers of the node share a PID namespace.
     share_pids: bool = False
+    #: The names of the other containers of the node, started or not: the same node is listed in all its launches.
     beside: tuple[str, ...] = ()
+    #: The compute environment.
     placed_on: str = "local"
+    #: The account of the job; empty: no account.
     account: str = ""
+    #: The network of a container without a `part`; None: the runtime's default. A SHARED network is shared by the
+    #: containers of the same compute environment and the same account (all accounts, if `account` is empty).
     network: Network | None = None
+    #: What the account may use of the machine; None: whatever the server permits.
     allowance: ContainerPolicy | None = None
 
 
 class ContainerCalls(Protocol):
-    """What is asked about single containers. Knows only those of its own instance; never touches any other.
+    """Operations on single containers of this instance. Containers of others are never touched.
 
-    Every method may raise EngineUnknown: the call may have been carried out, or may be later. No method waits for a
-    container to end, and none takes an outcome from anything but an inspection.
+    Every method may raise EngineUnknown: the engine may have executed the call, or may execute it later. No method
+    waits for a container to end, and the outcome of a container is only taken from an inspection.
     """
 
     async def create(self, launch: LaunchSpec) -> Created:
-        """Make the container, named by its tag; one that is there already is adopted.
+        """Create the container, named by its tag; an existing container of this launch is returned instead.
 
-        Raises ImageMissing, NameTaken, StartRefused, also for what its allowance has not; ContainerGone when the one
-        that the launch names is not there.
+        Raises ImageMissing; NameTaken; StartRefused, also for what `launch.allowance` does not permit; ContainerGone
+        if the container `launch.container` does not exist any more.
         """
 
     async def pull(self, image: str, platform: str | None, *, account: str = "") -> None:
-        """Get the image; many calls for one image at once pull it once. Raises ImageUnavailable.
+        """Pull the image; concurrent calls for the same image share one pull. Raises ImageUnavailable.
 
-        A pull whose callers were all cancelled is stopped. No account's pulls delay those of another.
+        A pull is stopped once all its callers were cancelled. Pulls of one account do not delay those of another.
         """
 
     async def start(self, tag: Tag) -> None:
-        """Start a container that is CREATED: the one that `create` answered.
+        """Start the CREATED container that `create` returned.
 
-        Raises StartRefused; ContainerGone; StartInterrupted; EngineUnreachable where the request was not sent.
+        Raises StartRefused; ContainerGone; StartInterrupted; EngineUnreachable if the request was not sent.
         """
 
     async def inspect(self, tag: Tag) -> Inspection | None:
-        """The truth about one container, None if there is none."""
+        """The present state of one container; None if it does not exist."""
 
     async def signal_stop(self, tag: Tag, signal: str | None = None) -> None:
-        """Deliver it, or the image's StopSignal, or SIGTERM; a paused container is resumed. Raises ContainerGone."""
+        """Send `signal` to the container; None: the image's StopSignal, or else SIGTERM. Raises ContainerGone.
+
+        A paused container is resumed, so that it can handle the signal.
+        """
 
     async def kill(self, tag: Tag) -> None:
-        """SIGKILL. Raises ContainerGone when there is nothing to kill."""
+        """Send SIGKILL. Raises ContainerGone if there is nothing to kill."""
 
     async def remove(self, tag: Tag) -> None:
-        """Remove it with its anonymous volumes, alive or dead. One that is not there is success.
+        """Remove the container, running or not, with its anonymous volumes. A missing container is success.
 
-        With the last container of an attempt go its network and the volumes its containers shared.
+        The last container of an attempt is removed together with the attempt's network and shared volumes.
         """
 
 
 class ContainerRuntime(ContainerCalls, Protocol):
-    """Where containers run. Every method may raise EngineUnknown."""
+    """The container engine as batchq uses it. Every method may raise EngineUnknown."""
 
     async def remove_silent(self, tag: Tag) -> AsyncGenerator[LogLine, None] | None:
-        """All that it wrote, as `logs` tells it; None if it wrote nothing, and is removed by it. Raises ContainerGone.
+        """Remove the container if it has written nothing, and return None; else return its output, as `logs` does.
 
-        A runtime may also leave one that wrote nothing.
+        A runtime may return an empty log instead of removing the container. Raises ContainerGone.
         """
 
     async def survey(self) -> tuple[Inspection, ...]:
-        """Every container of this instance, in whatever state."""
+        """Every container of this instance, in any state."""
 
     def deaths(self) -> AbstractAsyncContextManager[AsyncIterator[Tag | DeathReport]]:
-        """The engine's news of containers that ended: a hint, which may be missing, late, or twice.
+        """Subscribe to the engine's events of containers that ended. Events are hints: some may be lost, late or twice.
 
-        With it comes what an inspection found since, or the tag alone where none was made, or answered.
-
-        Entered, it listens. The iterator ends (without an error) when the engine closes the stream.
+        An item is the inspection made after the event, or only the tag if no inspection was made or it failed. The
+        subscription begins when the context is entered. The iterator ends without an error if the engine closes the
+        stream.
         """
 
     def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
-        """What the container wrote, stamped later than `after`. Raises ContainerGone."""
+        """The container's output later than `after`, in nanoseconds since the epoch. Raises ContainerGone."""
 
     async def capacity(self) -> Resources:
-        """What the engine's machine has in all."""
+        """All resources of the engine's machine."""
 
     async def lost_before(self) -> datetime | None:
-        """Containers that began before this have not outlived the engine, or the machine. None if it cannot be told."""
+        """Containers that started before this time ended with the engine or the machine; None if this is unknown."""
 
     async def identity(self) -> EngineIdentity:
-        """Which engine answers."""
+        """The identity of the engine."""
 
     async def close(self) -> None: ...
