@@ -1,1 +1,1 @@
-"""How people and programs talk to batchq."""
+"""The HTTP API: AWS Batch, CloudWatch Logs, and batchq's own operations."""

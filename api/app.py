@@ -1,4 +1,4 @@
-"""The HTTP application: the doors, /healthz, and whatever dialects it is given."""
+"""The HTTP application: middleware, /healthz, /openapi.json, and the routes of the dialects passed to it."""
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -15,7 +15,7 @@ Health = Callable[[], Awaitable[Mapping[str, object]]]
 
 
 def build(*, dialects: Iterable[Dialect], health: Health, hosts: Collection[str], gate: Gate) -> web.Application:
-    """`hosts`: the names, beside those of loopback, by which clients may call."""
+    """Build the application. `hosts`: the names, besides those of loopback, that a Host header may have."""
     app = web.Application(middlewares=[doors(hosts, gate)], client_max_size=BODY_LIMIT)
     openapi.mount(app)
 
@@ -37,8 +37,11 @@ def build(*, dialects: Iterable[Dialect], health: Health, hosts: Collection[str]
 
 
 def runner(app: web.Application, *, drain_seconds: float) -> web.AppRunner:
-    """How the application is to be served: bodies are not inflated, and a client that leaves stops no handler."""
-    # aiohttp would log a traceback for each malformed request; what handlers do wrong is logged at the doors.
+    """Return a runner for `app`. Bodies are not decompressed; a handler runs on after its client has disconnected.
+
+    `drain_seconds`: how long a shutdown waits for requests under way.
+    """
+    # aiohttp would log a traceback for each malformed request; the middleware logs the errors of handlers.
     parser_log = logging.getLogger("api.parser")
     parser_log.setLevel(logging.CRITICAL)
     return web.AppRunner(

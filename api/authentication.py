@@ -1,6 +1,6 @@
-"""Which requests are admitted where they are signed: those of a known key, and of each user only so many.
+"""Authentication: admits signed requests of known keys, and limits the requests of each user. Decisions 0020 and 0032.
 
-What the credential of a request says, checked or not: which key, and for which region.
+Also parses the credential of a request (access key and region), whether or not its signature is verified.
 """
 
 import logging
@@ -24,14 +24,16 @@ _SCOPE = re.compile(r"Credential=([\w.+=@-]{1,128})/[0-9]{8}/([a-z0-9-]{1,32})/[
 
 
 class Scope(Struct, frozen=True, kw_only=True):
-    """`access_key` is empty and `region` None where the request is not signed."""
+    """The credential of a request."""
 
+    #: Empty if the request is not signed.
     access_key: str = ""
+    #: None if the request is not signed.
     region: str | None = None
 
 
 def scope(authorization: str) -> Scope:
-    """What the credential scope of an Authorization header tells."""
+    """Parse the credential of an Authorization header. The signature is not verified."""
     found = _SCOPE.search(authorization)
     return Scope() if found is None else Scope(access_key=found[1], region=found[2])
 
@@ -40,15 +42,15 @@ log = logging.getLogger(__name__)
 
 Gate = Callable[[web.Request], AbstractAsyncContextManager[None]]
 
-"""Admits a request for as long as it is handled, or raises Refused or TooOften."""
+"""Admits a request while it is handled. Entering raises HttpRefusal, or TooOften."""
 
 WHO = web.RequestKey("who", Caller)
 
-"""Who makes the request. A request without it may know next to nothing."""
+"""The caller of an authenticated request. Absent in an unsigned /healthz request, whose reply has the status only."""
 
-HEALTH = "/healthz"  # whoever watches over the server may have no key
+HEALTH = "/healthz"  # needs no signature: a monitoring system may have no key
 
-MAX_AT_ONCE = 32  # requests of one user
+MAX_AT_ONCE = 32  # requests of one user that are handled at the same time
 
 _NO_USER = "The user of this key is not known to the server."
 
@@ -56,7 +58,7 @@ _NO_KEYS = "The keys of this server cannot be read; its log tells why."
 
 
 class Callers:
-    """Who a key makes somebody. Who somebody is gets worked out once for as long as accounts and users are the same."""
+    """Finds the caller of an access key. Results are cached until accounts or users change."""
 
     def __init__(self, *, people: Callable[[], Directory], user_of: Callable[[str], UserName | None]) -> None:
         self._people = people
@@ -65,7 +67,7 @@ class Callers:
         self._known: dict[str, Caller] = {}
 
     def of(self, key: str) -> Caller | None:
-        """None for a key whose user is gone."""
+        """Return the caller; None for a key whose user has been deleted."""
         people = self._people()
         if people is not self._as_of:
             self._as_of, self._known = people, {}
@@ -79,7 +81,7 @@ class Callers:
 
 
 class Throttle:
-    """`rate` requests a second for each user, on average, and MAX_AT_ONCE of them at the same time."""
+    """Limits each user to `rate` requests a second on average, and to MAX_AT_ONCE at the same time."""
 
     def __init__(self, *, rate: float, now: Callable[[], datetime]) -> None:
         self._rate = rate
@@ -87,17 +89,20 @@ class Throttle:
         self._at_once = ConcurrencyLimit[str](at_once=MAX_AT_ONCE, waiting=0)
 
     def spend(self, user: str) -> None:
-        """Only for users who are known: the others would fill memory. Raises TooOften."""
+        """Take a token of the user's bucket. Raises TooOften.
+
+        Call it after the signature was verified: buckets for arbitrary names would fill memory.
+        """
         if self._limiter.take({user: self._rate}) is not None:
             raise TooOften("Rate exceeded")
 
     def handling(self, user: str) -> AbstractAsyncContextManager[None]:
-        """Raises TooOften when it is entered."""
+        """Count a request while it is handled. Entering raises TooOften."""
         return self._at_once.of(user)
 
 
 def gate(verifier: SignatureVerifier, throttle: Throttle, callers: Callers, *, now: Callable[[], datetime]) -> Gate:
-    """Nothing of a request is understood before its signature is."""
+    """Return the gate of a server that requires signatures. No body is parsed before its signature is verified."""
 
     @asynccontextmanager
     async def admitted(request: web.Request) -> AsyncIterator[None]:
@@ -119,7 +124,7 @@ def gate(verifier: SignatureVerifier, throttle: Throttle, callers: Callers, *, n
         try:
             key = verifier.verify(sent)
             return key, callers.of(key)
-        except Unavailable as why:  # whose file, and where it is, is not for strangers
+        except Unavailable as why:  # the text has the path of a file: it is logged, not sent
             log.warning("request %s: %s", request[REQUEST_ID], why)
             raise HttpRefusal(_NO_KEYS, status=HTTPStatus.INTERNAL_SERVER_ERROR, code="ServerException") from None
 
@@ -127,7 +132,7 @@ def gate(verifier: SignatureVerifier, throttle: Throttle, callers: Callers, *, n
 
 
 def open_gate(user: UserName, *, now: Callable[[], datetime]) -> Gate:
-    """The gate of a server that asks nobody who he is: whoever comes is its owner, and may do everything."""
+    """Return the gate of a server without authentication: every request is made by `user`, as an ADMIN."""
     owner = Caller(user=user, role=Role.ADMIN)
 
     @asynccontextmanager
@@ -139,5 +144,5 @@ def open_gate(user: UserName, *, now: Callable[[], datetime]) -> Gate:
 
 
 def in_short(health: Mapping[str, object]) -> Mapping[str, object]:
-    """What a stranger may know of it."""
+    """The part of the health report that unauthenticated requests get."""
     return {"status": health["status"]}

@@ -1,4 +1,4 @@
-"""What an operation as a whole asks of its caller."""
+"""Authorization: the permission that an operation requires of its caller."""
 
 import logging
 from http import HTTPStatus
@@ -14,7 +14,10 @@ log = logging.getLogger(__name__)
 
 
 def must_have(caller: Caller, right: Permission, operation: str) -> None:
-    """Raises Refused, whatever the request is about: so nothing is told of what is there."""
+    """Raise HttpRefusal (403) unless the caller has the permission.
+
+    The reply does not depend on the resources named in the request, so it does not reveal which exist.
+    """
     if not caller.has(right):
         log.warning("request %s: user %s may not %s", caller.request_id, caller.user, operation)
         raise denied(f"User {caller.user} is not authorized to perform {operation}.")
@@ -25,6 +28,6 @@ def denied(why: object) -> HttpRefusal:
 
 
 def asker(request: web.Request, right: Permission, operation: str) -> Caller:
-    """Who makes the request, and as what, if he may. Raises Refused."""
+    """Return the caller, with `operation` set. Raises HttpRefusal (403) unless the caller has the permission."""
     must_have(request[WHO], right, operation)
     return replace(request[WHO], operation=operation)

@@ -1,6 +1,6 @@
-"""The short way to an operation whose path is one word: it is found in a dictionary, and no router is asked.
+"""Fast router: finds the handlers of fixed paths in a dictionary, without aiohttp's router.
 
-What aiohttp makes and undoes of each request for its router costs as much as an operation that is quickly done.
+The objects that aiohttp creates for each request to route it cost as much as a short operation.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,13 +13,13 @@ Handle = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def shortcut(app: web.Application, long_way: Handler) -> Handler:
-    """What the router would do, for whoever spells a path as it stands there. All others go the long way."""
+    """Return a handler that serves exact matches of method and fixed path, and passes all others to `long_way`."""
     known = _known(app)
 
     def answering(request: web.BaseRequest) -> Awaitable[web.StreamResponse]:
-        assert isinstance(request, web.Request)  # an application has no others made
+        assert isinstance(request, web.Request)  # an application creates no others
         handle = known.get((request.method, request.raw_path))
-        # Who asks first whether he may send his body is answered by the router.
+        # aiohttp's router answers `Expect: 100-continue`.
         return long_way(request) if handle is None or "Expect" in request.headers else handle(request)
 
     return answering
@@ -32,6 +32,6 @@ def _known(app: web.Application) -> Mapping[tuple[str, str], Handle]:
             handle: Handle = route.handler
             for middleware in reversed(app.middlewares):
                 handle = partial(middleware, handler=handle)
-            # Of several of one path the router takes the first.
+            # The router takes the first of several routes with the same method and path.
             plain.setdefault((route.method, route.resource.canonical), handle)
     return plain

@@ -1,4 +1,4 @@
-"""What every dialect shares of HTTP: one way to read a body, one way to answer, one way to refuse."""
+"""HTTP helpers of all dialects: read and parse bodies, send replies and errors."""
 
 import asyncio
 import json
@@ -13,13 +13,13 @@ from pydantic_core import PydanticSerializationError, to_json
 from batchq.errors import Invalid
 
 Dialect = Callable[[web.Application], None]
-"""Adds the routes of one way of talking to us. No dialect knows another."""
+"""Adds the routes of one API to the application. Dialects do not depend on each other."""
 
 REQUEST_ID = web.RequestKey("request_id", str)
 BODY = web.RequestKey("body", bytes)
 BODY_LIMIT = 256 * 1024
-LEGIBLE = 1000  # members that are not right
-BODY_SECONDS = 20.0  # less than a connection has for all of a request, so that the client is told
+LEGIBLE = 1000  # validation errors; if there are more, the reply has their number only
+BODY_SECONDS = 20.0  # less than the connection's deadline for a whole request, so that the client gets a reply
 
 Shape = TypeVar("Shape", bound=BaseModel)
 
@@ -28,16 +28,17 @@ _TOO_LARGE = f"The request body is larger than {BODY_LIMIT} bytes."
 
 
 class HttpRefusal(Invalid):
-    """A request that HTTP itself has a word for; `status` is HTTP's, `code` is what AWS calls it."""
+    """The request is refused with an HTTP status of its own."""
 
     def __init__(self, message: str, *, status: HTTPStatus, code: str = "ClientException") -> None:
         super().__init__(message)
         self.status = status
+        #: AWS's name of the error.
         self.code = code
 
 
 async def read(request: web.Request) -> bytes:
-    """The whole body. Raises Refused when it is too large, too slow, or breaks off."""
+    """Return the whole body; it may be called again. Raises HttpRefusal if it is too large, too slow or incomplete."""
     body = request.get(BODY)
     if body is None:
         body = request[BODY] = await _read(request)
@@ -45,7 +46,7 @@ async def read(request: web.Request) -> bytes:
 
 
 def parse(shape: type[Shape], body: bytes) -> Shape:
-    """The body as strict UTF-8, JSON and that shape, or Invalid naming the first member that is not right."""
+    """Parse a body as strict UTF-8, JSON and `shape`. Raises Invalid, which names the first invalid member."""
     try:
         return shape.model_validate_json(body)
     except ValidationError as error:
@@ -53,7 +54,7 @@ def parse(shape: type[Shape], body: bytes) -> Shape:
 
 
 def check(shape: type[Shape], content: Mapping[str, object]) -> Shape:
-    """The same of what did not come as a body."""
+    """Validate values that were not sent as a body. Raises Invalid, as `parse` does."""
     try:
         return shape.model_validate(content)
     except ValidationError as error:
@@ -65,7 +66,7 @@ def reply(content: Mapping[str, object], *, status: HTTPStatus = HTTPStatus.OK) 
 
 
 def refusal(status: HTTPStatus, code: str, message: str) -> web.Response:
-    """An error that the clients of both of AWS's JSON protocols understand."""
+    """An error response that the clients of both of AWS's JSON protocols understand."""
     response = reply({"__type": code, "message": message}, status=status)
     response.headers["x-amzn-ErrorType"] = code
     return response
@@ -74,7 +75,7 @@ def refusal(status: HTTPStatus, code: str, message: str) -> web.Response:
 def _said(content: Mapping[str, object]) -> bytes:
     try:
         return to_json(content, ensure_ascii=True)
-    except PydanticSerializationError:  # half a character, as the name of a file may have: only Python writes that
+    except PydanticSerializationError:  # a lone surrogate, as in names of files: only Python's encoder writes it
         return _encode(content).encode()
 
 
@@ -82,7 +83,7 @@ async def _read(request: web.Request) -> bytes:
     if (request.content_length or 0) > BODY_LIMIT:
         raise _too_large()
     try:
-        if request.content.is_eof():  # all of it is here, as nearly always: no timer is needed
+        if request.content.is_eof():  # nearly always: the body is complete, and needs no timer
             body = request.content.read_nowait()
         else:
             async with asyncio.timeout(BODY_SECONDS):
@@ -104,7 +105,7 @@ def _too_large() -> HttpRefusal:
 
 
 def _first(error: ValidationError) -> str:
-    if error.error_count() > LEGIBLE:  # to look at the first, all are made: a quarter of a second for the largest body
+    if error.error_count() > LEGIBLE:  # `errors` creates all of them: a quarter of a second for the largest body
         return f"The request is not valid: it is wrong in {error.error_count()} places"
     wrong = error.errors(include_url=False, include_context=False, include_input=False)[0]
     where = ".".join(str(part) for part in wrong["loc"])[:200]

@@ -1,7 +1,8 @@
-"""The doors of a service on loopback: who may come in, and what goes out when something breaks.
+"""Middleware: checks the Host, Origin and Content-Type headers of each request, and converts errors to responses.
 
-A browser can be made to call 127.0.0.1. So the Host must be ours (a rebound name is not), nothing comes from another
-site, and a body must say that it is JSON, which no form can.
+Any web page can make a browser send requests to 127.0.0.1. So the Host header must have a name of this server (DNS
+rebinding uses another), requests from other origins are refused, and the Content-Type of a body must be JSON, which an
+HTML form cannot send.
 """
 
 import logging
@@ -21,7 +22,7 @@ log = logging.getLogger(__name__)
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 JSON = frozenset({"application/json", "application/x-amz-json-1.1"})
-LONGEST_TYPE = 128
+LONGEST_TYPE = 128  # characters of a Content-Type header
 FROM_HERE = frozenset({"same-origin", "none"})
 WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
@@ -29,7 +30,7 @@ _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]]+)(?::\d{1,5})?", re.IGNORECASE)
 
 
 def doors(hosts: Collection[str], gate: Gate) -> Middleware:
-    """Every request passes here once. `hosts` are the names, beside those of loopback, that we are called by."""
+    """Return the middleware. `hosts`: the names, besides those of loopback, that a Host header may have."""
     known = LOOPBACK | {_bracketed(host.lower()) for host in hosts}
 
     @web.middleware
@@ -53,18 +54,18 @@ async def _answer(request: web.Request, handler: Handler, hosts: Collection[str]
         return refusal(HTTPStatus.BAD_REQUEST, "ClientException", str(why))
     except TooOften as why:
         return refusal(HTTPStatus.TOO_MANY_REQUESTS, "TooManyRequestsException", str(why))
-    except web.HTTPException:  # the router's only: nobody else raises one
+    except web.HTTPException:  # only the router raises them
         what = f"{request.method} {request.path[:200]}"
         return refusal(HTTPStatus.BAD_REQUEST, "ClientException", f"{what} is not an operation of this server.")
     except Unavailable as why:
         log.warning("request %s: %s", request[REQUEST_ID], why)
         return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "ServerException", str(why))
-    except Exception as error:  # noqa: BLE001 - whatever broke, the caller is told in AWS's shape, and not what it was
+    except Exception as error:  # noqa: BLE001 - the caller gets an error in AWS's shape, without its cause
         return _broken(request, error)
 
 
 def _broken(request: web.Request, error: Exception) -> web.Response:
-    """The one place where a failure nobody foresaw is written down, under the id that the caller is given."""
+    """Log an unexpected error with the request id that the response has, too."""
     log.error("request %s: %s %r failed", request[REQUEST_ID], request.method, request.path, exc_info=error)
     message = f"Internal error, RequestId: {request[REQUEST_ID]}"
     return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "ServerException", message)
@@ -101,9 +102,9 @@ def _check_encoding(request: web.Request) -> None:
 
 def _check_type(request: web.Request) -> None:
     said = request.headers.get("Content-Type", "")
-    if said in JSON:  # as nearly always
+    if said in JSON:  # nearly always
         return
-    # Python's parser of it is quadratic, or worse: eight kilobytes of quotes held everybody up for seconds.
+    # Python's parser of this header takes quadratic time or worse: 8 KB of quotes blocked the event loop for seconds.
     if len(said) > LONGEST_TYPE or request.content_type not in JSON:
         raise _unsupported("The Content-Type must be application/json.")
     if (request.charset or "utf-8").lower() not in {"utf-8", "utf8"}:

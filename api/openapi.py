@@ -1,6 +1,6 @@
-"""/openapi.json: what this server can be asked, made of the routes that there are and of the shapes they take.
+"""/openapi.json: the OpenAPI description, generated from the routes and the shapes of their requests. Decision 0019.
 
-All operations of CloudWatch Logs are `POST /`. Each has a path of its own here, by a fragment that is never sent.
+All operations of CloudWatch Logs are `POST /`. Here each has a path of its own, with a fragment that is never sent.
 """
 
 import re
@@ -42,19 +42,21 @@ _REFUSAL: Json = {"type": "object", "required": ["message"], "properties": {"mes
 
 
 class OperationDoc(Struct, frozen=True, kw_only=True):
-    """What a route's method and path do not say.
+    """The description of one operation, in addition to its route's method and path."""
 
-    `body` and `query` are the shapes of what stands there. `refused` is said to all who ask. `target` is its
-    X-Amz-Target, where that tells it from others.
-    """
-
+    #: As `SubmitJob`.
     name: str
+    #: The shape of the request body; None without a body.
     body: type[BaseModel] | None = None
+    #: The shape of the query; None without parameters.
     query: type[BaseModel] | None = None
+    #: The error text of an operation that is refused for every caller; empty if it is supported.
     refused: str = ""
+    #: The X-Amz-Target header, if it distinguishes operations of one route; else empty.
     target: str = ""
+    #: The media type of the request body.
     media: str = MEDIA
-    #: Of an answer that is not a refusal; `media` where it is None.
+    #: The media type of a successful response; None: as `media`.
     response_media: str | None = None
 
 
@@ -62,7 +64,10 @@ _TOLD: web.AppKey[dict[web.AbstractRoute, list[OperationDoc]]] = web.AppKey("tol
 
 
 def mount(app: web.Application) -> None:
-    """Before the dialects, so that they can tell of their routes. It is made on first ask, when all of them stand."""
+    """Add the route of /openapi.json. Must be called before the dialects, which call `document`.
+
+    The description is generated for the first request, when all routes exist.
+    """
     app[_TOLD] = {}
     made = cache(lambda: describe(app))
 
@@ -73,11 +78,12 @@ def mount(app: web.Application) -> None:
 
 
 def document(app: web.Application, route: web.AbstractRoute, told: OperationDoc) -> None:
+    """Describe an operation of `route`; a route may have several."""
     app[_TOLD].setdefault(route, []).append(told)
 
 
 def describe(app: web.Application) -> Json:
-    """A route of which nothing was told is described by its path and method."""
+    """Return the OpenAPI document. A route without an OperationDoc is described by its path and method."""
     refs, schemas = _schemas(it for told in app[_TOLD].values() for it in told)
     paths: dict[str, Json] = {}
     for route in app.router.routes():
@@ -93,9 +99,9 @@ def describe(app: web.Application) -> Json:
 
 
 class _Plain(GenerateJsonSchema):
-    """Without titles that repeat names, and without defaults: None is a member left out."""
+    """Schemas without titles, which repeat the names, and without defaults: None means an omitted member."""
 
-    def field_title_should_be_set(self, schema: object) -> bool:  # noqa: ARG002 - pydantic asks of each
+    def field_title_should_be_set(self, schema: object) -> bool:  # noqa: ARG002 - pydantic passes it
         return False
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
@@ -103,7 +109,7 @@ class _Plain(GenerateJsonSchema):
 
 
 def _schemas(told: Iterable[OperationDoc]) -> tuple[Refs, JsonSchemaValue]:
-    """Where the shape of each body is described, and the descriptions."""
+    """A reference to the schema of each request body, and the schemas."""
     bodies = dict.fromkeys(it.body for it in told if it.body is not None)
     asked: list[tuple[type[BaseModel], JsonSchemaMode]] = [(shape, "validation") for shape in bodies]
     refs, made = models_json_schema(asked, ref_template="#/components/schemas/{model}", schema_generator=_Plain)

@@ -1,4 +1,4 @@
-"""An operation knows the shape of what it is asked: by it a body is parsed, and by it /openapi.json describes it."""
+"""Operations: a handler with the shapes of its requests, which are used to parse bodies and for /openapi.json."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Generic, Protocol, TypeVar
@@ -12,7 +12,7 @@ Answer = Mapping[str, object]
 
 
 class WithBody(Protocol):
-    """One request, as a dialect hands it on."""
+    """One request, as a dialect passes it to a handler."""
 
     @property
     def body(self) -> bytes: ...
@@ -24,14 +24,15 @@ Shape = TypeVar("Shape", bound=BaseModel)
 
 
 class Operation(Struct, Generic[Desk, Call], frozen=True):
-    """What is done about a request.
+    """A handler, and the shapes of its requests."""
 
-    `body` and `query` are the shapes of what stands there; None where nothing does. `refused` is said to all who ask.
-    """
-
+    #: Handles one request, with the dialect's context and the request.
     carry_out: Callable[[Desk, Call], Awaitable[Answer]]
+    #: The shape of the request body; None without a body.
     body: type[BaseModel] | None = None
+    #: The shape of the query; None without parameters.
     query: type[BaseModel] | None = None
+    #: The error text of an operation that is refused for every caller; empty if it is supported.
     refused: str = ""
 
     def __call__(self, desk: Desk, call: Call) -> Awaitable[Answer]:
@@ -41,7 +42,10 @@ class Operation(Struct, Generic[Desk, Call], frozen=True):
 def takes(
     shape: type[Shape], *, check: Callable[[bytes], None] | None = None
 ) -> Callable[[Callable[[Desk, Call, Shape], Awaitable[Answer]]], Operation[Desk, Call]]:
-    """A handler of bodies of that shape: it is not called with any other. `check` sees them before they are read."""
+    """Decorate a handler that is called with the parsed body. A body of another shape raises Invalid.
+
+    `check` gets the body before it is parsed, and may raise Invalid.
+    """
 
     def of(handle: Callable[[Desk, Call, Shape], Awaitable[Answer]]) -> Operation[Desk, Call]:
         def carry_out(desk: Desk, call: Call) -> Awaitable[Answer]:

@@ -25,7 +25,7 @@ class PageTokens:
     """Makes and reads page tokens with AES-GCM; the query is the associated data."""
 
     def __init__(self, key: bytes) -> None:
-        """`key` has 32 bytes. Tokens made with another key are refused."""
+        """`key` has 32 bytes. Tokens that were made with another key are not valid."""
         self._cipher = AESGCM(key)
 
     def make(self, query: TokenQuery, position: str) -> str:

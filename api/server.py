@@ -1,4 +1,4 @@
-"""Who holds a connection, and for how long: one that keeps us waiting is hung up on. aiohttp has no word for it."""
+"""Connections: limits of their number, deadlines for slow clients, and TLS. aiohttp offers none of the limits."""
 
 import asyncio
 import logging
@@ -18,24 +18,25 @@ from batchq.api.tls import Certificate
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 100  # connections that are let in before anything else is done
-WAITING = 1024  # connections that the kernel keeps at the door; one more is told nothing, and knocks again in a second
-WARN_EVERY = 10.0  # seconds between two log lines about connections that are refused
+AT_ONCE = 100  # connections that asyncio accepts in one iteration of the event loop
+WAITING = 1024  # connections in the kernel's backlog; a further client gets no reply and retries after a second
+WARN_EVERY = 10.0  # seconds between two log lines about refused connections
 
 
 class ConnectionLimits(Struct, frozen=True, kw_only=True):
     """How many connections may be open, and how long each may keep the server waiting."""
 
-    #: Open at the same time.
+    #: Connections that may be open at the same time.
     connections: int = 256
-    #: Of these, from one address (one network of 64 bits in IPv6).
+    #: Connections that may be open from one IPv4 address, or one /64 network of IPv6.
     per_address: int = 128
-    #: Seconds to the first byte of a request, from there to its last, and until an answer is taken.
+    #: Seconds that a client may take to send the first byte of a request, from there to send its last byte, and to
+    #: read the response.
     patience: float = 30.0
-    #: Bytes a second. An answer that is sent while it is made may wait for its client longer than `patience`, in all,
-    #: by the time that what the client has taken would need at this rate.
+    #: Bytes a second. A streamed response may wait for its client longer than `patience` in all: by the time that the
+    #: bytes that the client has read would take at this rate.
     least_rate: float = 8 * 1024
-    #: Seconds in which requests that have begun are answered at the end.
+    #: Seconds that a shutdown waits for requests under way.
     drain: float = 5.0
 
 
@@ -43,9 +44,9 @@ LIMITS = ConnectionLimits()
 
 
 class ListeningSite(web.BaseSite):
-    """A listening socket at which `runner`, when it is set up, is reached by as many as may at once.
+    """A listening socket that serves `runner`, which must be set up, within `limits`.
 
-    With a certificate by TLS alone.
+    With a certificate it accepts TLS only.
     """
 
     def __init__(
@@ -70,13 +71,17 @@ class ListeningSite(web.BaseSite):
         assert server is not None
         self._crowd = crowd = ConnectionTable(server, self._limits, self._certificate)
         server.request_handler = crowd.answering(shortcut(self._app, server.request_handler))
-        # asyncio takes so many at once before the crowd is asked: they must not use up the files that may be open.
+        # asyncio accepts up to `backlog` connections before the table counts them: they must not use up the file
+        # descriptors.
         at_once = min(AT_ONCE, self._limits.connections)
         self._server = await asyncio.get_running_loop().create_server(crowd.admit, sock=self._door, backlog=at_once)
         self._door.listen(WAITING)
 
     async def stop(self) -> None:
-        """Nobody new is let in. aiohttp hears no more of a request whose end is on its way, so that is waited for."""
+        """Accept no further connections, and wait for the requests under way.
+
+        After this aiohttp shuts down, and would not receive the rest of a request that is still arriving.
+        """
         await super().stop()
         if self._crowd is not None:
             await self._crowd.settle(self._limits.drain)
@@ -85,8 +90,8 @@ class ListeningSite(web.BaseSite):
 class ConnectionTable:
     """The open connections of a server.
 
-    Where one more would be too many, for its address or in all, the one that keeps the server waiting longest is
-    closed for it; but connections that have made a request of a known user only when there are no others.
+    If a new connection would exceed a limit, per address or in total, the one whose client keeps the server waiting
+    longest is closed. Connections with a request of a known user are closed last. Decision 0032.
     """
 
     def __init__(self, server: web.Server, limits: ConnectionLimits, certificate: Certificate | None) -> None:
@@ -98,16 +103,16 @@ class ConnectionTable:
         self._warned_at = -WARN_EVERY
 
     def admit(self) -> asyncio.Protocol:
-        """The protocol of a new connection, whose address is known a moment later."""
+        """Create the protocol of a new connection. Its address is known from `connection_made` on."""
         tls = self._certificate.context() if self._certificate else None
         return Connection(self._server(), tls=tls, limits=self._limits, enter=self._enter, left=self._left)
 
     def answering(self, handler: Handler) -> Handler:
-        """The same handler; while it works on a request that came whole, nobody is waited for."""
+        """Wrap `handler`: while it works on a complete request, the client's deadline does not run."""
 
         async def answer(request: web.BaseRequest) -> web.StreamResponse:
             connection = self._open.get(request.protocol)
-            if connection is None:  # gone already: what was asked is done all the same
+            if connection is None:  # closed already: the request is carried out all the same
                 return await handler(request)
             connection.asked(request)
             try:
@@ -120,7 +125,7 @@ class ConnectionTable:
         return answer
 
     async def settle(self, patience: float) -> None:
-        """Until no request is under way, from its first byte to its answer; but not for longer."""
+        """Wait until no request is under way, from its first byte to its response; at most `patience` seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 while any(it.under_way for it in self._open.values()):
@@ -128,7 +133,7 @@ class ConnectionTable:
                     await self._fewer.wait()
 
     def _enter(self, connection: "Connection") -> bool:
-        """Whether there is room for it."""
+        """Add a connection, and close another one for it if necessary. False if there is no room."""
         same = [it for it in self._open.values() if it.address == connection.address]
         if len(same) >= self._limits.per_address:
             room = self._make_room(same)
@@ -157,7 +162,7 @@ class ConnectionTable:
 
 
 class Connection(asyncio.Protocol):
-    """aiohttp's protocol with a deadline, behind TLS if so."""
+    """aiohttp's protocol with deadlines for the client, behind TLS if `tls` is given."""
 
     def __init__(
         self,
@@ -169,14 +174,14 @@ class Connection(asyncio.Protocol):
         left: Callable[["Connection"], None],
     ) -> None:
         self.http = http
-        #: Of the client, as far as connections are counted by it.
+        #: The client's address, as connections are counted by it; empty until the connection is made.
         self.address = ""
-        #: Whether a known user made a request in it.
+        #: Whether a known user has made a request on it.
         self.authenticated = False
-        #: Since when its client keeps the server waiting, None while a request is worked on.
+        #: Since when the client keeps the server waiting, in the event loop's time; None while a request is handled.
         self.waiting_since: float | None = None
         self._until = 0.0
-        #: Seconds that the answer under way may still wait for its client.
+        #: Seconds that the current response may still wait for the client.
         self._credit = limits.patience
         self._unsent = 0
         self._at_the_door = True
@@ -196,11 +201,11 @@ class Connection(asyncio.Protocol):
 
     @property
     def under_way(self) -> bool:
-        """Whether a request has begun, and its answer is still to come."""
+        """Whether a request has begun, and its response is not complete."""
         return not self._idle
 
     def asked(self, request: web.BaseRequest) -> None:
-        """The head of a request is here; its body may be on its way."""
+        """The head of a request has arrived; its body may still be arriving."""
         self._answering = True
         self._credit = self._limits.patience
         request.content.on_eof(self._whole)
@@ -211,19 +216,19 @@ class Connection(asyncio.Protocol):
         self._wait()
 
     def hang_up(self) -> None:
-        """At once: what its client has not taken by now is lost."""
+        """Close the connection at once. Data that the client has not read yet is lost."""
         self._end()
         if self._transport is not None:
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        if self._over:  # its place was given away before it came in
+        if self._over:  # closed before it was established
             transport.abort()
             return
         self._transport = transport
         self.address = _network(transport.get_extra_info("peername"))
-        if not self._enter(self):  # SDKs come again a little later
+        if not self._enter(self):  # SDKs retry a little later
             self.hang_up()
         elif self._tls is None:
             self._come_in(transport)
@@ -232,7 +237,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._idle:
-            # Its time begins here, so that a request that comes late in an idle connection is not cut short.
+            # The deadline of the request begins here: it may arrive when the deadline of the idle connection is near.
             self._idle = False
             self._wait()
         if self._at_the_door:
@@ -245,7 +250,7 @@ class Connection(asyncio.Protocol):
             self.http.eof_received()
 
     def pause_writing(self) -> None:
-        """A part of an answer waits for its client, who keeps the server waiting by that."""
+        """Part of a response waits for the client: the deadline runs."""
         self.http.pause_writing()
         if self._answering and self._transport is not None and self.waiting_since is None:
             self._unsent = self._transport.get_write_buffer_size()
@@ -267,7 +272,7 @@ class Connection(asyncio.Protocol):
             self.http.connection_lost(exc)
 
     async def _shake_hands(self, transport: asyncio.Transport, tls: SSLContext) -> None:
-        """Who does not come to its end keeps us waiting as others do. Who speaks no TLS is hung up on."""
+        """Do the TLS handshake, within the client's deadline. A client that does not speak TLS is disconnected."""
         try:
             secured = await self._loop.start_tls(transport, self, tls, server_side=True)
         except OSError:
@@ -281,17 +286,17 @@ class Connection(asyncio.Protocol):
         self._transport = transport
         self._at_the_door = False
         self.http.connection_made(transport)
-        if self._early:  # what came with the last words of the handshake
+        if self._early:  # data that arrived together with the end of the handshake
             self.http.data_received(self._early)
             self._early = b""
 
     def _whole(self) -> None:
-        # A body that comes in after the answer (a refusal) is no request to work on.
+        # A body that is complete only after its response (an error) starts no further handling.
         if self._answering:
             self._rest()
 
     def _wait(self, seconds: float | None = None) -> None:
-        """Anew. A timer that is set goes on unless it is too late: when it rings it sees how long there is to wait."""
+        """Restart the deadline. An earlier timer is not replaced: when it fires, it is set to the remaining time."""
         if self._over:
             return
         self.waiting_since = self._loop.time()
@@ -323,7 +328,7 @@ class Connection(asyncio.Protocol):
 
 
 def _network(peer: object) -> str:
-    """The address of a client; of IPv6 the network of 64 bits, for it has all of that."""
+    """The address by which a client is counted; for IPv6 its /64 network, because one client has all of it."""
     host = str(peer[0]) if isinstance(peer, tuple) and peer else ""
     if ":" not in host:
         return host

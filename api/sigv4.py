@@ -1,7 +1,7 @@
-"""Whether a request was signed with a key that we gave out: AWS's Signature Version 4, in the Authorization header.
+"""Verification of requests signed with AWS Signature Version 4 in the Authorization header. Decision 0020.
 
-botocore's own signer says what the signature should be. What is refused is refused before anything of the request is
-read but its bytes. Signatures in the query, unsigned and streamed payloads are not taken.
+botocore's own signer computes the expected signature. Bodies are not parsed before the signature is verified. Presigned
+URLs (signatures in the query), unsigned payloads and streamed payloads are refused.
 """
 
 import hashlib
@@ -20,9 +20,9 @@ from msgspec import Struct
 
 from batchq.api.http import HttpRefusal
 
-SKEW = timedelta(minutes=5)  # AWS: five, either way
+SKEW = timedelta(minutes=5)  # AWS: five, in either direction
 SERVICES = frozenset({"batch", "logs"})
-MUST = frozenset({"host", "x-amz-date"})  # be signed, and whatever of AWS's own headers there is
+MUST = frozenset({"host", "x-amz-date"})  # always signed; x-amz-* and Content-Type headers too, if they are present
 
 _SAID = re.compile(
     r"AWS4-HMAC-SHA256 +Credential=(?P<key>[\w.+=@-]{1,128})/(?P<date>[0-9]{8})/(?P<region>[a-z0-9-]{1,32})"
@@ -31,34 +31,44 @@ _SAID = re.compile(
     re.ASCII,
 )
 _PLAIN = re.compile(r"/[!-\"$-~]*")
+#: The secret for unknown keys: their verification takes as long as that of known ones.
 _NOBODY = "no key that was given out has this secret, and it takes as long to see so"
 
 
 class SigningKey(Protocol):
-    """A key, as far as verifying needs it."""
+    """An access key, as far as verification needs it."""
 
     @property
     def secret(self) -> str: ...
 
 
 class SignedRequest(Struct, frozen=True, kw_only=True):
-    """A request as it came: `target` is the raw path with its query, `headers` have each line of the head."""
+    """A request as it was received."""
 
     method: str
+    #: The raw path with the query.
     target: str
+    #: One pair of name and value for each header line; names may repeat.
     headers: Sequence[tuple[str, str]]
     body: bytes
 
 
 class SignatureVerifier:
-    """`find` knows the keys that may sign now; `now` is the wall clock's time, for that is what clients sign by."""
+    """Verifies signatures.
+
+    `find` returns the key of an id if it may sign now, else None. `now` returns the wall clock's time, because clients
+    sign theirs.
+    """
 
     def __init__(self, *, find: Callable[[str], SigningKey | None], now: Callable[[], datetime]) -> None:
         self._find = find
         self._now = now
 
     def verify(self, sent: SignedRequest) -> str:
-        """The id of the key that signed it. Raises Refused with AWS's code; which half was wrong is not told."""
+        """Return the id of the key that signed the request. Raises HttpRefusal with AWS's code.
+
+        The error is the same for an unknown key and a wrong secret.
+        """
         lines = _lines(sent)
         said = _said(lines)
         signed = _signed(said["headers"].split(";"), lines)
@@ -107,13 +117,13 @@ def _said(lines: Mapping[str, Sequence[str]]) -> Mapping[str, str]:
 
 
 def _signed(names: Sequence[str], lines: Mapping[str, Sequence[str]]) -> Mapping[str, str]:
-    """The headers that are covered. One that stands there twice may mean either, so none of these may."""
+    """The signed headers. Raises HttpRefusal if one of them appears twice, because its value is ambiguous."""
     must = MUST | {name for name in lines if name.startswith("x-amz-") or name == "content-type"}
     if missing := sorted(must - set(names)):
         raise _incomplete(f"The signature must cover the header {missing[0][:100]}.")
     if wrong := [name for name in names if len(lines.get(name, ())) != 1]:
         raise _incomplete(f"The header {wrong[0][:100]} is said to be signed, and does not stand there once.")
-    if odd := [name for name in names if not lines[name][0].isascii()]:  # AWS's clients sign nothing else
+    if odd := [name for name in names if not lines[name][0].isascii()]:  # AWS's clients sign ASCII only
         raise _incomplete(f"The value of the signed header {odd[0][:100]} is not ASCII.")
     return {name: lines[name][0] for name in names}
 
@@ -125,7 +135,7 @@ def _check_payload(headers: Mapping[str, str], body: bytes) -> None:
 
 
 def _signature(sent: SignedRequest, signed: Mapping[str, str], said: Mapping[str, str], secret: str) -> str:
-    """What it should be. A request line that could be spelt otherwise has none."""
+    """The expected signature. Raises HttpRefusal for a request line that has other spellings."""
     if not sent.method.isupper() or not _is_plain(sent.target):
         raise _incomplete("The request line is not a method in capitals and a path.")
     try:
@@ -133,13 +143,13 @@ def _signature(sent: SignedRequest, signed: Mapping[str, str], said: Mapping[str
         request.context["timestamp"] = signed["x-amz-date"]
         signer = SigV4Auth(Credentials(said["key"], secret), said["service"], said["region"])
         due: str = signer.signature(signer.string_to_sign(request, signer.canonical_request(request)), request)
-    except ValueError:  # bytes that are no text, a host that is none
+    except ValueError:  # bytes that are not text, an invalid host
         raise _incomplete("The head of the request is not text that can be signed.") from None
     return due
 
 
 def _is_plain(target: str) -> bool:
-    """One spelling to a signature: botocore signs `/a/../b` and `//b` as `/b`, which to the router are others."""
+    """Whether no other path has the same signature: botocore signs `/a/../b` and `//b` as `/b`, unlike the router."""
     path = target.partition("?")[0]
     return _PLAIN.fullmatch(target) is not None and normalize_url_path(path) == path
 

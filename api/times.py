@@ -1,4 +1,4 @@
-"""Times as every dialect tells them: whole milliseconds since 1970."""
+"""Times in the format of all dialects: whole milliseconds since 1970."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""The certificate that the server shows of itself. Its files may be replaced while it runs."""
+"""The server's TLS certificate. Its files may be replaced while the server runs. Decision 0021."""
 
 import logging
 from pathlib import Path
@@ -13,7 +13,7 @@ Stamp = tuple[tuple[int, ...] | None, ...]
 
 
 class Certificate:
-    """A chain and its key, both PEM. Raises StartImpossible for what cannot be used, or is no secret."""
+    """A certificate chain and its key, both PEM. Raises StartImpossible for invalid files, or a key all can read."""
 
     def __init__(self, *, chain: Path, key: Path) -> None:
         self._chain = chain
@@ -22,7 +22,7 @@ class Certificate:
         self._context = self._read()
 
     def context(self) -> SSLContext:
-        """For the next connection, by the files as they are now; as they were, while they are of no use."""
+        """Return the context for the next connection, from the current files; while they are invalid, the last one."""
         stamp = self._stamp()
         if stamp != self._seen:
             self._seen = stamp
@@ -39,10 +39,10 @@ class Certificate:
     def _read(self) -> SSLContext:
         context = SSLContext(PROTOCOL_TLS_SERVER)
         context.minimum_version = TLSVersion.TLSv1_2
-        context.options |= OP_NO_RENEGOTIATION  # a client could have us do the costly part again and again
+        context.options |= OP_NO_RENEGOTIATION  # a client could repeat the expensive part of the handshake
         try:
             for file in (self._chain, self._key):
-                file.open("rb").close()  # OpenSSL does not say which of them it could not read
+                file.open("rb").close()  # OpenSSL does not report which file it could not read
             if self._key.stat().st_mode & S_IROTH:
                 raise StartImpossible(f"{self._key} holds a secret and can be read by everybody: chmod 600 {self._key}")
             context.load_cert_chain(self._chain, self._key, password=self._refuse)
@@ -53,7 +53,7 @@ class Certificate:
         return context
 
     def _refuse(self) -> str:
-        """OpenSSL would ask at the terminal, and wait there."""
+        """Called for a key with a passphrase; without it OpenSSL would ask at the terminal and wait."""
         raise StartImpossible(f"{self._key} has a passphrase, and nobody is there to say it: openssl pkey takes it off")
 
 
