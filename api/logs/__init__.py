@@ -1,1 +1,1 @@
-"""The part of CloudWatch Logs that AWS Batch's clients read with."""
+"""The API of CloudWatch Logs: the operations with which clients of AWS Batch read logs."""

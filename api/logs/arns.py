@@ -1,4 +1,4 @@
-"""ARNs of the one group and its streams. The region is only the one the caller speaks from."""
+"""ARNs of the log group and its streams. Their region is the caller's; it selects nothing."""
 
 import re
 
@@ -10,9 +10,11 @@ _GROUP = re.compile(r"arn:aws[a-z-]*:logs:[a-z0-9-]*:(?P<account>[0-9]*):log-gro
 
 
 class LogArns(Struct, frozen=True, kw_only=True):
-    """ARNs as one caller sees them."""
+    """Formats and parses ARNs for one caller."""
 
+    #: The account id of the server.
     account: str
+    #: The region of the caller's credential, or the server's.
     region: str
 
     @property
@@ -23,6 +25,6 @@ class LogArns(Struct, frozen=True, kw_only=True):
         return f"{self.group}:log-stream:{name}"
 
     def names_group(self, identifier: str) -> bool:
-        """Whether a name or an ARN is that of the group."""
+        """Whether `identifier` is the name or an ARN of the log group."""
         arn = _GROUP.fullmatch(identifier)
         return identifier == GROUP if arn is None else (arn["account"], arn["name"]) == (self.account, GROUP)

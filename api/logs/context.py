@@ -1,4 +1,4 @@
-"""What an operation works with: the server it stands in, and the one request before it."""
+"""The arguments of a handler: the context, which is the same for every request, and the request."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -14,19 +14,23 @@ Answer = Mapping[str, object]
 
 
 class LogsContext(Struct, frozen=True, kw_only=True):
-    """The same for every request. `region` is that of callers who name none; `since` is said to be the group's age."""
+    """The services and settings that handlers use; the same for every request."""
 
     logs: LogService
+    #: The account id in ARNs.
     account: str
+    #: The region of callers whose requests name none.
     region: str
     tokens: PageTokens
+    #: Reported as the creation time of the log group.
     since: datetime
 
 
 class LogsRequest(Struct, frozen=True, kw_only=True):
-    """One request, and who makes it. `gone` is whether its client has gone away."""
+    """One request, with its caller."""
 
     body: bytes
+    #: Whether the client has disconnected.
     gone: Callable[[], bool]
     caller: Caller
     arns: LogArns

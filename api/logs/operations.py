@@ -1,4 +1,4 @@
-"""The operations: parse, call, answer."""
+"""Handlers of CloudWatch Logs' operations: translate the request, call the service, translate the result."""
 
 from batchq.api.logs import translate
 from batchq.api.logs.context import Answer, LogsContext, LogsRequest

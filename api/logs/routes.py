@@ -1,4 +1,4 @@
-"""Which request is which operation of CloudWatch Logs: all are `POST /`, and a header names them."""
+"""The route of CloudWatch Logs: every operation is `POST /`, and the X-Amz-Target header names it."""
 
 import logging
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
-"""CloudWatch's shapes to the domain's and back. Pure.
+"""Translation of CloudWatch Logs' requests to the domain, and of results to responses. Pure.
 
-A token of GetLogEvents and the id of an event are what AWS's look like, 56 digits: the number of the task, and where
-in its log the line begins. So both are the same whenever and however they are asked for.
+Tokens of GetLogEvents and ids of events have 56 digits, as AWS's have: the log id as a number, and the position of the
+line in the log. So they are the same in every response.
 """
 
 import json
@@ -33,11 +33,11 @@ _TOKEN = re.compile(r"([fb])/([0-9]{56})")
 Wire = Mapping[str, object]
 
 
-# ------------------------------------------------------------------------------------------------------- what is asked
+# ------------------------------------------------------------------------------------------------------------ requests
 
 
 def check_group(asked: OfGroup, arns: LogArns) -> None:
-    """Raises Invalid unless one group is named; NotFound unless it is ours."""
+    """Raise Invalid unless exactly one member names a group, and NotFound unless it is the server's log group."""
     if (asked.logGroupName is None) == (asked.logGroupIdentifier is None):
         raise Invalid("Exactly one of logGroupName and logGroupIdentifier must be specified.")
     if asked.logGroupName != GROUP and not arns.names_group(asked.logGroupIdentifier or ""):
@@ -50,7 +50,10 @@ def span(asked: GetLogEvents | FilterLogEvents) -> Span:
 
 
 def direction(asked: GetLogEvents, stream: LogStream) -> tuple[int | None, bool]:
-    """The position to read from, None for an end of the stream, and whether to read backwards."""
+    """The position to read from (None: an end of the stream), and whether to read backwards.
+
+    Raises Invalid for a token of another stream.
+    """
     if asked.nextToken is None:
         return None, not asked.startFromHead
     token = _TOKEN.fullmatch(asked.nextToken)
@@ -86,7 +89,7 @@ def streams_token(listing: Listing) -> TokenQuery:
 
 
 def is_group_asked(asked: DescribeLogGroups, arns: LogArns) -> bool:
-    """Whether the one group is among those asked for."""
+    """Whether the request selects the log group. Raises Invalid."""
     if asked.logGroupNamePrefix is not None and asked.logGroupNamePattern is not None:
         raise Invalid("logGroupNamePrefix and logGroupNamePattern are mutually exclusive.")
     if asked.nextToken is not None:
@@ -100,11 +103,11 @@ def is_group_asked(asked: DescribeLogGroups, arns: LogArns) -> bool:
     )
 
 
-# -------------------------------------------------------------------------------------------------------- what is told
+# ----------------------------------------------------------------------------------------------------------- responses
 
 
 def page(found: LogPage, stream: LogStream) -> Wire:
-    """AWS: neither token is ever missing, and at an end it is the one that was given."""
+    """AWS: both tokens are always present; at an end of the stream the token equals that of the request."""
     return {
         "events": [_event(line) for line in found.lines],
         "nextForwardToken": f"f/{_number(stream, found.end)}",
@@ -113,7 +116,7 @@ def page(found: LogPage, stream: LogStream) -> Wire:
 
 
 def hits(events: Iterable[Event]) -> Wire:
-    """AWS: `searchedLogStreams` is always empty nowadays."""
+    """AWS: `searchedLogStreams` is always empty."""
     told = [
         {
             "logStreamName": it.stream.name,
@@ -138,7 +141,7 @@ def stream(summary: StreamSummary, arns: LogArns) -> Wire:
 
 
 def group(arns: LogArns, *, since: datetime) -> Wire:
-    """AWS: `storedBytes` is counted now and then. Here it never is."""
+    """AWS: `storedBytes` is updated from time to time. Here it is always 0."""
     return {
         "logGroupName": GROUP,
         "creationTime": milliseconds(since),
@@ -159,7 +162,7 @@ def _milliseconds(at: int | None) -> int | None:
 
 
 def _event(line: StoredLine) -> Wire:
-    """AWS: it was taken in when it was written, or a moment later."""
+    """AWS: `ingestionTime` is the timestamp or shortly after it. Here both are equal."""
     at = line.at // MILLISECOND
     return {"timestamp": at, "message": line.message, "ingestionTime": at}
 
@@ -168,7 +171,7 @@ def _number(of: LogStream, position: int) -> str:
     return str(int(of.tag.log_id, 16) * _PLACES + position).zfill(56)
 
 
-# ------------------------------------------------------------------------------------------------------ where to go on
+# --------------------------------------------------------------------------------------------- positions in page tokens
 
 
 def place_text(place: SearchPosition) -> str:
@@ -176,7 +179,7 @@ def place_text(place: SearchPosition) -> str:
 
 
 def place(text: str) -> SearchPosition:
-    """What `place_text` wrote."""
+    """Parse the text of `place_text`."""
     after, until, beyond = json.loads(text)
     return SearchPosition(after=after, until=until, beyond=None if beyond is None else tuple(beyond))
 
@@ -186,6 +189,6 @@ def mark_text(mark: StreamPosition) -> str:
 
 
 def mark(text: str) -> StreamPosition:
-    """What `mark_text` wrote."""
+    """Parse the text of `mark_text`."""
     created_at, _, name = text.partition(" ")
     return StreamPosition(name=name, created_at=datetime.fromisoformat(created_at))

@@ -1,1 +1,1 @@
-"""batchq as it speaks itself: what AWS has no word for."""
+"""batchq's own operations, which AWS does not have."""

@@ -1,4 +1,4 @@
-"""Accounts, users and their keys: `POST /v1/batchq/` and the name of an operation in lower case."""
+"""Operations on accounts, users and access keys: `POST /v1/batchq/` and the operation's name in lower case."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

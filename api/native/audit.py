@@ -1,7 +1,7 @@
-"""Who did what: `POST /v1/batchq/listaudit`, the newest first.
+"""ListAudit: `POST /v1/batchq/listaudit` lists audit records, newest first. Decision 0024.
 
-The answer holds all acts for operators and admins, for a coordinator those of the users of his accounts, for a user his
-own; and each of them sees all acts about the jobs that the caller may see, of all users.
+Operators and admins get all records, a coordinator those of the users of the coordinated accounts, a user those of the
+user's own requests. Everyone also gets the records about jobs that the caller may see, whichever user made the request.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -32,14 +32,19 @@ Word = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 class ListAuditRequest(BaseModel):
-    """`since` in milliseconds. `about` is as acts tell it: `job-queue/NAME`, or `job/ID`, for which `job` is short."""
+    """Conditions on audit records; None: any."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel)
 
+    #: The earliest time, in milliseconds since 1970.
     since: Annotated[int, Field(ge=0, le=LATEST)] | None = None
+    #: The user who made the request.
     user: Word | None = None
+    #: As `SubmitJob`.
     operation: Word | None = None
+    #: The changed resource, as records name it: `job-queue/NAME` or `job/ID`.
     about: Word | None = None
+    #: The id of a job: short for `job/ID` in `about`.
     job: Word | None = None
     max_results: Annotated[int, Field(ge=1, le=1000)] = 100
     next_token: str | None = None

@@ -1,37 +1,42 @@
-"""Many jobs stopped by one request: by ids and filters, as people of HPC sites know it.
+"""Bulk stop: cancel or terminate many jobs with one request, by ids and filters. Decision 0023.
 
-`POST /v1/batchq/canceljobs` is CancelJob, and `/v1/batchq/terminatejobs` TerminateJob, of all jobs that meet ALL the
-filters given; the values within one filter are alternatives. At least one filter must be there. Which jobs are meant
-is decided once, in one transaction; what does not exist for the caller, or is over, does not hinder the others.
+`POST /v1/batchq/canceljobs` does what CancelJob does, and `/v1/batchq/terminatejobs` what TerminateJob does, to the
+jobs that match ALL given filters; the values of one filter are alternatives. At least one filter is required. The jobs
+are selected once, in one transaction; jobs that are finished, or do not exist for the caller, do not affect the others.
 
     {"jobs": ["<id>", "<array>:3", "<gang>#1", "<array or gang>.3"],   jobs, children of arrays, nodes of gangs
-     "jobNames": ["sim*"],              any case; a trailing * is any rest; at most 100
-     "users": ["ann"], "accounts": ["physics"],    an account with those below it
+     "jobNames": ["sim*"],              case-insensitive; a trailing * matches any rest; at most 100
+     "users": ["ann"], "accounts": ["physics"],    an account includes those below it
      "jobQueues": ["night"],            names or ARNs
-     "states": ["pending"],             any case: PENDING is SUBMITTED, PENDING and RUNNABLE; RUNNING is STARTING and
-                                        RUNNING; ALL; SUBMITTED, RUNNABLE, STARTING
-     "computeEnvironments": ["node1"],  where they run now
+     "states": ["pending"],             case-insensitive; PENDING is SUBMITTED, PENDING and RUNNABLE; RUNNING is
+                                        STARTING and RUNNING; ALL; SUBMITTED, RUNNABLE, STARTING
+     "computeEnvironments": ["node1"],  where the jobs run now
      "reason": "...", "dryRun": true,
-     "signal": "SIGINT", "graceSeconds": 5}        of terminatejobs: in place of SIGTERM, and of the job's own grace
+     "signal": "SIGINT", "graceSeconds": 5}        terminatejobs only: instead of SIGTERM and the job's own grace
 
-The answer is 200, also where nothing matches. It is NDJSON, one JSON object a line: a line for each job as soon as it
-is handled, and a last line with `counts`. An answer may be long and take seconds. An answer without the last line was
-cut off, and the order is carried out all the same:
+The response is 200, also if no job matches. It is NDJSON, one JSON object a line: a line for each job as soon as it is
+handled, and a last line with `counts`. A response may be long and take seconds. If the last line is missing, the
+response was cut off, but the order is carried out all the same:
 
     {"jobId": "...", "jobName": "...", "status": "RUNNABLE", "outcome": "CANCELLED"}
     {"jobId": "...", "outcome": "NOT_FOUND", "message": "..."}
     {"counts": {"CANCELLED": 1, "NOT_FOUND": 1}, "dryRun": false}
 
-Of one user's bulk stops two at a time are answered and the others wait; beyond 16 they are refused with 429.
+At most two bulk stops of one user are handled at the same time, and others wait; beyond 16 they are refused with 429.
 
-`status` is that before the request; `message` is there where nothing was done, and says why; of an array it says what
-becomes of its children, and of a job that is stopping already since when. Outcomes:
-CANCELLED, TERMINATED: it had not started, and is FAILED. STOPPING: it is over when its containers, or its children,
-are. NOT_RETRIED (of a cancel): it runs on, and has no other attempt. And where nothing was done: ALREADY_FINISHED, and
-of what `jobs` names NOT_MATCHED (by another filter) and NOT_FOUND (or not the caller's to see, or a child that its
-array has not spawned yet: then `message` reports that). A dry run tells the same of what would be done. What is
-malformed (an id, a state, a signal) is refused with 400, and changes nothing; so is the name of a queue, a user or an
-account that does not exist, or that the caller may not see.
+`status` is the status before the request. `message` states why nothing was done, what happens to the children of an
+array, or since when a job is already stopping. Outcomes:
+
+    CANCELLED, TERMINATED  the job had not started, and is now FAILED
+    STOPPING               the job ends when its containers, or its children, have ended
+    NOT_RETRIED            cancel only: the job runs on, and gets no further attempt
+    ALREADY_FINISHED       nothing was done
+    NOT_MATCHED            named in `jobs`, but another filter does not match: nothing was done
+    NOT_FOUND              named in `jobs`, but missing, not visible to the caller, or a child that its array has not
+                           created yet, as `message` then states: nothing was done
+
+A dry run reports the outcomes without stopping anything. A malformed id, state or signal is refused with 400, and
+nothing is changed; so is the name of a queue, user or account that does not exist or is not visible to the caller.
 """
 
 import re
@@ -59,10 +64,10 @@ from batchq.throttling import ConcurrencyLimit
 NDJSON = "application/x-ndjson"
 CANCEL_JOBS = "/v1/batchq/canceljobs"
 TERMINATE_JOBS = "/v1/batchq/terminatejobs"
-MAX_STREAMED = 2  # answers that one user is sent at the same time
-MAX_WAITING = 14  # bulk stops of one user that wait for that
+MAX_STREAMED = 2  # bulk stops of one user that are handled at the same time
+MAX_WAITING = 14  # further bulk stops of one user that wait
 
-MAX_PATTERNS = 100  # each is compared with the name of each job
+MAX_PATTERNS = 100  # in `jobNames`: each pattern is compared with the name of each job
 
 ALL = "ALL"
 SIGNALS = frozenset({"ABRT", "ALRM", "HUP", "INT", "KILL", "QUIT", "TERM", "USR1", "USR2", "WINCH"})
@@ -99,11 +104,12 @@ class CancelJobsRequest(BaseModel):
 
 class JobLine(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     job_id: str
-    #: None, as `status` is, for a job that was not found.
+    #: None for a job that was not found.
     job_name: str | None = None
-    #: Before the request.
+    #: The status before the request; None for a job that was not found.
     status: Status | None = None
     outcome: Outcome
+    #: See the module's docstring; may be empty.
     message: str = ""
 
 
@@ -143,7 +149,7 @@ def _stops(
 
 
 def order_of(it: CancelJobsRequest, user: str) -> SweepOrder:
-    """Raises Invalid."""
+    """The order that each selected job receives. Raises Invalid for an unknown signal."""
     if not isinstance(it, TerminateJobsRequest):
         return SweepOrder(kind=Kind.CANCEL, reason=it.reason or f"Cancelled by {user or 'a request'}")
     return SweepOrder(
@@ -155,7 +161,7 @@ def order_of(it: CancelJobsRequest, user: str) -> SweepOrder:
 
 
 def asked_of(it: CancelJobsRequest) -> BulkStopRequest:
-    """Raises Invalid."""
+    """The filters of a request. Raises Invalid without a filter, and for a malformed id or state."""
     filters = (it.jobs, it.job_names, it.users, it.accounts, it.job_queues, it.states, it.compute_environments)
     if all(given is None for given in filters):
         raise Invalid("At least one filter is required: jobs, or one that says which.")
@@ -175,7 +181,7 @@ def asked_of(it: CancelJobsRequest) -> BulkStopRequest:
 
 
 def _statuses(states: Iterable[str]) -> frozenset[Status] | None:
-    """None is whatever is not over."""
+    """The statuses that `states` select; None: all that are not finished. Raises Invalid for an unknown state."""
     wanted = {said.upper() for said in states}
     unknown = sorted(wanted - STATES.keys() - {ALL})
     if unknown:
@@ -202,7 +208,10 @@ def _set(words: Iterable[str] | None) -> frozenset[str] | None:
 async def _answer(
     request: web.Request, told: AsyncIterator[tuple[JobOutcome, ...]], *, dry_run: bool
 ) -> web.StreamResponse:
-    """Send a line for each job as it is handled, and the last line. A cut answer is aborted, so that clients see it."""
+    """Send a line for each job as it is handled, and the last line.
+
+    If the response cannot be completed the connection is aborted, so that the client notices.
+    """
     answer = web.StreamResponse(headers={"x-amzn-RequestId": request[REQUEST_ID], "Content-Type": NDJSON})
     counts: Counter[str] = Counter()
     is_whole = False
@@ -215,7 +224,7 @@ async def _answer(
         await answer.write_eof()
         is_whole = True
     except ConnectionError:
-        pass  # the client has gone, or was disconnected because it read too slowly; the order stands
+        pass  # the client disconnected, or was disconnected because it read too slowly; the order is carried out
     finally:
         if not is_whole and request.transport is not None:
             request.transport.abort()

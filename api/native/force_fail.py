@@ -1,4 +1,4 @@
-"""An operator's last resort for a job whose container does not end."""
+"""ForceFail: an admin's last resort for a job whose container does not end."""
 
 from http import HTTPStatus
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""A job's walk through the statuses."""
+"""GetJobHistory: the statuses that a job has had, and when."""
 
 from http import HTTPStatus
 

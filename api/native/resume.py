@@ -1,4 +1,4 @@
-"""Data that was restored from a backup goes on when an operator says so."""
+"""Resume: an admin ends the safe mode after a restore (decision 0016), or accepts a new engine (decision 0037)."""
 
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict
@@ -14,11 +14,14 @@ RESUME = "/v1/batchq/resume"
 
 
 class ResumeRequest(BaseModel):
-    """`purge`: what no job owns is cleared away. `newEngine`: jobs that ran on another engine are given up."""
+    """How to resume."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
+    #: Whether containers that no job owns are removed; otherwise they are left alone for good.
     purge: bool = False
+    #: Required if another engine answers than the one of the jobs: accept it, and give up the jobs that ran on the
+    #: other one.
     newEngine: bool = False  # noqa: N815 - the wire's name
 
 

@@ -1,1 +1,1 @@
-"""The shapes of CloudWatch Logs, as AWS spells them."""
+"""The shapes of CloudWatch Logs, spelt as AWS spells them."""

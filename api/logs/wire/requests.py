@@ -1,4 +1,4 @@
-"""What is asked. Members are spelt as AWS spells them; None is a member left out."""
+"""Shapes of requests. Members are spelt as AWS spells them; None: the member is omitted."""
 
 from typing import Annotated, Literal
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class LogsWireModel(BaseModel):
-    """Strict: no number is taken from a text. Unknown members are ignored, and of two alike the last one counts."""
+    """Strict: a string is not converted to a number. Unknown members are ignored; the last of equal members counts."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
 
@@ -21,7 +21,7 @@ Described = Annotated[int, Field(ge=1, le=50)]
 
 
 class OfGroup(LogsWireModel):
-    """By its name, or by its name or ARN; AWS wants one of the two."""
+    """A request about one log group. AWS: exactly one of the two members, the latter a name or an ARN, is required."""
 
     logGroupName: GroupName | None = None
     logGroupIdentifier: GroupIdentifier | None = None
