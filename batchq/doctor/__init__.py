@@ -1,1 +1,1 @@
-"""What is wrong, and what to do: facts of engine, data, clock and server in, findings out. Pure."""
+"""The diagnosis of an installation: facts about engine, data, clock and server in, findings out. Pure."""

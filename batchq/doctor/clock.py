@@ -1,4 +1,4 @@
-"""Whether the clocks agree: the machine's, the engine's, the server's, and the youngest row's."""
+"""Findings about clocks: compares the machine's clock with the engine's, the server's and the newest job's time."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -22,10 +22,10 @@ def _engine(facts: Facts) -> Findings:
 
 
 def _server(facts: Facts) -> Findings:
-    """Its clock is the machine's at its start, and then counts by itself."""
+    """Compare the server's clock: it is read from the machine at the start and then runs independently."""
     try:
         ahead = datetime.fromisoformat(str((facts.server.health or {}).get("now"))) - facts.now
-    except (TypeError, ValueError):  # it tells no time, or is none of ours
+    except (TypeError, ValueError):  # no server, a server that reports no time, or not a batchq server
         return
     if abs(ahead) > APART:
         says = f"the server's clock is {_apart(ahead)} this machine's, which was set since the server started"

@@ -1,10 +1,10 @@
-"""What is wrong with the container engine."""
+"""Findings about the container engine."""
 
 from batchq.doctor.facts import DiskSpace, EngineFacts, EngineFault, EngineTrouble
 from batchq.doctor.finding import Finding, Findings, ok, problem, warning
 
 ENGINE = "engine"
-OLDEST_API = (1, 41)  # of Docker 20.10
+OLDEST_API = (1, 41)  # the API of Docker 20.10
 TIGHT, FULL = 2 * 2**30, 256 * 2**20  # bytes free on the engine's disk
 
 UNAVAILABLE = {

@@ -1,4 +1,4 @@
-"""A finding: a line of the doctor's."""
+"""The finding: one line of the doctor's report."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -7,19 +7,24 @@ from msgspec import Struct
 
 
 class Level(StrEnum):
-    """A problem keeps jobs from running or puts data at risk; a warning may come to that."""
+    """The severity of a finding."""
 
     OK = "ok"
+    #: May become a problem.
     WARNING = "warning"
+    #: Keeps jobs from running, or puts data at risk.
     PROBLEM = "problem"
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """`do` is what to do about it, as sentences."""
+    """One result of the diagnosis."""
 
     level: Level
+    #: The component, such as `engine` or `store`.
     about: str
+    #: What was found.
     says: str
+    #: What to do about it, in whole sentences; empty if there is nothing to do.
     do: str = ""
 
 

@@ -1,4 +1,4 @@
-"""Jobs that do not end although they were told to, and containers that no job owns."""
+"""Findings about jobs and containers: jobs that do not end after a stop order, and orphaned containers."""
 
 from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
@@ -11,7 +11,7 @@ from batchq.domain.lifecycle.containers import tags_kept, tags_under_way
 
 JOBS, CONTAINERS = "jobs", "containers"
 A_MINUTE = timedelta(minutes=1)
-MOST_STRAYS = 3  # more than this batchq does not touch: they look like another database's
+MOST_STRAYS = 3  # batchq leaves more orphans than this alone: they may belong to another database
 MOST_NAMED = 5
 
 
@@ -42,7 +42,7 @@ def _another_engine(engine: EngineFacts, records: Records) -> Findings:
 
 
 def is_stuck(job: Job, now: datetime) -> bool:
-    """Killed a minute ago and not dead, or not even asked a minute after its grace."""
+    """Whether a container still runs a minute after it was killed, or a minute after the job's grace period ended."""
     killed = min(_killed(job), default=None)
     if killed is not None:
         return now - killed > A_MINUTE
@@ -50,7 +50,7 @@ def is_stuck(job: Job, now: datetime) -> bool:
 
 
 def _killed(job: Job) -> Iterator[datetime]:
-    """When what is still there was first killed."""
+    """The times at which containers that have not ended were first killed."""
     if job.attempt is not None and job.attempt.parts:
         yield from (it.killed_at for it in job.attempt.parts if it.killed_at is not None and it.stopped_at is None)
     elif job.stop is not None and job.stop.killed_at is not None:
@@ -79,7 +79,7 @@ def _containers(engine: EngineFacts, records: Records, now: datetime) -> Finding
 
 
 def _is_long_over(tag: Tag, records: Records, now: datetime) -> bool:
-    """A minute: what has just ended is about to be cleared away."""
+    """Whether the attempt ended more than a minute ago; before that its container is about to be removed."""
     job = records.named.get(tag.job_id)
     if job is None:
         return False

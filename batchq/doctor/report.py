@@ -1,4 +1,4 @@
-"""All findings, in the order in which to read them."""
+"""The doctor's report: all findings, in reading order."""
 
 from batchq.doctor import clock, engine, jobs, server, store
 from batchq.doctor.facts import Facts

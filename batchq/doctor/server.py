@@ -1,4 +1,4 @@
-"""What a server says of itself, and whether it is the one that holds the data."""
+"""Findings about the server: the state it reports, and whether it serves this data directory."""
 
 from collections.abc import Mapping
 
@@ -64,7 +64,7 @@ def _store_and_engine(health: Mapping[str, object]) -> Findings:
 
 
 def _disk(health: Mapping[str, object]) -> Findings:
-    """The disk itself is reported by the store's findings, which see it without a server."""
+    """Findings about the disk reserve and stored logs. Free space is a finding of `doctor.store`."""
     reserve, logs = health.get("reserve", "ok"), health.get("logs", "ok")
     if reserve != "ok":
         do = "Make room on the disk of the data: when nothing is left of it, job ends are not saved until there is."

@@ -1,11 +1,11 @@
-"""What is wrong with the data directory: the database in it, its lock, its disk, its modes."""
+"""Findings about the data directory: the database, the lock, the disk and the file modes."""
 
 from batchq.doctor.facts import DiskSpace, FileFacts, Records, StoreFacts
 from batchq.doctor.finding import Finding, Findings, ok, problem, warning
 
 STORE, DISK = "store", "disk"
-LONG_WAL = 256 * 2**20  # bytes; SQLite starts it anew at a few MiB unless somebody reads for long
-ENOUGH = 8  # times the floor
+LONG_WAL = 256 * 2**20  # bytes; SQLite reuses it from a few MiB on, unless a reader stays open for long
+ENOUGH = 8  # a warning below this many times the floor
 ROOT = 0
 
 

@@ -1,1 +1,1 @@
-"""Logs of containers: captured, stored, read and searched."""
+"""Container logs: capture, storage limits, reading and searching."""

@@ -1,15 +1,17 @@
-"""A container's output, copied from the engine's log into the archive before the engine forgets it.
+"""Log capture: copies a container's output from the container engine into the log archive.
 
-Nobody follows a container: each copy takes what is new since the last one. The engine's log is known by its stamps.
-Two outputs of a container overtake each other by a little, so the last moment is always read again; and a line too
-long for the engine is cut, and its rest comes later, under the stamp of its beginning. So what is kept is counted in
-characters a stamp, and a copy takes what exceeds that: it may be killed half-way, or be made twice.
+Output is copied on demand instead of being followed (decision 0005): each copy takes what is new since the last one.
+Lines are identified by the engine's timestamps. Lines of stdout and stderr may appear out of order by a little, so each
+copy reads the last second again (OVERLAP). The engine cuts long lines into parts that have the timestamp of the first
+part and may appear later. Therefore the stored characters are counted for each timestamp, and a copy stores only what
+exceeds them: a copy may be interrupted, or made twice, and each line is stored once.
 
-AWS: a line without a character is no event, and one of more than 256 KiB is several (CloudWatch takes 1 MiB since
-2025, but its agents still cut here). A log of a machine whose clock was set back while it was read may lack lines.
+AWS: an empty line is not an event, and a line of more than 256 KiB becomes several events (CloudWatch accepts 1 MiB
+since 2025, but its agents still cut at 256 KiB). If the machine's clock is set back during a capture,
+lines may be lost.
 
-Where not all is stored, a line of batchq's own says so (decision 0033). A copy that a quota stopped goes on when the
-next one finds room.
+If output is not stored, a line that batchq writes says so (decision 0033). A capture that a quota stopped continues
+once a later copy finds room.
 """
 
 import asyncio
@@ -26,15 +28,15 @@ from batchq.ports.clock import Clock
 from batchq.ports.logs import LogArchive, LogLine, StoredLine
 from batchq.ports.runtime import ContainerRuntime
 
-OVERLAP = 1_000_000_000  # nanoseconds by which one line may overtake another
-PERHAPS_CUT = 4096  # characters; engines cut at 16 KiB, which are so many at least
+OVERLAP = 1_000_000_000  # nanoseconds by which lines may be out of order
+PERHAPS_CUT = 4096  # characters; engines cut at 16 KiB, which are at least this many characters in UTF-8
 EVENT_BYTES = 262_118
 BATCH_LINES = 2000
 BATCH_CHARACTERS = 1024 * 1024
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MEMORY = timedelta(seconds=1)  # for which it is known when a container was last asked
-ENGINE_STORES = 400_000_000  # bytes of a container's log, as JSON, at least; what was written before may be dropped
-ENGINE_LINE = 85  # bytes of a line's JSON beside its text
+MEMORY = timedelta(seconds=1)  # how long the time of a container's last copy is remembered
+ENGINE_STORES = 400_000_000  # bytes; the engine stores at least this much of a log, as JSON, and may drop older lines
+ENGINE_LINE = 85  # bytes of a line's JSON apart from its text
 DROPPED = "batchq: the engine stores only the last 400 to 500 MB of a container's output; lines {} may be missing"
 STOPPED = (
     "batchq: log capture stopped: {}; {:.1f} MiB of this log are stored. "
@@ -43,7 +45,7 @@ STOPPED = (
 
 
 class LogCapture:
-    """One copy at a time for a container."""
+    """Copies the output of containers into the archive; copies of the same container run one at a time."""
 
     def __init__(self, *, archive: LogArchive, runtime: ContainerRuntime, clock: Clock, quota: LogQuota) -> None:
         self._archive = archive
@@ -54,9 +56,9 @@ class LogCapture:
         self._caught_up: dict[str, datetime] = {}
 
     async def keep(self, tag: Tag) -> bool:
-        """Copy all that is not kept yet. Whether the container, which wrote nothing, is removed by that.
+        """Copy all output that is not stored yet. Returns True if the container wrote nothing and was removed.
 
-        One that is gone has nothing to copy.
+        For a container that does not exist any more, nothing is copied.
         """
         async with self._turn_of(tag):
             try:
@@ -68,7 +70,7 @@ class LogCapture:
             return written is None
 
     async def catch_up(self, tag: Tag, *, fresh: timedelta) -> None:
-        """Copy what is new, unless that was begun less than so long ago."""
+        """Copy new output, unless the last copy began less than `fresh` ago."""
         async with self._turn_of(tag):
             now = self._clock.now()
             if now - self._caught_up.get(tag.log_id, EPOCH) < fresh:
@@ -77,9 +79,10 @@ class LogCapture:
             self._remember(tag.log_id, now)
 
     async def horizon(self, tags: Collection[Tag]) -> int | None:
-        """Until when everything these containers wrote is kept, in nanoseconds since the epoch.
+        """The time until which all output of these containers is stored, in nanoseconds since the epoch.
 
-        None if none of them was read lately, or if their clock, which made the stamps, is seen to be ahead of ours.
+        None if none of them was copied recently, or if a stored timestamp shows that the engine's clock is ahead
+        of batchq's clock.
         """
         known = [self._caught_up[tag.log_id] for tag in tags if tag.log_id in self._caught_up]
         latest = max([await self._archive.last(tag.log_id) for tag in tags], default=0)
@@ -88,15 +91,18 @@ class LogCapture:
         return _nanoseconds(min(known))
 
     def _turn_of(self, tag: Tag) -> asyncio.Lock:
-        """The lock lives as long as somebody holds it or waits for it."""
+        """The container's lock, which exists as long as a copy holds it or waits for it."""
         return self._turns.setdefault(tag, asyncio.Lock())
 
     def _remember(self, log_id: str, now: datetime) -> None:
-        """When a container was last asked; and forget those of long ago."""
+        """Record that a copy of this container began at `now`, and drop entries older than MEMORY."""
         self._caught_up = {task: at for task, at in self._caught_up.items() if now - at < MEMORY} | {log_id: now}
 
     async def _copy_first(self, tag: Tag, written: AsyncGenerator[LogLine, None]) -> bool:
-        """All of it, if nothing is kept yet; else nothing, and False. No file is looked for where nothing is told."""
+        """Store all of `written` if nothing is stored yet; else store nothing and return False.
+
+        The archive is not accessed if `written` is empty.
+        """
         batch = LogBatch(self._archive, tag, self._quota, stored=0)
         asked, read = False, 0
         with suppress(ContainerGone):
@@ -114,7 +120,10 @@ class LogCapture:
         return True
 
     async def _copy(self, tag: Tag, *, whole: bool) -> None:
-        """`whole` looks also for the rest of lines that were cut long ago, for which all that is kept is read once."""
+        """Copy new output. With `whole`, also the missing parts of lines that were cut earlier.
+
+        That reads the whole stored log once.
+        """
         log_id = tag.log_id
         last = await self._archive.last(log_id)
         stored = await self._archive.size(log_id) if last else 0
@@ -136,7 +145,7 @@ class LogCapture:
             await batch.annotate(DROPPED.format(f"from {_clock_time(newest)} to {_clock_time(oldest)}"))
 
     async def _is_stopped(self, tag: Tag, stored: int) -> bool:
-        """Whether a quota refuses more, and the last line that is stored says so, or no line can."""
+        """Whether a quota refuses more output, and that is reported in the log or cannot be."""
         if await self._quota.refusal(tag, stored) is None:
             return False
         if not self._quota.may_annotate:
@@ -145,7 +154,7 @@ class LogCapture:
         return any(_is_annotation(line) for line in page.lines)
 
     async def _kept(self, log_id: str, *, since: int, whole: bool) -> dict[int, int]:
-        """Characters by stamp: of lines after `since` and, for the whole, of those that may have been cut."""
+        """The stored characters by timestamp: of lines after `since` and, with `whole`, of lines that may be cut."""
         kept: dict[int, int] = {}
         position = 0 if whole else await self._archive.seek(log_id, since)
         while True:
@@ -160,12 +169,10 @@ class LogCapture:
 
 
 class LogBatch:
-    """Events on their way into a container's log, so many at a time that neither the memory nor the disk minds.
-
-    `stored` are the bytes of the log that the archive has already.
-    """
+    """Appends events to a container's log in batches of at most about BATCH_LINES or BATCH_CHARACTERS."""
 
     def __init__(self, archive: LogArchive, tag: Tag, quota: LogQuota, *, stored: int) -> None:
+        """`stored`: the present size of the log in the archive, in bytes."""
         self._archive = archive
         self._tag = tag
         self._quota = quota
@@ -174,7 +181,7 @@ class LogBatch:
         self._characters = 0
 
     async def add(self, at: int, message: str) -> bool:
-        """False when the quota refused what was added, so that no more can be."""
+        """Add a line of output. Returns False if the quota refused a batch; then the capture must stop."""
         for event in events(message):
             self._lines.append(LogLine(at=at, message=event))
             self._characters += len(event)
@@ -183,7 +190,7 @@ class LogBatch:
         return True
 
     async def append(self) -> bool:
-        """What was added since the last time. False when the quota refused it; then a line in the log says why."""
+        """Append the present batch. Returns False if the quota refused it; then a line in the log says why."""
         lines, self._lines, self._characters = self._lines, [], 0
         if not lines:
             return True
@@ -198,13 +205,16 @@ class LogBatch:
         return False
 
     async def annotate(self, message: str, *, at: int = 0) -> None:
-        """Store a line of batchq's own, at this time or that of the last line, if the disk has room for it."""
+        """Append a line that batchq writes, if the disk has room: at `at`, or at the last line's time if that is later.
+
+        `at` is in nanoseconds since the epoch.
+        """
         if self._quota.may_annotate:
             await self._archive.annotate(self._tag.log_id, LogLine(at=at, message=message))
 
 
 def events(message: str) -> Sequence[str]:
-    """A line as CloudWatch's events: none where it is empty, several where it is long. No character is cut in two."""
+    """AWS: a line as CloudWatch events: none for an empty line, several for a long one. No character is cut in two."""
     if message.isascii() and len(message) <= EVENT_BYTES:
         return (message,) if message else ()
     data = message.encode("utf-8", "replace")
@@ -220,7 +230,7 @@ def events(message: str) -> Sequence[str]:
 
 
 def _rest(line: LogLine, kept: dict[int, int], *, since: int) -> str:
-    """What of a line is not kept yet, perhaps nothing. What is, is counted off."""
+    """The part of a line that is not stored yet, perhaps empty. Deducts the stored part from `kept`."""
     if line.at <= since and line.at not in kept:
         return ""
     known = min(kept.get(line.at, 0), len(line.message))
@@ -230,7 +240,7 @@ def _rest(line: LogLine, kept: dict[int, int], *, since: int) -> str:
 
 
 def _is_annotation(line: StoredLine) -> bool:
-    """Stamped by batchq: the engine stamps no line 0, and a damaged line has no time at all."""
+    """Whether batchq wrote the line: its timestamp is 0, which the engine never uses; a damaged line has no time."""
     return line.stamped == 0 < line.at
 
 

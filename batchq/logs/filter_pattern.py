@@ -1,6 +1,7 @@
-"""CloudWatch's filter patterns, as far as they are terms. Not those on JSON, on columns, or regular expressions.
+"""AWS: CloudWatch filter patterns made of terms. Patterns on JSON or columns and regular expressions are refused.
 
-`ERROR "not found"` is both, `?ERROR ?WARN` is any of them, `-DEBUG` is without; all of it with regard to case.
+`ERROR "not found"` requires both terms, `?ERROR ?WARN` any of them, `-DEBUG` excludes a term. Matching is
+case-sensitive.
 """
 
 import re
@@ -10,7 +11,7 @@ from msgspec import Struct
 from batchq.errors import Invalid
 from batchq.logs.search_budget import Budget
 
-MAX_TERMS = 20  # each is looked for in each line
+MAX_TERMS = 20  # every line is searched for every term
 
 _TERM = re.compile(r'\s*(?P<sign>[?-]?)(?:"(?P<phrase>(?:[^"\\]|\\.)*)"|(?P<word>[^\s"]+))(?=\s|$)')
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
@@ -22,14 +23,17 @@ _UNSERVED = {
 
 
 class Pattern(Struct, frozen=True, kw_only=True):
-    """Matches a message that has all terms of `every`, any of `some` unless there are none, and none of `without`."""
+    """A compiled filter pattern."""
 
+    #: A message must contain all of these.
     every: tuple[str, ...]
+    #: A message must contain at least one of these; empty: no condition.
     some: tuple[str, ...]
+    #: A message must contain none of these.
     without: tuple[str, ...]
 
     async def matches(self, message: str, budget: Budget) -> bool:
-        """A long message is compared with each term in a slice of its own."""
+        """Whether the message matches. May pause before each comparison, so that a long message yields the loop."""
         for term in self.every:
             if not await _contains(message, term, budget):
                 return False
@@ -43,7 +47,7 @@ class Pattern(Struct, frozen=True, kw_only=True):
 
 
 def compiled(pattern: str) -> Pattern:
-    """Raises Invalid for a pattern that is none, or of a kind that is not served."""
+    """Parse a filter pattern. Raises Invalid if it is malformed or of an unsupported kind."""
     terms = _terms(pattern)
     if len(terms) > MAX_TERMS:
         raise Invalid(f"Invalid filter pattern: it has {len(terms)} terms, and this server serves {MAX_TERMS}.")
@@ -61,7 +65,7 @@ async def _contains(message: str, term: str, budget: Budget) -> bool:
 
 
 def _terms(pattern: str) -> list[tuple[str, str]]:
-    """Each with its sign: none, `?` or `-`."""
+    """The terms as (sign, text). The sign is empty, `?` or `-`."""
     rest = pattern.strip()
     if rest[:1] in _UNSERVED:
         raise Invalid(_UNSERVED[rest[0]])

@@ -1,4 +1,4 @@
-"""Events of one stream, in the order they were kept, from either end."""
+"""Pages of one log stream, read forwards or backwards."""
 
 from typing import Self
 
@@ -11,19 +11,21 @@ PAGE_BYTES = 1024 * 1024
 
 
 class Span(Struct, frozen=True, kw_only=True):
-    """From `start` until just before `end`, in nanoseconds since the epoch; None is for ever."""
+    """A half-open interval of time, in nanoseconds since the epoch."""
 
+    #: Included.
     start: int = 0
+    #: Excluded; None: no end.
     end: int | None = None
 
     def until(self, end: int | None) -> Self:
-        """The part of it before a time; all of it for None."""
+        """The part of the interval before `end`; None: the whole interval."""
         ends = [it for it in (self.end, end) if it is not None]
         return replace(self, end=min(ends, default=None))
 
 
 async def forwards(archive: LogArchive, log_id: str, *, span: Span, position: int | None, limit: int) -> LogPage:
-    """The next events from a position on (None: from the first). The page ends where reading goes on."""
+    """The next events from `position` on; None: from the first. `end` of the page is the position of the next page."""
     low, high = await _window(archive, log_id, span)
     start = low if position is None else max(position, low)
     page = await archive.read(log_id, position=start, limit=limit, max_bytes=PAGE_BYTES)
@@ -34,7 +36,10 @@ async def forwards(archive: LogArchive, log_id: str, *, span: Span, position: in
 
 
 async def backwards(archive: LogArchive, log_id: str, *, span: Span, position: int | None, limit: int) -> LogPage:
-    """The events that end at a position (None: with the last), oldest first. The page starts where reading goes on."""
+    """The events before `position`, oldest first; None: the last ones.
+
+    `start` of the page is the position of the next page.
+    """
     low, high = await _window(archive, log_id, span)
     end = min((it for it in (position, high) if it is not None), default=None)
     page = await archive.read_back(log_id, position=end, limit=limit, max_bytes=PAGE_BYTES)
@@ -45,7 +50,7 @@ async def backwards(archive: LogArchive, log_id: str, *, span: Span, position: i
 
 
 async def _window(archive: LogArchive, log_id: str, span: Span) -> tuple[int, int | None]:
-    """The positions where a span begins and, if it ends, where it does."""
+    """The positions where the span begins and ends; the second is None for a span without end."""
     low = await archive.seek(log_id, span.start) if span.start else 0
     high = None if span.end is None else await archive.seek(log_id, span.end)
     return low, high

@@ -1,7 +1,7 @@
-"""How much output is stored: of one container, of an account's containers together, and while the disk has room.
+"""Limits of stored output: for one container, for all containers of an account, and by the free space of the disk.
 
-An account's sum is counted when a limit first asks for it, by the stored sizes of its logs, and then grows with each
-append. Logs that are discarded make it too high: it is counted again before a limit refuses by it.
+The total of an account is computed from the stored sizes of its logs when a limit first needs it, and then grows with
+each append. Deleted logs make it too high, so it is computed again before a limit refuses output because of it.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ from batchq.ports.logs import LogArchive, RetentionArchive
 
 log = logging.getLogger(__name__)
 
-PAGE = 500  # streams that are counted at a time
-REPORTED = timedelta(hours=1)  # for which health reports that a capture stopped
+PAGE = 500  # log streams read at a time
+REPORTED = timedelta(hours=1)  # how long /healthz reports a stopped capture
 
 
 class LogQuota:
-    """`each` is the MiB that are stored for one container, None for all it writes; `quotas` has the accounts' limits.
+    """The limits of stored output.
 
-    A limit is checked before each append of about a MiB, so it is exceeded by that at most, a container.
+    A limit is checked before each append of about one MiB, so each container may exceed it by at most that much.
     """
 
     def __init__(
@@ -39,6 +39,7 @@ class LogQuota:
         usage: "AccountLogs",
         clock: Clock,
     ) -> None:
+        """`each`: the limit for one container in MiB; None: no limit. `quotas`: the limits of accounts."""
         self._each = each
         self._floor = floor
         self._quotas = quotas
@@ -48,7 +49,10 @@ class LogQuota:
         self._last_stop: tuple[datetime, str] | None = None
 
     async def refusal(self, tag: Tag, stored: int) -> str | None:
-        """Why no more of a container is stored than these bytes of its output, None if it is. Raises StoreFailed."""
+        """The reason why no more output of a container is stored; None if there is room. Raises StoreFailed.
+
+        `stored`: the bytes of its output that are stored already.
+        """
         if self._each is not None and stored >= self._each * MIB:
             return f"--log-mib {self._each} is the limit of serve for the output of one container"
         if self._floor.trouble is not None:
@@ -56,12 +60,12 @@ class LogQuota:
         return await self._refusal_by_account(tag)
 
     async def count(self, tag: Tag, appended: int) -> None:
-        """So many bytes were appended."""
+        """Add `appended` bytes to the total of the container's account."""
         if any(it.limits.log_mib is not None for it in self._quotas().limited.values()):
             self._usage.add(await self._usage.account_of(tag), appended)
 
     def stopped(self, tag: Tag, why: str) -> None:
-        """The capture of a container's output stopped."""
+        """Log and report that the capture of a container's output stopped."""
         log.warning("container %s: log capture stopped: %s", tag, why)
         self._stops += 1
         self._last_stop = self._clock.now(), f"container {tag}: {why}"
@@ -73,7 +77,7 @@ class LogQuota:
 
     @property
     def trouble(self) -> str | None:
-        """What health reports: that output was not stored lately."""
+        """The text for /healthz if a capture stopped within REPORTED; else None."""
         if self._last_stop is None or self._clock.now() - self._last_stop[0] > REPORTED:
             return None
         return f"log capture stopped {self._stops} times since the start; last for {self._last_stop[1]}"
@@ -91,11 +95,11 @@ class LogQuota:
 
 
 class RetentionLogArchive(LogArchive, RetentionArchive, Protocol):
-    """An archive of which logs are discarded, too."""
+    """A log archive that can delete logs."""
 
 
 class AccountLogs:
-    """Bytes of stored logs, by account. Logs are discarded by way of it."""
+    """The total size of stored logs by account. Logs are deleted through it, so that the totals stay correct."""
 
     def __init__(self, *, store: JobStore, archive: RetentionLogArchive) -> None:
         self._store = store
@@ -105,7 +109,7 @@ class AccountLogs:
         self._counting = asyncio.Lock()
 
     async def account_of(self, tag: Tag) -> AccountName:
-        """That of the job; empty for a job that is forgotten, whose logs go with it."""
+        """The account of the container's job; empty for a deleted job, whose logs are deleted with it."""
         job = (await self._store.jobs([tag.job_id])).get(tag.job_id)
         return AccountName("") if job is None else job.spec.owner.account
 
@@ -114,12 +118,12 @@ class AccountLogs:
             self._bytes[account] += appended
 
     async def discard(self, log_id: str) -> None:
-        """Store nothing of a forgotten container's output any more."""
+        """Delete a log, and mark all totals for recomputation."""
         await self._archive.discard(log_id)
         self._expired = set(self._bytes)
 
     async def reaches(self, accounts: frozenset[AccountName], limit: int) -> bool:
-        """Whether these accounts together have so many bytes stored."""
+        """Whether the stored logs of these accounts together have at least `limit` bytes."""
         async with self._counting:
             for name in accounts - self._bytes.keys():
                 await self._count(name)

@@ -1,4 +1,4 @@
-"""Events of several streams, interleaved by time, those that match a pattern."""
+"""Search for events in several log streams, merged by time."""
 
 import heapq
 from collections import deque
@@ -11,15 +11,17 @@ from batchq.logs.pages import PAGE_BYTES, Span
 from batchq.logs.search_budget import LINE_COST, Budget
 from batchq.ports.logs import LogArchive, LogStream, StoredLine
 
-EXAMINED = 50_000  # lines looked at for one page, whether they match or not
-AHEAD_LINES = 5_000  # read ahead of all the streams together
+EXAMINED = 50_000  # lines compared for one page, whether they match or not
+AHEAD_LINES = 5_000  # lines read ahead, of all streams together
 AHEAD_BYTES = 4 * 1024 * 1024
 
 Key = tuple[int, str, int]
-"""A line's time, its task, its position: no two lines have the same, and in this order they are told."""
+"""The sort key of a line: its time, its log id, its position. The keys of two lines always differ."""
 
 
 class Event(Struct, frozen=True, kw_only=True):
+    """A line of a log stream."""
+
     stream: LogStream
     line: StoredLine
 
@@ -29,16 +31,18 @@ class Event(Struct, frozen=True, kw_only=True):
 
 
 class SearchResult(Struct, frozen=True, kw_only=True):
-    """What was found, and the key of the last line that was looked at: None if there is nothing beyond."""
+    """A page of search results."""
 
     events: tuple[Event, ...]
+    #: The key of the last line that was compared; None if no lines are left.
     reached: Key | None
 
 
 class StreamReader:
-    """One stream's events of a span, read a little ahead."""
+    """Reads the events of one stream within a span, with read-ahead."""
 
     def __init__(self, archive: LogArchive, stream: LogStream, *, span: Span, share: int, budget: Budget) -> None:
+        """`share`: the number of streams that share the read-ahead."""
         self._archive = archive
         self._stream = stream
         self._span = span
@@ -49,7 +53,7 @@ class StreamReader:
         self._position = 0
 
     async def first(self, beyond: Key | None) -> Event | None:
-        """The first beyond a key."""
+        """The first event with a key above `beyond`; None: the first event of the span."""
         start = self._span.start if beyond is None else max(self._span.start, beyond[0])
         self._position = await self._archive.seek(self._stream.tag.log_id, start)
         event = await self.next()
@@ -84,7 +88,11 @@ async def search(
     beyond: Key | None,
     limit: int,
 ) -> SearchResult:
-    """The events beyond a key that match, as many as one answer may have and the budget allows; one line at least."""
+    """The matching events with keys above `beyond`, merged by time.
+
+    A page ends at `limit` events, at PAGE_BYTES, after EXAMINED lines, or when the budget is exhausted. At least one
+    line is compared, so that a search always makes progress.
+    """
     await budget.pause()
     walks = [StreamReader(archive, it, span=span, share=len(streams), budget=budget) for it in streams]
     heads = await _heads(walks, beyond)
@@ -109,7 +117,7 @@ async def search(
 
 
 async def _heads(walks: Sequence[StreamReader], beyond: Key | None) -> list[tuple[Key, Event, StreamReader]]:
-    """The first event of each, as a heap: keys differ, so nothing else is compared."""
+    """The first event of each stream, as a heap. Keys are unique, so the other members are never compared."""
     heads = []
     for walk in walks:
         event = await walk.first(beyond)

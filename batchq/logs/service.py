@@ -1,4 +1,7 @@
-"""What containers wrote: kept, and read as CloudWatch's streams of events. Reads are served from the archive alone."""
+"""The log service: capture of container output, and reads of it as CloudWatch log streams.
+
+Reads are answered from the archive, after new output of running containers has been copied into it.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -27,33 +30,44 @@ PART = 500  # streams that are searched together
 
 
 class LogQuery(Struct, frozen=True, kw_only=True):
-    """What to search: the streams of these names; if there are none, all whose names begin with `prefix`."""
+    """A FilterLogEvents query."""
 
+    #: The names of the streams to search; empty: all streams whose names begin with `prefix`.
     names: tuple[str, ...] = ()
     prefix: str = ""
     span: Span
+    #: A filter pattern; empty: every event matches.
     pattern: str = ""
 
 
 class SearchPosition(Struct, frozen=True, kw_only=True):
-    """Where a search goes on: among the streams after a name and up to another, beyond a line."""
+    """The position of the next page of a search."""
 
+    #: Only streams with names after this.
     after: str = ""
+    #: Only streams with names up to this; None: no limit.
     until: str | None = None
+    #: Only lines with keys above this; None: all lines.
     beyond: Key | None = None
 
 
 class StreamSummary(Struct, frozen=True, kw_only=True):
-    """A stream at a glance: times in nanoseconds, None where nothing was written."""
+    """A log stream with the times of its first and last event."""
 
     stream: LogStream
+    #: The time of the first event in nanoseconds since the epoch; None for an empty log.
     first: int | None
+    #: The latest timestamp in nanoseconds since the epoch; None for an empty log.
     last: int | None
+    #: Stored bytes.
     size: int
 
 
 class LogService:
-    """One group of streams, one stream an attempt. What its caller does not reach is to him as if it were not there."""
+    """The log group `/aws/batch/job`, with one stream for each container of an attempt.
+
+    Streams that are not visible to the caller are treated as missing.
+    """
 
     def __init__(
         self, *, store: JobStore, archive: LogArchive, runtime: ContainerRuntime, clock: Clock, quota: LogQuota
@@ -66,23 +80,23 @@ class LogService:
         self._follower = Follower(store=store, runtime=runtime, keeper=self._keeper, clock=clock)
 
     async def keep(self, tag: Tag) -> bool:
-        """Copy all that a container wrote into the archive, so that it may be removed. One that is gone wrote nothing.
+        """Copy all output of a container into the archive, so that the container may be removed.
 
-        Whether it is removed by that, as one that wrote nothing may be. Done twice or killed half-way, it keeps each
-        line once. Raises EngineUnknown; StoreFailed.
+        Returns True if the container wrote nothing and was removed. A container that does not exist any more has no
+        output. Repeated or interrupted calls store each line once. Raises EngineUnknown; StoreFailed.
         """
         return await self._keeper.keep(tag)
 
     @property
     def trouble(self) -> str | None:
-        """What health reports: that output was not stored lately."""
+        """The text for /healthz if output was not stored recently; None if all is well."""
         return self._quota.trouble
 
     async def close(self) -> None:
         await self._follower.close()
 
     async def stream(self, name: str, *, caller: Caller) -> LogStream:
-        """Raises NotFound."""
+        """The stream with this name. Raises NotFound."""
         stream = await self._store.stream(name)
         if stream is None or not caller.reaches(stream.owner):
             raise NotFound("The specified log stream does not exist.")
@@ -91,9 +105,9 @@ class LogService:
     async def events(
         self, stream: LogStream, *, span: Span, position: int | None, limit: int, backwards: bool
     ) -> LogPage:
-        """A page of one stream from a position on (None: its beginning), or back from one (None: its end).
+        """A page of one stream: events from `position` on, or with `backwards` the events before it.
 
-        Raises Invalid for a position that is none.
+        None: from the beginning of the stream, or back from its end. Raises Invalid for an invalid position.
         """
         await self._follower.follow((stream,))
         read = pages.backwards if backwards else pages.forwards
@@ -102,12 +116,12 @@ class LogService:
     async def filter(
         self, query: LogQuery, *, place: SearchPosition, limit: int, caller: Caller, gone: Callable[[], bool] = never
     ) -> tuple[tuple[Event, ...], SearchPosition | None]:
-        """A page of what a query finds, by time, and where it goes on; it may be empty and still go on.
+        """A page of matching events by time, and the position of the next page; None after the last page.
 
-        What was written since the first of several containers was read is told the next time: a client that follows
-        them asks from the newest time it was told, and would never hear what another wrote before that.
-        It ends early when the client has `gone`.
-        Raises NotFound; Invalid for a pattern that is not served.
+        A page may be empty although more pages follow. With several streams, events after the copy of the first
+        container are left out: a client that follows the streams continues from the newest event it received, and
+        would miss older events of containers that were copied earlier. The page ends early once `gone` returns True.
+        Raises NotFound; Invalid for an unsupported pattern.
         """
         pattern, budget = compiled(query.pattern), Budget(self._searches, gone=gone)
         streams = await self._searched(query, place, caller)
@@ -125,7 +139,7 @@ class LogService:
     async def streams(
         self, asked: Listing, *, after: StreamPosition | None, limit: int, caller: Caller
     ) -> tuple[tuple[StreamSummary, ...], StreamPosition | None]:
-        """A page of streams, and the mark after which there are more."""
+        """A page of streams, and the position of the next page; None after the last page."""
         found = await page(self._store, asked, reach=caller.reach, after=after, limit=limit + 1)
         told = found[:limit]
         more = mark(told[-1]) if len(found) > limit else None
@@ -143,7 +157,7 @@ class LogService:
         )
 
     async def _searched(self, query: LogQuery, place: SearchPosition, caller: Caller) -> tuple[LogStream, ...]:
-        """The streams to search in one go: those named, or the next part of all."""
+        """The streams of this page: those named in the query, or the next PART streams with its prefix."""
         if query.names:
             return tuple([await self.stream(name, caller=caller) for name in dict.fromkeys(query.names)])
         part: list[LogStream] = []

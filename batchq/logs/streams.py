@@ -1,7 +1,7 @@
-"""Log streams a page at a time, in each of four orders.
+"""Pages of log streams in four orders.
 
-By name and newest first the store has an index. The other two are those turned around, and cost a walk through all
-that comes before.
+The store has indexes for two orders: by name ascending, and newest first. The other two are the reverse of these; a
+page of them costs a walk through the indexed order from its beginning.
 """
 
 from collections import deque
@@ -19,20 +19,23 @@ STEP = 1000
 
 
 class StreamOrder(StrEnum):
-    """AWS: that of the last event is only nearly kept. Here it is that of the streams' beginnings."""
+    """AWS: the order by last event time is only approximate. Here it is the order of creation."""
 
     NAME = "LogStreamName"
     LAST_EVENT = "LastEventTime"
 
 
 class Listing(Struct, frozen=True, kw_only=True):
+    """A DescribeLogStreams query."""
+
     order: StreamOrder
     descending: bool
+    #: Only streams whose names begin with this.
     prefix: str = ""
 
 
 class StreamPosition(Struct, frozen=True, kw_only=True):
-    """The last stream of a page. It need not be there any more when the next page is asked for."""
+    """The last stream of a page, behind which the next page begins. The stream may have been deleted meanwhile."""
 
     name: str
     created_at: datetime
@@ -45,7 +48,7 @@ class StreamPosition(Struct, frozen=True, kw_only=True):
 async def page(
     store: JobStore, listing: Listing, *, reach: Visibility | None, after: StreamPosition | None, limit: int
 ) -> tuple[LogStream, ...]:
-    """The streams within a reach that come after a mark."""
+    """The first `limit` visible streams after `after`; None: from the beginning."""
     match listing.order, listing.descending:
         case StreamOrder.NAME, False:
             name = after.name if after else ""
@@ -61,7 +64,7 @@ async def page(
 
 
 def mark(last: LogStream) -> StreamPosition:
-    """The mark behind a page that ends with this stream."""
+    """The position behind a page that ends with this stream."""
     return StreamPosition(name=last.name, created_at=last.created_at)
 
 
@@ -72,7 +75,7 @@ def _age(stream: LogStream) -> Age:
 async def _turned(
     streams: AsyncIterator[LogStream], *, until: Callable[[LogStream], bool], limit: int
 ) -> tuple[LogStream, ...]:
-    """The last ones before the first at which it ends, the nearest first."""
+    """The last `limit` streams before the first one for which `until` holds, in reverse order."""
     held: deque[LogStream] = deque(maxlen=limit)
     async for stream in streams:
         if until(stream):

@@ -1,4 +1,4 @@
-"""Running containers on behalf of readers: what they have written until now is kept before it is read."""
+"""Copies new output of running containers into the archive before a client reads it."""
 
 import asyncio
 import logging
@@ -20,22 +20,23 @@ from batchq.ports.runtime import ContainerRuntime
 
 log = logging.getLogger(__name__)
 
-TOGETHER = 8  # containers whose output is copied at a time
-FEW = 8  # containers that are asked for their output without a look which of them are there
-FRESH = timedelta(milliseconds=200)  # a running container's output is not copied more often
-SETTLING = timedelta(minutes=10)  # in which the container of an attempt that is over may not be cleared away yet
-WAITING = 3.0  # seconds that readers wait for one answer of the engine
+TOGETHER = 8  # containers whose output is copied concurrently
+FEW = 8  # with more containers than this, a survey first finds out which of them still exist
+FRESH = timedelta(milliseconds=200)  # the shortest time between two copies of a running container's output
+SETTLING = timedelta(minutes=10)  # after the end of an attempt; until then its container may still exist
+WAITING = 3.0  # seconds that readers wait for one call of the engine
 
 
 class SharedRead(Struct, frozen=True, kw_only=True):
-    """Something asked of the engine that readers wait for together. `since` in the loop's seconds."""
+    """A call of the engine that several readers wait for."""
 
     task: asyncio.Task[None]
+    #: When the call began, by the event loop's clock, in seconds.
     since: float
 
 
 class Follower:
-    """Readers wait a little. What takes longer goes on without them, and is there for the next one."""
+    """Copies output on behalf of readers. Readers wait a limited time; a slower copy continues without them."""
 
     def __init__(self, *, store: JobStore, runtime: ContainerRuntime, keeper: LogCapture, clock: Clock) -> None:
         self._store = store
@@ -47,10 +48,11 @@ class Follower:
         self._there: frozenset[Tag] = frozenset()
 
     async def follow(self, streams: Sequence[LogStream]) -> int | None:
-        """Keep what the streams' containers have written. Where it cannot be had, what is kept must do.
+        """Copy the new output of the streams' containers. If the engine fails, readers see only what is stored.
 
-        They are read one after the other, so what one wrote last may be kept while what another wrote before that is
-        not yet. Answers the time, in nanoseconds, until when all of all of them is kept; None if there is none such.
+        The containers are not copied at the same instant, so newer lines of one may be stored while older lines of
+        another are not. Returns the time until which all output of all of them is stored, in nanoseconds since the
+        epoch; None if there is no such time.
         """
         growing = await self._growing(streams)
         if len(growing) > FEW:
@@ -60,17 +62,17 @@ class Follower:
         return await self._keeper.horizon(growing)
 
     async def close(self) -> None:
-        """Leave off copying; what is not kept yet is there to be kept later."""
+        """Cancel the copies under way. Output that is not stored yet can still be copied later."""
         tasks = [work.task for work in self._under_way.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _growing(self, streams: Sequence[LogStream]) -> dict[Tag, timedelta]:
-        """The attempts among them that may have a container still, and how old a copy is new enough.
+        """The containers that may still have output to copy, each with the greatest age of a copy that suffices.
 
-        Output that the job's log driver sends elsewhere is not asked for.
-        The last words of an attempt that is over are all there, so none from before its end will do.
+        Jobs whose log driver sends the output elsewhere are omitted. The age is zero for an attempt that has ended:
+        its output is complete, and a copy from before its end may lack the last lines.
         """
         jobs = await self._store.jobs([it.tag.job_id for it in streams])
         now = self._clock.now()
@@ -101,7 +103,7 @@ class Follower:
                 log.warning("container %s: its output could not be kept for a reader: %s", tag, failure)
 
     def _once(self, what: Hashable, work: Callable[[], Coroutine[None, None, None]]) -> SharedRead:
-        """The work under way, or begun now: what many readers want is done once."""
+        """The call with the key `what` that is under way, or a new one: concurrent readers share one call."""
         if what not in self._under_way:
             task = asyncio.create_task(work(), name=f"reading logs, {what}")
             self._under_way[what] = SharedRead(task=task, since=asyncio.get_running_loop().time())
@@ -109,7 +111,11 @@ class Follower:
         return self._under_way[what]
 
     async def _wait(self, works: Sequence[SharedRead]) -> None:
-        """Until all is done, or has had its time: for what others have waited for in vain nobody waits again."""
+        """Wait until all calls have ended, or until WAITING seconds after the latest of them began.
+
+        The time counts from the beginning of a call, not of this wait: a late reader does not wait for a call that
+        has already timed out for others.
+        """
         if not works:
             return
         patience = max(work.since for work in works) + WAITING - asyncio.get_running_loop().time()
@@ -125,6 +131,6 @@ def _runs(job: Job, tag: Tag) -> bool:
 
 
 def _has_ended_lately(job: Job, tag: Tag, now: datetime) -> bool:
-    """So lately that the container may not be cleared away."""
+    """Whether the attempt ended less than SETTLING ago, so that its container may still exist."""
     ends = (it.stopped_at for it in job.attempts if it.number == tag.attempt)
     return any(ended is not None and now - ended < SETTLING for ended in ends)
