@@ -1,4 +1,4 @@
-"""`python -m batchq` is `batchq`."""
+"""The entry point of `python -m batchq`, which equals the command `batchq`."""
 
 from batchq.cli.main import main
 

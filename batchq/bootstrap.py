@@ -1,4 +1,4 @@
-"""The composition root: the one place that names concrete classes, and the order in which they come up and go down."""
+"""The composition root: the only module that names concrete classes; it starts and stops them in order."""
 
 import logging
 import os
@@ -66,22 +66,23 @@ from batchq.store.sqlite_store import SqliteStore
 
 log = logging.getLogger(__name__)
 
-DRAIN, LAST_WORDS = 5.0, 1.0  # seconds that requests under way have at the end, and then their answers
+DRAIN, LAST_WORDS = 5.0, 1.0  # seconds at shutdown: for requests in progress, then for sending their responses
 
 
 class Serving(Struct, frozen=True, kw_only=True):
-    """A server that is ready. `lost` waits until its database is gone for good, and says why."""
+    """A server that is ready."""
 
     url: str
+    #: Waits until the server has lost its database for good, and returns the reason.
     lost: Callable[[], Awaitable[str]]
 
 
 @asynccontextmanager
 async def serving(settings: Settings) -> AsyncIterator[Serving]:
-    """A server, once it is ready. Raises StartImpossible or StoreRefused; OSError for the port.
+    """Start a server, yield it when it is ready, and stop it at the end. Containers keep running.
 
-    It goes down in the reverse order: first no more requests, then no more decisions, last the database. Containers
-    are left as they are.
+    Parts stop in the reverse order of their start: the HTTP server, the engine, the database. Raises StartImpossible;
+    StoreRefused for the data directory; Unavailable if the port is in use or a file of keys cannot be used.
     """
     check_door(settings)
     check_secrets(settings)
@@ -120,14 +121,17 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
 
 
 def supervise(parts: Parts) -> None:
-    """What runs beside the engine's own tasks."""
+    """Start the background loops that do not belong to the engine, under its supervisor."""
     parts.engine.tasks.supervise("pulse", parts.pulse.run)
     parts.engine.tasks.supervise("pruning", parts.pruner.run)
     parts.engine.tasks.supervise("audit", parts.audit.run)
 
 
 def check_door(settings: Settings) -> None:
-    """Without signatures, whoever reaches the port may do everything: only loopback is let in unasked."""
+    """Raise StartImpossible if the server would listen beyond loopback without authentication, unless that is intended.
+
+    Without authentication every process that can connect to the port may do everything.
+    """
     open_to_all = settings.auth is Auth.NONE and not settings.insecure_no_auth
     if open_to_all and not is_loopback(settings.host):
         raise StartImpossible(
@@ -137,19 +141,20 @@ def check_door(settings: Settings) -> None:
 
 
 def check_secrets(settings: Settings) -> None:
+    """Raise StartImpossible if every user of the machine may read the secrets file."""
     file = settings.secrets_file
     if file is not None and everybody_reads(file):
         raise StartImpossible(f"{file} holds secrets and can be read by everybody: chmod 600 {file}")
 
 
 def check_engine(settings: Settings) -> None:
-    """Refuse a DOCKER_HOST that is not an address, before data is made."""
+    """Raise StartImpossible for an invalid DOCKER_HOST, before a data directory is created."""
     if settings.runtime is Runtime.DOCKER:
         Door(None)
 
 
 def make_certificate(settings: Settings) -> Certificate | None:
-    """None for a server that speaks no TLS."""
+    """The certificate of the server; None without TLS. Raises StartImpossible if only one of its two files is given."""
     match settings.tls_cert, settings.tls_key:
         case Path() as chain, Path() as key:
             return Certificate(chain=chain, key=key)
@@ -162,7 +167,7 @@ def make_certificate(settings: Settings) -> Certificate | None:
 
 
 def make_gate(settings: Settings, clock: Clock) -> Gate:
-    """Raises Unavailable for a file of keys that others may read, or nobody can."""
+    """The authentication of requests. Raises Unavailable if a file of keys or accounts cannot be used."""
     if settings.auth is Auth.NONE:
         return open_gate(machine_user(), now=clock.now)
     keys, users = AccessKeyFile(settings.data), AccountsFile(settings.data)
@@ -184,13 +189,13 @@ def make_runtime(settings: Settings, *, instance: str, clock: Clock) -> Containe
 
 
 def make_policy(settings: Settings) -> Policy:
-    config = Path(platformdirs.user_config_dir("batchq"), "config.toml")  # it may hold a secret access key
+    config = Path(platformdirs.user_config_dir("batchq"), "config.toml")  # may contain a secret access key
     files = (settings.tls_key, settings.tls_cert, settings.secrets_file, config if config.exists() else None)
     return Policy(
         privileged=settings.privileged,
         volumes=settings.volumes,
         missing_host_paths=settings.missing_host_paths,
-        # Where the files lead is for each start to see.
+        # Not resolved: a symlink may change while the server runs, so it is followed at each container's start.
         private=(settings.data.resolve(), *(it.absolute() for it in files if it is not None)),
         given=AccountsFile(settings.data).volumes if settings.auth is not Auth.NONE else tuple,
         registries=settings.registries,
@@ -287,7 +292,7 @@ def application(settings: Settings, parts: Parts, clock: Clock, tokens: PageToke
 
 
 def look_around(settings: Settings, server: ServerFacts) -> Facts:
-    """What the doctor is told; a server need not run for it, and is not disturbed by it."""
+    """The facts that `batchq doctor` evaluates. Nothing is changed, and a server may run or not."""
     clock = SystemClock()
     simulated = Runtime.SIMULATED in {settings.runtime, (server.health or {}).get("runtime")}
     store = examination.examine_data(settings.data)

@@ -1,4 +1,4 @@
-"""The machine's time. The one place that reads it."""
+"""The system clock: the only module that reads the machine's time."""
 
 import asyncio
 import time
@@ -8,13 +8,13 @@ from pathlib import Path
 from batchq.ports.clock import Boot
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-_TRIES = 3  # to read two clocks at one moment
+_TRIES = 3  # readings of both clocks, of which the one with the shortest interruption is used
 
 
 class SystemClock:
-    """The wall time at the start, plus the time that passed since: setting the machine's clock does not move it.
+    """The wall time at creation plus the time elapsed since: setting the machine's clock has no effect on it.
 
-    The time that passes while the machine is suspended counts. Decision 0035.
+    Time in suspension counts as elapsed. Decision 0035.
     """
 
     def __init__(self) -> None:
@@ -27,6 +27,7 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
     def boot(self) -> Boot | None:
+        """The current boot of the machine; None if the system has no boot id."""
         try:
             boot_id = BOOT_ID.read_text().strip()
         except OSError:
@@ -35,18 +36,21 @@ class SystemClock:
 
 
 def wall_time() -> datetime:
-    """What the machine's clock shows now: for what other machines measure by theirs, and for the log's lines."""
+    """The machine's wall time, for comparison with timestamps of other machines and for log lines."""
     return datetime.now(UTC)
 
 
 def _elapsed() -> float:
-    """Seconds since the machine was booted, suspension included where the system can tell."""
+    """Seconds since the machine's boot, including suspension where the system has CLOCK_BOOTTIME."""
     boot_time = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boot_time is None else time.clock_gettime(boot_time)
 
 
 def _both() -> tuple[datetime, float]:
-    """The wall time and the elapsed time of one moment: the process may be interrupted between the two readings."""
+    """The wall time and the elapsed seconds of one moment.
+
+    The process may be interrupted between the two readings, so the closest of several pairs is returned.
+    """
     readings = [(_elapsed(), datetime.now(UTC), _elapsed()) for _ in range(_TRIES)]
     before, wall, _ = min(readings, key=lambda it: it[2] - it[0])
     return wall, before

@@ -1,4 +1,4 @@
-"""The free space below which nothing is taken that makes the data grow, so that what runs can still be saved."""
+"""The disk guard: rejects requests that store data while free space is low, so that running jobs can be saved."""
 
 from collections.abc import Callable
 
@@ -8,14 +8,15 @@ MIB = 2**20
 
 
 class DiskGuard:
-    """`free` tells the bytes that the data's disk has left, or raises StoreFailed; `least` how many stay free."""
+    """Compares the free space of the data's disk with a minimum."""
 
     def __init__(self, *, free: Callable[[], int], least: int) -> None:
+        """`free` returns the free bytes of the disk, or raises StoreFailed. `least` is the minimum in bytes."""
         self._free = free
         self._least = least
 
     def check(self) -> None:
-        """Raises DiskFull; StoreFailed."""
+        """Raises DiskFull if less than the minimum is free; StoreFailed if the free space cannot be read."""
         free = self._free()
         if free < self._least:
             raise DiskFull(
@@ -26,12 +27,12 @@ class DiskGuard:
 
     @property
     def critical(self) -> bool:
-        """Whether less than half of what must stay free is left: then even a line in a log is too much."""
+        """Whether less than half of the minimum is free: then not even a line is added to a stored log."""
         return self._free() < self._least // 2
 
     @property
     def trouble(self) -> str | None:
-        """Why nothing is taken, None where it is."""
+        """Why `check` would raise an error; None if it would not."""
         try:
             self.check()
         except (DiskFull, StoreFailed) as why:

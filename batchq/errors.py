@@ -1,24 +1,24 @@
-"""Every error raised on purpose, one tree. The docstring is the meaning."""
+"""All errors that batchq raises on purpose, in one tree. A class's docstring is its meaning."""
 
 
 class BatchqError(Exception):
-    """Something batchq knows about went wrong."""
+    """The base of all errors that batchq raises on purpose."""
 
 
 class Invalid(BatchqError):
-    """The caller asked for something that cannot be; nothing was changed. The message is for the caller."""
+    """The request is invalid; nothing was changed. The message is shown to the caller."""
 
 
 class Misused(Invalid):
-    """A flag, a variable or a file of the command line says what cannot be; nobody was asked for anything."""
+    """A flag, an environment variable or a file of the command line is invalid; no change was requested."""
 
 
 class NotFound(Invalid):
-    """The caller named something that is not there."""
+    """The named resource does not exist, or the caller may not see it."""
 
 
 class Forbidden(Invalid):
-    """The caller may know of it, and may not do that."""
+    """The caller lacks the permission for this operation, but may know that the resource exists."""
 
 
 class NotSupported(Invalid):
@@ -26,79 +26,80 @@ class NotSupported(Invalid):
 
 
 class TooOften(BatchqError):
-    """More requests in a short time than may be; nothing was changed. It may be sent again, later."""
+    """A rate or concurrency limit is exceeded; nothing was changed. The request may be repeated later."""
 
 
 class Unavailable(BatchqError):
-    """The request was good and could not be carried out now; nothing was changed. It may be sent again."""
+    """A valid request cannot be carried out at present; nothing was changed. It may be repeated."""
 
 
 class Outdated(BatchqError):
-    """Too much has changed since the data for this decision was read; nothing was changed. Read it again."""
+    """Too many jobs have changed since the data for this decision was read; nothing was changed. Read it again."""
 
 
 class ServerUnavailable(Unavailable):
-    """A command got no answer from a server, or none that it can use now."""
+    """A command got no response from a server, or a response that it cannot use."""
 
 
 class DiskFull(Unavailable):
-    """The data's disk has so little room left that it is kept for what is under way."""
+    """The free space on the data's disk is below the minimum, and is reserved for jobs that run already."""
 
 
 class StoreFailed(Unavailable):
-    """The database did not take a write or answer a read (disk full, input/output error, locked)."""
+    """A read or write of the database failed (disk full, input/output error, locked)."""
 
 
 class StoreLost(StoreFailed):
-    """The database is gone for good: its file was removed or replaced, or nobody serves it any more."""
+    """The server can never use its database again: it is damaged, removed or replaced, or its thread has ended."""
 
 
 class Unreadable(StoreFailed):
-    """Rows of jobs make no jobs. `orders` name them; the others of what was asked for were not looked at in vain."""
+    """Rows of the jobs table cannot be decoded."""
 
     def __init__(self, orders: tuple[int, ...]) -> None:
         super().__init__(f"the rows of {len(orders)} jobs cannot be read")
+        #: Column `order` of every undecodable row of the query, which read all its rows before it failed.
         self.orders = orders
 
 
 class Conflict(StoreFailed):
-    """A row was not at the version that the write expected: somebody else writes to this database."""
+    """A row is missing, duplicate or not at the version a write expected: another process wrote to the database."""
 
 
 class StoreRefused(BatchqError):
-    """The data cannot be opened: locked by another server, damaged, or of a newer schema."""
+    """The data directory cannot be opened: locked by another server, damaged, or of a newer schema."""
 
 
 class StartImpossible(Misused):
-    """The settings do not let the server start."""
+    """The server cannot start with these settings."""
 
 
 class IllegalTransition(BatchqError):
-    """An event met a job in a status where it can never happen. The message carries the job's recent history."""
+    """An event cannot occur in the job's status. The message contains the job's recent history."""
 
 
 class EngineError(BatchqError):
-    """The container engine did not do what it was asked."""
+    """The container engine did not carry out a call."""
 
 
 class EngineUnknown(EngineError):
-    """No answer, or none that tells: the call may have been carried out, or may be later. Look, and ask again."""
+    """The outcome of a call is not known: it may have been carried out, or may be later. Inspect, then repeat it."""
 
 
 class EngineUnreachable(EngineUnknown):
-    """No connection to the engine: the call was not sent, and has no effect."""
+    """There is no connection to the engine: the call was not sent, and has no effect."""
 
 
 class LogRefused(EngineUnknown):
-    """The engine answers, and refuses to read the log of a container: again and again, if nothing changes."""
+    """The engine refuses to read the log of a container. A repeated call may be refused in the same way."""
 
 
 class ContainerGone(EngineError):
-    """The engine has no such container, or it no longer runs. To a stop, kill or remove this is success."""
+    """The engine has no such container, or it no longer runs. For a stop, kill or remove this is success."""
 
 
 class StartInterrupted(EngineError):
-    """The engine, or the runtime below it, ended in the start of a container: its program may have run.
+    """The engine, or the runtime below it, ended during the start of a container: its program may have run.
 
     Starting the container again could run the program twice.
     """
@@ -113,16 +114,11 @@ class ImageUnavailable(EngineError):
 
 
 class NameTaken(EngineError):
-    """A container that is not ours has the name of ours. It is neither adopted nor touched."""
+    """The name of a container or network is taken by one that this server did not create, and does not touch."""
 
 
 class StartRefused(EngineError):
-    """The engine would not create or start the container, and said why; the message is the attempt's reason.
-
-    `certain` is false where the same start may work a moment later (port or device in use, runtime trouble).
-    `forbidden`: the job may not have what it asks for, and another attempt would ask for the same.
-    `host_failed`: the host could not do it, for a cause that no job can choose; never together with `certain`.
-    """
+    """The engine refused to create or start the container, or batchq's own checks did before the call."""
 
     def __init__(
         self,
@@ -134,8 +130,13 @@ class StartRefused(EngineError):
         host_failed: bool = False,
     ) -> None:
         super().__init__(reason)
+        #: The reason of the attempt, as `CannotStartContainerError: ...`.
         self.reason = reason
+        #: The exit code that the engine set for a failed start; None if it set none.
         self.exit_code = exit_code
+        #: False if the same start may succeed a moment later (port or device in use, failure of the runtime).
         self.certain = certain
+        #: The job lacks a permission, so another attempt would be refused in the same way.
         self.forbidden = forbidden
+        #: The host failed, for a cause that no job can choose; never together with `certain`.
         self.host_failed = host_failed

@@ -1,4 +1,4 @@
-"""A server's inside, and how it fares: what `/healthz` tells."""
+"""The parts of a running server, and its health report, the body of `GET /healthz`."""
 
 from collections.abc import Mapping
 
@@ -21,7 +21,7 @@ from batchq.store.sqlite_store import SqliteStore
 
 
 class Parts(Struct, frozen=True, kw_only=True):
-    """A server's inside."""
+    """The services and background loops of a running server, as `bootstrap` assembles them."""
 
     store: SqliteStore
     catalog: CatalogService
@@ -36,9 +36,12 @@ class Parts(Struct, frozen=True, kw_only=True):
 
 
 async def health(settings: Settings, parts: Parts, clock: Clock) -> Mapping[str, object]:
-    """`degraded` is alive: requests are answered, and what cannot be done now is done when it can be.
+    """The health report, a JSON object.
 
-    `failing`: some of it is not done at all, and a human is needed.
+    `status` is `ok`, `degraded` (requests are answered, and work that fails at present is retried) or `failing` (a
+    background loop fails however often it is restarted, so an operator must act). `store`, `engine`, `data`, `disk`,
+    `reserve`, `logs`, `pulse` and each of `loops` are `ok` or a description of the failure. `putAside` is the number
+    of rows, or parts of rows, in quarantine.
     """
     seen = parts.engine.health()
     store, aside = seen.store, 0

@@ -1,4 +1,4 @@
-"""What this machine gives a server: an address to listen at, files to open, CPUs and memory."""
+"""Resources of this machine that a server uses: a listening socket, open files, CPUs and memory."""
 
 import ipaddress
 import os
@@ -14,9 +14,10 @@ from batchq.errors import StartImpossible, Unavailable
 from batchq.settings import Settings
 
 PROC = Path("/proc")
-LISTENING = "0A"  # state of a socket in /proc/net/tcp
-MOST_WORDS = 200  # characters of another process's command line
-OWN_FILES, FEWEST_CONNECTIONS = 80, 8  # of the files that may be open: ours and the engine's, and what is left at least
+LISTENING = "0A"  # the value of TCP_LISTEN in the column `st` of /proc/net/tcp
+MOST_WORDS = 200  # characters of another process's command line in an error text
+# Open files: those for the server's own use and for engine connections, and the minimum left for client connections.
+OWN_FILES, FEWEST_CONNECTIONS = 80, 8
 
 
 def is_loopback(host: str) -> bool:
@@ -27,9 +28,9 @@ def is_loopback(host: str) -> bool:
 
 
 def listen(settings: Settings) -> socket:
-    """Take the port before anything is done. Clients that connect already wait until the server is ready.
+    """A listening socket. Clients that connect before the server is ready wait until it is.
 
-    Raises Unavailable for a port that another process has, StartImpossible for an address that this machine has not.
+    Raises Unavailable if another process uses the port, StartImpossible if the address is not one of this machine.
     """
     family = AF_INET6 if ":" in settings.host else AF_INET
     try:
@@ -44,7 +45,7 @@ def listen(settings: Settings) -> socket:
 
 
 def _holder(port: int) -> str:
-    """The process that listens at a port, as Linux shows it, or as much as may be known."""
+    """The process id and command line of the process that listens on a port; "another process" if they are hidden."""
     sockets = {f"socket:[{inode}]" for inode in _listening(port)}
     for process in PROC.glob("[0-9]*"):
         with suppress(OSError):
@@ -55,7 +56,7 @@ def _holder(port: int) -> str:
 
 
 def _listening(port: int) -> Iterator[str]:
-    """The inodes of the sockets that listen at a port."""
+    """The inodes of the TCP sockets that listen on a port."""
     for table in ("tcp", "tcp6"):
         with suppress(OSError):
             for row in (PROC / "self" / "net" / table).read_text().splitlines()[1:]:
@@ -65,10 +66,13 @@ def _listening(port: int) -> Iterator[str]:
 
 
 def room_for_connections(most_wanted: int) -> int:
-    """As many as may be, and so few that the database, logs and the engine never want for a file to open."""
+    """The number of client connections to accept: few enough that OWN_FILES other files can always be opened.
+
+    Raises the process's soft limit of open files if that permits more connections, up to `most_wanted`.
+    """
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = most_wanted + OWN_FILES
-    if files not in range(wanted):  # enough, or without a limit
+    if files not in range(wanted):  # the limit suffices, or is RLIM_INFINITY, which is -1
         return most_wanted
     raised = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
     resource.setrlimit(resource.RLIMIT_NOFILE, (raised, most))
@@ -76,6 +80,6 @@ def room_for_connections(most_wanted: int) -> int:
 
 
 def machine() -> Resources:
-    """This machine: all its CPUs and memory."""
+    """The CPUs that this process may use, and all memory of the machine."""
     pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     return Resources(millicpus=1000 * len(os.sched_getaffinity(0)), memory_mib=pages * size // 2**20)

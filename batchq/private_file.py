@@ -1,7 +1,7 @@
-"""A file beside the data that nobody else may read: written whole or not at all, read again when it is another.
+"""A file in the data directory that only its owner may read: replaced atomically, read again when it has changed.
 
-The command line writes it beside a server, which sees that with the next request. Whoever writes holds a lock, so of
-two who change it at once each finds what the other left.
+The command line writes it while a server runs, and the server reads the new content with the next request. Writers
+hold a lock, so concurrent changes are applied one after the other.
 """
 
 import errno
@@ -24,9 +24,9 @@ Content = TypeVar("Content")
 
 
 class PrivateFile(Generic[Content]):
-    """`parse` makes of the bytes what stands there, and raises Unavailable; `empty` is what a missing file holds.
+    """A file with one parsed value, cached until the file changes.
 
-    `cure` is what to do when others may read it. Raises Unavailable while they may, or the file cannot be used.
+    Methods raise Unavailable while other users may read the file, and if it cannot be read, parsed or written.
     """
 
     def __init__(
@@ -38,15 +38,19 @@ class PrivateFile(Generic[Content]):
         empty: Content,
         cure: str = "",
     ) -> None:
+        """`parse` raises Unavailable for invalid content. `empty` is the value of a missing file.
+
+        `cure` is appended to the error text for a file that others may read, after `chmod 600 ...`.
+        """
         self.path = path
         self._parse = parse
         self._dump = dump
         self._empty = empty
         self._cure = cure
-        self._known: tuple[tuple[int, ...] | None, Content] = None, empty  # both at once: threads look at it
+        self._known: tuple[tuple[int, ...] | None, Content] = None, empty  # one tuple, because several threads read it
 
     def now(self) -> Content:
-        """What stands there now; to see that it has not changed costs a look at the file."""
+        """The present value. While the file is unchanged a call costs one `stat`."""
         try:
             known = self._known
             if _stamp(self.path.stat()) == known[0]:
@@ -65,10 +69,10 @@ class PrivateFile(Generic[Content]):
         return known[1]
 
     def change(self, change: Callable[[Content], Content], *, first: Callable[[], None] | None = None) -> Content:
-        """Whole and durable, or not at all. Answers what stands there then.
+        """Replace the value by `change(value)`, atomically and durably, and return the new value.
 
-        What `change` raises changes nothing, nor does it when it answers what it was given. `first` is done when all
-        is well and nothing is written yet, under the lock; what it raises changes nothing.
+        `first` is called under the lock after `change` has returned and before the file is written. If `change` or
+        `first` raises, the file stays unchanged. If `change` returns its argument, nothing is written.
         """
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -89,8 +93,8 @@ class PrivateFile(Generic[Content]):
 
 
 def put(path: Path, content: bytes) -> None:
-    """Whole and durable, or not at all. Raises OSError."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # nobody else's to read
+    """Replace the file's content atomically and durably. The file has mode 0600. Raises OSError."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
@@ -105,7 +109,10 @@ def put(path: Path, content: bytes) -> None:
 
 
 def append(path: Path, content: bytes) -> None:
-    """Durable; cut off by a crash, it is the beginning of it. Raises OSError, also for a file with another name."""
+    """Append durably; a crash may leave only the beginning of `content`.
+
+    Raises OSError, also for a symlink, a file with several hard links, and anything but a regular file.
+    """
     with _opened(path) as file:
         file.write(content)
         file.flush()
@@ -115,7 +122,7 @@ def append(path: Path, content: bytes) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Alone, of all who are about to change this file."""
+    """Hold the lock for changes of `path`, exclusive across processes: a file beside it with the suffix `.lock`."""
     with _opened(path.with_suffix(".lock")) as lock:
         flock(lock, LOCK_EX)
         yield
@@ -123,9 +130,10 @@ def locked(path: Path) -> Iterator[None]:
 
 @contextmanager
 def rights_of_owner(data: Path) -> Iterator[None]:
-    """Let root act with no more rights than the owner of a data directory, who may have put links there.
+    """Run the block with the effective user and groups of the owner of `data`, if this process is root.
 
-    What is made then belongs to the owner. For programs of one thread: the rights are the process's.
+    The owner may have placed symlinks in the directory, which root must not follow with its own rights. Files created
+    in the block belong to the owner. For single-threaded programs only: the ids are those of the whole process.
     """
     uid = _owner_of(data)
     if os.geteuid() != ROOT or uid == ROOT:
@@ -144,7 +152,11 @@ def rights_of_owner(data: Path) -> Iterator[None]:
 
 
 def _owner_of(data: Path) -> int:
-    """Who decides what a path leads to: the owner of a link in it, else of the directory or of what it is made in."""
+    """The user id of whoever controls where `data` leads.
+
+    That is the owner of the first symlink in the path that is not root's, else the owner of the directory, or of the
+    nearest existing directory above it.
+    """
     path = data.absolute()
     for each in (*reversed(path.parents), path):
         if each.is_symlink() and (owner := each.lstat().st_uid) != ROOT:
@@ -160,12 +172,15 @@ def _group_of(uid: int) -> int:
 
 
 def _opener(path: str, flags: int) -> int:
-    """To open a pipe does not wait for its writer."""
+    """Open without waiting for a writer if the path is a FIFO."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _opened(path: Path) -> BinaryIO:
-    """A file to append to, ours alone: neither a link nor a pipe, nor known by another name."""
+    """Open `path` for appending; create it with mode 0600 if it is missing.
+
+    Raises OSError for a symlink, a FIFO, and a file with several hard links.
+    """
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     descriptor = os.open(path, flags, PRIVATE)
     found = os.fstat(descriptor)
@@ -178,7 +193,7 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def _give_to_owner(descriptor: int, folder: Path) -> None:
-    """A server of root makes files beside the data of another user, who must be able to use them."""
+    """Give a file that root creates to the owner of its folder, whose processes must be able to use it."""
     owner = folder.stat()
     if os.geteuid() == ROOT != owner.st_uid:
         os.fchown(descriptor, owner.st_uid, owner.st_gid)
@@ -193,5 +208,5 @@ def _sync(folder: Path) -> None:
 
 
 def _stamp(found: os.stat_result) -> tuple[int, ...]:
-    """Another when the file is another, or others may read it now."""
+    """A value that changes when the file is replaced or written, or its mode changes."""
     return found.st_ino, found.st_mtime_ns, found.st_size, found.st_mode

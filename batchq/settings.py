@@ -1,4 +1,4 @@
-"""Settings of `batchq serve`, read once: flags first, then BATCHQ_* variables, then the defaults here."""
+"""Settings of `batchq serve`: flags take precedence over BATCHQ_* variables, and these over the defaults here."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -14,8 +14,9 @@ from batchq.domain.catalog import Network
 from batchq.errors import StartImpossible
 
 PREFIX = "BATCHQ_"
-NO_SETTINGS = ("BATCHQ_URL", "BATCHQ_SECRET_")  # and what begins with them: of the commands, and secrets of jobs
-REGISTRY = r"^[A-Za-z0-9.-]+(:[0-9]+)?(/[a-z0-9._/-]+)?$"  # a registry of images, with or without a path in it
+# Prefixes of variables that are not settings: the server URL of commands, and secrets of jobs.
+NO_SETTINGS = ("BATCHQ_URL", "BATCHQ_SECRET_")
+REGISTRY = r"^[A-Za-z0-9.-]+(:[0-9]+)?(/[a-z0-9._/-]+)?$"  # an image registry, with or without a path
 LEAST_RETENTION = timedelta(minutes=15)
 
 
@@ -29,12 +30,14 @@ HostPath = Annotated[Path, AfterValidator(_absolute)]
 
 
 class Runtime(StrEnum):
+    """Where containers run: on a Docker engine, or in a simulation that starts no processes."""
+
     DOCKER = "docker"
     SIMULATED = "simulated"
 
 
 class Privileged(StrEnum):
-    """What becomes of `privileged: true`: given, dropped with a log line, or refused with an error."""
+    """How `privileged: true` is handled: allowed, dropped with a log line, or refused with an error."""
 
     ALLOW = "allow"
     DROP = "drop"
@@ -42,14 +45,14 @@ class Privileged(StrEnum):
 
 
 class MissingHostPaths(StrEnum):
-    """What becomes of a job that mounts a host path which does not exist: created as a folder, or the start refused."""
+    """How a mounted host path that does not exist is handled: created as a folder, or the start refused."""
 
     CREATE = "create"
     REFUSE = "refuse"
 
 
 class Auth(StrEnum):
-    """Who may call: anybody who reaches the port, or whoever signs with a key that was given out."""
+    """How requests are authenticated: not at all, or by AWS Signature Version 4 with a key of `batchq key`."""
 
     NONE = "none"
     SIGV4 = "sigv4"
@@ -60,47 +63,70 @@ def default_data() -> Path:
 
 
 class Settings(BaseSettings):
-    """All times in seconds on the outside. Frozen."""
+    """The settings of a server. Frozen."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
 
+    #: The address to listen on.
     host: str = "127.0.0.1"
+    #: The port to listen on; 0: a free one.
     port: Annotated[int, Field(ge=0, le=65535)] = 22824
+    #: The directory of the database and the logs.
     data: Path = Field(default_factory=default_data)
     runtime: Runtime = Runtime.DOCKER
+    #: The account in ARNs.
     account_id: Annotated[str, Field(pattern=r"^\d{12}$")] = "123456789012"
+    #: The region in ARNs of requests that name none.
     region: Annotated[str, Field(pattern=r"^[a-z0-9-]{1,32}$")] = "us-east-1"
+    #: Seconds between SIGTERM and SIGKILL.
     stop_grace: Annotated[float, Field(ge=0, le=86400, allow_inf_nan=False)] = 30.0
+    #: The least `attemptDurationSeconds` that is accepted.
     min_timeout: Annotated[int, Field(ge=1, le=60)] = 60
     auth: Auth = Auth.NONE
+    #: Requests that one user may make a second, on average; only with `auth` sigv4.
     requests_per_second: Annotated[float, Field(gt=0, le=1_000_000)] = 200.0
+    #: Open connections from one address; None: half of all.
     connections_per_address: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    #: MiB of the data's disk that jobs, definitions and logs leave free; 0: no minimum, and no reserve (decision 0033).
     min_free_mib: Annotated[int, Field(ge=0, le=2**30)] = 64
     log_mib: Annotated[int, Field(ge=0, le=2**30, description="MiB of output stored for each container; 0: all.")] = 500
+    #: Days for which finished jobs and their logs are stored; 0: for ever.
     retention_days: Annotated[float, Field(ge=0, le=36500, allow_inf_nan=False)] = 30.0
+    #: Days for which audit records are stored; 0: for ever.
     audit_days: Annotated[float, Field(ge=0, le=36500, allow_inf_nan=False)] = 365.0
+    #: Whether to listen beyond loopback although `auth` is none.
     insecure_no_auth: bool = False
     privileged: Privileged = Privileged.ALLOW
     volumes: Annotated[
         tuple[HostPath, ...], Field(description="Host paths that jobs may mount, with all below them.")
     ] = (Path("/"),)
     missing_host_paths: MissingHostPaths = MissingHostPaths.CREATE
+    #: Registries of jobs' images, each with or without a path; None: any.
     registries: tuple[Annotated[str, Field(pattern=REGISTRY)], ...] | None = None
+    #: The network mode of jobs whose compute environment sets none.
     network: Network = Network.SHARED
+    #: A JSON object of secrets by their `valueFrom`; None: no such file.
     secrets_file: Path | None = None
+    #: The certificate chain of the server, PEM; None: no TLS. Only together with `tls_key`.
     tls_cert: Path | None = None
+    #: The private key of `tls_cert`, PEM.
     tls_key: Path | None = None
+    #: Host names beside those of loopback and `host` that requests may have in `Host`.
     allowed_hosts: tuple[str, ...] = ()
+    #: Seconds between two surveys (relists) of the engine's containers.
     survey_every: Annotated[float, Field(gt=0, le=3600)] = 10.0
 
     @property
     def retention(self) -> timedelta | None:
-        """How long a finished job is kept: as long as a repeated SubmitJob is known at least; None is for ever."""
+        """How long a finished job is stored; None: for ever.
+
+        At least for the time in which a repeated SubmitJob is recognised.
+        """
         return max(timedelta(days=self.retention_days), LEAST_RETENTION) if self.retention_days else None
 
     @property
     def audit(self) -> timedelta | None:
-        """How long it is known who did what; None is for ever."""
+        """How long audit records are stored; None: for ever."""
         return timedelta(days=self.audit_days) if self.audit_days else None
 
     @property
@@ -109,7 +135,7 @@ class Settings(BaseSettings):
 
 
 def check_names(variables: Iterable[str]) -> None:
-    """A setting that was misspelt would be left out without a word. Raises StartImpossible."""
+    """Raise StartImpossible for a BATCHQ_ variable that is not a setting: a misspelt one would be ignored silently."""
     known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
     for name in sorted(variables):
         if name.startswith(PREFIX) and name not in known and not name.startswith(NO_SETTINGS):

@@ -1,6 +1,6 @@
 """Rate and concurrency limits for each key: an account, a user.
 
-Both forget a key whose state is that of a new one, so memory is bounded by the keys that are limited now.
+Both drop a key whose state equals that of a new one, so memory is bounded by the number of keys limited at present.
 """
 
 import asyncio
@@ -21,10 +21,13 @@ K = TypeVar("K", bound=Hashable)
 
 
 class TokenBucket(Struct, frozen=True, kw_only=True):
+    """A token bucket at a point in time."""
+
     #: Tokens a second.
     rate: float
     #: Tokens in the bucket at `updated_at`; not more than its capacity.
     tokens: float
+    #: When `tokens` was computed.
     updated_at: datetime
 
     @classmethod
