@@ -32,7 +32,7 @@ from batchq.audit.audit_log import AuditLog
 from batchq.audit.journal import Journal
 from batchq.clock import SystemClock, wall_time
 from batchq.compute.docker import engine_facts
-from batchq.compute.docker.client import Door
+from batchq.compute.docker.client import ClientFactory
 from batchq.compute.docker.policy import Policy
 from batchq.compute.docker.runtime import DockerRuntime
 from batchq.compute.docker.secrets import Secrets, everybody_reads
@@ -43,8 +43,8 @@ from batchq.domain.access.accounts import Role
 from batchq.engine.account_limits import Accounts
 from batchq.engine.clock_alignment import align
 from batchq.engine.engine import Engine
-from batchq.engine.mailbox import Inbox
-from batchq.engine.monitors.loop_watchdog import Pulse
+from batchq.engine.mailbox import Mailbox
+from batchq.engine.monitors.loop_watchdog import LoopWatchdog
 from batchq.engine.retention import Pruner
 from batchq.errors import StartImpossible
 from batchq.health import Parts, health
@@ -150,7 +150,7 @@ def check_secrets(settings: Settings) -> None:
 def check_engine(settings: Settings) -> None:
     """Raise StartImpossible for an invalid DOCKER_HOST, before a data directory is created."""
     if settings.runtime is Runtime.DOCKER:
-        Door(None)
+        ClientFactory(None)
 
 
 def make_certificate(settings: Settings) -> Certificate | None:
@@ -205,7 +205,7 @@ def make_policy(settings: Settings) -> Policy:
 def assemble(
     settings: Settings, *, store: SqliteStore, runtime: ContainerRuntime, archive: LogFiles, clock: Clock
 ) -> Parts:
-    inbox = Inbox()
+    inbox = Mailbox()
     floor = DiskGuard(free=lambda: log_files.free(settings.data), least=settings.min_free_mib * MIB)
     accounts = Accounts(people=AccountsFile(settings.data).now, held=settings.auth is not Auth.NONE)
     stored = AccountLogs(store=store, archive=archive)
@@ -233,7 +233,7 @@ def assemble(
         stopping=BulkStopService(
             engine=engine, store=store, people=AccountsFile(settings.data).now, queues=catalog.queues_of
         ),
-        pulse=Pulse(clock),
+        pulse=LoopWatchdog(clock),
         pruner=make_pruner(settings, engine, store=store, archive=stored, clock=clock),
         audit=AuditLog(store=store, journal=Journal(settings.data), clock=clock, keep=settings.audit),
         floor=floor,

@@ -8,7 +8,7 @@ from batchq import __version__
 from batchq.audit.audit_log import AuditLog
 from batchq.disk_guard import DiskGuard
 from batchq.engine.engine import Engine
-from batchq.engine.monitors.loop_watchdog import Pulse
+from batchq.engine.monitors.loop_watchdog import LoopWatchdog
 from batchq.engine.retention import Pruner
 from batchq.errors import StoreFailed
 from batchq.logs.service import LogService
@@ -29,7 +29,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     logs: LogService
     jobs: JobService
     stopping: BulkStopService
-    pulse: Pulse
+    pulse: LoopWatchdog
     pruner: Pruner
     audit: AuditLog
     floor: DiskGuard

@@ -55,7 +55,7 @@ from batchq.api.http import REQUEST_ID, Dialect, parse, read
 from batchq.api.openapi import OperationDoc as Described
 from batchq.api.openapi import document
 from batchq.domain.access.accounts import AccountName, Permission, UserName
-from batchq.domain.bulk_stop import JobOutcome, Kind, Outcome, Selection, SweepOrder
+from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind, Outcome
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Status
 from batchq.errors import Invalid
 from batchq.services.bulk_stop import BulkStopRequest, BulkStopService
@@ -148,11 +148,11 @@ def _stops(
     return stop
 
 
-def order_of(it: CancelJobsRequest, user: str) -> SweepOrder:
+def order_of(it: CancelJobsRequest, user: str) -> BulkStopOrder:
     """The order that each selected job receives. Raises Invalid for an unknown signal."""
     if not isinstance(it, TerminateJobsRequest):
-        return SweepOrder(kind=Kind.CANCEL, reason=it.reason or f"Cancelled by {user or 'a request'}")
-    return SweepOrder(
+        return BulkStopOrder(kind=Kind.CANCEL, reason=it.reason or f"Cancelled by {user or 'a request'}")
+    return BulkStopOrder(
         kind=Kind.TERMINATE,
         reason=it.reason or f"Terminated by {user or 'a request'}",
         grace=None if it.grace_seconds is None else timedelta(seconds=it.grace_seconds),
@@ -169,7 +169,7 @@ def asked_of(it: CancelJobsRequest) -> BulkStopRequest:
         if _ID.fullmatch(job_id) is None:
             raise Invalid(f"{job_id[:100]!r} is not the id of a job, of a child of an array or of a node.")
     queues = None if it.job_queues is None else frozenset(_queue(said) for said in it.job_queues)
-    rest = Selection(
+    rest = JobFilter(
         names=_set(it.job_names),
         users=_set(it.users),
         queues=queues,

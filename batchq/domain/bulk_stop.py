@@ -37,7 +37,7 @@ class Outcome(StrEnum):
     NOT_FOUND = "NOT_FOUND"
 
 
-class SweepOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class BulkStopOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The order that each of the selected jobs receives."""
 
     kind: Kind
@@ -51,7 +51,7 @@ class SweepOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):
     act: AuditRecord | None = None
 
 
-class Selection(Struct, frozen=True, kw_only=True):
+class JobFilter(Struct, frozen=True, kw_only=True):
     """Which of the jobs that are not over are meant: those of which everything holds that is said here. None: any.
 
     `members` are jobs and nodes of gangs; an array stands for its children too, where they are looked at. `names`: any
@@ -96,11 +96,11 @@ class Candidates(Struct, frozen=True, kw_only=True):
     changed: AbstractSet[int]
 
 
-class Sweep(Struct, frozen=True, kw_only=True):
+class BulkStop(Struct, frozen=True, kw_only=True):
     """An order that is being carried out."""
 
     number: int
-    order: SweepOrder
+    order: BulkStopOrder
 
 
 class StopTarget(Struct, frozen=True, kw_only=True):
@@ -140,7 +140,7 @@ class JobOutcome(Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
-def request(order: SweepOrder, node: int | None) -> on.CancelRequested | on.TerminateRequested:
+def request(order: BulkStopOrder, node: int | None) -> on.CancelRequested | on.TerminateRequested:
     """What one job is told; `node` where only that one of a gang is meant."""
     match order.kind:
         case Kind.CANCEL:

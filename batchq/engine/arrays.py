@@ -14,7 +14,7 @@ MOST = 250  # children that one turn spawns, and tells
 NONE = IntervalSet()
 
 
-class Families:
+class ArrayCoordinator:
     """Knows the parents that have children to spawn or to tell, as last saved: they are few, the children are not."""
 
     def __init__(self) -> None:

@@ -8,9 +8,9 @@ from contextlib import AbstractAsyncContextManager
 from weakref import ref
 
 from batchq.domain.access.accounts import Caller, UserName
-from batchq.domain.bulk_stop import Candidates, Selection
+from batchq.domain.bulk_stop import Candidates, JobFilter
 from batchq.engine.messages import BulkStopRequest
-from batchq.ports.bulk_stops import SweepStore
+from batchq.ports.bulk_stops import BulkStopStore
 from batchq.ports.jobs import Changes
 from batchq.throttling import ConcurrencyLimit
 
@@ -21,7 +21,7 @@ MAX_WAITING = 15  # bulk stops of one user that wait while another of his is dec
 class Choosing:
     """One read of a user at a time: the next waits for it."""
 
-    def __init__(self, store: SweepStore) -> None:
+    def __init__(self, store: BulkStopStore) -> None:
         self._store = store
         #: Of each read that is of use: the orders of the jobs changed since it began.
         self._reads: list[ref[_Orders]] = []
@@ -40,7 +40,7 @@ class Choosing:
         """Wait for the same user's earlier bulk stops. Raises TooOften when it is entered."""
         return self._one_at_a_time.of(caller.user)
 
-    async def candidates(self, selection: Selection) -> Candidates:
+    async def candidates(self, selection: JobFilter) -> Candidates:
         """The jobs that are meant now. As long as they are held anywhere it is followed which of all jobs change."""
         changed = _Orders()
         self._reads.append(ref(changed))  # before the read begins, so that no commit comes between

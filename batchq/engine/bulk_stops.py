@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Caller
 from batchq.domain.bulk_stop import (
+    BulkStop,
+    BulkStopOrder,
     JobOutcome,
     Progress,
     StopTarget,
-    Sweep,
-    SweepOrder,
     has_children,
     note,
     outcome,
@@ -25,7 +25,7 @@ from batchq.domain.lifecycle import node_view
 from batchq.engine.messages import BulkStopRequest
 from batchq.engine.unit_of_work import Committed, UnitOfWork
 from batchq.errors import TooOften
-from batchq.ports.bulk_stops import SweepStore
+from batchq.ports.bulk_stops import BulkStopStore
 
 ASKED = "asked"
 MOST = 500  # jobs that one unit of work tells
@@ -36,12 +36,12 @@ Report = Callable[[tuple[JobOutcome, ...] | None], None]
 NOBODY = IntervalSet()
 
 
-class Sweeps:
+class BulkStops:
     """Knows the orders under way, as last saved, and whom they mean; of those of the last unit not until `prepare`."""
 
-    def __init__(self, store: SweepStore) -> None:
+    def __init__(self, store: BulkStopStore) -> None:
         self._store = store
-        self._under_way: dict[int, Sweep] = {}
+        self._under_way: dict[int, BulkStop] = {}
         self._report: dict[int, Report] = {}
         self._unknown = False
         self.meant = NOBODY
@@ -70,7 +70,7 @@ class Sweeps:
         number = max((it.number for it in known), default=0) + 1
         unit.audit("jobs", ASKED)
         order = replace(message.order, act=unit.acts[-1]) if unit.caller is not None else message.order
-        unit.sweeps.append((Sweep(number=number, order=order), message))
+        unit.sweeps.append((BulkStop(number=number, order=order), message))
 
     async def work(self, unit: UnitOfWork) -> None:
         """The oldest order first, and each has its part: one for few jobs need not wait for one for very many."""
@@ -100,11 +100,11 @@ class Sweeps:
             self.meant = NOBODY
 
 
-def _is_of(sweep: Sweep, user: Caller) -> bool:
+def _is_of(sweep: BulkStop, user: Caller) -> bool:
     return sweep.order.act is not None and sweep.order.act.user == user.user
 
 
-def _tell(unit: UnitOfWork, order: SweepOrder, meant: StopTarget) -> JobOutcome:
+def _tell(unit: UnitOfWork, order: BulkStopOrder, meant: StopTarget) -> JobOutcome:
     job = unit.apply_parent_order(meant.job.id)
     assert job is not None, f"{meant.job.id} is meant and is not known"
     unit.step(job.id, request(order, meant.node))
@@ -117,7 +117,7 @@ def _tell(unit: UnitOfWork, order: SweepOrder, meant: StopTarget) -> JobOutcome:
     )
 
 
-def _progress(sweep: Sweep, page: tuple[StopTarget, ...], *, over: bool) -> Progress:
+def _progress(sweep: BulkStop, page: tuple[StopTarget, ...], *, over: bool) -> Progress:
     order, node = (page[-1].job.order, page[-1].node) if page else (-1, None)
     return Progress(sweep=sweep.number, order=order, node=node, over=over)
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.access.accounts import Caller
-from batchq.domain.bulk_stop import JobOutcome, Selection, SweepOrder
+from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome
 from batchq.domain.ids import ConsumableName, JobId, QueueName, Tag
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle.array_view import Sealed
@@ -22,12 +22,12 @@ from batchq.engine.containers.verified_runtime import VerifiedRuntime
 from batchq.engine.containers.watcher import Watcher
 from batchq.engine.engine_identity import EngineCheck
 from batchq.engine.loop import Loop
-from batchq.engine.mailbox import Inbox
+from batchq.engine.mailbox import Mailbox
 from batchq.engine.messages import BulkStopRequest, JobEvent, Resume, Submit, UpdateTags
-from batchq.engine.monitors.store_monitor import Guard
-from batchq.engine.scheduling.catalog_view import Ground, network_on
-from batchq.engine.supervisor import Tasks, within
-from batchq.engine.timers import Alarms
+from batchq.engine.monitors.store_monitor import StoreMonitor
+from batchq.engine.scheduling.catalog_view import CatalogView, network_on
+from batchq.engine.supervisor import Supervisor, within
+from batchq.engine.timers import Timers
 from batchq.errors import BatchqError, Outdated
 from batchq.ports.catalog import Snapshot
 from batchq.ports.clock import Clock
@@ -65,9 +65,9 @@ class Engine:
     def __init__(
         self,
         *,
-        inbox: Inbox,
+        inbox: Mailbox,
         store: JobStore,
-        ground: Ground,
+        ground: CatalogView,
         runtime: ContainerRuntime,
         accounts: Accounts,
         keep_log: Callable[[Tag], Awaitable[bool]],
@@ -75,11 +75,11 @@ class Engine:
         survey_every: float,
     ) -> None:
         self._clock, self._accounts, self.inbox = clock, accounts, inbox
-        self.tasks, post = Tasks(clock), inbox.post
+        self.tasks, post = Supervisor(clock), inbox.post
         self._breaker = StartBreaker(clock=clock, tasks=self.tasks)
         self._check = EngineCheck()
         executor = self._executor(runtime=runtime, ground=ground, keep_log=keep_log)
-        self._alarms = Alarms(clock=clock, post=inbox.post)
+        self._alarms = Timers(clock=clock, post=inbox.post)
         self.loop = Loop(
             inbox=inbox,
             store=store,
@@ -96,10 +96,10 @@ class Engine:
             runtime=runtime, clock=clock, survey_every=survey_every, running=running, on_death=on_death, post=post
         )
         self.submit_rate = SubmitRateLimiter(accounts, clock)
-        self.guard = Guard(store=store, clock=clock, post=inbox.post)
+        self.guard = StoreMonitor(store=store, clock=clock, post=inbox.post)
 
     def _executor(
-        self, *, runtime: ContainerRuntime, ground: Ground, keep_log: Callable[[Tag], Awaitable[bool]]
+        self, *, runtime: ContainerRuntime, ground: CatalogView, keep_log: Callable[[Tag], Awaitable[bool]]
     ) -> Executor:
         verified = VerifiedRuntime(runtime, self._check)
 
@@ -189,7 +189,7 @@ class Engine:
         self._watcher.survey_now()
 
     async def sweep(
-        self, order: SweepOrder, selection: Selection, *, caller: Caller
+        self, order: BulkStopOrder, selection: JobFilter, *, caller: Caller
     ) -> AsyncIterator[tuple[JobOutcome, ...]]:
         """The outcome of each selected job as it is stopped. When this returns the selection is durable."""
         outcomes: asyncio.Queue[tuple[JobOutcome, ...] | None] = asyncio.Queue()
@@ -202,7 +202,7 @@ class Engine:
         return _outcomes(outcomes)
 
     async def _begin_sweep(
-        self, order: SweepOrder, selection: Selection, *, as_of: int, report: Report, final: bool, caller: Caller
+        self, order: BulkStopOrder, selection: JobFilter, *, as_of: int, report: Report, final: bool, caller: Caller
     ) -> None:
         """Raises Outdated, but not when `final`: the second read is as long ago as a read takes, and no longer."""
         candidates = await self.loop.choosing.candidates(selection)

@@ -33,7 +33,7 @@ from batchq.engine.messages import (
     TimerFired,
     UpdateTags,
 )
-from batchq.engine.scheduling.catalog_view import Ground
+from batchq.engine.scheduling.catalog_view import CatalogView
 from batchq.engine.scheduling.queue_cache import Ahead
 from batchq.engine.state import EngineState
 from batchq.engine.unit_of_work import UnitOfWork, array_to_spawn, comes
@@ -43,7 +43,7 @@ from batchq.ports.jobs import JobStore, SubmissionKey
 log = logging.getLogger(__name__)
 
 
-class Reader:
+class MessageHandler:
     """Handles messages: changes the unit of work, and the state that surveys and requests change.
 
     `admit` raises Invalid for a job that the scheduler must not take; `sweep` takes a bulk stop.
@@ -52,7 +52,7 @@ class Reader:
     def __init__(
         self,
         state: EngineState,
-        ground: Ground,
+        ground: CatalogView,
         *,
         admit: Callable[[UnitOfWork, JobSpec], None],
         sweep: Callable[[UnitOfWork, BulkStopRequest], None],

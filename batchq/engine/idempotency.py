@@ -8,7 +8,7 @@ KEPT = timedelta(minutes=15)  # that long a submission is remembered by its key
 PLACES = 2**22  # bytes, of which a key marks one: four hundred calls a second mark a tenth of them
 
 
-class Repeats:
+class IdempotencyFilter:
     """A key leaves a mark. Where there is none it is new; where there is one, that may be another key's.
 
     Marks are made before anything is saved, and stay longer than what is saved. Nothing is known of those that a server

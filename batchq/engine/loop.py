@@ -18,13 +18,13 @@ from batchq.domain.lifecycle.containers import tags_running
 from batchq.domain.lifecycle.status import with_history
 from batchq.engine import idempotency
 from batchq.engine.account_limits import Accounts
-from batchq.engine.arrays import Families
+from batchq.engine.arrays import ArrayCoordinator
 from batchq.engine.bulk_stop_selection import Choosing, outdated
-from batchq.engine.bulk_stops import Sweeps
+from batchq.engine.bulk_stops import BulkStops
 from batchq.engine.dependents import settle
 from batchq.engine.engine_identity import EngineCheck
-from batchq.engine.handlers import Reader
-from batchq.engine.mailbox import Inbox
+from batchq.engine.handlers import MessageHandler
+from batchq.engine.mailbox import Mailbox
 from batchq.engine.messages import (
     BulkStopRequest,
     ContinueWork,
@@ -38,11 +38,11 @@ from batchq.engine.messages import (
     UpdateTags,
     caller_of,
 )
-from batchq.engine.scheduling.catalog_view import Ground
+from batchq.engine.scheduling.catalog_view import CatalogView
 from batchq.engine.scheduling.queue_reader import Skip
 from batchq.engine.scheduling.scheduler import Scheduler
 from batchq.engine.state import EngineState
-from batchq.engine.supervisor import Tasks
+from batchq.engine.supervisor import Supervisor
 from batchq.engine.transition_log import log_transitions
 from batchq.engine.unit_of_work import PendingDependents, UnitOfWork, pending_dependents
 from batchq.errors import (
@@ -76,14 +76,14 @@ class Loop:
     def __init__(
         self,
         *,
-        inbox: Inbox,
+        inbox: Mailbox,
         store: JobStore,
-        ground: Ground,
+        ground: CatalogView,
         accounts: Accounts,
         clock: Clock,
         act: Callable[[do.Effect, Job | None], None],
         wake: Callable[[Job], None],
-        tasks: Tasks,
+        tasks: Supervisor,
         engine_check: EngineCheck,
     ) -> None:
         self._store = store
@@ -93,14 +93,14 @@ class Loop:
         self._wake = wake
         self._tasks = tasks
         self._inbox = inbox
-        self._families = Families()
+        self._families = ArrayCoordinator()
         self.scheduler = Scheduler(
             store=store, ground=ground, accounts=accounts, clock=clock, ring=lambda: inbox.post(ContinueWork())
         )
-        self._sweeps = Sweeps(store)
+        self._sweeps = BulkStops(store)
         self.choosing = Choosing(store)
         self.state = EngineState(ground, engine_check)
-        self._reader = Reader(self.state, ground, admit=self.scheduler.admit, sweep=self._sweep)
+        self._reader = MessageHandler(self.state, ground, admit=self.scheduler.admit, sweep=self._sweep)
         self.between = asyncio.Lock()
         self._place_due = self._missed = True
         self._search_due = self._search_waits = False

@@ -11,7 +11,7 @@ AGAIN = 3  # rounds for each request of the last unit of work: whoever was answe
 LOW_PRIORITY_DELAY = 0.1  # seconds that news which nobody waits for lies until it has a turn of its own
 
 
-class Inbox:
+class Mailbox:
     """Anybody may post; one reader takes. Nothing is refused: each message stands for something that did happen."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Caller
-from batchq.domain.bulk_stop import Candidates, JobOutcome, Selection, SweepOrder
+from batchq.domain.bulk_stop import BulkStopOrder, Candidates, JobFilter, JobOutcome
 from batchq.domain.container import Resources
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import Job, JobSpec
@@ -93,8 +93,8 @@ class Resume(Struct, frozen=True, kw_only=True):
 class BulkStopRequest(Struct, frozen=True, kw_only=True):
     """Cancel or terminate many jobs. The answer comes when it is durable which jobs are selected."""
 
-    order: SweepOrder
-    selection: Selection
+    order: BulkStopOrder
+    selection: JobFilter
     #: `Job.order` of the next job at the time of the request.
     as_of: int
     #: Called with the outcomes of some jobs, again and again, and with None at the end.

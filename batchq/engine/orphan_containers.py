@@ -12,7 +12,7 @@ QUARANTINE = timedelta(seconds=60)
 MOST = 3
 
 
-class Strays:
+class OrphanContainers:
     """Many at once look like a database that is not the containers' own: then nothing is touched.
 
     Nor is one that appears later than the first survey: this server did not make it, so another server of the instance

@@ -15,7 +15,7 @@ from batchq.domain.job import ACTIVE, QUEUED, Job, Status
 from batchq.domain.lifecycle.container_rules import part_of
 from batchq.domain.lifecycle.containers import has_parts, tags_running, tags_under_way
 from batchq.domain.lifecycle.reconcile import Reconciled, Seen, reconcile
-from batchq.engine.scheduling.catalog_view import Ground
+from batchq.engine.scheduling.catalog_view import CatalogView
 from batchq.engine.unit_of_work import Committed, UnitOfWork, comes
 from batchq.errors import Invalid
 from batchq.ports.jobs import Restoration
@@ -23,10 +23,10 @@ from batchq.ports.jobs import Restoration
 log = logging.getLogger(__name__)
 
 
-class Safety:
+class SafeMode:
     """`kept` is as last saved. `unknown` are the containers that no job owns, None before the engine was looked at."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: CatalogView) -> None:
         self._ground = ground
         self.kept = Restoration()
         self.unknown: frozenset[Tag] | None = None

@@ -7,10 +7,10 @@ from batchq.domain.ids import JobId
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.damage import is_damaged
 from batchq.engine.engine_identity import EngineCheck
-from batchq.engine.idempotency import Repeats
-from batchq.engine.orphan_containers import Strays
-from batchq.engine.safe_mode import Safety
-from batchq.engine.scheduling.catalog_view import Ground
+from batchq.engine.idempotency import IdempotencyFilter
+from batchq.engine.orphan_containers import OrphanContainers
+from batchq.engine.safe_mode import SafeMode
+from batchq.engine.scheduling.catalog_view import CatalogView
 from batchq.engine.unit_of_work import Committed
 from batchq.ports.jobs import JobStore
 
@@ -18,7 +18,7 @@ from batchq.ports.jobs import JobStore
 class EngineState:
     """Written by the handlers of messages and by `on_committed`; everything else only reads it."""
 
-    def __init__(self, ground: Ground, engine_check: EngineCheck) -> None:
+    def __init__(self, ground: CatalogView, engine_check: EngineCheck) -> None:
         #: Jobs that are STARTING or RUNNING, as last saved.
         self.active: dict[JobId, Job] = {}
         #: What jobs may use of the engine's machine; None while the engine does not answer.
@@ -34,13 +34,13 @@ class EngineState:
         #: How far the engine's clock is ahead of this server's; None when the engine does not report its time.
         self.engine_ahead: timedelta | None = None
         #: Safe mode after a restore.
-        self.safety = Safety(ground)
+        self.safety = SafeMode(ground)
         #: Which container engine the unfinished attempts run on.
         self.engine_check = engine_check
         #: Which submissions may be repetitions.
-        self.repeats = Repeats()
+        self.repeats = IdempotencyFilter()
         #: Containers that no job owns.
-        self.strays = Strays()
+        self.strays = OrphanContainers()
 
     async def load(self, store: JobStore, now: datetime) -> None:
         """Read what is stored: before the first unit of work, and after one whose commit may have been saved."""

@@ -24,7 +24,7 @@ MINUTE = timedelta(minutes=1)
 TOO_OFTEN = 3  # failures, without a minute of peace after them
 
 
-class Tasks:
+class Supervisor:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._held: set[asyncio.Task[None]] = set()

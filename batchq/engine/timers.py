@@ -17,7 +17,7 @@ LONGEST_WAIT = (
 )
 
 
-class Alarms:
+class Timers:
     def __init__(self, *, clock: Clock, post: Callable[[TimerFired], None]) -> None:
         self._clock = clock
         self._post = post

@@ -12,7 +12,7 @@ from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Caller
 from batchq.domain.access.audit import DONE, AuditRecord, act
-from batchq.domain.bulk_stop import Candidates, JobOutcome, Progress, Sweep
+from batchq.domain.bulk_stop import BulkStop, Candidates, JobOutcome, Progress
 from batchq.domain.ids import JobId, QueueName, Tag, child_id, parent_of, stream_name
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Job, Status
 from batchq.domain.lifecycle.array_view import apply_order
@@ -85,7 +85,7 @@ class UnitOfWork:
         self.unresolved: deque[PendingDependents] = deque()
         #: How many stored dependents this unit of work may still examine.
         self.dependents_left = MAX_DEPENDENTS
-        self.sweeps: list[tuple[Sweep, BulkStopRequest]] = []
+        self.sweeps: list[tuple[BulkStop, BulkStopRequest]] = []
         self.progress: list[Progress] = []
         #: By bulk stop, what became of its jobs.
         self.outcomes: dict[int, tuple[JobOutcome, ...]] = {}

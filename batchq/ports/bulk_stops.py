@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from batchq.domain.bulk_stop import Preview, Selection, StopTarget, Sweep, Target
+from batchq.domain.bulk_stop import BulkStop, JobFilter, Preview, StopTarget, Target
 
 
-class SweepStore(Protocol):
+class BulkStopStore(Protocol):
     """Reads of bulk stops. They are created and advanced by `JobStore.commit`. Every method may raise StoreFailed."""
 
-    async def sweeps(self) -> tuple[Sweep, ...]:
+    async def sweeps(self) -> tuple[BulkStop, ...]:
         """The bulk stops that are not complete, oldest first."""
 
     async def meant_orders(self, sweep: int) -> Sequence[tuple[int, int]]:
@@ -21,10 +21,10 @@ class SweepStore(Protocol):
     async def next_meant(self, sweep: int, limit: int) -> tuple[StopTarget, ...]:
         """The next targets to stop: at most `limit`, by order and node, highest first."""
 
-    async def candidates(self, selection: Selection) -> tuple[Target, ...]:
+    async def candidates(self, selection: JobFilter) -> tuple[Target, ...]:
         """The jobs that `selection` matches now, ascending, for `Changes.candidates`. Does not wait for commits."""
 
     async def preview(
-        self, selection: Selection, limit: int, after: tuple[int, int | None] | None = None
+        self, selection: JobFilter, limit: int, after: tuple[int, int | None] | None = None
     ) -> tuple[Preview, ...]:
         """The jobs that `selection` matches now, by order and node: the first `limit` after `after`. Read-only."""

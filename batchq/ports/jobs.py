@@ -9,15 +9,15 @@ from msgspec import Struct
 
 from batchq.domain.access.accounts import Visibility
 from batchq.domain.access.audit import AuditRecord
-from batchq.domain.bulk_stop import Candidates, Progress, Selection, Sweep
+from batchq.domain.bulk_stop import BulkStop, Candidates, JobFilter, Progress
 from batchq.domain.ids import ConsumableName, JobId, QueueName, Tag
 from batchq.domain.job import Job, Status
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
-from batchq.ports.bulk_stops import SweepStore
+from batchq.ports.bulk_stops import BulkStopStore
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.clock import ClockStore
 from batchq.ports.logs import LogStream
-from batchq.ports.queue import WaitingStore
+from batchq.ports.queue import QueueStore
 
 
 class Moment(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -97,7 +97,7 @@ class Changes(Struct, frozen=True, kw_only=True):
     #: The container engine that attempts run on, if it has changed; None: no change.
     engine_id: str | None = None
     #: New bulk stops. The store selects their targets last, so that the selection sees all other changes.
-    sweeps: tuple[tuple[Sweep, Selection], ...] = ()
+    sweeps: tuple[tuple[BulkStop, JobFilter], ...] = ()
     #: Targets that were selected in advance, by the number of the bulk stop: only changed jobs are matched again.
     candidates: tuple[tuple[int, Candidates], ...] = ()
     #: Progress of earlier bulk stops.
@@ -168,7 +168,7 @@ class StatusChanged(Struct, frozen=True, kw_only=True):
     job: Job
 
 
-class JobStore(ClockStore, WaitingStore, SweepStore, Protocol):
+class JobStore(ClockStore, QueueStore, BulkStopStore, Protocol):
     """Durable storage of jobs. The only writer is the engine's loop. Reads see every commit that has returned.
 
     Every method raises StoreFailed if the database reports an error; a failed commit has changed nothing.

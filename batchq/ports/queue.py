@@ -15,7 +15,7 @@ Names = frozenset[AccountName]
 NONE: Names = frozenset()
 
 
-class Lines(Protocol):
+class QueueReader(Protocol):
     """Reads of the RUNNABLE jobs of queues. Every method may raise StoreFailed.
 
     An unschedulable job ("misfit"), which no compute environment of its queue can ever hold, is not included.
@@ -41,8 +41,8 @@ class Lines(Protocol):
         """The shares of a queue that have RUNNABLE jobs."""
 
 
-class WaitingStore(Lines, Protocol):
-    """Reads of all jobs that wait: those of `Lines`, unschedulable jobs, and counts for quotas."""
+class QueueStore(QueueReader, Protocol):
+    """Reads of all jobs that wait: those of `QueueReader`, unschedulable jobs, and counts for quotas."""
 
     async def misfits(self, limit: int, after: int = -1) -> tuple[Job, ...]:
         """The first `limit` unschedulable RUNNABLE jobs above `after`, by `order`."""

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import ROOT, AccountName, Caller, Directory
 from batchq.domain.access.permissions import knows_account, knows_user
-from batchq.domain.bulk_stop import JobOutcome, Outcome, Preview, Selection, SweepOrder, outcome
+from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Outcome, Preview, outcome
 from batchq.domain.ids import JobId, child_id, node_id, node_of, parent_of
 from batchq.domain.job import FINISHED, Job
 from batchq.domain.lifecycle import node_view
@@ -38,7 +38,7 @@ class BulkStopRequest(Struct, frozen=True, kw_only=True):
 
     ids: tuple[str, ...] | None = None
     accounts: frozenset[AccountName] | None = None
-    rest: Selection = Selection()
+    rest: JobFilter = JobFilter()
 
 
 class BulkStopService:
@@ -69,10 +69,10 @@ class BulkStopService:
         accounts = {caller.account, *(name for name in (ROOT, *people.accounts) if knows_account(caller, name))}
         unseen = [
             *(
-                ("JobQueue", it, BulkStopRequest(rest=Selection(queues=frozenset({it}))))
+                ("JobQueue", it, BulkStopRequest(rest=JobFilter(queues=frozenset({it}))))
                 for it in _but(rest.queues, self._queues(caller))
             ),
-            *(("User", it, BulkStopRequest(rest=Selection(users=frozenset({it})))) for it in _but(rest.users, users)),
+            *(("User", it, BulkStopRequest(rest=JobFilter(users=frozenset({it})))) for it in _but(rest.users, users)),
             *(
                 ("Account", it, BulkStopRequest(accounts=frozenset({AccountName(it)})))
                 for it in _but(asked.accounts, accounts)
@@ -82,7 +82,7 @@ class BulkStopService:
             if not await self._store.preview(self._selection(its_jobs, None, caller), 1):
                 raise NotFound(f"{what} {name[:128]} not found.")
 
-    async def stop(self, order: SweepOrder, asked: BulkStopRequest, *, caller: Caller) -> AsyncIterator[Some]:
+    async def stop(self, order: BulkStopOrder, asked: BulkStopRequest, *, caller: Caller) -> AsyncIterator[Some]:
         """What becomes of each job, as it is told. When this returns it is durable who is meant. Raises StoreFailed."""
         if asked.ids is None:
             return await self._engine.sweep(order, self._selection(asked, None, caller), caller=caller)
@@ -90,7 +90,7 @@ class BulkStopService:
         told = await self._engine.sweep(order, self._selection(asked, ids, caller), caller=caller) if ids else _none()
         return self._with_those_left(ids, refused, told)
 
-    async def preview(self, order: SweepOrder, asked: BulkStopRequest, *, caller: Caller) -> AsyncIterator[Some]:
+    async def preview(self, order: BulkStopOrder, asked: BulkStopRequest, *, caller: Caller) -> AsyncIterator[Some]:
         """What would become of each. It changes nothing."""
         if asked.ids is None:
             return self._sketched(order, self._selection(asked, None, caller))
@@ -98,14 +98,14 @@ class BulkStopService:
         told = self._sketched(order, self._selection(asked, ids, caller)) if ids else _none()
         return self._with_those_left(ids, refused, told)
 
-    def _selection(self, asked: BulkStopRequest, ids: Sequence[JobId] | None, caller: Caller) -> Selection:
+    def _selection(self, asked: BulkStopRequest, ids: Sequence[JobId] | None, caller: Caller) -> JobFilter:
         people, accounts = self._people(), None
         if asked.accounts is not None:
             accounts = frozenset(below for it in asked.accounts for below in people.below(it))
         members = None if ids is None else tuple(map(node_of, ids))
         return replace(asked.rest, members=members, accounts=accounts, reach=caller.reach)
 
-    async def _sketched(self, order: SweepOrder, selection: Selection) -> AsyncIterator[Some]:
+    async def _sketched(self, order: BulkStopOrder, selection: JobFilter) -> AsyncIterator[Some]:
         after = None
         while found := await self._store.preview(selection, FORETOLD, after):
             after = found[-1].place
@@ -179,7 +179,7 @@ def _told(job: Job, job_id: JobId) -> JobOutcome:
     return JobOutcome(job_id=job_id, name=job.spec.name, status=job.status, outcome=became)
 
 
-def _foretold(order: SweepOrder, it: Preview) -> JobOutcome:
+def _foretold(order: BulkStopOrder, it: Preview) -> JobOutcome:
     _, node = it.place
     job_id = it.job_id if node is None else node_id(it.job_id, node)
     became = outcome(order.kind, it.status, has_children=it.has_children)

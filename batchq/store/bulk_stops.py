@@ -13,13 +13,13 @@ from msgspec.json import Decoder
 
 from batchq.domain.bulk_stop import (
     WHOLE,
+    BulkStop,
+    BulkStopOrder,
     Candidates,
+    JobFilter,
     Preview,
     Progress,
-    Selection,
     StopTarget,
-    Sweep,
-    SweepOrder,
     Target,
 )
 from batchq.domain.ids import JobId
@@ -65,7 +65,7 @@ def _member(path: str) -> str:
 HAS_CHILDREN = f"(jobs.array_size > 0 AND jobs.status = 'PENDING' AND {_member('family')} IS NOT NULL)"
 
 
-def select(selection: Selection, among: Collection[int] | None = None) -> Part:
+def select(selection: JobFilter, among: Collection[int] | None = None) -> Part:
     """SELECT the order and the node of each job that is meant; some may come twice.
 
     `among`: of the jobs of these orders only, and at a cost that grows with their number, not with what is stored.
@@ -78,7 +78,7 @@ def select(selection: Selection, among: Collection[int] | None = None) -> Part:
     return " UNION ALL ".join(rows_of), [value for _, _, values in sources for value in (*values, *bound)]
 
 
-def _sources(selection: Selection) -> list[Source]:
+def _sources(selection: JobFilter) -> list[Source]:
     """The smallest set of rows that an index finds. With a `reach` other owners' jobs are not read."""
     if selection.members is not None:
         named = _named(selection.members)
@@ -99,7 +99,7 @@ def _sources(selection: Selection) -> list[Source]:
     return [own, (str(WHOLE), f"{others} WHERE owners.owner <> ? AND {condition}", [user, *accounts])]
 
 
-def _sources_among(selection: Selection, orders: Collection[int]) -> list[Source]:
+def _sources_among(selection: JobFilter, orders: Collection[int]) -> list[Source]:
     among = json.dumps(sorted(orders))
     found = "json_each(?) AS among CROSS JOIN jobs ON jobs.ord = among.value"
     if selection.members is None:
@@ -120,7 +120,7 @@ def _named(members: Iterable[tuple[JobId, int | None]]) -> str:
     return json.dumps([(rows.text(it), WHOLE if node is None else node) for it, node in members])
 
 
-def _conditions(selection: Selection) -> Iterator[Part]:
+def _conditions(selection: JobFilter) -> Iterator[Part]:
     """The caller's visibility first, for it is cheap and most rows of others end there; patterns last."""
     statuses = _statuses(selection)
     if selection.reach is not None:
@@ -144,7 +144,7 @@ def _conditions(selection: Selection) -> Iterator[Part]:
         yield any_of([it for it, _ in alternatives]), [value for _, values in alternatives for value in values]
 
 
-def _statuses(selection: Selection) -> frozenset[Status]:
+def _statuses(selection: JobFilter) -> frozenset[Status]:
     """Who runs somewhere is active."""
     asked = _LIVE if selection.statuses is None else selection.statuses & _LIVE
     return asked if selection.environments is None else asked & ACTIVE
@@ -157,7 +157,7 @@ def _among(column: str, values: Iterable[str]) -> Part:
 
 SQL = named("bulk_stops.sql")
 
-ORDER = Decoder(SweepOrder)
+ORDER = Decoder(BulkStopOrder)
 
 EACH = {"ord": -1, "node": WHOLE}  # and whatever follows on it
 
@@ -173,7 +173,7 @@ def commit(connection: Connection, changes: Changes) -> None:
         _begin(connection, sweep, selection, dict(changes.candidates).get(sweep.number))
 
 
-def _begin(connection: Connection, sweep: Sweep, selection: Selection, candidates: Candidates | None) -> None:
+def _begin(connection: Connection, sweep: BulkStop, selection: JobFilter, candidates: Candidates | None) -> None:
     """In the place of one of its number, if there is one that could not be read."""
     connection.execute(SQL["delete_targets"], {"bulk_stop": sweep.number, **EACH})
     connection.execute(SQL["insert_bulk_stop"], {"number": sweep.number, "value": rows.as_json(sweep.order)})
@@ -194,7 +194,7 @@ def _go_on(connection: Connection, progress: Progress) -> None:
     connection.execute(SQL["delete_targets"], asked)
 
 
-def sweeps(connection: Connection) -> tuple[Sweep, ...]:
+def sweeps(connection: Connection) -> tuple[BulkStop, ...]:
     """Of one that cannot be read nobody knows what to tell: whom it means goes on as if it had not been."""
     return tuple(readable(connection.execute(SQL["bulk_stops"]), _sweep))
 
@@ -208,13 +208,13 @@ def next_meant(connection: Connection, sweep: int, limit: int) -> tuple[StopTarg
     return job_reads.made(found, lambda row: StopTarget(job=rows.stored(row[1:]), node=_said(row[0])), order=1)
 
 
-def candidates(connection: Connection, selection: Selection) -> tuple[Target, ...]:
+def candidates(connection: Connection, selection: JobFilter) -> tuple[Target, ...]:
     chosen, bound = select(selection)
     return tuple(sorted(set(connection.execute(chosen, bound))))
 
 
 def preview(
-    connection: Connection, selection: Selection, limit: int, after: tuple[int, int | None] | None
+    connection: Connection, selection: JobFilter, limit: int, after: tuple[int, int | None] | None
 ) -> tuple[Preview, ...]:
     chosen, bound = select(selection)
     statement = SQL["preview"].format(chosen=chosen, has_children=HAS_CHILDREN)
@@ -231,8 +231,8 @@ def preview(
     )
 
 
-def _sweep(number: int, value: str) -> Sweep:
-    return Sweep(number=number, order=ORDER.decode(value))
+def _sweep(number: int, value: str) -> BulkStop:
+    return BulkStop(number=number, order=ORDER.decode(value))
 
 
 def _node(node: int | None) -> int:

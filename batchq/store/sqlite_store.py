@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from batchq.domain.access.accounts import AccountName, Caller, Owner, Visibility
 from batchq.domain.access.audit import AuditQuery, PendingAudit, StoredAudit, act_about
-from batchq.domain.bulk_stop import Preview, Selection, StopTarget, Sweep, Target
+from batchq.domain.bulk_stop import BulkStop, JobFilter, Preview, StopTarget, Target
 from batchq.domain.catalog import (
     ComputeEnvironment,
     ConsumableResource,
@@ -195,7 +195,7 @@ class SqliteStore:
     async def prune_shares(self, before: datetime, *, after: ShareKey | None = None, limit: int) -> ShareKey | None:
         return await self._database.write(lambda it: retention.prune_shares(it, before, after, limit))
 
-    async def sweeps(self) -> tuple[Sweep, ...]:
+    async def sweeps(self) -> tuple[BulkStop, ...]:
         return await self._read(bulk_stops.sweeps)
 
     async def meant_orders(self, sweep: int) -> Sequence[tuple[int, int]]:
@@ -204,11 +204,11 @@ class SqliteStore:
     async def next_meant(self, sweep: int, limit: int) -> tuple[StopTarget, ...]:
         return await self._read(lambda it: bulk_stops.next_meant(it, sweep, limit))
 
-    async def candidates(self, selection: Selection) -> tuple[Target, ...]:
+    async def candidates(self, selection: JobFilter) -> tuple[Target, ...]:
         return await self._browse(lambda it: bulk_stops.candidates(it, selection))
 
     async def preview(
-        self, selection: Selection, limit: int, after: tuple[int, int | None] | None = None
+        self, selection: JobFilter, limit: int, after: tuple[int, int | None] | None = None
     ) -> tuple[Preview, ...]:
         return await self._browse(lambda it: bulk_stops.preview(it, selection, limit, after))
 

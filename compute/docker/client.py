@@ -82,7 +82,7 @@ class Stream(Protocol):
     def close(self) -> None: ...
 
 
-class Told:
+class JsonLines:
     """What a line tells in JSON, a line each."""
 
     def __init__(self, answer: requests.Response) -> None:
@@ -159,7 +159,7 @@ class Client(docker.APIClient):
         wanted = {"filters": convert_filters(filters)}
         answer = self._connection.open(with_parameters(f"/v{self.api_version}/events", wanted))
         self._raise_for_status(answer)
-        return Told(answer)
+        return JsonLines(answer)
 
     def cut(self) -> None:
         """End what is streamed, whichever thread reads it: the engine leaves off what it streamed. By a socket only."""
@@ -181,7 +181,7 @@ class Client(docker.APIClient):
             raise APIError(response.reason, response=response) from stumble
 
 
-class Door:
+class ClientFactory:
     """Makes clients that speak the API version agreed with the engine; the engine is asked for its own once."""
 
     def __init__(self, base_url: str | None) -> None:

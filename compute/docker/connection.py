@@ -90,7 +90,7 @@ class EngineConnection:
         self._patience = patience
         self._socket: socket | None = None
         self._readable = select.poll()
-        self._streamed: StreamedBody | None = None
+        self._streamed: StreamingBody | None = None
 
     def ask(self, method: str, target: str, *, body: str | None, headers: Mapping[str, str]) -> Response:
         """Return the whole response. Raises the errors of `requests`."""
@@ -120,7 +120,7 @@ class EngineConnection:
             self.close()
             raise
         response = _response(target, parsed)
-        response.raw = self._streamed = StreamedBody(parsed, connection)
+        response.raw = self._streamed = StreamingBody(parsed, connection)
         return response
 
     def close(self) -> None:
@@ -166,7 +166,7 @@ class EngineConnection:
             connection.close()
 
 
-class StreamedBody:
+class StreamingBody:
     """A body that one thread reads and any thread may close."""
 
     def __init__(self, parsed: _Parsed, connection: socket) -> None:

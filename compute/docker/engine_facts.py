@@ -6,7 +6,7 @@ from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
-from batchq.compute.docker.client import Client, Door
+from batchq.compute.docker.client import Client, ClientFactory
 from batchq.compute.docker.create_request import INSTANCE
 from batchq.compute.docker.errors import unknown_unless_told, was_silent
 from batchq.compute.docker.host import identity_in
@@ -23,7 +23,7 @@ USUAL = "its usual address"
 
 def examine(instance: str | None, clock: Clock, *, base_url: str | None = None) -> EngineFacts | EngineTrouble:
     """`instance` is the data's, None where there is none. Asks little, and not for long."""
-    door = Door(base_url)
+    door = ClientFactory(base_url)
     address = f"unix://{door.socket}" if door.socket else os.environ.get("DOCKER_HOST", USUAL)
     closed = _at_the_door(address, door.socket)
     if closed is not None:

@@ -13,14 +13,14 @@ from msgspec.structs import replace
 
 from batchq.compute.docker import events, gpus, host
 from batchq.compute.docker.circuit_breaker import SilentContainers
-from batchq.compute.docker.client import Client, Door
+from batchq.compute.docker.client import Client, ClientFactory
 from batchq.compute.docker.containers import Containers
 from batchq.compute.docker.images import Pull, within
 from batchq.compute.docker.log_reader import Reading
 from batchq.compute.docker.network.placement import NetworkPlacement
 from batchq.compute.docker.policy import STRICT, Policy
 from batchq.compute.docker.secrets import NO_SECRETS, Secrets
-from batchq.compute.docker.thread_pools import LIMITS, Lanes, Limits
+from batchq.compute.docker.thread_pools import LIMITS, Limits, OperationPools
 from batchq.compute.single_flight import SingleFlight
 from batchq.domain.catalog import Network
 from batchq.domain.container import Resources
@@ -54,7 +54,7 @@ class DockerRuntime:
         `network` is what jobs see of it where their compute environment does not say.
         """
         self._instance = instance
-        self._door = Door(base_url)
+        self._door = ClientFactory(base_url)
         socket = (Path(self._door.socket),) if self._door.socket else ()
         self._places = NetworkPlacement(instance, network)
         self._containers = Containers(
@@ -69,7 +69,7 @@ class DockerRuntime:
         self._unreliable_bridges: set[datetime] = set()
         self._limits = limits
         self._doubts = SilentContainers()
-        self._lanes = Lanes(self._door, limits, self._doubts)
+        self._lanes = OperationPools(self._door, limits, self._doubts)
         #: An account's own: another's pull may still wait for that account's threads.
         self._pulls: SingleFlight[tuple[str, str | None, str]] = SingleFlight("pull")
         self._sweeps: SingleFlight[str] = SingleFlight("sweep")

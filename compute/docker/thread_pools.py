@@ -8,9 +8,9 @@ from typing import TypeVar
 from msgspec import Struct
 
 from batchq.compute.docker.circuit_breaker import SilentContainers
-from batchq.compute.docker.client import Client, Door
+from batchq.compute.docker.client import Client, ClientFactory
 from batchq.compute.docker.errors import unknown_unless_told, was_silent
-from batchq.compute.docker.threads import Crew, Sizes
+from batchq.compute.docker.threads import Sizes, ThreadPool
 from batchq.domain.ids import Tag
 from batchq.errors import EngineError, EngineUnknown
 
@@ -52,8 +52,8 @@ class Limits(Struct, frozen=True, kw_only=True):
 LIMITS = Limits()
 
 
-class Lanes:
-    def __init__(self, door: Door, limits: Limits, doubts: SilentContainers) -> None:
+class OperationPools:
+    def __init__(self, door: ClientFactory, limits: Limits, doubts: SilentContainers) -> None:
         self._door = door
         self._extra = limits.extra
         self._doubts = doubts
@@ -109,16 +109,16 @@ class Lanes:
     async def close(self) -> None:
         await asyncio.gather(*(crew.close() for crew in {*self._crews.values(), self._stuck}))
 
-    def _crew(self, name: str, size: int, patience: float, *, share: int | None = None) -> Crew[Client]:
+    def _crew(self, name: str, size: int, patience: float, *, share: int | None = None) -> ThreadPool[Client]:
         def equip(before: Client | None) -> Client:
             with unknown_unless_told("connect"):
                 return self._door.client(before, patience=patience)
 
         sizes = Sizes(all=size, account=share or max(1, size // 2), most=size + self._extra)
-        return Crew(f"docker-{name}", sizes=sizes, equip=equip)
+        return ThreadPool(f"docker-{name}", sizes=sizes, equip=equip)
 
 
-async def _ask(crew: Crew[Client], call: str, work: Callable[[Client], Answer], account: str) -> Answer:
+async def _ask(crew: ThreadPool[Client], call: str, work: Callable[[Client], Answer], account: str) -> Answer:
     return await crew.run(_judged(call, work), account=account)
 
 

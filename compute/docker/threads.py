@@ -32,7 +32,7 @@ class Closable(Protocol):
 Tool = TypeVar("Tool", bound=Closable)
 
 
-class Job(Generic[Tool, Answer]):
+class PoolTask(Generic[Tool, Answer]):
     """Work for a thread, and the place where its answer or its error is left: the event loop's that it is made on."""
 
     def __init__(self, work: Callable[[Tool], Answer], account: str = "") -> None:
@@ -65,7 +65,7 @@ class Job(Generic[Tool, Answer]):
             self.outcome.set_exception(error)
 
 
-class Errand(Generic[Tool, Answer]):
+class OfferedTask(Generic[Tool, Answer]):
     """Work on whose outcome nobody waits: the thread that did it passes its answer or its error on."""
 
     account = ""
@@ -83,7 +83,7 @@ class Errand(Generic[Tool, Answer]):
             self._then(answer)
 
 
-Work = Job[Tool, object] | Errand[Tool, object]
+Work = PoolTask[Tool, object] | OfferedTask[Tool, object]
 
 
 class Seat(Generic[Tool]):
@@ -107,7 +107,7 @@ class Sizes(Struct, frozen=True, kw_only=True):
     most: int
 
 
-class Desk(Generic[Tool]):
+class WorkQueue(Generic[Tool]):
     """Where jobs wait for threads, and threads for jobs: the one that was busy last has the next, and no other wakes.
 
     In one queue for all, each job that is taken wakes another thread, which finds nothing. An account whose calls hang
@@ -117,14 +117,14 @@ class Desk(Generic[Tool]):
     def __init__(self, sizes: Sizes) -> None:
         self._sizes = sizes
         self._lock = threading.Lock()
-        self._jobs: dict[str, deque[tuple[int, Job[Tool, object]]]] = {}
+        self._jobs: dict[str, deque[tuple[int, PoolTask[Tool, object]]]] = {}
         self._busy: Counter[str] = Counter()
         self._at_work = 0
         self._numbers = count()
         self._idle: list[Seat[Tool]] = []
         self._closed = False
 
-    def put(self, job: Job[Tool, object], *, threads: int) -> bool:
+    def put(self, job: PoolTask[Tool, object], *, threads: int) -> bool:
         """Whether one more thread is needed for it, where there are so many. Without, it is done by one of these."""
         with self._lock:
             may_begin = self._may_begin(job.account)
@@ -137,7 +137,7 @@ class Desk(Generic[Tool]):
         seat.put(job)
         return False
 
-    def hand(self, errand: Errand[Tool, object]) -> bool:
+    def hand(self, errand: OfferedTask[Tool, object]) -> bool:
         """Whether a thread that has nothing to do takes it. None does at a desk that is closed."""
         with self._lock:
             if not self._idle or self._at_work >= self._sizes.all:
@@ -159,7 +159,7 @@ class Desk(Generic[Tool]):
             self._idle.append(seat)
         return seat.get()
 
-    def close(self) -> list[Job[Tool, object]]:
+    def close(self) -> list[PoolTask[Tool, object]]:
         """The jobs that nobody has begun."""
         with self._lock:
             self._closed = True
@@ -173,7 +173,7 @@ class Desk(Generic[Tool]):
         limit = self._sizes.most if self._busy[account] < self._sizes.account else self._sizes.all
         return self._at_work < limit
 
-    def _next(self) -> Job[Tool, object] | None:
+    def _next(self) -> PoolTask[Tool, object] | None:
         """The first that may begin: of the accounts with fewer threads than their share, or else of all."""
         able = [it for it in self._jobs if self._may_begin(it)]
         if not able:
@@ -200,7 +200,7 @@ class Desk(Generic[Tool]):
                 del self._busy[account]
 
 
-class Crew(Generic[Tool]):
+class ThreadPool(Generic[Tool]):
     """Threads of these sizes, made when all others are busy, each with a tool of its own that no other thread touches.
 
     They are daemons: one that hangs in a call keeps neither `close` nor the end of the process waiting.
@@ -211,12 +211,12 @@ class Crew(Generic[Tool]):
         self._name = name
         self._sizes = sizes
         self._equip = equip
-        self._desk: Desk[Tool] = Desk(sizes)
+        self._desk: WorkQueue[Tool] = WorkQueue(sizes)
         self._gone: list[Future[None]] = []
 
     async def run(self, work: Callable[[Tool], Answer], *, account: str = "") -> Answer:
         """Cancelled, it leaves off waiting; work that has begun goes on. Raises EngineUnknown without any thread."""
-        job = Job(work, account)
+        job = PoolTask(work, account)
         if self._desk.put(job, threads=len(self._gone)):  # type: ignore[arg-type]  # whatever a job answers
             try:
                 self._hire()
@@ -228,11 +228,11 @@ class Crew(Generic[Tool]):
 
     def offer(self, work: Callable[[Tool], Answer], then: Callable[[Answer | BaseException], None]) -> bool:
         """Whether a thread that has nothing to do takes it at once, and passes on what comes of it. By any thread."""
-        return self._desk.hand(Errand(work, then))  # type: ignore[arg-type]  # nor what an errand does
+        return self._desk.hand(OfferedTask(work, then))  # type: ignore[arg-type]  # nor what an errand does
 
     async def close(self) -> None:
         """Work not yet begun is dropped. Threads in the middle of a call are left to it after a second."""
-        desk, self._desk = self._desk, Desk(self._sizes)
+        desk, self._desk = self._desk, WorkQueue(self._sizes)
         gone, self._gone = self._gone, []
         for job in desk.close():
             job.outcome.cancel()
@@ -248,7 +248,7 @@ class Crew(Generic[Tool]):
         begin(f"{self._name}-{len(self._gone) + 1}", lambda: self._work(desk, gone))
         self._gone.append(gone)
 
-    def _work(self, desk: Desk[Tool], gone: "Future[None]") -> None:
+    def _work(self, desk: WorkQueue[Tool], gone: "Future[None]") -> None:
         seat: Seat[Tool] = Seat()
         tool: Tool | None = None
 

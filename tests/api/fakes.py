@@ -9,7 +9,7 @@ from batchq.api.page_tokens import PageTokens
 from batchq.disk_guard import DiskGuard
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Directory
-from batchq.domain.bulk_stop import JobOutcome, Progress, Sweep, has_children, outcome, request
+from batchq.domain.bulk_stop import BulkStop, JobOutcome, Progress, has_children, outcome, request
 from batchq.domain.catalog import EnvironmentName, State
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Job
@@ -88,7 +88,7 @@ class PaperEngine:
     async def sweep(self, order, selection, *, caller):
         """All of them are told before the first is told of."""
         await self._enter()
-        sweep = Sweep(number=1, order=order)
+        sweep = BulkStop(number=1, order=order)
         await self._store.commit(Changes(sweeps=((sweep, selection),)))
         meant = await self._store.next_meant(1, 10**6)
         over = Progress(sweep=1, order=-1, node=None, over=True)

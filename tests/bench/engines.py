@@ -15,7 +15,7 @@ from batchq.domain.container import Resources
 from batchq.domain.ids import JobId
 from batchq.domain.job import FINISHED, Job, JobSpec, Status
 from batchq.engine.engine import Engine
-from batchq.engine.mailbox import Inbox
+from batchq.engine.mailbox import Mailbox
 from batchq.logs.service import LogService
 from batchq.store.log_files import LogFiles
 from batchq.store.sqlite_store import SqliteStore
@@ -63,7 +63,7 @@ async def running(
     data: Path, *, queue: str, at_once: int, log: Path, state: State = State.ENABLED
 ) -> AsyncIterator[Running]:
     """With room for so many jobs of a thousand millicpus, writing its log as a server does. DISABLED starts none."""
-    clock, inbox = SystemClock(), Inbox()
+    clock, inbox = SystemClock(), Mailbox()
     store = await SqliteStore.open(data)
     runtime = SimulatedRuntime(clock=clock, capacity=HOST)
     with closing(LogFiles(data / "logs")) as archive, _told(log):

@@ -16,7 +16,7 @@ from batchq.domain.container import Resources
 from batchq.domain.ids import Tag
 from batchq.domain.job import FINISHED, Job, JobSpec, Status
 from batchq.engine.engine import Engine
-from batchq.engine.mailbox import Inbox
+from batchq.engine.mailbox import Mailbox
 from tests.engine.turns import ground
 from tests.support import builders, scripts
 from tests.support.clock import VirtualClock, VirtualLoop
@@ -42,7 +42,7 @@ def main() -> None:
 
 async def run(jobs: int, slots: int) -> float:
     """Simulated hours until the last of them is over."""
-    clock, inbox = VirtualClock(), Inbox()
+    clock, inbox = VirtualClock(), Mailbox()
     host = Resources(millicpus=1000 * slots, memory_mib=1024 * slots)
     over = asyncio.Event()
     engine = Engine(

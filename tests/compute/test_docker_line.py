@@ -12,7 +12,7 @@ import pytest
 from requests.exceptions import ChunkedEncodingError, ReadTimeout, RequestException
 from urllib3.util.wait import wait_for_read
 
-from batchq.compute.docker.client import Told
+from batchq.compute.docker.client import JsonLines
 from batchq.compute.docker.connection import EngineConnection
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
@@ -288,7 +288,7 @@ def test_lines_come_as_soon_as_they_are_said(tmp_path):
 
 def test_an_empty_line_among_events_is_none_and_does_not_end_them(tmp_path):
     said = CHUNKED + b'9\r\n{"a":1}\r\n\r\n2\r\n\r\n\r\n8\r\n{"b":2}\n\r\n'
-    with engine(tmp_path, [said, b""]) as (line, _), closing(Told(line.open("/events"))) as events:
+    with engine(tmp_path, [said, b""]) as (line, _), closing(JsonLines(line.open("/events"))) as events:
         assert list(islice(events, 2)) == [{"a": 1}, {"b": 2}]
 
 

@@ -9,8 +9,8 @@ import pytest
 from requests.exceptions import ReadTimeout
 
 from batchq.compute.docker.circuit_breaker import SilentContainers
-from batchq.compute.docker.client import Door
-from batchq.compute.docker.thread_pools import LIMITS, Lanes
+from batchq.compute.docker.client import ClientFactory
+from batchq.compute.docker.thread_pools import LIMITS, OperationPools
 from batchq.errors import ContainerGone, EngineUnknown
 from batchq.ports.runtime import ContainerState, Inspection
 from tests.support.containers import new_tag, until
@@ -19,7 +19,7 @@ STARTS = ("create", "start", "pull")
 OTHERS = ("inspect", "stop", "kill", "remove", "logs", "survey", "sweep")
 
 
-class NobodysDoor(Door):
+class NobodysDoor(ClientFactory):
     """Nothing is asked of an engine here."""
 
     def client(self, before, *, patience):
@@ -33,7 +33,7 @@ class Nobody:
 
 @pytest.fixture
 async def lanes():
-    it = Lanes(NobodysDoor(None), LIMITS, SilentContainers())
+    it = OperationPools(NobodysDoor(None), LIMITS, SilentContainers())
     yield it
     await it.close()
 

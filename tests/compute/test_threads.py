@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from batchq.compute.docker.threads import Crew, Desk, Sizes
+from batchq.compute.docker.threads import Sizes, ThreadPool, WorkQueue
 from batchq.compute.single_flight import SingleFlight
 from batchq.errors import EngineUnknown
 
@@ -33,7 +33,7 @@ async def crew(tools):
             tools.append(Tool())
         return before or tools[-1]
 
-    it = Crew("test", sizes=TWO, equip=equip)
+    it = ThreadPool("test", sizes=TWO, equip=equip)
     yield it
     await it.close()
 
@@ -55,7 +55,7 @@ async def test_a_tool_that_cannot_be_had_is_an_error_of_the_job_and_the_next_one
             raise ConnectionRefusedError
         return Tool()
 
-    crew = Crew("test", sizes=ONE, equip=equip)
+    crew = ThreadPool("test", sizes=ONE, equip=equip)
     with pytest.raises(ConnectionRefusedError):
         await crew.run(lambda _: None)
 
@@ -110,7 +110,7 @@ async def test_to_close_does_not_wait_long_for_a_call_that_hangs(crew):
 
 
 async def test_work_not_begun_at_the_close_is_dropped():
-    crew = Crew("test", sizes=ONE, equip=lambda before: before or Tool())
+    crew = ThreadPool("test", sizes=ONE, equip=lambda before: before or Tool())
     begun, go = threading.Event(), threading.Event()
     first = asyncio.create_task(crew.run(lambda _: (begun.set(), go.wait(10))))
     await asyncio.to_thread(begun.wait)
@@ -137,7 +137,7 @@ async def test_who_leaves_off_waiting_stops_no_work(crew):
 
 
 def test_an_answer_that_comes_when_the_loop_is_gone_harms_no_thread():
-    crew = Crew("test", sizes=ONE, equip=lambda before: before or Tool())
+    crew = ThreadPool("test", sizes=ONE, equip=lambda before: before or Tool())
     begun, go = threading.Event(), threading.Event()
 
     async def leave():
@@ -250,7 +250,7 @@ class Work:
 
 
 def test_a_job_wakes_the_thread_that_was_busy_last_and_no_other():
-    desk, first, last, job = Desk(TWO), Parked(), Parked(), Work()
+    desk, first, last, job = WorkQueue(TWO), Parked(), Parked(), Work()
     desk.take(first)
     desk.take(last)
 
@@ -264,7 +264,7 @@ SHARED = Sizes(all=2, account=1, most=3)
 
 @pytest.fixture
 def desk():
-    return Desk(SHARED)
+    return WorkQueue(SHARED)
 
 
 def put(desk, *accounts):
@@ -304,7 +304,7 @@ def test_the_account_below_its_share_is_next(desk):
 
 
 async def test_work_of_a_caller_that_was_cancelled_is_not_done():
-    crew = Crew("test", sizes=ONE, equip=lambda before: before or Tool())
+    crew = ThreadPool("test", sizes=ONE, equip=lambda before: before or Tool())
     hang, done = threading.Event(), []
     busy = asyncio.ensure_future(crew.run(lambda _: hang.wait()))
     waits = asyncio.ensure_future(crew.run(lambda _: done.append("cancelled")))

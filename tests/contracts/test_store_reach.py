@@ -149,7 +149,9 @@ async def test_any_reach_lists_what_belongs_to_it_and_nothing_else(owners, reach
         NeedQuery(resource="gold", limit=limit, reach=reach),
     )
     await store.commit(Changes(inserted=tuple(jobs), streams=tuple(streams)))
-    definitions = [await store.add_definition(definition(name=f"d{it.order}", owner=it.spec.owner)) for it in jobs]
+    definitions = [
+        await store.add_definition(definition(name=f"d{it.order}", owner=it.spec.owner), caller=None) for it in jobs
+    ]
 
     found = await lists(store, *queries)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Owner, Visibility
-from batchq.domain.bulk_stop import Candidates, Kind, Progress, Selection, Sweep, SweepOrder
+from batchq.domain.bulk_stop import BulkStop, BulkStopOrder, Candidates, JobFilter, Kind, Progress
 from batchq.domain.ids import child_id
 from batchq.domain.job import Child, Family, Status
 from batchq.ports.jobs import Changes, Moment
@@ -17,9 +17,9 @@ from tests.support.builders import NOON, attempt, gang, job, job_id
 from tests.support.examples import examples
 from tests.support.inline import InlineStore
 
-ORDER = SweepOrder(kind=Kind.TERMINATE, reason="enough of it")
-SWEEP = Sweep(number=1, order=ORDER)
-ALL = Selection(statuses=frozenset(Status))
+ORDER = BulkStopOrder(kind=Kind.TERMINATE, reason="enough of it")
+SWEEP = BulkStop(number=1, order=ORDER)
+ALL = JobFilter(statuses=frozenset(Status))
 
 
 def array(size=3, **changes):
@@ -48,7 +48,7 @@ def chosen(store):
     """The places of whom an order means, of these jobs: what a preview tells, and what the order then holds."""
 
     async def chosen(jobs, **selection):
-        asked = Selection(**selection)
+        asked = JobFilter(**selection)
         await store.commit(Changes(inserted=tuple(jobs), history=ended(jobs)))
         previewed = [it.place for it in await store.preview(asked, 100)]
         await store.commit(Changes(sweeps=((SWEEP, asked),)))
@@ -165,9 +165,9 @@ async def test_what_is_said_in_half_letters_finds_nobody_and_breaks_nothing(chos
 async def test_a_preview_goes_on_behind_a_place_and_tells_what_would_be_told(store):
     parent = array(number=10, name="Sim")
     await store.commit(Changes(inserted=(job(number=1), parent)))
-    (first,) = await store.preview(Selection(), 1)
+    (first,) = await store.preview(JobFilter(), 1)
 
-    (second,) = await store.preview(Selection(), 5, first.place)
+    (second,) = await store.preview(JobFilter(), 5, first.place)
 
     assert (second.job_id, second.name, second.status, second.has_children) == (parent.id, "Sim", "PENDING", True)
     assert (first.name, first.status, first.has_children) == ("a-job", "SUBMITTED", False)
@@ -181,7 +181,7 @@ async def test_who_is_meant_is_decided_by_all_else_that_is_saved_with_the_order(
     await store.commit(Changes(inserted=(waits,)))
     runs = replace(waits, status=Status.STARTING, attempt=attempt())
 
-    asked = Selection(statuses=frozenset({Status.RUNNABLE, Status.SUBMITTED}))
+    asked = JobFilter(statuses=frozenset({Status.RUNNABLE, Status.SUBMITTED}))
     await store.commit(Changes(inserted=(comes,), updated=(runs,), sweeps=((SWEEP, asked),)))
 
     assert [it.job.order for it in await store.next_meant(1, 10)] == [2]
@@ -214,7 +214,7 @@ async def test_of_an_order_that_is_over_nothing_is_left_for_the_next_of_its_numb
     assert [it.job.order for it in await store.next_meant(1, 10)] == [2]
 
     await store.commit(Changes(progress=(Progress(sweep=1, order=2, node=None, over=True),)))
-    await store.commit(Changes(sweeps=((SWEEP, Selection(names=frozenset({"nobody"}))),)))
+    await store.commit(Changes(sweeps=((SWEEP, JobFilter(names=frozenset({"nobody"}))),)))
     await store.commit(Changes(inserted=(replace(over, id=job_id(7), status=Status.RUNNABLE),)))
 
     assert (await store.next_meant(1, 10), list(await store.meant_orders(1))) == ((), [])
@@ -223,7 +223,7 @@ async def test_of_an_order_that_is_over_nothing_is_left_for_the_next_of_its_numb
 async def test_the_nodes_of_a_gang_are_told_one_after_another(store):
     await store.commit(Changes(inserted=(job(number=1, nodes=gang(3)),)))
     members = ((job_id(1), 0), (job_id(1), 2), (job_id(1), None))
-    await store.commit(Changes(sweeps=((SWEEP, Selection(members=members)),)))
+    await store.commit(Changes(sweeps=((SWEEP, JobFilter(members=members)),)))
 
     await store.commit(Changes(progress=(Progress(sweep=1, order=1, node=2, over=False),)))
 
@@ -235,13 +235,15 @@ async def test_an_order_knows_its_jobs_with_the_places_of_their_children(store):
     others = [job(number=number) for number in (1, 14, 15)]
     await store.commit(Changes(inserted=(*others, parent)))
 
-    await store.commit(Changes(sweeps=((SWEEP, Selection()),)))
+    await store.commit(Changes(sweeps=((SWEEP, JobFilter()),)))
 
     assert list(await store.meant_orders(1)) == [(1, 1), (10, 15)]
 
 
 async def test_two_orders_may_mean_one_job(store):
-    await store.commit(Changes(inserted=(job(number=1),), sweeps=((SWEEP, ALL), (Sweep(number=2, order=ORDER), ALL))))
+    await store.commit(
+        Changes(inserted=(job(number=1),), sweeps=((SWEEP, ALL), (BulkStop(number=2, order=ORDER), ALL)))
+    )
 
     assert [len(await store.next_meant(number, 10)) for number in (1, 2)] == [1, 1]
 
@@ -262,7 +264,7 @@ JOBS = st.lists(
 )
 SETS = st.none() | st.frozensets(WORDS, max_size=2)
 SELECTIONS = st.builds(
-    Selection,
+    JobFilter,
     members=st.none() | st.lists(st.tuples(st.integers(0, 9).map(job_id), st.none()), max_size=4).map(tuple),
     names=SETS,
     users=SETS,
@@ -304,7 +306,7 @@ async def test_candidates_and_what_changed_since_mean_the_same_jobs_as_a_choice_
             inserted=(job(number=20),),
             updated=tuple(changed),
             history=ended(changed),
-            sweeps=((SWEEP, asked), (Sweep(number=2, order=ORDER), asked)),
+            sweeps=((SWEEP, asked), (BulkStop(number=2, order=ORDER), asked)),
             candidates=((1, candidates),),
         )
     )

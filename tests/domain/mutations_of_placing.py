@@ -11,8 +11,8 @@ PLACEMENT = [
     ),
     (
         "what is set aside is forgotten by the next",
-        "self._asides.add(Aside(",
-        "self._asides = Asides(); self._asides.add(Aside(",
+        "self._asides.add(Reservation(",
+        "self._asides = Reservations(); self._asides.add(Reservation(",
     ),
     ("disabled environments are used", " and self.environments[it].state is State.ENABLED", ""),
     ("what could never fit waits for ever", "if within(amounts, self._most)}", "}"),

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchq.domain.scheduling.backfill import Aside, Asides
+from batchq.domain.scheduling.backfill import Reservation, Reservations
 from tests.domain.lives import at
 
 MINUTES = st.none() | st.integers(0, 9)
@@ -16,9 +16,9 @@ def moment(minute):
 
 @given(listed=st.lists(st.tuples(MINUTES, AMOUNTS), max_size=6), minute=MINUTES)
 def test_all_is_kept_for_those_who_may_start_before_it_ends_and_nothing_for_others(listed, minute):
-    asides = Asides()
+    asides = Reservations()
     for start, amounts in listed:
-        asides.add(Aside(amounts=amounts, starts=moment(start)))
+        asides.add(Reservation(amounts=amounts, starts=moment(start)))
 
     kept = asides.kept_for(asides.before(moment(minute)))
 

@@ -8,9 +8,9 @@ import pytest
 from batchq.domain import status_reasons
 from batchq.domain.job import Need, Status
 from batchq.domain.scheduling.backfill import START_ALLOWANCE, STOP_ALLOWANCE
-from batchq.domain.scheduling.capacity import Candidate, Fits, Misfit, Room, Site, Waits
+from batchq.domain.scheduling.capacity import Candidate, Cluster, Fits, FreeCapacity, Misfit, Waits
 from batchq.domain.scheduling.resources import Stock
-from batchq.domain.scheduling.usage import Held
+from batchq.domain.scheduling.usage import Usage
 from tests.domain.lives import after, at, running, terminate
 from tests.support.builders import NOON, attempt, environment, job, job_id, resources
 
@@ -25,8 +25,8 @@ numbers = count(1)
 def room(*active, environments=None, now=NOON, promised=None, **stocks):
     """Four vCPUs, unless told otherwise."""
     ground = {it.name: it for it in environments or [environment(max_millicpus=4000)]}
-    site = Site(environments=ground, host=HOST, stocks=stocks)
-    return Room(site=site, held=Held(active).after(()), now=now, promised=promised)
+    site = Cluster(environments=ground, host=HOST, stocks=stocks)
+    return FreeCapacity(site=site, held=Usage(active).after(()), now=now, promised=promised)
 
 
 def one(*needs, longest=None, number=None, **asked):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchq.domain.job import Need, Status
-from batchq.domain.scheduling.usage import Held
+from batchq.domain.scheduling.usage import Usage
 from tests.support.builders import attempt, job, stop
 
 NEEDS = ((), (Need(resource="licences", quantity=2),))
@@ -26,7 +26,7 @@ def moments(draw):
 
 
 def adopted(turns):
-    held = Held()
+    held = Usage()
     for jobs in turns:
         held.update(jobs)
     return held
@@ -48,12 +48,12 @@ def test_what_is_counted_as_jobs_change_is_what_they_hold_in_the_end(before, cha
 
     counted = held.after(changed)
 
-    assert told(counted) == told(Held(last.values()).after(()))
+    assert told(counted) == told(Usage(last.values()).after(()))
 
 
 def test_a_unit_of_work_that_is_not_saved_has_changed_nothing():
     runs = job(number=1, status=Status.RUNNING)
-    held = Held([runs])
+    held = Usage([runs])
     before = told(held.after(()))
 
     held.after([job(number=1, status=Status.SUCCEEDED), job(number=2, status=Status.STARTING)])
@@ -64,4 +64,4 @@ def test_a_unit_of_work_that_is_not_saved_has_changed_nothing():
 def test_a_job_that_is_told_to_stop_has_an_end_that_is_known():
     stops = job(number=1, status=Status.RUNNING, stop=stop())
 
-    assert list(Held([stops]).after(()).timed()) == [stops]
+    assert list(Usage([stops]).after(()).timed()) == [stops]

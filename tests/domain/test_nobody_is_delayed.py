@@ -10,14 +10,14 @@ from hypothesis import strategies as some
 
 from batchq.domain.container import Resources
 from batchq.domain.job import Status
-from batchq.domain.scheduling.capacity import Candidate, Fits, Room, Site
-from batchq.domain.scheduling.usage import Held
+from batchq.domain.scheduling.capacity import Candidate, Cluster, Fits, FreeCapacity
+from batchq.domain.scheduling.usage import Usage
 from tests.support.builders import NOON, attempt, environment, job, job_id
 from tests.support.examples import examples
 
 HOST = Resources(millicpus=0, memory_mib=10, gpus=1)
 ENVIRONMENTS = {"a": environment("a", max_millicpus=8), "b": environment("b", max_millicpus=6)}
-SITE = Site(environments=ENVIRONMENTS, host=HOST, stocks={})
+SITE = Cluster(environments=ENVIRONMENTS, host=HOST, stocks={})
 NAMES = ["a", "b"]
 MINUTE = timedelta(minutes=1)
 HEAD = job_id(0)
@@ -43,7 +43,7 @@ class Machine:
 
     def room(self):
         active = [it for it, _ in self.runs.values()]
-        return Room(site=SITE, held=Held(active).after(()), now=self.now, promised=self.promised)
+        return FreeCapacity(site=SITE, held=Usage(active).after(()), now=self.now, promised=self.promised)
 
     def put(self, room, wanted, *, takes, most=None, squeezed=True):
         """Offer one; if it is placed it runs for as long as it takes, or its timeout."""

@@ -5,8 +5,8 @@ import pytest
 from batchq.domain import status_reasons
 from batchq.domain.catalog import State
 from batchq.domain.job import Status
-from batchq.domain.scheduling.capacity import Candidate, Fits, Misfit, Room, Site, Waits, usable
-from batchq.domain.scheduling.usage import Held
+from batchq.domain.scheduling.capacity import Candidate, Cluster, Fits, FreeCapacity, Misfit, Waits, usable
+from batchq.domain.scheduling.usage import Usage
 from tests.support.builders import NOON, attempt, environment, job, job_id, resources
 
 numbers = count(1)
@@ -31,8 +31,8 @@ class Free:
 
 
 def room(*environments, host=HOST, active=(), stocks=None, promised=None):
-    site = Site(environments={it.name: it for it in environments}, host=host, stocks=stocks or {})
-    return Free(Room(site=site, held=Held(active).after(()), now=NOON, promised=promised))
+    site = Cluster(environments={it.name: it for it in environments}, host=host, stocks=stocks or {})
+    return Free(FreeCapacity(site=site, held=Usage(active).after(()), now=NOON, promised=promised))
 
 
 def wants(wanted, **asked):

@@ -6,9 +6,9 @@ from hypothesis import strategies as some
 from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Directory, Owner
 from batchq.domain.container import Resources
 from batchq.domain.job import Status
-from batchq.domain.scheduling.capacity import Candidate, Fits, Room, Site, Waits
+from batchq.domain.scheduling.capacity import Candidate, Cluster, Fits, FreeCapacity, Waits
 from batchq.domain.scheduling.quotas import Closed, Quotas
-from batchq.domain.scheduling.usage import Held
+from batchq.domain.scheduling.usage import Usage
 from tests.support.builders import NOON, attempt, environment, job, job_id
 
 HOST = Resources(millicpus=100_000, memory_mib=1000)
@@ -34,8 +34,8 @@ def quotas(vcpus):
 
 
 def room(limited, active=(), *, at_once=100_000):
-    site = Site(environments={"local": environment(max_millicpus=at_once)}, host=HOST, stocks={}, quotas=limited)
-    return Room(site=site, held=Held(under_way(*it) for it in active).after(()), now=NOON)
+    site = Cluster(environments={"local": environment(max_millicpus=at_once)}, host=HOST, stocks={}, quotas=limited)
+    return FreeCapacity(site=site, held=Usage(under_way(*it) for it in active).after(()), now=NOON)
 
 
 def under_way(account, millicpus):

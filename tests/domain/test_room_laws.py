@@ -8,8 +8,8 @@ from hypothesis import strategies as some
 from batchq.domain.catalog import State
 from batchq.domain.container import Resources
 from batchq.domain.job import Status
-from batchq.domain.scheduling.capacity import Candidate, Fits, Misfit, Room, Site, Waits
-from batchq.domain.scheduling.usage import Held
+from batchq.domain.scheduling.capacity import Candidate, Cluster, Fits, FreeCapacity, Misfit, Waits
+from batchq.domain.scheduling.usage import Usage
 from tests.support.builders import NOON, attempt, environment, job, job_id
 from tests.support.examples import examples
 
@@ -49,8 +49,8 @@ def offers(draw):
     """Some jobs under way, then one offer after another."""
     grounds = draw(environments)
     active = draw(some.lists(some.tuples(resources, some.sampled_from([*LIVING, DELETED])), max_size=2))
-    site = Site(environments=grounds, host=HOST, stocks={})
-    room = Room(site=site, held=Held(under_way(*it) for it in active).after(()), now=NOON)
+    site = Cluster(environments=grounds, host=HOST, stocks={})
+    room = FreeCapacity(site=site, held=Usage(under_way(*it) for it in active).after(()), now=NOON)
     taken, aside, made = list(active), [], []
     for number, (wanted, names) in enumerate(draw(some.lists(some.tuples(resources, queues), min_size=1, max_size=12))):
         outcome = room.offer(Candidate(job_id=job_id(number), order=number, resources=wanted), names)

@@ -6,10 +6,10 @@ import pytest
 
 from batchq.domain import effects as do
 from batchq.domain.bulk_stop import (
+    BulkStopOrder,
+    JobFilter,
     Kind,
     Outcome,
-    Selection,
-    SweepOrder,
     has_children,
     outcome,
     request,
@@ -20,8 +20,8 @@ from batchq.domain.job import Family, Status
 from batchq.domain.lifecycle.transitions import step
 from tests.support.builders import NOON, attempt, job, job_id
 
-CANCEL = SweepOrder(kind=Kind.CANCEL, reason="enough")
-TERMINATE = SweepOrder(kind=Kind.TERMINATE, reason="enough", grace=timedelta(seconds=3), signal="SIGINT")
+CANCEL = BulkStopOrder(kind=Kind.CANCEL, reason="enough")
+TERMINATE = BulkStopOrder(kind=Kind.TERMINATE, reason="enough", grace=timedelta(seconds=3), signal="SIGINT")
 
 
 def live(status):
@@ -83,12 +83,12 @@ def test_a_node_alone_is_told_as_a_node():
 @pytest.mark.parametrize(
     ("asked", "so"),
     [
-        (Selection(), False),
-        (Selection(names=frozenset({"a"})), False),
-        (Selection(members=((job_id(1), None),)), False),
-        (Selection(members=((child_id(job_id(1), 3), None),)), True),
-        (Selection(statuses=frozenset(Status)), True),
-        (Selection(environments=frozenset({"a"})), True),
+        (JobFilter(), False),
+        (JobFilter(names=frozenset({"a"})), False),
+        (JobFilter(members=((job_id(1), None),)), False),
+        (JobFilter(members=((child_id(job_id(1), 3), None),)), True),
+        (JobFilter(statuses=frozenset(Status)), True),
+        (JobFilter(environments=frozenset({"a"})), True),
     ],
 )
 def test_children_are_looked_at_where_they_may_be_meant_without_each_other(asked, so):

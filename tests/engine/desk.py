@@ -4,9 +4,9 @@ import asyncio
 
 from batchq.engine.engine_identity import EngineCheck
 from batchq.engine.loop import Loop
-from batchq.engine.mailbox import Inbox
+from batchq.engine.mailbox import Mailbox
 from batchq.engine.messages import JobEvent, Submit, SurveyCompleted
-from batchq.engine.supervisor import Tasks
+from batchq.engine.supervisor import Supervisor
 from tests.engine.turns import HOST, ground, stored
 from tests.support.builders import ADMIN, NO_ACCOUNTS, job_id, spec
 from tests.support.clock import VirtualClock
@@ -21,7 +21,7 @@ class Desk:
     def __init__(self, store, on_ground, accounts=NO_ACCOUNTS):
         self.store, self.asked = store, []
         clock = VirtualClock()
-        self.inbox, self.tasks = Inbox(), Tasks(clock)
+        self.inbox, self.tasks = Mailbox(), Supervisor(clock)
         self.loop = Loop(
             inbox=self.inbox,
             store=store,

@@ -10,7 +10,7 @@ from batchq.domain import effects as do
 from batchq.domain.events import TerminateRequested
 from batchq.domain.lifecycle.transitions import ring
 from batchq.engine.messages import TimerFired
-from batchq.engine.timers import Alarms
+from batchq.engine.timers import Timers
 from tests.domain.lives import after, asked, at, exited, grace_over, placed, running, started, starting, terminate
 from tests.domain.part_lives import app, ganged, is_asked, runs, sidecar, tasked
 from tests.engine.desk import desk_over
@@ -25,7 +25,7 @@ class Bell:
 
     def __init__(self):
         self.clock = VirtualClock()
-        self.alarms = Alarms(clock=self.clock, post=self._hear)
+        self.alarms = Timers(clock=self.clock, post=self._hear)
         self.rang = []
 
     def _hear(self, ring):

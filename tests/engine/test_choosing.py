@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain import events as on
-from batchq.domain.bulk_stop import Kind, Selection, SweepOrder
+from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, Kind
 from batchq.domain.job import Status
 from batchq.engine import bulk_stop_selection
 from batchq.engine.bulk_stop_selection import Choosing
@@ -16,8 +16,8 @@ from tests.engine.desk import LOOKED, ONE, Desk, answer, desk_over, request, sub
 from tests.support.builders import ADMIN, job
 from tests.support.inline import InlineStore
 
-WAITING = Selection(statuses=frozenset({Status.RUNNABLE}))
-ORDER = SweepOrder(kind=Kind.CANCEL, reason="enough")
+WAITING = JobFilter(statuses=frozenset({Status.RUNNABLE}))
+ORDER = BulkStopOrder(kind=Kind.CANCEL, reason="enough")
 
 
 def message(candidates, *, final=True):

@@ -6,10 +6,10 @@ import weakref
 
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain import events as on
-from batchq.domain.bulk_stop import JobOutcome, Kind, Outcome, Selection, SweepOrder
+from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind, Outcome
 from batchq.domain.container import Resources
 from batchq.engine.engine import Engine
-from batchq.engine.mailbox import Inbox
+from batchq.engine.mailbox import Mailbox
 from batchq.errors import Invalid, StoreFailed
 from tests.engine.desk import ONE, desk_over
 from tests.support import builders
@@ -21,7 +21,7 @@ UNKNOWN = builders.spec(queue="unknown")
 
 
 async def test_a_request_is_carried_out_though_its_caller_went_away():
-    engine, desk = unstarted(inbox := Inbox()), await desk_over(waiting := builders.job())
+    engine, desk = unstarted(inbox := Mailbox()), await desk_over(waiting := builders.job())
     call = asyncio.create_task(
         engine.deliver(waiting.id, on.CancelRequested(reason="not needed"), caller=builders.ADMIN)
     )
@@ -35,7 +35,7 @@ async def test_a_request_is_carried_out_though_its_caller_went_away():
 
 
 async def test_a_caller_who_went_away_is_not_refused():
-    engine, desk = unstarted(inbox := Inbox()), await desk_over()
+    engine, desk = unstarted(inbox := Mailbox()), await desk_over()
     call = asyncio.create_task(engine.submit(job_id=ONE, spec=UNKNOWN, tags=(), key=None, caller=builders.ADMIN))
     (message,) = await inbox.take(1)
 
@@ -49,7 +49,7 @@ async def test_a_caller_who_went_away_is_not_refused():
 async def test_nobody_complains_when_a_caller_goes_away_as_he_is_refused():
     complaints = []
     asyncio.get_running_loop().set_exception_handler(lambda _, complaint: complaints.append(complaint))
-    inbox = Inbox()
+    inbox = Mailbox()
     engine = unstarted(inbox)
     call = asyncio.create_task(
         engine.deliver(builders.job_id(1), on.CancelRequested(reason="not needed"), caller=builders.ADMIN)
@@ -66,7 +66,7 @@ async def test_nobody_complains_when_a_caller_goes_away_as_he_is_refused():
 
 
 async def test_what_one_of_many_requests_comes_to_is_none_of_the_others_business():
-    engine = unstarted(inbox := Inbox())
+    engine = unstarted(inbox := Mailbox())
     desk = await desk_over(first := builders.job(number=1), second := builders.job(number=2))
     wish = on.CancelRequested(reason="not needed")
     asked = [(first.id, wish), (second.id, on.ForceFailed(reason="it hangs")), (second.id, wish)]
@@ -82,7 +82,7 @@ async def test_what_one_of_many_requests_comes_to_is_none_of_the_others_business
 async def test_many_requests_are_carried_out_though_their_caller_went_away_and_nobody_complains():
     complaints = []
     asyncio.get_running_loop().set_exception_handler(lambda _, complaint: complaints.append(complaint))
-    engine = unstarted(inbox := Inbox())
+    engine = unstarted(inbox := Mailbox())
     desk = await desk_over(first := builders.job(number=1), second := builders.job(number=2))
     wish, odd = on.CancelRequested(reason="not needed"), on.ForceFailed(reason="it hangs")
     call = asyncio.create_task(
@@ -102,10 +102,10 @@ async def test_many_requests_are_carried_out_though_their_caller_went_away_and_n
 
 
 async def test_for_whoever_went_away_nothing_is_kept_of_what_is_told():
-    inbox, told = Inbox(), frozenset({JobOutcome(job_id=builders.job_id(1), outcome=Outcome.CANCELLED)})
+    inbox, told = Mailbox(), frozenset({JobOutcome(job_id=builders.job_id(1), outcome=Outcome.CANCELLED)})
     engine = unstarted(inbox)
     call = asyncio.create_task(
-        engine.sweep(SweepOrder(kind=Kind.CANCEL, reason="not needed"), Selection(), caller=builders.ADMIN)
+        engine.sweep(BulkStopOrder(kind=Kind.CANCEL, reason="not needed"), JobFilter(), caller=builders.ADMIN)
     )
     (message,) = await inbox.take(1)
     message.answer.set_result(None)

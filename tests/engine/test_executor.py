@@ -17,7 +17,7 @@ from batchq.engine.containers.executor import ASK_AGAIN, MAX_LOG_REFUSALS, Execu
 from batchq.engine.containers.start import LONGEST_PAUSE
 from batchq.engine.containers.start_breaker import StartBreaker
 from batchq.engine.messages import JobEvent, TimerFired
-from batchq.engine.supervisor import Tasks
+from batchq.engine.supervisor import Supervisor
 from batchq.errors import (
     EngineUnknown,
     ImageMissing,
@@ -44,7 +44,7 @@ class Outside:
         self.clock = clock = VirtualClock()
         self.simulated = SimulatedRuntime(clock=clock, capacity=HOST)
         self.engine = Recorder(self.simulated)
-        self.news, self.low_priority, self.alive, self.tasks = [], [], 0, Tasks(clock)
+        self.news, self.low_priority, self.alive, self.tasks = [], [], 0, Supervisor(clock)
         self.saved, self.made, self.disk_full, self.saving = {}, [], False, asyncio.Event()
         self.saving.set()
         self.keeping = asyncio.Event()

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from batchq.engine.mailbox import Inbox
+from batchq.engine.mailbox import Mailbox
 from batchq.engine.messages import TimerFired
-from batchq.engine.monitors.store_monitor import LOOK_EVERY, Guard
+from batchq.engine.monitors.store_monitor import LOOK_EVERY, StoreMonitor
 from batchq.errors import StoreFailed, StoreLost
 from tests.support.builders import job_id
 from tests.support.clock import VirtualClock
@@ -32,8 +32,8 @@ async def watch():
     begun = []
 
     def start(store):
-        inbox = Inbox()
-        guard = Guard(store=store, clock=VirtualClock(), post=inbox.post)
+        inbox = Mailbox()
+        guard = StoreMonitor(store=store, clock=VirtualClock(), post=inbox.post)
         begun.append(asyncio.ensure_future(guard.run()))
         return guard, inbox
 

@@ -7,13 +7,13 @@ from itertools import count
 import pytest
 
 from batchq.domain import events as on
-from batchq.engine.mailbox import ENOUGH, LOW_PRIORITY_DELAY, QUIET, Inbox
+from batchq.engine.mailbox import ENOUGH, LOW_PRIORITY_DELAY, QUIET, Mailbox
 from batchq.engine.messages import JobEvent
 from tests.support import builders
 
 
 async def test_what_is_on_its_way_is_in_the_unit_of_work():
-    inbox = Inbox()
+    inbox = Mailbox()
     coming = asyncio.create_task(posted(inbox, [1, 2, 3]))
 
     taken = await inbox.take(10)
@@ -23,7 +23,7 @@ async def test_what_is_on_its_way_is_in_the_unit_of_work():
 
 
 async def test_those_who_were_answered_together_may_come_again_together():
-    inbox = Inbox()
+    inbox = Mailbox()
     inbox.post(message(1), message(2), message(3))
     await inbox.take(10)
     inbox.post(message(4))
@@ -36,7 +36,7 @@ async def test_those_who_were_answered_together_may_come_again_together():
 
 
 async def test_those_who_do_not_come_again_keep_no_unit_of_work_from_beginning():
-    inbox = Inbox()
+    inbox = Mailbox()
     inbox.post(*(message(it) for it in range(1, 200)))
     await inbox.take(1000)
     inbox.post(message(200))
@@ -45,7 +45,7 @@ async def test_those_who_do_not_come_again_keep_no_unit_of_work_from_beginning()
 
 
 async def test_news_never_comes_again_and_keeps_no_unit_of_work_from_beginning():
-    inbox = Inbox()
+    inbox = Mailbox()
     inbox.post(message(1), news(2), news(3), news(4))
     await inbox.take(10)
     inbox.post(message(5))
@@ -58,7 +58,7 @@ async def test_news_never_comes_again_and_keeps_no_unit_of_work_from_beginning()
 
 
 async def test_messages_that_never_end_keep_no_unit_of_work_from_beginning():
-    inbox = Inbox()
+    inbox = Mailbox()
     stream = asyncio.create_task(posted(inbox, count(1)))
 
     taken = await inbox.take(1000)
@@ -69,7 +69,7 @@ async def test_messages_that_never_end_keep_no_unit_of_work_from_beginning():
 
 
 async def test_each_message_is_taken_once_in_the_order_it_came():
-    inbox = Inbox()
+    inbox = Mailbox()
     coming = asyncio.create_task(posted(inbox, range(1, 201)))
     await coming
 
@@ -80,7 +80,7 @@ async def test_each_message_is_taken_once_in_the_order_it_came():
 
 
 async def test_news_that_nobody_waits_for_is_read_with_what_comes_next():
-    inbox = Inbox()
+    inbox = Mailbox()
     inbox.post(news(1))
     reader = asyncio.create_task(inbox.take(10))
     await gone_round(20)
@@ -94,7 +94,7 @@ async def test_news_that_nobody_waits_for_is_read_with_what_comes_next():
 
 
 async def test_news_that_nobody_waits_for_has_a_turn_of_its_own_before_long():
-    inbox = Inbox()
+    inbox = Mailbox()
     inbox.post(news(1))
 
     taken = await inbox.take(10)
@@ -104,7 +104,7 @@ async def test_news_that_nobody_waits_for_has_a_turn_of_its_own_before_long():
 
 
 async def test_and_so_has_what_comes_after_it():
-    inbox = Inbox()
+    inbox = Mailbox()
     inbox.post(news(1))
     await inbox.take(10)
     inbox.post(news(2))
@@ -115,7 +115,7 @@ async def test_and_so_has_what_comes_after_it():
 
 
 async def test_news_that_was_read_in_passing_wakes_nobody_later():
-    inbox = Inbox()
+    inbox = Mailbox()
     inbox.post(news(1))
     inbox.post(message(2))
     inbox.post(news(3))
@@ -131,7 +131,7 @@ async def test_news_that_was_read_in_passing_wakes_nobody_later():
 
 @pytest.mark.parametrize("rounds", range(8))
 async def test_a_reader_who_is_stopped_takes_messages_whole_or_not_at_all(rounds):
-    inbox = Inbox()
+    inbox = Mailbox()
     inbox.post(message(1))
     reader = asyncio.create_task(inbox.take(10))
     await gone_round(rounds)
@@ -157,14 +157,14 @@ def of(messages):
     return [numbers[it.job_id] for it in messages]
 
 
-async def posted(inbox: Inbox, numbers: Iterable[int]) -> None:
+async def posted(inbox: Mailbox, numbers: Iterable[int]) -> None:
     """A message each round of the event loop."""
     for number in numbers:
         inbox.post(message(number))
         await gone_round(1)
 
 
-async def posted_after(inbox: Inbox, rounds: int, numbers: Iterable[int]) -> None:
+async def posted_after(inbox: Mailbox, rounds: int, numbers: Iterable[int]) -> None:
     await gone_round(rounds)
     await posted(inbox, numbers)
 

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.job import Status
-from batchq.domain.scheduling.capacity import Room
-from batchq.domain.scheduling.usage import Held
+from batchq.domain.scheduling.capacity import FreeCapacity
+from batchq.domain.scheduling.usage import Usage
 from batchq.engine.messages import CatalogChanged, ContinueWork, EngineLost
 from batchq.engine.scheduling import placement_pass
 from batchq.engine.scheduling.placement_pass import free_misfits as free_misfits_of
@@ -26,7 +26,7 @@ WIDER = ground(environments=[environment(max_millicpus=9000)])
 
 async def free_misfits(unit, store, on_ground):
     await free_misfits_of(
-        unit, store, on_ground, room=Room(site=site(on_ground), held=Held().after(()), now=unit.now), after=-1
+        unit, store, on_ground, room=FreeCapacity(site=site(on_ground), held=Usage().after(()), now=unit.now), after=-1
     )
 
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.engine.monitors.loop_watchdog import EVERY, OF_LATE, PROMPT, TOO_LATE, Pulse
+from batchq.engine.monitors.loop_watchdog import EVERY, OF_LATE, PROMPT, TOO_LATE, LoopWatchdog
 from tests.support.builders import NOON
 
 
@@ -32,7 +32,7 @@ def clock():
 
 @pytest.fixture
 def pulse(clock):
-    return Pulse(clock)
+    return LoopWatchdog(clock)
 
 
 @asynccontextmanager

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from batchq.engine.idempotency import KEPT, Repeats
+from batchq.engine.idempotency import KEPT, IdempotencyFilter
 from tests.engine.desk import LOOKED, ONE, TWO, Desk, desk_over, submit
 from tests.engine.turns import ground
 from tests.support.builders import NO_ACCOUNTS, NOON, job_id, submission
@@ -25,7 +25,7 @@ class Watched(InlineStore):
 
 
 def beside_an_empty_store():
-    repeats = Repeats()
+    repeats = IdempotencyFilter()
     repeats.load(NOON, empty=True)
     return repeats
 
@@ -106,7 +106,7 @@ def test_it_is_forgotten_in_the_end():
 
 
 def test_of_what_was_stored_before_any_key_may_be_one_until_it_is_forgotten_there():
-    repeats = Repeats()
+    repeats = IdempotencyFilter()
     repeats.load(NOON, empty=False)
 
     assert repeats.may_be_one(submission(), NOON + KEPT - MOMENT)

@@ -109,7 +109,7 @@ async def test_what_was_decided_is_known_to_a_server_that_comes_back():
     await desk.process(ContinueWork())
     before = await shown(desk)
 
-    desk.loop._families = arrays.Families()
+    desk.loop._families = arrays.ArrayCoordinator()
     await desk.loop.load()
 
     assert await shown(desk) == before

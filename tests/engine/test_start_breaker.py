@@ -4,7 +4,7 @@ import pytest
 
 from batchq.domain.ids import JobId
 from batchq.engine.containers.start_breaker import LONGEST_PAUSE, MIN_JOBS, StartBreaker
-from batchq.engine.supervisor import Tasks
+from batchq.engine.supervisor import Supervisor
 from tests.support.clock import (
     VirtualClock,
     pytest_asyncio_loop_factories,  # noqa: F401 - a hook
@@ -15,7 +15,7 @@ CLOCK = VirtualClock()
 
 @pytest.fixture
 async def breaker():
-    tasks = Tasks(CLOCK)
+    tasks = Supervisor(CLOCK)
     yield StartBreaker(clock=CLOCK, tasks=tasks)
     await tasks.cancel()
 

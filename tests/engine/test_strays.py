@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from batchq.domain.ids import JobId, Tag
-from batchq.engine.orphan_containers import MOST, QUARANTINE, Strays
+from batchq.engine.orphan_containers import MOST, QUARANTINE, OrphanContainers
 from tests.domain.lives import at
 
 ONE, OTHER = Tag(job_id=JobId("one"), attempt=1), Tag(job_id=JobId("other"), attempt=1)
@@ -15,14 +15,14 @@ MANY = [Tag(job_id=JobId(f"stray-{number}"), attempt=1) for number in range(MOST
 
 def watching():
     """By a server that found all of them when it started."""
-    strays = Strays()
+    strays = OrphanContainers()
     strays.surveyed([ONE, OTHER, *MANY])
     return strays
 
 
 @pytest.mark.fault("CO02")
 def test_one_that_appears_after_the_first_survey_is_reported_once_and_never_removed(caplog):
-    strays = Strays()
+    strays = OrphanContainers()
     strays.surveyed([ONE])
     strays.surveyed([ONE, OTHER])
 

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain import effects as do
-from batchq.domain.bulk_stop import Kind, Progress, Selection, SweepOrder
+from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, Kind, Progress
 from batchq.domain.ids import QueueName, child_id
 from batchq.domain.job import Status
 from batchq.engine import arrays, bulk_stops
@@ -16,7 +16,7 @@ from tests.engine.desk import LOOKED, ONE, TWO, Desk, answer, desk_over, submit
 from tests.engine.turns import ground
 from tests.support.builders import ADMIN, job, queue
 
-ALL = Selection(queues=frozenset({"default"}))
+ALL = JobFilter(queues=frozenset({"default"}))
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,7 @@ def few_at_a_time(monkeypatch):
 
 def order(selection=ALL, kind=Kind.CANCEL, as_of=1000):
     told = []
-    asked = SweepOrder(kind=kind, reason="enough")
+    asked = BulkStopOrder(kind=kind, reason="enough")
     message = BulkStopRequest(
         order=asked, selection=selection, as_of=as_of, report=told.append, answer=answer(), caller=ADMIN
     )
@@ -102,7 +102,7 @@ async def test_a_line_of_very_many_who_are_meant_is_not_looked_through_in_one_un
     mine = [runnable(number=number, name="mine") for number in range(0, 20, 2)]
     behind = runnable(number=20, name="not mine")
     desk = await desk_over(*mine, behind)
-    await desk.process(order(Selection(names=frozenset({"mine"})))[0])
+    await desk.process(order(JobFilter(names=frozenset({"mine"})))[0])
 
     await desk.process(LOOKED)
     assert behind.id not in started(desk)
@@ -130,7 +130,7 @@ async def test_two_orders_share_what_one_unit_of_work_tells():
 async def test_an_order_for_few_jobs_does_not_wait_for_one_for_many():
     many, mine = [runnable() for _ in range(30)], runnable(queue=QueueName("other"))
     desk, (large, heard) = await desk_over(*many, mine, on_ground=ground(queue(), queue("other"))), order()
-    small, told = order(Selection(queues=frozenset({"other"})))
+    small, told = order(JobFilter(queues=frozenset({"other"})))
     await desk.process(large, small)
 
     await desk.process(ContinueWork())
@@ -179,7 +179,7 @@ async def test_a_dependent_that_is_meant_too_carries_the_order_s_reason():
 
 
 async def test_where_children_are_looked_at_those_that_are_to_come_come_first():
-    desk, (message, told) = await desk_over(), order(Selection(statuses=frozenset(Status)))
+    desk, (message, told) = await desk_over(), order(JobFilter(statuses=frozenset(Status)))
     await desk.process(submit(ONE, array_size=5))
 
     await desk.process(message)
@@ -194,7 +194,7 @@ async def test_where_children_are_looked_at_those_that_are_to_come_come_first():
 
 
 async def test_arrays_that_came_later_are_not_waited_for():
-    desk, (message, _) = await desk_over(), order(Selection(statuses=frozenset(Status)), as_of=0)
+    desk, (message, _) = await desk_over(), order(JobFilter(statuses=frozenset(Status)), as_of=0)
     await desk.process(submit(ONE, array_size=5))
 
     await desk.process(message)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from batchq.engine.supervisor import LONGEST_PAUSE, PEACE, Tasks
+from batchq.engine.supervisor import LONGEST_PAUSE, PEACE, Supervisor
 from tests.support.clock import VirtualClock
 
 
@@ -23,7 +23,7 @@ class Ailing:
 
 @pytest.fixture
 async def tasks():
-    under_test = Tasks(VirtualClock())
+    under_test = Supervisor(VirtualClock())
     yield under_test
     await under_test.cancel()
 

@@ -15,7 +15,7 @@ import pytest
 
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Account, AccountLimits, Directory, Owner, Visibility
-from batchq.domain.bulk_stop import Kind, Selection, SweepOrder
+from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, Kind
 from batchq.domain.catalog import ResourceKind
 from batchq.domain.ids import child_id
 from batchq.domain.job import ACTIVE, FINISHED, Dependency, DependencyType, Need, Status
@@ -98,14 +98,14 @@ class Story:
         return JobEvent(job_id=self._any(), event=order, answer=answer())
 
     def _sweep(self):
-        order = SweepOrder(kind=self.dice.choice([*Kind]), reason="all of them")
+        order = BulkStopOrder(kind=self.dice.choice([*Kind]), reason="all of them")
         own = [(it, None) for it in self.ids]
         asked = self.dice.choice(
             [
-                Selection(queues=frozenset({self.dice.choice(["default", "fair"])})),
-                Selection(statuses=frozenset(self.dice.sample([*Status], 3))),
-                Selection(accounts=frozenset({"team"}), reach=Visibility(user="ada")),
-                Selection(members=(*self.dice.sample(own, len(own) // 3), (self._any(), None))),
+                JobFilter(queues=frozenset({self.dice.choice(["default", "fair"])})),
+                JobFilter(statuses=frozenset(self.dice.sample([*Status], 3))),
+                JobFilter(accounts=frozenset({"team"}), reach=Visibility(user="ada")),
+                JobFilter(members=(*self.dice.sample(own, len(own) // 3), (self._any(), None))),
             ]
         )
         as_of = self.desk.loop.state.next_order

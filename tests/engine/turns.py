@@ -9,10 +9,10 @@ from batchq.domain.catalog import (
     SchedulingPolicy,
 )
 from batchq.domain.job import ACTIVE, Job
-from batchq.domain.scheduling.capacity import Room, Site
+from batchq.domain.scheduling.capacity import Cluster, FreeCapacity
 from batchq.domain.scheduling.quotas import NO_QUOTAS
 from batchq.domain.scheduling.resources import Stocks
-from batchq.domain.scheduling.usage import Held
+from batchq.domain.scheduling.usage import Usage
 from batchq.engine.scheduling.placement_pass import fill_room
 from batchq.engine.scheduling.queue_cache import Ahead
 from batchq.engine.scheduling.queue_reader import Skip
@@ -79,14 +79,14 @@ async def filled(store, on_ground, unit=None, host=HOST, *, skip=NOTHING, uses=N
 
 
 async def fill(unit, store, on_ground, host=HOST, *, skip=NOTHING, uses=None, quotas=NO_QUOTAS):
-    room = Room(site=site(on_ground, host, quotas), held=Held(unit.active().values()).after(()), now=unit.now)
+    room = FreeCapacity(site=site(on_ground, host, quotas), held=Usage(unit.active().values()).after(()), now=unit.now)
     return await fill_room(unit, Ahead(store), on_ground, room=room, uses=uses or {}, skip=skip, nobody=())
 
 
 def site(on_ground, host=HOST, quotas=NO_QUOTAS):
     """With nothing used up."""
     stocks = Stocks(on_ground.consumables, {})
-    return Site(environments=on_ground.environments, host=host, stocks=stocks, quotas=quotas)
+    return Cluster(environments=on_ground.environments, host=host, stocks=stocks, quotas=quotas)
 
 
 def learnt(job, **changes):

@@ -18,7 +18,7 @@ from batchq.accounts.accounts_file import AccountsFile
 from batchq.audit.journal import Journal
 from batchq.domain.access.accounts import Directory
 from batchq.domain.access.audit import AuditRecord, PendingAudit
-from batchq.domain.bulk_stop import SweepOrder
+from batchq.domain.bulk_stop import BulkStopOrder
 from batchq.domain.catalog import (
     ComputeEnvironment,
     ConsumableResource,
@@ -77,7 +77,7 @@ VALUES: Mapping[str, Stored] = {
         write=lambda it: str(rows.share_row(ShareKey(QueueName("a"), "b"), it)["value"]),
         read=lambda text: rows.share("a", "b", text)[1],
     ),
-    "bulk_stop": Stored(of=SweepOrder, write=rows.as_json, read=bulk_stops.ORDER.decode),
+    "bulk_stop": Stored(of=BulkStopOrder, write=rows.as_json, read=bulk_stops.ORDER.decode),
     "compute_environment": Stored(of=ComputeEnvironment, write=rows.as_json, read=rows.ENVIRONMENT.decode),
     "job_queue": Stored(of=JobQueue, write=rows.as_json, read=rows.QUEUE.decode),
     "job_definition": Stored(of=JobDefinition, write=rows.as_json, read=rows.DEFINITION.decode),

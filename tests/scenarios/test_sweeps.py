@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Account, Caller, Directory, Owner
-from batchq.domain.bulk_stop import Kind, SweepOrder
+from batchq.domain.bulk_stop import BulkStopOrder, Kind
 from batchq.domain.job import Status
 from tests.support import builders
 from tests.support import world as worlds
@@ -62,7 +62,7 @@ async def test_a_terminate_has_a_signal_and_a_grace_of_its_own(world):
     hears = await world.submit(LASTING)
     await world.then(hears, Status.RUNNING)
 
-    order = SweepOrder(kind=Kind.TERMINATE, reason="at once", signal="SIGKILL")
+    order = BulkStopOrder(kind=Kind.TERMINATE, reason="at once", signal="SIGKILL")
     await world.sweep(order, hears)
 
     over = await world.then(hears, Status.FAILED, status_reason="at once")
@@ -74,7 +74,7 @@ async def test_a_grace_of_an_order_counts_though_the_server_is_another_by_then(p
     deaf = await pretended.submit(DEAF)
     await pretended.then(deaf, Status.RUNNING)
 
-    order = SweepOrder(kind=Kind.TERMINATE, reason="soon", grace=5 * worlds.GRACE, signal="SIGINT")
+    order = BulkStopOrder(kind=Kind.TERMINATE, reason="soon", grace=5 * worlds.GRACE, signal="SIGINT")
     await pretended.sweep(order, deaf)
     await pretended.restart()
 
@@ -113,7 +113,7 @@ async def test_no_match_is_nothing_done(pretended):
 
 async def test_what_would_be_done_is_told_and_nothing_is(pretended):
     holder, waits = await queued(pretended, name="Sim-7")
-    order = SweepOrder(kind=Kind.CANCEL, reason="tried")
+    order = BulkStopOrder(kind=Kind.CANCEL, reason="tried")
 
     told = await pretended.sweep(order, preview=True, queues=["default"])
     named = await pretended.sweep(order, waits, str(builders.job_id(7)), preview=True, names=["sim*"])

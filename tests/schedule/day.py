@@ -8,7 +8,7 @@ from batchq.domain.container import Resources
 from batchq.domain.ids import Tag
 from batchq.domain.scheduling.capacity import usable
 from batchq.engine.engine import Engine
-from batchq.engine.mailbox import Inbox
+from batchq.engine.mailbox import Mailbox
 from tests.engine.turns import ground
 from tests.schedule.witness import Sums, Witness
 from tests.schedule.work import FAIR, FIFO, WEIGHTS, Task, waves
@@ -23,7 +23,7 @@ PATIENCE = timedelta(days=7)
 
 async def live(jobs: int, *, vcpus: int, seed: int) -> Sums:
     """A machine of so many vCPUs, in two environments that both queues use, does so many jobs."""
-    clock, inbox = VirtualClock(), Inbox()
+    clock, inbox = VirtualClock(), Mailbox()
     host = Resources(millicpus=1000 * vcpus, memory_mib=2560 * vcpus)
     environments = {"east": 500 * vcpus, "west": 500 * vcpus}
     witness = Witness(usable(host), environments, clock)

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Caller
-from batchq.domain.bulk_stop import SweepOrder
+from batchq.domain.bulk_stop import BulkStopOrder
 from batchq.domain.catalog import (
     EnvironmentName,
     Operation,
@@ -226,7 +226,7 @@ class Client:
         await self.ask(lambda it: self._hear(it, order, asked), patience=dice.choice([None, None, 30.0, 0.0]))
         self._story.tell(f"client swept {asked}")
 
-    async def _hear(self, server: Server, order: SweepOrder, asked: BulkStopRequest) -> None:
+    async def _hear(self, server: Server, order: BulkStopOrder, asked: BulkStopRequest) -> None:
         async for some in await server.stopping.stop(order, asked, caller=ADMIN):
             self._witness.sweepers.told(order, some)
 

@@ -123,8 +123,8 @@ MUTANTS = [
     Mutant(
         file="compute/simulated/container.py",
         breaks="a created container has exited with 0",
-        old="return Found(tag=tag, state=ContainerState.CREATED)",
-        new="return Found(tag=tag, state=ContainerState.EXITED, started_at=now, stopped_at=now, exit_code=0)",
+        old="return Inspection(tag=tag, state=ContainerState.CREATED)",
+        new="return Inspection(tag=tag, state=ContainerState.EXITED, started_at=now, stopped_at=now, exit_code=0)",
     ),
     Mutant(
         file="batchq/engine/containers/report.py",
@@ -136,7 +136,7 @@ MUTANTS = [
     Mutant(
         file="batchq/engine/containers/executor.py",
         breaks="a verdict that is not saved is asked for again",
-        old="() if case.judged else await",
+        old="() if case.start_reported else await",
         new="await",
     ),
     Mutant(

@@ -11,7 +11,7 @@ from batchq.domain.ids import JobId
 from batchq.domain.job import Job
 from batchq.engine.clock_alignment import align
 from batchq.engine.engine import Engine
-from batchq.engine.mailbox import Inbox
+from batchq.engine.mailbox import Mailbox
 from batchq.errors import StoreFailed
 from batchq.logs.service import LogService
 from batchq.ports.clock import Clock
@@ -81,7 +81,7 @@ class Server:
             witness=witness,
         )
         logs = LogService(store=self.store, archive=archive, runtime=runtime, clock=clock, quota=UNLIMITED)
-        inbox = Inbox()
+        inbox = Mailbox()
         self.catalog = CatalogService(
             store=self.store, jobs=self.store, clock=clock, floor=BOTTOMLESS, changed=inbox.ground_changed
         )

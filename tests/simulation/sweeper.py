@@ -6,7 +6,7 @@ from random import Random
 
 from msgspec.structs import replace
 
-from batchq.domain.bulk_stop import WHOLE, JobOutcome, Kind, Outcome, Selection, SweepOrder
+from batchq.domain.bulk_stop import WHOLE, BulkStopOrder, JobFilter, JobOutcome, Kind, Outcome
 from batchq.domain.ids import JobId, node_of
 from batchq.domain.job import FINISHED, QUEUED, Job, Status
 from batchq.domain.lifecycle.array_view import Sealed, is_sealing
@@ -18,10 +18,10 @@ from tests.support import filters
 AT_ONCE = {Outcome.CANCELLED, Outcome.TERMINATED, Outcome.ALREADY_FINISHED}
 
 
-def order(dice: Random) -> SweepOrder:
+def order(dice: Random) -> BulkStopOrder:
     kind = dice.choice(list(Kind))
     own = {"grace": dice.choice([None, timedelta(0), timedelta(seconds=9)]), "signal": dice.choice([None, "SIGINT"])}
-    return SweepOrder(kind=kind, reason="a user sweeps", **(own if kind is Kind.TERMINATE else {}))
+    return BulkStopOrder(kind=kind, reason="a user sweeps", **(own if kind is Kind.TERMINATE else {}))
 
 
 def asked(dice: Random, known: list[JobId]) -> BulkStopRequest:
@@ -37,7 +37,7 @@ def asked(dice: Random, known: list[JobId]) -> BulkStopRequest:
         "environments": frozenset({dice.choice(ENVIRONMENTS)}),
     }
     chosen = dice.sample(sorted(said), dice.choice([0, 1, 1, 2] if ids else [1, 1, 2]))
-    return BulkStopRequest(ids=ids, rest=Selection(**{it: said[it] for it in chosen}))
+    return BulkStopRequest(ids=ids, rest=JobFilter(**{it: said[it] for it in chosen}))
 
 
 class Sweepers:
@@ -53,7 +53,7 @@ class Sweepers:
         of_array = job.child is not None and job.child.parent in self.decided
         return self.decided.get(job.id, 0 if of_array else job.spec.retry.attempts)
 
-    def begun(self, order: SweepOrder, selection: Selection) -> None:
+    def begun(self, order: BulkStopOrder, selection: JobFilter) -> None:
         """In the moment that the order is durable it is decided whom it means."""
         self._story.counts["sweeps"] += 1
         self._story.tell(f"an order to {order.kind} is given")
@@ -67,7 +67,7 @@ class Sweepers:
     def _decide(self, job: Job) -> None:
         self.decided.setdefault(job.id, len(job.attempts) + (job.attempt is not None))
 
-    def told(self, order: SweepOrder, some: tuple[JobOutcome, ...]) -> None:
+    def told(self, order: BulkStopOrder, some: tuple[JobOutcome, ...]) -> None:
         """What is told of each is so."""
         for it in some:
             job = self._jobs.get(node_of(it.job_id)[0])
@@ -91,6 +91,6 @@ class Sweepers:
         return (job,) if parent is None else (job, parent)
 
 
-def _ends(job: Job, order: SweepOrder) -> bool:
+def _ends(job: Job, order: BulkStopOrder) -> bool:
     cancelled = order.kind is Kind.CANCEL and job.cancelled is not None
     return job.status in FINISHED or job.stop is not None or cancelled

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain import events as on
-from batchq.domain.bulk_stop import JobOutcome, Kind, Outcome, SweepOrder
+from batchq.domain.bulk_stop import BulkStopOrder, JobOutcome, Kind, Outcome
 from batchq.domain.job import Status
 from batchq.domain.lifecycle.arrays import begin, spawn, step
 from tests.simulation.story import Story
@@ -12,7 +12,7 @@ from tests.simulation.sweeper import Sweepers
 from tests.support import builders
 from tests.support.builders import NOON
 
-CANCEL = SweepOrder(kind=Kind.CANCEL, reason="enough")
+CANCEL = BulkStopOrder(kind=Kind.CANCEL, reason="enough")
 
 
 def family(*, under_order):

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from batchq.domain.access.accounts import Visibility
-from batchq.domain.bulk_stop import Kind, Selection, SweepOrder
+from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, Kind
 from batchq.domain.job import Status
 from batchq.engine.messages import BulkStopRequest
 from batchq.store.sqlite_store import SqliteStore
@@ -26,12 +26,12 @@ async def costs(data, count):
     desk, costs = Desk(store, ground()), []
     await desk.loop.load()
     for reach in REACHES:
-        selection = Selection(names=PATTERNS, statuses=frozenset({Status.RUNNABLE}), reach=reach)
+        selection = JobFilter(names=PATTERNS, statuses=frozenset({Status.RUNNABLE}), reach=reach)
         for connection in (store._database._browser, store._database._writer):
             await connection.set_progress_handler(counter := Counter(), EACH)
             costs.append(counter)
         answer = asyncio.get_running_loop().create_future()
-        order = SweepOrder(kind=Kind.CANCEL, reason="all")
+        order = BulkStopOrder(kind=Kind.CANCEL, reason="all")
         await desk.process(
             BulkStopRequest(
                 order=order,

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from batchq.domain import status_reasons
 from batchq.domain.access.accounts import Owner, Visibility
-from batchq.domain.bulk_stop import Kind, Selection, Sweep, SweepOrder
+from batchq.domain.bulk_stop import BulkStop, BulkStopOrder, JobFilter, Kind
 from batchq.domain.catalog import DefinitionStatus
 from batchq.domain.ids import DefinitionRef
 from batchq.domain.job import Status
@@ -36,12 +36,12 @@ async def change(store, statement):
 
 @pytest.mark.parametrize("ruin", ["'{'", "''", BLOB])
 async def test_an_order_to_stop_many_that_cannot_be_read_stops_nobody_and_is_in_nobody_s_way(store, ruin):
-    cancel = Sweep(number=1, order=SweepOrder(kind=Kind.CANCEL, reason="enough"))
-    await store.commit(Changes(inserted=(job(number=1), job(number=2, name="mine")), sweeps=((cancel, Selection()),)))
+    cancel = BulkStop(number=1, order=BulkStopOrder(kind=Kind.CANCEL, reason="enough"))
+    await store.commit(Changes(inserted=(job(number=1), job(number=2, name="mine")), sweeps=((cancel, JobFilter()),)))
     await change(store, f"UPDATE bulk_stops SET value = {ruin}")
     assert await store.sweeps() == ()
 
-    await store.commit(Changes(sweeps=((cancel, Selection(names=frozenset({"mine"}))),)))
+    await store.commit(Changes(sweeps=((cancel, JobFilter(names=frozenset({"mine"}))),)))
 
     assert await store.sweeps() == (cancel,)
     assert [it.job.order for it in await store.next_meant(1, 10)] == [2]

@@ -5,7 +5,7 @@ import sqlite3
 
 import pytest
 
-from batchq.domain.bulk_stop import Selection
+from batchq.domain.bulk_stop import JobFilter
 from batchq.domain.job import Status
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.jobs import Filter, JobQuery
@@ -219,11 +219,11 @@ NAMED = tuple((job_id(number), None) for number in range(3))
 @pytest.mark.parametrize(
     ("asked", "index"),
     [
-        (Selection(users=SOME, names=SOME), "SEARCH jobs USING INDEX jobs_unfinished (owner=?)"),
-        (Selection(queues=SOME), "SCAN jobs USING INDEX jobs_unfinished"),
-        (Selection(environments=SOME), "SEARCH jobs USING INDEX jobs_active (status=?)"),
-        (Selection(statuses=frozenset({Status.RUNNING})), "SEARCH jobs USING INDEX jobs_active (status=?)"),
-        (Selection(statuses=frozenset(Status)), "SCAN jobs USING INDEX jobs_unfinished"),
+        (JobFilter(users=SOME, names=SOME), "SEARCH jobs USING INDEX jobs_unfinished (owner=?)"),
+        (JobFilter(queues=SOME), "SCAN jobs USING INDEX jobs_unfinished"),
+        (JobFilter(environments=SOME), "SEARCH jobs USING INDEX jobs_active (status=?)"),
+        (JobFilter(statuses=frozenset({Status.RUNNING})), "SEARCH jobs USING INDEX jobs_active (status=?)"),
+        (JobFilter(statuses=frozenset(Status)), "SCAN jobs USING INDEX jobs_unfinished"),
     ],
 )
 def test_of_the_finished_none_is_looked_at_to_choose_whom_an_order_means(plan, asked, index):
@@ -233,7 +233,7 @@ def test_of_the_finished_none_is_looked_at_to_choose_whom_an_order_means(plan, a
 
 
 def test_those_that_are_named_are_found_by_their_ids(plan):
-    steps = plan(*bulk_stops.select(Selection(members=NAMED, statuses=frozenset(Status))))
+    steps = plan(*bulk_stops.select(JobFilter(members=NAMED, statuses=frozenset(Status))))
 
     looked_at = [step for step in steps if " jobs " in step or " array " in step]
     assert all(step.startswith("SEARCH") for step in looked_at), steps

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import AccountName, UserName
 from batchq.domain.access.audit import AuditRecord, PendingAudit
-from batchq.domain.bulk_stop import Kind, Selection, Sweep, SweepOrder
+from batchq.domain.bulk_stop import BulkStop, BulkStopOrder, JobFilter, Kind
 from batchq.domain.catalog import ConsumableUpdate, Operation
 from batchq.domain.ids import ConsumableName, child_id
 from batchq.domain.job import Child, Family, Need, Status
@@ -58,7 +58,7 @@ JOBS = (RUNNABLE, RUNNING, WAITING, FINISHED, ARRAY, CHILD, UNREADABLE)
 RECORD = AuditRecord(
     at=NOON, user=UserName("ada"), account=AccountName("lab"), operation="SubmitJob", about=f"job/{job_id(1)}"
 )
-BULK_STOP = SweepOrder(kind=Kind.CANCEL, reason="enough", act=RECORD)
+BULK_STOP = BulkStopOrder(kind=Kind.CANCEL, reason="enough", act=RECORD)
 UPDATE = ConsumableUpdate(token="a-token", operation=Operation.ADD, quantity=1, at=NOON)
 
 
@@ -69,7 +69,7 @@ async def fill(data: Path) -> None:
         await _fill_catalog(store)
         await store.commit(_changes())
         await store.anchor_clock(ClockAnchor(boot="a-boot", booted_at=NOON, since=NOON), None)
-        await store.commit(Changes(sweeps=((Sweep(number=1, order=BULK_STOP), Selection(users=frozenset({""}))),)))
+        await store.commit(Changes(sweeps=((BulkStop(number=1, order=BULK_STOP), JobFilter(users=frozenset({""}))),)))
         await store.take_over(
             [PendingAudit(mark="an-entry", act=replace(RECORD, operation="CreateUser", about="user/ada"))]
         )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from batchq.domain.access.accounts import Visibility
-from batchq.domain.bulk_stop import WHOLE, Selection, Target, has_children
+from batchq.domain.bulk_stop import WHOLE, JobFilter, Target, has_children
 from batchq.domain.ids import DefinitionRef, JobId
 from batchq.domain.job import FINISHED, Job, Status
 from batchq.ports.catalog import NeedQuery
@@ -26,7 +26,7 @@ def visible(owner, reach: Visibility | None) -> bool:
     return reach is None or reach.has(owner)
 
 
-def selected(jobs: Mapping[JobId, Job], selection: Selection) -> dict[Target, Job]:
+def selected(jobs: Mapping[JobId, Job], selection: JobFilter) -> dict[Target, Job]:
     """The targets of a bulk stop, in the order of submission."""
     found = {
         (job.order, node): job
@@ -85,7 +85,7 @@ def _like(text: str, pattern: str) -> bool:
     return text.startswith(pattern[:-1]) if pattern.endswith("*") else text == pattern
 
 
-def _members(jobs: Mapping[JobId, Job], selection: Selection) -> Iterator[tuple[Job, int]]:
+def _members(jobs: Mapping[JobId, Job], selection: JobFilter) -> Iterator[tuple[Job, int]]:
     if selection.members is None:
         yield from ((job, WHOLE) for job in jobs.values() if selection.by_child or job.child is None)
         return
@@ -95,7 +95,7 @@ def _members(jobs: Mapping[JobId, Job], selection: Selection) -> Iterator[tuple[
         yield from ((it, WHOLE) for it in jobs.values() if it.child is not None and it.child.parent in named)
 
 
-def _is_selected(job: Job, selection: Selection) -> bool:
+def _is_selected(job: Job, selection: JobFilter) -> bool:
     owner, attempt = job.spec.owner, job.attempt
     wanted = (
         (selection.statuses, job.status),

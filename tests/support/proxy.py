@@ -5,7 +5,7 @@ import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from batchq.compute.docker.client import Door
+from batchq.compute.docker.client import ClientFactory
 
 CHUNK = 65536
 
@@ -59,7 +59,7 @@ class Proxy:
             while True:
                 caller, _ = listener.accept()
                 engine = socket.socket(socket.AF_UNIX)
-                engine.connect(Door(None).socket)
+                engine.connect(ClientFactory(None).socket)
                 with self._lock:
                     self._open |= {caller, engine}
                 ends = threading.Barrier(2, action=lambda both=(caller, engine): [each.close() for each in both])

@@ -23,7 +23,7 @@ from batchq.compute.docker.runtime import DockerRuntime
 from batchq.compute.docker.thread_pools import LIMITS, Limits
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain import events as on
-from batchq.domain.bulk_stop import Kind, Selection, SweepOrder
+from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, Kind
 from batchq.domain.catalog import NETWORK_TAG, Network
 from batchq.domain.container import Overrides, Resources
 from batchq.domain.ids import JobId, QueueName, Tag
@@ -32,7 +32,7 @@ from batchq.domain.task import Nodes, Task
 from batchq.engine.account_limits import Accounts
 from batchq.engine.clock_alignment import align
 from batchq.engine.engine import Engine
-from batchq.engine.mailbox import Inbox
+from batchq.engine.mailbox import Mailbox
 from batchq.engine.messages import JobEvent
 from batchq.errors import ContainerGone, EngineUnknown, StoreFailed
 from batchq.logs.service import LogService
@@ -115,7 +115,7 @@ class World:
     async def boot(self) -> None:
         """Start a server on what the store remembers."""
         await align(self.store, self.clock)
-        inbox = Inbox()
+        inbox = Mailbox()
         self.catalog = CatalogService(
             store=self.store, jobs=self.store, clock=self.clock, floor=BOTTOMLESS, changed=inbox.ground_changed
         )
@@ -276,14 +276,14 @@ class World:
 
     async def cancel_all(self, *ids: str, reason: str = "not needed", **of: Any) -> dict[str, str]:
         """Of those of which this holds. The answer is what became of each."""
-        return await self.sweep(SweepOrder(kind=Kind.CANCEL, reason=reason), *ids, **of)
+        return await self.sweep(BulkStopOrder(kind=Kind.CANCEL, reason=reason), *ids, **of)
 
     async def terminate_all(self, *ids: str, reason: str = "stop it", **of: Any) -> dict[str, str]:
-        return await self.sweep(SweepOrder(kind=Kind.TERMINATE, reason=reason), *ids, **of)
+        return await self.sweep(BulkStopOrder(kind=Kind.TERMINATE, reason=reason), *ids, **of)
 
-    async def sweep(self, order: SweepOrder, *ids: str, preview: bool = False, **of: Any) -> dict[str, str]:
+    async def sweep(self, order: BulkStopOrder, *ids: str, preview: bool = False, **of: Any) -> dict[str, str]:
         asked = BulkStopRequest(
-            ids=ids or None, accounts=of.pop("accounts", None), rest=Selection(**{it: frozenset(of[it]) for it in of})
+            ids=ids or None, accounts=of.pop("accounts", None), rest=JobFilter(**{it: frozenset(of[it]) for it in of})
         )
         stop = self.stopping.preview if preview else self.stopping.stop
         return {

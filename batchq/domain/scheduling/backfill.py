@@ -25,7 +25,7 @@ class Ending(Struct, frozen=True, kw_only=True):
     amounts: Amounts
 
 
-class Aside(Struct, frozen=True, kw_only=True):
+class Reservation(Struct, frozen=True, kw_only=True):
     """What is kept for a job that waits, and by when at the latest it starts, if that is known.
 
     `reserved` is what is not lent to jobs that end before that either: what its account's limits leave it, and what
@@ -37,17 +37,17 @@ class Aside(Struct, frozen=True, kw_only=True):
     reserved: Amounts = field(default_factory=dict)
 
 
-class Asides:
+class Reservations:
     """All that is set aside. What of it is kept from a job is added up beforehand: there may be many queues."""
 
     def __init__(self) -> None:
-        self._known: list[Aside] = []  # those whose start is known, by that
+        self._known: list[Reservation] = []  # those whose start is known, by that
         self._unknown = 0
         self._of_unknown: dict[Dimension, int] = {}
         self._of_all: dict[Dimension, int] = {}
         self._reserved: dict[Dimension, int] = {}
 
-    def add(self, aside: Aside) -> None:
+    def add(self, aside: Reservation) -> None:
         for amounts in (aside.amounts, aside.reserved):
             _add(self._of_all, amounts)
         _add(self._reserved, aside.reserved)
@@ -104,7 +104,7 @@ def _grace(job: Job) -> timedelta:
     return job.spec.stop_grace if job.spec.task is None and job.spec.nodes is None else STOP_ALLOWANCE
 
 
-def _start(aside: Aside) -> datetime:
+def _start(aside: Reservation) -> datetime:
     assert aside.starts is not None, "nobody knows when it starts"
     return aside.starts
 

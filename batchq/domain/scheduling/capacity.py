@@ -1,8 +1,8 @@
-"""Which RUNNABLE jobs start now, and where. Pure: no overcommit, environment order, and who may pass whom.
+"""Decides which RUNNABLE jobs start now and in which environment. Pure.
 
-Jobs are offered to a `Room` in the order they should start. What the first of a queue waits for is set aside, and
-nobody may delay it (`backfill`), so none waits for ever because smaller ones keep slipping past. One that could never
-fit is a misfit, and holds back nobody.
+Jobs are offered to a `FreeCapacity` in the order in which they should start. Environments are tried in the order of
+the queue and are never overcommitted. What the first job of a queue waits for is reserved: no other job may delay that
+job (`backfill`), so smaller jobs cannot starve a large one. A job that can never fit is unschedulable and blocks none.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, State
 from batchq.domain.container import Resources
 from batchq.domain.ids import ConsumableName, JobId
 from batchq.domain.job import Job, Need, Status
-from batchq.domain.scheduling.backfill import Aside, Asides, Ending, ends, starts, would_end
+from batchq.domain.scheduling.backfill import Ending, Reservation, Reservations, ends, starts, would_end
 from batchq.domain.scheduling.quotas import NO_QUOTAS, Quotas
 from batchq.domain.scheduling.resources import (
     GPUS,
@@ -33,7 +33,7 @@ from batchq.domain.scheduling.resources import (
     vcpus_of,
     within,
 )
-from batchq.domain.scheduling.usage import Holding
+from batchq.domain.scheduling.usage import UsageSnapshot
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
@@ -64,7 +64,7 @@ class Misfit(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class Site(Struct, frozen=True, kw_only=True):
+class Cluster(Struct, frozen=True, kw_only=True):
     """What there is to be shared out. Memory and GPUs are the host's, whichever environment asks.
 
     `quotas` say of how many vCPUs accounts may have jobs on all environments together.
@@ -111,14 +111,14 @@ def usable(machine: Resources) -> Resources:
     return replace(machine, memory_mib=machine.memory_mib - min(machine.memory_mib // 10, 2048))
 
 
-class Room:
+class FreeCapacity:
     """What is free of a site, while jobs are offered one after another.
 
     `promised` says by when those who were set aside for earlier were to start. `promises` are this room's: never later.
     """
 
     def __init__(
-        self, *, site: Site, held: Holding, now: datetime, promised: Mapping[JobId, datetime] | None = None
+        self, *, site: Cluster, held: UsageSnapshot, now: datetime, promised: Mapping[JobId, datetime] | None = None
     ) -> None:
         self._site = site
         self._held = held
@@ -127,7 +127,7 @@ class Room:
         self._most = site.amounts()
         self._used_up: set[Dimension] = set()
         self._free = dict(self._most)
-        self._asides = Asides()
+        self._asides = Reservations()
         self._too_large: dict[tuple[object, ...], str] = {}  # what did not fit: room only ever gets less
         self._endings: list[Ending] = []  # of those that were placed here
         self.promises: dict[JobId, datetime] = {}
@@ -230,7 +230,7 @@ class Room:
         limits = {vcpus_of(it) for it in self._site.quotas.on_millicpus(job.account)}
         reserved = {of: amounts.pop(of) for of in (limits | self._used_up) & amounts.keys()}
         self._too_large.clear()  # the same number of asides may be others now
-        self._asides.add(Aside(amounts=amounts, starts=promise, reserved=reserved))
+        self._asides.add(Reservation(amounts=amounts, starts=promise, reserved=reserved))
 
     def _hopeless(self, job: Candidate, names: Sequence[EnvironmentName]) -> Waits | Misfit:
         """With no environment enabled nobody can say; the job waits."""

@@ -17,13 +17,13 @@ from batchq.domain.scheduling.resources import Amounts, Dimension, demand
 T = TypeVar("T")
 
 
-class Holding(Struct, frozen=True, kw_only=True):
+class UsageSnapshot(Struct, frozen=True, kw_only=True):
     """All of it at one moment. `accounts` hold millicpus; `needed` are resources that any of it is of."""
 
     sums: Mapping[Dimension, int]
     accounts: Mapping[AccountName, int]
     needed: Iterable[ConsumableName]
-    base: "Held"
+    base: "Usage"
     changed: Mapping[JobId, Job]
 
     def timed(self) -> Iterator[Job]:
@@ -32,7 +32,7 @@ class Holding(Struct, frozen=True, kw_only=True):
         yield from (job for job in self.changed.values() if job.status in ACTIVE and _is_timed(job))
 
 
-class Held:
+class Usage:
     """As it is stored."""
 
     def __init__(self, jobs: Iterable[Job] = ()) -> None:
@@ -55,13 +55,13 @@ class Held:
                 if _is_timed(job):
                     self.timed[job.id] = job
 
-    def after(self, jobs: Iterable[Job]) -> Holding:
+    def after(self, jobs: Iterable[Job]) -> UsageSnapshot:
         """What would be held if these jobs were so."""
         changed = {job.id: job for job in jobs if self._concerns(job)}
         sums, accounts, needed = self._sums.copy(), self._accounts.copy(), self._needed.copy()
         for job in changed.values():
             _move(sums, accounts, needed, self._jobs.get(job.id), job)
-        return Holding(sums=sums, accounts=accounts, needed=needed, base=self, changed=changed)
+        return UsageSnapshot(sums=sums, accounts=accounts, needed=needed, base=self, changed=changed)
 
     def _concerns(self, job: Job) -> bool:
         """Whether it holds something now, or did."""

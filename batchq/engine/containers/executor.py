@@ -25,7 +25,7 @@ from batchq.engine.containers.report import is_known_to_run, is_waited_for, repo
 from batchq.engine.containers.start import Start
 from batchq.engine.containers.start_breaker import StartBreaker
 from batchq.engine.messages import JobEvent, TimerFired
-from batchq.engine.supervisor import Tasks
+from batchq.engine.supervisor import Supervisor
 from batchq.errors import ContainerGone, EngineUnknown, LogRefused, StoreFailed
 from batchq.ports.clock import Clock
 from batchq.ports.runtime import ContainerCalls, ContainerState, DeathReport, Inspection
@@ -72,7 +72,7 @@ class Executor:
         breaker: StartBreaker,
         keep_log: Callable[[Tag], Awaitable[bool]],
         clock: Clock,
-        tasks: Tasks,
+        tasks: Supervisor,
         saved: Callable[[JobId], Job | None],
         post: Callable[[JobEvent | TimerFired], None],
     ) -> None:

@@ -25,7 +25,7 @@ from batchq.domain.lifecycle.status import attempt_of
 from batchq.engine.account_limits import Accounts
 from batchq.engine.containers.report import report
 from batchq.engine.containers.start_breaker import StartBreaker
-from batchq.engine.supervisor import Tasks
+from batchq.engine.supervisor import Supervisor
 from batchq.errors import (
     ContainerGone,
     EngineUnknown,
@@ -128,7 +128,7 @@ class Start:
         accounts: Accounts,
         breaker: StartBreaker,
         clock: Clock,
-        tasks: Tasks,
+        tasks: Supervisor,
         save: Callable[[on.ContainerCreated], Awaitable[None]],
     ) -> None:
         self._spec = job.spec

@@ -9,7 +9,7 @@ import asyncio
 import logging
 
 from batchq.domain.ids import JobId
-from batchq.engine.supervisor import Tasks
+from batchq.engine.supervisor import Supervisor
 from batchq.ports.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ MAX_REASON = 300  # characters
 
 
 class StartBreaker:
-    def __init__(self, *, clock: Clock, tasks: Tasks) -> None:
+    def __init__(self, *, clock: Clock, tasks: Supervisor) -> None:
         self._clock = clock
         self._tasks = tasks
         #: Starts that succeeded since the server began.

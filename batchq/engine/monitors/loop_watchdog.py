@@ -26,7 +26,7 @@ IDLE = "select"  # the function in which a loop waits: if it is found there, the
 NOTHING_SEEN = "nothing that could be seen"
 
 
-class Pulse:
+class LoopWatchdog:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._beat = clock.now()

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 LOOK_EVERY = 5.0  # seconds
 
 
-class Guard:
+class StoreMonitor:
     def __init__(self, *, store: JobStore, clock: Clock, post: Callable[[TimerFired], None]) -> None:
         self._store = store
         self._clock = clock

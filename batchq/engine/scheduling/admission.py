@@ -13,7 +13,7 @@ from batchq.errors import Invalid
 from batchq.ports.jobs import JobStore
 
 
-class Tally:
+class QueuedJobs:
     """`waiting` is as last saved; beside it, what the unit of work under way has taken.
 
     `for_others`: how many times one that is stored waits for another job. Where none does, nobody need be looked for.

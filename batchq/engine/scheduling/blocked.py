@@ -11,14 +11,14 @@ from msgspec import Struct
 from batchq.domain import events as on
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job, Status
-from batchq.engine.scheduling.placement_pass import Head, Place
+from batchq.engine.scheduling.placement_pass import Head, QueueSlot
 from batchq.engine.scheduling.queue_cache import Ahead
 from batchq.engine.unit_of_work import Committed, UnitOfWork
 
 NOTICEABLE = timedelta(minutes=1)  # a promise that has come nearer by less is not written again
 
 
-class Mark(Struct, frozen=True, kw_only=True):
+class BlockedJob(Struct, frozen=True, kw_only=True):
     """What is written on a head. `promise`: by when at the latest it starts, if that is known."""
 
     job_id: JobId
@@ -27,12 +27,12 @@ class Mark(Struct, frozen=True, kw_only=True):
     promise: datetime | None = None
 
 
-class Heads:
+class BlockedJobs:
     """Remembers what is written, so that it is neither read nor written again. After a restart it is read once."""
 
     def __init__(self) -> None:
-        self.marks: Mapping[Place, Mark] = {}
-        self._staged: Mapping[Place, Mark] = {}
+        self.marks: Mapping[QueueSlot, BlockedJob] = {}
+        self._staged: Mapping[QueueSlot, BlockedJob] = {}
 
     def begin(self) -> None:
         """A unit of work begins: until it marks heads itself, the marks stay as last saved."""
@@ -42,8 +42,8 @@ class Heads:
         self.marks = still_true(self._staged, committed.unit)
 
     async def mark(
-        self, unit: UnitOfWork, ahead: Ahead, heads: Mapping[Place, Head], promises: Mapping[JobId, datetime]
-    ) -> Mapping[Place, Mark]:
+        self, unit: UnitOfWork, ahead: Ahead, heads: Mapping[QueueSlot, Head], promises: Mapping[JobId, datetime]
+    ) -> Mapping[QueueSlot, BlockedJob]:
         """Mark the heads, and free those that are heads no longer. The answer is what `marks` are, once it is saved."""
         fresh = {
             place: head for place, head in heads.items() if not self._is_written(place, head, promises.get(head.job_id))
@@ -66,7 +66,7 @@ class Heads:
         self._staged = {place: self.marks[place] for place in heads if place not in fresh} | marked
         return self._staged
 
-    def _is_written(self, place: Place, head: Head, promise: datetime | None) -> bool:
+    def _is_written(self, place: QueueSlot, head: Head, promise: datetime | None) -> bool:
         mark = self.marks.get(place)
         if mark is None or (mark.job_id, mark.reason) != (head.job_id, head.reason):
             return False
@@ -82,7 +82,7 @@ async def read_promises(unit: UnitOfWork, ahead: Ahead, heads: Collection[JobId]
     return {it: promise for it, promise in stored.items() if promise is not None}
 
 
-def still_true(marks: Mapping[Place, Mark], unit: UnitOfWork) -> Mapping[Place, Mark]:
+def still_true(marks: Mapping[QueueSlot, BlockedJob], unit: UnitOfWork) -> Mapping[QueueSlot, BlockedJob]:
     """Those of jobs that the unit of work has not looked at, or that are marked as it leaves them; mostly all."""
     fallen = {place for place, it in marks.items() if (job := unit.get(it.job_id)) is not None and not _is_marked(job)}
     return {place: it for place, it in marks.items() if place not in fallen} if fallen else marks
@@ -98,7 +98,7 @@ def _is_nearer(promise: datetime | None, written: datetime | None) -> bool:
     return promise is not None and (written is None or written - promise >= NOTICEABLE)
 
 
-def _mark(unit: UnitOfWork, head: Head, promise: datetime | None) -> Mark:
+def _mark(unit: UnitOfWork, head: Head, promise: datetime | None) -> BlockedJob:
     job = unit.get(head.job_id)
     assert job is not None, f"{head.job_id} was offered and is not known"
     if job.status_reason != head.reason or job.blocked_at is None or _is_nearer(promise, job.promised_start):
@@ -106,7 +106,7 @@ def _mark(unit: UnitOfWork, head: Head, promise: datetime | None) -> Mark:
         job = unit.get(head.job_id)
     assert job is not None
     assert job.blocked_at is not None, f"{head.job_id} is blocked and does not say since when"
-    return Mark(job_id=head.job_id, reason=head.reason, since=job.blocked_at, promise=job.promised_start)
+    return BlockedJob(job_id=head.job_id, reason=head.reason, since=job.blocked_at, promise=job.promised_start)
 
 
 def _is_marked(job: Job | None) -> bool:

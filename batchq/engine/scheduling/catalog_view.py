@@ -16,7 +16,7 @@ from batchq.domain.catalog import (
 from batchq.domain.ids import ConsumableName, QueueName
 
 
-class Ground(Protocol):
+class CatalogView(Protocol):
     """The catalog is one. All are kept in memory, so reading them costs nothing and waits for nothing."""
 
     @property
@@ -32,7 +32,7 @@ class Ground(Protocol):
     def consumables(self) -> Mapping[ConsumableName, ConsumableResource]: ...
 
 
-def network_on(ground: Ground, environment: str) -> Network | None:
+def network_on(ground: CatalogView, environment: str) -> Network | None:
     """What a compute environment says of it; nothing, where it is gone meanwhile."""
     known = ground.environments.get(EnvironmentName(environment))
     return None if known is None else network_of(known.tags)

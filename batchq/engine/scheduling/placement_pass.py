@@ -17,10 +17,10 @@ from batchq.domain.access.accounts import AccountName
 from batchq.domain.catalog import JobQueue, State
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Status
-from batchq.domain.scheduling.capacity import Candidate, Fits, Misfit, Room, Waits, candidate
+from batchq.domain.scheduling.capacity import Candidate, Fits, FreeCapacity, Misfit, Waits, candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse, active_shares, most_held
 from batchq.domain.scheduling.quotas import Closed
-from batchq.engine.scheduling.catalog_view import Ground
+from batchq.engine.scheduling.catalog_view import CatalogView
 from batchq.engine.scheduling.queue_cache import Ahead
 from batchq.engine.scheduling.queue_reader import Skip, Waiting
 from batchq.engine.scheduling.queue_search import NO_SEARCH, Position, Searches
@@ -37,7 +37,7 @@ SEARCH_PAGE = 64
 MISFIT_PAGE = 500
 
 
-Place = QueueName | tuple[QueueName, AccountName]
+QueueSlot = QueueName | tuple[QueueName, AccountName]
 """Where somebody stands first: in a queue, or in it among the jobs of an account that is at its limit."""
 
 
@@ -58,7 +58,7 @@ class Filled(Struct, frozen=True, kw_only=True):
     """
 
     finished: bool
-    heads: Mapping[Place, Head]
+    heads: Mapping[QueueSlot, Head]
     full: Mapping[QueueName, int]
     through: Mapping[QueueName, Sequence[Candidate]]
     cut: Mapping[QueueName, int] = field(default_factory=dict)
@@ -100,12 +100,12 @@ class Filling(Struct, frozen=True, kw_only=True):
 
     unit: UnitOfWork
     waiting: Waiting
-    ground: Ground
-    room: Room
+    ground: CatalogView
+    room: FreeCapacity
     uses: Mapping[ShareKey, ShareUse]
     closed: Closed
     found: list[Found] = field(default_factory=list)
-    at_limit: dict[Place, Head] = field(default_factory=dict)
+    at_limit: dict[QueueSlot, Head] = field(default_factory=dict)
     cut: dict[QueueName, Line] = field(default_factory=dict)
     offered: set[JobId] = field(default_factory=set)
 
@@ -118,9 +118,9 @@ class Filling(Struct, frozen=True, kw_only=True):
         """Also where a line gave up: what it did not get to comes before all that is left."""
         return self.full or self.waiting.gave_up
 
-    async def fill(self) -> dict[Place, Head]:
+    async def fill(self) -> dict[QueueSlot, Head]:
         """Offer the front of each queue, those of higher priority first. The answer is their heads."""
-        heads: dict[Place, Head] = {}
+        heads: dict[QueueSlot, Head] = {}
         by_priority = sorted(self.ground.queues.values(), key=lambda it: (-it.priority, it.name))
         for _, queues in groupby(by_priority, key=lambda it: it.priority):
             if not self.over:
@@ -135,7 +135,7 @@ class Filling(Struct, frozen=True, kw_only=True):
                 searched[name] = await self.search(self.cut[name], position)
         return {name: it for name, it in searched.items() if it is not None}
 
-    async def fill_from(self, queues: Sequence[JobQueue]) -> dict[Place, Head]:
+    async def fill_from(self, queues: Sequence[JobQueue]) -> dict[QueueSlot, Head]:
         """Offer the queues' jobs, merged by order, until each queue is through."""
         lines = [self._line(queue) for queue in queues]
         for line in lines:
@@ -249,9 +249,9 @@ class Filling(Struct, frozen=True, kw_only=True):
 def _filling(
     unit: UnitOfWork,
     ahead: Ahead,
-    ground: Ground,
+    ground: CatalogView,
     *,
-    room: Room,
+    room: FreeCapacity,
     uses: Mapping[ShareKey, ShareUse],
     skip: Skip,
     nobody: Collection[QueueName],
@@ -262,7 +262,13 @@ def _filling(
 
 
 async def blocked_heads(
-    unit: UnitOfWork, ahead: Ahead, ground: Ground, *, room: Room, uses: Mapping[ShareKey, ShareUse], skip: Skip
+    unit: UnitOfWork,
+    ahead: Ahead,
+    ground: CatalogView,
+    *,
+    room: FreeCapacity,
+    uses: Mapping[ShareKey, ShareUse],
+    skip: Skip,
 ) -> tuple[JobId, ...]:
     """The jobs that would be heads if the room were filled now; nothing is placed."""
     heads = await _filling(unit, ahead, ground, room=room, uses=uses, skip=skip, nobody=()).fill()
@@ -272,9 +278,9 @@ async def blocked_heads(
 async def fill_room(
     unit: UnitOfWork,
     ahead: Ahead,
-    ground: Ground,
+    ground: CatalogView,
     *,
-    room: Room,
+    room: FreeCapacity,
     uses: Mapping[ShareKey, ShareUse],
     skip: Skip,
     nobody: Collection[QueueName],
@@ -306,7 +312,7 @@ async def fill_room(
     )
 
 
-def _full(heads: Mapping[Place, Head], room: Room, ground: Ground) -> dict[QueueName, int]:
+def _full(heads: Mapping[QueueSlot, Head], room: FreeCapacity, ground: CatalogView) -> dict[QueueName, int]:
     """Only of queues where who comes last is last: by shares, or where accounts have limits, he may be a head."""
     if room.quotas.limited:
         return {}
@@ -315,7 +321,9 @@ def _full(heads: Mapping[Place, Head], room: Room, ground: Ground) -> dict[Queue
     return {queue.name: head.order for queue, head in in_order if room.full(queue.environments)}
 
 
-async def free_misfits(unit: UnitOfWork, store: JobStore, ground: Ground, *, room: Room, after: int) -> int | None:
+async def free_misfits(
+    unit: UnitOfWork, store: JobStore, ground: CatalogView, *, room: FreeCapacity, after: int
+) -> int | None:
     """A page of misfits, from the first above `after`: those that could now be held are misfits no longer.
 
     The answer is the order to go on behind, None after the last.

@@ -20,7 +20,7 @@ from batchq.domain.scheduling.capacity import Candidate, candidate, stands_in_li
 from batchq.domain.scheduling.fairshare import Picker, ShareKey, ShareUse
 from batchq.domain.scheduling.quotas import Closed
 from batchq.engine.unit_of_work import UnitOfWork
-from batchq.ports.queue import Lines
+from batchq.ports.queue import QueueReader
 
 
 class Skip(Struct, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ class Waiting:
     """
 
     def __init__(
-        self, unit: UnitOfWork, lines: Lines, skip: Skip, closed: Closed, *, nobody: Collection[QueueName] = ()
+        self, unit: UnitOfWork, lines: QueueReader, skip: Skip, closed: Closed, *, nobody: Collection[QueueName] = ()
     ) -> None:
         self._unit = unit
         self._lines = lines

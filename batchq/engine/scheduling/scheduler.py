@@ -9,14 +9,14 @@ from datetime import datetime
 from batchq.domain.container import Resources
 from batchq.domain.ids import ConsumableName, JobId, QueueName
 from batchq.domain.job import Job, JobSpec
-from batchq.domain.scheduling.capacity import Room, Site
+from batchq.domain.scheduling.capacity import Cluster, FreeCapacity
 from batchq.domain.scheduling.fairshare import MOST_SHARES, Change, ShareKey, ShareUse, may_open
 from batchq.domain.scheduling.resources import Stocks
-from batchq.domain.scheduling.usage import Held
+from batchq.domain.scheduling.usage import Usage
 from batchq.engine.account_limits import Accounts
-from batchq.engine.scheduling.admission import Tally
-from batchq.engine.scheduling.blocked import Heads, read_promises
-from batchq.engine.scheduling.catalog_view import Ground
+from batchq.engine.scheduling.admission import QueuedJobs
+from batchq.engine.scheduling.blocked import BlockedJobs, read_promises
+from batchq.engine.scheduling.catalog_view import CatalogView
 from batchq.engine.scheduling.placement_pass import (
     NOBODY_WAITS,
     Filled,
@@ -27,8 +27,8 @@ from batchq.engine.scheduling.placement_pass import (
 from batchq.engine.scheduling.queue_cache import Ahead
 from batchq.engine.scheduling.queue_reader import Skip
 from batchq.engine.scheduling.queue_search import NO_SEARCH, Searches, follow
-from batchq.engine.scheduling.share_usage import Ledger, Positions
-from batchq.engine.scheduling.skip_pass import Outlook
+from batchq.engine.scheduling.share_usage import QueuePositions, ShareUsageTotals
+from batchq.engine.scheduling.skip_pass import PassMemo
 from batchq.engine.scheduling.snapshot import snapshot
 from batchq.engine.scheduling.time_limits import Limits
 from batchq.engine.unit_of_work import Committed, StagedState, UnitOfWork
@@ -44,19 +44,19 @@ class Scheduler:
     """`ring` is called when a unit of work is due because a job was blocked too long."""
 
     def __init__(
-        self, *, store: JobStore, ground: Ground, accounts: Accounts, clock: Clock, ring: Callable[[], None]
+        self, *, store: JobStore, ground: CatalogView, accounts: Accounts, clock: Clock, ring: Callable[[], None]
     ) -> None:
         self._store = store
         self.ahead = Ahead(store)
         self._accounts = accounts
         self._ground = ground
         self._clock = clock
-        self._ledger = Ledger(ground)
-        self.tally = Tally(accounts)
-        self._held = Held()
-        self._heads = Heads()
-        self._positions = Positions(clock.now())
-        self._outlook = Outlook()
+        self._ledger = ShareUsageTotals(ground)
+        self.tally = QueuedJobs(accounts)
+        self._held = Usage()
+        self._heads = BlockedJobs()
+        self._positions = QueuePositions(clock.now())
+        self._outlook = PassMemo()
         self._promises = NO_PROMISES
         self._promises_read = False
         self._staged_promises = NO_PROMISES
@@ -68,7 +68,7 @@ class Scheduler:
 
     async def load(self, active: Iterable[Job]) -> None:
         """Take up what is stored, at the start and when memory may not be that."""
-        self._held = Held(active)
+        self._held = Usage(active)
         await self._ledger.load(self._store, self._clock.now())
         await self.tally.load(self._store)
         self._heads.marks = {}
@@ -104,7 +104,7 @@ class Scheduler:
         if self._misfits_after is None:
             return True
         _, used_up = self._ledger_after(unit, unit.pairs())
-        room = Room(site=self._site(host, used_up), held=Held().after(()), now=unit.now)
+        room = FreeCapacity(site=self._site(host, used_up), held=Usage().after(()), now=unit.now)
         self._staged_misfits_after = await free_misfits(
             unit, self._store, self._ground, room=room, after=self._misfits_after
         )
@@ -123,11 +123,11 @@ class Scheduler:
             held = self._held.after([change.after for change in changes])
             site = self._site(host, used_up)
             if not self._promises_read:
-                room = Room(site=site, held=held, now=unit.now)
+                room = FreeCapacity(site=site, held=held, now=unit.now)
                 ids = await blocked_heads(unit, self.ahead, self._ground, room=room, uses=uses, skip=skip)
                 self._promises = await read_promises(unit, self.ahead, ids)
                 self._promises_read = True
-            room = Room(site=site, held=held, now=unit.now, promised=self._promises)
+            room = FreeCapacity(site=site, held=held, now=unit.now, promised=self._promises)
             filled = await fill_room(
                 unit,
                 self.ahead,
@@ -221,8 +221,8 @@ class Scheduler:
         """What is used, and used up, as the unit of work leaves it so far."""
         return self._ledger.with_page(self._ledger.page(changes, unit.now))
 
-    def _site(self, host: Resources, used_up: Mapping[ConsumableName, int]) -> Site:
+    def _site(self, host: Resources, used_up: Mapping[ConsumableName, int]) -> Cluster:
         """As it is now: the catalog may change while the store is read."""
         stocks = Stocks(dict(self._ground.consumables), used_up)
         quotas = self._accounts.quotas()
-        return Site(environments=dict(self._ground.environments), host=host, stocks=stocks, quotas=quotas)
+        return Cluster(environments=dict(self._ground.environments), host=host, stocks=stocks, quotas=quotas)

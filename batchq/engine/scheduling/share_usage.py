@@ -18,14 +18,14 @@ from batchq.domain.ids import ConsumableName, QueueName
 from batchq.domain.scheduling.capacity import stands_in_line
 from batchq.domain.scheduling.fairshare import Change, ShareKey, ShareUse, accrued, follow, window
 from batchq.domain.scheduling.resources import taken
-from batchq.engine.scheduling.catalog_view import Ground
+from batchq.engine.scheduling.catalog_view import CatalogView
 from batchq.engine.unit_of_work import Committed
 from batchq.ports.jobs import Changes, JobStore
 
 MOST = 128  # steps of a queue: nobody asks about later positions
 
 
-class Positions:
+class QueuePositions:
     """Of each queue a stair: orders, ascending, and when a job of that order was the last to come or go before them.
 
     In a queue that goes by shares the one that goes may have stood before all others.
@@ -82,10 +82,10 @@ class Page(Struct, frozen=True, kw_only=True):
 NOTHING_CHANGED = Page(shares={}, used_up={})
 
 
-class Ledger:
+class ShareUsageTotals:
     """`shares` and `used_up` are as last saved."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: CatalogView) -> None:
         self._ground = ground
         self.shares: dict[ShareKey, ShareUse] = {}
         self.used_up: dict[ConsumableName, int] = {}

@@ -12,7 +12,7 @@ from batchq.engine.scheduling.placement_pass import Filled
 from batchq.engine.unit_of_work import Committed
 
 
-class Outlook:
+class PassMemo:
     """`nobody` are queues of which it is known that nobody stands in them."""
 
     def __init__(self) -> None:

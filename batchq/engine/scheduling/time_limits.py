@@ -16,9 +16,9 @@ from batchq.domain import status_reasons
 from batchq.domain.catalog import JobQueue
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job, Status
-from batchq.engine.scheduling.blocked import Heads, Mark
-from batchq.engine.scheduling.catalog_view import Ground
-from batchq.engine.scheduling.placement_pass import Place
+from batchq.engine.scheduling.blocked import BlockedJob, BlockedJobs
+from batchq.engine.scheduling.catalog_view import CatalogView
+from batchq.engine.scheduling.placement_pass import QueueSlot
 from batchq.engine.supervisor import within
 from batchq.engine.unit_of_work import Committed, UnitOfWork
 from batchq.ports.clock import Clock
@@ -40,14 +40,14 @@ class Limits:
     """What a unit of work decides is staged: it holds when the unit of work is saved."""
 
     def __init__(
-        self, *, store: JobStore, ground: Ground, heads: Heads, clock: Clock, ring: Callable[[], None]
+        self, *, store: JobStore, ground: CatalogView, heads: BlockedJobs, clock: Clock, ring: Callable[[], None]
     ) -> None:
         self._store = store
         self._ground = ground
         self._heads = heads
         self._clock = clock
         self._ring = ring
-        self._marks: Mapping[Place, Mark] | None = None
+        self._marks: Mapping[QueueSlot, BlockedJob] | None = None
         self._heads_due: datetime | None = None
         self._look: Look | None = None
         self._staged: Look | None = None
@@ -97,7 +97,7 @@ class Limits:
         if self.due != before or (self._look is not None and self._look.after >= 0):
             self._sooner.set()
 
-    def _first_of(self, marks: Mapping[Place, Mark]) -> datetime | None:
+    def _first_of(self, marks: Mapping[QueueSlot, BlockedJob]) -> datetime | None:
         heads = [(self._ground.queues.get(place), it) for place, it in marks.items() if isinstance(place, str)]
         return _first([_due(queue, it.reason, it.since) for queue, it in heads])
 
