@@ -1,1 +1,1 @@
-"""AWS Batch, as its clients speak it."""
+"""The API of AWS Batch."""

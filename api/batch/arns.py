@@ -1,4 +1,4 @@
-"""Names and ARNs. Names are unique in the server; the region of an ARN is only the one the caller speaks from."""
+"""Names and ARNs of resources. Names are unique in the server; the region of an ARN is the caller's, and ignored."""
 
 import re
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from batchq.errors import Invalid
 
 
 class ArnKind(StrEnum):
-    """The resources that have ARNs here, as an ARN spells them."""
+    """The kinds of resources that have ARNs, as an ARN spells them."""
 
     ENVIRONMENT = "compute-environment"
     QUEUE = "job-queue"
@@ -23,7 +23,7 @@ class ArnKind(StrEnum):
     CONSUMABLE = "consumable-resource"
 
 
-REMEMBERED = 128  # environments
+REMEMBERED = 128  # compute environments whose UUIDs are cached
 
 _ARN = re.compile(r"arn:aws[a-z-]*:batch:[a-z0-9-]*:(?P<account>\d*):(?P<kind>[a-z-]+)/(?P<name>[^/]+)")
 _DEFINITION = re.compile(r"(?P<name>[A-Za-z0-9_-]{1,128})(?::(?P<revision>[1-9][0-9]{0,8}))?")
@@ -31,9 +31,11 @@ _JOB = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?P<member>[:#][0
 
 
 class BatchArns(Struct, frozen=True, kw_only=True):
-    """ARNs as one caller sees them."""
+    """Formats and parses ARNs for one caller."""
 
+    #: The account id of the server.
     account: str
+    #: The region of the caller's credential, or the server's.
     region: str
 
     def environment(self, name: str) -> str:
@@ -58,16 +60,16 @@ class BatchArns(Struct, frozen=True, kw_only=True):
         return self._ecs(f"task/batchq/{tag.task_id}")
 
     def instance(self, environment: str) -> str:
-        """AWS: which machine of the environment. Here it has one."""
+        """AWS: the ARN of a machine of the environment. Here an environment has one machine."""
         return self._ecs(f"container-instance/batchq/{_uuid(environment).hex}")
 
     def cluster(self, environment: str) -> str:
         return self._ecs(f"cluster/AWSBatch-{environment}-{_uuid(environment)}")
 
     def named(self, kind: ArnKind, text: str) -> str | None:
-        """The name that a name or an ARN means, None where it means no resource of this kind.
+        """The name in `text`, which is a name or an ARN; None for an ARN that is not of a resource of this kind.
 
-        Raises Invalid for an ARN of another account.
+        A name is not validated. Raises Invalid for an ARN of another account.
         """
         if not text.startswith("arn:"):
             return text
@@ -75,20 +77,23 @@ class BatchArns(Struct, frozen=True, kw_only=True):
         return found[1] if found is not None and found[0] is kind else None
 
     def listed(self, kind: ArnKind, text: str) -> str | None:
-        """As `named` for one of a list, from which AWS leaves out what it does not have."""
+        """As `named`, but None for an ARN of another account: AWS omits unknown resources from lists."""
         return None if self._is_foreign(text) else self.named(kind, text)
 
     def all_named(self, kind: ArnKind, texts: Iterable[str]) -> tuple[str, ...]:
-        """Those of them that can mean something here, each once."""
+        """The names in those of the names and ARNs that can exist here, in order, each once."""
         return tuple(dict.fromkeys(name for text in texts if (name := self.listed(kind, text)) is not None))
 
     def definition_named(self, text: str) -> tuple[str, int | None] | None:
-        """A definition's name, and its revision if one is said."""
+        """The name and revision (None if absent) in the name or ARN of a job definition; None if it is neither.
+
+        Raises Invalid for an ARN of another account.
+        """
         name = self.named(ArnKind.DEFINITION, text)
         return None if name is None else revision_of(name)
 
     def resource(self, arn: str) -> tuple[ArnKind, str] | None:
-        """What an ARN names; None if it is nothing that could be here. Raises Invalid for one of another account."""
+        """The kind and name in `arn`; None if nothing here can have it. Raises Invalid for one of another account."""
         parts = _ARN.fullmatch(arn)
         if parts is None or not parts["account"] or parts["kind"] not in set(ArnKind):
             return None
@@ -109,12 +114,12 @@ class BatchArns(Struct, frozen=True, kw_only=True):
 
 @lru_cache(REMEMBERED)
 def _uuid(environment: str) -> UUID:
-    """Always the same for one."""
+    """A UUID that depends on the name only."""
     return uuid5(NAMESPACE_URL, environment)
 
 
 def revision_of(text: str) -> tuple[str, int | None] | None:
-    """What `name` or `name:revision` says; None if it is neither."""
+    """Parse `name` or `name:revision`; None for any other text."""
     parts = _DEFINITION.fullmatch(text)
     if parts is None:
         return None
@@ -122,11 +127,11 @@ def revision_of(text: str) -> tuple[str, int | None] | None:
 
 
 def is_job_id(text: str) -> bool:
-    """Whether it looks like an id this service gives: a uuid, or one of a child or node."""
+    """Whether `text` has the format of the id of a job, a child of an array, or a node."""
     return _JOB.fullmatch(text) is not None
 
 
 def is_member_id(text: str) -> bool:
-    """Whether it looks like the id of a child of an array, or of a node."""
+    """Whether `text` has the format of the id of a child of an array, or of a node."""
     parts = _JOB.fullmatch(text)
     return parts is not None and parts["member"] is not None

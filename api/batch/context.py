@@ -1,4 +1,4 @@
-"""What a handler works with: the server it stands in, and the one request before it."""
+"""The arguments of a handler: the context, which is the same for every request, and the request."""
 
 from hashlib import sha256
 
@@ -21,25 +21,30 @@ Answer = dict[str, object]
 
 
 class BatchContext(Struct, frozen=True, kw_only=True):
-    """The same for every request. `region` is that of callers who name none."""
+    """The services and settings that handlers use; the same for every request."""
 
     jobs: JobService
     catalog: CatalogService
     clock: Clock
+    #: The account id in ARNs.
     account: str
+    #: The region of callers whose requests name none.
     region: str
     tokens: PageTokens
     rules: Rules
 
 
 class BatchRequest(Struct, frozen=True, kw_only=True):
-    """One request, and who makes it. `arn` and `keys` are of the path and the query, for the operations on tags."""
+    """One request, with its caller."""
 
     body: bytes
     caller: Caller
     arns: BatchArns
+    #: Identifies a repeated SubmitJob; None if the client sent no invocation id.
     key: SubmissionKey | None
+    #: The ARN in the path, for the operations on tags; else empty.
     arn: str
+    #: The values of `tagKeys` in the query, for UntagResource; else empty.
     keys: tuple[str, ...]
 
 
@@ -57,13 +62,13 @@ async def call(request: web.Request, desk: BatchContext, caller: Caller) -> Batc
 
 
 async def call_about(request: web.Request, desk: BatchContext, caller: Caller) -> BatchRequest:
-    """Of an operation in whose path the ARN is."""
+    """As `call`, for an operation with an ARN in its path."""
     said = await call(request, desk, caller)
     return replace(said, arn=request.match_info["arn"], keys=tuple(request.query.getall("tagKeys", ())))
 
 
 def _key(invocation: str | None, principal: str, body: bytes) -> SubmissionKey | None:
-    """AWS's SDKs mark every call, and repeat the mark when they repeat the call."""
+    """AWS: SDKs send an id with every call, and the same id when they retry the call."""
     if not invocation:
         return None
     return SubmissionKey(principal=principal, invocation_id=invocation, body_sha256=sha256(body).hexdigest())

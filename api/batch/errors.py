@@ -1,4 +1,4 @@
-"""What AWS Batch says when it does not do as it is told."""
+"""Error responses of AWS Batch."""
 
 from http import HTTPStatus
 
@@ -9,7 +9,7 @@ from batchq.errors import Invalid
 
 
 def client_exception(error: Invalid, *, request_id: str, bare: bool) -> web.Response:
-    """AWS: most texts come wrapped; those about the state of queues and compute environments come bare."""
+    """AWS: most messages are wrapped in another text; those about queues and compute environments are not (`bare`)."""
     text = str(error)
     wrapped = text if bare else f"Error executing request, Exception : {text}, RequestId: {request_id}"
     response = reply({"message": wrapped}, status=HTTPStatus.BAD_REQUEST)

@@ -1,4 +1,4 @@
-"""Listings by name, a page at a time."""
+"""Pages of lists that are sorted by name."""
 
 from collections.abc import Mapping
 from typing import Protocol, TypeVar
@@ -12,7 +12,7 @@ MOST = 100
 
 
 class Paged(Protocol):
-    """A request for a page of a listing."""
+    """A request for a page of a list."""
 
     @property
     def maxResults(self) -> int | None: ...  # noqa: N802 - as AWS spells it
@@ -24,7 +24,10 @@ class Paged(Protocol):
 def page(
     found: Mapping[Name, Listed], given: Paged, *, query: TokenQuery, tokens: PageTokens
 ) -> tuple[list[Listed], dict[str, str]]:
-    """What was found, by name, as much as was asked for; and the nextToken to answer with, if there is more."""
+    """The requested page of `found`, sorted by name, and the `nextToken` member: empty on the last page.
+
+    Raises Invalid for a token of another query.
+    """
     after = tokens.read(query, given.nextToken) if given.nextToken else ""
     rest = sorted(name for name in found if name > after)
     told = rest[: given.maxResults or MOST]

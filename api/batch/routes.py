@@ -1,4 +1,4 @@
-"""Which request is which operation of AWS Batch."""
+"""Routes of AWS Batch: the method and path of each operation, and the permission it requires."""
 
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -61,13 +61,13 @@ RESOURCES: Mapping[str, Serve] = {
     "ListConsumableResources": consumable_resources.list_,
     "ListJobsByConsumableResource": consumable_resources.list_jobs,
 }
-# AWS: the ARN is in the path, and the method says which.
+# AWS: the ARN is in the path, and the method selects the operation.
 TAGS: Mapping[str, tuple[str, Serve]] = {
     "TagResource": ("POST", tags.tag),
     "UntagResource": ("DELETE", tags.untag),
     "ListTagsForResource": ("GET", tags.list_),
 }
-# AWS: what Batch does with SageMaker Training.
+# AWS: operations for SageMaker Training.
 UNSUPPORTED: Mapping[str, str] = {
     "CreateQuotaShare": unsupported.QUOTA_SHARES,
     "DeleteQuotaShare": unsupported.QUOTA_SHARES,
@@ -91,7 +91,7 @@ READING = ("Describe", "List", "Get")
 
 
 def right_of(name: str) -> Permission:
-    """Everybody may look at what jobs run on; who may change it is an operator."""
+    """The permission an operation requires: operators change queues and other resources, all users describe them."""
     return Permission.GROUND if name in RESOURCES and not name.startswith(READING) else Permission.OWN
 
 

@@ -1,14 +1,14 @@
-"""What the settings of this server decide about requests."""
+"""The settings of the server on which the validation of requests depends."""
 
 from msgspec import Struct
 
 
 class Rules(Struct, frozen=True, kw_only=True):
-    """`min_timeout`: least attemptDurationSeconds (AWS: 60). `vcpus`: what an environment has that names none.
+    """Limits on requests that the server's settings define."""
 
-    `privileged`: whether a job definition may ask for a privileged container, or for devices of the host.
-    """
-
+    #: The least attemptDurationSeconds (AWS: 60).
     min_timeout: int
+    #: The vCPUs of an UNMANAGED compute environment without unmanagedvCpus.
     vcpus: int
+    #: Whether a job definition may request a privileged container, or devices of the host.
     privileged: bool

@@ -1,1 +1,1 @@
-"""One function an operation: parse, call, answer."""
+"""Handlers, one function for each operation: translate the request, call the service, translate the result."""

@@ -1,4 +1,4 @@
-"""Consumable resources: create, update, delete, describe, list; and the jobs that need one."""
+"""Consumable resources: create, update, delete, describe, list, and list the jobs that require one."""
 
 from msgspec.structs import replace
 

@@ -29,7 +29,7 @@ async def deregister(desk: BatchContext, call: BatchRequest, given: wire.Deregis
 
 @takes(wire.DescribeJobDefinitions)
 async def describe(desk: BatchContext, call: BatchRequest, given: wire.DescribeJobDefinitions) -> Answer:
-    """AWS: those that are named, or all of a name or a status."""
+    """AWS: the named revisions, or a page of all, optionally of one name or status."""
     job_definitions.check_selector(given)
     found, more = await (_named(desk, given, call) if given.jobDefinitions else _page(desk, given, call))
     return {"jobDefinitions": [job_definitions.detail(it, call.arns) for it in found], **more}

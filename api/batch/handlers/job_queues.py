@@ -1,4 +1,4 @@
-"""Job queues: create, update, delete, describe, and who is next."""
+"""Job queues: create, update, delete, describe, and a snapshot of the first jobs."""
 
 from batchq.api.batch.arns import ArnKind
 from batchq.api.batch.context import Answer, BatchContext, BatchRequest
@@ -56,7 +56,7 @@ async def describe(desk: BatchContext, call: BatchRequest, given: wire.DescribeJ
 @takes(wire.GetJobQueueSnapshot)
 async def snapshot(desk: BatchContext, call: BatchRequest, given: wire.GetJobQueueSnapshot) -> Answer:
     name = job_queues.name_of(given.jobQueue, call.arns)
-    queue = desk.catalog.queues.get(name)  # before the wait, in which it may be deleted
+    queue = desk.catalog.queues.get(name)  # before the await, during which it may be deleted
     found = await desk.jobs.snapshot(name, caller=call.caller)
     return snapshots.detail(found, call.arns, fair=queue is not None and queue.policy is not None)
 

@@ -21,13 +21,13 @@ from batchq.ports.jobs import ChildQuery
 
 
 class Order(Protocol):
-    """CancelJob, or TerminateJob."""
+    """`JobService.cancel` or `JobService.terminate`."""
 
     def __call__(self, job_id: JobId, reason: str, *, caller: Caller) -> Awaitable[None]: ...
 
 
 class OrderMany(Protocol):
-    """CancelJobs, or TerminateJobs. Answers which of them could not be carried out, and why."""
+    """`JobService.cancel_many` or `terminate_many`: returns the jobs for which it failed, and why."""
 
     def __call__(
         self, ids: Sequence[JobId], reason: str, *, caller: Caller
@@ -35,7 +35,7 @@ class OrderMany(Protocol):
 
 
 MOST_DESCRIBED = 100
-TOO_MANY = f"Maximum number of jobs supported is  {MOST_DESCRIBED} ."  # AWS: two spaces, and one before the dot
+TOO_MANY = f"Maximum number of jobs supported is  {MOST_DESCRIBED} ."  # AWS: exactly these spaces
 
 
 @takes(wire.SubmitJob, check=submit_job.check_size)
@@ -58,7 +58,7 @@ async def describe(desk: BatchContext, call: BatchRequest, given: wire.DescribeJ
 
 @takes(wire.ListJobs)
 async def list_(desk: BatchContext, call: BatchRequest, given: wire.ListJobs) -> Answer:
-    """AWS: of a queue, of an array, or of a job of several nodes."""
+    """AWS: the jobs of a queue, the children of an array, or the nodes of a multi-node job."""
     list_jobs.check_selector(given)
     if given.multiNodeJobId:
         return await _list_nodes(desk, given, call)
@@ -126,7 +126,10 @@ async def _definition(desk: BatchContext, text: str, call: BatchRequest) -> JobD
 
 
 def _job(text: str, call: BatchRequest) -> JobId | None:
-    """The id that an id or an ARN means; None if it is none this service could have given. Raises Invalid."""
+    """The id in an id or ARN of a job; None if it does not have the format of one.
+
+    Raises Invalid for an ARN of another account.
+    """
     return _checked(call.arns.named(ArnKind.JOB, text))
 
 
@@ -135,7 +138,7 @@ def _checked(name: str | None) -> JobId | None:
 
 
 async def _stop(order: Order, call: BatchRequest, given: wire.StopJob) -> Answer:
-    """AWS: an id that nobody has, even one that is no id, is no error."""
+    """AWS: neither an unknown id nor a malformed one is an error."""
     reason = validation.reason(given.reason)
     job_id = _job(validation.required(given.jobId, "jobId"), call)
     if job_id is not None:
@@ -161,7 +164,7 @@ async def _stop_many(order: OrderMany, call: BatchRequest, given: wire.StopJobs)
 
 
 def _error(job_id: JobId | None, refused: Mapping[JobId, BatchqError]) -> dict[str, str] | None:
-    """None when it was accepted. AWS: here an id that is none is an error, of this job alone."""
+    """The error of one job; None if the order was accepted. AWS: here a malformed id is an error, of this job only."""
     if job_id is None:
         return {"code": "ValidationException", "message": "The job id is malformed."}
     match refused.get(job_id):

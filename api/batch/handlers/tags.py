@@ -1,4 +1,4 @@
-"""Tags of whatever an ARN names: lay on, take off, list."""
+"""Tags of all resources with an ARN: add, remove, list."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ from batchq.errors import Invalid, NotFound
 
 
 class Taggable(Protocol):
-    """A service that has the resources of one kind. `name` has the type of that kind's names."""
+    """The service of one kind of resources. `name` has the type of that kind's names."""
 
     async def tag(self, name: Any, tags: Tags, /, *, caller: Caller) -> None: ...  # noqa: ANN401 - see above
 
@@ -113,7 +113,10 @@ def _resource(call: BatchRequest) -> tuple[ArnKind, str]:
 
 
 def _changed(kind: ArnKind, caller: Caller) -> ArnKind:
-    """Whoever may change what jobs run on may tag it. Raises Refused."""
+    """Return `kind` if the caller may tag resources of it. Raises HttpRefusal (403).
+
+    Resources other than jobs and job definitions require the permission to change them.
+    """
     own = kind in {ArnKind.JOB, ArnKind.DEFINITION}
     must_have(caller, Permission.OWN if own else Permission.GROUND, caller.operation)
     return kind

@@ -1,1 +1,1 @@
-"""The shapes of AWS Batch's requests, one file a resource. Shapes only: what they mean is said in `translate`."""
+"""The shapes of AWS Batch's requests, one file for each resource. `translate` defines what they mean."""

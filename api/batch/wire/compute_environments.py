@@ -1,4 +1,4 @@
-"""Compute environments. Most of it says what machines to rent: kept and echoed, for here the machine is there."""
+"""Shapes of compute environments. Members that select machines to rent are stored and returned, without effect."""
 
 from typing import Annotated, Literal
 
@@ -50,7 +50,7 @@ class ScalingPolicy(WireModel):
 
 
 class Machines(WireModel):
-    """What may be said at first and changed later."""
+    """Members that can be set by create and changed by update."""
 
     minvCpus: Count | None = None
     desiredvCpus: Count | None = None

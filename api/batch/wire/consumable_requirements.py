@@ -1,4 +1,4 @@
-"""Consumable resources, as jobs and nodes name those they need."""
+"""Shapes of the consumable resources that jobs and nodes require."""
 
 from batchq.api.batch.wire.shape import Long, Text, WireModel
 

@@ -1,4 +1,4 @@
-"""Consumable resources, and the jobs that need them."""
+"""Shapes of consumable resources, and of the list of jobs that require one."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""What a container is made of, in a job definition and in SubmitJob's overrides."""
+"""Shapes of containers, in job definitions and in SubmitJob's overrides."""
 
 from typing import Annotated, Literal
 
@@ -13,7 +13,7 @@ class KeyValuePair(WireModel):
 
 
 class ResourceRequirement(WireModel):
-    """AWS: the value is a text. In job definitions written by hand the count of GPUs is often a number."""
+    """AWS: the value is a string. A number is accepted: job definitions written by hand often have one for GPUs."""
 
     type: Literal["GPU", "VCPU", "MEMORY"]
     value: Annotated[Text, Field(strict=False, coerce_numbers_to_str=True)]

@@ -1,4 +1,4 @@
-"""ECS managed instances, as a compute environment names them: kept and echoed. One shape serves create and update."""
+"""Shapes of ECS Managed Instances, for create and update: stored and returned, without effect."""
 
 from batchq.api.batch.wire.shape import Integer, Text, WireModel
 

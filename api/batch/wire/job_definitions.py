@@ -1,4 +1,4 @@
-"""Job definitions."""
+"""Shapes of job definitions."""
 
 from typing import Annotated, Literal
 
@@ -21,7 +21,7 @@ from batchq.api.batch.wire.tasks import EcsProperties
 
 
 class EvaluateOnExit(WireModel):
-    """AWS: the action in capitals or not."""
+    """AWS: the action is case-insensitive."""
 
     action: Text
     onStatusReason: Text | None = None

@@ -1,4 +1,4 @@
-"""Job queues."""
+"""Shapes of job queues."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""Jobs."""
+"""Shapes of jobs."""
 
 from typing import Annotated
 
@@ -61,7 +61,7 @@ class ListJobs(WireModel):
 
 
 class StopJob(WireModel):
-    """CancelJob and TerminateJob: one shape."""
+    """CancelJob and TerminateJob."""
 
     jobId: Text
     reason: Text

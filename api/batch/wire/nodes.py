@@ -1,4 +1,4 @@
-"""Jobs of several nodes: nodeProperties, and SubmitJob's overrides of them."""
+"""Shapes of multi-node jobs: nodeProperties, and SubmitJob's overrides of them."""
 
 from typing import Annotated
 

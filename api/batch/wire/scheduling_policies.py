@@ -1,4 +1,4 @@
-"""Scheduling policies."""
+"""Shapes of scheduling policies."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""Tags of any resource; its ARN is in the path."""
+"""Shapes of tags. The ARN of the resource is in the path."""
 
 from typing import Annotated
 

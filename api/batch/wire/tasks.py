@@ -1,4 +1,4 @@
-"""Jobs of several containers: ecsProperties, and SubmitJob's overrides of them."""
+"""Shapes of jobs with several containers: ecsProperties, and SubmitJob's overrides of them."""
 
 from typing import Annotated, Literal
 
