@@ -128,7 +128,7 @@ def supervise(parts: Parts) -> None:
 
 
 def check_door(settings: Settings) -> None:
-    """Raise StartImpossible if the server would listen beyond loopback without authentication, unless that is intended.
+    """Raise StartImpossible for an address beyond loopback without authentication, unless `insecure_no_auth` is set.
 
     Without authentication every process that can connect to the port may do everything.
     """

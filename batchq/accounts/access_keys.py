@@ -1,7 +1,8 @@
-"""Keys that batchq gives out for signing requests: `keys.json` beside the data, mode 0600, each key shown once.
+"""Access keys for signing requests: the file `keys.json` in the data directory, mode 0600.
 
-Verifying a signature takes the secret itself, so it is kept, and in a file of its own: no backup of the database, no
-answer and no log has it. The command line writes the file, the server reads it again as soon as it is another.
+The verification of a signature needs the secret itself, so it is stored, in a file of its own: backups of the
+database, responses and logs never contain it, except the response to CreateKey. The command line writes the file, and
+the server reads it again once it has changed.
 """
 
 import secrets
@@ -23,14 +24,18 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 
 
 class KeyState(StrEnum):
+    """Whether requests signed with a key are accepted."""
+
     ACTIVE = "ACTIVE"
     DISABLED = "DISABLED"
 
 
 class AccessKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`id` is what clients call the access key id. A user may have several: so keys are changed with an overlap."""
+    """An access key. A user may have several, so that a key can be replaced while the old one is still in use."""
 
+    #: The access key id, as AWS names it.
     id: str
+    #: The secret access key.
     secret: str
     user: UserName
     state: KeyState = KeyState.ACTIVE
@@ -42,13 +47,13 @@ _KEYS = msgspec.json.Decoder(tuple[AccessKey, ...])
 
 
 def new_key(user: UserName, now: datetime) -> AccessKey:
-    """20 letters and digits, and a secret of 240 random bits."""
+    """A new key: an id of 20 letters and digits, and a secret of 240 random bits."""
     number = "".join(secrets.choice(_LETTERS) for _ in range(16))
     return AccessKey(id=f"BQIA{number}", secret=secrets.token_urlsafe(30), user=user, created_at=now)
 
 
 class AccessKeyFile:
-    """The keys of a data directory. Raises Unavailable while others may read them, or the file cannot be used."""
+    """The keys of a data directory. Methods raise Unavailable if others may read the file, or it is unusable."""
 
     def __init__(self, data: Path) -> None:
         self._path = data / NAME
@@ -57,15 +62,16 @@ class AccessKeyFile:
         )
 
     def all(self) -> Sequence[AccessKey]:
-        """As they are now."""
+        """All keys in the file at present."""
         return tuple(self._file.now().values())
 
     def find(self, key_id: str) -> AccessKey | None:
-        """An ACTIVE key. One that was disabled or deleted a moment ago is none any more."""
+        """The ACTIVE key of this id, from the present content of the file; None for any other id."""
         key = self._file.now().get(key_id)
         return key if key is not None and key.state is KeyState.ACTIVE else None
 
     def user_of(self, key_id: str) -> UserName | None:
+        """The user of an ACTIVE key; None for any other id."""
         key = self.find(key_id)
         return None if key is None else key.user
 
@@ -73,11 +79,11 @@ class AccessKeyFile:
         self._file.change(lambda keys: {**keys, key.id: key})
 
     def set_state(self, key_id: str, state: KeyState, *, first: Callable[[], None] | None = None) -> None:
-        """`first` as for the file. Raises NotFound."""
+        """Enable or disable a key. `first`: see `PrivateFile.change`. Raises NotFound."""
         self._file.change(lambda keys: {**keys, key_id: replace(_known(keys, key_id), state=state)}, first=first)
 
     def delete(self, key_id: str, *, first: Callable[[], None] | None = None) -> None:
-        """`first` as for the file. Raises NotFound."""
+        """Delete a key. `first`: see `PrivateFile.change`. Raises NotFound."""
 
         def without(keys: Keys) -> Keys:
             _known(keys, key_id)
@@ -86,13 +92,13 @@ class AccessKeyFile:
         self._file.change(without, first=first)
 
     def delete_of(self, user: UserName) -> None:
-        """All that a user has."""
+        """Delete all keys of a user."""
         self._file.change(lambda keys: {it: key for it, key in keys.items() if key.user != user})
 
     def _parse(self, content: bytes) -> Keys:
         try:
             return {key.id: key for key in _KEYS.decode(content)}
-        except ValueError:  # the error's text may show the file's content
+        except ValueError:  # its text may contain secrets of the file, so it is not passed on
             raise Unavailable(
                 f"what stands in {self._path} are no keys: put a copy back, or remove it and give out new ones"
             ) from None

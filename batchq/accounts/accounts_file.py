@@ -1,4 +1,4 @@
-"""Accounts and users: `accounts.json` beside the data, mode 0600. The command line and the API write it."""
+"""Accounts and users: the file `accounts.json` in the data directory, mode 0600, written by commands and the API."""
 
 import getpass
 import os
@@ -18,40 +18,44 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}", re.ASCII)
 
 
 def machine_user() -> UserName:
-    """Who runs this, as its machine calls him."""
+    """The name of the system user that runs this process; the number if the user has no name."""
     try:
         return UserName(getpass.getuser())
-    except (KeyError, OSError):  # nobody that the machine has a name for
+    except (KeyError, OSError):
         return UserName(str(os.geteuid()))
 
 
 def user_name(said: str) -> UserName:
-    """Raises Invalid."""
+    """Validate the name of a new user. Raises Invalid."""
     return UserName(_checked(said, "user"))
 
 
 def account_name(said: str) -> AccountName:
-    """Raises Invalid."""
+    """Validate the name of a new account. Raises Invalid."""
     return AccountName(_checked(said, "account"))
 
 
 class AccountsFile:
-    """The people of a data directory. Raises Unavailable while others may read the file, or it cannot be used."""
+    """The accounts and users of a data directory.
+
+    Methods raise Unavailable if others may read the file, or it is unusable.
+    """
 
     def __init__(self, data: Path) -> None:
         self._path = data / NAME
         self._file: PrivateFile[Directory] = PrivateFile(self._path, parse=self._parse, dump=_dump, empty=Directory())
 
     def now(self) -> Directory:
+        """The present content of the file; the same object while the file is unchanged."""
         return self._file.now()
 
     def volumes(self) -> tuple[str, ...]:
-        """Every host path that an account may mount."""
+        """The host paths of the container policies of all accounts."""
         allowances = (it.allowance for it in self.now().accounts.values() if it.allowance is not None)
         return tuple(path for it in allowances for path in it.volumes)
 
     def change(self, change: Callable[[Directory], Directory], *, first: Callable[[], None] | None = None) -> Directory:
-        """What `change` raises changes nothing; `first` as for the file."""
+        """Replace the directory by `change(directory)`, and return the new one. See `PrivateFile.change`."""
         return self._file.change(change, first=first)
 
     def _parse(self, content: bytes) -> Directory:

@@ -1,4 +1,4 @@
-"""Where accounts, users and keys are changed: each change is noted in the journal first, and is whole or not at all."""
+"""Changes of accounts, users and keys: each is atomic, and its audit record is in the journal before it is made."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,11 +18,11 @@ from batchq.errors import Forbidden, NotFound, Unavailable
 
 T = TypeVar("T")
 
-MOST_KEYS = 10  # that a user may have: enough to change one for another, too few to fill the file
+MOST_KEYS = 10  # of one user: enough to replace keys with an overlap, too few to fill the file
 
 
 class AccountAdmin:
-    """The people of a data directory, their keys, and the journal. It blocks; threads may share it."""
+    """Administration of the accounts, users and keys of a data directory. Methods block, and are thread-safe."""
 
     def __init__(self, data: Path, *, now: Callable[[], datetime]) -> None:
         self.people = AccountsFile(data)
@@ -38,7 +38,10 @@ class AccountAdmin:
         *,
         then: Callable[[], None] | None = None,
     ) -> Directory:
-        """`then` is done with the change, before it can be seen."""
+        """Replace the directory by `change(directory)`, with an audit record about `about`, and return the new one.
+
+        `then` is called after the record is written and before the change is visible; if it raises, there is no change.
+        """
         return self._noted(caller, about, lambda first: self.people.change(change, first=first), then=then)
 
     def _noted(
@@ -50,7 +53,11 @@ class AccountAdmin:
         outcome: str = DONE,
         then: Callable[[], None] | None = None,
     ) -> T:
-        """A change calls what it is given when all is well and nothing is written yet. One that then fails says so."""
+        """Run `change` with a callback that it calls after its validation and before it writes.
+
+        The callback appends the audit record and calls `then`. If the change fails after that, a second record with
+        the outcome `failed` is appended.
+        """
         noted = False
 
         def first() -> None:
@@ -72,9 +79,10 @@ class AccountAdmin:
         self._journal.note(act(caller, at=self._now(), about=about, outcome=outcome))
 
     def give_key(self, name: UserName, caller: Caller) -> tuple[AccessKey, bool]:
-        """A new key, and whether its user is the first: there was none before, and he is an admin.
+        """Create a key of a user. Return it, and whether the user was created with it, as the first user, an admin.
 
-        Under the lock of the users, so that no user who is being deleted gets one. Raises NotFound, Forbidden.
+        It holds the lock of the accounts file, so that a user who is being deleted gets no key. Raises NotFound,
+        Forbidden.
         """
         key, first = new_key(name, self._now()), False
 
@@ -92,24 +100,32 @@ class AccountAdmin:
         return key, first
 
     def must_hold(self, people: Directory, name: UserName, caller: Caller) -> None:
-        """Raises NotFound and Forbidden unless his keys are the caller's own, or his to give out."""
+        """Raise unless the caller may create, enable, disable and delete the keys of user `name`.
+
+        Callers may do so for themselves and for users whom they manage. Raises NotFound if the caller may not see the
+        user, else Forbidden.
+        """
         user = must_know_user(people, name, caller)
         if name != caller.user and not manages(caller, user):
             raise Forbidden(f"the keys of user {name}, who is {user.role}, are not yours to give out or take back")
 
     def must_know_key(self, key_id: str, caller: Caller) -> AccessKey:
-        """Raises NotFound for one of whom the caller does not know, too."""
+        """The key of this id. Raises NotFound, also for a key that the caller may not see."""
         key = next((it for it in self.keys.all() if it.id == key_id), None)
         if key is None or not self.knows_key(self.people.now(), key, caller):
             raise no_key(key_id)
         return key
 
     def knows_key(self, people: Directory, key: AccessKey, caller: Caller) -> bool:
+        """Whether the caller may see a key. Keys of a user who does not exist are visible to operators and admins."""
         user = people.users.get(key.user)
         return caller.reaches_all if user is None else knows_user(caller, user)
 
     def set_key(self, key_id: str, state: KeyState, caller: Caller) -> None:
-        """Who was forbidden to use one of his keys does not take it into use again with another."""
+        """Enable or disable a key. Raises NotFound, Forbidden.
+
+        A user cannot enable an own key, because a manager may have disabled it; callers who manage themselves can.
+        """
         key = self._must_hold_key(key_id, caller)
         if state is KeyState.ACTIVE and key.user == caller.user and not self._manages(key.user, caller):
             raise Forbidden(f"key {key_id} is your own: who manages you can enable it")
@@ -132,7 +148,7 @@ class AccountAdmin:
 
 
 def must_know_user(people: Directory, name: UserName, caller: Caller) -> User:
-    """Raises NotFound for one of whom the caller does not know, too."""
+    """The user of this name. Raises NotFound, also for a user whom the caller may not see."""
     user = people.users.get(name)
     if user is None or not knows_user(caller, user):
         raise NotFound(f"there is no user {name}")
@@ -140,5 +156,6 @@ def must_know_user(people: Directory, name: UserName, caller: Caller) -> User:
 
 
 def must_know_account(people: Directory, name: AccountName, caller: Caller) -> None:
+    """Raise NotFound for an account that does not exist, or that the caller may not see."""
     if people.account(name) is None or not knows_account(caller, name):
         raise NotFound(f"there is no account {name}")

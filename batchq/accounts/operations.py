@@ -1,4 +1,4 @@
-"""Each operation on accounts, users and keys: what is said in it, what right it asks, and what it does. They block."""
+"""The operations on accounts, users and keys: request model, required permission and function. The functions block."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
@@ -38,14 +38,18 @@ Said = TypeVar("Said", bound=requests.AdminRequest)
 
 
 class AdminOperation(Struct, Generic[Said], frozen=True):
-    """`right` is asked before anything is looked at. `do` raises Invalid, Forbidden among it, and Unavailable."""
+    """An operation of administrators, for requests to a server and for commands on the files."""
 
+    #: The model of the request's body.
     shape: type[Said]
+    #: The permission that a server checks before it parses the request.
     right: Permission
+    #: Raises Invalid, of which NotFound and Forbidden are subclasses, and Unavailable.
     do: Callable[[AccountAdmin, Said, Caller], Answer]
 
     @property
     def reads_only(self) -> bool:
+        """Whether the operation changes nothing; only such operations accept unsigned requests."""
         return self.do in {describe_accounts, describe_users, list_keys, who_am_i}
 
 
@@ -116,7 +120,7 @@ def update_user(office: AccountAdmin, said: requests.SetUser, caller: Caller) ->
 
 
 def delete_user(office: AccountAdmin, said: requests.RequiredName, caller: Caller) -> Answer:
-    """His keys go first: nobody who has his name later is called by them."""
+    """Delete a user, after the user's keys: they must never be valid for a later user of the same name."""
     name = UserName(said.name)
 
     def change(people: Directory) -> Directory:
@@ -138,7 +142,7 @@ def describe_users(office: AccountAdmin, said: requests.OptionalName, caller: Ca
 
 
 def create_key(office: AccountAdmin, said: requests.OptionalUser, caller: Caller) -> Answer:
-    """The one answer with a secret."""
+    """Create a key. This is the only operation whose response contains a secret."""
     name = caller.user if said.user is None else user_name(said.user)
     key, first = office.give_key(name, caller)
     return {**responses.key(key), "secret": key.secret, "firstUser": first}
@@ -167,7 +171,7 @@ def who_am_i(office: AccountAdmin, _: requests.EmptyRequest, caller: Caller) -> 
 
 
 OPERATIONS: Mapping[str, AdminOperation[requests.AdminRequest]] = {
-    name: AdminOperation(shape, right, do)  # type: ignore[arg-type] # each does what it does with its own shape
+    name: AdminOperation(shape, right, do)  # type: ignore[arg-type] # each function takes its own request model
     for name, (shape, right, do) in {
         "CreateAccount": (requests.SetAccount, Permission.GROUND, create_account),
         "UpdateAccount": (requests.SetAccount, Permission.GROUND, update_account),
@@ -195,6 +199,7 @@ def _account(people: Directory, name: AccountName) -> Answer:
 def _set(
     people: Directory, said: requests.SetAccount, account: Account, before: Account | None, caller: Caller
 ) -> Directory:
+    """Apply the members set in the request to `account`. `before` is the stored account, None for a new one."""
     given = said.model_fields_set
     if "parent" in given:
         above = None if account.name == ROOT else ROOT
@@ -212,7 +217,7 @@ def _set(
 
 
 def _allowance(people: Directory, account: Account, said: requests.SetAllowance) -> ContainerPolicy:
-    """What is not said stays as it is in effect now, for an account of which nothing was said too."""
+    """The requested policy. A member that is not set keeps the value in effect, which may be an inherited one."""
     at = people.allowance(account.name if people.account(account.name) else account.parent or ROOT)
     for path in (*said.devices, *said.volumes):
         if not path.startswith("/") or ".." in path.split("/") or "\0" in path:
@@ -228,6 +233,7 @@ def _limits(limits: AccountLimits, said: requests.SetLimits) -> AccountLimits:
 
 
 def _changed(user: User, said: requests.SetUser) -> User:
+    """The user with the members that are set in the request."""
     given = said.model_fields_set
     if "account" in given and said.account is not None:
         user = replace(user, account=AccountName(said.account))
@@ -239,6 +245,7 @@ def _changed(user: User, said: requests.SetUser) -> User:
 
 
 def _with_user(people: Directory, user: User, before: User | None, caller: Caller) -> Directory:
+    """The directory with a new or changed user. `before` is the stored user, None for a new one. Raises Invalid."""
     for name in (user.account, *sorted(user.coordinates)):
         if not caller.reaches_all:
             must_know_account(people, name, caller)

@@ -1,4 +1,4 @@
-"""What is said in an operation on accounts, users and keys. A member left out of a change is to stay as it is."""
+"""Request models of the operations on accounts, users and keys. A member left out of a change keeps its value."""
 
 from typing import Annotated, Literal
 
@@ -19,79 +19,104 @@ Number = Annotated[int, Field(ge=0, le=2**40)]
 
 
 class AdminRequest(BaseModel):
+    """The base of the request models."""
+
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel)
 
 
 class EmptyRequest(AdminRequest):
-    """There is nothing to say."""
+    """A request without members."""
 
 
 class SetAllowance(AdminRequest):
-    """Null is as much as there is; `root` null is yes without `volumes`, and no with them."""
+    """What containers of an account may use of the machine. Null: without limit."""
 
     privileged: bool = False
+    #: Paths of host devices, with all paths below them.
     devices: Paths = []
+    #: Host paths that containers may mount, with all paths below them.
     volumes: Paths = []
     host_network: bool = False
+    #: Whether containers may run as root; null: only without `volumes`.
     root: bool | None = None
+    #: Log drivers of the engine beside json-file and awslogs.
     log_drivers: Annotated[list[LogDriver], Field(max_length=5)] = []
+    #: Registries of images, each with or without a path; null: all but those on loopback or link-local addresses.
     registries: Annotated[list[Registry], Field(max_length=100)] | None = None
+    #: The most vCPUs that one job may request.
     vcpus: Amount | None = None
+    #: The most memory that one job may request, in MiB.
     memory_mib: Annotated[int, Field(gt=0, le=2**40)] | None = None
 
 
 class SetLimits(AdminRequest):
-    """Null is without limit."""
+    """Limits of an account and all accounts below it together. Null: without limit."""
 
+    #: Jobs that have not started.
     queued: Number | None = None
+    #: SubmitJob requests a second.
     submits: Amount | None = None
+    #: vCPUs in use.
     vcpus: Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)] | None = None
+    #: All stored logs, in MiB.
     log_mib: Number | None = None
 
 
 class SetAccount(AdminRequest):
-    """`queues` and `allowance` null are the parent's."""
+    """A new account, or a change of one. `queues` and `allowance` null: those of the parent."""
 
     name: Word
+    #: The account above it; null: `root`.
     parent: Word | None = None
+    #: The job queues that its users may use and see.
     queues: Annotated[list[Word], Field(max_length=1000)] | None = None
     allowance: SetAllowance | None = None
     limits: SetLimits = SetLimits()
 
 
 class SetUser(AdminRequest):
+    """A new user, or a change of one."""
+
     name: Word
+    #: The account that the user belongs to; null: for a new user the caller's, else unchanged.
     account: Word | None = None
     role: Annotated[Role, Field(strict=False)] = Role.USER
+    #: The accounts whose coordinator the user is; accounts below them are included.
     coordinates: Annotated[list[Word], Field(max_length=1000)] = []
 
 
 class RequiredName(AdminRequest):
+    """The name of one account or user."""
+
     name: Word
 
 
 class OptionalName(AdminRequest):
-    """All of them, or the one of a name."""
+    """The name of one account or user; without it: all that the caller may see."""
 
     name: Word | None = None
 
 
 class OptionalUser(AdminRequest):
-    """Without it, the caller's own."""
+    """The user whose key is created; without it: the caller."""
 
     user: Word | None = None
 
 
 class ListKeys(AdminRequest):
-    """Without it, those of all whom the caller knows."""
+    """The user whose keys are listed; without it: all users whom the caller may see."""
 
     user: Word | None = None
 
 
 class SetKey(AdminRequest):
+    """The new state of a key."""
+
     id: Word
     state: Annotated[KeyState, Field(strict=False)]
 
 
 class KeyId(AdminRequest):
+    """The id of a key."""
+
     id: Word

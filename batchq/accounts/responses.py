@@ -1,4 +1,4 @@
-"""Accounts, users, keys and acts as they are told: never a secret. Pure."""
+"""JSON responses for accounts, users, keys and audit records, without secrets. Pure."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -20,7 +20,10 @@ Told = Mapping[str, object]
 
 
 def account(it: Account, people: Directory) -> Told:
-    """As it was set; `queues` and `allowance` null are its parent's, and `inEffect` says what they come to."""
+    """The account as it is stored, and under `inEffect` its queues and container policy after inheritance.
+
+    `queues` and `allowance` null: inherited from the parent.
+    """
     return {
         "name": it.name,
         "parent": it.parent,
@@ -32,6 +35,7 @@ def account(it: Account, people: Directory) -> Told:
 
 
 def allowance(it: ContainerPolicy) -> Told:
+    """The container policy; `root` is the value in effect, never null."""
     return {
         "privileged": it.privileged,
         "devices": list(it.devices),
@@ -76,7 +80,7 @@ def act(it: AuditRecord) -> Told:
 
 
 def caller(caller: Caller, people: Directory) -> Told:
-    """Who somebody is to this server, and what he may have."""
+    """The identity of the caller, and the queues, container policy and limits that apply to it."""
     return {
         "user": caller.user,
         "account": caller.account,
