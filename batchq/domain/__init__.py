@@ -1,1 +1,1 @@
-"""The core: what may happen to a job. Pure: it waits for nothing, reads no clock, imports only itself and errors."""
+"""The core of batchq: jobs and the rules that govern them. Pure: no I/O, no clock, no imports but `batchq.errors`."""

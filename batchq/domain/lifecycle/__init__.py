@@ -1,1 +1,1 @@
-"""What may happen to a job, to its attempts and to its containers. Pure."""
+"""The state machine of jobs, attempts and containers. Pure; `transitions` has the table to read first."""

@@ -1,7 +1,8 @@
-"""What an order to an array has decided, though the rows of its children do not say so yet. Pure.
+"""The view of an array under a stop order, before the order has been written to the children's rows. Pure.
 
-From the commit that saves the order none of them starts any more. So each that waits is over from then on, and so is
-the array when none is under way. Their rows are written a few a unit; what is shown meanwhile is what they will say.
+From the commit that saves the order no child starts any more: each queued child has ended, and the array has ended when
+no child is active. The rows of the children are written a batch at a time. Until then readers get what those rows will
+contain, computed by the same function. Decision 0027.
 """
 
 from collections.abc import Mapping
@@ -17,7 +18,10 @@ from batchq.domain.lifecycle.transitions import step
 
 
 def apply_order(child: Job, parent: Job, now: datetime) -> Outcome:
-    """What its array was told and it has not heard. One that waits ended when the array was told, or at its birth."""
+    """Apply to a child the order of its array `parent` that has not been applied yet, if there is one.
+
+    A queued child ends at the time of the order, or of its own creation if that is later.
+    """
     order = arrays.order_to(child, parent)
     if order is None:
         return child, ()
@@ -27,14 +31,17 @@ def apply_order(child: Job, parent: Job, now: datetime) -> Outcome:
 
 
 class Sealed(Struct, frozen=True):
-    """The arrays under order of whose children some may not have heard, as they were saved.
+    """The arrays with an order that may not have been applied to all children.
 
-    What is read after this was taken is shown by it: then what was once shown as over is never shown otherwise.
+    Take this value before reading jobs from the store, and project the jobs with `shown`. A row that is read later can
+    only have progressed further, so a job that was shown as ended once is always shown as ended.
     """
 
+    #: By id, as last saved.
     parents: Mapping[JobId, Job] = field(default_factory=dict)
 
     def shown(self, job: Job) -> Job:
+        """The job as it is to be shown: a queued child, or an array, as it will be once the order is applied."""
         if job.child is None:
             return self._shown_array(job)
         parent = self.parents.get(job.child.parent)
@@ -42,17 +49,20 @@ class Sealed(Struct, frozen=True):
 
     @property
     def over(self) -> frozenset[int]:
-        """The orders of the arrays that are over."""
+        """The `Job.order` of each array that has ended."""
         return frozenset(it.order for it in self.parents.values() if _over_at(it) is not None)
 
     def _shown_array(self, job: Job) -> Job:
-        """As far as was known then: it may have come further since."""
+        """Only a PENDING array is projected: any other has been finished in the store since."""
         known = self.parents.get(job.id)
         return job if known is None or job.status is not Status.PENDING else arrays.foreseen(job, _over_at(known))
 
 
 def is_sealing(job: Job) -> bool:
-    """Whether it was told to end, and some of its children may not have heard. Older orders have no moment."""
+    """Whether the array has a stop order that may not have been applied to all children.
+
+    False for an order that an older version saved without a time: its children are shown as stored.
+    """
     return arrays.at_work(job) and job.family is not None and job.family.ordered_at is not None
 
 

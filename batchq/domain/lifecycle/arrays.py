@@ -1,9 +1,10 @@
-"""What becomes of an array's parent: its children are spawned, counted, and told of what was asked of it. Pure.
+"""Array jobs: the array spawns its children, counts their statuses and passes its stop orders on to them. Pure.
 
-A parent waits for its own dependencies like any job. Then it has a family, and is PENDING until every child is over;
-it never is RUNNABLE. A cancel or a terminate of it is remembered here, and told to the children a few at a time; the
-failure of one child of a SEQUENTIAL array likewise fails those after it. What an order decides it decides when it is
-given: `sealing` says what that is before they have heard.
+An array (the parent job) waits for its own dependencies like any job. Once they are met it gets `Job.family`, the
+state of its children, and stays PENDING until all children have finished; it is never RUNNABLE. Children are spawned a
+batch at a time. A CancelJob or TerminateJob of the array is stored in the array and applied to the children a batch at
+a time; the failure of a child of a SEQUENTIAL array fails the children after it in the same way. No child starts while
+an order to its array has not been applied to it; `array_view` shows the children as they will be then. Decision 0010.
 """
 
 from collections import Counter
@@ -32,32 +33,36 @@ from batchq.domain.lifecycle.status import end, to, with_history
 from batchq.errors import IllegalTransition, Invalid
 
 MAX_CHILD_ORDERS = 32
-"""Different orders that an array keeps for children that are not spawned yet: it is saved whole at each."""
+"""Different orders that an array stores for children that are not spawned yet: every save of the array writes them."""
 
+#: The changed array, and the effects to execute once it is saved.
 Outcome = tuple[Job, tuple[do.Effect, ...]]
+#: What an array applies to each of its children.
 Order = on.CancelRequested | on.TerminateRequested | on.DependencyFailed
 
 
 class Moved(Struct, frozen=True, kw_only=True):
-    """A child's change of status; `before` None is its birth."""
+    """A change of a child's status."""
 
     index: int
+    #: None: the child was inserted.
     before: Status | None
     after: Status
 
 
 def is_parent(job: Job) -> bool:
+    """Whether the job is an array. Its children share its spec, with `array_size`, and are not."""
     return job.spec.array_size is not None and job.child is None
 
 
 def begin(job: Job, now: datetime) -> Job:
-    """Its dependencies are met: from here on it has children."""
+    """Start to spawn children: the array's own dependencies are met."""
     waiting = job if job.status is Status.PENDING else to(job, Status.PENDING)
     return replace(waiting, family=Family(counted_at=now))
 
 
 def step(job: Job, event: on.Event, now: datetime) -> Outcome:
-    """What follows from an event for a parent whose children live."""
+    """Apply an event to a PENDING array with children. Raises IllegalTransition if it cannot happen to one."""
     rule = _RULES.get(type(event))
     if rule is None:
         raise IllegalTransition(f"{type(event).__name__} cannot happen to the parent {with_history(job)}")
@@ -65,24 +70,28 @@ def step(job: Job, event: on.Event, now: datetime) -> Outcome:
 
 
 def size(job: Job) -> int:
+    """The number of children that the array has in the end. AssertionError for any other job."""
     assert job.spec.array_size is not None, f"{job.id} is no array"
     return job.spec.array_size
 
 
 def at_work(job: Job) -> bool:
-    """Whether children are to be spawned, or to be told."""
+    """Whether children have still to be spawned, or an order has still to be applied to some."""
     if job.family is None or job.status is not Status.PENDING:
         return False
     return spawning(job) or (order(job) is not None and job.family.told < size(job))
 
 
 def spawning(job: Job) -> bool:
-    """Whether there are children yet to come."""
+    """Whether children have still to be spawned."""
     return job.family is not None and job.status is Status.PENDING and job.family.spawned < size(job)
 
 
 def order(job: Job) -> Order | None:
-    """What its children are to be told, from the `told`th on. While there is an order none of these may start."""
+    """The order to apply to the children from index `family.told` on; None: none. Until then none of them may start.
+
+    A TerminateJob takes precedence over a CancelJob, and both over the failure of a SEQUENTIAL array's child.
+    """
     if job.stop is not None:
         return on.TerminateRequested(reason=job.stop.reason, grace=job.stop.grace, signal=job.stop.signal)
     if job.cancelled is not None:
@@ -95,12 +104,16 @@ def _broken_by(job: Job, family: Family) -> on.DependencyFailed | None:
 
 
 def untold(job: Job) -> tuple[int, int]:
-    """The orders of the first and the last child to which the order to the array has not been applied."""
+    """The `Job.order` of the first and the last child to which the array's order has not been applied."""
     return job.order + 1 + _family(job).told, job.order + size(job)
 
 
 def order_to(child: Job, job: Job) -> Order | None:
-    """What a child has yet to hear. To one that waits the first order counts, for that ended it; to others the last."""
+    """The order of the array `job` that has not been applied to the child yet; None if there is none.
+
+    A queued child ended with the first order, so a CancelJob takes precedence over a later TerminateJob for it. An
+    active child gets the latest order. The failure of another child affects only a SUBMITTED or PENDING one.
+    """
     family = job.family
     if family is None or job.status is not Status.PENDING or child.status in FINISHED or _index(child) < family.told:
         return None
@@ -112,7 +125,10 @@ def order_to(child: Job, job: Job) -> Order | None:
 
 
 def spawn(job: Job, most: int, now: datetime) -> tuple[Job, tuple[Job, ...]]:
-    """The next children, `most` at most. AWS: tags do not come down to them."""
+    """Create the next children, `most` at most: the changed array and the children. AWS: children have no tags.
+
+    Orders to single children are dropped with the last child: `ordered` applies them.
+    """
     family = _family(job)
     indices = range(family.spawned, min(family.spawned + most, size(job)))
     children = tuple(
@@ -130,7 +146,10 @@ def spawn(job: Job, most: int, now: datetime) -> tuple[Job, tuple[Job, ...]]:
 
 
 def keep_order(job: Job, index: int, event: on.CancelRequested | on.TerminateRequested) -> Job:
-    """Keeps an order to a child that is not spawned yet. The first to each child stands. Raises Invalid."""
+    """Store an order to a child that is not spawned yet. The first order to each child stands.
+
+    Raises Invalid if the array has MAX_CHILD_ORDERS different orders already.
+    """
     if any(index in it.indices for it in job.child_orders):
         return job
     alike = ChildOrder(indices=(), reason=event.reason, terminate=isinstance(event, on.TerminateRequested))
@@ -147,7 +166,7 @@ def keep_order(job: Job, index: int, event: on.CancelRequested | on.TerminateReq
 
 
 def ordered(child: Job, job: Job, now: datetime) -> Job:
-    """A child that has just been spawned, FAILED where an order to it was kept."""
+    """Apply to a child that was just spawned the order that its array stored for it: it becomes FAILED."""
     order = next((it for it in job.child_orders if _index(child) in it.indices), None)
     if order is None:
         return child
@@ -158,14 +177,17 @@ def ordered(child: Job, job: Job, now: datetime) -> Job:
 
 
 def pass_order(job: Job, most: int) -> tuple[Job, range]:
-    """The indices of the next children to hear of the order, `most` at most, of those that are there."""
+    """Mark the array's order as applied to the next spawned children, `most` at most: the array and their indices."""
     family = _family(job)
     indices = range(family.told, min(family.told + most, family.spawned))
     return replace(job, family=replace(family, told=indices.stop)), indices
 
 
 def count(job: Job, moves: Iterable[Moved], now: datetime) -> Job:
-    """The parent after its children moved. AWS: over when all of them are, SUCCEEDED if every one has."""
+    """Count the status changes of children, and end the array with its last child.
+
+    AWS: an array is SUCCEEDED if all its children are, else FAILED.
+    """
     family = _family(job)
     counts = Counter(dict(family.counts))
     for move in moves:
@@ -180,7 +202,10 @@ def count(job: Job, moves: Iterable[Moved], now: datetime) -> Job:
 
 
 def foreseen(job: Job, over_at: datetime | None) -> Job:
-    """One under order as it is once all have heard: who waits has failed. `over_at` None: some are under way still."""
+    """The array as it will be once its order has been applied to all children: the queued ones count as FAILED.
+
+    `over_at`: when the array ended; None: some children are active, so it has not.
+    """
     family = _family(job)
     counts = Counter(dict(family.counts))
     for status in QUEUED:
@@ -194,7 +219,10 @@ def _kept(counts: Mapping[Status, int]) -> tuple[tuple[Status, int], ...]:
 
 
 def _broken(job: Job, family: Family, index: int) -> Family:
-    """The first child that failed counts, by index. Under an order of its own the parent tells that."""
+    """Record the failed child of a SEQUENTIAL array with the lowest index: those after it fail.
+
+    Not while the array has a cancel or stop order, which ends them all.
+    """
     if job.stop is not None or job.cancelled is not None:
         return family
     if family.broken_at is not None and family.broken_at <= index:
@@ -203,7 +231,7 @@ def _broken(job: Job, family: Family, index: int) -> Family:
 
 
 def _sealed(job: Job, now: datetime) -> Job:
-    """Under order, with every child there and none under way, it is over, and was counted for the last time."""
+    """Set `over_at` if the array has an order, all its children exist and none is active. It is never changed again."""
     family = _family(job)
     if family.over_at is not None:
         return replace(job, family=replace(family, counted_at=family.over_at))
@@ -214,7 +242,10 @@ def _sealed(job: Job, now: datetime) -> Job:
 
 
 def _finish(job: Job, now: datetime, *, failed: bool) -> Job:
-    """Whose reason it carries: the terminate's, the cancel's (also if every child got through), or its children's."""
+    """End the array with the reason of its TerminateJob, else of its CancelJob, else by how its children ended.
+
+    An array with an order is FAILED even if all its children succeeded.
+    """
     if job.stop is not None:
         return end(replace(job, cancelled=None), Status.FAILED, now, job.stop.reason)
     if job.cancelled is not None:
@@ -231,20 +262,21 @@ def _cancel(job: Job, event: on.CancelRequested, now: datetime) -> Job:
 
 
 def _terminate(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
-    """Also after a cancel, which the children that run have not felt. If none does, that has ended it."""
+    """Also after a CancelJob, because active children continue after one. Without any, that cancel ended the array."""
     if job.stop is not None or _family(job).over_at is not None:
         return job
     return _tell_all(stop_order.order(job, event, now), now)
 
 
 def _tell_all(job: Job, now: datetime) -> Job:
+    """Start to apply the array's order, from the first child on."""
     family = _family(job)
     ordered_at = family.ordered_at or now
     return _sealed(replace(job, family=replace(family, told=0, counted_at=now, ordered_at=ordered_at)), now)
 
 
 def _ignored(job: Job, _: on.Event, __: datetime) -> Job:
-    """What it waited for is behind it."""
+    """The array's own dependencies were met before it had children."""
     return job
 
 
@@ -258,7 +290,7 @@ def _family(job: Job) -> Family:
     return job.family
 
 
-_RULES: Mapping[type[on.Event], Callable[..., Job]] = {  # type: ignore[explicit-any]  # as in `lifecycle`
+_RULES: Mapping[type[on.Event], Callable[..., Job]] = {  # type: ignore[explicit-any]  # as in `transitions`
     on.DependenciesPending: _ignored,
     on.DependenciesMet: _ignored,
     on.DependencyFailed: _ignored,

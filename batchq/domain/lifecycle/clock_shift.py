@@ -1,4 +1,4 @@
-"""What becomes of stored times when the next server's clock differs from the last one's. Pure. Decision 0035."""
+"""Correction of stored times at a start that finds the machine's clock set since the last one. Pure. Decision 0035."""
 
 from datetime import datetime, timedelta
 
@@ -10,26 +10,26 @@ from batchq.domain.lifecycle.stop_order import KILL_AGAIN
 
 
 class ClockShift(Struct, frozen=True, kw_only=True):
-    """The machine's clock was set: times taken by servers of this boot are moved."""
+    """A change of the machine's clock: it moves the times that servers of this boot of the machine have stored."""
 
-    #: What is added; negative when the clock was set back.
+    #: The correction to add; negative if the clock was set back.
     by: timedelta
-    #: The first moment that a server of this boot can have stamped, by its clock.
+    #: The earliest time that a server of this boot can have stored, by the old clock.
     since: datetime
-    #: The last one, by the same clock.
+    #: The latest such time, by the old clock.
     until: datetime
 
     def of(self, at: datetime) -> datetime:
-        """A moment of the past. A moment that another clock stamped stays."""
+        """Correct a time that was in the past when it was stored. A time outside `since` to `until` does not change."""
         return at + self.by if self.since <= at <= self.until else at
 
     def of_deadline(self, at: datetime, within: timedelta) -> datetime:
-        """A moment that was at most so far ahead when it was stamped."""
+        """Correct a time that was at most `within` in the future when it was stored."""
         return at + self.by if self.since <= at <= self.until + within else at
 
 
 def shifted(job: Job, shift: ClockShift) -> Job:
-    """An unfinished job by the new clock. Attempts that are over, and the history, stay as they were recorded."""
+    """Correct the times of an unfinished job. Those of ended attempts, and the history, stay as they were recorded."""
     moved = replace(
         job,
         created_at=shift.of(job.created_at),
@@ -44,7 +44,10 @@ def shifted(job: Job, shift: ClockShift) -> Job:
 
 
 def bounded(job: Job, now: datetime) -> Job:
-    """An active job whose kill deadlines are a grace ahead at most: later ones are of a clock that was ahead."""
+    """Bring each kill deadline of an active job that is more than a grace period ahead forward to that.
+
+    A later deadline was computed by a clock that was ahead of the present one.
+    """
     stop = job.stop
     if stop is not None and stop.kill_at is not None and stop.kill_at > now + _longest(stop.grace):
         job = replace(job, stop=replace(stop, kill_at=now + _longest(stop.grace)))
@@ -102,7 +105,10 @@ def _family(family: Family, shift: ClockShift) -> Family:
 
 
 def _promise(job: Job, shift: ClockShift) -> datetime | None:
-    """It lies ahead, however far: it was stamped by the clock that stamped since when the job is blocked."""
+    """Correct the promised start if `blocked_at` is corrected: the same clock stored both.
+
+    It may lie any time ahead, so the range of the shift does not tell.
+    """
     if job.promised_start is None or job.blocked_at is None or shift.of(job.blocked_at) == job.blocked_at:
         return job.promised_start
     return job.promised_start + shift.by

@@ -1,7 +1,8 @@
-"""What the containers of an attempt wait for, and what closes their node. Pure, and it changes nothing.
+"""Start conditions of the containers of an attempt, and which nodes must stop. Pure; only reads the job.
 
-Within a node a container waits for what its task says of the others; on every other node also for the main node's
-address. One that was over before it was seen to run tells none; so an essential one will do, on an engine without any.
+A container waits until the containers that its task's dependsOn names have met their conditions. On a node other than
+the main node it also waits until the main node can be found: a container there has an address, or an essential one has
+started. The second is for a container that exited before it was seen running, and for engines that give no address.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,34 +19,40 @@ BEGUN = frozenset({PartState.STARTING, PartState.RUNNING})
 
 
 class Gate(Enum):
-    """NEVER: what the container waits for can no longer come true."""
+    """Whether a waiting container may start."""
 
+    #: All conditions are met.
     OPEN = auto()
+    #: Not yet.
     SHUT = auto()
+    #: A condition can no longer be met.
     NEVER = auto()
 
 
 def task_of(job: Job, node: int) -> Task:
+    """The task of a node. AssertionError for a job with one container."""
     task = job.spec.task if job.spec.nodes is None else job.spec.nodes.task(node)
     assert task is not None, f"{job.id} has one container and no task"
     return task
 
 
 def spec_of(job: Job, tag: Tag) -> ContainerSpec:
-    """Of the container that a tag of the job names."""
+    """The spec of the container that `tag` identifies."""
     return task_of(job, int(tag.node)).container(tag.container).spec if tag.part else job.spec.container
 
 
 def main_node(job: Job) -> int:
+    """The index of the main node; 0 for a job on one node."""
     return 0 if job.spec.nodes is None else job.spec.nodes.main
 
 
 def container_of(job: Job, part: Part) -> TaskContainer:
+    """The definition of a container in its task."""
     return task_of(job, part.node).container(part.name)
 
 
 def keys(job: Job) -> tuple[str, ...]:
-    """The containers of an attempt, the main node's first, else by node."""
+    """The keys of an attempt's containers: the main node's first, then by node; within a node in the task's order."""
     main = main_node(job)
     others = range(1 if job.spec.nodes is None else job.spec.nodes.count)
     nodes = (main, *(node for node in others if node != main))
@@ -53,7 +60,7 @@ def keys(job: Job) -> tuple[str, ...]:
 
 
 def gates(job: Job) -> dict[str, Gate]:
-    """Those of the containers that wait."""
+    """The gate of each waiting container, by key."""
     parts = {part.key: part for part in attempt_of(job).parts}
     main_found = any(_finds(job, it) for it in parts.values() if it.node == main_node(job))
     return {
@@ -62,7 +69,11 @@ def gates(job: Job) -> dict[str, Gate]:
 
 
 def closed(job: Job) -> frozenset[int]:
-    """The nodes that are to end: an essential container of theirs is over, or all are to. Who is told alone is told."""
+    """The nodes to stop: those with an essential container that has ended.
+
+    All nodes if that is the main node, or if the job is ordered to stop. A TerminateJob of one node stops that node's
+    containers itself, and is not considered here.
+    """
     parts = attempt_of(job).parts
     over = {it.node for it in parts if it.state is PartState.ENDED and container_of(job, it).essential}
     everything = job.stop is not None or main_node(job) in over
@@ -70,14 +81,17 @@ def closed(job: Job) -> frozenset[int]:
 
 
 def decides(job: Job, part: Part) -> bool:
-    """Whether its end is the attempt's: essential, of the main node, over, and not only given up."""
+    """Whether the container decides the attempt: essential, on the main node, and ended after it ran or failed.
+
+    One that ended because it was stopped before it started does not decide.
+    """
     failed_or_ran = part.started_at is not None or part.reason is not None
     over = part.state is PartState.ENDED and failed_or_ran
     return over and part.node == main_node(job) and container_of(job, part).essential
 
 
 def waiting_for(job: Job, part: Part) -> Iterator[tuple[Part, ContainerDependency]]:
-    """The containers that still wait for this one, and for what of it."""
+    """The containers that wait for `part`, each with the dependency that is not met."""
     for other in attempt_of(job).parts:
         if other.state is PartState.WAITING and other.node == part.node:
             for dependency in container_of(job, other).depends_on:
@@ -86,7 +100,7 @@ def waiting_for(job: Job, part: Part) -> Iterator[tuple[Part, ContainerDependenc
 
 
 def awaited(job: Job) -> frozenset[str]:
-    """The containers that others still wait for, by one look at each."""
+    """The keys of the containers that others wait for, in one pass over all of them."""
     parts = {it.key: it for it in attempt_of(job).parts}
     waits = (
         (it, on) for it in parts.values() if it.state is PartState.WAITING for on in container_of(job, it).depends_on
@@ -96,7 +110,7 @@ def awaited(job: Job) -> frozenset[str]:
 
 
 def hopeless(job: Job, part: Part) -> str:
-    """Why a container whose gate will never open is given up."""
+    """The reason of a container whose gate is NEVER. StopIteration for any other."""
     parts = {it.key: it for it in attempt_of(job).parts}
     never = next(
         it
@@ -114,12 +128,12 @@ def _gate(job: Job, part: Part, parts: Mapping[str, Part], *, main_found: bool) 
 
 
 def _finds(job: Job, part: Part) -> bool:
-    """Whether by this container of the main node the others find it."""
+    """Whether the other nodes can find the main node because of this container of it."""
     return part.address is not None or (part.started_at is not None and container_of(job, part).essential)
 
 
 def _condition(dependency: ContainerDependency, part: Part) -> Gate:
-    """One that ended in whatever way is COMPLETE; only one that ran and exited with 0 is a SUCCESS."""
+    """The gate of one dependency on `part`. COMPLETE: it ended in any way. SUCCESS: it exited with code 0."""
     over = part.state is PartState.ENDED
     met = {
         Condition.START: part.started_at is not None,

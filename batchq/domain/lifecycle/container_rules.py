@@ -1,8 +1,11 @@
-"""What follows for the other containers of an attempt when one of them has changed, until nothing more does. Pure.
+"""Rules between the containers of an attempt: what the change of one means for the others. Pure.
 
-Where an essential container is over its node closes, with the main node all nodes; who waits for what can no longer
-come true is given up; who waits for nothing any more starts. What is asked of the outside follows from how the
-containers were before and how they are after.
+- When an essential container ends, its node closes: the node's other containers are stopped. With the main node all
+  nodes close.
+- A waiting container whose dependencies can no longer be met ends without starting.
+- A waiting container whose dependencies are all met starts.
+
+Effects are derived by comparing the containers before and after a change (`wanted`).
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +22,7 @@ from batchq.domain.lifecycle.status import attempt_of
 
 
 def apply_rules(job: Job, now: datetime) -> Job:
-    """Nobody starts before it is clear who need not start any more."""
+    """Apply the rules until nothing changes. Containers start last, because the other rules may end them first."""
     while (after := _give_up(_close(_decide(job), now), now)) is not job:
         job = after
     return _open(job, now)
@@ -49,7 +52,11 @@ def _open(job: Job, now: datetime) -> Job:
 
 
 def told_to_end(job: Job, part: Part, now: datetime, own: on.TerminateRequested | None = None) -> Part:
-    """Its grace is the terminate's `own`, or the container's, or the job's. Who is told already keeps what it has."""
+    """Order a container to stop; a waiting one ends at once. One that has ended or is stopping does not change.
+
+    `own`: the TerminateJob that causes the stop, else None. The grace period is the request's, else the container's
+    stopTimeout, else the job's.
+    """
     if part.state is PartState.ENDED or part.stopping:
         return part
     told = replace(part, terminated=None if own is None or own.node is None else own.reason)
@@ -65,10 +72,12 @@ def told_to_end(job: Job, part: Part, now: datetime, own: on.TerminateRequested 
 
 
 def ended(part: Part, now: datetime, reason: str | None) -> Part:
+    """The container as ended at `now`; `reason` None: it did not fail."""
     return replace(part, state=PartState.ENDED, stopped_at=now, reason=reason)
 
 
 def wanted(tag: Tag, before: tuple[Part, ...], after: tuple[Part, ...]) -> Iterator[do.Effect]:
+    """The effects that a change of an attempt's containers requires. `tag`: the attempt's."""
     for old, new in zip(before, after, strict=True):
         asks = _asks(old, new)
         if asks is not None:
@@ -80,7 +89,10 @@ def wanted(tag: Tag, before: tuple[Part, ...], after: tuple[Part, ...]) -> Itera
 
 
 def _asks(old: Part, new: Part) -> Callable[..., do.Effect] | None:  # type: ignore[explicit-any]  # all take a tag
-    """What a change of one container asks for. One that runs in spite of its end being wanted is asked to stop."""
+    """The effect that a change of one container requires; None: none.
+
+    A container that runs although it was ordered to stop while it was starting gets the stop signal.
+    """
     if new.state is PartState.STARTING and old.state is PartState.WAITING:
         return do.StartContainer
     if new.state is PartState.STARTING and new.stopping and not old.stopping:
@@ -88,14 +100,15 @@ def _asks(old: Part, new: Part) -> Callable[..., do.Effect] | None:  # type: ign
     if new.state is PartState.RUNNING and new.stopping and (old.state is not new.state or not old.stopping):
         return do.StopContainer
     if new.state is PartState.ENDED and old.state is PartState.STARTING and new.started_at is not None:
-        return do.AbandonStart  # over before its start was answered: asked again, it would run twice
+        return do.AbandonStart  # exited before its start was confirmed: a repeated start would run it twice
     return do.KillContainer if new.killed_at is not None and new.kill_at != old.kill_at else None
 
 
 def cleared(parts: tuple[Part, ...]) -> tuple[str, ...]:
-    """The containers that may go: none while others of the attempt are yet to come.
+    """The keys of the ended containers that may be removed: none while any container of the attempt has yet to run.
 
-    With an attempt's last container go the volumes that its containers share, and what one wrote may be for the next.
+    The volumes that containers share are removed with the attempt's last container, and a later container may read
+    what an earlier one wrote.
     """
     if any(it.state in container_gates.YET_TO_COME for it in parts):
         return ()
@@ -103,15 +116,17 @@ def cleared(parts: tuple[Part, ...]) -> tuple[str, ...]:
 
 
 def part_of(job: Job, key: str) -> Part:
+    """The container with this key of the attempt under way. StopIteration if there is none."""
     return next(it for it in attempt_of(job).parts if it.key == key)
 
 
 def put(job: Job, part: Part) -> Job:
+    """The job with `part` in place of the container with the same key."""
     return each(job, lambda it: part if it.key == part.key else it)
 
 
 def each(job: Job, change: Callable[[Part], Part]) -> Job:
-    """The same job where nothing changes."""
+    """Apply `change` to each container of the attempt under way. Returns the same object if nothing changes."""
     parts = attempt_of(job).parts
     changed = tuple(change(it) for it in parts)
     return job if changed == parts else with_parts(job, changed)

@@ -1,8 +1,9 @@
-"""An attempt of several containers: a task, or the tasks of a gang of nodes. A table too, with a row a state of a part.
+"""Attempts with several containers: a task, or the tasks of all nodes of a multi-node parallel job. Pure.
 
-A rule of the table says what news makes of one container; `consequences` says what follows for the others, and what is
-asked of the outside. When all have ended the attempt is over, and `moves.finish` decides over the job, by the container
-that decided the attempt.
+`TRANSITIONS[container state][event type]` is a rule that changes one container. `container_rules.apply_rules` then
+derives what follows for the other containers, and `container_rules.wanted` the effects. When all containers have ended,
+the attempt ends with the outcome of its deciding container (`Attempt.decided`), and `status.finish` decides what
+follows for the job.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,28 +32,29 @@ from batchq.domain.lifecycle.status import Outcome, abandon, attempt_of, finish,
 from batchq.domain.task import Condition
 from batchq.errors import IllegalTransition
 
-Rule = Callable[..., Job]  # type: ignore[explicit-any]  # as in `lifecycle`
+#: A cell of a table: `(job, container, event, now) -> job`; in ORDERS without the container.
+Rule = Callable[..., Job]  # type: ignore[explicit-any]  # as in `transitions`
 
 
 def has_parts(job: Job) -> bool:
-    """Whether the attempt under way has several containers, or may: a task of one is a task."""
+    """Whether the attempt under way is that of a task or of nodes, even if that is only one container."""
     return job.attempt is not None and job.attempt.parts != ()
 
 
 def rules(job: Job, event: on.Event) -> bool:
-    """Whether this table says what follows. All else happens to such a job as to any."""
+    """Whether this module handles the event. `transitions` handles all other events, for any job."""
     return has_parts(job) and (on.is_news(event) or isinstance(event, on.TerminateRequested))
 
 
 def begin(job: Job, now: datetime) -> Outcome:
-    """Room was found for all of its containers: the first of them start."""
+    """Create the containers of a job that was placed, and start those that wait for no other."""
     parts = tuple(Part(key=key) for key in container_gates.keys(job))
     placed = with_parts(job, parts)
     return _follow(placed, placed, now)
 
 
 def step(job: Job, event: on.Event, now: datetime) -> Outcome:
-    """What follows from news of a container, a timeout, or a terminate. Raises IllegalTransition."""
+    """Apply an event about a container, a timeout or a TerminateJob. Raises IllegalTransition if it cannot happen."""
     order = ORDERS[job.status].get(type(event))
     return _follow(job, _hear(job, event, now) if order is None else order(job, event, now), now)
 
@@ -74,7 +76,10 @@ def _follow(before: Job, after: Job, now: datetime) -> Outcome:
 
 
 def _finish(job: Job, now: datetime) -> Job:
-    """AWS: the times of a gang are its main node's."""
+    """End the attempt, all of whose containers have ended. AWS: a multi-node job has the times of its main node.
+
+    Without a deciding container and with no container started, the start was abandoned: the attempt does not count.
+    """
     attempt = attempt_of(job)
     main = [it for it in attempt.parts if it.node == container_gates.main_node(job)]
     decider = next((it for it in main if it.key == attempt.decided), None)
@@ -87,7 +92,10 @@ def _finish(job: Job, now: datetime) -> Job:
 
 
 def _verdict(over: Attempt, decider: Part) -> tuple[Attempt, str]:
-    """The attempt's outcome is that of the container that decided it, told as of a job of one container."""
+    """The attempt with the exit code and reason of its deciding container, and its status reason.
+
+    Both are as for a job with that container alone.
+    """
     if decider.started_at is not None and decider.exit_code is None:
         return over, decider.reason or status_reasons.DISAPPEARED
     exited = status_reasons.of_exit(decider.exit_code, host_lost=decider.host_lost)
@@ -101,7 +109,7 @@ def _made(job: Job, part: Part, event: on.ContainerCreated, _: datetime) -> Job:
 
 
 def _run(job: Job, part: Part, event: on.ContainerStarted, now: datetime) -> Job:
-    """The job runs from its first container's start."""
+    """The first container that runs makes the job RUNNING."""
     started = status.began(event.started_at, asked=part.begun_at, now=now)
     runs = put(job, replace(part, state=PartState.RUNNING, started_at=started, address=event.address))
     if runs.status is Status.RUNNING:
@@ -126,7 +134,7 @@ def _abandoned(job: Job, part: Part, _: on.StartAbandoned, now: datetime) -> Job
 
 
 def _exit_unseen_start(job: Job, part: Part, event: on.ContainerExited, now: datetime) -> Job:
-    """It was over before we heard that it ran: both happened, in that order."""
+    """The first report of the container is its exit. It did run, so it passes through RUNNING."""
     started = on.ContainerStarted(attempt=event.attempt, part=event.part, started_at=event.started_at)
     running = _run(job, part, started, now)
     return _exit(running, part_of(running, part.key), event, now)
@@ -144,14 +152,14 @@ def _lose(job: Job, part: Part, event: on.ContainerLost, now: datetime) -> Job:
 
 
 def _count_grace(job: Job, part: Part, _: on.StopAsked, now: datetime) -> Job:
-    """From the asking, as of a job of one container; asked twice, from the first."""
+    """Start the grace period at the first delivery of the stop signal, as for a job with one container."""
     if part.grace is None or part.kill_at is not None:
         return job
     return put(job, replace(part, kill_at=now + part.grace))
 
 
 def _kill(job: Job, part: Part, _: on.GraceExpired, now: datetime) -> Job:
-    """Kill, and again until it is dead."""
+    """Set the next kill: the kill is repeated until the container exits."""
     if part.kill_at is None:
         return job
     killed_at = part.killed_at or now
@@ -160,7 +168,7 @@ def _kill(job: Job, part: Part, _: on.GraceExpired, now: datetime) -> Job:
 
 
 def _start_timed_out(job: Job, part: Part, _: on.StartTimedOut, now: datetime) -> Job:
-    """AWS: who waits for it in vain gives up, and the task stops."""
+    """AWS: the containers whose conditions `part` did not meet in its startTimeout give up, and the task stops."""
     waiting = {it.key: dependency for it, dependency in container_gates.waiting_for(job, part)}
     limit = container_gates.container_of(job, part).start_timeout
     if not waiting or limit is None:
@@ -180,7 +188,10 @@ def _too_late(part: Part, condition: Condition, limit: timedelta) -> str:
 
 
 def _decided_by(job: Job, node: int, given_up: tuple[str, ...]) -> Job:
-    """An essential one before others, but the others too: the task stops because of them."""
+    """Let a container that gave up decide the attempt, an essential one if there is one: the task stops because of it.
+
+    Only the main node's containers decide, and only the first decision counts.
+    """
     attempt = attempt_of(job)
     if node != container_gates.main_node(job) or attempt.decided is not None:
         return job
@@ -189,12 +200,12 @@ def _decided_by(job: Job, node: int, given_up: tuple[str, ...]) -> Job:
 
 
 def _time_out(job: Job, _: on.TimedOut, now: datetime) -> Job:
-    """Not of what is decided: it ended in time, and only its rest is being stopped."""
+    """Order the stop, unless the attempt is decided: then it ended in time, and its other containers are stopping."""
     return job if job.stop is not None or attempt_of(job).decided is not None else stop_order.time_out(job, now)
 
 
 def _terminate(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
-    """Of the main node it is the job's. Of another it closes that node, and the job goes on."""
+    """Stop the job if the request names the main node or none. Any other node stops alone, and the job continues."""
     if job.stop is not None:
         return job
     if event.node is None or event.node == container_gates.main_node(job):
@@ -208,19 +219,19 @@ def _ignored(job: Job, _: Part, __: on.News, ___: datetime) -> Job:
 
 
 def tags_under_way(job: Job) -> tuple[Tag, ...]:
-    """The containers of an active job that are there, or are being started."""
+    """The containers of an active job that are starting or running."""
     return _tags(job, container_gates.BEGUN) if has_parts(job) else (job.tag,)
 
 
 def tags_running(job: Job) -> tuple[Tag, ...]:
-    """Those that run, as far as we know: a survey must find them."""
+    """The containers of an active job that were reported as running: a survey must contain them."""
     if has_parts(job):
         return _tags(job, frozenset({PartState.RUNNING}))
     return (job.tag,) if job.status is Status.RUNNING else ()
 
 
 def tags_kept(job: Job) -> tuple[Tag, ...]:
-    """Those that are over, and stay until nothing of the attempt is yet to come."""
+    """The containers that have ended but are not removed yet, because others of the attempt have still to start."""
     if not has_parts(job):
         return ()
     parts = attempt_of(job).parts
@@ -230,7 +241,7 @@ def tags_kept(job: Job) -> tuple[Tag, ...]:
 
 
 def came_to_run(before: Job, after: Job) -> tuple[Tag, ...]:
-    """The containers that a change has brought to run, also those that are over already."""
+    """The containers that started to run between two versions of a job, including those that have ended since."""
     attempt = after.attempt or (after.attempts[-1] if after.attempts else None)
     if before.attempt is None or attempt is None or attempt.number != before.attempt.number:
         return ()
@@ -243,7 +254,11 @@ def came_to_run(before: Job, after: Job) -> tuple[Tag, ...]:
 
 
 def tag_timed(job: Job) -> Tag | None:
-    """The container that is looked at before a timeout is ordered, the likeliest to decide; None if none runs now."""
+    """The container to inspect before a timeout takes effect, because it may have exited without a report.
+
+    Of several running containers, the one likeliest to decide the attempt: essential and on the main node. None if no
+    container is running.
+    """
     running = tags_running(job)
     if not has_parts(job):
         return job.tag
@@ -252,9 +267,9 @@ def tag_timed(job: Job) -> Tag | None:
 
 
 def tag_looked_at(job: Job, alarm: on.Event) -> Tag | None:
-    """The container that is looked at before the alarm counts, for it may have ended in time, unseen. None: it counts.
+    """The container to inspect before a deadline takes effect, because it may have exited in time without a report.
 
-    One that is still being started has not.
+    None if the deadline takes effect at once: a kill, or a startTimeout of a container that is not running yet.
     """
     match alarm:
         case on.TimedOut():
@@ -273,6 +288,7 @@ def _tags(job: Job, states: frozenset[PartState]) -> tuple[Tag, ...]:
     return tuple(replace(job.tag, part=it.key) for it in attempt_of(job).parts if it.state in states)
 
 
+#: The row of a container that has ended: late reports change nothing.
 _OVER: Mapping[type[on.Event], Rule] = {
     on.ContainerCreated: _ignored,
     on.ContainerStarted: _ignored,
@@ -285,6 +301,7 @@ _OVER: Mapping[type[on.Event], Rule] = {
     on.StartTimedOut: _ignored,
 }
 
+#: One row for each state of a container, one cell for each event that is legal in it.
 TRANSITIONS: Mapping[PartState, Mapping[type[on.Event], Rule]] = {
     PartState.WAITING: {},
     PartState.STARTING: {
@@ -307,6 +324,7 @@ TRANSITIONS: Mapping[PartState, Mapping[type[on.Event], Rule]] = {
     PartState.ENDED: _OVER,
 }
 
+#: The events that concern all containers, by the status of the job.
 ORDERS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
     Status.STARTING: {on.TerminateRequested: _terminate},
     Status.RUNNING: {on.TerminateRequested: _terminate, on.TimedOut: _time_out},

@@ -1,7 +1,8 @@
-"""What becomes of a job whose record could not be read: it fails, and whatever hangs on it follows. Pure.
+"""Failure of jobs whose stored record is damaged and could not be read. Pure. Decision 0015.
 
-The store has put the record aside and made a new one of what is left, which says so in its `status_reason`, or in what
-was asked for (`spec.invalid`). How far the job really was is not known, so nothing of it is started any more.
+The store moves a damaged record to quarantine and builds a replacement from the columns that are left. The replacement
+carries UNREADABLE as its status reason, or as `spec.invalid` if its spec was damaged. The progress of such a job is
+not known, so the job fails and nothing of it is started any more.
 """
 
 from datetime import datetime
@@ -18,12 +19,15 @@ from batchq.domain.lifecycle.status import Outcome, end
 
 
 def is_damaged(job: Job) -> bool:
-    """One that is over stays as its columns tell it."""
+    """Whether the job's record was damaged and the job is not finished. A finished job stays as its columns show it."""
     return job.status not in FINISHED and status_reasons.UNREADABLE in {job.status_reason, job.spec.invalid}
 
 
 def fail(job: Job, now: datetime) -> Outcome:
-    """At once, but for an array that has children: they are told first. What runs is cleared away."""
+    """End the job as FAILED and remove its containers. An array with children is terminated instead.
+
+    The array ends when its children have ended.
+    """
     if job.family is not None:
         return arrays.step(job, on.TerminateRequested(reason=status_reasons.UNREADABLE), now)
     if job.attempt is None:

@@ -1,4 +1,4 @@
-"""When time itself will next happen to an attempt of several containers. One event at a time; the alarm rings again."""
+"""Deadlines of an attempt with several containers: the job's timeout, each container's kill and startTimeout. Pure."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -8,21 +8,23 @@ from batchq.domain.job import Job, Status
 from batchq.domain.lifecycle.container_gates import BEGUN, awaited, container_of
 from batchq.domain.lifecycle.status import attempt_of
 
+#: The event of a deadline that has passed.
 Alarm = on.TimedOut | on.GraceExpired | on.StartTimedOut
 
 
 def next_wakeup(job: Job) -> datetime | None:
+    """The earliest deadline; None if there is none."""
     return min((at for at, _ in _wakeups(job)), default=None)
 
 
 def due(job: Job, now: datetime) -> tuple[Alarm, ...]:
-    """The events that are due, by their times."""
+    """The events of the deadlines that have passed at `now`, earliest first."""
     found = [it for it in _wakeups(job) if it[0] <= now]
     return tuple(alarm for _, alarm in sorted(found, key=lambda it: it[0]))
 
 
 def ring(job: Job, now: datetime) -> Alarm | None:
-    """The first of the events that are due."""
+    """The event of the earliest deadline that has passed at `now`; None if none has."""
     return next(iter(due(job, now)), None)
 
 

@@ -1,4 +1,4 @@
-"""An operator's last resort for a container that does not end: its job is over without it. Pure."""
+"""Force-fail: an administrator ends a job whose container does not exit. Pure."""
 
 from datetime import datetime
 
@@ -15,7 +15,10 @@ from batchq.errors import Invalid
 
 
 def fail(job: Job, event: on.ForceFailed, now: datetime) -> Outcome:
-    """Its room is free, whatever its containers still do; they are cleared away when the engine can do that."""
+    """End an active job as FAILED at once and without a retry.
+
+    Its resources are free from then on, even if its containers still run: they are removed as soon as the engine can.
+    """
     reason = status_reasons.force_failed(event.reason, ordered=None if job.stop is None else job.stop.reason)
     attempt = attempt_of(each(job, lambda it: _given_up(it, now, reason)) if has_parts(job) else job)
     stopped = max(now, attempt.started_at or now)
@@ -31,7 +34,7 @@ def fail(job: Job, event: on.ForceFailed, now: datetime) -> Outcome:
 
 
 def refuse(job: Job, _: on.ForceFailed, __: datetime) -> Outcome:
-    """Nothing of it can be stuck."""
+    """Raise Invalid: a queued job has no container, so TerminateJob ends it."""
     raise Invalid(f"Job {job.id} is {job.status} and has no container to give up: terminate it.")
 
 

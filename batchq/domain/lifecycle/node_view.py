@@ -1,7 +1,8 @@
-"""The nodes of a gang, each told as a job of its own. Pure views: only a node's containers are remembered of it.
+"""The view of each node of a multi-node parallel job as a job `ID#NODE`. Pure; only the job itself is stored.
 
-The main node fares as the job does. Another is over when all its containers are, and is SUCCEEDED or FAILED by the exit
-code of its own essential one, whatever becomes of the job; one that was terminated by itself is FAILED, as a job is.
+The main node has the status of the job. Any other node ends when all its containers have ended, and is SUCCEEDED or
+FAILED by the exit code of its own essential container, whatever the outcome of the job. A node that was terminated
+alone is FAILED.
 """
 
 from collections.abc import Sequence
@@ -25,16 +26,17 @@ from batchq.domain.task import Task
 
 
 def exists(job: Job, node: int) -> bool:
+    """Whether the job is a multi-node parallel job with a node of this index."""
     return job.spec.nodes is not None and 0 <= node < job.spec.nodes.count
 
 
 def views(job: Job) -> tuple[Job, ...]:
-    """Every node of a gang, by number; none of a job that is no gang."""
+    """The views of all nodes, by index; empty for a job without nodes."""
     return () if job.spec.nodes is None else tuple(view(job, node) for node in range(job.spec.nodes.count))
 
 
 def view(job: Job, node: int) -> Job:
-    """A node of a gang, as a job `<id>#<node>` that has only this node's containers, and only its task in its spec."""
+    """A node as a job `ID#NODE` with only this node's containers, and its task as the task of the spec."""
     gang = job.spec.nodes
     assert gang is not None, f"{job.id} has no nodes"
     task = gang.task(node)
@@ -44,7 +46,10 @@ def view(job: Job, node: int) -> Job:
 
 
 def decisive(parts: Sequence[Part], task: Task) -> Part | None:
-    """The container that tells how a node fares: the essential one that ended first, until then the first of them."""
+    """The container that decides a node's outcome: the essential one that ended first.
+
+    Until one has ended, the first essential one. None if `parts` has no essential container.
+    """
     essential = [it for it in parts if task.container(it.name).essential]
     ended = [(it.stopped_at, place) for place, it in enumerate(essential) if it.stopped_at is not None]
     return essential[min(ended)[1] if ended else 0] if essential else None
@@ -59,7 +64,7 @@ def _main(job: Job, node: int) -> Job:
 
 
 def _other(job: Job, task: Task, node: int) -> Job:
-    """Its attempt under way may be over before the job's is."""
+    """A node that is not the main node. It may end before the job's attempt does."""
     known = [*job.attempts] if job.attempt is None else [*job.attempts, job.attempt]
     own = [_outcome(job, it, task, node) for it in known]
     if job.status in QUEUED or not own:
@@ -72,7 +77,7 @@ def _other(job: Job, task: Task, node: int) -> Job:
 
 
 def _over(job: Job, last: Attempt, status: Status) -> Job:
-    """What its job was told after a node was over has nothing to do with the node."""
+    """The node as ended. A stop order to the job after the node had ended is not shown with the node."""
     ended = replace(
         job,
         status=status if status is Status.SUCCEEDED else Status.FAILED,
@@ -87,7 +92,7 @@ def _over(job: Job, last: Attempt, status: Status) -> Job:
 
 
 def _terminated(job: Job, last: Attempt) -> Job:
-    """With the order that was the node's own, where it had one."""
+    """With the stop order of a TerminateJob for this node alone, if there was one."""
     own = next((it for it in last.parts if it.terminated is not None), None)
     if own is None or own.terminated is None:
         return job
@@ -120,7 +125,7 @@ def _outcome(job: Job, attempt: Attempt, task: Task, node: int) -> Attempt:
 
 
 def _reason(job: Job, attempt: Attempt, telling: Part) -> str | None:
-    """What stopped it, where something did; else its own end."""
+    """The status reason of the node's attempt: the order that stopped it, else the outcome of its own container."""
     if telling.terminated is not None:
         return telling.terminated
     if telling.state is not PartState.ENDED:

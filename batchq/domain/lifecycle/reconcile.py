@@ -1,8 +1,8 @@
-"""What batchq remembers, against what the engine has: a watch is a hint, a survey is the truth. Pure.
+"""Reconciliation of the stored jobs with a survey, a list of all batchq containers that the engine has. Pure.
 
-Nothing is decided here from a container's state alone but that it must be looked at: the exit, its code and its times
-come from an inspection. A survey is older than the moment it is read, so only a container that was expected before the
-survey began can be missed by it.
+Events of the engine may be lost, so a survey is authoritative. It does not carry exit codes: a container that has
+stopped is inspected, and the inspection reports its exit. A survey is older than the moment it is processed, so a
+missing container counts as lost only if it was running when the survey began.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -20,18 +20,23 @@ from batchq.domain.lifecycle.containers import has_parts, tags_kept, tags_under_
 
 
 class Seen(Struct, frozen=True, kw_only=True):
-    """A container of ours in a survey. `lives` is whether it runs (or is paused), `begun` whether it ever did."""
+    """A batchq container in a survey."""
 
     tag: Tag
+    #: Whether it is running or paused.
     lives: bool
+    #: Whether it was ever started; False: it was only created.
     begun: bool = True
 
 
 class Reconciled(Struct, frozen=True, kw_only=True):
-    """What the survey tells of jobs, what to ask of the outside, and containers that nobody remembers."""
+    """The differences between the stored jobs and a survey."""
 
+    #: Events to apply: the containers that ran and no longer exist.
     news: tuple[tuple[JobId, on.ContainerLost], ...]
+    #: What the containers under way still need, and the clean-up of containers that stored jobs no longer need.
     effects: tuple[do.Effect, ...]
+    #: Containers of jobs that are not stored.
     strays: tuple[Tag, ...]
 
 
@@ -43,9 +48,12 @@ def reconcile(
     expected: Collection[Tag],
     lost_before: datetime | None = None,
 ) -> Reconciled:
-    """`expected`: the containers that ran when the survey began. `known`: of the seen jobs, those remembered.
+    """Compare the active jobs with a survey.
 
-    Those that began before `lost_before` went down with the engine, or the machine.
+    `known`: the ids of the jobs in the survey that are stored, active or not.
+    `expected`: the containers that were running when the survey began, as far as batchq knew.
+    `lost_before`: a lost container that started before this moment was lost because the engine or the machine went
+    down, and its attempt gets AWS's reason of a terminated host; None: not known to have gone down.
     """
     there = {it.tag: it for it in seen}
     under_way = {tag: job for job in active.values() for tag in tags_under_way(job)}
@@ -70,7 +78,10 @@ def _lost(job: Job, tag: Tag, before: datetime | None) -> on.ContainerLost:
 
 
 def wanted(job: Job, tag: Tag, seen: Seen | None) -> tuple[do.Effect, ...]:
-    """What a container under way still needs from the outside. Asking again for what is being done is harmless."""
+    """The effects that a container under way still needs; `seen` None: the survey did not contain it.
+
+    Effects are idempotent, so one that is being executed already may be requested again.
+    """
     standing = _standing(job, tag)
     if standing.starts:
         start = do.StartContainer(tag=tag)
@@ -81,10 +92,13 @@ def wanted(job: Job, tag: Tag, seen: Seen | None) -> tuple[do.Effect, ...]:
 
 
 class _Standing(Struct, frozen=True, kw_only=True):
-    """How far a container is: `starts` until it runs; `is_to_stop`, and `was_asked` to."""
+    """The progress of one container."""
 
+    #: Whether it has not been reported as running yet.
     starts: bool
+    #: Whether it is ordered to stop.
     is_to_stop: bool
+    #: Whether its stop signal was delivered.
     was_asked: bool
 
 

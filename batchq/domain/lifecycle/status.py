@@ -1,10 +1,9 @@
-"""How a job moves from one status to the next: the one place that writes a status, and only along `EDGES`.
+"""Status changes of jobs: the only module that writes a status, and only along `EDGES`. Pure.
 
-`finish` is the one place that decides what becomes of a job whose attempt is over.
-
-After an attempt has ended: is the job done, and how, or does it try again? Pure.
-
-When a container began and ended, by our clock. The engine's is another, which may be set while containers run.
+- `finish` ends an attempt: `verdict` decides whether the job SUCCEEDED, FAILED or is retried.
+- `with_history` renders a job with its recent history for errors and logs.
+- `began` and `lasted` convert times that the container engine reports to batchq's clock: the two clocks may differ, and
+  the engine's may be set while containers run.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,15 +16,18 @@ from batchq.domain import effects as do
 from batchq.domain.events import ContainerExited
 from batchq.domain.job import FINISHED, Action, Attempt, ExitRule, Job, Part, Status, Stop
 
+#: The changed job, and the effects to execute once it is saved.
 Outcome = tuple[Job, tuple[do.Effect, ...]]
 
+#: An entry of a job's history: when it happened (None: it did not), and its text.
 Move = tuple[datetime | None, str]
 
-MAX_MOVES = 8  # of a job, in an error or a line of the log
+MAX_MOVES = 8  # history entries in an error or a log line
 
+#: The status changes that are possible: the state diagram that AWS Batch documents, with retries.
 EDGES: Mapping[Status, frozenset[Status]] = {
     Status.SUBMITTED: frozenset({Status.PENDING, Status.RUNNABLE, Status.FAILED}),
-    Status.PENDING: frozenset({Status.RUNNABLE, Status.SUCCEEDED, Status.FAILED}),  # an array parent is never more
+    Status.PENDING: frozenset({Status.RUNNABLE, Status.SUCCEEDED, Status.FAILED}),  # SUCCEEDED: arrays only
     Status.RUNNABLE: frozenset({Status.STARTING, Status.FAILED}),
     Status.STARTING: frozenset({Status.RUNNING, Status.RUNNABLE, Status.FAILED}),
     Status.RUNNING: frozenset({Status.SUCCEEDED, Status.RUNNABLE, Status.FAILED}),
@@ -35,7 +37,10 @@ EDGES: Mapping[Status, frozenset[Status]] = {
 
 
 def finish(job: Job, ended: Attempt, now: datetime, status_reason: str) -> Job:
-    """An attempt is over, for this reason unless it was ordered to stop: what becomes of its job."""
+    """End the attempt under way as `ended`, and with it the job, or make the job RUNNABLE for the next attempt.
+
+    `status_reason` is the attempt's own; a stop order's reason takes its place.
+    """
     ended = replace(ended, status_reason=status_reason if job.stop is None else job.stop.reason)
     over = replace(job, attempts=(*job.attempts, ended), started_at=ended.started_at, stopped_at=ended.stopped_at)
     match verdict(job, ended):
@@ -48,19 +53,20 @@ def finish(job: Job, ended: Attempt, now: datetime, status_reason: str) -> Job:
 
 
 def abandon(job: Job, now: datetime) -> Job:
-    """It was ordered to stop, and nothing of it ran, so no attempt was used."""
+    """End as FAILED a job whose start was abandoned for its stop order. It does not count as an attempt."""
     assert job.stop is not None, f"given up, and was not to stop: {with_history(job)}"
     return end(replace(job, cancelled=None), Status.FAILED, now, job.stop.reason)
 
 
 def _blame(job: Job, ended: Attempt, now: datetime) -> tuple[Job, Status, datetime, str | None]:
-    """Whose reason the end of a failed job carries: the stop order's, the remembered cancel's, the attempt's own."""
+    """The arguments of `end` for a failed job: the reason is the stop order's, the cancel's or the attempt's."""
     if job.stop is not None:
         return replace(job, cancelled=None), Status.FAILED, now, job.stop.reason
     return job, Status.FAILED, now, job.cancelled if job.cancelled is not None else ended.status_reason
 
 
 def end(job: Job, status: Status, now: datetime, reason: str | None) -> Job:
+    """Move the job to a final status with this status reason, and clear what only an unfinished job has."""
     _check_edge(job, status)
     stopped = job.stopped_at or max(now, job.started_at or now)
     return replace(
@@ -76,6 +82,7 @@ def end(job: Job, status: Status, now: datetime, reason: str | None) -> Job:
 
 
 def to(job: Job, status: Status) -> Job:
+    """Move the job to another status. AssertionError if `EDGES` has no such edge."""
     _check_edge(job, status)
     return replace(job, status=status)
 
@@ -85,18 +92,19 @@ def _check_edge(job: Job, status: Status) -> None:
 
 
 def attempt_of(job: Job) -> Attempt:
+    """The attempt under way. AssertionError if there is none."""
     assert job.attempt is not None, f"no attempt under way: {with_history(job)}"
     return job.attempt
 
 
 def with_history(job: Job) -> str:
-    """The job in one line for an error or a log: its present state, then its last moves, oldest first."""
+    """One line for an error or a log: the job's present state, then its recent history, oldest entry first."""
     state = f"{job.id}: {job.status}, attempt {_in_short(job.attempt)}, {len(job.attempts)} ended, stop {job.stop}"
     return f"{state}; history: {', '.join(recent_moves(job))}"
 
 
 def recent_moves(job: Job) -> tuple[str, ...]:
-    """The last MAX_MOVES moves of the job, oldest first, each with its time. Known from the job alone."""
+    """The last MAX_MOVES entries of the job's history, oldest first, each with its time. Derived from the job alone."""
     attempts = job.attempts if job.attempt is None else (*job.attempts, job.attempt)
     known = [
         (job.created_at, "submitted"),
@@ -110,7 +118,7 @@ def recent_moves(job: Job) -> tuple[str, ...]:
 
 
 def _time_of(move: tuple[datetime, str]) -> float:
-    """Also where a damaged record has a time without a time zone."""
+    """A sort key that accepts times without a time zone too: a damaged record may have one."""
     return move[0].timestamp()
 
 
@@ -136,13 +144,19 @@ def _in_short(attempt: Attempt | None) -> str:
 
 
 class Verdict(StrEnum):
+    """The consequence of an ended attempt for its job. AGAIN: the job is retried."""
+
     SUCCEED = "SUCCEED"
     FAIL = "FAIL"
     AGAIN = "AGAIN"
 
 
 def verdict(job: Job, ended: Attempt) -> Verdict:
-    """The order of these questions is the contract: a stop order beats all, an exit 0 beats a remembered cancel."""
+    """Decide what follows for the job from its ended attempt. The order of the checks is part of the contract.
+
+    A stop order fails the job whatever the exit code. Exit code 0 succeeds even after a CancelJob. Otherwise the job
+    fails if it was cancelled, was refused, or has used its attempts; else its evaluateOnExit decides.
+    """
     if job.stop is not None:
         return Verdict.FAIL
     if ended.exit_code == 0:
@@ -153,12 +167,12 @@ def verdict(job: Job, ended: Attempt) -> Verdict:
 
 
 def evaluate(rules: tuple[ExitRule, ...], ended: Attempt) -> Action:
-    """What the first matching entry says. AWS: when none matches, the job is retried."""
+    """The action of the first evaluateOnExit entry that matches. AWS: if none matches, the job is retried."""
     return next((rule.action for rule in rules if matches(rule, ended)), Action.RETRY)
 
 
 def matches(rule: ExitRule, ended: Attempt) -> bool:
-    """Every condition that is given holds."""
+    """Whether all patterns that the entry has match the attempt."""
     code = None if ended.exit_code is None else str(ended.exit_code)
     return (
         _like(rule.on_status_reason, ended.status_reason)
@@ -168,7 +182,7 @@ def matches(rule: ExitRule, ended: Attempt) -> bool:
 
 
 def _like(pattern: str | None, text: str | None) -> bool:
-    """A lone `*` also matches what is missing: AWS's documented catch-all is `onReason: "*"`."""
+    """Whether `text` matches. The pattern `*` also matches None: AWS documents `onReason: "*"` as the catch-all."""
     if pattern is None or pattern == "*":
         return True
     if text is None:
@@ -180,16 +194,23 @@ NOTHING = timedelta()
 
 
 def began(told: datetime, *, asked: datetime | None, now: datetime) -> datetime:
-    """As the engine told, but after its start was asked for and not in the future: timeouts count from it."""
+    """When a container started, by batchq's clock: not before its start was requested, and not after `now`.
+
+    `told` is the engine's time; `asked` is when the start was requested, None if that is not known. Timeouts count from
+    the result.
+    """
     return min(told + _set_back(told, asked, now), now)
 
 
 def lasted(told: ContainerExited, *, asked: datetime | None, now: datetime) -> tuple[datetime, datetime]:
-    """Its beginning and its end: as far apart as the engine told, never less than nothing."""
+    """When a container started and stopped, by batchq's clock. The duration is the engine's, and never negative."""
     set_back = _set_back(told.started_at, asked, now)
     return told.started_at + set_back, max(told.stopped_at, told.started_at) + set_back
 
 
 def _set_back(told: datetime, asked: datetime | None, now: datetime) -> timedelta:
-    """How far the engine's clock is behind, as far as can be known; where our own was set back, it cannot."""
+    """The least correction of the engine's times: a container cannot have started before its start was requested.
+
+    Zero if the request's time is not known, or lies after `now` because batchq's own clock was set back.
+    """
     return NOTHING if asked is None or asked > now else max(asked - told, NOTHING)

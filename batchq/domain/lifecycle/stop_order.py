@@ -1,4 +1,4 @@
-"""What is asked of a job that is not to go on, and is remembered beside its status. Pure; the first order stands."""
+"""Stop orders: what CancelJob, TerminateJob and a timeout store in a job beside its status. Pure."""
 
 from datetime import datetime, timedelta
 
@@ -9,11 +9,12 @@ from batchq.domain import status_reasons
 from batchq.domain.ids import Tag
 from batchq.domain.job import Job, Stop, StopCause
 
-KILL_AGAIN = timedelta(seconds=5)
-UNKILLABLE_AFTER = timedelta(seconds=60)
+KILL_AGAIN = timedelta(seconds=5)  # between two kills of a container that does not exit
+UNKILLABLE_AFTER = timedelta(seconds=60)  # from the first kill to the status reason UNKILLABLE
 
 
 def order(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
+    """Set a TerminateJob's stop order. The grace period is the request's, else the job's."""
     grace = job.spec.stop_grace if event.grace is None else event.grace
     cause, signal = StopCause.TERMINATED, event.signal
     stop = Stop(cause=cause, reason=event.reason, ordered_at=now, grace=grace, signal=signal)
@@ -21,24 +22,28 @@ def order(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
 
 
 def time_out(job: Job, now: datetime) -> Job:
+    """Set the stop order of a timeout, with the job's own grace period."""
     stop = Stop(cause=StopCause.TIMED_OUT, reason=status_reasons.TIMED_OUT, ordered_at=now, grace=job.spec.stop_grace)
     return replace(job, stop=stop, status_reason=status_reasons.TIMED_OUT)
 
 
 def remember_cancel(job: Job, event: on.CancelRequested) -> Job:
-    """AWS: CancelJob succeeds, and does not reach a job this far. batchq: but there is no attempt after this one."""
+    """Store a CancelJob on an active job, unless a cancel or a stop order is stored already.
+
+    AWS: CancelJob succeeds on such a job and has no effect. batchq: the job has no further attempt.
+    """
     if job.cancelled is not None or job.stop is not None:
         return job
     return replace(job, cancelled=event.reason)
 
 
 def told_of_deaf(job: Job, killed_at: datetime, now: datetime) -> Job:
-    """What was killed a while ago and does not die keeps its room, and says so."""
+    """Set the status reason UNKILLABLE if the first kill, at `killed_at`, was UNKILLABLE_AFTER ago or earlier."""
     return replace(job, status_reason=status_reasons.UNKILLABLE) if now - killed_at >= UNKILLABLE_AFTER else job
 
 
 def signal_of(job: Job, tag: Tag) -> str | None:
-    """What a container that is to stop is asked with, None the image's own."""
+    """The stop signal for the container of `tag`; None: the image's StopSignal, or SIGTERM."""
     parts = () if job.attempt is None else job.attempt.parts
     part = next((it for it in parts if it.key == tag.part), None)
     if part is not None:

@@ -1,13 +1,23 @@
-"""Everything that may happen to a job. It is a table.
+"""The job lifecycle: a table of the events that can happen to a job in each status. Pure.
 
-`TRANSITIONS[status][event]` is a rule: `(job, event, now) -> (job, effects)`. A cell that is there is legal, `ignored`
-included; one that is not raises IllegalTransition. News of an attempt that is not under way is dropped before the
-table: the dead stay dead. Only `moves` writes a status.
+`TRANSITIONS[status][event type]` is a rule: a function `(job, event, now) -> (job, effects)`. The engine calls `step`,
+saves the changed job, and only then executes the effects. A missing cell is an illegal transition: `step` raises
+IllegalTransition with the job's recent history. The rule `ignored` marks an event that is legal and changes nothing.
+Rules change a status only through `lifecycle.status`, which allows only the edges of the AWS state diagram (`EDGES`).
 
-The heart is the difference between two requests. A *cancel* ends a job that is not yet STARTING; on one that is, it is
-remembered, leaves the attempt alone and forbids another. A *terminate* ends a queued job too, and to an active one it
-is a stop order beside the status: asked to stop, killed after its grace, FAILED when its container is over, whatever
-the exit code, without another attempt. The first order stands; a later one changes nothing.
+The API has two requests that end a job:
+
+- CancelJob prevents new attempts. A queued job (SUBMITTED, PENDING, RUNNABLE) becomes FAILED at once. A STARTING or
+  RUNNING job keeps its attempt: the reason is stored in `Job.cancelled`, and if the attempt fails it is not retried.
+- TerminateJob also ends the attempt. A queued job becomes FAILED at once. On a STARTING or RUNNING job it sets the stop
+  order `Job.stop`, which is a field beside the status: the container receives a stop signal, and is killed when the
+  grace period expires. When the container has exited the job is FAILED, whatever the exit code, and not retried.
+
+The first stop order stands: a later CancelJob, TerminateJob or timeout changes nothing. A TerminateJob that follows a
+CancelJob still stops the container.
+
+Two kinds of jobs have tables of their own: an array whose children exist (`lifecycle.arrays`), and an attempt with
+several containers (`lifecycle.containers`). `step` selects the table.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,11 +34,16 @@ from batchq.domain.lifecycle import arrays, containers, deadlines, force_fail, s
 from batchq.domain.lifecycle.status import Outcome, abandon, attempt_of, began, end, finish, lasted, to, with_history
 from batchq.errors import IllegalTransition
 
+#: A cell of the table: `(job, event, now) -> (job, effects)`.
 Rule = Callable[..., Outcome]  # type: ignore[explicit-any]  # each takes the event of its own cell
 
 
 def step(job: Job, event: on.Event, now: datetime) -> Outcome:
-    """What follows from an event. Raises IllegalTransition when it cannot happen to a job in this status."""
+    """Apply an event: return the changed job and the effects to execute once it is saved.
+
+    An event about an attempt that is not under way returns the same job and no effects, because late reports about
+    ended attempts are normal. Raises IllegalTransition if the event cannot happen to a job in this status.
+    """
     if job.family is not None and job.status is Status.PENDING:
         return arrays.step(job, event, now)
     if on.is_news(event) and (job.attempt is None or job.attempt.number != event.attempt):
@@ -42,7 +57,10 @@ def step(job: Job, event: on.Event, now: datetime) -> Outcome:
 
 
 def next_wakeup(job: Job) -> datetime | None:
-    """When time itself will next happen to the job: its kill, or its timeout."""
+    """When the job's next deadline passes: its kill if it is ordered to stop, else its timeout. None: no deadline.
+
+    A stop has no deadline before the stop signal is delivered, because the grace period starts there.
+    """
     if containers.has_parts(job):
         return deadlines.next_wakeup(job)
     if job.status is not Status.RUNNING:
@@ -54,7 +72,7 @@ def next_wakeup(job: Job) -> datetime | None:
 
 
 def ring(job: Job, now: datetime) -> on.TimedOut | on.GraceExpired | on.StartTimedOut | None:
-    """The event that the job's alarm stands for, None if it is not due."""
+    """The event of the job's earliest deadline that has passed at `now`; None if none has."""
     if containers.has_parts(job):
         return deadlines.ring(job, now)
     due = next_wakeup(job)
@@ -65,7 +83,7 @@ def ring(job: Job, now: datetime) -> on.TimedOut | on.GraceExpired | on.StartTim
 
 
 def due(job: Job, now: datetime) -> tuple[deadlines.Alarm, ...]:
-    """All that the alarm stands for, where several containers are due."""
+    """The events of all deadlines that have passed at `now`, earliest first: each container may have its own."""
     if containers.has_parts(job):
         return deadlines.due(job, now)
     alarm = ring(job, now)
@@ -95,7 +113,7 @@ def _block(job: Job, event: on.FoundBlocked, now: datetime) -> Outcome:
 
 
 def _blocked(job: Job, reason: str, now: datetime) -> Job:
-    """Since when it is blocked counts from when it first was for this reason, however that is explained."""
+    """Set the status reason. `blocked_at` is kept while the reason's code stays the same and only its text changes."""
     if job.blocked_at is not None and job.status_reason == reason:
         return job
     same = job.status_reason is not None and status_reasons.code(job.status_reason) == status_reasons.code(reason)
@@ -107,7 +125,7 @@ def _release(job: Job, _: on.FoundFitting, __: datetime) -> Outcome:
 
 
 def _give_up(job: Job, event: on.BlockedTooLong, now: datetime) -> Outcome:
-    """AWS calls the action CANCEL, so what it did shows as a cancel."""
+    """AWS: the action of a jobStateTimeLimitAction is CANCEL, so the job is shown as cancelled."""
     reason = status_reasons.BLOCKED_TOO_LONG.format(reason=event.reason)
     return end(replace(job, cancelled=reason), Status.FAILED, now, reason), ()
 
@@ -155,7 +173,7 @@ def _abandoned(job: Job, _: on.StartAbandoned, now: datetime) -> Outcome:
 
 
 def _exit_unseen_start(job: Job, event: on.ContainerExited, now: datetime) -> Outcome:
-    """It was over before we heard that it ran: both happened, in that order."""
+    """The first report of the container is its exit. It did run, so the job passes through RUNNING."""
     running, _ = _run(job, on.ContainerStarted(attempt=event.attempt, started_at=event.started_at), now)
     return _exit(running, event, now)
 
@@ -185,7 +203,7 @@ def _remember_cancel(job: Job, event: on.CancelRequested, _: datetime) -> Outcom
 
 
 def _terminate_active(job: Job, event: on.TerminateRequested, now: datetime) -> Outcome:
-    """One that may not have been started yet is given up; if it was too late for that, it is asked once it runs."""
+    """A STARTING job abandons its start. If the container was started already, `_run` sends the stop signal."""
     if job.stop is not None:
         return job, ()
     ask = do.AbandonStart(tag=job.tag) if job.status is Status.STARTING else do.StopContainer(tag=job.tag)
@@ -199,14 +217,17 @@ def _time_out(job: Job, _: on.TimedOut, now: datetime) -> Outcome:
 
 
 def _count_grace(job: Job, _: on.StopAsked, now: datetime) -> Outcome:
-    """The grace counts from the asking, so that a slow engine does not burn it; asked twice, from the first."""
+    """Start the grace period at the first delivery of the stop signal, so that a slow engine does not shorten it."""
     if job.stop is None or job.stop.kill_at is not None:
         return job, ()
     return replace(job, stop=replace(job.stop, kill_at=now + job.stop.grace)), ()
 
 
 def _kill(job: Job, _: on.GraceExpired, now: datetime) -> Outcome:
-    """Kill, and again until it is dead. What does not die keeps its room, and says so."""
+    """Kill the container and set the next deadline: the kill is repeated until it exits.
+
+    A container that does not exit keeps its resources; the status reason says so after a while.
+    """
     if job.stop is None or job.stop.kill_at is None:
         return job, ()
     killed_at = job.stop.killed_at or now
@@ -215,13 +236,15 @@ def _kill(job: Job, _: on.GraceExpired, now: datetime) -> Outcome:
 
 
 def ignored(job: Job, _: on.Event, __: datetime) -> Outcome:
-    """Legal, and nothing follows."""
+    """The event is legal and changes nothing."""
     return job, ()
 
 
-late = ignored  # of a job that is over
+late = ignored  # the event arrived after the job ended
 
 
+#: The row of both final statuses. Reports about attempts need no cells: a finished job has no attempt under way, so
+#: `step` drops them.
 _OVER: Mapping[type[on.Event], Rule] = {
     on.DependenciesPending: late,
     on.DependenciesMet: late,
@@ -236,6 +259,7 @@ _OVER: Mapping[type[on.Event], Rule] = {
     on.ForceFailed: late,
 }
 
+#: The table: one row for each status, one cell for each event that is legal in it.
 TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
     Status.SUBMITTED: {
         on.DependenciesPending: _wait,
