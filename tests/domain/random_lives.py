@@ -8,7 +8,7 @@ from hypothesis import strategies as some
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.job import QUEUED, Action, ExitRule, Job, Status
-from batchq.domain.lifecycle.status import story
+from batchq.domain.lifecycle.status import with_history
 from batchq.domain.lifecycle.transitions import TRANSITIONS, step
 from tests.support.builders import NOON, job, job_id, retry
 
@@ -35,7 +35,7 @@ class Step:
     effects: tuple[do.Effect, ...]
 
     def __repr__(self):
-        return f"\n{self.now:%X} {self.event} made {self.before.status} into {story(self.after)}, wants {self.effects}"
+        return f"\n{self.now:%X} {self.event} made {self.before.status} into {with_history(self.after)}, wants {self.effects}"
 
 
 seconds = some.integers(0, 100).map(lambda number: timedelta(seconds=number))
