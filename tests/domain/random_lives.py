@@ -35,7 +35,8 @@ class Step:
     effects: tuple[do.Effect, ...]
 
     def __repr__(self):
-        return f"\n{self.now:%X} {self.event} made {self.before.status} into {with_history(self.after)}, wants {self.effects}"
+        after = with_history(self.after)
+        return f"\n{self.now:%X} {self.event} made {self.before.status} into {after}, wants {self.effects}"
 
 
 seconds = some.integers(0, 100).map(lambda number: timedelta(seconds=number))

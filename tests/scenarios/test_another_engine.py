@@ -150,7 +150,7 @@ async def test_an_engine_that_is_exchanged_while_the_server_runs_proves_nothing_
     theirs, world.machine = world.machine, SimulatedRuntime(clock=world.clock, capacity=HOST, engine_id="another")
     world.runtime._runtime = world.machine
 
-    world.engine._watcher._hear(tag)  # a late report of its death, before the next survey
+    world.engine._watcher._on_death(tag)  # a late report of its death, before the next survey
     await world.passes(60)
 
     assert (await world.job(job)).status is Status.RUNNING
