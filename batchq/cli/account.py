@@ -1,4 +1,4 @@
-"""`batchq account ...`: the tree that users belong to, and what each account may have."""
+"""`batchq account ...`: manages accounts, their container policies and their limits."""
 
 import argparse
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ from batchq.cli.arguments import NONE, listed, or_none, yes
 
 Flags = Mapping[str, tuple[str, Callable[[str], object], str, str]]
 
-# By the member that each flag says.
+# Each flag by the member of the request that it sets: flag, parser, metavar, help text.
 _ALLOWANCE: Final[Flags] = {
     "privileged": ("--privileged", yes, "YES|NO", "whether they may be privileged, which is to own the machine"),
     "devices": ("--devices", listed, "PATHS", "devices of the machine that they may have, between commas"),
@@ -35,7 +35,7 @@ _LIMITS: Final[Flags] = {
 
 
 def add(command: argparse.ArgumentParser) -> None:
-    """Accounts form a tree below `root`. What one does not say, its parent does; limits hold for all below, too."""
+    """Accounts form a tree below `root`. Accounts inherit what they do not set; limits include all accounts below."""
     deeds = command.add_subparsers(dest="deed", required=True)
     _about(add_deed(deeds, "add", "a new account", _add))
     _about(add_deed(deeds, "set", "change what is said, and nothing else", _set))
@@ -47,7 +47,7 @@ def add(command: argparse.ArgumentParser) -> None:
 
 
 def _about(deed: argparse.ArgumentParser) -> None:
-    """What is not given is not there afterwards."""
+    """Declare the flags. One that is not given leaves no attribute, so that only given members are sent."""
     deed.argument_default = argparse.SUPPRESS
     deed.add_argument("name")
     deed.add_argument("--parent", help="the account above it (root)")
@@ -65,6 +65,7 @@ def _about(deed: argparse.ArgumentParser) -> None:
 
 
 def _said(asked: argparse.Namespace) -> dict[str, object]:
+    """The body of the request: the members whose flags are given."""
     given = vars(asked)
     said: dict[str, object] = {name: given[name] for name in ("name", "parent", "queues") if name in given}
     for member in ("allowance", "limits"):
@@ -99,7 +100,7 @@ def _say(account: Told) -> int:
 
 
 def _told(account: Told) -> str:
-    """What is in effect, and what it says itself of limits; by the names of the flags."""
+    """A line with the queues and policy in effect and the account's own limits, under the names of the flags."""
     queues, may = account["inEffect"]["queues"], account["inEffect"]["allowance"]
     words = [
         "all queues" if queues is None else f"queues {','.join(queues) or NONE}",

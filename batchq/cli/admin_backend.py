@@ -1,8 +1,8 @@
-"""Whom a command on accounts, users and keys asks: the files of the data, or a server.
+"""The backend of the commands on accounts, users and keys: the files of the data directory, or a server.
 
-A process that may write the files owns the server, so no user is checked; root acts with the rights of their owner.
-They are asked unless a server is named, by `--url`, BATCHQ_URL or the config file; a server asks for the caller's own
-key, and what he may do.
+The files are used unless `--url`, BATCHQ_URL or a config file names a server. A process that may write the files owns
+the server, so nothing is authorized; root acts with the rights of the files' owner. A server authenticates the caller
+by an access key, and authorizes each request.
 """
 
 import argparse
@@ -30,7 +30,7 @@ Told = dict[str, Any]
 
 
 def add_deed(deeds: Any, name: str, text: str, run: Any) -> argparse.ArgumentParser:  # noqa: ANN401 - argparse's
-    """A command's deed, that can be asked of the files and of a server."""
+    """Add a subcommand that works on the files or on a server, with the flags that select one of them."""
     deed: argparse.ArgumentParser = deeds.add_parser(name, help=text, description=text)
     deed.set_defaults(run=run)
     deed.add_argument("--data", type=Path, help="directory of the database and these files")
@@ -44,7 +44,7 @@ def add_json(deed: argparse.ArgumentParser) -> None:
 
 
 def asks_server(asked: argparse.Namespace) -> bool:
-    """Raises Misused where both are named."""
+    """Whether the flags, variables or config file name a server. Raises Misused if the flags name both backends."""
     if asked.data is not None:
         if asked.url or asked.config:
             raise Misused("--data are files, --url is a server: which of them?")
@@ -54,18 +54,19 @@ def asks_server(asked: argparse.Namespace) -> bool:
 
 
 def ask(asked: argparse.Namespace, operation: str, content: Mapping[str, object]) -> Told:
-    """The answer. Raises Invalid and Unavailable."""
+    """Perform an operation of `OPERATIONS` and return its response. Raises Invalid and Unavailable."""
     if asks_server(asked):
         return dict(call(url_of(asked), f"/v1/batchq/{operation.lower()}", content))
     return dict(_ask_files(read(asked).data, operation, content))
 
 
 def given(asked: argparse.Namespace, *names: str) -> dict[str, object]:
-    """Those of the flags that are there, and say something."""
+    """The values of these flags, without those that are not given or not declared."""
     return {name: it for name in names if (it := getattr(asked, name, None)) is not None}
 
 
 def show(asked: argparse.Namespace, told: object, lines: list[str]) -> int:
+    """Print the response as JSON with `--json`, else the lines. Returns the exit status 0."""
     for it in [json.dumps(told, indent=2)] if asked.json else map(line, lines):
         print(it)
     return 0

@@ -1,7 +1,4 @@
-"""What was said by flags and variables, as the settings that a command goes by.
-
-What flags say: lists between commas, yes and no, numbers, and `none`.
-"""
+"""Parsers of flag values, and the settings that flags and environment variables result in."""
 
 import argparse
 from argparse import ArgumentTypeError
@@ -17,18 +14,19 @@ NONE = "none"
 
 
 def listed(text: str) -> list[str]:
-    """Empty for an empty text."""
+    """Parse a list with commas; empty parts are dropped."""
     return [it.strip() for it in text.split(",") if it.strip()]
 
 
 def yes(text: str) -> bool:
+    """Parse `yes` or `no`."""
     if text.lower() not in {"yes", "no"}:
         raise ArgumentTypeError("yes or no")
     return text.lower() == "yes"
 
 
 def or_none(kind: Callable[[str], object]) -> Callable[[str], object]:
-    """Of a flag that takes back what was said by the word `none`."""
+    """A parser that returns None for the word `none`, which removes a setting, and else calls `kind`."""
 
     def read(text: str) -> object:
         try:
@@ -40,7 +38,7 @@ def or_none(kind: Callable[[str], object]) -> Callable[[str], object]:
 
 
 def read(asked: argparse.Namespace) -> Settings:
-    """Settings from the flags that were given, whatever the command. Raises Misused."""
+    """The settings, from the flags that are given and the environment. Raises Misused."""
     given = {name: value for name, value in vars(asked).items() if value is not None and name in Settings.model_fields}
     try:
         return Settings(**given)

@@ -1,4 +1,4 @@
-"""`batchq audit`: who did what, the newest first; by a server, or on the files with `--data`."""
+"""`batchq audit`: prints audit records, newest first, from a server or, with `--data`, from the files."""
 
 import argparse
 from datetime import UTC, datetime, timedelta
@@ -12,14 +12,14 @@ from batchq.domain.access.audit import AuditQuery
 from batchq.errors import Misused
 from batchq.store.offline.audit import read_audit
 
-PAGE = 1000
+PAGE = 1000  # records of one response
 EPOCH = datetime.fromtimestamp(0, UTC)
 
 Told = dict[str, Any]
 
 
 def add(command: argparse.ArgumentParser) -> None:
-    """Say who did what, the newest first: all of it to operators, of accounts to coordinators, to others their own."""
+    """Print who changed what, newest first. Operators see all of it, coordinators their accounts, users their own."""
     command.set_defaults(run=run)
     command.add_argument("--since", type=_moment, metavar="TIME", help="2026-11-21, or 2026-11-21T18:30 (UTC)")
     command.add_argument("--user", help="whose acts")
@@ -70,6 +70,7 @@ def _line(told: Told) -> str:
 
 
 def _moment(text: str) -> int:
+    """Parse an ISO 8601 time, UTC without an offset, into milliseconds since the epoch."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:

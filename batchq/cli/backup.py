@@ -1,4 +1,4 @@
-"""`batchq backup FILE`: a copy of the database, beside a server or without one."""
+"""`batchq backup FILE`: copies the database, whether or not a server runs."""
 
 import argparse
 from pathlib import Path
@@ -8,7 +8,7 @@ from batchq.store.offline.backup import back_up
 
 
 def add(command: argparse.ArgumentParser) -> None:
-    """Copy the database as it is in one moment. Logs are files of their own: copy the folder `logs` after it."""
+    """Copy the database as of one moment. Logs are not in the database: copy the folder `logs` afterwards."""
     command.set_defaults(run=run)
     command.add_argument("file", type=Path, help="where the copy goes, outside of the data")
     command.add_argument("--data", type=Path, help="directory of the database and the logs")

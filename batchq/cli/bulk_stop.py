@@ -1,4 +1,4 @@
-"""What `batchq cancel` and `batchq terminate` have in common: whom they mean, whom they ask, and how they end."""
+"""The part that `batchq cancel` and `batchq terminate` share: flags, request, output and exit status."""
 
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections import Counter
@@ -14,7 +14,7 @@ from batchq.cli.stop_report import DONE, JsonReporter, Line, LineReporter, StopR
 from batchq.errors import Invalid, Unavailable
 
 WHO_AM_I = "/v1/batchq/whoami"
-PATIENCE = 120.0  # seconds to the first word, and from each to the next
+PATIENCE = 120.0  # seconds until the first byte of the response, and between two of them
 AS_ASKED = {*DONE, "ALREADY_FINISHED", "NOT_MATCHED"}
 STATUSES = """\
 exit status:
@@ -39,14 +39,16 @@ def add_arguments(command: ArgumentParser) -> None:
 
 
 class Progress(Struct):
-    #: Whether the server has taken the order: its answer has begun.
+    """What is known of an order if its response is interrupted."""
+
+    #: Whether the server has accepted the order, which is so when its response begins.
     is_ordered: bool = False
     #: Jobs reported so far, by outcome.
     counts: Counter[str] = field(default_factory=Counter)
 
 
 def stop(asked: Namespace, path: str, **more: object) -> int:
-    """Send the order, print what becomes of each job, and return the exit status."""
+    """Send the order, print the outcome of each job, and return the exit status."""
     progress = Progress()
     try:
         _stop(asked, path, more, progress)
@@ -73,7 +75,7 @@ def _stop(asked: Namespace, path: str, more: Mapping[str, object], progress: Pro
 
 
 def _show(lines: Iterator[Line], teller: StopReporter, counts: Counter[str]) -> None:
-    """Print all lines. Raises Unavailable when the last line, with `counts`, is missing."""
+    """Print all lines. Raises Unavailable if the last line, which has `counts`, is missing."""
     for line in lines:
         if "counts" in line:
             teller.end(line, counts)
@@ -86,7 +88,7 @@ def _show(lines: Iterator[Line], teller: StopReporter, counts: Counter[str]) -> 
 
 
 def _name_at(url: str) -> str:
-    """Who asks, as the server calls him."""
+    """The name of the caller on the server. Raises Unavailable if its response has none."""
     user = call(url, WHO_AM_I, {}).get("user")
     if not isinstance(user, str) or not user:
         raise Unavailable(f"{url} does not say who you are")
@@ -94,6 +96,7 @@ def _name_at(url: str) -> str:
 
 
 def _known(progress: Progress, asked: Namespace) -> str:
+    """The outcomes reported before the interruption, as the end of an error text; empty if nothing was ordered."""
     if not progress.is_ordered or asked.dry_run:
         return ""
     known = summary(progress.counts, DONE) if progress.counts else "nothing"

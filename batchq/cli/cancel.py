@@ -1,4 +1,4 @@
-"""`batchq cancel`: CancelJob of many jobs, by their ids and by filters."""
+"""`batchq cancel`: CancelJob of many jobs, selected by ids and filters."""
 
 import argparse
 
@@ -8,9 +8,9 @@ CANCEL = "/v1/batchq/canceljobs"
 
 
 def add(command: argparse.ArgumentParser) -> None:
-    """Cancel jobs: what has not started never will, what runs goes on and is not retried.
+    """Cancel jobs: a job that has not started never does; a job that runs continues and is not retried.
 
-    All conditions must hold; of those that are given with commas, or several times, one. Nothing is asked back.
+    A job must match all filters, and one value of each filter. The command does not ask for confirmation.
 
       batchq cancel 3f2c9a1b-5d0e-4c1f-9a77-0c4e51b0a001,9a1bd3c2-77aa-4f0e-8f21-6b0d5cf4a002
       batchq cancel -u "$USER" -n 'sim-*'

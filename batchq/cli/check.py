@@ -1,4 +1,4 @@
-"""`batchq check [FILE]`: whether the data, or a backup of it, is whole; 0 when it is, else 1."""
+"""`batchq check [FILE]`: checks the database, or a backup, for damage; exit status 0 without damage, else 1."""
 
 import argparse
 from pathlib import Path
@@ -11,7 +11,7 @@ from batchq.store.offline.check import Report, check
 
 
 def add(command: argparse.ArgumentParser) -> None:
-    """Check the data, or a backup of it: as SQLite sees it, and row by row. Changes nothing."""
+    """Check the database, or a backup, by SQLite's integrity check and row by row. Nothing is changed."""
     command.set_defaults(run=run)
     command.add_argument("file", type=Path, nargs="?", help="a backup (without it, the data)")
     command.add_argument("--data", type=Path, help="directory of the database and the logs")

@@ -1,11 +1,11 @@
-"""A file that says which server is asked, and who asks, where neither flags nor variables do.
+"""The config file of commands: the server and the access key, where neither flags nor variables give them.
 
 url = "https://batch.lab.example:22824"
-key_id = "BQ..."                         # of `batchq key create`
+key_id = "BQ..."                         # printed by `batchq key create`
 secret = "..."
-profile = "lab"                          # instead of these two: the keys of it in ~/.aws/credentials
+profile = "lab"                          # instead of key_id and secret: a profile in ~/.aws/credentials
 region = "us-east-1"
-ca_bundle = "lab.pem"                    # beside this file, or anywhere
+ca_bundle = "lab.pem"                    # absolute, or relative to this file's folder
 """
 
 import os
@@ -30,13 +30,15 @@ MEMBERS = {*VARIABLES, "profile"}
 
 
 def usual_file() -> Path:
+    """The config file that is read if `--config` names none."""
     return Path(platformdirs.user_config_dir("batchq")) / "config.toml"
 
 
 def load(named: Path | None) -> None:
-    """Make of what the file says the variables of the same meaning, where they are not there. Raises Misused.
+    """Set the environment variables that the file's members stand for, where they are not set. Raises Misused.
 
-    A key is never put together of two places: a variable for one half of it stands against both halves here.
+    Key id and secret always come from one place: if either variable is set, neither is taken from the file. A missing
+    file is an error only if `--config` names it.
     """
     file = named or usual_file()
     if named is None and not file.exists():
@@ -49,6 +51,7 @@ def load(named: Path | None) -> None:
 
 
 def _told(file: Path) -> Mapping[str, str]:
+    """The validated members, with the keys of the profile, and the path of `ca_bundle` made absolute."""
     told = _read(file)
     for member, value in told.items():
         if member not in MEMBERS:
@@ -72,7 +75,7 @@ def _read(file: Path) -> Mapping[str, object]:
             mode = os.fstat(opened.fileno()).st_mode
     except OSError as why:
         raise Misused(f"cannot read {file}: {why.strerror}") from None
-    except (ValueError, RecursionError) as why:  # TOMLDecodeError is one, and shows nothing of what stands there
+    except (ValueError, RecursionError) as why:  # TOMLDecodeError is a ValueError, and quotes no values
         raise Misused(f"{file} is no TOML: {why}") from None
     if "secret" in told and stat.S_IMODE(mode) & 0o077 and stat.S_ISREG(mode):
         raise Misused(f"others may read the secret in {file}: chmod 600 {file}")
@@ -80,7 +83,7 @@ def _read(file: Path) -> Mapping[str, object]:
 
 
 def _keys_of(profile: str, file: Path) -> Mapping[str, str]:
-    """As AWS's own tools keep them."""
+    """The key of a profile in the shared credentials file of AWS's tools."""
     place = Path(os.environ.get(CREDENTIALS) or "~/.aws/credentials").expanduser()
     kept = RawConfigParser()
     try:

@@ -1,4 +1,4 @@
-"""`batchq doctor`: what is wrong with engine, data, clock and server, and what to do; 0 when nothing is, else 1."""
+"""`batchq doctor`: diagnoses engine, data, clock, server and jobs; exit status 1 if there is a problem, else 0."""
 
 import argparse
 import json
@@ -20,7 +20,7 @@ PATIENCE = 5.0  # seconds
 
 
 def add(command: argparse.ArgumentParser) -> None:
-    """Say what is wrong with engine, data, disk, clock and server, and what to do about it. Changes nothing."""
+    """Diagnose engine, data, disk, clock, server and jobs, and recommend remedies. Nothing is changed."""
     command.set_defaults(run=run)
     command.add_argument("--data", type=Path, help="directory of the database and the logs")
     add_url(command)
@@ -35,10 +35,11 @@ def run(asked: argparse.Namespace) -> int:
 
 
 def ask(url: str) -> ServerFacts:
+    """The health report of the server, or why there is none."""
     try:
         try:
             health = call(url, HEALTH, patience=PATIENCE)
-        except Invalid:  # our keys are not of this server: a stranger is told a little
+        except Invalid:  # the server refuses our key; an unsigned request gets a short report
             health = call(url, HEALTH, patience=PATIENCE, signed=False)
         return ServerFacts(url=url, health=health)
     except BatchqError as away:
@@ -46,6 +47,6 @@ def ask(url: str) -> ServerFacts:
 
 
 def render(finding: Finding) -> str:
-    """In a line."""
+    """A finding as one line."""
     do = f". {finding.do}" if finding.do else ""
     return line(f"{finding.level:8} {finding.about}: {finding.says}{do}")

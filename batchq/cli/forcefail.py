@@ -1,4 +1,4 @@
-"""`batchq force-fail`: the last resort for a job whose container does not end."""
+"""`batchq force-fail`: fails a job whose container does not end, as the last resort."""
 
 import argparse
 import re
@@ -13,7 +13,7 @@ REASON = "its container does not end"
 
 
 def add(command: argparse.ArgumentParser) -> None:
-    """End a job at once, and free its room, whatever its container does. Terminate it first, and give it time."""
+    """Fail a job at once and free its resources, whatever its container does. Terminate the job first, and wait."""
     command.set_defaults(run=run)
     command.add_argument("job", metavar="JOB", help="the id of a job, or of a child of an array")
     command.add_argument("--reason", default=REASON, help=f"why ({REASON})")

@@ -1,4 +1,4 @@
-"""How a command asks a running server: by HTTP, as anybody does. It has no short cut into the store."""
+"""The HTTP client of the commands. They use the public API; none accesses the store of a running server."""
 
 import json
 import os
@@ -19,16 +19,17 @@ from batchq.errors import Invalid, Misused, ServerUnavailable
 HERE = "http://127.0.0.1:22824"
 PATIENCE = 30.0  # seconds
 KEYS = f"set {KEY} and {SECRET} to a key of `batchq key create`"
-NOBODY_VOUCHES = range(18, 22)  # OpenSSL's codes for a certificate of whose authority it does not know
+NOBODY_VOUCHES = range(18, 22)  # OpenSSL's verification errors for a certificate of an unknown authority
 TRUST = f"; --ca-bundle, or {BUNDLE}, says whose certificates are believed"
-MOST = 16 * 1024 * 1024  # bytes of an answer that is read in one
+MOST = 16 * 1024 * 1024  # bytes of a response that is not streamed
 NDJSON = "application/x-ndjson"
-MAX_LINE = 1024 * 1024  # bytes of one line of an NDJSON answer
+MAX_LINE = 1024 * 1024  # bytes of one line of an NDJSON response
 
 Answer = Mapping[str, object]
 
 
 def add_url(command: ArgumentParser) -> None:
+    """Declare the flags that `url_of` reads."""
     command.add_argument("--url", help=f"where batchq answers (${URL}, or {HERE})")
     add_trust(command)
 
@@ -41,9 +42,10 @@ def add_trust(command: ArgumentParser) -> None:
 
 
 def url_of(asked: Namespace) -> str:
-    """Where the server is, by the flag, the variable, the file, or where it is unless told otherwise. Raises Misused.
+    """The server's URL: from `--url`, BATCHQ_URL or the config file, else the default. Raises Misused.
 
-    Whom to believe that it is the server is a variable of AWS's own tools, as the keys to sign with are.
+    Sets the environment variables for signing and TLS, which are those of AWS's tools, from the config file and
+    `--ca-bundle`.
     """
     if asked.ca_bundle:
         os.environ[BUNDLE] = asked.ca_bundle
@@ -59,7 +61,7 @@ def _is_of_a_server(url: str) -> bool:
         parts = urlsplit(url)
         name = (parts.hostname or "").encode("idna")
         return parts.scheme in {"http", "https"} and url.isascii() and bool(name) and parts.port != 0
-    except ValueError:  # half an address, a port too high, a name too long
+    except ValueError:  # an incomplete IPv6 address, an invalid port, a host name that is too long
         return False
 
 
@@ -71,9 +73,11 @@ def call(
     patience: float = PATIENCE,
     signed: bool = True,
 ) -> Answer:
-    """The answer to a GET, or to a POST of the content; `signed` where the environment has keys.
+    """The JSON object that answers a GET, or a POST of `content`.
 
-    Raises Invalid with the server's own words when it refuses; ServerUnavailable where no batchq answers.
+    The request is signed if `signed` and the environment has a key. `patience`: the timeout of each network operation,
+    in seconds. Raises Invalid, with the server's message, if the server refuses the request; ServerUnavailable for a
+    5xx or 429 response, and if batchq does not respond; Misused for an unreadable bundle of certificates.
     """
     with _asking(url, path, content, patience=patience, signed=signed) as reply:
         return _read(reply.read(MOST), url)
@@ -83,9 +87,10 @@ def call(
 def stream(
     url: str, path: str, content: Mapping[str, object], *, patience: float
 ) -> Iterator[Iterator[Mapping[str, object]]]:
-    """The objects of an NDJSON answer to a POST, each as soon as it arrives, with `patience` for each.
+    """The objects of an NDJSON response to a POST, each as soon as it arrives.
 
-    Raises as `call` does, also while the objects are read.
+    `patience`: the timeout of each network operation, in seconds. Raises the errors of `call`, also while the objects
+    are read.
     """
     with _asking(url, path, content, patience=patience, signed=True) as reply:
         if reply.headers.get_content_type() != NDJSON:
@@ -122,10 +127,10 @@ def _asking(
 
 
 def _opener(url: str) -> OpenerDirector:
-    # What listens on this machine is not behind the proxy that the environment may name.
+    # The proxy that the environment may name is not used: a server on this machine is not behind it.
     handlers = (ProxyHandler({}), _Nowhere)
     if url.startswith("http:"):
-        return build_opener(*handlers)  # to know whom the system believes takes longer than the call
+        return build_opener(*handlers)  # loading the system's certificates takes longer than the call
     return build_opener(*handlers, HTTPSHandler(context=_trust()))
 
 
@@ -133,30 +138,31 @@ def _trust() -> SSLContext:
     bundle = os.environ.get(BUNDLE) or None
     try:
         return create_default_context(cafile=bundle)
-    except OSError:  # SSLError is one
+    except OSError:  # of which SSLError is a subclass
         raise Misused(f"{bundle} is no bundle of certificates, in PEM") from None
 
 
 class _Nowhere(HTTPRedirectHandler):
-    """Nobody sends us elsewhere: what is signed is for one server."""
+    """Follows no redirect: a signature is valid for one server."""
 
     def redirect_request(self, *_: object) -> None:
         pass
 
 
 def _headers(url: str, body: bytes | None, *, signed: bool) -> Mapping[str, str]:
-    """Signed by what AWS's own tools would sign with."""
+    """The headers of a request, signed with the key in the variables of AWS's tools, if there is one."""
     headers = {"Content-Type": "application/json"}
     key, secret = os.environ.get(KEY), os.environ.get(SECRET)
     if not signed or not key or not secret:
         return headers
-    from batchq.cli.signing import sign  # noqa: PLC0415 - who signs nothing need not wait for it
+    from batchq.cli.signing import sign  # noqa: PLC0415 - importing botocore is slow
 
     region = os.environ.get(REGION) or "us-east-1"
     return sign(url, body, headers, key=key, secret=secret, region=region)
 
 
 def _refusal(refused: HTTPError, url: str) -> Invalid | ServerUnavailable:
+    """The error for an HTTP error response; ServerUnavailable if the request may be repeated later."""
     code = refused.headers.get("x-amzn-ErrorType", "")
     message = str(_read(refused.read(MOST), url).get("message") or refused.reason)
     if "Signature" in code or "AuthenticationToken" in code:

@@ -1,7 +1,7 @@
-"""Which jobs are meant, by ids and filters, in the letters that people of HPC sites have in their fingers.
+"""Job selection by ids and filters. The flags have the letters of Slurm's `scancel`.
 
-What is empty is refused, and never left out: one condition less is many jobs more. Ids are said in full: whom the
-beginning of one means may be another a moment later.
+An empty value is refused, not ignored: without the filter the command would stop more jobs. Ids are complete: a prefix
+could match another job a moment later.
 """
 
 import re
@@ -13,7 +13,7 @@ from batchq.errors import Misused
 
 STATES = ("PENDING", "RUNNING", "ALL", "SUBMITTED", "RUNNABLE", "STARTING")
 SHORT = {"PD": "PENDING", "R": "RUNNING"}
-MOST = 5000  # ids, which fit into a request with their steps
+MOST = 5000  # ids with steps that fit into one request
 MEMBERS = {
     "jobs": "jobs",
     "names": "jobNames",
@@ -27,6 +27,8 @@ _JOB = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:([:#._])(0|[
 
 
 def add_choice(command: ArgumentParser) -> None:
+    """Declare the flags that `chosen` reads."""
+
     def many(*names: str, to: str, one: str, read: Callable[[str], list[str]] = words) -> None:
         command.add_argument(*names, dest=to, action="append", type=read, metavar=one, help=_HELP[to])
 
@@ -52,11 +54,11 @@ _HELP = {
 
 
 def chosen(asked: Namespace) -> dict[str, object]:
-    """As the server is told it. Raises Misused where nothing is said: that is no way to say all."""
+    """The members of the request. Raises Misused without any id or filter, which must not mean all jobs."""
     told: dict[str, object] = {}
     for name, member in MEMBERS.items():
         if said := getattr(asked, name):
-            told[member] = list(dict.fromkeys(chain.from_iterable(said)))  # each once
+            told[member] = list(dict.fromkeys(chain.from_iterable(said)))  # without duplicates
     if len(set(chain.from_iterable(asked.jobs))) > MOST:
         raise Misused(f"no more than {MOST} ids at once: all of them are meant in one moment, or none; say a filter")
     if not told:
@@ -65,6 +67,7 @@ def chosen(asked: Namespace) -> dict[str, object]:
 
 
 def words(text: str) -> list[str]:
+    """Parse a list with commas. An empty part is an error."""
     said = [it.strip() for it in text.split(",")]
     if not all(said):
         raise ArgumentTypeError(f"{text!r} has an empty part")
@@ -87,7 +90,10 @@ def _state(text: str) -> str:
 
 
 def _job(text: str) -> str:
-    """The server tells arrays from gangs. `JOB_INDEX` is Slurm's."""
+    """Parse a job id with an optional step. Slurm's `JOB_INDEX` becomes `JOB:INDEX`.
+
+    `JOB.STEP` is sent as it is: only the server knows whether the job is an array or a gang.
+    """
     parts = _JOB.fullmatch(text)
     if parts is None:
         raise ArgumentTypeError(f"{text!r} is not the id of a job, in full, nor JOB.STEP, JOB:INDEX or JOB#NODE")

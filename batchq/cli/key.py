@@ -1,4 +1,4 @@
-"""`batchq key ...`: gives out, lists and takes back the keys that requests are signed with."""
+"""`batchq key ...`: creates, lists, disables, enables and deletes access keys."""
 
 import argparse
 import re
@@ -13,7 +13,7 @@ _KEY = re.compile(r"[A-Za-z0-9+/=_-]+")
 
 
 def add(command: argparse.ArgumentParser) -> None:
-    """Keys for `batchq serve --auth sigv4`. To change a key, give its user another, and delete the old one later."""
+    """Manage access keys for `batchq serve --auth sigv4`. To replace a key, create another, then delete the old one."""
     deeds = command.add_subparsers(dest="deed", required=True)
     create = add_deed(deeds, "create", "a new key; its secret is shown this once", _create)
     create.add_argument("--user", help="whose it is (of a server: your own)")
@@ -26,7 +26,7 @@ def add(command: argparse.ArgumentParser) -> None:
 
 
 def _create(asked: argparse.Namespace) -> int:
-    """As lines that a shell understands: `eval "$(batchq key create --user me)"`."""
+    """Print the key as a shell command, for `eval "$(batchq key create --user me)"`."""
     key = ask(asked, "CreateKey", given(asked, "user"))
     if key["firstUser"]:
         note(f"{key['user']} is the first user, and so an ADMIN")
@@ -35,7 +35,7 @@ def _create(asked: argparse.Namespace) -> int:
 
 
 def _quoted(part: object) -> str:
-    """For a shell, which runs what is printed. Raises Unavailable for an answer that is not part of a key."""
+    """Quote an id or secret for the shell that evaluates the output. Raises Unavailable if it has other characters."""
     if not isinstance(part, str) or _KEY.fullmatch(part) is None:
         raise Unavailable("the server's answer holds no access key of letters, digits and +/=_-: nothing is printed")
     return quote(part)

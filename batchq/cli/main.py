@@ -32,6 +32,7 @@ COMMANDS: Final[Mapping[str, str]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status. Errors are printed as one line on stderr."""
     asked = parser().parse_args(arguments)
     try:
         status = int(asked.run(asked))
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return complain(str(wrong), MISUSED)
     except ServerUnavailable as away:
         return complain(str(away), AWAY)
-    except BrokenPipeError:  # whoever reads has enough, as `head` does
+    except BrokenPipeError:  # the reader has closed the pipe, as `head` does
         return REFUSED
     except (BatchqError, OSError) as refused:
         return complain(str(refused))

@@ -1,13 +1,10 @@
-"""Messages of a command on stderr: one line each, whatever the text contains.
-
-How a command speaks: whether anybody reads it or not.
-"""
+"""Output of the commands: messages on stderr, one line each, and lines on stdout, whose reader may have gone."""
 
 import os
 import sys
 from contextlib import suppress
 
-REFUSED, MISUSED, AWAY, INTERRUPTED = 1, 2, 3, 130  # exit statuses; AWAY: no server answers, or it cannot now
+REFUSED, MISUSED, AWAY, INTERRUPTED = 1, 2, 3, 130  # exit statuses; AWAY: ServerUnavailable
 
 _CONTROLS = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
 
@@ -38,7 +35,10 @@ OUT = 1  # standard stream
 
 
 def write_line(text: str, *, end: str = "\n", at_once: bool = True) -> None:
-    """What nobody reads must not be left for the end, which would fail by it."""
+    """Print a line, flushed if `at_once`. If that fails, later output is discarded, so that the command can complete.
+
+    A closed pipe is not an error; any other failure is reported on stderr.
+    """
     try:
         print(text, end=end, flush=at_once)
     except BrokenPipeError:
@@ -49,7 +49,7 @@ def write_line(text: str, *, end: str = "\n", at_once: bool = True) -> None:
 
 
 def finish() -> None:
-    """Raises OSError where something of what was printed cannot be written."""
+    """Flush stdout. Raises OSError if output cannot be written."""
     if sys.stdout is not None:
         try:
             sys.stdout.flush()
@@ -59,6 +59,7 @@ def finish() -> None:
 
 
 def _speak_to_nobody() -> None:
+    """Redirect stdout to /dev/null, because unwritten output would make each later flush fail too."""
     with suppress(OSError):
         nobody = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nobody, OUT)

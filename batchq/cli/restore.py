@@ -1,4 +1,4 @@
-"""`batchq restore [FILE]`: a backup in the place of the data, while no server has it."""
+"""`batchq restore [FILE]`: replaces the database by a backup, while no server uses it."""
 
 import argparse
 from datetime import datetime
@@ -13,9 +13,9 @@ from batchq.store.offline.restore import restore, take_over
 
 
 def add(command: argparse.ArgumentParser) -> None:
-    """Put a backup in the place of the data, and keep what stood there. The next start holds still until `resume`.
+    """Replace the database by a backup; the old file is kept. The next server starts no job before `batchq resume`.
 
-    In another directory than its own a backup becomes a new instance, which leaves the containers of its own alone.
+    In another directory than its own the backup becomes a new instance, which ignores the containers of the old one.
     """
     command.set_defaults(run=run)
     command.add_argument("file", type=Path, nargs="?", help="the backup; without it, the data itself, copied or moved")
@@ -29,7 +29,7 @@ def run(asked: argparse.Namespace) -> int:
     data, now = read(asked).data, SystemClock().now()
     if asked.file is None:
         return _take_over(data, now) if asked.take_over else _say_which()
-    with rights_of_owner(data):  # whose server has to read it
+    with rights_of_owner(data):  # the owner's server must be able to read the result
         done = restore(asked.file, data, now=now, take_over=asked.take_over)
     if done.kept is not None:
         print(f"what stood in {data} is kept: {done.kept}")

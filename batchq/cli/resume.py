@@ -1,4 +1,4 @@
-"""`batchq resume`: let restored data go on, when what runs on the engine is as it should be."""
+"""`batchq resume`: ends the safe mode after a restore, or accepts another container engine."""
 
 import argparse
 
@@ -6,9 +6,9 @@ from batchq.cli.http_client import add_url, call, url_of
 
 
 def add(command: argparse.ArgumentParser) -> None:
-    """After `batchq restore`: start jobs again. Containers of no known job are left alone, unless they are purged.
+    """Start jobs again after `batchq restore`. Containers of unknown jobs are ignored, or removed with --purge.
 
-    With another container engine than the one that jobs run on: accept it.
+    With --new-engine: accept a container engine other than the one that jobs were started on.
     """
     command.set_defaults(run=run)
     command.add_argument("--purge", action="store_true", help="clear containers away that no job owns")

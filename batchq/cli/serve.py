@@ -1,6 +1,6 @@
-"""`batchq serve`: one line when it is ready, a quiet end on a first signal, an immediate one on a second.
+"""`batchq serve`: runs a server until SIGTERM or SIGINT. A second signal ends the process at once.
 
-It ends whatever happens: at once when its database is gone, and without waiting for threads that never come back.
+The process also ends at once when its database is lost, and does not wait for threads that never return.
 """
 
 import argparse
@@ -24,14 +24,14 @@ from batchq.settings import Settings, check_names
 
 log = logging.getLogger(__name__)
 
-LAST_WORDS = 1.0  # seconds that a thread has to end
-ERROR = 2  # standard stream
-YOUNG = 5000  # objects more than there were, before a look for garbage among them; Python itself looks far sooner
-AT_ONCE = 130  # exit status of an end without ceremony; the database is whole all the same
+LAST_WORDS = 1.0  # seconds in which a thread must end at shutdown
+ERROR = 2  # the file descriptor of stderr
+YOUNG = 5000  # new objects before a collection of the youngest generation; Python's default is 700
+AT_ONCE = 130  # exit status after a second signal; the database stays intact
 
 
 def add(command: argparse.ArgumentParser) -> None:
-    """Every flag is also a variable: --stop-grace is BATCHQ_STOP_GRACE."""
+    """Run the server. Each flag can also be set by an environment variable: --stop-grace by BATCHQ_STOP_GRACE."""
     command.set_defaults(run=run)
     flag = command.add_argument
     flag("--host", help="address to listen on (127.0.0.1)")
@@ -62,7 +62,7 @@ def add(command: argparse.ArgumentParser) -> None:
 
 
 def run(asked: argparse.Namespace) -> int:
-    """Until SIGTERM or SIGINT. Raises BatchqError or OSError when it cannot start."""
+    """Serve until SIGTERM or SIGINT. Raises BatchqError or OSError if the server cannot start."""
     settings = read(asked)
     check_names(os.environ)
     _see_to_streams()
@@ -81,9 +81,10 @@ def run(asked: argparse.Namespace) -> int:
 
 
 def look_for_garbage_in_what_is_new() -> None:
-    """What is loaded by now stays. To go through all of it now and then would hold up requests.
+    """Exclude all present objects from garbage collection, and collect the new ones less often.
 
-    Nor is there a look every few jobs: what is new then is in use, and goes without one.
+    Modules are never freed, and traversing them would delay requests. Objects of running jobs are in use, and reference
+    counting frees them later, so frequent collections would find nothing.
     """
     gc.collect()
     gc.freeze()
@@ -91,7 +92,7 @@ def look_for_garbage_in_what_is_new() -> None:
 
 
 async def serve(settings: Settings) -> int:
-    """Until SIGTERM or SIGINT; containers run on. Raises BatchqError or OSError when it cannot start."""
+    """Serve until SIGTERM or SIGINT; containers keep running. Raises BatchqError or OSError if the start fails."""
     over = _signals()
     async with serving(settings) as server:
         write_line(f"batchq is ready at {server.url}")
@@ -102,13 +103,13 @@ async def serve(settings: Settings) -> int:
 
 
 async def _end_when_lost(lost: Callable[[], Awaitable[str]]) -> None:
-    """Without ceremony: to close a database whose file was replaced is to write to the files of another."""
+    """Exit without closing the database once it is lost: closing would write to a file that may have replaced it."""
     why = await lost()
     _leave(complain(f"{why}; it has to end, and containers run on"))
 
 
 def _is_held() -> bool:
-    """Whether a thread that does not end would keep the process from ending, for ever."""
+    """Whether another non-daemon thread is still running after LAST_WORDS: it would keep the process from exiting."""
     others = [it for it in threading.enumerate() if it is not threading.current_thread() and not it.daemon]
     for thread in others:
         thread.join(LAST_WORDS)
@@ -116,18 +117,20 @@ def _is_held() -> bool:
 
 
 def _leave(status: int) -> NoReturn:
+    """End the process without waiting for threads."""
     logging.shutdown()
     os._exit(status)
 
 
 def _see_to_streams() -> None:
-    """Where one of the three was closed, the next file that is opened would become it: the lock, or a socket."""
+    """Open /dev/null for each closed standard stream: its descriptor would go to the next opened file, as the lock."""
     while (taken := os.open(os.devnull, os.O_RDWR)) <= ERROR:
         pass
     os.close(taken)
 
 
 def _signals() -> asyncio.Event:
+    """An event that the first SIGTERM or SIGINT sets; the second one ends the process."""
     over = asyncio.Event()
 
     def heard() -> None:

@@ -1,4 +1,4 @@
-"""How it is told of many jobs what becomes of them: in a line each and one for all, or as JSON."""
+"""Output of `batchq cancel` and `batchq terminate`: a line for each job and a summary, or JSON."""
 
 import json
 from collections import Counter
@@ -22,21 +22,24 @@ WOULD_BE_DONE = {
 
 
 Line = Mapping[str, object]
-"""An object of the NDJSON answer."""
+"""An object of the NDJSON response."""
 
 
 class StopReporter(Protocol):
+    """Prints the response to an order."""
+
     def tell(self, job: Line) -> None:
-        """Of one job, as it comes."""
+        """Print the outcome of one job."""
 
     def end(self, last: Line, counts: Counter[str]) -> None:
-        """Of all of them, when the last is told."""
+        """Print the end of the output. `last` is the last object of the response, `counts` the jobs by outcome."""
 
 
 class LineReporter:
-    """`quiet`: only of those of which it was not done."""
+    """Prints a line for each job, and a summary."""
 
     def __init__(self, *, dry_run: bool, quiet: bool) -> None:
+        """`quiet`: print only the jobs to which nothing was done, and no summary."""
         self._words = WOULD_BE_DONE if dry_run else DONE
         self._quiet = quiet
 
@@ -59,7 +62,7 @@ class LineReporter:
 
 
 class JsonReporter:
-    """The answer as it came, a job a line."""
+    """Prints the whole response as one JSON object, with each job on its own line."""
 
     def __init__(self) -> None:
         self._begin = '{"jobs": ['
@@ -74,10 +77,12 @@ class JsonReporter:
 
 
 def summary(counts: Mapping[str, int], words: Mapping[str, str]) -> str:
+    """The number of jobs of each outcome, as one line."""
     return line(
         "; ".join(f"{count} {words_of(outcome, words)}" for outcome, count in counts.items()) or "no job matches"
     )
 
 
 def words_of(outcome: str, words: Mapping[str, str]) -> str:
+    """The text for an outcome: from `words`, else the outcome's name in lower case."""
     return words.get(outcome) or outcome.lower().replace("_", " ")

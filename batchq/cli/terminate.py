@@ -1,4 +1,4 @@
-"""`batchq terminate`: TerminateJob of many jobs, by their ids and by filters."""
+"""`batchq terminate`: TerminateJob of many jobs, selected by ids and filters."""
 
 import argparse
 from signal import Signals
@@ -10,10 +10,10 @@ DAY = 86_400  # seconds
 
 
 def add(command: argparse.ArgumentParser) -> None:
-    """Terminate jobs: what has not started never will, what runs is asked to end, and killed after its grace.
+    """Terminate jobs: a job that has not started never does; one that runs gets a signal, and SIGKILL after its grace.
 
-    All conditions must hold; of those that are given with commas, or several times, one. Nothing is asked back.
-    A step alone, as the child of an array or a node of a gang, leaves the others be.
+    A job must match all filters, and one value of each filter. The command does not ask for confirmation.
+    A child of an array or a node of a gang is stopped without the others.
 
       batchq terminate 3f2c9a1b-5d0e-4c1f-9a77-0c4e51b0a001.4,3f2c9a1b-5d0e-4c1f-9a77-0c4e51b0a001.7
       batchq terminate -A physics -t running --reason 'the room is too hot'
@@ -32,7 +32,7 @@ def run(asked: argparse.Namespace) -> int:
 
 
 def _signal(text: str) -> str:
-    """By its name, with or without SIG and in any case, or by its number."""
+    """Parse a signal: its name in any case, with or without SIG, or its number. Returns the name with SIG."""
     if text.isascii() and text.isdigit():
         number = int(text[:4])
         if number in set(Signals):

@@ -1,4 +1,4 @@
-"""`batchq user ...`: who may call, of which account he is, and what he may do."""
+"""`batchq user ...`: manages users, their accounts and their roles."""
 
 import argparse
 
@@ -9,7 +9,7 @@ ROLES = ("user", "operator", "admin")
 
 
 def add(command: argparse.ArgumentParser) -> None:
-    """A user belongs to an account. Coordinators see to the users and jobs of their accounts and of those below."""
+    """A user belongs to an account. Coordinators manage the users and jobs of their accounts and of those below."""
     deeds = command.add_subparsers(dest="deed", required=True)
     _about(add_deed(deeds, "add", "a new user; `batchq key create` gives him a key", _add))
     _about(add_deed(deeds, "set", "change what is said, and nothing else", _set))

@@ -1,4 +1,4 @@
-"""`batchq whoami`: who a server takes the caller for, and what he may have there."""
+"""`batchq whoami`: prints the user, account, role and queues that a server associates with the caller's key."""
 
 import argparse
 import json
@@ -8,7 +8,7 @@ from batchq.cli.output import line
 
 
 def add(command: argparse.ArgumentParser) -> None:
-    """Say who you are to the server, by the key that you sign with."""
+    """Print which user the server associates with your access key."""
     command.set_defaults(run=run)
     add_url(command)
     command.add_argument("--json", action="store_true", help="print all of it, as JSON")
