@@ -1,1 +1,1 @@
-"""Between the shapes of AWS Batch and the domain, both ways. Pure: it asks nobody and waits for nothing."""
+"""Translation between the shapes of AWS Batch and the domain. Pure: no input or output."""

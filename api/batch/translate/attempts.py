@@ -1,4 +1,4 @@
-"""How a job's attempts fare, and where: the containers of each, their logs and exit codes."""
+"""Attempts in responses about jobs: where they run, their containers, log streams and exit codes."""
 
 from collections.abc import Mapping
 
@@ -12,16 +12,17 @@ Content = dict[str, object]
 
 
 def said(content: Mapping[str, object]) -> Content:
-    """What there is something to say of. Nothing is null."""
+    """`content` without the members that are None: responses contain no null."""
     return {member: value for member, value in content.items() if value is not None}
 
 
 def latest(job: Job) -> Attempt | None:
+    """The attempt under way, else the last one that has ended; None before the first."""
     return job.attempt or (job.attempts[-1] if job.attempts else None)
 
 
 def attempt(job: Job, run: Attempt, arns: BatchArns, *, in_tasks: bool) -> Content:
-    """One that is over. AWS: a job defined by ecsProperties tells its containers too."""
+    """An attempt that has ended. AWS: of a job defined by ecsProperties (`in_tasks`) it includes the containers."""
     return said(
         {
             "container": whereabouts(job, run, arns),
@@ -38,7 +39,10 @@ def outcome(run: Attempt | Part) -> Content:
 
 
 def whereabouts(job: Job, run: Attempt, arns: BatchArns) -> Content:
-    """Where an attempt runs or ran: of several containers the one by which the attempt is judged."""
+    """Where an attempt runs or ran, and how it ended.
+
+    Of several containers it describes the one that decided the attempt, until then the leading one.
+    """
     key = run.decided or _leading(job)
     part = next((it for it in run.parts if it.key == key), None)
     began = run.started_at if part is None else part.started_at
@@ -57,7 +61,7 @@ def place(job: Job, run: Attempt, arns: BatchArns) -> Content:
 
 
 def container(job: Job, run: Attempt | None, name: str) -> Content:
-    """How one container of a task fares. AWS: its log has a name once it is RUNNING."""
+    """The state of one container of a task. AWS: it has a log stream name once it is RUNNING."""
     key = f"{_leading(job).partition('/')[0]}/{name}"
     part = None if run is None else next((it for it in run.parts if it.key == key), None)
     if run is None or part is None:
@@ -72,7 +76,7 @@ def _task(job: Job, run: Attempt, arns: BatchArns) -> Content:
 
 
 def _leading(job: Job) -> str:
-    """The key of the container that speaks for the others: empty where there are none."""
+    """The key of the container that represents the attempt; empty if the job has one container."""
     spec = job.spec
     if spec.task is not None:
         return f"{node_of(job.id)[1] or 0}/{spec.task.leading.name}"

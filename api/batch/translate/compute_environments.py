@@ -1,4 +1,4 @@
-"""Compute environments, both ways."""
+"""Compute environments: requests to the domain's values, and values to responses."""
 
 import json
 from typing import Any
@@ -55,7 +55,7 @@ def name_of(text: str, arns: BatchArns) -> EnvironmentName:
 
 
 def created(given: CreateComputeEnvironment) -> Document:
-    """What is kept of a new one."""
+    """The document that is stored for a new environment. Raises Invalid."""
     unsupported.refuse({"eksConfiguration": given.eksConfiguration}, unsupported.KUBERNETES)
     if given.type == "MANAGED":
         _check_managed(given.computeResources, given.unmanagedvCpus)
@@ -63,7 +63,7 @@ def created(given: CreateComputeEnvironment) -> Document:
 
 
 def changed(before: ComputeEnvironment, given: UpdateComputeEnvironment, rules: Rules) -> ComputeEnvironment:
-    """What is not said stays."""
+    """The environment after an update: omitted members stay unchanged. Raises Invalid."""
     unsupported.refuse({"eksConfiguration": given.eksConfiguration}, unsupported.KUBERNETES)
     after = before if given.state is None else replace(before, state=State(given.state))
     if not (said := _said(given)):
@@ -73,10 +73,10 @@ def changed(before: ComputeEnvironment, given: UpdateComputeEnvironment, rules: 
 
 
 def updated(before: Document, said: Document, given: UpdateComputeEnvironment) -> Document:
-    """What was kept, with what is said now laid over; of computeResources member by member."""
+    """The stored document, merged with the members of the request; computeResources are merged member by member."""
     after = before | said
     if resources := before.get("computeResources", {}) | said.get("computeResources", {}):
-        resources.pop("updateToLatestImageVersion", None)  # AWS: an order, not a property
+        resources.pop("updateToLatestImageVersion", None)  # AWS: a command, not a property
         after["computeResources"] = resources
     if after.get("type") == "MANAGED":
         _check_unmanaged(given.unmanagedvCpus)
@@ -86,19 +86,19 @@ def updated(before: Document, said: Document, given: UpdateComputeEnvironment) -
 
 
 def millicpus(document: Document, rules: Rules) -> int:
-    """How much of jobs it takes at a time."""
+    """The capacity for jobs, in thousandths of a vCPU."""
     managed = document.get("type") == "MANAGED"
     vcpus = document["computeResources"]["maxvCpus"] if managed else document.get("unmanagedvCpus", rules.vcpus)
     return int(vcpus) * 1000
 
 
 def on_fargate(environment: ComputeEnvironment) -> bool:
-    """An UNMANAGED one has machines, as EC2 has."""
+    """Whether the environment is of a Fargate type. An UNMANAGED one is not: it has machines, as on EC2."""
     return json.loads(environment.document).get("computeResources", {}).get("type") in ON_FARGATE
 
 
 def detail(environment: ComputeEnvironment, arns: BatchArns) -> dict[str, object]:
-    """AWS: VALID takes a moment, and a cluster. Here the machine is there."""
+    """AWS: the status becomes VALID after a while, when there is a cluster. Here it always is VALID."""
     return {
         "computeEnvironmentName": environment.name,
         "computeEnvironmentArn": arns.environment(environment.name),

@@ -1,4 +1,4 @@
-"""consumableResourceProperties, both ways."""
+"""consumableResourceProperties: requests to the domain's values, and values to responses."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,7 +12,7 @@ from batchq.errors import Invalid, NotFound
 
 Needs = tuple[Need, ...]
 
-MOST = 2**63 - 1  # that clients can read
+MOST = 2**63 - 1  # the largest quantity that clients can read
 
 
 def needs(given: ConsumableResourceProperties | None, arns: BatchArns) -> Needs:
@@ -22,9 +22,9 @@ def needs(given: ConsumableResourceProperties | None, arns: BatchArns) -> Needs:
 
 
 def of_gang(own: Needs, ranges: Sequence[ConsumableResourceProperties | None], gang: Nodes, arns: BatchArns) -> Needs:
-    """What a gang needs in all: its own, and for each node what its range needs. `ranges` are in the gang's order.
+    """The total that a gang requires: its own, and for each node that of its range. `ranges` are in the gang's order.
 
-    Raises Invalid where it is more than a client can read.
+    Raises Invalid for a total above MOST.
     """
     each = [needs(it, arns) for it in ranges]
     places = {(it.first, it.last): place for place, it in enumerate(gang.ranges)}

@@ -1,4 +1,4 @@
-"""Consumable resources, both ways, and the jobs that need one."""
+"""Consumable resources: requests to the domain's values, and values to responses; and the jobs that require one."""
 
 from collections.abc import Sequence
 
@@ -41,7 +41,7 @@ def kind(text: str | None) -> ResourceKind:
 
 
 def operation(given: UpdateConsumableResource) -> tuple[Operation, int]:
-    """What is to be done, and with how many units. AWS marks neither as required; without both nothing is said."""
+    """The operation, and its number of units. Raises Invalid if one is missing, although AWS marks both as optional."""
     name = validation.required(given.operation or "", "operation")
     if name not in set(Operation):
         raise Invalid(f"operation must be one of {', '.join(Operation)}.")
@@ -70,7 +70,7 @@ def summary(resource: ConsumableResource, there: Quantities, arns: BatchArns) ->
 
 
 def patterns(filters: Sequence[Filter] | None) -> tuple[str, ...] | None:
-    """The names that are asked for, in lower case; a trailing `*` is any rest. None is every name."""
+    """The requested names, in lower case; a trailing `*` matches any rest. None: all names. Raises Invalid."""
     values = [_values(it) for it in filters or () if _named(it, (_BY_NAME,))]
     if len(values) > 1:
         raise Invalid("Only one filter key-value pair can be specified.")
@@ -83,7 +83,7 @@ def matches(name: str, wanted: Sequence[str]) -> bool:
 
 
 def need_query(given: ListJobsByConsumableResource, arns: BatchArns) -> NeedQuery:
-    """The first page. The two filters may stand together; each takes one value."""
+    """The query for the first page. Both filters may be given, each with one value. Raises Invalid, and NotFound."""
     named = {_named(it, (_BY_STATUS, _BY_JOB_NAME)): _value(it) for it in given.filters or ()}
     if len(named) != len(given.filters or ()):
         raise Invalid("A filter must not be named more than once.")
@@ -96,7 +96,7 @@ def need_query(given: ListJobsByConsumableResource, arns: BatchArns) -> NeedQuer
 
 
 def needing(job: Job, resource: ConsumableName, arns: BatchArns) -> Content:
-    """A job that needs some of this resource. What there is nothing to say of is left out."""
+    """A job that requires some of this resource. Members without a value are omitted."""
     needs = job.spec.needs
     told: dict[str, object | None] = {
         "jobArn": arns.job(job.id),

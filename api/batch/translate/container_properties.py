@@ -1,4 +1,4 @@
-"""Containers as DescribeJobs tells them: what was registered, with what SubmitJob made of it laid over."""
+"""Containers in DescribeJobs: the registered properties, with the overrides of SubmitJob applied."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,13 +11,17 @@ from batchq.domain.task import Nodes, Task
 Content = dict[str, Any]
 Registered = Mapping[str, Any]
 
-WHOLE_VCPU = 1000  # thousandths
+WHOLE_VCPU = 1000  # thousandths of a vCPU
 
 _OLDER = {"VCPU": "vcpus", "MEMORY": "memory"}
 
 
 def registered(document: Registered, spec: JobSpec, node: int | None) -> Registered:
-    """What the definition says of a job, or of one of its nodes: containerProperties, or one of the other two."""
+    """The definition's properties for a job, or for one of its nodes.
+
+    They are in the member containerProperties, ecsProperties or nodeProperties. A `document` without any of them stands
+    for a definition that is not stored any more.
+    """
     said = document if document.keys() & {"containerProperties", "ecsProperties", "nodeProperties"} else _lost(spec)
     if node is None or spec.nodes is None:
         return said
@@ -29,7 +33,7 @@ def registered(document: Registered, spec: JobSpec, node: int | None) -> Registe
 
 
 def _lost(spec: JobSpec) -> Registered:
-    """Of a definition that nobody has any more."""
+    """Properties for a job whose definition is not stored any more: the images only."""
     if spec.nodes is not None:
         ranges = [{"targetNodes": f"{it.first}:{it.last}", **_images(it.task)} for it in spec.nodes.ranges]
         return {"nodeProperties": {"mainNode": spec.nodes.main, "nodeRangeProperties": ranges}}
@@ -43,18 +47,18 @@ def _images(task: Task) -> Content:
 
 def container(said: Registered, spec: ContainerSpec) -> Content:
     if spec.resources.millicpus % WHOLE_VCPU:
-        said = {member: value for member, value in said.items() if member != "vcpus"}  # AWS: an integer
+        said = {member: value for member, value in said.items() if member != "vcpus"}  # AWS: `vcpus` is an integer
     return filled(said) | _effective(said, spec)
 
 
 def containers(said: Registered, task: Task) -> list[Content]:
-    """Of an ecsProperties, in its order."""
+    """The containers of an ecsProperties, in its order."""
     listed = said["taskProperties"][0]["containers"]
     return [{**it, **_effective(it, made.spec)} for it, made in zip(listed, task.containers, strict=True)]
 
 
 def of_nodes(said: Registered, nodes: Nodes) -> Content:
-    """A nodeProperties."""
+    """A nodeProperties, with the number of nodes and the containers of a job."""
     ranges = [
         {**it, **_of_range(it, made.task)} for it, made in zip(said["nodeRangeProperties"], nodes.ranges, strict=True)
     ]
@@ -77,7 +81,7 @@ def _effective(said: Registered, spec: ContainerSpec) -> Content:
 
 
 def _resources(said: Registered, spec: ContainerSpec) -> Content:
-    """The effective numbers, each where the definition has it: as an entry, or as one of the two older members."""
+    """The effective resources, each in the form that the definition uses: as an entry, or as an older member."""
     older = {member: value for member, value in _numbers(spec.resources).items() if member in said}
     entries = {it["type"]: it for it in said.get("resourceRequirements", ())}
     wanted = _entries(spec.resources)
@@ -96,6 +100,6 @@ def _entries(resources: Resources) -> dict[str, str]:
 
 
 def vcpus(millicpus: int) -> str:
-    """As AWS writes them: `2`, `0.25`."""
+    """In AWS's format: `2`, `0.25`."""
     whole, rest = divmod(millicpus, WHOLE_VCPU)
     return f"{whole}.{rest:03}".rstrip("0") if rest else str(whole)

@@ -1,4 +1,4 @@
-"""containerProperties as the container they mean. What says where AWS would run it is echoed and means nothing here."""
+"""containerProperties to the domain's container. Members that select where AWS runs it have no effect here."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ from batchq.domain.container import (
 from batchq.domain.container import Secret as SecretVariable
 from batchq.errors import Invalid, NotSupported
 
-# AWS: up to 255 letters, digits and these; the digest of an image needs the @. Docker's own names begin alphanumeric.
+# AWS: at most 255 letters, digits and these; an image's digest needs the @. Docker: the first is a letter or digit.
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_:./#@-]{0,254}")
 _USER = re.compile(r"[a-z0-9_][a-z0-9_-]{0,30}")
 _VOLUME = re.compile(r"[A-Za-z0-9_-]{1,255}")
@@ -43,7 +43,7 @@ _TMPFS_OPTION = re.compile(
 
 
 def alone(given: ContainerProperties, *, on_fargate: bool) -> ContainerSpec:
-    """The container of a job, or a node, that has one."""
+    """The container of a job or node that has one container. Raises Invalid."""
     return container(given, reserved=resources.required(given, fargate=on_fargate), on_fargate=on_fargate)
 
 
@@ -143,13 +143,13 @@ def _volume(given: Volume) -> str:
 
 
 def _source(given: Volume) -> str | None:
-    """AWS: without a path the engine makes one up, and nothing of it is kept."""
+    """The host path; None without one. AWS: the engine then assigns a path, and its data is not kept."""
     path = given.host.sourcePath if given.host else None
     return validation.path(path, "sourcePath") if path else None
 
 
 def _logging(given: LogConfiguration | None) -> Logging:
-    """AWS: awslogs is the log that GetLogEvents reads, and that is here what batchq keeps of every container."""
+    """AWS: with awslogs GetLogEvents returns the log. Here it returns what batchq stores for every container."""
     if given is None:
         return Logging()
     if given.logDriver == "awsfirelens":

@@ -1,4 +1,4 @@
-"""A job as DescribeJobs tells it. What there is nothing to say of is left out; nothing is null."""
+"""A job in the response of DescribeJobs. Members without a value are omitted; nothing is null."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -18,6 +18,7 @@ from batchq.domain.job import Dependency, Job
 
 
 def job_detail(job: Job, definition: JobDefinition | None, arns: BatchArns) -> Content:
+    """`definition` is None if it is not stored any more."""
     known = {} if definition is None else document(definition.document)
     registered = container_properties.registered(known, job.spec, node_of(job.id)[1])
     spec = job.spec
@@ -54,7 +55,10 @@ def job_detail(job: Job, definition: JobDefinition | None, arns: BatchArns) -> C
 
 
 def _work(job: Job, registered: Registered, arns: BatchArns, over: Sequence[Content]) -> Content:
-    """What it runs, and how the latest attempt fares: `over` tells of those that are. AWS: each node tells its own."""
+    """What the job runs, and the state of its latest attempt; `over` has the attempts that ended.
+
+    AWS: for a gang it has the properties only; DescribeJobs returns the state of each node on request.
+    """
     if "nodeProperties" in registered and job.spec.nodes is not None:
         return {"nodeProperties": container_properties.of_nodes(registered["nodeProperties"], job.spec.nodes)}
     if "ecsProperties" in registered:
@@ -66,7 +70,7 @@ def _work(job: Job, registered: Registered, arns: BatchArns, over: Sequence[Cont
 def _whereabouts(job: Job, arns: BatchArns, over: Sequence[Content]) -> Content:
     if job.attempt is not None:
         return attempts.whereabouts(job, job.attempt, arns)
-    return cast("Content", over[-1]["container"]) if over else {}  # as the latest of them has it
+    return cast("Content", over[-1]["container"]) if over else {}  # that of the last attempt
 
 
 def _ecs(job: Job, registered: Registered, arns: BatchArns) -> Content:

@@ -1,4 +1,4 @@
-"""What a job definition for Fargate must have and may not. It runs here like any other; AWS would refuse it."""
+"""Fargate's restrictions of job definitions, checked because AWS does; the jobs run here like all others."""
 
 from batchq.api.batch.wire.containers import ContainerProperties, LinuxParameters
 from batchq.errors import Invalid
@@ -7,6 +7,7 @@ LOG_DRIVERS = ("awslogs", "splunk")
 
 
 def check(given: ContainerProperties) -> None:
+    """Raise Invalid for a missing member that Fargate requires, and for one that it does not allow."""
     if not given.executionRoleArn:
         raise Invalid("executionRoleArn is required for Fargate.")
     for member, value in _forbidden(given).items():

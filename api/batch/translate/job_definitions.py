@@ -1,4 +1,4 @@
-"""Job definitions, both ways."""
+"""Job definitions: requests to the domain's values, and values to responses."""
 
 import json
 from collections.abc import Mapping
@@ -27,8 +27,8 @@ from batchq.domain.job import Need, RetryStrategy
 from batchq.domain.task import Nodes, Task
 from batchq.errors import Invalid, NotSupported
 
-LARGEST = 24 * 1024
-REMEMBERED = 128  # documents
+LARGEST = 24 * 1024  # bytes of a request
+REMEMBERED = 128  # parsed documents in the cache
 
 ECHOED = {
     "type",
@@ -43,13 +43,13 @@ ECHOED = {
     "timeout",
     "platformCapabilities",
 }
-# AWS: of these an empty list is told, of other members that were left out nothing.
+# AWS: if these members were omitted they are returned as empty lists; other omitted members are not returned.
 EMPTY = ("command", "environment", "mountPoints", "resourceRequirements", "secrets", "ulimits", "volumes")
 
 
 @lru_cache(REMEMBERED)
 def document(text: str) -> Mapping[str, Any]:
-    """What was registered, by the text of it that is kept. All who ask are given the same: none may change it."""
+    """Parse a stored document. The result is cached and shared, so it must not be changed."""
     read: Mapping[str, Any] = json.loads(text)
     return read
 
@@ -60,7 +60,7 @@ def check_size(body: bytes) -> None:
 
 
 def definition(given: RegisterJobDefinition, *, arns: BatchArns, rules: Rules, now: datetime) -> JobDefinition:
-    """What was registered. The revision is the catalog's to give."""
+    """The job definition to register; the catalog sets its revision. Raises Invalid."""
     ref = DefinitionRef(name=validation.name(given.jobDefinitionName, "jobDefinitionName"), revision=0)
     work = _work(given, arns)
     if work.privileged and not rules.privileged:
@@ -84,23 +84,27 @@ def definition(given: RegisterJobDefinition, *, arns: BatchArns, rules: Rules, n
 
 
 class Work(Struct, frozen=True, kw_only=True):
-    """What a job of a definition runs: `container`, or a task or a gang whose leading one that is."""
+    """What the jobs of a definition run."""
 
+    #: The only container, or the leading one of `task` or `nodes`.
     container: ContainerSpec
+    #: Set if the definition has ecsProperties.
     task: Task | None = None
+    #: Set if the definition has nodeProperties.
     nodes: Nodes | None = None
+    #: The consumable resources that a job requires, for all its nodes.
     needs: tuple[Need, ...]
 
     @property
     def privileged(self) -> bool:
-        """Whether any container of it is; one that is given devices of the host is as good as that."""
+        """Whether any container is privileged, or has devices of the host, which is equivalent."""
         several = [it.task for it in self.nodes.ranges] if self.nodes else [self.task] if self.task else []
         specs = [self.container, *(container.spec for task in several for container in task.containers)]
         return any(it.privileged or it.devices for it in specs)
 
 
 def _work(given: RegisterJobDefinition, arns: BatchArns) -> Work:
-    """AWS: a job definition has exactly one kind of properties, the one that goes with its type."""
+    """AWS: a job definition has exactly one kind of properties, which depends on its type."""
     unsupported.refuse({"eksProperties": given.eksProperties}, unsupported.KUBERNETES)
     fargate = "FARGATE" in (given.platformCapabilities or ())
     own = consumable_requirements.needs(given.consumableResourceProperties, arns)
@@ -131,13 +135,13 @@ def _gang(given: RegisterJobDefinition, own: tuple[Need, ...], arns: BatchArns, 
 
 
 def ref_of(text: str, arns: BatchArns) -> DefinitionRef | None:
-    """The revision that `name:revision` or an ARN means; None where it means none."""
+    """The revision in `name:revision` or an ARN; None if there is none. Raises Invalid for another account's ARN."""
     name, revision = arns.definition_named(text) or ("", None)
     return None if revision is None else DefinitionRef(name=name, revision=revision)
 
 
 def position(text: str) -> DefinitionRef:
-    """The ref that a DefinitionRef's own text says."""
+    """Parse the text of a DefinitionRef."""
     name, _, revision = text.rpartition(":")
     return DefinitionRef(name=name, revision=int(revision))
 
@@ -149,7 +153,7 @@ def check_selector(given: DescribeJobDefinitions) -> None:
 
 
 def detail(registered: JobDefinition, arns: BatchArns) -> dict[str, object]:
-    """What DescribeJobDefinitions tells of it: what was registered, and what became of it."""
+    """The response of DescribeJobDefinitions: the registered document, with the revision and its status."""
     said = document(registered.document)
     return {
         "jobDefinitionName": registered.ref.name,
@@ -167,7 +171,7 @@ def detail(registered: JobDefinition, arns: BatchArns) -> dict[str, object]:
 
 
 def _filled(said: Mapping[str, Any]) -> dict[str, Any]:
-    """The containers of a document that AWS tells with empty lists."""
+    """The properties of a document for whose containers AWS returns empty lists."""
     if "nodeProperties" in said:
         return {"nodeProperties": node_properties(said["nodeProperties"])}
     return {"containerProperties": filled(said["containerProperties"])} if "containerProperties" in said else {}

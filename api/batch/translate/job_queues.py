@@ -1,4 +1,4 @@
-"""Job queues, both ways."""
+"""Job queues: requests to the domain's values, and values to responses."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,10 @@ def check_served(given: CreateJobQueue | UpdateJobQueue) -> None:
 def environments(
     given: Sequence[ComputeEnvironmentOrder], arns: BatchArns, known: Known
 ) -> tuple[EnvironmentName, ...]:
-    """Their names, in the order they are to be tried. AWS: those of one queue are all on Fargate, or none is."""
+    """The names of a queue's environments, in the order in which they are tried. Raises Invalid, and NotFound.
+
+    AWS: either all environments of a queue are of a Fargate type, or none is.
+    """
     if not 1 <= len(given) <= MOST_ENVIRONMENTS:
         raise Invalid(f"computeEnvironmentOrder must name 1 to {MOST_ENVIRONMENTS} compute environments.")
     validation.once((it.order for it in given), "An order of computeEnvironmentOrder")
@@ -54,7 +57,7 @@ def environments(
 
 
 def policy(text: str | None, arns: BatchArns) -> PolicyName | None:
-    """An empty ARN says nothing."""
+    """The name in the ARN of a scheduling policy; None if the ARN is omitted or empty."""
     return scheduling_policies.name_of(text, arns, said="schedulingPolicyArn") if text else None
 
 
@@ -64,7 +67,7 @@ def document(given: CreateJobQueue) -> str:
 
 
 def changed(before: JobQueue, given: UpdateJobQueue, arns: BatchArns, known: Known) -> JobQueue:
-    """What is not said stays; jobStateTimeLimitActions that are empty take away those that were there."""
+    """The queue after an update: omitted members stay unchanged. Empty jobStateTimeLimitActions remove all actions."""
     order = given.computeEnvironmentOrder
     actions = given.jobStateTimeLimitActions
     return replace(
@@ -79,7 +82,7 @@ def changed(before: JobQueue, given: UpdateJobQueue, arns: BatchArns, known: Kno
 
 
 def detail(queue: JobQueue, arns: BatchArns) -> dict[str, object]:
-    """AWS: VALID takes a moment. Here a queue is as soon as it is made."""
+    """AWS: the status becomes VALID after a while. Here it always is VALID."""
     told = json.loads(queue.document)
     numbers = told.pop("orders", range(1, len(queue.environments) + 1))
     return {

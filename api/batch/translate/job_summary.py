@@ -1,4 +1,4 @@
-"""A job in one line, as ListJobs tells it, and what DescribeJobs tells of arrays and nodes."""
+"""A job in the response of ListJobs; and members about owner, times, array and node that DescribeJobs has, too."""
 
 from batchq.api.batch.arns import BatchArns
 from batchq.api.batch.translate.attempts import Content, latest, outcome, said
@@ -10,7 +10,7 @@ from batchq.domain.lifecycle.arrays import is_parent
 
 
 def job_summary(job: Job, arns: BatchArns) -> Content:
-    """AWS: the two flags are told only where they are true."""
+    """AWS: isCancelled and isTerminated are present only if they are true."""
     run = latest(job)
     return said(
         {
@@ -34,7 +34,7 @@ def job_summary(job: Job, arns: BatchArns) -> Content:
 
 
 def owner(job: Job) -> Content:
-    """Whose it is. AWS has no member for that; clients pass over one that they do not know."""
+    """The owner of a job. AWS has no such member; clients ignore members that they do not know. Decision 0025."""
     whose = job.spec.owner
     return {"user": whose.user, "account": whose.account}
 
@@ -48,7 +48,7 @@ def times(job: Job) -> Content:
 
 
 def array(job: Job) -> Content | None:
-    """Of a parent its size and how many children are in each status, all seven; of a child which it is."""
+    """For an array its size and the number of children in each of the seven statuses; for a child its index."""
     if job.child is not None:
         return {"index": job.child.index}
     if job.spec.array_size is None:
@@ -65,7 +65,7 @@ def array(job: Job) -> Content | None:
 
 
 def node(job: Job) -> Content | None:
-    """Which node of its gang a view is; None of what is no node."""
+    """The number of a node, and whether it is the main one; None if the job is not a node."""
     number = node_of(job.id)[1]
     if number is None or job.spec.nodes is None:
         return None

@@ -1,4 +1,4 @@
-"""ListJobs as the store is asked."""
+"""ListJobs to queries of the store."""
 
 import re
 
@@ -19,7 +19,11 @@ _MILLISECONDS = re.compile(r"[0-9]{1,19}")
 
 
 def query(given: ListJobs, arns: BatchArns) -> JobQuery:
-    """The first page. AWS: RUNNING where nothing is said; a filter looks at every status, but for SHARE_IDENTIFIER."""
+    """The query for the first page of a queue's jobs. Raises Invalid, and NotFound.
+
+    AWS: without a filter the default status is RUNNING. A filter selects jobs of every status, whatever jobStatus is;
+    only SHARE_IDENTIFIER can be combined with one.
+    """
     by, values = _filter(given.filters or [], arns)
     return JobQuery(
         queue=job_queues.name_of(given.jobQueue or "", arns),
@@ -31,7 +35,7 @@ def query(given: ListJobs, arns: BatchArns) -> JobQuery:
 
 
 def children(given: ListJobs, arns: BatchArns) -> ChildQuery:
-    """The first page of an array's children. AWS: filters are not applied to them."""
+    """The query for the first page of an array's children. AWS: filters are ignored."""
     return ChildQuery(parent=job_named(given.arrayJobId or "", arns), status=status(given), limit=limit(given))
 
 
@@ -42,7 +46,10 @@ def token_query(asked: JobQuery | ChildQuery) -> TokenQuery:
 
 
 def job_named(text: str, arns: BatchArns) -> JobId:
-    """The job that an id or an ARN means. What can be none lists nothing."""
+    """The id in an id or ARN of a job; empty for an ARN of something else, so that the list is empty.
+
+    Raises Invalid for an ARN of another account.
+    """
     return JobId(arns.named(ArnKind.JOB, text) or "")
 
 

@@ -1,4 +1,4 @@
-"""nodeProperties as the gang they mean: which nodes there are, and what each of them runs."""
+"""nodeProperties to the domain's gang: the nodes, and what each of them runs."""
 
 import re
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ Span = tuple[int, int]
 
 
 def gang(given: NodeProperties) -> Nodes:
-    """As registered."""
+    """The gang of a job definition. Raises Invalid."""
     made = _gang(given, given.numNodes)
     for it in given.nodeRangeProperties:
         if (bounds(it.targetNodes)[1] or 0) >= made.count:
@@ -27,14 +27,17 @@ def gang(given: NodeProperties) -> Nodes:
 
 
 def resized(given: NodeProperties, count: int) -> Nodes:
-    """The same of another number of nodes. AWS: only where a range has no end, and all begin below the number."""
+    """The gang with another number of nodes. Raises Invalid.
+
+    AWS: one range must be open-ended, and all ranges must begin below the number.
+    """
     if not any(is_open(it.targetNodes) for it in given.nodeRangeProperties):
         raise Invalid("numNodes can be overridden only where a targetNodes range of the job definition is open-ended.")
     return _gang(given, count)
 
 
 def span(text: str, count: int) -> Span:
-    """The first and last node of `a:b`, `:b`, `a:` or `:`, in a gang of so many."""
+    """The first and last node of `a:b`, `:b`, `a:` or `:` in a gang of `count` nodes. Raises Invalid."""
     first, last = bounds(text)
     last = count - 1 if last is None else min(last, count - 1)
     if first > last:
@@ -43,6 +46,7 @@ def span(text: str, count: int) -> Span:
 
 
 def bounds(text: str) -> tuple[int, int | None]:
+    """The first node and the last one, None if open-ended, of a range in targetNodes. Raises Invalid."""
     parts = _RANGE.fullmatch(text)
     if parts is None:
         raise Invalid("targetNodes must be a range of nodes, as 0:3, :3 or 4:.")
@@ -73,7 +77,7 @@ def _gang(given: NodeProperties, count: int) -> Nodes:
 
 
 def _check_spans(spans: Sequence[Span], count: int) -> None:
-    """AWS: every node has a range; one that lies within another goes before it."""
+    """AWS: every node has a range; a range within another one takes precedence."""
     validation.once(spans, "A range of targetNodes")
     held = {node for first, last in spans for node in range(first, last + 1)}
     missing = set(range(count)) - held
@@ -82,7 +86,7 @@ def _check_spans(spans: Sequence[Span], count: int) -> None:
 
 
 def _task(given: NodeRangeProperty) -> Task:
-    """A node with one container is a task with one, named `default`."""
+    """The task of the nodes of a range. One container becomes a task with one container, named `default`."""
     unsupported.refuse({"eksProperties": given.eksProperties}, unsupported.KUBERNETES)
     if (given.container is None) == (given.ecsProperties is None):
         raise Invalid("A node range must have exactly one of container and ecsProperties.")

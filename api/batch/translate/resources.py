@@ -1,4 +1,4 @@
-"""vCPUs, memory and GPUs: `resourceRequirements`, and the two older numbers beside it."""
+"""vCPUs, memory and GPUs: `resourceRequirements`, and the older members `vcpus` and `memory`."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,13 +13,13 @@ from batchq.api.batch.wire.containers import (
 from batchq.domain.container import Resources
 from batchq.errors import Invalid
 
-LEAST_MEMORY = 4
+LEAST_MEMORY = 4  # MiB
 
 _VCPU = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,3}))?")
 _WHOLE = re.compile(r"0|[1-9][0-9]{0,9}")
 _MOST = 2**31 - 1
 
-# AWS: thousandths of a vCPU to the MiB of memory that Fargate goes with.
+# AWS: for each number of vCPUs (in thousandths) the memory sizes (in MiB) that Fargate offers with it.
 FARGATE: Mapping[int, Sequence[int]] = {
     250: (512, 1024, 2048),
     500: range(1024, 4096 + 1, 1024),
@@ -33,15 +33,17 @@ FARGATE: Mapping[int, Sequence[int]] = {
 
 
 class Asked(Struct, frozen=True, kw_only=True):
-    """What one request asks for; None is not said."""
+    """The resources that one request specifies; None: not specified."""
 
+    #: Thousandths of a vCPU.
     millicpus: int | None
+    #: MiB.
     memory_mib: int | None
     gpus: int | None
 
 
 def asked(given: ContainerProperties | ContainerOverrides) -> Asked:
-    """AWS: an entry of resourceRequirements goes before the older number."""
+    """AWS: an entry of resourceRequirements takes precedence over the older member."""
     named = _by_type(given.resourceRequirements or [])
     vcpus = None if given.vcpus is None else str(given.vcpus)
     memory = None if given.memory is None else str(given.memory)
@@ -53,14 +55,14 @@ def asked(given: ContainerProperties | ContainerOverrides) -> Asked:
 
 
 def required(given: ContainerProperties, *, fargate: bool) -> Resources:
-    """A definition's, of a container that is alone."""
+    """The resources of the only container of a job definition or node. Raises Invalid."""
     wanted = said(given)
     check(wanted, fargate=fargate)
     return wanted
 
 
 def said(given: ContainerProperties) -> Resources:
-    """A definition must say how many vCPUs and how much memory a container has."""
+    """The resources of a container in a job definition. Raises Invalid without vCPUs or memory."""
     wanted = asked(given)
     if wanted.millicpus is None:
         raise Invalid("vCPU is not provided.")
@@ -70,9 +72,9 @@ def said(given: ContainerProperties) -> Resources:
 
 
 def check(wanted: Resources, *, fargate: bool) -> None:
-    """Raises Invalid for memory below the least, and on Fargate for sizes that Fargate does not have.
+    """Raise Invalid for less memory than the minimum, and on Fargate for sizes that Fargate does not have.
 
-    AWS: on EC2 at least one whole vCPU. batchq takes thousandths: the machine is shared out by them anyway.
+    AWS: on EC2 at least one whole vCPU. batchq accepts fractions: it allocates the machine in thousandths of a vCPU.
     """
     if fargate:
         _check_fargate(wanted)

@@ -1,4 +1,4 @@
-"""retryStrategy, both ways."""
+"""retryStrategy: requests to the domain's values, and values to responses."""
 
 import re
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _CODE = re.compile(r"[0-9]{0,511}\*?")
 
 
 def retry(given: RetryStrategy | None) -> Retry | None:
-    """None where nothing is said: another's, or one attempt, holds then."""
+    """None if it is omitted: the job definition's strategy, or one attempt, then applies. Raises Invalid."""
     if given is None:
         return None
     if given.attempts is None:
@@ -43,7 +43,7 @@ def _rule(given: EvaluateOnExit) -> ExitRule:
 
 
 def _pattern(text: str | None, allowed: re.Pattern[str], member: str) -> str | None:
-    """AWS: at most 512 characters, a star only at the end. An empty pattern is as good as none."""
+    """AWS: at most 512 characters, an asterisk only at the end. An empty pattern counts as omitted."""
     if not text:
         return None
     if not allowed.fullmatch(text):
@@ -52,7 +52,7 @@ def _pattern(text: str | None, allowed: re.Pattern[str], member: str) -> str | N
 
 
 def registered(strategy: Mapping[str, Any]) -> dict[str, Any]:
-    """The retryStrategy of a job definition's document as DescribeJobDefinitions answers it."""
+    """The retryStrategy of a job definition's document, as DescribeJobDefinitions returns it."""
     rules = [{**rule, "action": rule["action"].lower()} for rule in strategy.get("evaluateOnExit", ())]
     return {**strategy, **({"evaluateOnExit": rules} if rules else {})}
 
@@ -66,6 +66,6 @@ def _shown(rule: ExitRule) -> dict[str, str]:
         "onStatusReason": rule.on_status_reason,
         "onReason": rule.on_reason,
         "onExitCode": rule.on_exit_code,
-        "action": rule.action.value.lower(),  # AWS: answered so, and clients compare it so
+        "action": rule.action.value.lower(),  # AWS: returned in lower case, and clients compare it
     }
     return {member: value for member, value in conditions.items() if value is not None}

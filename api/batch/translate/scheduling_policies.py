@@ -1,4 +1,4 @@
-"""Scheduling policies, both ways."""
+"""Scheduling policies: requests to the domain's values, and values to responses."""
 
 import json
 import re
@@ -27,7 +27,7 @@ _SHARE = re.compile(r"[A-Za-z0-9]{1,255}\*?")
 
 
 def name_of(text: str, arns: BatchArns, *, said: str) -> PolicyName:
-    """`said` is the member it came in."""
+    """The name in the ARN `text`; `said` is the request's member, for the error text. Raises Invalid, and NotFound."""
     name = arns.named(ArnKind.POLICY, validation.required(text, said))
     if name is None:
         raise NotFound(f"SchedulingPolicy {text} not found.")
@@ -57,13 +57,13 @@ def reservation(given: FairsharePolicy | None) -> int:
 
 
 def document(given: FairsharePolicy | None) -> str:
-    """The policy as it is answered. AWS: one that says nothing is answered with the defaults."""
+    """The policy as it is returned. AWS: an empty or omitted one is returned with the defaults."""
     said = {} if given is None else given.model_dump(exclude_none=True)
     return json.dumps(said or {"computeReservation": 0, "shareDecaySeconds": 0, "shareDistribution": []})
 
 
 def changed(before: SchedulingPolicy, given: FairsharePolicy | None) -> SchedulingPolicy:
-    """The policy that is said takes the place of the one before as a whole; where none is said, that stays."""
+    """The policy after an update: a fairsharePolicy replaces the earlier one as a whole; None changes nothing."""
     if given is None:
         return before
     return replace(

@@ -1,17 +1,17 @@
-"""GetJobQueueSnapshot as it is answered."""
+"""The response of GetJobQueueSnapshot."""
 
 from batchq.api.batch.arns import BatchArns
 from batchq.api.times import milliseconds
 from batchq.ports.catalog import Snapshot
 
 UNIT = "VCPU"
-"""AWS: the capacityUnit of jobs that are not on Kubernetes."""
+"""AWS: the capacityUnit of jobs that do not run on Kubernetes."""
 
 Content = dict[str, object]
 
 
 def detail(snapshot: Snapshot, arns: BatchArns, *, fair: bool) -> Content:
-    """`fair`: the queue goes by a policy, and so its shares are told."""
+    """`fair`: the queue has a scheduling policy, so the response includes the usage of its shares."""
     updated = {"lastUpdatedAt": milliseconds(snapshot.updated_at)}
     shares = {"fairshareUtilization": _shares(snapshot)} if fair else {}
     front = [

@@ -1,8 +1,6 @@
-"""What SubmitJob changes of what a job definition runs, weighed against that very revision.
+"""SubmitJob to the service's Submission, validated with the revision of the job definition that the job uses.
 
-What SubmitJob may change of one container, or of the containers of one task.
-
-SubmitJob as the service takes it.
+Overrides are of one container, of the containers of a task, or of the ranges of a gang's nodes.
 """
 
 import re
@@ -49,10 +47,10 @@ OLDER = (("vcpus", "VCPU"), ("memory", "MEMORY"))
 
 
 def of_container(given: ContainerOverrides | None, registered: Mapping[str, Any]) -> Overrides:
-    """`registered` are the containerProperties that it is laid over.
+    """The overrides of one container, whose containerProperties are `registered`. Raises Invalid.
 
-    AWS: the older numbers override nothing that a definition says in resourceRequirements; an empty command overrides
-    nothing, and no word of another may be empty.
+    AWS: the older members `vcpus` and `memory` do not override an entry of the definition's resourceRequirements. An
+    empty command overrides nothing; another must not have empty elements.
     """
     if given is None:
         return Overrides()
@@ -73,7 +71,7 @@ def of_container(given: ContainerOverrides | None, registered: Mapping[str, Any]
 
 
 def of_task(given: EcsPropertiesOverride | None, task: Task) -> ByName:
-    """By the names of containers. A container that is alone need not be named."""
+    """The overrides by the names of containers. A task's only container need not be named. Raises Invalid."""
     asked = (given and given.taskProperties) or []
     if len(asked) > 1:
         raise Invalid("taskProperties must have exactly 1 element.")
@@ -94,11 +92,16 @@ def _alike(given: TaskContainerOverrides) -> ContainerOverrides:
 
 
 class Changes(Struct, frozen=True, kw_only=True):
-    """As a Submission has them."""
+    """The members of a Submission that result from the overrides."""
 
+    #: The changes whose length is limited: of the only container, of all containers of the task together, or of the
+    #: range of nodes whose containers together have the longest.
     overrides: Overrides
+    #: The definition's task with the changes; None for another kind of definition.
     task: Task | None = None
+    #: The definition's gang with the changes; None without changes, and for another kind of definition.
     nodes: Nodes | None = None
+    #: None: those of the definition.
     needs: Needs | None = None
 
 
@@ -115,7 +118,7 @@ def changes(given: SubmitJob, definition: JobDefinition, arns: BatchArns) -> Cha
 
 
 def _only(given: SubmitJob, member: str, kind: str) -> None:
-    """A job is overridden in the way it was defined."""
+    """Raise Invalid for overrides of another kind than the definition's, which is `member`."""
     for other in ("containerOverrides", "ecsPropertiesOverride", "nodeOverrides"):
         if other != member and _says(getattr(given, other)):
             raise Invalid(f"{other} cannot be specified for a job definition that has {kind}: use {member}.")
@@ -126,7 +129,7 @@ def _says(given: BaseModel | None) -> bool:
 
 
 def _container(given: SubmitJob, definition: JobDefinition, arns: BatchArns) -> Changes:
-    """What was checked when it was registered is not checked again for each job."""
+    """Without overrides nothing is validated: the definition was validated when it was registered."""
     if not _says(given.containerOverrides):
         return Changes(overrides=Overrides(), needs=_needs(given, arns))
     registered = document(definition.document)
@@ -142,7 +145,7 @@ def _task(given: SubmitJob, task: Task, registered: Mapping[str, Any], arns: Bat
 
 
 def _needs(given: SubmitJob, arns: BatchArns) -> Needs | None:
-    """None where the definition's hold."""
+    """None: those of the definition."""
     return needs(given.consumableResourcePropertiesOverride, arns) or None
 
 
@@ -180,7 +183,7 @@ def _gang(given: SubmitJob, defined: Nodes, registered: Mapping[str, Any], arns:
 
 
 def _targets(asked: NodeOverrides, properties: NodeProperties, gang: Nodes) -> dict[int, NodePropertyOverride]:
-    """The overrides by the place of the range that they mean. AWS: each must mean one of the definition's."""
+    """The overrides by the index of their range. AWS: each must target one of the definition's ranges."""
     places = {it.targetNodes: place for place, it in enumerate(properties.nodeRangeProperties)}
     places |= {f"{it.first}:{it.last}": place for place, it in enumerate(gang.ranges)}
     listed = asked.nodePropertyOverrides or []
@@ -225,11 +228,11 @@ def _each_needs(
 def _instead(
     given: ConsumableResourceProperties | None, registered: ConsumableResourceProperties | None
 ) -> ConsumableResourceProperties | None:
-    """AWS: what SubmitJob says takes the place of what was registered. An empty list is as good as none."""
+    """AWS: an override replaces what was registered. An empty list counts as omitted."""
     return given if given is not None and given.consumableResourceList else registered
 
 
-TOO_LARGE = 30 * 1024
+TOO_LARGE = 30 * 1024  # bytes of a request: AWS accepts less than this
 
 MOST_DEPENDENCIES = 20
 
@@ -250,7 +253,10 @@ def check_size(body: bytes) -> None:
 def submission(
     given: SubmitJob, definition: JobDefinition, *, arns: BatchArns, rules: Rules, key: SubmissionKey | None
 ) -> Submission:
-    """Of that very revision, which may be another than the newest by the time the job is made."""
+    """Translate a request for this revision of the job definition. Raises Invalid, and NotFound.
+
+    The Submission names the revision, because it may not be the newest any more when the job is created.
+    """
     if not _JOB_NAME.fullmatch(given.jobName):
         raise Invalid("Job name should match valid pattern")
     changed = changes(given, definition, arns)
@@ -284,7 +290,7 @@ def definition_of(text: str, arns: BatchArns) -> tuple[str, int | None]:
 
 
 def unknown_definition(text: str) -> NotFound:
-    """AWS: one text for a name, another for an ARN."""
+    """AWS: the text for a name differs from the one for an ARN."""
     if text.startswith("arn:"):
         return NotFound(f"JobDefinition {text} not found.")
     return NotFound(f"JobDefinition name {text} does not exist or is not in ACTIVE status")
@@ -314,7 +320,7 @@ def _dependencies(given: Sequence[JobDependency], arns: BatchArns) -> tuple[Depe
 
 
 def _dependency(given: JobDependency, arns: BatchArns) -> Dependency:
-    """AWS: without a job it is between the children of one array; N_TO_N is between two arrays."""
+    """AWS: SEQUENTIAL without a job is between the children of one array; N_TO_N is between two arrays."""
     if given.type and given.type not in set(DependencyType):
         raise Invalid(f"The type of a dependency must be one of {', '.join(DependencyType)}.")
     kind = DependencyType(given.type) if given.type else None

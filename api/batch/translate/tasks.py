@@ -1,4 +1,4 @@
-"""ecsProperties as the task they mean: containers side by side, and what each waits for."""
+"""ecsProperties to the domain's task: containers that run side by side, and their dependencies."""
 
 import re
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _NETWORKS = {None, "", "awsvpc", "bridge"}
 
 
 def task(given: EcsProperties, *, on_fargate: bool) -> Task:
-    """AWS: exactly one task, of 1 to 10 containers, one of them essential at least."""
+    """AWS: exactly one task, of 1 to 10 containers, at least one of them essential. Raises Invalid."""
     asked = only(given.taskProperties)
     if not 1 <= len(asked.containers) <= MOST_CONTAINERS:
         raise Invalid(f"A task must have 1 to {MOST_CONTAINERS} containers.")
@@ -47,7 +47,7 @@ def only(tasks: Sequence[EcsTaskProperties]) -> EcsTaskProperties:
 
 
 def _check_modes(given: EcsTaskProperties) -> None:
-    """The host's own namespaces would show a job all others, so no job has them."""
+    """The host's namespaces would expose all other jobs, so no job gets them. Raises Invalid."""
     for member, mode, known in (
         ("ipcMode", given.ipcMode, ("host", "task", "none")),
         ("pidMode", given.pidMode, ("host", "task")),
@@ -75,7 +75,7 @@ def _container(given: TaskContainerProperties, within: EcsTaskProperties, *, on_
 
 
 def _properties(given: TaskContainerProperties, within: EcsTaskProperties) -> ContainerProperties:
-    """The same, said as of a container that is alone."""
+    """The properties of a task's container, in the form of containerProperties."""
     own = {name: value for name, value in given if name in ContainerProperties.model_fields}
     version = within.platformVersion
     return ContainerProperties(
@@ -90,7 +90,7 @@ def _properties(given: TaskContainerProperties, within: EcsTaskProperties) -> Co
 
 
 def _sharing(spec: ContainerSpec, properties: ContainerProperties) -> ContainerSpec:
-    """The containers of a task that name one volume mean the same one. One of the host's is that anyway."""
+    """The containers of a task share volumes of the same name. Volumes with a host path are shared by it."""
     named = {it.containerPath: it.sourceVolume for it in properties.mountPoints or ()}
     return replace(spec, mounts=tuple(_shared(it, named[it.container_path]) for it in spec.mounts))
 
@@ -100,7 +100,7 @@ def _shared(mount: Mount, volume: str | None) -> Mount:
 
 
 def _name(text: str | None, *, alone: bool) -> str:
-    """AWS: it need not be said. batchq: but where there are several it is by their names that they are known."""
+    """AWS: the name is optional. batchq: only for a task's only container, because names identify containers."""
     if not text and alone:
         return "default"
     if not _NAME.fullmatch(text or ""):
@@ -115,7 +115,7 @@ def _dependency(given: TaskContainerDependency) -> ContainerDependency:
 
 
 def _check_dependencies(made: Sequence[TaskContainer]) -> None:
-    """AWS: none may wait for the end of an essential container, for that is the end of all."""
+    """AWS: no container may wait for the end of an essential one, because that ends the task. Raises Invalid."""
     known = {it.name: it for it in made}
     for container in made:
         validation.once((it.container for it in container.depends_on), "A container in dependsOn")

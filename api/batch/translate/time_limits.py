@@ -1,4 +1,4 @@
-"""jobStateTimeLimitActions, both ways."""
+"""jobStateTimeLimitActions: requests to the domain's values, and values to responses."""
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
@@ -15,7 +15,7 @@ REASONS = (
     "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT",
     "MISCONFIGURATION:EC2_INSTANCE_CONFIGURATION_UNSUPPORTED",
 )
-"""AWS: a job may be blocked for others, which no action can name."""
+"""AWS: the reasons that an action can have. A job may be blocked for other reasons, too."""
 
 
 def limits(given: Sequence[JobStateTimeLimitAction]) -> tuple[TimeLimit, ...]:

@@ -1,4 +1,4 @@
-"""What AWS Batch does with other services of AWS. Here it means nothing, and is refused by name, with the reason."""
+"""Features of AWS Batch that need other services of AWS: they are refused with their name and the reason."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ SERVICE_JOBS = "service jobs are jobs of SageMaker Training"
 
 
 def refuse(members: Mapping[str, object], why: str) -> None:
-    """An empty member is as good as none."""
+    """Raise NotSupported for a member that is not empty."""
     for member, value in members.items():
         if value:
             raise refusal(member, why)

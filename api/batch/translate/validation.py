@@ -1,4 +1,4 @@
-"""What AWS asks of names, reasons and the like, with its texts where it has one."""
+"""AWS's rules for names, reasons and other texts, with AWS's error texts where they are known."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,15 +10,15 @@ from batchq.domain.catalog import Tags
 from batchq.errors import Invalid, NotSupported
 
 OURS = "io.batchq."
-"""Labels of this server's containers begin so; nothing of a caller's may."""
+"""The prefix of the labels of this server's containers. No name or key from a caller may begin with it."""
 
-LONGEST_REASON = 1024
+LONGEST_REASON = 1024  # characters
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
 def name(text: str, what: str) -> str:
-    """`what` is the member it came in."""
+    """Return a valid name. Raises Invalid; `what` is the request's member, for the error text."""
     if not _NAME.fullmatch(text):
         raise Invalid(f"{what} must be 1 to 128 letters, digits, hyphens and underscores.")
     return text
@@ -37,14 +37,17 @@ def reason(text: str) -> str:
 
 
 def unserved(members: Mapping[str, object]) -> None:
-    """Refuse what this server does not do, by name. An empty member is as good as none."""
+    """Raise NotSupported for a member that is not empty."""
     for member, value in members.items():
         if value:
             raise NotSupported(f"{member} is not supported by this server.")
 
 
 def pairs(entries: Sequence[KeyValuePair] | None) -> tuple[tuple[str, str], ...]:
-    """Environment variables, the last of a name. AWS: a value left out is empty; AWS_BATCH_* are lost later."""
+    """Environment variables; of several with one name the last. AWS: an omitted value is empty. Raises Invalid.
+
+    AWS_BATCH_* variables that batchq sets replace these when the container is created.
+    """
     return tuple({variable(entry.name or ""): entry.value or "" for entry in entries or ()}.items())
 
 
@@ -62,7 +65,7 @@ def tags(given: Mapping[str, str] | None) -> Tags:
 
 
 def timeout(given: JobTimeout | None, least: int) -> timedelta | None:
-    """AWS: at least `least` (60) seconds, and no most."""
+    """None if it is omitted. AWS: at least `least` (60) seconds, without a maximum. Raises Invalid."""
     seconds = None if given is None else given.attemptDurationSeconds
     if seconds is None:
         return None
@@ -72,13 +75,14 @@ def timeout(given: JobTimeout | None, least: int) -> timedelta | None:
 
 
 def path(text: str, what: str) -> str:
-    """An absolute path. A colon would part it from another where the engine takes both as one text."""
+    """Return an absolute path. Raises Invalid also for a colon, which separates paths where the engine expects two."""
     if not text.startswith("/") or ":" in text:
         raise Invalid(f"{what} must be an absolute path without colons.")
     return text
 
 
 def once(values: Iterable[object], what: str) -> None:
+    """Raise Invalid if a value appears twice; `what` describes the values, for the error text."""
     listed = list(values)
     if len(set(listed)) != len(listed):
         raise Invalid(f"{what} must not be named more than once.")
