@@ -1,1 +1,1 @@
-"""Where containers run."""
+"""Container runtimes: the Docker engine, and a simulated engine."""

@@ -1,4 +1,4 @@
-"""News of deaths for one who listens: kept until it is read, and then an end."""
+"""An unbounded queue of container deaths for one subscriber of a runtime."""
 
 import asyncio
 from collections import deque
@@ -8,7 +8,10 @@ from batchq.ports.runtime import DeathReport
 
 
 class EventQueue:
-    """An iterator. It belongs to the event loop; threads hand over by `call_soon_threadsafe`."""
+    """An asynchronous iterator over the deaths that were added, oldest first.
+
+    Not thread-safe: all methods run on the event loop; other threads use `call_soon_threadsafe`.
+    """
 
     def __init__(self) -> None:
         self._told: deque[Tag | DeathReport] = deque()
@@ -16,11 +19,12 @@ class EventQueue:
         self._something = asyncio.Event()
 
     def tell(self, *news: Tag | DeathReport) -> None:
+        """Add items to the queue."""
         self._told.extend(news)
         self._something.set()
 
     def end(self) -> None:
-        """Nothing comes after what has been told."""
+        """End the iteration after the items that were added so far."""
         self._ended = True
         self._something.set()
 

@@ -1,4 +1,4 @@
-"""Work that many ask for at once and that needs doing once."""
+"""Single flight: concurrent calls for the same key share one execution."""
 
 import asyncio
 from collections import Counter
@@ -9,14 +9,17 @@ Key = TypeVar("Key")
 
 
 class SingleFlight(Generic[Key]):
-    """Who asks for what is under way already waits for that. It is cancelled when all who wait for it were."""
+    """Runs at most one task a key. A task is cancelled once all its callers were cancelled."""
 
     def __init__(self, name: str) -> None:
+        """`name` begins the names of the tasks."""
         self._name = name
         self._under_way: dict[Key, asyncio.Task[None]] = {}
+        #: The number of callers that await each task.
         self._waiting: Counter[asyncio.Task[None]] = Counter()
 
     async def do(self, key: Key, work: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Await the running task of this key, or start `work` as one. Raises what the task raises."""
         task = self._task(key, work)
         self._waiting[task] += 1
         try:
@@ -28,7 +31,10 @@ class SingleFlight(Generic[Key]):
                 self._abandon(key, task)
 
     def begin(self, key: Key, work: Callable[[], Coroutine[None, None, None]]) -> None:
-        """For a caller that does not wait; never for a key that others wait for."""
+        """Start `work` without waiting for it, unless a task of this key runs.
+
+        Never for a key that is also used with `do`: the last cancelled caller of `do` cancels the task.
+        """
         _ = self._task(key, work)
 
     def _task(self, key: Key, work: Callable[[], Coroutine[None, None, None]]) -> "asyncio.Task[None]":
@@ -39,10 +45,11 @@ class SingleFlight(Generic[Key]):
         return task
 
     async def idle(self) -> None:
-        """Until all that is under way now is done, well or not."""
+        """Wait until all tasks that run now have ended, whether they succeeded or failed."""
         await asyncio.gather(*self._under_way.values(), return_exceptions=True)
 
     async def close(self) -> None:
+        """Cancel all tasks, and wait for their end."""
         tasks = tuple(self._under_way.values())
         self._under_way.clear()
         for task in tasks:
@@ -50,7 +57,7 @@ class SingleFlight(Generic[Key]):
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _abandon(self, key: Key, task: "asyncio.Task[None]") -> None:
-        """Who asks from now on asks anew: what was cancelled has no outcome."""
+        """Cancel a task without callers. Later calls for its key start a new one."""
         if not task.done():
             self._under_way.pop(key, None)
             task.cancel()
@@ -59,4 +66,4 @@ class SingleFlight(Generic[Key]):
         if self._under_way.get(key) is task:
             del self._under_way[key]
         if not task.cancelled():
-            task.exception()  # seen, also when nobody waits for it any more
+            task.exception()  # retrieved, so that asyncio does not log it when no caller awaits the task

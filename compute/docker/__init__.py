@@ -1,1 +1,1 @@
-"""Containers of a Docker engine."""
+"""The container runtime on a Docker engine."""

@@ -1,7 +1,7 @@
-"""A connection to the engine's unix socket, which carries one request after another.
+"""HTTP/1.1 over the engine's unix socket: one connection that carries one request after another.
 
-The SDK composes requests and judges the responses, which are of the class that it knows; llhttp parses them. The
-layers of `requests` cost three to five times as much CPU: docs/decisions/0029.
+The Docker SDK composes the requests and interprets the responses, which are `requests.Response` objects as it expects;
+llhttp parses them. The layers of `requests` cost three to five times as much CPU: docs/decisions/0029.
 """
 
 import re
@@ -23,7 +23,7 @@ from requests.exceptions import ConnectionError as NotConnected
 Parameters = Mapping[str, str | int | None] | None
 
 ALWAYS_SENT = ("Host: docker", "Accept-Encoding: identity")
-UNSAYABLE = re.compile(r"[^\x21-\x7e]")  # characters that end a target, or that HTTP has no place for
+UNSAYABLE = re.compile(r"[^\x21-\x7e]")  # characters that end a request target, or that HTTP does not allow in it
 WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 RECEIVE_SIZE = 2**16  # bytes
 
@@ -32,7 +32,7 @@ class Body(Protocol):
     """The body of a streamed response, as `requests` reads it."""
 
     def read(self, size: int, /) -> bytes:
-        """Return at most `size` bytes, and none at the end."""
+        """Return at most `size` bytes; b"" at the end of the body."""
 
     def close(self) -> None: ...
 
@@ -43,24 +43,27 @@ class _Parsed:
     def __init__(self, connection: socket) -> None:
         self._connection = connection
         self._parser: HttpResponseParser | None = HttpResponseParser(self)
+        #: The status code; 0 before `has_head`.
         self.status = 0
         self.reason = ""
-        #: Received and not read yet.
+        #: The bytes of the body that were received and not read yet.
         self.body = bytearray()
+        #: Whether the status line and all headers of the final response were received.
         self.has_head = False
+        #: Whether the complete response was received.
         self.is_whole = False
-        #: Whether the connection may carry another request; known when the response is whole.
+        #: Whether the connection may carry another request; only valid once the response is complete.
         self.keep_alive = False
 
     def receive(self) -> None:
-        """Wait for more bytes. Raises OSError, HTTPException and HttpParserError."""
+        """Wait for more bytes and parse them. Raises OSError, HTTPException and HttpParserError."""
         received = self._connection.recv(RECEIVE_SIZE)
         if not received:
             raise IncompleteRead(bytes(self.body))
         assert self._parser is not None
         self._parser.feed_data(received)
         if self.is_whole:
-            self._parser = None  # it refers to this object: without the cycle both are freed at once
+            self._parser = None  # it refers to this object: without the cycle no garbage collection is needed
 
     def on_status(self, reason: bytes) -> None:
         self.reason += reason.decode("latin-1")
@@ -71,7 +74,7 @@ class _Parsed:
         self.has_head = self.status >= HTTPStatus.OK
         self.keep_alive = self._parser.should_keep_alive()
         if not self.has_head:
-            self.reason = ""  # a provisional response: the final one is still to come
+            self.reason = ""  # a provisional response (1xx): the final one follows
         if self.status in WITHOUT_BODY:
             self.is_whole = True
 
@@ -83,13 +86,16 @@ class _Parsed:
 
 
 class EngineConnection:
-    """Connects when a request is made, and again after any error. No byte is waited for longer than `patience`."""
+    """A connection for one thread, made with the first request, and again after any error."""
 
     def __init__(self, path: str, *, patience: float) -> None:
+        """`path` is that of the socket; `patience` is the timeout of each send and receive, in seconds."""
         self._path = path
         self._patience = patience
+        #: None: not connected.
         self._socket: socket | None = None
         self._readable = select.poll()
+        #: The body of the last streamed response, which may still occupy the connection.
         self._streamed: StreamingBody | None = None
 
     def ask(self, method: str, target: str, *, body: str | None, headers: Mapping[str, str]) -> Response:
@@ -100,7 +106,7 @@ class EngineConnection:
                 while not parsed.is_whole:
                     parsed.receive()
         except BaseException:
-            self.close()  # what is left of the response would be parsed as the next one
+            self.close()  # the rest of the response would be parsed as the next one
             raise
         if not parsed.keep_alive:
             self._disconnect()
@@ -109,9 +115,10 @@ class EngineConnection:
         return response
 
     def open(self, target: str, *, patience: float | None = None) -> Response:
-        """Return a response whose body is received as it is read, by any thread.
+        """Send a GET request, and return its response with a `StreamingBody` as `raw`. Raises the errors of `requests`.
 
-        The connection is free again when the body is at its end; until then another one is made for other requests.
+        The connection is reused once the body has been received to its end; requests made before that use a new one.
+        `patience` is a timeout in place of the connection's own, in seconds.
         """
         try:
             wait = self._patience if patience is None else patience
@@ -124,6 +131,7 @@ class EngineConnection:
         return response
 
     def close(self) -> None:
+        """Close the connection, except under a streamed body that is not at its end. A later request reconnects."""
         self._take_back()
         self._disconnect()
 
@@ -141,14 +149,17 @@ class EngineConnection:
         return parsed, connection
 
     def _take_back(self) -> None:
-        """The connection of a streamed body that is not at its end is left to the body's reader."""
+        """Reclaim the connection from the last streamed body; a body that is not at its end takes ownership of it."""
         streamed, self._streamed = self._streamed, None
         if streamed is not None and not streamed.is_reusable:
             self._socket, self._readable = None, select.poll()
             streamed.own_connection()
 
     def _connected(self, patience: float) -> socket:
-        """A connection that the engine closed is readable before anything is sent: a new one is made."""
+        """Return an open connection with this timeout.
+
+        A connection that is readable before a request is sent was closed by the engine, and is replaced.
+        """
         if self._socket is not None and self._readable.poll(0):
             self._disconnect()
         if self._socket is None:
@@ -167,39 +178,45 @@ class EngineConnection:
 
 
 class StreamingBody:
-    """A body that one thread reads and any thread may close."""
+    """The body of a streamed response. One thread reads it; any thread may close it."""
 
     def __init__(self, parsed: _Parsed, connection: socket) -> None:
         self.connection = connection
         self._parsed = parsed
+        #: Held while the connection is read.
         self._reading = Lock()
         self._closed = False
+        #: Whether the body closes the connection.
         self._owns_connection = False
 
     @property
     def is_reusable(self) -> bool:
+        """Whether the connection may carry another request."""
         return self._parsed.is_whole and self._parsed.keep_alive and not self._closed
 
     def own_connection(self) -> None:
-        """From now on the connection is closed with the body, or at its end."""
+        """Take ownership of the connection: it is closed at the end of the body, or when the body is closed."""
         self._owns_connection = True
         if self._closed or self._parsed.is_whole:
             self.connection.close()
 
     def read(self, size: int, /) -> bytes:
-        """Return at most `size` bytes, and none at the end."""
+        """Return at most `size` bytes; b"" at the end of the body. Raises the errors of `requests`."""
         with self._reading, _as_errors_of_requests(ChunkedEncodingError):
             while not self._parsed.body and not self._parsed.is_whole:
                 self._receive()
             return self._take(size)
 
     def lines(self) -> Iterator[bytes]:
-        """Each line as soon as it is received."""
+        """Yield each line, with its newline, as soon as it is received. Raises the errors of `requests`."""
         while line := self._line():
             yield line
 
     def close(self) -> None:
-        """A thread that still reads is interrupted. At its end, the connection may carry another request by now."""
+        """Close the body, and interrupt a thread that reads it.
+
+        A connection whose body was received to its end is left open, as it may already carry another request.
+        """
         self._closed = True  # before the next line: a connection that is shut down is not reused
         is_cut = not self._parsed.is_whole
         if is_cut:
@@ -210,6 +227,7 @@ class StreamingBody:
                 self.connection.close()
 
     def _line(self) -> bytes:
+        """The next line; b"" at the end of the body."""
         with self._reading, _as_errors_of_requests(ChunkedEncodingError):
             while (end := self._parsed.body.find(b"\n")) < 0:
                 if self._parsed.is_whole:
@@ -231,7 +249,7 @@ class StreamingBody:
 
 
 def request(method: str, target: str, body: str | None, headers: Mapping[str, str]) -> bytes:
-    """The bytes of a request. Raises ValueError for a target or a header that HTTP cannot carry."""
+    """Encode a request. Raises ValueError for a target or a header with characters that HTTP does not allow."""
     content = b"" if body is None else body.encode()
     lines = [*ALWAYS_SENT, *(f"{name}: {value}" for name, value in headers.items())]
     length = [] if body is None and method != "POST" else [f"Content-Length: {len(content)}"]
@@ -241,6 +259,7 @@ def request(method: str, target: str, body: str | None, headers: Mapping[str, st
 
 
 def with_parameters(target: str, parameters: Parameters) -> str:
+    """Append a query string to `target`; parameters with the value None are omitted."""
     given = {name: it for name, it in (parameters or {}).items() if it is not None}
     return f"{target}?{urlencode(given, doseq=True)}" if given else target
 
@@ -254,6 +273,7 @@ def _response(target: str, parsed: _Parsed) -> Response:
 
 @contextmanager
 def _as_errors_of_requests(broken: type[RequestException]) -> Iterator[None]:
+    """Translate timeouts to ReadTimeout, and other errors of the connection or the parser to `broken`."""
     try:
         yield
     except TimeoutError as silence:

@@ -1,7 +1,7 @@
-"""Each call of the runtime port, as a few requests to the engine. It blocks.
+"""The calls of the runtime port as requests to the engine. All of them block.
 
-A container is known by its name until its id has been seen: a name can come to belong to another, an id cannot. What a
-call did, where its answer does not tell, is found by inspection.
+A container is addressed by its name only until its id is known: a name can later belong to another container, an id
+cannot. If the reply to a call does not show its effect, the container is inspected.
 """
 
 import logging
@@ -54,7 +54,7 @@ ABSENT = (None, ContainerState.GOING)
 
 
 class Containers:
-    """The containers of one instance. Any other is as if it were not there, but for its GPUs."""
+    """The containers of one instance. Other containers are ignored, except for the GPUs that they hold."""
 
     def __init__(
         self,
@@ -67,17 +67,18 @@ class Containers:
         lost_before: Callable[[], datetime | None],
         shares_files: Callable[[], bool],
     ) -> None:
-        """`gpus` tells how many the machine has, `lost_before` which containers went down with it.
-
-        `shares_files`: whether the engine sees the files and processes that this process sees.
-        """
+        """`gpus` returns the machine's number of GPUs; `lost_before` and `shares_files` as in host.py, client.py."""
         self._instance = instance
         self._policy = policy
         self._secrets = secrets
         self._ids: dict[Tag, str] = {}
+        #: The ids that `create` returned, until the start.
         self._answered: dict[Tag, str] = {}
+        #: The ids of containers that were removed because they could not start any more.
         self._discarded: set[str] = set()
+        #: Containers that this process created, and whose start it has not requested.
         self._fresh: set[Tag] = set()
+        #: Secret log options, which are removed from the engine's error messages.
         self._concealed: dict[Tag, tuple[str, ...]] = {}
         self._gpus = gpus
         self._lost_before = lost_before
@@ -85,11 +86,12 @@ class Containers:
         self._places = places
         self._mounts = OpenMounts()
         self._shares_files = shares_files
+        #: The engine's root directory; None: not asked for yet.
         self._root_dir: Path | None = None
 
     def create(self, client: Client, launch: LaunchSpec) -> Created:
         self._concealed[launch.tag] = self._secrets.known(launch.spec.logging.secret_options)
-        # Which GPUs are taken stands in the labels of those created before.
+        # The lock covers the choice of GPUs and the create: the labels of existing containers show which are in use.
         with self._choosing if launch.spec.resources.gpus else nullcontext():
             made = self._create(client, launch)
         if made.state is not ContainerState.CREATED or made.host_lost:
@@ -106,7 +108,7 @@ class Containers:
         return replace(made, created_host_paths=self._mounts.created(launch.tag))
 
     def start(self, client: Client, tag: Tag) -> None:
-        """What `create` answered, or has the name. One that runs, or may have run, is left: it would run again."""
+        """Start the container that `create` returned, or the one with the name; one that has started is left alone."""
         was_fresh = tag in self._fresh
         if not was_fresh and self._has_begun(client, tag):
             self._mounts.release(tag)
@@ -118,7 +120,7 @@ class Containers:
             try:
                 self._judge_start(client, tag, error)
             except (StartInterrupted, StartRefused):
-                self._mounts.release(tag)  # started again, it is made again
+                self._mounts.release(tag)  # before another start the container is created again
                 raise
         except (OSError, RequestException) as error:
             if not was_not_sent(error):
@@ -157,7 +159,7 @@ class Containers:
         try:
             client.remove_container(self.id_of(client, tag), v=True, force=True)
         except (ContainerGone, NotFound):
-            pass  # as good as removed
+            pass
         except APIError as error:
             if error.status_code != CONFLICT or self._state(client, tag) not in ABSENT:
                 raise
@@ -172,15 +174,15 @@ class Containers:
         self._mounts.close()
 
     def survey(self, client: Client) -> tuple[Inspection, ...]:
-        """By a list, which the engine answers also while one of the containers cannot be inspected."""
+        """Every container of this instance, from a list: the engine returns it even if an inspection would hang."""
         rows = client.containers(all=True, filters={"label": f"{INSTANCE}={self._instance}"})
         seen = surveyed(rows, self._instance, lambda container_id, tag: _look_closer(client, container_id, tag))
-        # Not added to those known: what has been removed meanwhile would stay known for ever.
+        # Replaced, not updated: the id of a container that was removed during the survey would never be deleted.
         self._ids = {it.tag: container_id for container_id, it in seen.items()}
         return tuple(seen.values())
 
     def id_of(self, client: Client, tag: Tag) -> str:
-        """Raises ContainerGone when there is none of ours."""
+        """The engine's id of the container. Raises ContainerGone if this instance has no such container."""
         container_id = self._ids.get(tag)
         if container_id is not None:
             return container_id
@@ -196,9 +198,10 @@ class Containers:
             return there or self._make(client, launch, self._places.find(client, launch))
 
     def _made_before(self, client: Client, launch: LaunchSpec) -> Created | None:
-        """A created container whose place, or whose open folders, are gone is discarded: it cannot start any more.
+        """The existing container of the launch, or None if a new one is to be created.
 
-        It is inspected again when that is known: until then a late start could have reached it.
+        A CREATED container whose network or open folders are gone can never start, and is discarded. It is inspected
+        once more before that: until they were gone, a delayed start could have reached it.
         """
         inspected = self._find(client, launch)
         if inspected is None:
@@ -221,7 +224,7 @@ class Containers:
         return self._mounts.suits(launch.tag, inspected) and self._places.suits(client, launch, inspected)
 
     def _find(self, client: Client, launch: LaunchSpec) -> object | None:
-        """The container that the launch names, or by its name. Raises ContainerGone where it names one in vain."""
+        """Inspect the container by the id in the launch, or by its name. Raises ContainerGone if the id is gone."""
         meant = None if launch.container in self._discarded else launch.container
         if meant is not None:
             self._ids[launch.tag] = meant
@@ -232,7 +235,7 @@ class Containers:
         return inspected
 
     def _discard(self, client: Client, tag: Tag, container_id: str) -> None:
-        """Unless it runs after all: then the engine says no."""
+        """Remove a container that cannot start. The engine refuses this if the container runs after all."""
         client.remove_container(container_id, v=True, force=False)
         self._discarded.add(container_id)
         self._ids.pop(tag, None)
@@ -291,7 +294,7 @@ class Containers:
         return self._mounts.resolve(launch, policy, shares_files=self._shares_files())
 
     def _adopt(self, client: Client, tag: Tag, conflict: APIError) -> Created:
-        """The name is taken: by a create whose answer was lost or is still to come, or by somebody else's container."""
+        """Handle a name conflict: with an earlier create of this tag, or with a foreign container. Raises NameTaken."""
         try:
             inspected = client.inspect_container(name_of(self._instance, tag))
         except NotFound:
@@ -301,13 +304,13 @@ class Containers:
         made = made_of(tag, inspected)
         self._ids[tag] = made.container
         if made.state is ContainerState.CREATED and not self._mounts.suits(tag, inspected):
-            # Its folders were open in a server that has ended, so no start of it that comes now can succeed.
+            # Its folders were open in a server process that has ended, so it can never start.
             self._discard(client, tag, made.container)
             raise EngineUnknown(f"create: {tag} was made by an earlier server, and is made again") from conflict
         return made
 
     def _has_begun(self, client: Client, tag: Tag) -> bool:
-        """Raises StartInterrupted where that is unknown."""
+        """Whether the container has started. Raises StartInterrupted if that is unknown; ContainerGone."""
         inspected = self._inspect(client, tag)
         state = None if inspected is None else found(tag, inspected).state
         if state in ABSENT:
@@ -317,7 +320,7 @@ class Containers:
         return state is not ContainerState.CREATED
 
     def _judge_start(self, client: Client, tag: Tag, error: APIError) -> None:
-        """What it was to join may be gone: then it is made again, with its place."""
+        """Raise the meaning of a failed start; EngineUnknown if the container that it was to join is gone."""
         conceal(error, self._concealed.get(tag, ()))
         inspected = self._inspect(client, tag)
         state = None if inspected is None else found(tag, inspected).state
@@ -340,8 +343,8 @@ class Containers:
             raise ContainerGone(message_of(error)) from error
 
     def _resume(self, client: Client, tag: Tag) -> None:
-        """A signal waits for a paused container to go on. Docker sees to that by itself; other engines do not."""
-        with suppress(APIError):  # it goes on already, or has ended; and if not, the kill after the grace reaches it
+        """Resume a paused container, which handles signals only then. Docker does so itself; other engines do not."""
+        with suppress(APIError):  # it is resumed already, or has ended; if not, the kill after the grace ends it
             client.unpause(self.id_of(client, tag))
 
     def _state(self, client: Client, tag: Tag) -> ContainerState | None:
@@ -349,7 +352,7 @@ class Containers:
         return None if inspected is None else found(tag, inspected).state
 
     def _inspect(self, client: Client, tag: Tag) -> object | None:
-        """The engine's answer about a container of ours, None if there is none."""
+        """The engine's inspection; None: this instance has no such container."""
         try:
             inspected: object = client.inspect_container(self._ids.get(tag) or name_of(self._instance, tag))
         except NotFound:
@@ -364,7 +367,7 @@ class Containers:
 
 
 def image_user(client: Client, image: str) -> str:
-    """Empty where the image gives none. Raises ImageMissing and StartRefused."""
+    """The user in the image's configuration; empty: none. Raises ImageMissing and StartRefused."""
     try:
         inspected: object = client.inspect_image(image)  # type: ignore[no-untyped-call]  # the stubs leave it so
     except NotFound as error:
@@ -376,17 +379,17 @@ def image_user(client: Client, image: str) -> str:
 
 
 def _may_have_run(client: Client, inspected: object) -> bool:
-    """Whether the program of a container that is CREATED may have run, if a start of it was requested.
+    """Whether the program of a CREATED container may have run, if its start was requested: docs/decisions/0013.
 
-    The engine saves that it runs a moment after it does. If it ends in between, or what is below it does, the state
-    stays CREATED, and the engine would run the program again.
+    The engine saves the start after the program began. If the engine, containerd or the shim ends in between, the
+    state stays CREATED, and another start would run the program again.
     """
     error = member(inspected, "State", of=dict).get("Error")
     return (isinstance(error, str) and is_interrupted(error)) or ended_since_made(client, inspected)
 
 
 def _look_closer(client: Client, container_id: str, tag: Tag) -> ContainerState:
-    """Of one whose state in the list says nothing to us. If all fails it is taken to run: then nothing is decided."""
+    """Inspect a container whose state in a list is unknown. If that fails it counts as running, which ends nothing."""
     try:
         with unknown_unless_told("inspect"):
             return found(tag, client.inspect_container(container_id)).state

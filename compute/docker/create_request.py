@@ -1,4 +1,4 @@
-"""What batchq wants of a container, in the words of the engine's create call. Pure."""
+"""Builds the engine's create request of a container, and its names and labels. Pure."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -17,15 +17,15 @@ from batchq.settings import Privileged
 INSTANCE, JOB, ATTEMPT = "io.batchq.instance", "io.batchq.job", "io.batchq.attempt"
 PART, GPUS = "io.batchq.part", "io.batchq.gpus"
 VOLUME = "io.batchq.volume"
-KEEPS = "io.batchq.keeps"  # on what the containers of an attempt share: which attempt's it is
-COMMONS, ACCOUNT = "io.batchq.environment", "io.batchq.account"  # on what jobs share: see SharedNetwork
+KEEPS = "io.batchq.keeps"  # the attempt of a network, pause container or volume that its containers share
+COMMONS, ACCOUNT = "io.batchq.environment", "io.batchq.account"  # on a network that jobs share: see SharedNetwork
 # Every label that batchq reads.
 CONTAINER_LABELS = (INSTANCE, JOB, ATTEMPT, PART, GPUS, VOLUME, KEEPS, COMMONS, ACCOUNT)
-BESIDE = "container:"  # begins the network mode of a container that is on another's
+BESIDE = "container:"  # the prefix of a namespace mode that names another container
 
 MIB = 2**20
-LEAST_MEMORY = 6 * MIB  # of Docker; AWS allows 4 MiB
-LEAST_SHARES = 2  # of the kernel
+LEAST_MEMORY = 6 * MIB  # Docker's minimum; AWS allows 4 MiB
+LEAST_SHARES = 2  # the kernel's minimum
 SHARES_OF_A_CPU = 1024
 ROTATED = {"Type": "json-file", "Config": {"max-size": "100m", "max-file": "5"}}
 PERMISSIONS = {DevicePermission.READ: "r", DevicePermission.WRITE: "w", DevicePermission.MKNOD: "m"}
@@ -36,85 +36,96 @@ log = logging.getLogger(__name__)
 
 
 class Creation(Struct, frozen=True, kw_only=True):
-    """A create call: the container's name and the body."""
+    """A create request."""
 
+    #: The container's name.
     name: str
+    #: None: the engine's own platform.
     platform: str | None
+    #: The body of the request.
     config: Mapping[str, Any]
 
 
 class Place(Struct, frozen=True, kw_only=True):
-    """Where a container is put that does not have the engine's usual network.
+    """The namespaces of a container that is not on the engine's default network."""
 
-    `network` is that of its attempt, by its id, or `container:` with the id of a keeper, or a mode of the engine's.
-    `node` is the name by which other nodes find it, None where the keeper has it. `ipc` and `pid` are `container:`
-    likewise, or None.
-    """
-
+    #: The id of its attempt's network, or `container:` with the id of a pause container, or a mode of the engine.
     network: str
+    #: The name by which other nodes find the container; None: it has none, or its pause container has it.
     node: str | None = None
+    #: `container:` with the id of a pause container; None: its own IPC namespace.
     ipc: str | None = None
+    #: `container:` with the id of a pause container; None: its own PID namespace.
     pid: str | None = None
 
 
 class SharedNetwork(Struct, frozen=True, kw_only=True):
-    """Which jobs share a network: those on a compute environment that are of one account, or all where it is empty."""
+    """The key of a network that jobs share: docs/decisions/0022."""
 
+    #: The compute environment of the jobs.
     environment: str
+    #: The account of the jobs; empty: jobs of all accounts share the network.
     account: str = ""
 
     def __str__(self) -> str:
-        """For an operator."""
+        """The text for log lines."""
         account = f", account {self.account}" if self.account else ""
         return f"environment {self.environment}{account}"
 
 
 class LookedUp(Struct, frozen=True, kw_only=True):
-    """What has been looked up for a launch: secrets, real paths, GPUs, its place, and what the kernel knows.
+    """The values that are looked up for a launch before its create request is built."""
 
-    `devices`: what the engine mounts for a host path whose folder is open, by that path.
-    `user` None is that of the spec.
-    """
-
+    #: Names and values of environment variables.
     secrets: tuple[tuple[str, str], ...] = ()
+    #: Names and values of options of the log driver.
     log_secrets: tuple[tuple[str, str], ...] = ()
+    #: All mounts, with real host paths.
     mounts: tuple[Mount, ...] = ()
+    #: For each host path whose folder is open: the descriptor's path, which the engine mounts instead.
     devices: Mapping[str, str] = field(default_factory=dict)
+    #: None: the user of the spec.
     user: str | None = None
+    #: The device ids of its GPUs.
     gpus: tuple[str, ...] = ()
+    #: None: the engine's default network.
     place: Place | None = None
+    #: Whether the kernel supports swappiness of containers (cgroup v1).
     knows_swappiness: bool = True
 
 
 def name_of(instance: str, tag: Tag) -> str:
-    """The container's name: one attempt of one job of one server, so that a create asked twice makes one container."""
+    """The container's name, unique for a tag and an instance: a repeated create request finds the first container."""
     return f"{attempt_name(instance, tag)}-{tag.node}-{tag.container}" if tag.part else attempt_name(instance, tag)
 
 
 def attempt_name(instance: str, tag: Tag) -> str:
+    """The name of the container of an attempt with a single one, or of the network of an attempt with several."""
     job = tag.job_id.replace(":", "_").replace("#", ".")
     return f"bq-{instance}-{job}-{tag.attempt}"
 
 
 def keeper_name(instance: str, tag: Tag) -> str:
+    """The name of a node's pause container."""
     return f"{attempt_name(instance, tag)}-{tag.node}"
 
 
 def labels_of(instance: str, tag: Tag, gpus: Iterable[str] = ()) -> dict[str, str]:
-    """Of a job's container: every label that batchq reads, empty where it has no value.
+    """The labels of a job's container: every label that batchq reads, empty if it has no value.
 
-    The engine adds the labels of the image, which its author chose; a label that the create call sets wins.
+    All are set because the engine adds the image's labels, whose values its author chooses; a label in the create
+    request takes precedence: docs/decisions/0034.
     """
     return dict.fromkeys(CONTAINER_LABELS, "") | attempt_labels(instance, tag) | {PART: tag.part, GPUS: ",".join(gpus)}
 
 
 def attempt_labels(instance: str, tag: Tag) -> dict[str, str]:
-    """Those that all containers of an attempt have in common."""
+    """The labels that all containers of an attempt have in common."""
     return {INSTANCE: instance, JOB: tag.job_id, ATTEMPT: str(tag.attempt)}
 
 
 def tag_of(labels: Mapping[str, str], instance: str) -> Tag | None:
-    """Which container of which attempt it is, None if it is no job's, or not of this instance."""
+    """The tag in the labels; None: not a container of a job, or not of this instance."""
     attempt = labels.get(ATTEMPT, "")
     if labels.get(INSTANCE) != instance or not labels.get(JOB) or not attempt.isdecimal():
         return None
@@ -122,12 +133,15 @@ def tag_of(labels: Mapping[str, str], instance: str) -> Tag | None:
 
 
 def shared_labels(instance: str, tag: Tag) -> dict[str, str]:
-    """Of what the containers of an attempt share."""
+    """The labels of a network, pause container or volume that the containers of an attempt share."""
     return {INSTANCE: instance, KEEPS: f"{tag.job_id}/{tag.attempt}"}
 
 
 def kept_for(labels: Mapping[str, str], instance: str) -> Tag | None:
-    """The attempt whose containers share it, as a tag without a part; None if it is nothing shared, or of others."""
+    """The attempt whose containers share the object with these labels, as a tag without a part.
+
+    None: not such an object, or not of this instance.
+    """
     job, _, attempt = labels.get(KEEPS, "").rpartition("/")
     if labels.get(INSTANCE) != instance or not job or not attempt.isdecimal():
         return None
@@ -135,29 +149,33 @@ def kept_for(labels: Mapping[str, str], instance: str) -> Tag | None:
 
 
 def commons_name(instance: str, shared: SharedNetwork) -> str:
-    """Of its bridge and of its pause container. The name of an account may have letters that Docker refuses."""
+    """The name of a shared network's bridge and of its pause container.
+
+    The account is hashed: its name may have characters that Docker does not allow.
+    """
     account = f".{sha256(shared.account.encode()).hexdigest()[:12]}" if shared.account else ""
     return f"bq-{instance}-on.{shared.environment}{account}"
 
 
 def commons_labels(instance: str, shared: SharedNetwork) -> dict[str, str]:
+    """The labels of a shared network's bridge and of its pause container."""
     return {INSTANCE: instance, COMMONS: shared.environment, ACCOUNT: shared.account}
 
 
 def commons_of(labels: Mapping[str, str], instance: str) -> SharedNetwork | None:
-    """The network that it is, or holds; None if it is nothing of the kind, or of others."""
+    """The shared network in the labels of a bridge or pause container; None: not one of this instance."""
     if labels.get(INSTANCE) != instance or not labels.get(COMMONS):
         return None
     return SharedNetwork(environment=labels[COMMONS], account=labels.get(ACCOUNT, ""))
 
 
 def volume_name(instance: str, tag: Tag, volume: str) -> str:
-    """Of a volume that the containers of a node share; it is a folder of the engine's, whose name must be short."""
+    """The name of a volume that the containers of a node share, hashed: Docker names a folder by it."""
     return f"{keeper_name(instance, tag)}-{sha256(volume.encode()).hexdigest()[:12]}"
 
 
 def creation(launch: LaunchSpec, *, instance: str, policy: Policy, looked: LookedUp) -> Creation:
-    """Raises StartRefused where the policy refuses it."""
+    """Build the create request of a launch. Raises StartRefused if the policy denies it."""
     spec = launch.spec
     user = spec.user if looked.user is None else looked.user
     return Creation(
@@ -178,7 +196,7 @@ def creation(launch: LaunchSpec, *, instance: str, policy: Policy, looked: Looke
 
 
 def _environment(launch: LaunchSpec, looked: LookedUp) -> list[str]:
-    """Over the image's own: the job's, over them its secrets, over them batchq's."""
+    """`NAME=value`, in ascending precedence: the job's variables, its secrets, batchq's. All override the image's."""
     variables = dict(launch.spec.environment) | dict(looked.secrets) | dict(launch.environment)
     return [f"{name}={value}" for name, value in variables.items()]
 
@@ -192,7 +210,7 @@ def _host(launch: LaunchSpec, policy: Policy, looked: LookedUp) -> dict[str, Any
             **_memory(spec, looked),
             "PidsLimit": policy.pids,
             "Privileged": privileged,
-            # The two contradict each other.
+            # A privileged container has all privileges, so the option would contradict it.
             "SecurityOpt": ["no-new-privileges"] if policy.no_new_privileges and not privileged else [],
             "ReadonlyRootfs": spec.read_only_root,
             "Init": spec.init,
@@ -203,7 +221,7 @@ def _host(launch: LaunchSpec, policy: Policy, looked: LookedUp) -> dict[str, Any
             "DeviceRequests": _gpus(looked.gpus),
             "Tmpfs": {it.container_path: ",".join([f"size={it.size_mib}m", *it.options]) for it in spec.tmpfs},
             "LogConfig": _logging(spec.logging, looked),
-            # An attempt is one container that starts once, and it is removed when its end is known.
+            # The container of an attempt starts once, and batchq removes it after its end is stored.
             "RestartPolicy": {"Name": "no"},
             "AutoRemove": False,
         }
@@ -213,14 +231,17 @@ def _host(launch: LaunchSpec, policy: Policy, looked: LookedUp) -> dict[str, Any
 
 
 def _confined(launch: LaunchSpec) -> dict[str, Any]:
-    """Without root no capability. With it none by which a job of an account leaves devices or powers in a volume."""
+    """The capabilities that a job of a restricted account loses: all of them unless it may run as root.
+
+    With root it loses those with which it could leave devices or files with capabilities in a volume, and NET_RAW.
+    """
     if launch.allowance is None:
         return {}
     return {"CapDrop": list(DROPPED_OF_ROOT) if launch.allowance.permits_root else ["ALL"]}
 
 
 def _memory(spec: ContainerSpec, looked: LookedUp) -> dict[str, int]:
-    """A hard limit. Without maxSwap there is no swap, and swappiness has no meaning."""
+    """The memory limits. AWS: without `maxSwap` the container has no swap, and `swappiness` is ignored."""
     memory = max(LEAST_MEMORY, spec.resources.memory_mib * MIB)
     if spec.max_swap_mib is None:
         return {"Memory": memory, "MemorySwap": memory}
@@ -234,7 +255,10 @@ def _memory(spec: ContainerSpec, looked: LookedUp) -> dict[str, int]:
 
 
 def _is_given(member: str, launch: LaunchSpec, policy: Policy) -> bool:
-    """What opens the machine to a container: who has a disk of the host's is as good as privileged."""
+    """Whether the policy grants `member`, which gives access to the host: a disk of the host does so like `privileged`.
+
+    Raises StartRefused if the policy is to refuse it; else a denied member is logged and left out.
+    """
     if policy.privileged is Privileged.REFUSE:
         raise StartRefused(f"CannotCreateContainerError: {member} is refused by this server", forbidden=True)
     if policy.privileged is Privileged.DROP:
@@ -256,7 +280,7 @@ def _gpus(ids: tuple[str, ...]) -> list[dict[str, Any]]:
 
 
 def _mount(mount: Mount, instance: str, tag: Tag, devices: Mapping[str, str]) -> dict[str, Any]:
-    """Not one of Binds: they are text to be taken apart, and the engine would make what is missing."""
+    """One mount. `Mounts` and not `Binds`: a bind is a text with separators, and creates a missing host path."""
     where = {"Target": mount.container_path, "ReadOnly": mount.read_only}
     if mount.host_path is not None and mount.host_path in devices:
         return _open_folder(devices[mount.host_path], mount)
@@ -264,15 +288,16 @@ def _mount(mount: Mount, instance: str, tag: Tag, devices: Mapping[str, str]) ->
         return {"Type": "bind", "Source": mount.host_path} | where
     if mount.volume is None or not tag.part:
         return {"Type": "volume"} | where
-    # Named, it does not go with the first container that is removed.
+    # A named volume, as an anonymous one would be removed with the first container.
     options = {"Labels": shared_labels(instance, tag) | {VOLUME: mount.volume}}
     return {"Type": "volume", "Source": volume_name(instance, tag, mount.volume), "VolumeOptions": options} | where
 
 
 def _open_folder(device: str, mount: Mount) -> dict[str, Any]:
-    """An anonymous volume on a descriptor of batchq's: a bind by name would look the path up again.
+    """An anonymous volume on an open descriptor of this process: a bind mount would resolve the path again.
 
-    The engine refuses `ReadOnly` for it. Private, for what is mounted in the folder must not be unmounted with it.
+    Read-only is an option (`ro`), as the engine refuses `ReadOnly` here. `rprivate`: unmounting the volume must not
+    unmount what is mounted in the folder on the host.
     """
     options = {"type": "none", "device": device, "o": "rbind,rprivate" + (",ro" if mount.read_only else "")}
     volume = {"NoCopy": True, "DriverConfig": {"Name": "local", "Options": options}}
@@ -283,7 +308,7 @@ def _namespaces(place: Place | None) -> dict[str, Any]:
     if place is None:
         return {}
     modes = {"NetworkMode": place.network, "IpcMode": place.ipc, "PidMode": place.pid}
-    # Where processes are shared the keeper is the first of them; another would but complain that it is not.
+    # In a shared PID namespace the pause container is process 1; an init process would warn that it is not.
     init = {} if place.pid is None else {"Init": False}
     return {name: mode for name, mode in modes.items() if mode is not None} | init
 
@@ -295,7 +320,7 @@ def _endpoint(place: Place | None) -> dict[str, Any]:
 
 
 def _logging(logging: Logging, looked: LookedUp) -> dict[str, Any]:
-    """What batchq keeps the engine keeps first, in files of a bounded size."""
+    """The log driver. Logs that batchq stores are written by the engine first, in files of bounded size."""
     if logging.captured:
         return ROTATED
     return {"Type": logging.driver, "Config": dict(logging.options) | dict(looked.log_secrets)}

@@ -1,4 +1,4 @@
-"""The engine as the doctor sees it: whether it answers, what it can do, and which containers it has of an instance."""
+"""Examines the engine for `batchq doctor`: whether it replies, its features, and the containers of an instance."""
 
 import os
 import socket
@@ -22,7 +22,11 @@ USUAL = "its usual address"
 
 
 def examine(instance: str | None, clock: Clock, *, base_url: str | None = None) -> EngineFacts | EngineTrouble:
-    """`instance` is the data's, None where there is none. Asks little, and not for long."""
+    """Examine the engine with a few requests and short timeouts.
+
+    `instance` is that of the data directory, None: unknown, so no containers are reported. `base_url` is the engine's
+    address, None: DOCKER_HOST, or Docker's default socket.
+    """
     door = ClientFactory(base_url)
     address = f"unix://{door.socket}" if door.socket else os.environ.get("DOCKER_HOST", USUAL)
     closed = _at_the_door(address, door.socket)
@@ -37,7 +41,7 @@ def examine(instance: str | None, clock: Clock, *, base_url: str | None = None) 
 
 
 def _at_the_door(address: str, path: str | None) -> EngineTrouble | None:
-    """Why its socket cannot be opened: the SDK says the same of each reason."""
+    """Why the engine's socket at `path` cannot be opened; None: it can. The SDK has one error for all reasons."""
     if path is None:
         return None
     with socket.socket(socket.AF_UNIX) as knock:
@@ -80,7 +84,10 @@ def _facts(client: Client, address: str, instance: str | None, clock: Clock, *, 
 
 
 def _ahead(theirs: datetime | None, before: datetime, after: datetime) -> float | None:
-    """In seconds; the engine told its time at some moment between the two."""
+    """How many seconds the engine's clock is ahead of this process's; None: unknown.
+
+    The engine read its clock at some moment between `before` and `after`; the smallest difference is taken.
+    """
     if theirs is None:
         return None
     return (theirs - min(max(theirs, before), after)).total_seconds()
@@ -94,7 +101,7 @@ def _time(told: object) -> datetime | None:
 
 
 def _room(root: Path) -> DiskSpace | None:
-    """None where its folder is not this machine's, or not ours to see."""
+    """The disk space of the engine's root directory; None if this process cannot see the directory."""
     try:
         disk = os.statvfs(root)
     except OSError:
@@ -103,6 +110,6 @@ def _room(root: Path) -> DiskSpace | None:
 
 
 def _containers(client: Client, instance: str) -> tuple[Inspection, ...]:
-    """By a list alone: one that is stuck could not be inspected."""
+    """The containers of the instance, from a list alone: the inspection of a stuck container would not return."""
     rows = client.containers(all=True, filters={"label": f"{INSTANCE}={instance}"})
     return tuple(surveyed(rows, instance, lambda _, __: ContainerState.RUNNING).values())

@@ -1,8 +1,8 @@
-"""What the Docker SDK and the layers below it raise, turned into our errors.
+"""Translates errors of the Docker SDK and of the layers below it into batchq's errors.
 
-An answer of the engine is judged by what was asked and by what an inspection then says, never by its status class: the
-engine says 500 to a bad user name and 404 to a missing network. Where no answer came, nothing is known: a call that
-timed out is carried out all the same, as soon as the engine can.
+The meaning of an error response depends on the request and on a later inspection, not on its status class alone: the
+engine replies 500 to an invalid user name and 404 to a missing network. Without a reply the outcome is unknown: the
+engine still executes a call that timed out, as soon as it can.
 """
 
 import re
@@ -25,14 +25,16 @@ from batchq.errors import (
 )
 from batchq.ports.runtime import ContainerState
 
-LEAST_SECRET = 4  # characters: a shorter word would take half of what is said with it
-LONGEST_REASON, LONGEST_TOLD, LONGEST_HEARD = 1024, 2048, 4096  # of what the engine says, a user may have said most
-COMMAND_NOT_FOUND, COMMAND_NOT_EXECUTABLE = 127, 126
-BAD_REQUEST, NOT_FOUND, CONFLICT, SERVER_ERROR, NOT_IMPLEMENTED = 400, 404, 409, 500, 501  # of HTTP
+LEAST_SECRET = 4  # characters: replacing shorter words would make the message unreadable
+# Maximum characters: of an attempt's reason, of a redacted text, and of the engine's text before it is redacted. A user
+# can determine most of the engine's text.
+LONGEST_REASON, LONGEST_TOLD, LONGEST_HEARD = 1024, 2048, 4096
+COMMAND_NOT_FOUND, COMMAND_NOT_EXECUTABLE = 127, 126  # exit codes
+BAD_REQUEST, NOT_FOUND, CONFLICT, SERVER_ERROR, NOT_IMPLEMENTED = 400, 404, 409, 500, 501  # HTTP status codes
 
 _NO_ANSWER = (DockerException, RequestException, TransportError, StreamParseError, OSError, ValueError)
-# What is below the engine is down or restarting. Only such words tell this 500 from the one that a bad user name gets;
-# they are longer than one word, which might be the user's.
+# A layer below the engine (containerd, the shim) is down or restarting. Only these texts distinguish such a 500 from
+# the one for an invalid user name; each is longer than one word, as a user could choose a single word.
 _TROUBLE_BELOW = (
     'desc = "transport',
     "transport is closing",
@@ -41,12 +43,12 @@ _TROUBLE_BELOW = (
     "ttrpc: closed",
     "context deadline exceeded",
 )
-# An earlier start of the container got as far as containerd, and the engine has no record of it: the program may run.
+# An earlier start of the container reached containerd, and the engine has no record of it: the program may run.
 _HALF_STARTED = re.compile(
     r"\btask [0-9a-f]{64}: already exists|failed to start shim: mkdir \S+/[0-9a-f]{64}: file exists"
     r"|\A\W*id already in use\W*\Z"
 )
-# The engine could not connect to containerd, or the container could not be created in it: the program was not reached.
+# The engine could not connect to containerd, or containerd could not create the container: the program did not begin.
 _NOT_REACHED = ("while dialing", "dial unix", "failed to create", "failed to start shim", "oci runtime create failed")
 _WORD = re.compile(r"[\w.-]+")
 _MEMBER = r"[\w-]{0,40}(?:token|password|secret|signature|credential)[\w-]{0,40}"
@@ -61,7 +63,7 @@ _CREDENTIALS = (
 
 @contextmanager
 def unknown_unless_told(call: str) -> Iterator[None]:
-    """Whatever of the SDK's errors has not been judged inside leaves as EngineUnknown."""
+    """Raise EngineUnknown for every error of the SDK and its transport that the block does not handle itself."""
     try:
         yield
     except _NO_ANSWER as error:
@@ -69,12 +71,12 @@ def unknown_unless_told(call: str) -> Iterator[None]:
 
 
 def was_silent(unknown: EngineUnknown) -> bool:
-    """Whether the engine took the call and did not answer it in time."""
+    """Whether the error is a timeout: the engine accepted the request, and did not reply in time."""
     return isinstance(unknown.__cause__, ReadTimeout | ReadTimeoutError)
 
 
 def was_not_sent(error: BaseException | None) -> bool:
-    """Whether no connection to the engine could be made for the call."""
+    """Whether the request was never sent, because no connection to the engine could be made."""
     while error is not None:
         if isinstance(error, ConnectionRefusedError | FileNotFoundError):
             return True
@@ -83,12 +85,12 @@ def was_not_sent(error: BaseException | None) -> bool:
 
 
 def message_of(error: Exception) -> str:
-    """The engine's own words if it spoke, else the error's; without credentials."""
+    """The engine's error message, or the error's own text if there is none; redacted."""
     return redacted((isinstance(error, APIError) and error.explanation) or str(error))
 
 
 def redacted(text: str, secrets: Iterable[str] = ()) -> str:
-    """Without credentials, without these secrets and the words they are made of, on one line of bounded length."""
+    """Remove credentials, the secrets, and the words that the secrets consist of; one line of bounded length."""
     text = text[:LONGEST_HEARD]
     for pattern in _CREDENTIALS:
         text = pattern.sub(r"\1***", text)
@@ -100,23 +102,23 @@ def redacted(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def conceal(error: APIError, secrets: Iterable[str]) -> None:
-    """Take secrets out of what the engine says: it quotes options of log drivers."""
+    """Remove secrets from the engine's error message in place: the engine quotes options of log drivers."""
     error.explanation = redacted(error.explanation or str(error), secrets)
 
 
 def reason(kind: str, error: Exception) -> str:
-    """An attempt's reason in the words of AWS's agent, as long as AWS lets one be."""
+    """An attempt's reason in the format of AWS's agent, cut to the length that AWS allows."""
     return f"{kind}: Error response from daemon: {message_of(error)}"[:LONGEST_REASON]
 
 
 def create_failed(error: APIError) -> EngineError:
-    """What an answer to a create means when it is not about the name."""
+    """The meaning of an error reply to a create call; the caller handles conflicts of names."""
     if isinstance(error, ImageNotFound):
         return ImageMissing(message_of(error))
     if trouble_below(error):
         return EngineUnknown(f"create: {message_of(error)}")
-    # Much that only the caller could mend comes as a 500, and so do full disks: it is believed when it stays so. So is
-    # a network, or a container to share one with, that is not there: it may be made again.
+    # The engine replies 500 to many errors of the job and to full disks alike, so a 500 is only final if it repeats. So
+    # is a 404: a missing network, or a missing container to share one with, may be created again.
     certain = error.status_code is not None and error.status_code < SERVER_ERROR and error.status_code != NOT_FOUND
     host_failed = is_about_host(message_of(error))
     return StartRefused(
@@ -125,7 +127,10 @@ def create_failed(error: APIError) -> EngineError:
 
 
 def start_failed(error: APIError, *, state: ContainerState | None, exit_code: int) -> EngineError | None:
-    """What an answer to a start means, by the container as inspected after it. None: it was started for all that."""
+    """The meaning of an error reply to a start call, by an inspection made after it. None: the container was started.
+
+    `state` is the inspected state, None: the container does not exist; `exit_code` is the inspected one, or 0.
+    """
     if state is None or state is ContainerState.GOING:
         return ContainerGone(message_of(error))
     if state is not ContainerState.CREATED:
@@ -143,9 +148,9 @@ def start_failed(error: APIError, *, state: ContainerState | None, exit_code: in
 
 
 def is_interrupted(text: str) -> bool:
-    """Whether a start failed so that the program may have run: containerd or the shim ended in it, or the engine did.
+    """Whether containerd, the shim or the engine ended during a start, so that the program may have run.
 
-    The engine gives the text in its answer to the start, and as the state's error afterwards.
+    `text` is the error in the engine's reply to the start, or the `State.Error` of a later inspection.
     """
     if _HALF_STARTED.search(text):
         return True
@@ -153,7 +158,10 @@ def is_interrupted(text: str) -> bool:
 
 
 def trouble_below(error: APIError) -> bool:
-    """Such words may only lengthen the wait for a start, never decide that it failed."""
+    """Whether the reply reports that a layer below the engine is down.
+
+    The text may only cause another attempt at the start, never a final failure.
+    """
     return is_server_error(error) and reports_trouble_below(message_of(error))
 
 
@@ -162,4 +170,5 @@ def is_server_error(error: APIError) -> bool:
 
 
 def reports_trouble_below(text: str) -> bool:
+    """Whether the text reports that a layer below the engine (containerd, the shim) is down or restarting."""
     return any(words in text.lower() for words in _TROUBLE_BELOW)

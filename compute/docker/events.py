@@ -1,8 +1,8 @@
-"""The engine's event stream, as news of deaths.
+"""Reads the engine's event stream, and reports containers that ended.
 
-One thread reads it and does nothing else: a slow reader loses events, and slows the engine's every other call. It
-has another look at who died, if one is free, so that the loop is told what was found, and need not ask. The stream
-ends without a word when the engine goes; what was missed, only a survey tells.
+One thread reads the stream and does nothing else: a slow reader loses events, and slows down every other call to the
+engine. If another thread is idle, it inspects the container at once, so that the event loop receives the inspection
+with the event. The stream ends without an error when the engine ends; only a survey finds what was missed.
 """
 
 import asyncio
@@ -24,16 +24,20 @@ from batchq.ports.runtime import DeathReport, Inspection
 NOT_LOOKED_AT = EngineUnknown("nobody was free to look")
 
 Outcome = Inspection | BaseException | None
+"""The result of an inspection: None if the container does not exist, or the error."""
+
 Look = Callable[[Tag, Callable[[Outcome], None]], bool]
+"""Have an idle thread inspect the container and call the function with the outcome; False if no thread is idle."""
 
 
 @asynccontextmanager
 async def deaths(
     connect: Callable[[], Client], instance: str, *, look: Look, learn: Callable[[Tag, Outcome], None]
 ) -> AsyncIterator[AsyncIterator[Tag | DeathReport]]:
-    """Entered, the engine has accepted to tell. Raises EngineUnknown.
+    """Subscribe to the deaths of an instance's containers. Raises EngineUnknown.
 
-    `look` tells whether some other thread looks at a container, and passes on what it finds; `learn` is told of that.
+    The engine has accepted the subscription once the context is entered. `connect` returns the client for the stream.
+    `learn` is called on the event loop with the outcome of each inspection.
     """
     reader = _Reader(connect, instance, look=look, learn=learn)
     begin("docker-events", reader.run)
@@ -45,25 +49,27 @@ async def deaths(
 
 
 class _Reader:
-    """`run` is the thread's; all else is the event loop's. Those who look hand over what they found."""
+    """A subscription: its thread executes `run`; threads that inspect call `_keep`; the rest is the event loop's."""
 
     def __init__(
         self, connect: Callable[[], Client], instance: str, *, look: Look, learn: Callable[[Tag, Outcome], None]
     ) -> None:
         self.news = EventQueue()
         self.listening: Future[None] = Future()
-        self.listening.set_running_or_notify_cancel()  # from here nobody can cancel it under the thread's hands
+        self.listening.set_running_or_notify_cancel()  # from here on it cannot be cancelled while the thread sets it
         self._connect = connect
         self._instance = instance
         self._look = look
         self._learn = learn
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
+        #: Deaths that the event loop has not taken yet.
         self._heard: list[tuple[Tag, Outcome]] = []
         self._stream: Stream | None = None
         self._closed = False
 
     def run(self) -> None:
+        """Read the stream to its end. `listening` is completed once the engine accepts the subscription, or fails."""
         try:
             with unknown_unless_told("events"), closing(self._connect()) as client:
                 self._read(client)
@@ -76,10 +82,10 @@ class _Reader:
             self._on_loop(self.news.end)
 
     def close(self) -> None:
-        """Also while the thread is still asking: whichever of the two comes second closes the stream."""
+        """Close the stream. If the thread has not opened it yet, the thread closes it as soon as it is open."""
         self._closed = True
         if self._stream is not None:
-            with suppress(OSError, AttributeError):  # the SDK stumbles where the stream has just ended by itself
+            with suppress(OSError, AttributeError):  # the SDK raises them if the stream has just ended by itself
                 self._stream.close()
 
     def _read(self, client: Client) -> None:
@@ -98,7 +104,7 @@ class _Reader:
             self._keep(tag, NOT_LOOKED_AT)
 
     def _keep(self, tag: Tag, outcome: Outcome) -> None:
-        """However many deaths there are before the loop has time for them, it is woken once."""
+        """Add a death to the batch for the event loop. Only the first one of a batch wakes the loop."""
         with self._lock:
             is_first = not self._heard
             self._heard.append((tag, outcome))
@@ -113,16 +119,17 @@ class _Reader:
         self.news.tell(*(_news(tag, outcome) for tag, outcome in heard))
 
     def _on_loop(self, what: Callable[[], None]) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody listens
+        with suppress(RuntimeError):  # the event loop is closed
             self._loop.call_soon_threadsafe(what)
 
 
 def _news(tag: Tag, outcome: Outcome) -> Tag | DeathReport:
-    """Whatever went wrong with a look, the next one will tell."""
+    """The item for the subscriber: after a failed inspection only the tag, and the subscriber inspects again."""
     return tag if isinstance(outcome, BaseException) else DeathReport(tag=tag, found=outcome)
 
 
 def _tag_in(event: object, instance: str) -> Tag | None:
+    """The tag of the event's container; None if it is not a job's container of this instance."""
     match event:
         case {"Actor": {"Attributes": Mapping() as labels}}:
             return tag_of(labels, instance)

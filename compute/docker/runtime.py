@@ -1,4 +1,7 @@
-"""Containers by the Docker SDK. It blocks, so each call has a thread, and none waits for a container to end."""
+"""The runtime port on a Docker engine. The Docker SDK blocks, so each call runs in a thread pool.
+
+No call waits for a container to end.
+"""
 
 import asyncio
 import logging
@@ -29,7 +32,7 @@ from batchq.errors import EngineUnknown
 from batchq.ports.logs import LogLine
 from batchq.ports.runtime import Created, DeathReport, EngineIdentity, Inspection, LaunchSpec
 
-LAST_SWEEP = 2.0  # seconds
+LAST_SWEEP = 2.0  # seconds: the timeout for removing unused networks at close
 
 Answer = TypeVar("Answer")
 
@@ -37,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 class DockerRuntime:
-    """Nothing is asked of the engine before the first call; each call asks it anew, however long it was away."""
+    """The runtime port. It connects with the first call, and again after every absence of the engine."""
 
     def __init__(
         self,
@@ -49,9 +52,9 @@ class DockerRuntime:
         base_url: str | None = None,
         limits: Limits = LIMITS,
     ) -> None:
-        """Without `base_url` the engine is where DOCKER_HOST says, or at the usual socket.
+        """`base_url` is the engine's address, None: DOCKER_HOST, or Docker's default socket.
 
-        `network` is what jobs see of it where their compute environment does not say.
+        `network` is for launches that name none. Raises StartImpossible for an invalid address.
         """
         self._instance = instance
         self._door = ClientFactory(base_url)
@@ -70,9 +73,10 @@ class DockerRuntime:
         self._limits = limits
         self._doubts = SilentContainers()
         self._lanes = OperationPools(self._door, limits, self._doubts)
-        #: An account's own: another's pull may still wait for that account's threads.
+        #: By image, platform and account: a shared pull of another account could still wait for a thread.
         self._pulls: SingleFlight[tuple[str, str | None, str]] = SingleFlight("pull")
         self._sweeps: SingleFlight[str] = SingleFlight("sweep")
+        #: The accounts of the containers that this process created, for their share of the threads.
         self._accounts: dict[Tag, str] = {}
 
     async def create(self, launch: LaunchSpec) -> Created:
@@ -128,7 +132,7 @@ class DockerRuntime:
 
     def deaths(self) -> AbstractAsyncContextManager[AsyncIterator[Tag | DeathReport]]:
         def connect() -> Client:
-            # A stream is opened again after each absence of the engine: it may have come back as another.
+            # A stream is opened again after each absence of the engine, which may have been replaced meanwhile.
             self._door.forget_version()
             return self._door.client(None, patience=self._limits.patience_with_events)
 
@@ -150,7 +154,7 @@ class DockerRuntime:
         return await self._lanes.ask("survey", host.identity)
 
     async def close(self) -> None:
-        """Containers are left as they are. What was kept for those to come goes, if the engine does it at once."""
+        """Cancel pulls, remove unused shared networks within `LAST_SWEEP`, and end the threads. Containers remain."""
         await self._pulls.close()
         await self._sweeps.close()
         if self._places.may_leave:
@@ -161,16 +165,16 @@ class DockerRuntime:
         self._containers.close()
 
     async def _about(self, tag: Tag, call: str, work: Callable[[Client], Answer]) -> Answer:
-        """By the threads of its account, as far as this process made the container."""
+        """Run a call about one container in a thread of its account; of no account, if another process created it."""
         return await self._lanes.about(tag, call, work, account=self._accounts.get(tag, ""))
 
     def _reading(self, tag: Tag, *, after: int) -> Reading:
-        """One in doubt has a thread that others in doubt wait for."""
+        """A reader of the log. For a silent container the timeout is shorter: other silent ones wait for its thread."""
         patience = self._limits.patience_with_one if tag in self._doubts else self._limits.patience
         return Reading(self._containers, tag, after=after, patience=patience)
 
     async def _told(self, tag: Tag, reading: Reading, some: Sequence[LogLine] = ()) -> AsyncGenerator[LogLine, None]:
-        """All of it; `some` of it has been read."""
+        """Yield all lines; `some` are those that were read already."""
         with closing(reading):
             for line in some:
                 yield line
@@ -179,13 +183,19 @@ class DockerRuntime:
                     yield line
 
     def _lost_before(self) -> datetime | None:
-        """By a connection of its own: an engine that goes down still answers on those it has, and takes no other."""
+        """As `lost_before` of the port; blocks.
+
+        A new connection is used: an engine that shuts down still replies on open ones, and accepts no new one.
+        """
         with closing(self._door.client(None, patience=self._limits.patience_with_one)) as client:
             booted_at = host.booted_at(host.KERNEL) if self._door.socket else None
             return host.lost_before(client, booted_at, self._unreliable_bridges)
 
     async def _sweep(self, living: tuple[Tag, ...]) -> None:
-        """What a crash left of attempts that have no container. What cannot be taken away now is tried again."""
+        """Remove networks, pause containers and volumes of attempts without a container, which a crash left behind.
+
+        What cannot be removed now is removed after a later survey.
+        """
         try:
             for attempt in await self._lanes.ask("sweep", lambda client: self._places.deserted(client, living)):
                 log.info("attempt %s: nothing of it runs, what its containers shared is taken away", attempt)

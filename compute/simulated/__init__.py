@@ -1,1 +1,1 @@
-"""Containers that are only simulated: they play scripts on a clock."""
+"""A simulated container engine: its containers follow scripts on a clock."""

@@ -1,6 +1,6 @@
-"""A simulated container. What it is at a moment follows from its script and from when it was started and signalled.
+"""A simulated container: its state at any time is computed from its script and the times of its start and signals.
 
-So it goes on by itself whether or not anybody looks, as a real one does while batchq is away.
+So it continues without being observed, as a real container does while batchq is not running.
 """
 
 from datetime import datetime, timedelta
@@ -13,36 +13,46 @@ from batchq.ports.logs import LogLine
 from batchq.ports.runtime import ContainerState, Inspection, LaunchSpec
 
 KILLED = 137
-CRASHED = 255  # what Docker says of one that ended with its machine
-NOT_FOUND, FAILED = 127, 128  # what Docker says of a command that is not there, and of any other failure to start
+CRASHED = 255  # Docker's exit code of a container that ended with its machine
+NOT_FOUND, FAILED = 127, 128  # Docker's exit codes of a command that does not exist, and of other failed starts
 
 
 class End(Struct, frozen=True, kw_only=True):
+    """The end of a container."""
+
     at: datetime
     exit_code: int
     out_of_memory: bool = False
 
 
 class SimulatedContainer(Struct, kw_only=True):
-    """`refused` counts the starts that were."""
+    """A container and what happened to it."""
 
+    #: The engine's id of the container, which is never used again.
     id: str
     launch: LaunchSpec
     script: Script
+    #: The IP address of its node on the network of its attempt; None: the attempt has a single container.
     address: str | None = None
+    #: The id of the pause container whose network it is to join; None: it is not on a shared network.
     keeper: str | None = None
+    #: The number of refused starts.
     refused: int = 0
-    #: Which life of the engine it was made in.
+    #: The run of the engine in which the container was created.
     engine_life: int = 0
-    #: How often its program ran without the engine saving that: the state is CREATED all the same.
+    #: How often its program ran without the engine having saved the start: the state is CREATED nevertheless.
     unsaved_runs: int = 0
+    #: None: never started.
     started_at: datetime | None = None
+    #: The first stop signal; None: none was sent.
     asked_at: datetime | None = None
+    #: The first kill; None: it was not killed.
     killed_at: datetime | None = None
+    #: When its machine went down; None: it did not since the start.
     crashed_at: datetime | None = None
 
     def start(self, now: datetime) -> None:
-        """Raises StartRefused where the script says so."""
+        """Start the container at `now`. Raises StartRefused if the script refuses this start."""
         script = self.script
         if script.refuse is not None and (script.refusals is None or self.refused < script.refusals):
             self.refused += 1
@@ -54,10 +64,11 @@ class SimulatedContainer(Struct, kw_only=True):
         self.started_at = now
 
     def end(self) -> End | None:
-        """How it ends if nothing more is done to it, None if it will not."""
+        """The end that the script and the calls so far lead to; None: it runs for ever, or was not started."""
         return min(self._ends(), key=lambda it: it.at, default=None)
 
     def found(self, now: datetime) -> Inspection:
+        """The inspection of the container at `now`, without `host_lost`."""
         tag, end = self.launch.tag, self.end()
         if self.started_at is None:
             return Inspection(tag=tag, state=ContainerState.CREATED)
@@ -74,7 +85,7 @@ class SimulatedContainer(Struct, kw_only=True):
         )
 
     def lines(self) -> list[LogLine]:
-        """One a nanosecond."""
+        """Its whole output, written at the start: the stamps of successive lines differ by one nanosecond."""
         script = self.script
         if self.started_at is None or not (script.output or script.prints_environment):
             return []
@@ -98,8 +109,10 @@ class SimulatedContainer(Struct, kw_only=True):
 
 
 def environment_of(launch: LaunchSpec) -> dict[str, str]:
+    """The environment of the container: batchq's variables take precedence over the job's."""
     return dict(launch.spec.environment) | dict(launch.environment)
 
 
 def nanoseconds(at: datetime) -> int:
+    """Nanoseconds since the epoch."""
     return (at - datetime.fromtimestamp(0, tz=at.tzinfo)) // timedelta(microseconds=1) * 1000

@@ -1,4 +1,4 @@
-"""The state of a simulated engine, and what calls do to it. It waits for nothing."""
+"""The state of a simulated engine, and the effect of each call on it. No call waits."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -28,26 +28,31 @@ FIRST_ADDRESS = IPv4Address("10.224.0.0")
 
 
 class AttemptNetwork(Struct, frozen=True, kw_only=True):
-    """Of an attempt: each node's address, and the containers that are on it."""
+    """The network of an attempt with several containers."""
 
+    #: The IP address of each node.
     addresses: dict[str, str] = field(default_factory=dict)
+    #: The containers on the network.
     members: set[Tag] = field(default_factory=set)
 
 
 class SimulatedEngine:
-    """Every image is there but those `lacking`, which a pull gets unless there is a text why not. `now` is the time.
-
-    `network` is what jobs see of it where their compute environment does not say.
-    """
+    """A simulated engine. The methods named as those of the runtime port have the same meaning and errors."""
 
     def __init__(self, now: Callable[[], datetime], network: Network) -> None:
+        """`now` returns the current time; `network` is for launches that name none."""
         self._now = now
         self._network = network
-        self.keepers: dict[tuple[str, str], str] = {}  # by compute environment and account
+        #: The ids of the pause containers of shared networks, by compute environment and account.
+        self.keepers: dict[tuple[str, str], str] = {}
         self.containers: dict[Tag, SimulatedContainer] = {}
+        #: Tags whose container names belong to containers that are not batchq's.
         self.foreign: set[Tag] = set()
+        #: The images that are missing, each with the error of its pull; None: a pull succeeds. All others exist.
         self.lacking: dict[str, str | None] = {}
+        #: By the attempt's tag without a part.
         self.networks: dict[Tag, AttemptNetwork] = {}
+        #: When the machine went down last; None: never.
         self.lost_before: datetime | None = None
         #: Counts how often the engine ended.
         self._life = 0
@@ -102,14 +107,17 @@ class SimulatedEngine:
         return replace(found, host_lost=True) if lost else found
 
     def end(self, *, starting: Tag | None = None) -> None:
-        """Killed, it comes back with its containers, but for the start that it had not saved."""
+        """Kill the engine, which restarts with all its containers.
+
+        `starting` is the container whose start was in progress: its program ran, and the engine did not save that.
+        """
         self._life += 1
         container = None if starting is None else self.containers.get(starting)
         if container is not None and container.started_at is None and not self._is_stranded(container):
             container.unsaved_runs += 1
 
     def go_down(self) -> None:
-        """With every container that runs: the engine sees them dead when it is up again, all in one moment."""
+        """Restart the machine, which ends every container that runs. The restart takes no time."""
         self._life += 1
         self.lost_before = self._now()
         self.keepers.clear()
@@ -126,7 +134,7 @@ class SimulatedEngine:
         container.killed_at = container.killed_at or self._now()
 
     def remove(self, tag: Tag) -> bool:
-        """Whether that was the end of a running one."""
+        """Remove the container; a missing one is no error. Return whether it was running."""
         container = self.containers.pop(tag, None)
         self._leave(tag)
         return container is not None and container.found(self._now()).state is ContainerState.RUNNING
@@ -142,14 +150,17 @@ class SimulatedEngine:
         return Created(container=container.id, state=container.found(self._now()).state)
 
     def _may_have_run(self, container: SimulatedContainer) -> bool:
-        """Whether the engine ended after it made a container that it says was not started."""
+        """Whether a container that the engine reports as never started was created before the engine last ended."""
         return container.started_at is None and container.engine_life != self._life
 
     def _id(self, tag: Tag) -> str | None:
         return self.containers[tag].id if tag in self.containers else None
 
     def _join(self, tag: Tag) -> str | None:
-        """Its node's address on the network of its attempt, which is there from the first container to the last."""
+        """Join the network of the attempt, and return the node's address; None: the attempt has a single container.
+
+        The network exists from the attempt's first container to its last.
+        """
         if not tag.part:
             return None
         network = self.networks.setdefault(replace(tag, part=""), AttemptNetwork())
@@ -159,7 +170,10 @@ class SimulatedEngine:
         return network.addresses[tag.node]
 
     def _keeper(self, launch: LaunchSpec) -> str | None:
-        """Of the network that it shares, which is there from the first container on."""
+        """The pause container of the shared network that the launch joins, created if it does not exist.
+
+        None: the launch is not on a shared network.
+        """
         if launch.tag.part or (launch.network or self._network) is not Network.SHARED:
             return None
         shared = launch.placed_on, launch.account
@@ -168,7 +182,10 @@ class SimulatedEngine:
         return self.keepers[shared]
 
     def _is_stranded(self, container: SimulatedContainer) -> bool:
-        """Whether it was to join what is gone; one that has begun goes on without."""
+        """Whether a container that is not started was created to join a pause container that does not exist any more.
+
+        A container that has started keeps running without the pause container.
+        """
         return (
             container.started_at is None
             and container.keeper is not None

@@ -1,4 +1,4 @@
-"""What goes wrong in a simulated engine: nothing, until somebody says so."""
+"""Fault injection for a simulated engine; without configuration no call fails."""
 
 from collections.abc import Callable
 
@@ -8,14 +8,14 @@ from batchq.domain.ids import Tag
 
 
 class Fault(Struct, frozen=True, kw_only=True):
-    """A call gets no answer. It was carried out or not; `late`, it will be carried out so many seconds from now.
+    """A call that gets no reply."""
 
-    `engine_ends`: the engine is killed in the call, and comes back with its containers. A program that the call
-    started has run to its end meanwhile, and the engine says CREATED of its container.
-    """
-
+    #: Whether the call takes effect at once.
     carried_out: bool
+    #: If above 0, the call takes effect after so many seconds instead.
     late: float = 0.0
+    #: The engine is killed in the call, and restarts with its containers. A program that the call started has run to
+    #: its end meanwhile, and the engine reports its container as CREATED.
     engine_ends: bool = False
 
 
@@ -24,25 +24,26 @@ ENGINE_ENDS = Fault(carried_out=True, engine_ends=True)
 
 
 class Faults:
-    """`judge` is asked of each call, by its name at the port; a seeded one makes an unreliable engine.
-
-    `away` is an engine that is not there: no call reaches it. Each death is told after each of the seconds in
-    `tell_after`: () never, (0, 0.5) twice, (3,) late. It was looked at when it died, if anybody `looks`.
-    """
+    """The faults of one simulated engine. Tests and simulations set the attributes at any time."""
 
     def __init__(self) -> None:
+        #: The engine is unreachable: every call fails without effect.
         self.away = False
+        #: When each death is reported, in seconds after it: () never, (0, 0.5) twice, (3,) late.
         self.tell_after: tuple[float, ...] = (0.0,)
+        #: Whether a reported death contains an inspection made at the death; else it is only the tag.
         self.looks = True
+        #: Decides the fault of each call from its name and its tag; None: no fault. A seeded function simulates an
+        #: unreliable engine.
         self.judge: Callable[[str, Tag | None], Fault | None] | None = None
         self._planned: list[tuple[str, Fault]] = []
 
     def plan(self, call: str, fault: Fault, *, times: int = 1) -> None:
-        """The next calls of this name fail so."""
+        """Make the next `times` calls of this name fail with `fault`. Planned faults take precedence over `judge`."""
         self._planned += [(call, fault)] * times
 
     def of(self, call: str, tag: Tag | None) -> Fault | None:
-        """What befalls a call. What was planned is used up by it."""
+        """The fault of a call that is made now; None: it succeeds. A planned fault is consumed."""
         if self.away:
             return NOT_CARRIED_OUT
         for planned in self._planned:

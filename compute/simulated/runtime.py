@@ -1,7 +1,7 @@
-"""ContainerRuntime that plays scripts on any clock, for tests and for runs of a size that no machine has.
+"""A ContainerRuntime whose containers follow scripts on a clock, for tests and for loads beyond any real machine.
 
-The object is the engine: it outlives a server that is closed, and another may be started on it. Beside the port it has
-`faults`, and methods that do to it what people and machines do to engines.
+The object is also the engine: it survives `close`, and another server may then use it. Besides the port's methods it
+has `faults`, and methods that simulate what operators and machines do to an engine.
 """
 
 import asyncio
@@ -32,6 +32,8 @@ Answer = TypeVar("Answer")
 
 
 class SimulatedRuntime:
+    """The runtime port on a simulated engine."""
+
     def __init__(
         self,
         *,
@@ -40,16 +42,19 @@ class SimulatedRuntime:
         network: Network = Network.SHARED,
         engine_id: str = "simulated",
     ) -> None:
-        """Of two objects with another `engine_id` each is another engine."""
+        """`network` is for launches that name none; `engine_id` is the id that `identity` returns."""
         self._identity = engine_id
         self.faults = Faults()
         self._clock = clock
         self._capacity = capacity
         self._engine = SimulatedEngine(clock.now, network)
+        #: What `create` returned, until the start: a start never reaches a later container of the same name.
         self._answered: dict[Tag, SimulatedContainer] = {}
+        #: Delayed effects, each with the time at which it is executed.
         self._late: list[tuple[datetime, Callable[[], object]]] = []
         self._listeners: set[EventQueue] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        #: For each container whose end is known: the function that cancels the task that will report it.
         self._ends: dict[Tag, Callable[[], object]] = {}
         self._pulls: SingleFlight[tuple[str, str | None]] = SingleFlight("pull")
 
@@ -119,7 +124,7 @@ class SimulatedRuntime:
         return await self._do("identity", None, lambda: EngineIdentity(id=self._identity, time=self._clock.now()))
 
     async def close(self) -> None:
-        """The containers go on; nobody is told of them any more."""
+        """End subscriptions to deaths, pulls and delayed reports. The containers keep running."""
         self.break_streams()
         await self._pulls.close()
         tasks = tuple(self._tasks)
@@ -130,7 +135,10 @@ class SimulatedRuntime:
 
     @property
     def networks(self) -> Mapping[Tag, AttemptNetwork]:
-        """Those of the attempts, by their tags without a part, that have several containers and one at least."""
+        """The networks of attempts with several containers, by the attempts' tags without a part.
+
+        A network exists while at least one of its containers does.
+        """
         return self._engine.networks
 
     @property
@@ -139,32 +147,32 @@ class SimulatedRuntime:
         return self._engine.keepers
 
     def lose_keeper(self, environment: str) -> None:
-        """Those of an environment die; containers that are on their networks already go on."""
+        """Remove the pause containers of a compute environment; containers that have joined them keep running."""
         for shared in [it for it in self._engine.keepers if it[0] == environment]:
             del self._engine.keepers[shared]
 
     def vanish(self, tag: Tag) -> None:
-        """The container is removed, alive or dead, by whomever."""
+        """Remove the container, running or not, as any client of the engine can."""
         if self._engine.remove(tag):
             self._tell(tag)
         if tag in self._ends:
             self._ends.pop(tag)()
 
     def go_down(self) -> None:
-        """The machine goes down with all that runs, and is up again."""
+        """Restart the machine, which ends every running container and every subscription to deaths."""
         self._engine.go_down()
         self.break_streams()
 
     def occupy(self, tag: Tag) -> None:
-        """A container that is not batchq's has the name that this one would get."""
+        """Give the container's name to a container that is not batchq's: `create` then raises NameTaken."""
         self._engine.foreign.add(tag)
 
     def lack(self, image: str, *, why_for_ever: str | None = None) -> None:
-        """The image is not there. A pull gets it, or fails with this text."""
+        """Remove the image. A pull restores it, or fails with the text `why_for_ever`."""
         self._engine.lacking[image] = why_for_ever
 
     def break_streams(self) -> None:
-        """Whoever listens hears no more."""
+        """End every subscription to deaths."""
         for news in self._listeners:
             news.end()
         self._listeners.clear()
@@ -176,7 +184,7 @@ class SimulatedRuntime:
             return effect()
         if fault.engine_ends:
             self._engine.end(starting=tag if call == "start" else None)
-            self._late.clear()  # requests that it had not carried out end with it
+            self._late.clear()  # the killed engine loses the requests that it has not executed
             self.break_streams()
         elif fault.late > 0:
             self._late.append((self._clock.now() + timedelta(seconds=fault.late), effect))
@@ -188,7 +196,7 @@ class SimulatedRuntime:
         raise unknown(f"{call}: the simulated engine does not answer")
 
     def _carry_out_late(self) -> None:
-        """Also calls whose time came while nobody was here to wait for it."""
+        """Execute the delayed calls that are due; also those that became due while the runtime was closed."""
         if not self._late:
             return
         now = self._clock.now()
@@ -199,7 +207,7 @@ class SimulatedRuntime:
                 effect()
 
     def _start(self, tag: Tag, meant: SimulatedContainer | None) -> None:
-        """Late, it does not reach another container that has got the name since: engines are asked by id."""
+        """Start the container `meant`, and not a later one with the same name: a real engine is called by id."""
         if self._engine.containers.get(tag) is not meant:
             raise ContainerGone(f"the container of {tag} is not there any more")
         self._engine.start(tag)
@@ -210,13 +218,13 @@ class SimulatedRuntime:
         self._foretell(tag, self._engine.containers[tag])
 
     def _foretell_all(self) -> None:
-        """Whoever comes to listen hears of ends to come, not of past ones."""
+        """Schedule the reports of all future ends; a new subscription does not get past ones."""
         for tag, container in self._engine.containers.items():
             if tag not in self._ends and container.found(self._clock.now()).state is ContainerState.RUNNING:
                 self._foretell(tag, container)
 
     def _foretell(self, tag: Tag, container: SimulatedContainer) -> None:
-        """Its end will be told when it comes; what was foretold before is void."""
+        """Schedule the report of the container's end, in place of an earlier one."""
         if tag in self._ends:
             self._ends.pop(tag)()
         end = container.end()
@@ -250,7 +258,7 @@ class SimulatedRuntime:
         self._keep(name, wait_and_do())
 
     def _keep(self, name: str, work: Coroutine[None, None, None]) -> Callable[[], object]:
-        """Begin the work, and keep hold of it. The answer cancels it."""
+        """Start a task, and hold a reference to it until it ends. The returned function cancels it."""
         task = asyncio.create_task(work, name=f"simulated: {name}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -1,8 +1,8 @@
-"""What a simulated container does, and how a job says so: in its environment variable BATCHQ_SIMULATED.
+"""The script of a simulated container, which the job sets in its environment variable BATCHQ_SIMULATED.
 
-The variable holds a JSON object of the members below, or a list of such objects, one for each attempt in turn; the last
-one serves for all that follow. BATCHQ_SIMULATED_7 is for child 7 of an array, the other for those that have none of
-their own. A job without it runs for a second and exits 0.
+The variable holds a JSON object with the members of `Script`, or a list of such objects, one for each attempt; the last
+one also applies to all later attempts. BATCHQ_SIMULATED_7 is the script of child 7 of an array; children without their
+own variable use BATCHQ_SIMULATED. A job without a script runs for a second and exits 0.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ class Script(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
 
     #: Time from its start until it exits by itself; None: it never does.
     seconds: Seconds | None = 1.0
-    #: With which it exits by itself.
+    #: The exit code if it exits by itself.
     exit_code: ExitCode = 0
     #: Whether its exit is reported as an out-of-memory kill.
     out_of_memory: bool = False

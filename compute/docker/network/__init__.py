@@ -1,1 +1,1 @@
-"""Networks of containers on a Docker engine."""
+"""The networks of containers on a Docker engine."""
