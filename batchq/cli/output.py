@@ -31,7 +31,7 @@ def line(text: str) -> str:
     return text if text.isprintable() else text.translate(ESCAPED)
 
 
-OUT = 1  # standard stream
+OUT = 1  # the file descriptor of stdout
 
 
 def write_line(text: str, *, end: str = "\n", at_once: bool = True) -> None:
