@@ -136,7 +136,7 @@ MUTANTS = [
     Mutant(
         file="batchq/engine/containers/executor.py",
         breaks="a verdict that is not saved is asked for again",
-        old="() if case.start_reported else await",
+        old="() if ops.start_reported else await",
         new="await",
     ),
     Mutant(
