@@ -1,1 +1,1 @@
-"""What a job needs, what is free, and whose turn it is. Pure."""
+"""Scheduling rules: resource demand, free capacity, backfill, fair share, account limits, dependencies. Pure."""

@@ -1,8 +1,9 @@
-"""Who may start before a job that waits in front of it without delaying it. Pure. Decision 0008 has the proof.
+"""EASY backfill: which jobs may start before a waiting head of a queue without delaying it. Pure.
 
-What the waiting job needs is set aside. Another may take what is beside that, in every dimension it uses; and it may
-take what is set aside if it is sure to give it back in time: the start of the one that waits is known (enough of what
-runs has a timeout), and the other has a timeout too, and ends before.
+The resources that a head needs are reserved for it. Another job may start if, in every dimension that it uses, it fits
+beside all reservations. It may also use reserved resources if it is certain to return them in time: the latest start of
+the head is known, because enough running jobs have a timeout or a stop order, and the other job has a timeout and ends
+before that. Decision 0008 proves that no job starves.
 """
 
 from bisect import bisect_right, insort
@@ -14,35 +15,34 @@ from msgspec import Struct, field
 from batchq.domain.job import Job
 from batchq.domain.scheduling.resources import Amounts, Dimension, within
 
-START_ALLOWANCE = timedelta(minutes=1)  # from a placing to the container's start
+START_ALLOWANCE = timedelta(minutes=1)  # from the placement to the container's start
 STOP_ALLOWANCE = timedelta(minutes=2)  # from a timeout to the container's end: AWS's longest stopTimeout
 
 
 class Ending(Struct, frozen=True, kw_only=True):
-    """When at the latest a job that holds room is over, and what it then gives back."""
+    """The latest end of a job that holds resources, and what it returns then."""
 
     at: datetime
     amounts: Amounts
 
 
 class Reservation(Struct, frozen=True, kw_only=True):
-    """What is kept for a job that waits, and by when at the latest it starts, if that is known.
+    """The reservation for a waiting job."""
 
-    `reserved` is what is not lent to jobs that end before that either: what its account's limits leave it, and what
-    does not come back.
-    """
-
+    #: What jobs may use only if they end before `starts`.
     amounts: Amounts
+    #: The latest start of the waiting job; None: not known.
     starts: datetime | None
+    #: What no other job may use: vCPUs of its accounts' limits, and units that are not returned.
     reserved: Amounts = field(default_factory=dict)
 
 
 class Reservations:
-    """All that is set aside. What of it is kept from a job is added up beforehand: there may be many queues."""
+    """All reservations. The common sums are maintained as reservations are added, because there may be many queues."""
 
     def __init__(self) -> None:
-        self._known: list[Reservation] = []  # those whose start is known, by that
-        self._unknown = 0
+        self._known: list[Reservation] = []  # reservations with a known start, ascending by it
+        self._unknown = 0  # the number of the others
         self._of_unknown: dict[Dimension, int] = {}
         self._of_all: dict[Dimension, int] = {}
         self._reserved: dict[Dimension, int] = {}
@@ -58,11 +58,17 @@ class Reservations:
             insort(self._known, aside, key=_start)
 
     def before(self, until: datetime | None) -> int:
-        """How many of those for whom it is may start before `until` (None: nobody knows when), the first to start."""
+        """How many reservations a job that ends at `until` must leave alone; None: its end is not known.
+
+        Those without a known start, and those with a start up to `until`. `kept_for` takes the result.
+        """
         return self._unknown + (len(self._known) if until is None else bisect_right(self._known, until, key=_start))
 
     def kept_for(self, count: int) -> Amounts:
-        """What is kept for the first so many of them, and reserved for all."""
+        """The resources that the first `count` reservations keep, with the `reserved` ones of all reservations.
+
+        First are those without a known start, then the others by start.
+        """
         if count == self._unknown + len(self._known):
             return self._of_all
         kept = self._of_unknown | self._reserved
@@ -72,7 +78,10 @@ class Reservations:
 
 
 def ends(job: Job, now: datetime) -> datetime | None:
-    """When at the latest a job under way is over, None if nothing ends it. Past that it may end at any moment."""
+    """The latest end of an active job; None if it has neither a timeout nor a stop order.
+
+    After that time the job may end at any moment.
+    """
     assert job.attempt is not None, f"{job.id} holds room and has no attempt"
     if job.stop is not None:
         return job.stop.kill_at or now + job.stop.grace
@@ -84,12 +93,12 @@ def ends(job: Job, now: datetime) -> datetime | None:
 
 
 def would_end(longest: timedelta | None, now: datetime) -> datetime | None:
-    """When at the latest a job is over that is placed now."""
+    """The latest end of a job that is placed at `now`; `longest` is its timeout. None without a timeout."""
     return None if longest is None else now + START_ALLOWANCE + longest + STOP_ALLOWANCE
 
 
 def starts(wanted: Sequence[Amounts], free: Mapping[Dimension, int], endings: Iterable[Ending]) -> datetime | None:
-    """When at the latest one of these fits, as what runs comes to its end; None if that cannot be known."""
+    """The latest time at which one of the demands `wanted` fits, as running jobs end; None if that is not known."""
     there = dict(free)
     for ending in sorted(endings, key=lambda it: it.at):
         for of, amount in ending.amounts.items():
@@ -100,7 +109,7 @@ def starts(wanted: Sequence[Amounts], free: Mapping[Dimension, int], endings: It
 
 
 def _grace(job: Job) -> timedelta:
-    """The containers of a task may have graces of their own."""
+    """The longest grace period of a job's containers. Those of a task may have a stopTimeout of their own."""
     return job.spec.stop_grace if job.spec.task is None and job.spec.nodes is None else STOP_ALLOWANCE
 
 

@@ -1,8 +1,10 @@
-"""Decides which RUNNABLE jobs start now and in which environment. Pure.
+"""Placement: which RUNNABLE jobs start now, and on which compute environment. Pure.
 
-Jobs are offered to a `FreeCapacity` in the order in which they should start. Environments are tried in the order of
-the queue and are never overcommitted. What the first job of a queue waits for is reserved: no other job may delay that
-job (`backfill`), so smaller jobs cannot starve a large one. A job that can never fit is unschedulable and blocks none.
+The scheduler offers jobs to `FreeCapacity` in the order in which they should start. A job is placed on the first
+enabled environment of its queue that has room; nothing is overcommitted. If the first job of a queue that does not fit
+(its head) has to wait, the resources that it needs are reserved, and later jobs start only if they do not delay it
+(`backfill`), so smaller jobs cannot starve a large one. A job that could never fit is unschedulable, and delays no
+other job.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,49 +39,60 @@ from batchq.domain.scheduling.usage import UsageSnapshot
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
-    """A RUNNABLE job, as much of it as placing needs. `longest` is its timeout; `priority` its schedulingPriority."""
+    """What placement needs to know of a RUNNABLE job."""
 
     job_id: JobId
+    #: The order of submission.
     order: int
     resources: Resources
+    #: Consumable resources.
     needs: tuple[Need, ...] = ()
+    #: The timeout; None: none.
     longest: timedelta | None = None
+    #: The share identifier; None in a queue without a fair-share policy.
     share: str | None = None
+    #: AWS's schedulingPriority: the higher starts first within a share.
     priority: int = 0
     account: AccountName = ROOT
 
 
 class Fits(Struct, frozen=True, kw_only=True):
+    """The job is placed on this environment."""
+
     environment: EnvironmentName
 
 
 class Waits(Struct, frozen=True, kw_only=True):
-    """There is no room now. `known`: nor was there for one like it before."""
+    """The job does not fit now."""
 
+    #: The status reason.
     reason: str
+    #: Whether an equal job was refused before in the same room.
     known: bool = False
 
 
 class Misfit(Struct, frozen=True, kw_only=True):
+    """No environment could hold the job even if nothing else ran. `reason`: the status reason."""
+
     reason: str
 
 
 class Cluster(Struct, frozen=True, kw_only=True):
-    """What there is to be shared out. Memory and GPUs are the host's, whichever environment asks.
-
-    `quotas` say of how many vCPUs accounts may have jobs on all environments together.
-    """
+    """The total capacity, whether in use or not."""
 
     environments: Mapping[EnvironmentName, ComputeEnvironment]
+    #: What jobs may reserve of the host. Memory and GPUs are shared by all environments; vCPUs are each environment's.
     host: Resources
     stocks: Mapping[ConsumableName, Stock]
+    #: The limits of accounts on vCPUs over all environments.
     quotas: Quotas = NO_QUOTAS
 
     def enabled(self, names: Sequence[EnvironmentName]) -> list[EnvironmentName]:
+        """The environments of `names` that exist and are ENABLED, in the same order."""
         return [it for it in names if it in self.environments and self.environments[it].state is State.ENABLED]
 
     def amounts(self) -> dict[Dimension, int]:
-        """All but the consumable resources: of these there may be thousands that nobody asks for."""
+        """The capacity in every dimension but consumable resources: there may be thousands that no job needs."""
         return {
             MEMORY: self.host.memory_mib,
             GPUS: self.host.gpus,
@@ -102,19 +115,20 @@ def candidate(job: Job) -> Candidate:
 
 
 def stands_in_line(job: Job) -> bool:
-    """Whether it waits for room. No room helps a misfit."""
+    """Whether the job is waiting to be placed: RUNNABLE and not unschedulable."""
     return job.status is Status.RUNNABLE and not job.misfit
 
 
 def usable(machine: Resources) -> Resources:
-    """What jobs may reserve of a machine: all but a tenth of its memory, at most 2 GiB, which the rest of it needs."""
+    """What jobs may reserve of a machine: all but a tenth of its memory, at most 2 GiB, for the system itself."""
     return replace(machine, memory_mib=machine.memory_mib - min(machine.memory_mib // 10, 2048))
 
 
 class FreeCapacity:
-    """What is free of a site, while jobs are offered one after another.
+    """The free capacity of the cluster during one placement pass: each placed job and each reservation reduces it.
 
-    `promised` says by when those who were set aside for earlier were to start. `promises` are this room's: never later.
+    `promised`: the latest start that earlier passes stored for each blocked job. `promises`: the latest starts that
+    this pass found, never later than those.
     """
 
     def __init__(
@@ -128,8 +142,8 @@ class FreeCapacity:
         self._used_up: set[Dimension] = set()
         self._free = dict(self._most)
         self._asides = Reservations()
-        self._too_large: dict[tuple[object, ...], str] = {}  # what did not fit: room only ever gets less
-        self._endings: list[Ending] = []  # of those that were placed here
+        self._too_large: dict[tuple[object, ...], str] = {}  # refused shapes: within a pass capacity only shrinks
+        self._endings: list[Ending] = []  # of the jobs placed in this pass
         self.promises: dict[JobId, datetime] = {}
         self._count(held.needed)
         self._hold(self._returning(held.sums), until=None)
@@ -141,14 +155,14 @@ class FreeCapacity:
         return self._site.quotas
 
     def offer(self, job: Candidate, names: Sequence[EnvironmentName]) -> Fits | Waits | Misfit:
-        """A place in the first of these environments with room, taken at once; else what it needs is set aside."""
+        """Place the job on the first of these environments that has room; if none has, reserve what it needs."""
         outcome = self.squeeze(job, names)
         if isinstance(outcome, Waits):
             self._set_aside(job, self._able(job, names))
         return outcome
 
     def squeeze(self, job: Candidate, names: Sequence[EnvironmentName]) -> Fits | Waits | Misfit:
-        """The same for one behind a job that waits: nothing is set aside for it."""
+        """Place a job behind a waiting head, if it delays no reservation. Nothing is reserved for it."""
         until = would_end(job.longest, self._now)
         before = self._asides.before(until)
         shape = (job.resources, job.needs, tuple(names), self._site.quotas.on_millicpus(job.account), before)
@@ -167,9 +181,10 @@ class FreeCapacity:
         return Waits(reason=reason)
 
     def at_limit(self, job: Candidate, names: Sequence[EnvironmentName]) -> AccountName | None:
-        """The highest account whose limit is in the way of a job now; none of one that could not start anyway.
+        """The highest account in the tree whose vCPU limit the job would exceed now; None if no limit blocks it.
 
-        That one asks for more than a limit, or than its environments have, or these are disabled.
+        Also None for a job that could not start anyway: it requests more than a limit or an environment has, or all its
+        environments are disabled.
         """
         binding = self._site.quotas.on_millicpus(job.account)
         if not binding or not self._able(job, names):
@@ -178,20 +193,20 @@ class FreeCapacity:
         return next((it for it in reversed(binding) if job.resources.millicpus > there[vcpus_of(it)]), None)
 
     def closed(self, names: Sequence[EnvironmentName]) -> bool:
-        """Whether nothing is left on these environments for anybody, however small and short."""
+        """Whether no job, however small and short, could start on one of these environments."""
         there = self._beside(self._asides.before(self._now))
         return there[MEMORY] <= 0 or all(there[vcpus(name)] <= 0 for name in self._site.enabled(names))
 
     def full(self, names: Sequence[EnvironmentName]) -> bool:
-        """Whether nothing is left there even for one whom nobody kept from it."""
+        """Whether all memory, or all vCPUs of these environments, are in use, reservations aside."""
         return self._free[MEMORY] <= 0 or all(self._free[vcpus(name)] <= 0 for name in self._site.enabled(names))
 
     def could_hold(self, job: Candidate, names: Sequence[EnvironmentName]) -> bool:
-        """Whether an enabled one of these environments would hold it if nothing else ran."""
+        """Whether one of these environments is enabled and could hold the job if nothing else ran."""
         return bool(self._able(job, names))
 
     def _able(self, job: Candidate, names: Sequence[EnvironmentName]) -> dict[EnvironmentName, Amounts]:
-        """What it would take on each enabled environment that could ever hold it."""
+        """The job's demand on each enabled environment that could hold it if nothing else ran."""
         if job.needs:
             self._count(need.resource for need in job.needs)
         wanted = {name: self._demand(job, name) for name in self._site.enabled(names)}
@@ -204,7 +219,7 @@ class FreeCapacity:
         return wanted
 
     def _count(self, resources: Iterable[ConsumableName]) -> None:
-        """Know from now on how much there is of these."""
+        """Add these consumable resources to the dimensions of this room."""
         for resource in resources:
             of, stock = units(resource), self._site.stocks.get(resource)
             if stock is not None and of not in self._most:
@@ -213,12 +228,12 @@ class FreeCapacity:
                     self._used_up.add(of)
 
     def _beside(self, before: int) -> Mapping[Dimension, int]:
-        """What is free and not kept for the first so many of those who wait."""
+        """What is free beside the first `before` reservations (`Reservations.before`)."""
         kept = self._asides.kept_for(before)
         return {of: amount - kept.get(of, 0) for of, amount in self._free.items()} if kept else self._free
 
     def _set_aside(self, job: Candidate, able: Mapping[EnvironmentName, Amounts]) -> None:
-        """On every environment that could hold it, for nobody knows which will be the first to."""
+        """Reserve on every environment that could hold the job: which of them has room first is not known."""
         if not able:
             return
         there = self._beside(self._asides.before(None))
@@ -229,11 +244,11 @@ class FreeCapacity:
         amounts = {of: amount for wanted in able.values() for of, amount in wanted.items()}
         limits = {vcpus_of(it) for it in self._site.quotas.on_millicpus(job.account)}
         reserved = {of: amounts.pop(of) for of in (limits | self._used_up) & amounts.keys()}
-        self._too_large.clear()  # the same number of asides may be others now
+        self._too_large.clear()  # a count in its keys may now mean other reservations
         self._asides.add(Reservation(amounts=amounts, starts=promise, reserved=reserved))
 
     def _hopeless(self, job: Candidate, names: Sequence[EnvironmentName]) -> Waits | Misfit:
-        """With no environment enabled nobody can say; the job waits."""
+        """Why no environment can hold the job. If none is enabled, that is not known and the job waits."""
         enabled = self._site.enabled(names)
         if not enabled:
             return Waits(reason=status_reasons.NO_ENVIRONMENT)
@@ -255,7 +270,7 @@ class FreeCapacity:
         return Misfit(reason=status_reasons.too_large((hosts[of], *wanting[of]) for of in hosts if of in wanting))
 
     def _take(self, wanted: Amounts, until: datetime | None) -> None:
-        """What does not come back is gone for those who wait, too."""
+        """Use the resources until `until`. Units that are not returned also reduce the total capacity."""
         returning = self._returning(wanted)
         for of in wanted.keys() - returning.keys():
             self._too_large.clear()
@@ -275,7 +290,7 @@ class FreeCapacity:
 
     @cached_property
     def _endings_under_way(self) -> list[Ending]:
-        """Worked out when the first has to wait, for all who do."""
+        """Computed once, when the first job of the pass has to wait."""
         endings = []
         for job in self._held.timed():
             at = ends(job, self._now)

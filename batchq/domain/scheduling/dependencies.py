@@ -1,8 +1,8 @@
-"""What a job's dependencies, and its overrides, say about it before it may run. Pure.
+"""Dependencies: whether a SUBMITTED or PENDING job may run, must wait or fails, and which dependsOn is refused. Pure.
 
-An array waits as a whole for what it depends on, and only then has children. N_TO_N is for these: the array itself
-waits for the named one to have children, and each child for its counterpart. SEQUENTIAL without an id is between the
-children of one array, and told by `arrays`.
+An array waits as a whole for its dependencies, and only then spawns children. With N_TO_N the array itself waits until
+the other array spawns children, and each child waits for the child with the same index. SEQUENTIAL without an id makes
+each child wait for the one before it; `lifecycle.arrays` passes the failure of a child on to those after it.
 """
 
 from collections.abc import Mapping
@@ -13,22 +13,27 @@ from batchq.domain.container import Overrides, length
 from batchq.domain.ids import JobId, child_id, node_of, parent_of
 from batchq.domain.job import FINISHED, Dependency, DependencyType, Job, JobSpec, Status
 
+#: The result of `evaluate`: an event to apply to the job.
 Judgement = on.DependenciesMet | on.DependenciesPending | on.DependencyFailed | on.FoundInvalid
 
-LONGEST_OVERRIDES = 8192
-MOST_TAGS = 50
+LONGEST_OVERRIDES = 8192  # AWS: characters of the overrides as JSON
+MOST_TAGS = 50  # AWS: the tags to propagate, of the job and its definition together
 _WAITING = frozenset({Status.SUBMITTED, Status.PENDING})
 
 
 def invalid(overrides: Overrides, propagated: int) -> str | None:
-    """Why a job with these overrides and so many tags to propagate is taken and then FAILED, None if it is not."""
+    """Why a job is accepted and then FAILED, as AWS does; None for a valid job. `propagated`: the number of tags."""
     if length(overrides) > LONGEST_OVERRIDES:
         return status_reasons.OVERRIDES_TOO_LONG
     return status_reasons.TOO_MANY_TAGS if propagated > MOST_TAGS else None
 
 
 def evaluate(job: Job, known: Mapping[JobId, Job]) -> Judgement:
-    """A dependency that FAILED, or is no longer known, fails the job; all SUCCEEDED frees it; else it waits."""
+    """The event that follows for the job from the jobs that it depends on.
+
+    A dependency that FAILED or is not in `known` fails it; if all SUCCEEDED they are met; otherwise they are pending.
+    `known` must have all existing jobs of `asked_of`.
+    """
     if job.spec.invalid is not None:
         return on.FoundInvalid(reason=job.spec.invalid)
     standing = [(it, _standing(job, it, known)) for it in job.spec.depends_on]
@@ -40,9 +45,9 @@ def evaluate(job: Job, known: Mapping[JobId, Job]) -> Judgement:
 
 
 def waits_for(job: Job) -> tuple[JobId, ...]:
-    """The jobs whose end (or an array's first children) may decide over this one.
+    """The ids of the jobs whose end, or for an array whose spawning, may change what `evaluate` returns.
 
-    A child that is named may never come to be, so its parent is waited for too.
+    For a child of an array that is also the array, because the child may never be spawned.
     """
     if not job.spec.depends_on:
         return ()
@@ -54,18 +59,18 @@ def waits_for(job: Job) -> tuple[JobId, ...]:
 
 
 def waits(job: Job) -> bool:
-    """Whether what it depends on may still decide over it. An array with a family has that behind it."""
+    """Whether the job is waiting for its dependencies. An array with children is not: its own were met."""
     return job.status in _WAITING and job.family is None
 
 
 def asked_of(job: Job) -> tuple[JobId, ...]:
-    """All that `evaluate` must know of: what the job waits for, and the child before it."""
+    """The ids of all jobs that `evaluate` needs: `waits_for`, and for SEQUENTIAL the child before it."""
     before = _predecessor(job)
     return waits_for(job) if before is None else (*waits_for(job), before)
 
 
 def named(spec: JobSpec) -> tuple[JobId, ...]:
-    """All that `refusal` must know of: what is named, with a child its array, for N_TO_N the first child."""
+    """The ids of all jobs that `refusal` needs: those in dependsOn, their arrays, for N_TO_N the first child."""
     ids = [it.job_id for it in spec.depends_on if it.job_id is not None]
     parents = (parent[0] for parent in map(parent_of, ids) if parent is not None)
     arrays = (it.job_id for it in spec.depends_on if it.job_id and it.type is DependencyType.N_TO_N)
@@ -73,12 +78,15 @@ def named(spec: JobSpec) -> tuple[JobId, ...]:
 
 
 def refusal(spec: JobSpec, known: Mapping[JobId, Job]) -> str | None:
-    """Why a new job may not depend on what it names, None if it may. batchq refuses ids that it does not know."""
+    """Why the dependsOn of a new job is refused; None if it is accepted. batchq refuses unknown ids.
+
+    `known`: the jobs of `named` that exist and that the caller may see.
+    """
     return next(filter(None, (_refusal(it, spec.array_size, known) for it in spec.depends_on)), None)
 
 
 def _refusal(dependency: Dependency, array_size: int | None, known: Mapping[JobId, Job]) -> str | None:
-    """AWS does not say what becomes of most of these."""
+    """AWS does not document most of these cases."""
     job_id = dependency.job_id
     if job_id is None:
         return None if array_size is not None else "A SEQUENTIAL dependency without a jobId is for array jobs only."
@@ -97,14 +105,14 @@ def _refusal(dependency: Dependency, array_size: int | None, known: Mapping[JobI
 
 
 def _is_being_forgotten(job_id: JobId, known: Mapping[JobId, Job]) -> bool:
-    """Whether it is an array whose children have begun to go, the first of them first."""
+    """Whether it is an array that retention is removing: its children are removed first, beginning with index 0."""
     array = known.get(job_id)
     had_children = array is not None and array.family is not None and array.status in FINISHED
     return had_children and child_id(job_id, 0) not in known
 
 
 def _may_come(job_id: JobId, known: Mapping[JobId, Job]) -> bool:
-    """Whether it is a child that an array has yet to spawn."""
+    """Whether it is a child that its array has still to spawn."""
     parent = parent_of(job_id)
     array = None if parent is None else known.get(parent[0])
     if parent is None or array is None or array.spec.array_size is None:
@@ -122,7 +130,10 @@ def _ids(job: Job, dependency: Dependency) -> tuple[JobId, ...]:
 
 
 def _standing(job: Job, dependency: Dependency, known: Mapping[JobId, Job]) -> Status:
-    """How a dependency fares, as far as this job is concerned."""
+    """The status of a dependency as it counts for this job.
+
+    SUCCEEDED if it is not for this job: an array's own dependencies were met before it had children.
+    """
     if dependency.job_id is None:
         return Status.SUCCEEDED
     if dependency.type is DependencyType.N_TO_N:
@@ -131,14 +142,17 @@ def _standing(job: Job, dependency: Dependency, known: Mapping[JobId, Job]) -> S
 
 
 def _depended_on(job: Job, dependency: Dependency) -> JobId | None:
-    """The job itself, of N_TO_N for a child its counterpart."""
+    """The id that a failed dependency is reported with: for a child with N_TO_N that of its counterpart."""
     if dependency.job_id is None or dependency.type is not DependencyType.N_TO_N or job.child is None:
         return dependency.job_id
     return child_id(dependency.job_id, job.child.index)
 
 
 def _counterpart(job: Job, other: JobId, known: Mapping[JobId, Job]) -> Status:
-    """For a child its counterpart, which is sure to come; for the array, whether the other one has children."""
+    """For a child the status of the child with the same index, PENDING if it is not spawned yet.
+
+    For the array itself SUCCEEDED once the other array has children.
+    """
     if job.child is not None:
         counterpart = known.get(child_id(other, job.child.index))
         return Status.PENDING if counterpart is None else counterpart.status
@@ -151,7 +165,7 @@ def _counterpart(job: Job, other: JobId, known: Mapping[JobId, Job]) -> Status:
 
 
 def _named(job_id: JobId, known: Mapping[JobId, Job]) -> Status:
-    """A child that is not there may yet come, as long as its array is not over."""
+    """The status of a job in dependsOn. A missing child counts as PENDING as long as its array is not finished."""
     if job_id in known:
         return known[job_id].status
     parent = parent_of(job_id)
@@ -160,7 +174,7 @@ def _named(job_id: JobId, known: Mapping[JobId, Job]) -> Status:
 
 
 def _before(job: Job, known: Mapping[JobId, Job]) -> set[Status]:
-    """The child before it, in an array whose children come one after another. If that failed, the array will tell."""
+    """The status of the child before it in a SEQUENTIAL array. A failure counts as PENDING: the array passes it on."""
     before = _predecessor(job)
     if before is None:
         return set()

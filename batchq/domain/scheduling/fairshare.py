@@ -1,8 +1,8 @@
-"""Whose turn it is in a queue with a fair-share policy. Pure. Decision 0009 says why it is fair.
+"""Fair share: the order of the shares of a queue with a fair-share policy. Pure. Decision 0009 has the reasons.
 
-A share's use is its vCPU-time, held against it less and less: it decays exponentially. The next to start is a job of
-the share with the least use x weight, as the use will stand a little later if all that it holds runs on. So what one
-turn places counts at once, and shares that always have jobs waiting get vCPU-time in proportion to 1 / weight.
+The usage of a share is its vCPU time, which decays exponentially. The next job comes from the share with the lowest
+usage x weight, where the usage is the one expected shortly after `now` if everything that the share holds runs on. So
+a placement counts at once, and shares that always have jobs waiting get vCPU time in proportion to 1 / weight.
 """
 
 import heapq
@@ -19,12 +19,15 @@ from batchq.domain.ids import QueueName
 from batchq.domain.job import ACTIVE, FINISHED, Job
 
 LEAST_DECAY = timedelta(seconds=600)
-AHEAD = 0.2  # of a decay window: with more, large jobs gain; with less, shares overshoot by turns (measured)
-MOST_SHARES = 500  # AWS: active ones of a queue
+AHEAD = 0.2  # decay windows to look ahead: more favours large jobs, less makes shares overshoot in turn (measured)
+MOST_SHARES = 500  # AWS: active shares of a queue
 
 
 class ShareKey(NamedTuple):
+    """A share of a queue."""
+
     queue: QueueName
+    #: The share identifier.
     share: str
 
 
@@ -42,19 +45,20 @@ class ShareUse(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Change(NamedTuple):
-    """A job before and after a unit of work; `before` None is its submission."""
+    """A job before and after a unit of work."""
 
+    #: None: the job was submitted in this unit of work.
     before: Job | None
     after: Job
 
 
 def window(policy: SchedulingPolicy | None) -> timedelta:
-    """AWS: a shareDecaySeconds of 0 is its least window."""
+    """The decay window of a queue. AWS: a shareDecaySeconds of 0 is 600 s; so is a queue without a policy."""
     return policy.decay if policy is not None and policy.decay else LEAST_DECAY
 
 
 def accrued(use: ShareUse, now: datetime, decay: timedelta) -> ShareUse:
-    """The use as it stands at `now`, when all that is held was held since."""
+    """The usage at `now` of a share that has held the same vCPUs since `use.as_of`."""
     passed = max(timedelta(), now - use.as_of) / decay
     kept = math.exp(-passed)
     held = use.millicpus * decay.total_seconds()
@@ -67,7 +71,7 @@ def follow(
     now: datetime,
     decays: Mapping[QueueName, timedelta],
 ) -> dict[ShareKey, ShareUse]:
-    """The uses that these changes have changed, as of `now`."""
+    """The usage, as of `now`, of each share that these changes concern. `decays`: the window of each queue."""
     changed: dict[ShareKey, ShareUse] = {}
     for change in changes:
         active, millicpus = _moved(change)
@@ -81,9 +85,9 @@ def follow(
 
 
 def may_open(uses: Mapping[ShareKey, ShareUse], key: ShareKey, opened: Iterable[ShareKey]) -> bool:
-    """Whether a job of this share may be submitted: not when the queue has all the active shares it may have.
+    """Whether a job of this share may be submitted: its share is active, or the queue has fewer than MOST_SHARES.
 
-    `opened` are the shares of jobs that are newer than `uses`. They are read no further than needed.
+    `opened`: the shares of the jobs submitted since `uses` was computed. It is read only as far as needed.
     """
     if _is_active(uses, key):
         return True
@@ -101,41 +105,49 @@ def _is_active(uses: Mapping[ShareKey, ShareUse], key: ShareKey) -> bool:
 
 
 def active_shares(uses: Mapping[ShareKey, ShareUse], queue: QueueName) -> int:
+    """How many shares of the queue have unfinished jobs."""
     return sum(key.queue == queue and use.active > 0 for key, use in uses.items())
 
 
 def most_held(policy: SchedulingPolicy, *, active: int, max_millicpus: int) -> int:
-    """What the jobs of a queue may hold together: computeReservation keeps the rest for shares that are to come."""
+    """The vCPUs, in thousandths, that the jobs of a queue may hold together. AWS: maxvCpus x (1 - (r/100)^active).
+
+    r is the policy's computeReservation: it keeps the rest free for shares that are not active yet.
+    """
     return int(max_millicpus * (1 - (policy.reservation / 100) ** active))
 
 
 class Picker:
-    """The shares of a queue in the order in which they come to start a job, each as often as it is its turn."""
+    """The dispatch order of the shares of a queue: `next` is the share whose job is considered next.
+
+    After each job the caller calls `took`, or `drop` if the share has no more waiting jobs.
+    """
 
     def __init__(self, *, uses: Mapping[str, ShareUse], policy: SchedulingPolicy | None, now: datetime) -> None:
         decay = window(policy)
         then = now + AHEAD * decay
-        self._each = decay.total_seconds() * (1 - math.exp(-AHEAD))  # what a thousandth held until then comes to
+        self._each = decay.total_seconds() * (1 - math.exp(-AHEAD))  # the usage of a thousandth of a vCPU until then
         self._weights = {share: 1.0 if policy is None else policy.weight(share) for share in uses}
         self._line = [(accrued(it, then, decay).used * self._weights[share], share) for share, it in uses.items()]
         heapq.heapify(self._line)
 
     @property
     def next(self) -> str | None:
+        """The share with the lowest weighted usage; None if no share is left."""
         return self._line[0][1] if self._line else None
 
     def took(self, millicpus: int) -> None:
-        """The next share's job has had its turn, and may hold so much."""
+        """Charge the next share with a job of this size, whether or not the job was placed."""
         weighted, share = self._line[0]
         heapq.heapreplace(self._line, (weighted + millicpus * self._each * self._weights[share], share))
 
     def drop(self) -> None:
-        """The next share has no more jobs that wait."""
+        """Remove the next share, which has no more waiting jobs."""
         heapq.heappop(self._line)
 
 
 def _moved(change: Change) -> tuple[int, int]:
-    """By how many jobs, and by how much that is held. The children of an array are no jobs of their own here."""
+    """The change of the share's unfinished jobs and of its vCPUs, in thousandths. An array counts as one job."""
     before, after = change
     active = 0 if after.child is not None else _lives(after) - (0 if before is None else _lives(before))
     return active, _holds(after) - (0 if before is None else _holds(before))

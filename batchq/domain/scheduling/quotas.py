@@ -1,4 +1,4 @@
-"""How much of everything an account and all below it may have together: which limits bind whose jobs. Pure."""
+"""Account limits: each applies to an account and all accounts below it together. Pure."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,10 @@ NO_LIMITS = AccountLimits()
 
 
 class Quotas:
-    """The limits of people as they are, worked out once. Of accounts that are not there any more the root's hold."""
+    """The limits of all accounts, computed once from a directory. The root's limits apply to deleted accounts.
+
+    `limited`: the accounts with limits, by name. `millicpus`: the vCPU limits, in thousandths, by account.
+    """
 
     def __init__(self, people: Directory) -> None:
         self.people = people
@@ -23,7 +26,7 @@ class Quotas:
         }
 
     def on(self, name: AccountName) -> tuple[Account, ...]:
-        """The accounts whose limits bind what belongs to this one: itself and those above it, nearest first."""
+        """The accounts whose limits apply to this account: itself and those above it, nearest first."""
         if not self.limited:
             return ()
         if name not in self._on:
@@ -31,7 +34,7 @@ class Quotas:
         return self._on[name]
 
     def on_millicpus(self, name: AccountName) -> tuple[AccountName, ...]:
-        """Those of them that limit what is in use, nearest first."""
+        """The accounts whose vCPU limits apply to this account, nearest first."""
         if not self.millicpus:
             return ()
         if name not in self._on_millicpus:
@@ -43,7 +46,10 @@ NO_QUOTAS = Quotas(Directory())
 
 
 class Closed:
-    """Accounts of which, with all below them, no job may start in a unit of work any more."""
+    """The accounts none of whose jobs can start any more in a unit of work, because a limit is reached.
+
+    `names`: those accounts, with all accounts below them.
+    """
 
     def __init__(self, quotas: Quotas) -> None:
         self._quotas = quotas
@@ -52,20 +58,22 @@ class Closed:
 
     @property
     def everybody(self) -> bool:
-        """Also whoever is of an account that is not there any more."""
+        """Whether the root is closed, and so every account, deleted ones included."""
         return ROOT in self._closed
 
     def close(self, name: AccountName) -> None:
+        """Close an account and all accounts below it."""
         if name not in self._closed:
             self._closed.add(name)
             self.names |= self._quotas.people.below(name)
 
     def has(self, account: AccountName) -> bool:
+        """Whether the account is closed."""
         return bool(self._closed) and (self.everybody or account in self.names)
 
 
 def queued(job: Job) -> int:
-    """How many jobs that have not reached STARTING it stands for: an array for the children that it has yet to make."""
+    """How many queued jobs the job counts as: an array counts as the children that it has not spawned yet."""
     if not is_parent(job):
         return int(job.status in QUEUED)
     if job.status in FINISHED:
@@ -74,12 +82,12 @@ def queued(job: Job) -> int:
 
 
 def made(array_size: int | None) -> int:
-    """How many a job stands for when it is submitted."""
+    """How many queued jobs a new job counts as; `array_size` None: it is not an array."""
     return 1 if array_size is None else array_size
 
 
 def too_many(account: Account, *, there: int, more: int) -> str | None:
-    """Why so many more jobs may not be submitted to an account with so many in its queues, None where they may."""
+    """Why `more` jobs may not be submitted to an account with `there` queued jobs; None if they may."""
     most = account.limits.queued
     if most is None or there + more <= most:
         return None

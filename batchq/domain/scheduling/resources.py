@@ -1,6 +1,6 @@
-"""How much a job takes, and of what: of an environment's vCPUs, the host's memory and GPUs, consumable resources.
+"""Resource vectors: vCPUs of an environment or account, the host's memory and GPUs, consumable resources. Pure.
 
-A dimension is named as a user reads it in a status reason.
+A dimension's name is the text that status reasons show to users.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,6 +15,7 @@ from batchq.domain.ids import ConsumableName
 from batchq.domain.job import Job, Need
 
 Dimension = NewType("Dimension", str)
+#: Thousandths of a vCPU, MiB of memory, GPUs, or units, by dimension.
 Amounts = Mapping[Dimension, int]
 
 MEMORY, GPUS = Dimension("memory"), Dimension("GPUs")
@@ -25,7 +26,7 @@ def vcpus(environment: EnvironmentName) -> Dimension:
 
 
 def vcpus_of(account: AccountName) -> Dimension:
-    """What an account and all below it may have in use, whatever the environment."""
+    """The vCPUs that an account and all accounts below it may use over all environments."""
     return Dimension(f"vCPUs of account {account}")
 
 
@@ -34,7 +35,7 @@ def units(resource: ConsumableName) -> Dimension:
 
 
 def demand(resources: Resources, needs: Iterable[Need], environment: EnvironmentName) -> dict[Dimension, int]:
-    """What a job takes of each dimension on this environment, without those of which it takes nothing."""
+    """What a job uses in each dimension on this environment, without dimensions that it does not use."""
     wanted = {vcpus(environment): resources.millicpus, MEMORY: resources.memory_mib, GPUS: resources.gpus}
     for need in needs:
         of = units(need.resource)
@@ -43,23 +44,29 @@ def demand(resources: Resources, needs: Iterable[Need], environment: Environment
 
 
 def within(wanted: Amounts, there: Amounts) -> bool:
-    """Whether there is enough of each dimension that is used; of one that nobody knows there is nothing."""
+    """Whether `there` has enough in each dimension of `wanted`; a dimension that `there` lacks counts as 0."""
     return not [of for of, amount in wanted.items() if amount > there.get(of, 0)]
 
 
 def lacking(wanted: Amounts, there: Amounts) -> tuple[Dimension, ...]:
+    """The dimensions in which `there` has less than `wanted`."""
     return tuple([of for of, amount in wanted.items() if amount > there.get(of, 0)])
 
 
 class Stock(Struct, frozen=True, kw_only=True):
-    """What jobs may share of a consumable resource: what is not used up. `returns`: what a job took comes back."""
+    """The units of a consumable resource that jobs may hold."""
 
+    #: Units, without those that were used up.
     amount: int
+    #: Whether a job returns its units when it ends.
     returns: bool
 
 
 class Stocks(Mapping[ConsumableName, Stock]):
-    """Made as they are asked for: there may be thousands of resources, and few that anybody needs."""
+    """The stock of each consumable resource, computed on access: of thousands of resources, jobs need few.
+
+    `used_up`: the units of NON_REPLENISHABLE resources that jobs have used.
+    """
 
     def __init__(
         self, resources: Mapping[ConsumableName, ConsumableResource], used_up: Mapping[ConsumableName, int]
@@ -78,14 +85,14 @@ class Stocks(Mapping[ConsumableName, Stock]):
 
 
 def _stock(resource: ConsumableResource, used_up: int) -> Stock:
-    """What was set lower than what is used up already leaves nothing."""
+    """Never negative: a total may be set below what is used up already."""
     if resource.kind is ResourceKind.REPLENISHABLE:
         return Stock(amount=resource.total, returns=True)
     return Stock(amount=max(0, resource.total - used_up), returns=False)
 
 
 def taken(before: Job | None, after: Job) -> tuple[Need, ...]:
-    """What a job takes by this change: all that it needs, with each attempt that begins."""
+    """The units that this change of a job takes: all its needs if a new attempt begins, else none."""
     if after.attempt is None or not after.spec.needs:
         return ()
     under_way = None if before is None or before.attempt is None else before.attempt.number

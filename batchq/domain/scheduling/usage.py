@@ -1,6 +1,6 @@
-"""What the jobs under way hold, added up: a unit pays for the few that it changes, and not for all of them. Pure.
+"""Resource usage of the active jobs, as running sums: a unit of work costs what it changes, not all jobs. Pure.
 
-Most end by nothing but themselves; only those that something ends at a known time are looked at one by one.
+Jobs whose latest end is known, because they have a timeout or a stop order, are also listed one by one for backfill.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,22 +18,26 @@ T = TypeVar("T")
 
 
 class UsageSnapshot(Struct, frozen=True, kw_only=True):
-    """All of it at one moment. `accounts` hold millicpus; `needed` are resources that any of it is of."""
+    """The resources in use, including the changes of an unfinished unit of work."""
 
     sums: Mapping[Dimension, int]
+    #: Thousandths of a vCPU in use, by account.
     accounts: Mapping[AccountName, int]
+    #: The consumable resources that any active job needs.
     needed: Iterable[ConsumableName]
+    #: The usage without those changes.
     base: "Usage"
+    #: The jobs that the unit of work changed, as it leaves them.
     changed: Mapping[JobId, Job]
 
     def timed(self) -> Iterator[Job]:
-        """Those whose end is known: by a timeout, or by a stop."""
+        """The active jobs with a timeout or a stop order."""
         yield from (job for job_id, job in self.base.timed.items() if job_id not in self.changed)
         yield from (job for job in self.changed.values() if job.status in ACTIVE and _is_timed(job))
 
 
 class Usage:
-    """As it is stored."""
+    """The resources that the active jobs hold, as last saved."""
 
     def __init__(self, jobs: Iterable[Job] = ()) -> None:
         self.timed: dict[JobId, Job] = {}
@@ -44,7 +48,7 @@ class Usage:
         self.update(jobs)
 
     def update(self, jobs: Iterable[Job]) -> None:
-        """Jobs as they are now; one that is not under way holds nothing."""
+        """Replace these jobs. A job that is not active holds nothing."""
         for job in jobs:
             if not self._concerns(job):
                 continue
@@ -56,7 +60,7 @@ class Usage:
                     self.timed[job.id] = job
 
     def after(self, jobs: Iterable[Job]) -> UsageSnapshot:
-        """What would be held if these jobs were so."""
+        """The usage with these jobs in place of the saved ones; nothing is stored."""
         changed = {job.id: job for job in jobs if self._concerns(job)}
         sums, accounts, needed = self._sums.copy(), self._accounts.copy(), self._needed.copy()
         for job in changed.values():
@@ -64,18 +68,18 @@ class Usage:
         return UsageSnapshot(sums=sums, accounts=accounts, needed=needed, base=self, changed=changed)
 
     def _concerns(self, job: Job) -> bool:
-        """Whether it holds something now, or did."""
+        """Whether the job holds resources, or did as last saved."""
         return job.status in ACTIVE or job.id in self._jobs
 
 
 def _held_by(job: Job) -> Amounts:
-    """What a job under way holds, wherever it is."""
+    """The resources that an active job holds on its environment."""
     assert job.attempt is not None, f"{job.id} holds room and has no attempt"
     return demand(job.spec.resources, job.spec.needs, EnvironmentName(job.attempt.environment))
 
 
 def _holds_as(before: Job, after: Job) -> bool:
-    """Whether it holds what it held, as far as that can be told at a glance: at most of its steps it does."""
+    """A cheap check for the common case that both versions hold the same. False if that is not certain."""
     if before.attempt is None or after.attempt is None or before.spec is not after.spec:
         return False
     return before.attempt.environment == after.attempt.environment
@@ -104,7 +108,7 @@ def _move(
 
 
 def _count(sums: dict[T, int], of: T, by: int) -> None:
-    """What is counted down to nothing is forgotten: environments and resources come and go."""
+    """Add to a sum, and remove it at zero: environments and resources are created and deleted all the time."""
     left = sums.get(of, 0) + by
     if left:
         sums[of] = left
