@@ -29,6 +29,7 @@ class PageTokens:
         self._cipher = AESGCM(key)
 
     def make(self, query: TokenQuery, position: str) -> str:
+        """Return a token for the next page of `query`, from which `read` returns `position`."""
         nonce = secrets.token_bytes(NONCE_LENGTH)
         sealed = self._cipher.encrypt(nonce, position.encode(), _associated(query))
         return urlsafe_b64encode(nonce + sealed).decode()

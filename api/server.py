@@ -91,7 +91,8 @@ class ConnectionTable:
     """The open connections of a server.
 
     If a new connection would exceed a limit, per address or in total, the one whose client keeps the server waiting
-    longest is closed. Connections with a request of a known user are closed last. Decision 0032.
+    longest is closed; connections with a request of a known user are closed last. If no client keeps the server
+    waiting, the new connection is refused. Decision 0032.
     """
 
     def __init__(self, server: web.Server, limits: ConnectionLimits, certificate: Certificate | None) -> None:
@@ -211,6 +212,7 @@ class Connection(asyncio.Protocol):
         request.content.on_eof(self._whole)
 
     def answered(self) -> None:
+        """The response is complete: the deadline of the idle connection runs."""
         self._answering = False
         self._idle = True
         self._wait()
@@ -237,7 +239,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._idle:
-            # The deadline of the request begins here: it may arrive when the deadline of the idle connection is near.
+            # The deadline of the request begins here: that of the idle connection may be near its end.
             self._idle = False
             self._wait()
         if self._at_the_door:
@@ -257,6 +259,7 @@ class Connection(asyncio.Protocol):
             self._wait(self._credit)
 
     def resume_writing(self) -> None:
+        """The client has read enough. The wait reduces its credit, and the bytes that it has read increase it."""
         if self._answering and self._transport is not None and self.waiting_since is not None and self._unsent:
             taken = self._unsent - self._transport.get_write_buffer_size()
             waited = self._loop.time() - self.waiting_since

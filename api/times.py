@@ -7,4 +7,5 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def milliseconds(moment: datetime) -> int:
+    """`moment` is aware. Rounded down."""
     return (moment - _EPOCH) // _MILLISECOND

@@ -1,4 +1,7 @@
-"""Names and ARNs of resources. Names are unique in the server; the region of an ARN is the caller's, and ignored."""
+"""Names and ARNs of resources. Names are unique in the server.
+
+ARNs in responses have the caller's region; the region of an ARN in a request is ignored.
+"""
 
 import re
 from collections.abc import Iterable

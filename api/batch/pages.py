@@ -8,7 +8,7 @@ from batchq.api.page_tokens import PageTokens, TokenQuery
 Name = TypeVar("Name", bound=str)
 Listed = TypeVar("Listed")
 
-MOST = 100
+MOST = 100  # entries on a page
 
 
 class Paged(Protocol):

@@ -1,4 +1,7 @@
-"""ARNs of the log group and its streams. Their region is the caller's; it selects nothing."""
+"""ARNs of the log group and its streams.
+
+ARNs in responses have the caller's region; the region of an ARN in a request is ignored.
+"""
 
 import re
 

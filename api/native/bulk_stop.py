@@ -89,6 +89,8 @@ Words = Annotated[list[Word], Field(min_length=1, max_length=1000)]
 
 
 class CancelJobsRequest(BaseModel):
+    """Filters, and how to stop the jobs; None: not given. The module's docstring describes the members."""
+
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel)
 
     jobs: Annotated[list[Word], Field(min_length=1, max_length=5000)] | None = None
@@ -103,6 +105,8 @@ class CancelJobsRequest(BaseModel):
 
 
 class JobLine(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The line of one job in the response."""
+
     job_id: str
     #: None for a job that was not found.
     job_name: str | None = None

@@ -78,6 +78,7 @@ def patterns(filters: Sequence[Filter] | None) -> tuple[str, ...] | None:
 
 
 def matches(name: str, wanted: Sequence[str]) -> bool:
+    """Whether a name matches one of the names that `patterns` returned."""
     said = name.lower()
     return any(said.startswith(it[:-1]) if it.endswith("*") else said == it for it in wanted)
 

@@ -11,8 +11,8 @@ from batchq.domain.job import Status
 from batchq.errors import Invalid
 from batchq.ports.jobs import ChildQuery, Filter, JobQuery
 
-MOST = 1000
-MOST_FILTERED = 100
+MOST = 1000  # jobs on a page
+MOST_FILTERED = 100  # jobs on a page, with a filter
 MOST_VALUES = 100
 
 _MILLISECONDS = re.compile(r"[0-9]{1,19}")
@@ -54,6 +54,7 @@ def job_named(text: str, arns: BatchArns) -> JobId:
 
 
 def limit(given: ListJobs, by: Filter | None = None) -> int:
+    """The number of jobs on a page."""
     most = MOST if by is None else MOST_FILTERED
     return min(given.maxResults or most, most)
 
@@ -65,6 +66,7 @@ def check_selector(given: ListJobs) -> None:
 
 
 def status(given: ListJobs, by: Filter | None = None) -> Status | None:
+    """The status to list; None: every status. Raises Invalid."""
     text = given.jobStatus
     if text and text not in set(Status):
         raise Invalid(f"Job status is not one of {' | '.join(Status)}")

@@ -106,6 +106,7 @@ class Changes(Struct, frozen=True, kw_only=True):
 
 
 def changes(given: SubmitJob, definition: JobDefinition, arns: BatchArns) -> Changes:
+    """Apply a request's overrides to the job definition. Raises Invalid, and NotFound."""
     unsupported.refuse({"eksPropertiesOverride": given.eksPropertiesOverride}, unsupported.KUBERNETES)
     if definition.nodes is not None:
         _only(given, "nodeOverrides", "nodeProperties")
@@ -283,6 +284,7 @@ def submission(
 
 
 def definition_of(text: str, arns: BatchArns) -> tuple[str, int | None]:
+    """The name and revision in a request's jobDefinition; None: the newest ACTIVE. Raises Invalid, and NotFound."""
     found = arns.definition_named(validation.required(text, "jobDefinition"))
     if found is None:
         raise unknown_definition(text)
