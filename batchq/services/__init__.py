@@ -1,1 +1,1 @@
-"""The use cases, as the API's handlers call them."""
+"""The services: the use cases that the API's handlers call."""

@@ -1,4 +1,4 @@
-"""Many jobs stopped by one request: whom it means, and what it comes to for each."""
+"""The bulk stop service: cancels or terminates all jobs that a request selects, and reports the outcome of each."""
 
 import re
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
@@ -19,8 +19,8 @@ from batchq.errors import NotFound
 from batchq.ports.jobs import JobStore
 from batchq.services.jobs import PendingOrdersView
 
-AT_ONCE = 500  # jobs that are read, or told of, in one go
-FORETOLD = 20_000  # jobs that are chosen in one go: to choose some of very many costs what it costs to choose all
+AT_ONCE = 500  # jobs that are read from the store, or reported to the client, at a time
+FORETOLD = 20_000  # jobs that a preview selects at a time: selecting a page costs as much as selecting all jobs
 
 NOT_SPAWNED = "Job {id} is not stopped: its array has not spawned it yet. CancelJob and TerminateJob accept it."
 
@@ -31,18 +31,18 @@ _STEP = re.compile(r"(?P<whole>[^:#.]+)(?:(?P<mark>[:#.])(?P<number>[0-9]+))?")
 
 
 class BulkStopRequest(Struct, frozen=True, kw_only=True):
-    """Ids of jobs, `ARRAY:INDEX`, `GANG#NODE`, or either with a dot; and what else is to hold of those that are meant.
+    """Which jobs a client wants to stop: those for which all conditions hold."""
 
-    `accounts` stand for those below them, too.
-    """
-
+    #: Job ids, `ARRAY:INDEX`, `GANG#NODE`, or either with a dot instead of the mark; None: all jobs.
     ids: tuple[str, ...] | None = None
+    #: Accounts, each with all accounts below it; None: all accounts.
     accounts: frozenset[AccountName] | None = None
+    #: All other conditions.
     rest: JobFilter = JobFilter()
 
 
 class BulkStopService:
-    """What is not there for its caller is to him as if it were not there at all."""
+    """Bulk stops. Jobs, queues, users and accounts that are not visible to the caller are treated as missing."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class BulkStopService:
         people: Callable[[], Directory],
         queues: Callable[[Caller], Collection[str]],
     ) -> None:
-        """`queues` are those that a caller may see."""
+        """`queues`: the names of the queues that are visible to a caller."""
         self._engine = engine
         self._queues = queues
         self._store = store
@@ -60,9 +60,10 @@ class BulkStopService:
         self._people = people
 
     async def check(self, asked: BulkStopRequest, *, caller: Caller) -> None:
-        """Raises NotFound for the first name of a queue, user or account that is not there for the caller.
+        """Raises NotFound for the first queue, user or account in the request that is not visible to the caller.
 
-        A deleted user or account, and a queue that the caller lost, count while the caller reaches a job of theirs.
+        A deleted user or account, or a queue that is no longer visible, is accepted while the caller reaches an
+        unfinished job of it.
         """
         people, rest = self._people(), asked.rest
         users = {caller.user, *(name for name, user in people.users.items() if knows_user(caller, user))}
@@ -83,7 +84,10 @@ class BulkStopService:
                 raise NotFound(f"{what} {name[:128]} not found.")
 
     async def stop(self, order: BulkStopOrder, asked: BulkStopRequest, *, caller: Caller) -> AsyncIterator[Some]:
-        """What becomes of each job, as it is told. When this returns it is durable who is meant. Raises StoreFailed."""
+        """Stop the selected jobs. The iterator yields the outcomes as the orders are applied. Raises StoreFailed.
+
+        The selection is durable when this method returns.
+        """
         if asked.ids is None:
             return await self._engine.sweep(order, self._selection(asked, None, caller), caller=caller)
         ids, refused = await self._named(asked.ids, caller)
@@ -91,7 +95,7 @@ class BulkStopService:
         return self._with_those_left(ids, refused, told)
 
     async def preview(self, order: BulkStopOrder, asked: BulkStopRequest, *, caller: Caller) -> AsyncIterator[Some]:
-        """What would become of each. It changes nothing."""
+        """The outcomes that `stop` would have. Read-only."""
         if asked.ids is None:
             return self._sketched(order, self._selection(asked, None, caller))
         ids, refused = await self._named(asked.ids, caller)
@@ -113,7 +117,7 @@ class BulkStopService:
                 yield tuple(_foretold(order, it) for it in page)
 
     async def _named(self, said: Sequence[str], caller: Caller) -> tuple[list[JobId], list[JobOutcome]]:
-        """Those that can be stopped, and of the others why not; each once."""
+        """The ids that may be stopped, and an outcome for each of the others; duplicates are dropped."""
         found: list[JobOutcome] = []
         for some in _pages(list(dict.fromkeys(said))):
             steps = [_step(it) for it in some]
@@ -126,7 +130,7 @@ class BulkStopService:
     async def _with_those_left(
         self, ids: Sequence[JobId], refused: Sequence[JobOutcome], told: AsyncIterator[Some]
     ) -> AsyncIterator[Some]:
-        """Of those that were named and not meant after all it is said why."""
+        """The outcomes in `told`, and those of all requested ids that the order did not stop."""
         left = dict.fromkeys(ids)
         for why_not in _pages(refused):
             yield tuple(why_not)
@@ -151,7 +155,10 @@ def _step(said: str) -> tuple[JobId, str, int | None]:
 
 
 def _look(known: Mapping[JobId, Job], whole: JobId, mark: str, number: int | None) -> JobOutcome:
-    """What is known before anybody is chosen; NOT_MATCHED is yet to be seen. A child that is to come is there."""
+    """The outcome of a requested id before the selection. NOT_MATCHED: the job exists and may be selected.
+
+    A child that its array has not spawned yet counts as existing.
+    """
     job = known.get(whole)
     if number is None:
         return JobOutcome(job_id=whole, outcome=Outcome.NOT_FOUND) if job is None else _told(job, whole)
@@ -196,4 +203,4 @@ def _but(names: Collection[str] | None, visible: Collection[str]) -> list[str]:
 
 async def _none() -> AsyncIterator[Some]:
     return
-    yield  # it is a generator all the same
+    yield  # makes this function an async generator

@@ -1,9 +1,9 @@
-"""Compute environments and job queues: made, changed, described and deleted, in domain terms.
+"""The catalog service: compute environments, job queues, and the services of the other resources.
 
-All but definitions stay in memory, where the scheduler reads them in each turn. Changes are made one at a time, and
-memory follows the store: what was not saved has not happened.
+All resources except job definitions are held in memory, where the scheduler reads them in each unit of work. Changes
+are serialized, and memory is updated after the store has saved a change.
 
-What there is at the first start ever, for jobs to run at once: an environment and a queue on it.
+The first start of a data directory creates a compute environment and a queue, so that jobs can run at once.
 """
 
 import json
@@ -39,11 +39,12 @@ _ENVIRONMENT, _QUEUE, _POLICY = "ComputeEnvironment", "JobQueue", "SchedulingPol
 
 
 class CatalogService:
-    """`changed` is called after each change of anything but definitions: other jobs may start now."""
+    """The catalog: compute environments, job queues, job definitions, scheduling policies, consumable resources."""
 
     def __init__(
         self, *, store: CatalogStore, jobs: JobStore, clock: Clock, floor: DiskGuard, changed: Callable[[], None]
     ) -> None:
+        """`changed` is called after each change, except of job definitions, to schedule again."""
         self.turnstile = WriteLock()
         self._store = store
         self._jobs = jobs
@@ -90,14 +91,17 @@ class CatalogService:
         return self.consumable_resources.known
 
     async def load(self) -> None:
-        """Read what is remembered. Before this the catalog is empty."""
+        """Read the catalog from the store. It is empty before."""
         await self.compute_environments.load()
         await self.job_queues.load()
         await self.scheduling_policies.load()
         await self.consumable_resources.load()
 
     async def install_defaults(self, *, max_millicpus: int) -> None:
-        """At the first start ever: environment `local` and queue `default`. Whoever deletes them is rid of them."""
+        """Create the environment `local` and the queue `default` at the first start of a data directory.
+
+        A flag in the store records that; if a user deletes them, they are not created again.
+        """
         if await self._store.flag(_DEFAULTS_MADE):
             return
         if LOCAL not in self.environments:
@@ -124,7 +128,7 @@ class CatalogService:
     # -------------------------------------------------------------------------------------------------- environments
 
     def describe_environments(self, names: Sequence[str] = ()) -> tuple[ComputeEnvironment, ...]:
-        """Those of them that exist, or all when none is named; by name."""
+        """The environments with these names, sorted by name; unknown names are omitted. No names: all environments."""
         return tuple(it for name, it in sorted(self.environments.items()) if not names or name in names)
 
     @one_at_a_time
@@ -138,7 +142,7 @@ class CatalogService:
         tags: Tags,
         caller: Caller | None,
     ) -> ComputeEnvironment:
-        """Raises Invalid when the name is taken."""
+        """Create an environment. Raises Invalid if the name is taken."""
         rules.must_be_free(name, self.environments)
         made = ComputeEnvironment(
             name=name,
@@ -158,12 +162,15 @@ class CatalogService:
         *,
         caller: Caller,
     ) -> ComputeEnvironment:
-        """`change` is given it as it is when its turn comes. Raises NotFound."""
+        """Replace the environment by `change(environment)`, computed under the write lock. Raises NotFound."""
         return await self.compute_environments.put(change(self.compute_environments.get(name)), caller=caller)
 
     @one_at_a_time
     async def delete_environment(self, name: EnvironmentName, *, caller: Caller) -> None:
-        """Jobs that run on it go on. Raises Invalid while it is ENABLED or a queue uses it; an unknown one is gone."""
+        """Delete the environment; its jobs keep running. An unknown name is success.
+
+        Raises Invalid while it is ENABLED or a queue uses it.
+        """
         if name not in self.environments:
             return
         rules.must_be_disabled(_ENVIRONMENT, name, self.environments[name].state)
@@ -173,13 +180,13 @@ class CatalogService:
     # -------------------------------------------------------------------------------------------------------- queues
 
     def queues_of(self, caller: Caller) -> Mapping[QueueName, JobQueue]:
-        """Those that are there for the caller."""
+        """The queues that are visible to the caller."""
         if caller.queues is None:
             return self.queues
         return {name: self.queues[name] for name in caller.queues if name in self.queues}
 
     def describe_queues(self, names: Sequence[str] = (), *, caller: Caller) -> tuple[JobQueue, ...]:
-        """Those of them that exist, or all when none is named; by name."""
+        """The visible queues with these names, sorted by name; unknown names are omitted. No names: all of them."""
         return tuple(it for name, it in sorted(self.queues_of(caller).items()) if not names or name in names)
 
     @one_at_a_time
@@ -196,7 +203,7 @@ class CatalogService:
         tags: Tags,
         caller: Caller | None,
     ) -> JobQueue:
-        """Raises Invalid when the name is taken, NotFound when an environment or the policy is not there."""
+        """Create a queue. Raises Invalid if the name is taken; NotFound for an unknown environment or policy."""
         rules.must_be_free(name, self.queues)
         made = JobQueue(
             name=name,
@@ -216,9 +223,10 @@ class CatalogService:
     async def update_queue(
         self, name: QueueName, change: Callable[[JobQueue], JobQueue], *, caller: Caller
     ) -> JobQueue:
-        """`change` is given it as it is when its turn comes. Raises NotFound, also when what it stands on is not there.
+        """Replace the queue by `change(queue)`, computed under the write lock.
 
-        Raises Invalid when a queue with a policy would lose it, or one without would get one.
+        Raises NotFound for an unknown queue, environment or policy; Invalid if a queue would lose its scheduling
+        policy, or a queue without one would get one.
         """
         before = self.job_queues.get(name)
         after = change(before)
@@ -228,7 +236,10 @@ class CatalogService:
 
     @one_at_a_time
     async def delete_queue(self, name: QueueName, *, caller: Caller) -> None:
-        """Raises Invalid while it is ENABLED or holds unfinished jobs (AWS terminates them); an unknown one is gone."""
+        """Delete the queue. An unknown name is success.
+
+        Raises Invalid while it is ENABLED or has unfinished jobs. AWS: they would be terminated.
+        """
         if name not in self.queues:
             return
         rules.must_be_disabled(_QUEUE, name, self.queues[name].state)
@@ -249,7 +260,7 @@ DEFAULT = QueueName("default")
 
 
 def local_document(max_millicpus: int) -> str:
-    """What CreateComputeEnvironment would have been sent."""
+    """The body of the CreateComputeEnvironment request that would create the environment `local`."""
     resources = {
         "type": "EC2",
         "maxvCpus": max(1, max_millicpus // 1000),

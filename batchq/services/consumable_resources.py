@@ -1,4 +1,4 @@
-"""Consumable resources: made, changed, deleted and described. How much of them jobs hold, the engine knows."""
+"""The service for consumable resources: create, update, delete and describe. The engine knows their usage."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -24,23 +24,23 @@ from batchq.services.resource_table import ResourceTable
 from batchq.services.serialized import WriteLock, one_at_a_time
 
 KIND = "ConsumableResource"
-MOST = 50_000  # AWS's limit, per account and region
+MOST = 50_000  # AWS: the limit for an account and region
 REMEMBERED = timedelta(hours=8)
 """AWS: how long a clientToken is valid."""
 
 
 class Usage(Protocol):
-    """What jobs take of consumable resources, by the name of one: names outlive what they name."""
+    """The usage of consumable resources by jobs. It is counted by name, so it outlives a deleted resource."""
 
     def in_use(self, name: ConsumableName) -> int:
-        """Units that jobs hold now, STARTING and RUNNING."""
+        """Units that STARTING and RUNNING jobs hold."""
 
     def used_up(self, name: ConsumableName) -> int:
-        """Units that jobs have ever taken while it was NON_REPLENISHABLE."""
+        """Units that jobs have taken in total while the resource was NON_REPLENISHABLE."""
 
 
 class Unused:
-    """Usage where nothing runs."""
+    """The usage without an engine: zero."""
 
     def in_use(self, _name: ConsumableName) -> int:
         return 0
@@ -50,17 +50,20 @@ class Unused:
 
 
 class Quantities(Struct, frozen=True, kw_only=True):
-    """What there is of a resource: `total` without what was used up, of which jobs hold `in_use`."""
+    """The units of a consumable resource."""
 
+    #: All units, without those that are used up.
     total: int
+    #: Units that jobs hold.
     in_use: int
     available: int
 
 
 class ConsumableResourceService(ResourceTable[ConsumableName, ConsumableResource]):
-    """`changed` is called after each change: other jobs may start now. Until it is told of a `usage`, none is used."""
+    """All consumable resources. The engine sets `usage`; before that all usage is zero."""
 
     def __init__(self, *, turnstile: WriteLock, store: CatalogStore, clock: Clock, changed: Callable[[], None]) -> None:
+        """`changed` is called after each change, to schedule again."""
         super().__init__(
             KIND,
             turnstile=turnstile,
@@ -74,7 +77,11 @@ class ConsumableResourceService(ResourceTable[ConsumableName, ConsumableResource
         self._clock = clock
 
     def quantities(self, resource: ConsumableResource) -> Quantities:
-        """AWS: units of a NON_REPLENISHABLE one leave its total when a job takes them, so they are not held as well."""
+        """The present quantities of a resource.
+
+        AWS: units of a NON_REPLENISHABLE resource leave `total` when a job takes them, so `available` deducts nothing
+        more.
+        """
         total = self._left(resource)
         in_use = self.usage.in_use(resource.name)
         held = in_use if resource.kind is ResourceKind.REPLENISHABLE else 0
@@ -84,7 +91,10 @@ class ConsumableResourceService(ResourceTable[ConsumableName, ConsumableResource
     async def create(
         self, *, name: ConsumableName, total: int, kind: ResourceKind, tags: Tags, caller: Caller
     ) -> ConsumableResource:
-        """All of its total is there, whatever was used up of another of this name. Raises Invalid if it is taken."""
+        """Create a resource with all of `total` available, also if a deleted resource of this name was used up.
+
+        Raises Invalid if the name is taken, if the quantity is invalid, or beyond MOST resources.
+        """
         rules.must_be_free(name, self.known)
         rules.must_leave_room(KIND, len(self.known), MOST)
         made = ConsumableResource(
@@ -101,9 +111,10 @@ class ConsumableResourceService(ResourceTable[ConsumableName, ConsumableResource
     async def update(
         self, name: ConsumableName, *, operation: Operation, quantity: int, token: str | None, caller: Caller
     ) -> ConsumableResource:
-        """Set, raise or lower the total. What jobs hold they keep. AWS: with a `token` it is made once in 8 hours.
+        """Set, raise or lower the total. Units that jobs hold are not affected.
 
-        Raises NotFound, and Invalid when the total would be negative, or the token came with another payload.
+        AWS: an update with a `token` is applied once in 8 hours. Raises NotFound; Invalid if the total would be
+        negative, or if the token was used with another operation or quantity.
         """
         before = self.get(name)
         now = self._clock.now()
@@ -118,20 +129,23 @@ class ConsumableResourceService(ResourceTable[ConsumableName, ConsumableResource
 
     @one_at_a_time
     async def delete(self, name: ConsumableName, *, caller: Caller) -> None:
-        """Jobs that hold some of it go on, jobs that need some wait for another so named. An unknown one is gone."""
+        """Delete the resource. An unknown name is success.
+
+        Jobs that hold units keep running; jobs that require units wait until a resource of this name is created.
+        """
         if name not in self.known:
             return
         await self.drop(name, caller=caller)
 
     def _left(self, resource: ConsumableResource) -> int:
-        """Never negative: jobs may take what is there while a lower total is being saved."""
+        """The units that are not used up. Never negative: jobs may take units while a lower total is being saved."""
         return max(0, resource.total - self._gone(resource))
 
     def _gone(self, resource: ConsumableResource) -> int:
         return self.usage.used_up(resource.name) if resource.kind is ResourceKind.NON_REPLENISHABLE else 0
 
     async def _made(self, resource: ConsumableResource, asked: ConsumableUpdate) -> bool:
-        """Whether this very update was made already. Raises Invalid when another was made with its token."""
+        """Whether this update has been applied already. Raises Invalid if its token was used for another update."""
         known = await self._store.consumable_update(resource.name, asked.token)
         if known is None or known.at < asked.at - REMEMBERED:
             return False

@@ -1,6 +1,7 @@
-"""Job definitions: registered, deregistered and found, in domain terms.
+"""The service for job definitions: register, deregister, find and list.
 
-Job definitions as the store has them, the last thousand in memory: each SubmitJob and DescribeJobs asks for one.
+The most recently read and written definitions are cached (MOST of them), because every SubmitJob and DescribeJobs
+reads one.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ V = TypeVar("V")
 
 
 class DefinitionCache:
-    """The store is read between two writes, so that memory never holds what has just been replaced."""
+    """A bounded cache over the store. A lock serializes reads of the store with writes, so entries are never stale."""
 
     def __init__(self, store: CatalogStore) -> None:
         self._store = store
@@ -36,7 +37,7 @@ class DefinitionCache:
         self._newest: dict[str, int] = {}
 
     async def get(self, ref: DefinitionRef) -> JobDefinition | None:
-        """Whatever its status."""
+        """The revision `ref`, ACTIVE or not; None if it does not exist."""
         return self._known.get(ref) or await self._read(ref)
 
     async def newest_active(self, name: str) -> JobDefinition | None:
@@ -74,7 +75,7 @@ class DefinitionCache:
 
 
 def _remember(known: dict[K, V], key: K, value: V) -> None:
-    """What was remembered longest ago makes room."""
+    """Add an entry as the newest; beyond MOST entries, drop the oldest."""
     known.pop(key, None)
     known[key] = value
     if len(known) > MOST:
@@ -82,11 +83,11 @@ def _remember(known: dict[K, V], key: K, value: V) -> None:
 
 
 class JobDefinitionService:
-    """Changes are made one at a time.
+    """Job definitions with access control. Changes are serialized.
 
-    A name, with all its revisions, is its owner's: of who first registered it. To others of his account and of those
-    below it his definitions are there to be used, and to all who reach him to be changed; to anybody else they are as
-    if they were not there. Only that a name is taken everybody may find out, by registering it.
+    A name belongs, with all its revisions, to the user who first registered it. Users of the owner's account and of
+    accounts below it may use the definitions. Callers who reach the owner may change them. For all other users the
+    definitions are treated as missing; only an attempt to register the name reveals that it is taken.
     """
 
     def __init__(self, *, turnstile: WriteLock, store: CatalogStore, floor: DiskGuard) -> None:
@@ -97,7 +98,10 @@ class JobDefinitionService:
 
     @one_at_a_time
     async def register(self, definition: JobDefinition, *, caller: Caller) -> JobDefinition:
-        """The next revision of its name, whatever revision it came with. Raises DiskFull, Forbidden, and Invalid."""
+        """Store the definition as the next revision of its name; its own revision is ignored.
+
+        Raises DiskFull; Forbidden; Invalid.
+        """
         self._floor.check()
         owner = await self._store.definition_owner(definition.ref.name) or caller.owner
         _must_reach(owner, f"the job definition name {definition.ref.name}", caller)
@@ -108,7 +112,10 @@ class JobDefinitionService:
 
     @one_at_a_time
     async def deregister(self, ref: DefinitionRef, *, caller: Caller) -> None:
-        """No new job is made from it. Again, or of one that never was, it changes nothing. Raises Forbidden."""
+        """Make a revision INACTIVE, so that no new job uses it. Raises Forbidden.
+
+        A revision that is unknown or INACTIVE is success.
+        """
         known = await self.see(ref, caller=caller)
         if known is not None:
             _must_reach(known.owner, f"the job definition {ref}", caller)
@@ -116,7 +123,7 @@ class JobDefinitionService:
             await self._known.put(replace(known, status=DefinitionStatus.INACTIVE), caller=caller)
 
     async def find(self, name: str, revision: int | None, *, caller: Caller) -> JobDefinition:
-        """One to make jobs from: this revision, None the newest ACTIVE. Raises NotFound, also when it is INACTIVE."""
+        """The definition for a new job. `revision` None: the newest ACTIVE one. Raises NotFound, also if INACTIVE."""
         if revision is None:
             said, found = name, await self._known.newest_active(name)
         else:
@@ -127,23 +134,23 @@ class JobDefinitionService:
         return found
 
     async def get(self, ref: DefinitionRef) -> JobDefinition | None:
-        """Whatever its status, and whosever it is."""
+        """The revision `ref` without access control, ACTIVE or not; None if it does not exist."""
         return await self._known.get(ref)
 
     async def see(self, ref: DefinitionRef, *, caller: Caller) -> JobDefinition | None:
-        """Whatever its status, if it is there for the caller."""
+        """The revision `ref`, ACTIVE or not; None if it does not exist or is not visible to the caller."""
         found = await self._known.get(ref)
         return found if found is not None and caller.may_use(found.owner) else None
 
     async def page(
         self, *, name: str | None, status: str | None, limit: int, after: DefinitionRef | None, caller: Caller
     ) -> tuple[JobDefinition, ...]:
-        """By name, then revision, from the first beyond `after`. None is any."""
+        """The first `limit` visible revisions after `after`, by name, then by revision. None: no filter."""
         return await self._store.definitions(name=name, status=status, limit=limit, after=after, reach=caller.uses)
 
     @one_at_a_time
     async def tag(self, ref: DefinitionRef, tags: Tags, *, caller: Caller) -> None:
-        """Raises NotFound, Forbidden."""
+        """Add or replace tags. Raises NotFound; Forbidden."""
         before = await self._must_exist(ref, caller)
         await self._known.put(replace(before, tags=rules.tagged(before.tags, tags)), caller=caller)
 
@@ -161,7 +168,7 @@ class JobDefinitionService:
 
 
 def _must_reach(owner: Owner, what: str, caller: Caller) -> None:
-    """Whose it is, is not said."""
+    """Raises Forbidden unless the caller reaches the owner. The error text does not name the owner."""
     if not caller.reaches(owner):
         raise Forbidden(
             f"User {caller.user} is not authorized to perform {caller.operation}: {what} belongs to another."

@@ -1,6 +1,7 @@
-"""Jobs: submit, describe, list, cancel, terminate, in domain terms.
+"""The job service: submit, describe, list, cancel and terminate.
 
-Jobs as users see them: as they are stored, with what orders to arrays have decided, and with why no job starts.
+Users see jobs as they are stored, with two projections at read time: children of a stopped array are shown as ended
+before their rows are updated (decision 0027), and RUNNABLE jobs show why no job starts at present.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -46,20 +47,22 @@ Refused = Mapping[JobId, BatchqError]
 
 
 class Submission(Struct, frozen=True, kw_only=True):
-    """SubmitJob in domain terms. `definition_revision` None is the newest ACTIVE one; None elsewhere is not said.
-
-    `task` and `nodes` are the definition's with what SubmitJob changes of them; `overrides` then are all of its changes
-    together, to be measured. `needs` take the place of the definition's.
-    """
+    """A SubmitJob request. Where no other meaning is given, None means that the request does not set the member."""
 
     name: str
     queue: QueueName
     definition_name: str
+    #: None: the newest ACTIVE revision.
     definition_revision: int | None = None
+    #: All overrides of the request. `task` and `nodes` have them applied already; then only their length is checked.
     overrides: Overrides
+    #: The definition's task with the overrides of the request applied.
     task: Task | None = None
+    #: The definition's nodes with the overrides of the request applied.
     nodes: Nodes | None = None
+    #: None: not an array.
     array_size: int | None = None
+    #: Replaces the definition's requirements of consumable resources.
     needs: tuple[Need, ...] | None = None
     parameters: tuple[tuple[str, str], ...] = ()
     retry: RetryStrategy | None = None
@@ -69,13 +72,14 @@ class Submission(Struct, frozen=True, kw_only=True):
     propagate_tags: bool | None = None
     share_identifier: str | None = None
     scheduling_priority: int | None = None
+    #: The idempotency key of the request; None: a repeated request submits another job.
     key: SubmissionKey | None = None
 
 
 class JobService:
-    """Every request is decided by the engine's loop, in the order of its commits.
+    """Requests about jobs. The engine's loop executes all changes, in the order of its commits.
 
-    A job that its caller does not reach is to him as if it were not there.
+    Jobs that are not visible to the caller are treated as missing.
     """
 
     def __init__(
@@ -89,9 +93,10 @@ class JobService:
         self._stop_grace = stop_grace
 
     async def submit(self, submission: Submission, *, caller: Caller) -> Job:
-        """A durable job, SUBMITTED or already further. Raises Invalid with AWS's texts, TooOften, and Unavailable.
+        """Create a job. It is durable when this method returns, and may already be in a later status than SUBMITTED.
 
-        The definition is taken as it is now; what becomes of it later does not reach the job.
+        The job uses the definition as it is now; later changes of the definition do not affect it. Raises Invalid,
+        with AWS's texts; TooOften; Unavailable.
         """
         self._floor.check()
         self._engine.submit_rate.check(caller.account)
@@ -107,7 +112,10 @@ class JobService:
         )
 
     async def describe(self, ids: Sequence[JobId], *, caller: Caller) -> tuple[tuple[Job, JobDefinition | None], ...]:
-        """Those that exist, in the order asked for, each once, with the definition it was made from."""
+        """The jobs with these ids, in the given order without duplicates, each with its definition.
+
+        Unknown ids are omitted. The definition is None if it does not exist.
+        """
         jobs = await self._reached([node_of(job_id)[0] for job_id in ids], caller)
         found = [it for job_id in dict.fromkeys(ids) if (it := _named(job_id, jobs)) is not None]
         refs = {job.spec.definition for job in found}
@@ -115,29 +123,30 @@ class JobService:
         return tuple((job, definitions[job.spec.definition]) for job in found)
 
     async def list(self, query: JobQuery, *, caller: Caller) -> tuple[Job, ...]:
-        """One page. Raises NotFound for an unknown queue."""
+        """One page of a queue's jobs. Raises NotFound for an unknown queue."""
         if query.queue not in self._catalog.queues_of(caller):
             raise NotFound(f"JobQueue {query.queue} not found.")
         return await self._shown.list(replace(query, reach=caller.reach))
 
     async def list_children(self, query: ChildQuery, *, caller: Caller) -> tuple[Job, ...]:
-        """One page; empty for what is no array."""
+        """One page of an array's children; empty if the job is not an array."""
         return await self._shown.list_children(query) if await self._reached([query.parent], caller) else ()
 
     async def list_needing(self, query: NeedQuery, *, caller: Caller) -> tuple[Job, ...]:
-        """One page. Raises NotFound for an unknown resource."""
+        """One page of the jobs that require a consumable resource. Raises NotFound for an unknown resource."""
         rules.must_exist("ConsumableResource", [query.resource], self._catalog.consumables)
         return await self._shown.list_needing(replace(query, reach=caller.reach))
 
     async def list_nodes(self, job_id: JobId, *, caller: Caller) -> tuple[Job, ...]:
-        """The nodes of a gang, each as a job; none for what is no gang."""
+        """The nodes of a multi-node job, each shown as a job; empty for any other job."""
         job = (await self._reached([job_id], caller)).get(job_id)
         return () if job is None else node_view.views(job)
 
     async def snapshot(self, queue: QueueName, *, caller: Caller) -> Snapshot:
-        """Who is next in a queue, and what its jobs hold. Raises NotFound for an unknown queue.
+        """The front of a queue and the resources that its jobs hold. Raises NotFound for an unknown queue.
 
-        Who does not reach all of them is told of those that are his, and of no shares: others gave them their names.
+        For callers below OPERATOR, jobs that are not visible to them are left out, and so are all shares, because their
+        names may come from other users.
         """
         rules.must_exist("JobQueue", [queue], self._catalog.queues_of(caller))
         told = await self._engine.snapshot(queue)
@@ -147,32 +156,35 @@ class JobService:
         return replace(told, jobs=tuple(it for it in told.jobs if it[0] in reached), shares=())
 
     async def cancel(self, job_id: JobId, reason: str, *, caller: Caller) -> None:
-        """End a job that is not STARTING yet; to one that is, forbid another attempt. An unknown id changes nothing."""
+        """Cancel a job. An unknown id is success.
+
+        A job that is not yet STARTING ends; a job that is STARTING or RUNNING keeps running, without further attempts.
+        """
         _refuse(await self.cancel_many([job_id], reason, caller=caller))
 
     async def cancel_many(self, ids: Sequence[JobId], reason: str, *, caller: Caller) -> Refused:
-        """As `cancel`, each for itself. Those that could not be, and why."""
+        """Cancel each job as `cancel` does. Returns the errors of the jobs that could not be cancelled."""
         return await self._order(on.CancelRequested, ids, reason=reason, caller=caller)
 
     async def terminate(self, job_id: JobId, reason: str, *, caller: Caller) -> None:
-        """Order a stop, whatever the status. Durable when this returns; the container goes in its own time."""
+        """Terminate a job in any status. The order is durable when this method returns; containers stop later."""
         _refuse(await self.terminate_many([job_id], reason, caller=caller))
 
     async def terminate_many(self, ids: Sequence[JobId], reason: str, *, caller: Caller) -> Refused:
-        """As `terminate`, each for itself. Those that could not be, and why."""
+        """Terminate each job as `terminate` does. Returns the errors of the jobs that could not be terminated."""
         return await self._order(on.TerminateRequested, ids, reason=reason, caller=caller)
 
     async def resume(self, *, purge: bool, new_engine: bool, caller: Caller) -> None:
-        """Let data that was restored from a backup go on; what no job owns is cleared away, or left alone for good.
+        """End safe mode after a restore. Orphaned containers are removed with `purge`, else left alone permanently.
 
-        `new_engine`: first of all the container engine that answers is accepted, instead of the one that jobs run on.
+        `new_engine`: the present container engine is first accepted in place of the one that jobs run on.
         """
         await self._engine.resume(purge=purge, new_engine=new_engine, caller=caller)
 
     async def force_fail(self, job_id: JobId, reason: str, *, caller: Caller) -> Job:
-        """The last resort: end a job whose container does not, and free its room. Raises NotFound, and Invalid.
+        """Fail a job whose container does not stop, and free its resources. The last resort.
 
-        Answers the job as it is then; one that was over has not changed.
+        Returns the job afterwards; a finished job is unchanged. Raises NotFound; Invalid for an array or a node.
         """
         whole, node = node_of(job_id)
         if node is not None:
@@ -186,11 +198,11 @@ class JobService:
         return await self._must_exist(job_id, caller)
 
     async def history(self, job_id: JobId, *, caller: Caller) -> tuple[Moment, ...]:
-        """The walk of a job through the statuses, empty for an unknown one."""
+        """The history of a job, oldest first; empty for an unknown job."""
         return await self._store.history(job_id) if await self._reached([job_id], caller) else ()
 
     async def tag(self, job_id: JobId, tags: Tags, *, caller: Caller) -> None:
-        """Lay tags over a job's. Raises NotFound, and Invalid beyond 50 of them."""
+        """Add or replace tags of a job. Raises NotFound; Invalid beyond 50 tags."""
         await self._must_exist(job_id, caller)
         await self._engine.amend(job_id, lambda it: replace(it, tags=rules.tagged(it.tags, tags)), caller=caller)
 
@@ -199,11 +211,11 @@ class JobService:
         await self._engine.amend(job_id, lambda it: replace(it, tags=rules.untagged(it.tags, keys)), caller=caller)
 
     async def _reached(self, ids: Sequence[JobId], caller: Caller) -> Mapping[JobId, Job]:
-        """Those of them that are there for the caller, as he is shown them."""
+        """The jobs that are visible to the caller, with the projections of PendingOrdersView."""
         return await self._shown.jobs(ids, reach=caller.reach)
 
     async def _order(self, order: Order, ids: Sequence[JobId], *, reason: str, caller: Caller) -> Refused:
-        """All at once: what each of them comes to is none of the others' business."""
+        """Deliver an order to all jobs at once. An error of one job does not affect the others."""
         try:
             stopped = await self._stoppable(ids, caller)
         except Unavailable as why:
@@ -214,7 +226,7 @@ class JobService:
         return {job_id: why for job_id, why in zip(stopped, became, strict=True) if why is not None}
 
     async def _stoppable(self, ids: Sequence[JobId], caller: Caller) -> Sequence[JobId]:
-        """Who reaches all need be shown nothing, but whether a node that he names is there."""
+        """The ids that the caller may stop. For operators and admins, only ids of nodes are looked up."""
         asked = {it for it in ids if not caller.reaches_all or node_of(it)[1] is not None}
         if not asked:
             return ids
@@ -228,7 +240,7 @@ class JobService:
         return job
 
     async def _active_children(self, parent: JobId) -> str:
-        """Those that have containers, in words; not all of very many."""
+        """The children that are STARTING or RUNNING, as text for an error; at most MOST_TOLD of them."""
         asked = [ChildQuery(parent=parent, status=status, limit=MOST_TOLD) for status in sorted(ACTIVE)]
         found = [child.id for query in asked for child in await self._shown.list_children(query)]
         if not found:
@@ -254,7 +266,7 @@ def _named(job_id: JobId, jobs: Mapping[JobId, Job]) -> Job | None:
 
 
 def _holder(job_id: JobId) -> JobId:
-    """By whom it is known whose it is: a child that its array has not spawned yet is its array's owner's."""
+    """The job whose row decides about access: for a child its array, because the child may not be spawned yet."""
     whole, node = node_of(job_id)
     child = parent_of(whole) if node is None else None
     return whole if child is None else child[0]
@@ -270,7 +282,10 @@ def _refuse(refused: Refused) -> None:
 
 
 def specify(submission: Submission, definition: JobDefinition, *, owner: Owner, stop_grace: timedelta) -> JobSpec:
-    """Submission over definition. AWS: retryStrategy and timeout replace the definition's as a whole."""
+    """The job specification: the definition with the submission's overrides.
+
+    AWS: retryStrategy and timeout replace those of the definition as a whole.
+    """
     parameters = merge(definition.parameters, submission.parameters)
     priority = submission.scheduling_priority
     propagate = submission.propagate_tags
@@ -306,7 +321,10 @@ def specify(submission: Submission, definition: JobDefinition, *, owner: Owner, 
 
 
 def check_share(queue: JobQueue, spec: JobSpec) -> None:
-    """AWS: a queue that shares asks of each job whose it is and how urgent; one that does not, forbids the first."""
+    """Check shareIdentifier and schedulingPriority. Raises Invalid.
+
+    AWS: a queue with a scheduling policy requires both; a queue without one forbids shareIdentifier.
+    """
     if queue.policy is None:
         if spec.share_identifier:
             raise Invalid("shareIdentifier must not be specified: the job queue has no scheduling policy.")
@@ -318,13 +336,18 @@ def check_share(queue: JobQueue, spec: JobSpec) -> None:
 
 
 class PendingOrdersView:
-    """What orders have decided is taken before the store is read: who was once shown as over is, ever after.
+    """Reads of jobs with the effects of orders that are not yet applied to the children of arrays. Decision 0027.
 
-    `sealed` tells it as last saved. `obstacle` is the statusReason of RUNNABLE jobs while none can start, or None: it
-    holds for all of them at once, so it is not stored with each.
+    The state of the orders is taken before the store is read, so that a job that was shown as ended never appears
+    unfinished again.
     """
 
     def __init__(self, store: JobStore, sealed: Callable[[], Sealed], obstacle: Callable[[], str | None]) -> None:
+        """`sealed`: the arrays with pending orders, as of the last commit.
+
+        `obstacle`: the statusReason of RUNNABLE jobs while no job can start, else None. It is the same for all of
+        them, so it is not stored with each job.
+        """
         self._store = store
         self._sealed = sealed
         self._obstacle = obstacle

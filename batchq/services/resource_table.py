@@ -1,4 +1,4 @@
-"""Named resources of the catalog: what environments, queues, policies and consumable resources have in common."""
+"""A table of named catalog resources: the common part of environments, queues, policies and consumable resources."""
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Generic, Protocol, TypeVar, cast
@@ -25,7 +25,7 @@ class Drop(Protocol[K_contra]):
 
 
 class ResourceTable(Generic[K, R]):
-    """The resources of one kind by their names, in memory as the store has them. `changed` is called after a change."""
+    """All resources of one kind by name, in memory. Each change is stored first and then applied to the table."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class ResourceTable(Generic[K, R]):
         changed: Callable[[], None],
         tagged: Callable[[Tags, Tags], Tags] = rules.tagged,
     ) -> None:
-        """`tagged` merges new tags into tags, and raises Invalid for those that the kind does not allow."""
+        """`changed` is called after each change. `tagged` merges new tags into existing ones; raises Invalid."""
         self.turnstile = turnstile
         self.known: dict[K, R] = {}
         self._kind = kind
@@ -49,11 +49,11 @@ class ResourceTable(Generic[K, R]):
         self._tagged = tagged
 
     async def load(self) -> None:
-        """Read what is stored. Before this the table is empty."""
+        """Read all resources from the store. The table is empty before."""
         self.known.update((cast("K", it.name), it) for it in await self._read())  # K is the type of R's names
 
     def get(self, name: K) -> R:
-        """Raises NotFound."""
+        """The resource with this name. Raises NotFound."""
         rules.must_exist(self._kind, [name], self.known)
         return self.known[name]
 
@@ -62,7 +62,7 @@ class ResourceTable(Generic[K, R]):
         return self.saved(resource)
 
     def saved(self, resource: R) -> R:
-        """Follow the store, which has the resource already."""
+        """Apply a resource to the table that the store has already saved."""
         self.known[cast("K", resource.name)] = resource  # K is the type of R's names
         self._changed()
         return resource
@@ -74,12 +74,12 @@ class ResourceTable(Generic[K, R]):
 
     @one_at_a_time
     async def tag(self, name: K, tags: Tags, *, caller: Caller) -> None:
-        """Raises NotFound, and Invalid when the tags become too many."""
+        """Add or replace tags. Raises NotFound; Invalid if there would be too many tags."""
         before = self.get(name)
         await self.put(replace(before, tags=self._tagged(before.tags, tags)), caller=caller)
 
     @one_at_a_time
     async def untag(self, name: K, keys: Collection[str], *, caller: Caller) -> None:
-        """Raises NotFound."""
+        """Remove tags. Raises NotFound."""
         before = self.get(name)
         await self.put(replace(before, tags=rules.untagged(before.tags, keys)), caller=caller)

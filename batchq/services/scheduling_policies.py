@@ -1,4 +1,4 @@
-"""Scheduling policies: made, changed, deleted and described. The queues that go by them are in the catalog."""
+"""The service for scheduling policies: create, update, delete and describe."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -16,7 +16,7 @@ KIND = "SchedulingPolicy"
 
 
 class SchedulingPolicyService(ResourceTable[PolicyName, SchedulingPolicy]):
-    """`queues` are those of this moment. `changed` is called after each change: other jobs may be next now."""
+    """All scheduling policies."""
 
     def __init__(
         self,
@@ -27,6 +27,7 @@ class SchedulingPolicyService(ResourceTable[PolicyName, SchedulingPolicy]):
         queues: Mapping[QueueName, JobQueue],
         changed: Callable[[], None],
     ) -> None:
+        """`queues`: the live table of job queues. `changed` is called after each change, to schedule again."""
         super().__init__(
             KIND,
             turnstile=turnstile,
@@ -39,7 +40,7 @@ class SchedulingPolicyService(ResourceTable[PolicyName, SchedulingPolicy]):
         self._queues = queues
 
     def describe(self, names: Sequence[str]) -> tuple[SchedulingPolicy, ...]:
-        """Those of them that exist, by name."""
+        """The policies with these names, sorted by name; unknown names are omitted."""
         return tuple(it for name, it in sorted(self.known.items()) if name in names)
 
     @one_at_a_time
@@ -54,7 +55,7 @@ class SchedulingPolicyService(ResourceTable[PolicyName, SchedulingPolicy]):
         tags: Tags,
         caller: Caller,
     ) -> SchedulingPolicy:
-        """Raises Invalid when the name is taken, or two shares overlap."""
+        """Create a policy. Raises Invalid if the name is taken or two shares overlap."""
         rules.must_be_free(name, self.known)
         made = SchedulingPolicy(
             name=name,
@@ -72,14 +73,17 @@ class SchedulingPolicyService(ResourceTable[PolicyName, SchedulingPolicy]):
     async def update(
         self, name: PolicyName, change: Callable[[SchedulingPolicy], SchedulingPolicy], *, caller: Caller
     ) -> SchedulingPolicy:
-        """`change` is given it as it is when its turn comes. Raises NotFound, and Invalid when two shares overlap."""
+        """Replace the policy by `change(policy)`, computed under the write lock.
+
+        Raises NotFound; Invalid if two shares overlap.
+        """
         after = change(self.get(name))
         rules.must_not_overlap(after.shares)
         return await self.put(after, caller=caller)
 
     @one_at_a_time
     async def delete(self, name: PolicyName, *, caller: Caller) -> None:
-        """Raises Invalid while a queue goes by it; an unknown one is gone."""
+        """Delete the policy. An unknown name is success. Raises Invalid while a queue uses the policy."""
         if name not in self.known:
             return
         rules.must_be_unused(name, [(queue.policy,) for queue in self._queues.values() if queue.policy is not None])

@@ -1,4 +1,4 @@
-"""Where changes pass one at a time, each to its end: a caller that goes away half way stops nothing."""
+"""Serialized writes: an asyncio mutex under which a change runs to its end even if its caller is cancelled."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -10,11 +10,14 @@ T = TypeVar("T")
 
 
 class WriteLock:
+    """Runs changes one at a time, in tasks that are shielded from the cancellation of their callers."""
+
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
         self._inside: set[asyncio.Task[Any]] = set()
 
     async def through(self, name: str, change: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run `change` once all earlier changes have ended, and return its result. `name`: the name of its task."""
         task = asyncio.create_task(self._in_turn(change), name=name)
         self._inside.add(task)
         task.add_done_callback(self._inside.discard)
@@ -26,6 +29,8 @@ class WriteLock:
 
 
 class HasWriteLock(Protocol):
+    """An object whose changes are serialized."""
+
     turnstile: WriteLock
 
 
@@ -35,7 +40,10 @@ S = TypeVar("S", bound=HasWriteLock)
 def one_at_a_time(
     method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """The methods of an object that change it. One that is so guarded must not call another."""
+    """Decorator for a method that changes its object: runs it under the object's WriteLock.
+
+    The lock is not reentrant: a decorated method that calls another decorated method of the object deadlocks.
+    """
 
     @wraps(method)
     async def through(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
